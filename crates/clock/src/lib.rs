@@ -1,0 +1,161 @@
+//! Time, ids and chance: the only place that asks the machine for them. A held clock makes all
+//! three repeatable, so that a test can compare whole answers and a crash can be replayed.
+
+mod chance;
+mod id;
+mod millis;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use uuid::Uuid;
+
+pub use chance::Chance;
+pub use id::{typeid, typeid_uuid};
+pub use millis::Millis;
+
+/// One minute in milliseconds.
+pub const MINUTE: i64 = 60_000;
+/// One hour in milliseconds.
+pub const HOUR: i64 = 60 * MINUTE;
+/// One day in milliseconds.
+pub const DAY: i64 = 24 * HOUR;
+
+/// A source of time, ids and chance. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    source: Source,
+    chance: Chance,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    System,
+    Held(Arc<Held>),
+}
+
+#[derive(Debug)]
+struct Held {
+    now: AtomicI64,
+    moved: watch::Sender<i64>,
+}
+
+impl Clock {
+    /// The machine's own time and chance.
+    #[must_use]
+    pub fn system() -> Self {
+        Self { source: Source::System, chance: Chance::system() }
+    }
+
+    /// A clock that stands still until [`Clock::advance`], with chance from `seed`.
+    #[must_use]
+    pub fn held(at: Millis, seed: u64) -> Self {
+        let held = Held { now: AtomicI64::new(at.0), moved: watch::Sender::new(at.0) };
+        Self { source: Source::Held(Arc::new(held)), chance: Chance::seeded(seed) }
+    }
+
+    /// The instant now, for what is stored and shown.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        match &self.source {
+            Source::System => Millis::of_the_machine(),
+            Source::Held(held) => Millis(held.now.load(Ordering::SeqCst)),
+        }
+    }
+
+    /// Moves a held clock forward; the system's clock moves by itself.
+    pub fn advance(&self, by_ms: i64) {
+        if let Source::Held(held) = &self.source {
+            let now = held.now.fetch_add(by_ms, Ordering::SeqCst) + by_ms;
+            held.moved.send_replace(now);
+        }
+    }
+
+    /// Returns once it is `at` or later by this clock.
+    pub async fn sleep_until(&self, at: Millis) {
+        match &self.source {
+            Source::System => {
+                let wait_ms = u64::try_from(at.0 - self.now().0).unwrap_or(0);
+                tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            }
+            Source::Held(held) => {
+                // The sender lives in `held`, so waiting cannot fail.
+                let mut moved = held.moved.subscribe();
+                let _moved = moved.wait_for(|now| *now >= at.0).await;
+            }
+        }
+    }
+
+    /// Returns after `ms` milliseconds by this clock.
+    pub async fn sleep(&self, ms: i64) {
+        self.sleep_until(self.now() + ms).await;
+    }
+
+    /// The next tick of a poller: after `ms` of real time, or as soon as a held clock moves.
+    pub async fn tick(&self, ms: u64) {
+        let pause = tokio::time::sleep(Duration::from_millis(ms));
+        match &self.source {
+            Source::System => pause.await,
+            Source::Held(held) => {
+                let mut moved = held.moved.subscribe();
+                tokio::select! { () = pause => {}, _ = moved.changed() => {} }
+            }
+        }
+    }
+
+    /// Fills `bytes` with chance fit for secrets (the operating system's, unless held).
+    pub fn fill(&self, bytes: &mut [u8]) {
+        self.chance.fill(bytes);
+    }
+
+    /// A uniform number below `bound` (which must not be 0; 0 answers 0).
+    #[must_use]
+    pub fn below(&self, bound: u64) -> u64 {
+        self.chance.below(bound)
+    }
+
+    /// A time-ordered UUID, version 7 (RFC 9562 §5.7).
+    #[must_use]
+    pub fn uuid(&self) -> Uuid {
+        let mut random = [0_u8; 10];
+        self.fill(&mut random);
+        let unix_ms = u64::try_from(self.now().0).unwrap_or(0);
+        uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid()
+    }
+
+    /// A new TypeID: `prefix_` and 26 characters.
+    #[must_use]
+    pub fn id(&self, prefix: &str) -> String {
+        typeid(prefix, self.uuid())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_held_clock_wakes_sleepers_only_when_moved_far_enough() {
+        let clock = Clock::held(Millis(1_000), 7);
+        let sleeper = tokio::spawn({
+            let clock = clock.clone();
+            async move { clock.sleep(500).await }
+        });
+        tokio::task::yield_now().await;
+        clock.advance(499);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(!sleeper.is_finished());
+        clock.advance(1);
+        sleeper.await.unwrap();
+        assert_eq!(clock.now(), Millis(1_500));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_ids() {
+        let ids = |seed| Clock::held(Millis(0), seed).id("otp");
+        assert_eq!(ids(1), ids(1));
+        assert_ne!(ids(1), ids(2));
+    }
+}

@@ -1,0 +1,95 @@
+//! What the crash driver does, decided by the seed alone: when to kill and what to send.
+
+use std::time::Duration;
+
+use crate::{
+    api::Send,
+    chance::{self, Chance},
+    numbers::Numbers,
+};
+
+/// Scripted endings that a send must survive.
+const ENDINGS: [u16; 6] = [1, 2, 3, 5, 6, 8];
+/// Uptime before a kill, in ms.
+const UPTIME_MS: (u64, u64) = (50, 600);
+
+/// The plan of one seed.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    seed: u64,
+    numbers: Numbers,
+}
+
+/// A request that may be repeated word for word.
+#[derive(Debug, Clone)]
+pub(crate) struct Planned {
+    /// The body.
+    pub(crate) send: Send,
+    /// The supplied code, also in the body.
+    pub(crate) code: String,
+    /// The `Idempotency-Key`, on every third request.
+    pub(crate) key: Option<String>,
+}
+
+impl Plan {
+    /// The plan that belongs to `seed`.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, numbers: Numbers::new(seed) }
+    }
+
+    /// How long the service runs before kill number `kill`.
+    pub(crate) fn uptime(&self, kill: u64) -> Duration {
+        let ms = Chance::new(self.seed ^ 0x6b69_6c6c, kill).between(UPTIME_MS.0, UPTIME_MS.1);
+        Duration::from_millis(ms)
+    }
+
+    /// Request number `index` of the run.
+    pub(crate) fn request(&self, index: u64) -> Planned {
+        let mut chance = Chance::new(self.seed ^ 0x7365_6e64, index);
+        // A third is scripted; each request has its own reference, so no two share a challenge.
+        let scripted = usize::try_from(chance.below(18)).ok().and_then(|at| ENDINGS.get(at));
+        let to = match scripted {
+            Some(ending) => self.numbers.scripted(index, *ending),
+            None => self.numbers.plain(index),
+        };
+        let key = (chance.below(3) == 0).then(|| format!("crash-{}-{index}", self.seed));
+        let code = chance::code(self.seed, index);
+        let reference = Some(format!("r-{}-{index}", self.seed));
+        let send = Send { to, code: Some(code.clone()), reference, ..Send::default() };
+        Planned { send, code, key }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::Plan;
+
+    #[test]
+    fn the_same_seed_plans_the_same() {
+        let text = |seed| {
+            let plan = Plan::new(seed);
+            let requests: Vec<_> = (0..50).map(|i| format!("{:?}", plan.request(i))).collect();
+            let uptimes: Vec<_> = (0..50).map(|kill| plan.uptime(kill)).collect();
+            (requests, uptimes)
+        };
+        assert_eq!(text(5), text(5));
+        assert_ne!(text(5), text(6));
+    }
+
+    #[test]
+    fn all_endings_keys_and_uptimes_occur_within_their_bounds() {
+        let plan = Plan::new(1);
+        let requests: Vec<_> = (0..2000).map(|i| plan.request(i)).collect();
+        let endings: HashSet<_> =
+            requests.iter().map(|r| r.send.to[r.send.to.len() - 4..].to_owned()).collect();
+        for ending in ["0001", "0002", "0003", "0005", "0006", "0008"] {
+            assert!(endings.contains(ending), "{ending}");
+        }
+        assert!(!endings.contains("0004"));
+        let keyed = requests.iter().filter(|r| r.key.is_some()).count();
+        assert!((500..850).contains(&keyed), "{keyed}");
+        assert!((0..500).all(|k| (50..=600).contains(&plan.uptime(k).as_millis())));
+    }
+}

@@ -1,0 +1,167 @@
+//! `devtools load`: closed loop (as fast as the clients can) or open loop (a fixed rate, latency
+//! from the intended start), over keep-alive HTTP/1.1.
+
+mod client;
+mod pacer;
+mod prefill;
+mod tally;
+
+use std::{
+    sync::{Arc, Mutex, atomic::AtomicU64},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+
+use self::{
+    client::Shared,
+    pacer::Pacer,
+    tally::{Report, Tally},
+};
+use crate::{api::Api, machine, numbers::Numbers, stopwatch};
+
+const EXAMPLES: &str = "Examples:
+  devtools load --key est_test_… --workload send --clients 64 --seconds 10
+  devtools load --key est_test_… --rate 5000 --server-pid $(pidof estafette) --json
+  devtools load --key est_test_… --workload verify --prefill 100000
+  devtools load --key est_test_… --workload verify --wrong --prefill 2000
+  devtools load --key est_test_… --workload status --prefill 20000
+
+The service's own limits must be out of the way: start it with
+  ESTAFETTE__LIMITS__SEND_PER_S=1000000 ESTAFETTE__LIMITS__READ_PER_S=1000000";
+
+/// What the clients do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Workload {
+    /// Send to a new recipient each time.
+    Send,
+    /// Verify a prefilled challenge each time, once and rightly (or wrongly with --wrong).
+    Verify,
+    /// Read a prefilled challenge at random.
+    Status,
+    /// Send, verify that one, read that one, in turn.
+    Mixed,
+}
+
+/// Options of `devtools load`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Address of the environment under load.
+    #[arg(long, default_value = "http://127.0.0.1:8081")]
+    url: String,
+    /// API key; several are used in turn.
+    #[arg(long = "key", required = true)]
+    keys: Vec<String>,
+    /// What the clients do.
+    #[arg(long, value_enum, default_value = "send")]
+    workload: Workload,
+    /// Connections, each with one request at a time.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=20_000))]
+    clients: u64,
+    /// Open loop: operations per second; without it the loop is closed.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    rate: Option<u64>,
+    /// How long to measure, in seconds.
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// How long to run before measuring, in seconds.
+    #[arg(long, default_value_t = 1.0)]
+    warmup_s: f64,
+    /// Challenges to send before anything is timed; estimated when left out.
+    #[arg(long)]
+    prefill: Option<u64>,
+    /// verify: send wrong codes, going round the prefilled challenges.
+    #[arg(long)]
+    wrong: bool,
+    /// Delivery mode of the sends: auto, chatapp or sms.
+    #[arg(long)]
+    delivery_mode: Option<String>,
+    /// Sends without the consent prompt.
+    #[arg(long)]
+    no_consent: bool,
+    /// Process whose CPU time and memory are reported.
+    #[arg(long)]
+    server_pid: Option<u32>,
+    /// Statuses that do not fail the run, such as 429,503.
+    #[arg(long, value_delimiter = ',')]
+    allow_status: Vec<u16>,
+    /// Decides recipients and codes; differs from run to run when left out.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Threads of the driver itself.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: u16,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the load; `Ok(false)` when there were errors that nothing excuses.
+///
+/// # Errors
+/// For bad options, a service that cannot be reached, or a prefill that fails.
+pub(crate) fn run(args: Args) -> Result<bool> {
+    ensure!(args.seconds > 0.0 && args.warmup_s >= 0.0, "times must be positive");
+    ensure!(!args.wrong || args.workload == Workload::Verify, "--wrong needs --workload verify");
+    let mut runtime = if args.threads == 1 {
+        tokio::runtime::Builder::new_current_thread()
+    } else {
+        tokio::runtime::Builder::new_multi_thread()
+    };
+    let runtime = runtime.worker_threads(usize::from(args.threads)).enable_all().build()?;
+    let report = runtime.block_on(measure(args))?;
+    report.print()?;
+    Ok(report.passed)
+}
+
+async fn measure(args: Args) -> Result<Report> {
+    let seed = args.seed.unwrap_or_else(stopwatch::fresh_seed);
+    let api = Api::new(&args.url, args.keys.clone())?;
+    let numbers = Numbers::new(seed);
+    let warmup = Duration::try_from_secs_f64(args.warmup_s)?;
+    let span = Duration::try_from_secs_f64(args.seconds)?;
+    let wanted = prefill::wanted(&args);
+    let filled = prefill::fill(&args, &api, &numbers, seed, wanted).await?;
+
+    let begin = stopwatch::now();
+    let measure_from = begin + warmup;
+    let pacer = args.rate.map(|rate| Pacer::start(rate, begin, warmup + span, args.clients));
+    let clients = args.clients;
+    let server = args.server_pid.map(|pid| pid.to_string());
+    let shared = Arc::new(Shared {
+        api,
+        numbers,
+        seed,
+        filled,
+        measure_from,
+        stop_at: measure_from + span,
+        next: AtomicU64::new(0),
+        pacer,
+        tally: Mutex::new(Tally::new()?),
+        args,
+    });
+    let tasks: Vec<_> =
+        (0..clients).map(|_| tokio::spawn(client::drive(Arc::clone(&shared)))).collect();
+    tokio::time::sleep(measure_from.saturating_duration_since(stopwatch::now())).await;
+    let server_before = server.as_deref().and_then(machine::cpu_us);
+    let driver_before = machine::cpu_us("self");
+    let counted_from = stopwatch::now();
+    for task in tasks {
+        task.await.context("a client of the driver failed")??;
+    }
+    let elapsed = counted_from.elapsed().as_secs_f64();
+    let server_after = server.as_deref().and_then(machine::cpu_us);
+    let driver_after = machine::cpu_us("self");
+    let tally = shared.tally.lock().map_err(|_| anyhow::anyhow!("a client panicked"))?;
+    let mut report = Report::of(&shared.args, seed, elapsed, &tally);
+    report.cpu_us_per_op = tally::per_operation(server_before, server_after, report.operations);
+    report.driver_cpu_us_per_op =
+        tally::per_operation(driver_before, driver_after, report.operations);
+    if let Some((now, peak)) = server.as_deref().and_then(machine::rss_mib) {
+        report.rss_mib = Some(tally::round(now));
+        report.rss_peak_mib = Some(tally::round(peak));
+    }
+    Ok(report)
+}

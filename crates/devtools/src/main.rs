@@ -1,0 +1,49 @@
+//! The drivers that measure and torment a running service: load, races and kill -9.
+
+mod api;
+mod chance;
+mod crash;
+mod load;
+mod machine;
+mod numbers;
+mod race;
+mod stopwatch;
+mod wire;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Load, race and crash drivers for the service.
+#[derive(Debug, Parser)]
+#[command(name = "devtools", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure throughput, latency and CPU per operation of a running service.
+    Load(load::Args),
+    /// Prove that parallel guesses are counted exactly and a code verifies once.
+    Race(race::Args),
+    /// Kill the service with SIGKILL again and again and look for what it lost.
+    Crash(crash::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Load(args) => load::run(args),
+        Command::Race(args) => race::run(&args),
+        Command::Crash(args) => crash::run(args),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("devtools: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,508 @@
+//! The routes of logins and API keys, and their wire types.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::idempotency::{self, Begin};
+use super::{
+    ApiKey, Caller, Credentials, Error, Login, NewKey, Portal, RequestIdText, Scope, Staff,
+    create_key, disable_key, list_keys, password, replay_key,
+};
+use crate::app::App;
+use crate::kit::body::Fields;
+use crate::kit::id::KeyId;
+use crate::kit::page::{self, Query};
+use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+use crate::kit::secret::Secret;
+
+const KEYS: &str = "/v1/api-keys";
+
+/// The routes of this room.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(login))
+        .routes(routes!(logout))
+        .routes(routes!(change_password))
+        .routes(routes!(get_keys, post_key))
+        .routes(routes!(delete_key))
+        .routes(routes!(staff_login))
+        .routes(routes!(staff_logout))
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let item = |at, code, detail: &str| Self::invalid(vec![Item::at(at, code, detail)]);
+        match error {
+            Error::InvalidLogin => Code::InvalidLogin.into(),
+            Error::TooManyLogins { wait_s } => Self::new(Code::TooManyLogins).retry_after_s(wait_s),
+            Error::InvalidEmail => item("/email", "invalid_email", "must be an email address"),
+            Error::EmailTaken => item("/email", "invalid_email", "is already registered"),
+            Error::Password(fault) => item("/password", fault.code(), &fault.to_string()),
+            Error::NoSuchKey => Code::NotFound.into(),
+            Error::InProgress => Code::IdempotencyInProgress.into(),
+            Error::Overloaded => Code::Overloaded.into(),
+            Error::Hashing(_) => Self::new(Code::InternalError).because(&error),
+            Error::Db(error) => error.into(),
+            Error::Commit(error) => error.into(),
+        }
+    }
+}
+
+/// What a person logs in with.
+#[derive(Debug, ToSchema)]
+pub struct LoginRequest {
+    /// The email of the user.
+    #[schema(example = "ana@example.com")]
+    pub email: String,
+    /// The password.
+    #[schema(format = Password)]
+    pub password: String,
+}
+
+/// Who logged in.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UserView {
+    /// The user's id.
+    pub id: String,
+    /// The user's email.
+    pub email: String,
+}
+
+/// A token for `Authorization: Bearer`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LoginView {
+    /// The token; it is shown only here.
+    pub token: String,
+    /// When it ends, RFC 3339 in UTC.
+    #[schema(format = DateTime)]
+    pub expires_at: String,
+    /// Whom it is for.
+    pub user: UserView,
+}
+
+impl From<Login> for LoginView {
+    fn from(login: Login) -> Self {
+        Self {
+            token: login.token.expose().to_owned(),
+            expires_at: login.expires_at.to_string(),
+            user: UserView { id: login.id, email: login.email },
+        }
+    }
+}
+
+/// That it was done.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DoneView {
+    /// Always true.
+    pub ok: bool,
+}
+
+/// Nothing: the body may be left out.
+#[derive(Debug, ToSchema)]
+pub struct EmptyRequest {}
+
+/// A change of password.
+#[derive(Debug, ToSchema)]
+pub struct PasswordRequest {
+    /// The password until now.
+    #[schema(format = Password)]
+    pub current: String,
+    /// The password from now on, 12 to 256 characters.
+    #[schema(format = Password, min_length = 12, max_length = 256)]
+    pub new: String,
+}
+
+/// A key to be made.
+#[derive(Debug, ToSchema)]
+pub struct KeyRequest {
+    /// A name for people, 1 to 100 characters.
+    #[schema(min_length = 1, max_length = 100)]
+    pub name: String,
+    /// What the key may do; left out = everything. One or more of `otp:send`, `otp:verify`,
+    /// `sms:send`, `chatapp:send`, `chatapp:receive`, `email:send`, `account:read`.
+    #[schema(min_items = 1)]
+    pub scopes: Option<Vec<String>>,
+}
+
+/// An API key without the key itself.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyView {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The part that may be shown.
+    #[schema(example = "est_test_4fT9bQ2x")]
+    pub key_prefix: String,
+    /// Whether it opens anything.
+    pub active: bool,
+    /// What it may do.
+    pub scopes: Vec<String>,
+    /// When it was made, RFC 3339 in UTC.
+    #[schema(format = DateTime)]
+    pub created_at: String,
+}
+
+impl From<ApiKey> for KeyView {
+    fn from(key: ApiKey) -> Self {
+        Self {
+            id: key.id.into(),
+            name: key.name,
+            key_prefix: key.prefix,
+            active: key.active,
+            scopes: Scope::words(key.scopes).into_iter().map(str::to_owned).collect(),
+            created_at: key.created_at.to_string(),
+        }
+    }
+}
+
+/// A key that was made.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct NewKeyView {
+    /// The raw key: shown only here, and to a repeat with the same `Idempotency-Key` within ten
+    /// minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub api_key: Option<String>,
+    /// Everything else.
+    pub key: KeyView,
+}
+
+impl NewKeyView {
+    /// From a key and, if it may still be shown, its raw text.
+    #[must_use]
+    pub fn of(raw: Option<&Secret>, key: ApiKey) -> Self {
+        Self { api_key: raw.map(|raw| raw.expose().to_owned()), key: key.into() }
+    }
+}
+
+/// A key that was ended.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DisabledKeyView {
+    /// Its id.
+    pub id: String,
+    /// Always false.
+    pub active: bool,
+}
+
+/// Opens the portal. The token works at the live and at the sandbox address. An
+/// `Idempotency-Key` is checked but not kept: a repeat is another login.
+#[utoipa::path(post, path = "/v1/auth/login", tag = "Account", request_body = LoginRequest,
+    responses(
+        (status = 200, body = LoginView, description = "Logged in"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`invalid_login`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+            description = "`validation_failed`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+            description = "`too_many_logins`"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+            description = "`overloaded`"),
+    ))]
+async fn login(
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let (email, password) = credentials(&app, query.as_deref(), &headers, &body)?;
+    let login = super::login(&app, Credentials { email: &email, password: &password }).await?;
+    Ok(private(LoginView::from(login)))
+}
+
+/// Ends the token that it is called with. An `Idempotency-Key` is checked but not kept.
+#[utoipa::path(post, path = "/v1/auth/logout", tag = "Account",
+    request_body = Option<EmptyRequest>,
+    security(("portal_token" = [])),
+    responses(
+        (status = 200, body = DoneView, description = "The token has ended"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ))]
+async fn logout(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<DoneView>, Problem> {
+    nothing_but(&app, query.as_deref(), &headers, &body)?;
+    super::logout(&app, &caller).await?;
+    Ok(Json(DoneView { ok: true }))
+}
+
+/// Replaces the password and ends all other tokens of the user. An `Idempotency-Key` is checked
+/// but not kept: a repeat finds the old password gone.
+#[utoipa::path(post, path = "/v1/auth/password", tag = "Account",
+    request_body = PasswordRequest, security(("portal_token" = [])),
+    responses(
+        (status = 200, body = DoneView, description = "The new password counts"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`invalid_login` when `current` is wrong; `missing_credentials`, \
+                `invalid_token`, `token_expired`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+            description = "`validation_failed`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+            description = "`too_many_logins`, `rate_limited`"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+            description = "`overloaded`"),
+    ))]
+async fn change_password(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<DoneView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    idempotency::check(&headers)?;
+    let mut fields = Fields::read(&body)?;
+    let current = fields.required("current");
+    let new = new_password(&mut fields, "new");
+    fields.finish(app.is_strict())?;
+    let (Some(current), Some(new)) = (current.map(Secret::new), new) else {
+        return Err(Code::InternalError.into());
+    };
+    super::change_password(&app, &caller, &current, &new).await?;
+    Ok(Json(DoneView { ok: true }))
+}
+
+/// Lists the account's API keys, newest first.
+#[utoipa::path(get, path = "/v1/api-keys", tag = "Account", security(("portal_token" = [])),
+    params(
+        ("limit" = Option<i64>, Query, description = "1 to 200, default 50"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` of the page before"),
+    ),
+    responses(
+        (status = 200, body = Vec<KeyView>, description = "One page; `Link` leads to the next"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+            description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ))]
+async fn get_keys(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
+    let page = query.page(&app.vault, KEYS)?;
+    let keys = list_keys(&app, &caller.account.id, &page).await?;
+    let views = keys.into_iter().map(KeyView::from).collect();
+    Ok(page::answer(&app.vault, KEYS, &page, views, |view: &KeyView| view.id.clone()))
+}
+
+/// Makes an API key. The raw key is in this answer only; a repeat with the same
+/// `Idempotency-Key` carries it for ten minutes, and is without it afterwards.
+#[utoipa::path(post, path = "/v1/api-keys", tag = "Account", request_body = KeyRequest,
+    security(("portal_token" = [])),
+    params(("Idempotency-Key" = Option<String>, Header,
+        description = "1 to 255 printable ASCII characters")),
+    responses(
+        (status = 200, body = NewKeyView, description = "The key"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+            description = "`invalid_json`, `invalid_idempotency_key`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json",
+            description = "`idempotency_in_progress`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+            description = "`validation_failed`, `idempotency_key_reused`"),
+    ))]
+async fn post_key(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let wanted = new_key(&app, &body)?;
+    let account = &caller.account;
+    match idempotency::begin(&app, &account.id, &headers, "POST /v1/api-keys", &body).await? {
+        Begin::Fresh(claim) => {
+            let (raw, key) = create_key(&app, account, &wanted, caller.by(), &claim).await?;
+            Ok(private(NewKeyView::of(Some(&raw), key)))
+        }
+        Begin::Seen(seen) => {
+            let (raw, key) = replay_key(&app, &account.id, &seen).await?;
+            Ok(idempotency::replayed(private(NewKeyView::of(raw.as_ref(), key))))
+        }
+    }
+}
+
+/// Ends an API key. Ending it again answers the same.
+#[utoipa::path(delete, path = "/v1/api-keys/{key_id}", tag = "Account",
+    security(("portal_token" = [])),
+    params(("key_id" = String, Path, description = "The key's id")),
+    responses(
+        (status = 200, body = DisabledKeyView, description = "The key opens nothing any more"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+            description = "`not_found`"),
+    ))]
+async fn delete_key(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    Path(key_id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<DisabledKeyView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let id = KeyId::parse(&key_id).ok_or(Code::NotFound)?;
+    disable_key(&app, &caller.account.id, &id, caller.by()).await?;
+    Ok(Json(DisabledKeyView { id: id.into(), active: false }))
+}
+
+/// Opens the operator's routes. An `Idempotency-Key` is checked but not kept.
+#[utoipa::path(post, path = "/v1/admin/auth/login", tag = "Operator",
+    request_body = LoginRequest,
+    responses(
+        (status = 200, body = LoginView, description = "Logged in"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`invalid_login`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+            description = "`validation_failed`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+            description = "`too_many_logins`"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+            description = "`overloaded`"),
+    ))]
+async fn staff_login(
+    request_id: RequestIdText,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let (email, password) = credentials(&app, query.as_deref(), &headers, &body)?;
+    let credentials = Credentials { email: &email, password: &password };
+    let login = super::staff_login(&app, credentials, &request_id.0).await?;
+    Ok(private(LoginView::from(login)))
+}
+
+/// Ends the staff token that it is called with. An `Idempotency-Key` is checked but not kept.
+#[utoipa::path(post, path = "/v1/admin/auth/logout", tag = "Operator",
+    request_body = Option<EmptyRequest>,
+    security(("staff_token" = [])),
+    responses(
+        (status = 200, body = DoneView, description = "The token has ended"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ))]
+async fn staff_logout(
+    staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<DoneView>, Problem> {
+    nothing_but(&app, query.as_deref(), &headers, &body)?;
+    super::staff_logout(&app, &staff).await?;
+    Ok(Json(DoneView { ok: true }))
+}
+
+/// An answer that no cache may keep, because it carries a secret.
+pub fn private(view: impl Serialize) -> Response {
+    ([(header::CACHE_CONTROL, "no-store")], Json(view)).into_response()
+}
+
+/// A required new password, its faults noted.
+pub fn new_password(fields: &mut Fields, name: &'static str) -> Option<Secret> {
+    let text = fields.required(name)?;
+    match password::check(&text) {
+        Ok(()) => Some(Secret::new(text)),
+        Err(fault) => {
+            fields.fault(name, fault.code(), fault.to_string());
+            None
+        }
+    }
+}
+
+fn credentials(
+    app: &App,
+    query: Option<&str>,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<(String, Secret), Problem> {
+    Query::read(query, &[])?;
+    idempotency::check(headers)?;
+    let mut fields = Fields::read(body)?;
+    let (email, password) = (fields.required("email"), fields.required("password"));
+    fields.finish(app.is_strict())?;
+    let both = email.zip(password.map(Secret::new));
+    both.ok_or_else(|| Code::InternalError.into())
+}
+
+fn nothing_but(
+    app: &App,
+    query: Option<&str>,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<(), Problem> {
+    Query::read(query, &[])?;
+    idempotency::check(headers)?;
+    Fields::read(body)?.finish(app.is_strict())
+}
+
+fn new_key(app: &App, body: &[u8]) -> Result<NewKey, Problem> {
+    let mut fields = Fields::read(body)?;
+    let scopes = match fields.texts("scopes") {
+        None => Scope::set(Scope::ALL),
+        Some(words) => scopes(&mut fields, &words),
+    };
+    let name = fields.required_within("name", 1, 100);
+    fields.finish(app.is_strict())?;
+    let name = name.ok_or(Code::InternalError)?;
+    Ok(NewKey { name, scopes })
+}
+
+fn scopes(fields: &mut Fields, words: &[String]) -> u16 {
+    // A list of things that are no texts is at fault already, not empty.
+    if words.is_empty() && !fields.has_faults() {
+        fields.fault("scopes", "too_short", "must have at least one scope");
+    }
+    let mut set = 0;
+    for (index, word) in words.iter().enumerate() {
+        if let Some(scope) = Scope::of(word) {
+            set |= scope.bit();
+        } else {
+            let all = Scope::words(Scope::set(Scope::ALL)).join(", ");
+            let detail = format!("must be one of {all}");
+            fields.fault(&format!("scopes/{index}"), "invalid_enum", detail);
+        }
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fields, scopes};
+
+    fn faults(body: &str) -> Vec<(String, &'static str)> {
+        let mut fields = Fields::read(body.as_bytes()).unwrap();
+        let words = fields.texts("scopes").unwrap();
+        scopes(&mut fields, &words);
+        let Err(problem) = fields.finish(true) else { return Vec::new() };
+        problem.items().iter().map(|item| (item.pointer.clone(), item.code)).collect()
+    }
+
+    #[test]
+    fn unknown_scopes_are_named_by_their_place() {
+        let found = faults(r#"{"scopes": ["otp:send", "otp:sent", "otp:send"]}"#);
+        assert_eq!(found, [("/scopes/1".to_owned(), "invalid_enum")]);
+    }
+
+    #[test]
+    fn an_empty_list_of_scopes_is_too_short() {
+        assert_eq!(faults(r#"{"scopes": []}"#), [("/scopes".to_owned(), "too_short")]);
+    }
+}

@@ -1,0 +1,366 @@
+//! Who calls. A handler's `Caller<Policy>` or `Staff` argument is its authorization: without a
+//! fitting key or token, within its limits, the handler never runs.
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use axum::extract::FromRequestParts;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
+use store::args;
+
+use super::audit::By;
+use super::scope::Scope;
+use super::store as sql;
+use super::token::{self, Kind};
+use super::{key, person};
+use crate::app::{Account, App, KnownKey};
+use crate::kit::id::{AccountId, KeyId, StaffId, UserId};
+use crate::kit::problem::Problem;
+use crate::kit::problem_code::Code;
+use crate::kit::seal::sha256;
+use crate::kit::throttle::Class;
+
+/// The header of an API key.
+const API_KEY: &str = "x-api-key";
+
+/// Where the extractor leaves the `RateLimit` headers for the edge, which puts an empty one into
+/// the request's extensions and copies what it finds to the answer.
+pub type RateHeaders = Arc<OnceLock<HeaderMap>>;
+
+/// The id of the request; the edge puts it into the request's extensions. Empty without an edge.
+#[derive(Clone, Debug, Default)]
+pub struct RequestIdText(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for RequestIdText {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(request_id(parts))
+    }
+}
+
+/// An actor, for limits and the audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// A program with an API key.
+    Key(KeyId),
+    /// A user in the portal.
+    User(UserId),
+    /// A member of the operator's staff.
+    Staff(StaffId),
+    /// The operator at the command line.
+    Cli,
+}
+
+impl Who {
+    /// Which of them, as stored.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Key(_) => "key",
+            Self::User(_) => "user",
+            Self::Staff(_) => "staff",
+            Self::Cli => "cli",
+        }
+    }
+
+    /// The actor's id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Key(id) => id.as_str(),
+            Self::User(id) => id.as_str(),
+            Self::Staff(id) => id.as_str(),
+            Self::Cli => "cli",
+        }
+    }
+}
+
+/// What opens an endpoint.
+pub trait Policy: Send + Sync + 'static {
+    /// Scopes of which a key needs one; empty = any key; `None` = no keys.
+    const KEY: Option<&'static [Scope]>;
+    /// Whether portal tokens open it.
+    const PORTAL: bool;
+    /// The budget that it draws on.
+    const CLASS: Class;
+}
+
+macro_rules! policies {
+    ($($(#[$doc:meta])* $name:ident: $key:expr, $portal:literal, $class:ident;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+
+        impl Policy for $name {
+            const KEY: Option<&'static [Scope]> = $key;
+            const PORTAL: bool = $portal;
+            const CLASS: Class = Class::$class;
+        }
+    )* };
+}
+
+policies! {
+    /// Keys that may send passcodes.
+    SendOtp: Some(&[Scope::OtpSend, Scope::SmsSend]), false, Send;
+    /// Keys that may check passcodes or read them.
+    CheckOtp: Some(&[Scope::OtpVerify, Scope::SmsSend, Scope::AccountRead]), false, Read;
+    /// Portal tokens, and keys that may read the account.
+    ReadAccount: Some(&[Scope::AccountRead]), true, Read;
+    /// Portal tokens only.
+    Portal: None, true, Read;
+    /// Any key, and portal tokens: the sandbox's handsets.
+    TestCaller: Some(&[]), true, Read;
+}
+
+/// A caller that the policy lets in.
+#[derive(Debug)]
+pub struct Caller<P> {
+    /// The account that everything is done for.
+    pub account: Arc<Account>,
+    /// Who acts.
+    pub who: Who,
+    /// The key's scopes as a bit set; 0 for a portal token.
+    pub scopes: u16,
+    /// The id of the request, for the audit log.
+    pub request_id: String,
+    /// The hash of the portal token, to revoke it.
+    pub(crate) token: Option<[u8; 32]>,
+    policy: PhantomData<fn() -> P>,
+}
+
+impl<P> Caller<P> {
+    /// The actor and the request, for the audit log.
+    #[must_use]
+    pub fn by(&self) -> By<'_> {
+        By { who: &self.who, request_id: &self.request_id }
+    }
+}
+
+impl<P: Policy> FromRequestParts<App> for Caller<P> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let headers = &parts.headers;
+        let mut caller = match (P::KEY, headers.get(API_KEY), bearer(headers)) {
+            (Some(accepted), Some(text), _) => by_key(app, text, accepted).await?,
+            (_, _, Some(text)) if P::PORTAL => by_token(app, text).await?,
+            _ => return Err(missing(P::KEY.is_some(), P::PORTAL)),
+        };
+        take(app, parts, P::CLASS, caller.who.id())?;
+        caller.request_id = request_id(parts).0;
+        Ok(caller)
+    }
+}
+
+/// A member of the operator's staff.
+#[derive(Debug)]
+pub struct Staff {
+    /// Who it is.
+    pub id: StaffId,
+    /// The same as an actor.
+    pub who: Who,
+    /// The id of the request, for the audit log.
+    pub request_id: String,
+    /// The hash of the token, to revoke it.
+    pub(crate) token: [u8; 32],
+}
+
+impl Staff {
+    /// The actor and the request, for the audit log.
+    #[must_use]
+    pub fn by(&self) -> By<'_> {
+        By { who: &self.who, request_id: &self.request_id }
+    }
+}
+
+impl FromRequestParts<App> for Staff {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Some(text) = bearer(&parts.headers) else {
+            let detail = "This endpoint takes a staff token in `Authorization: Bearer`.";
+            return Err(Problem::new(Code::MissingCredentials).detail(detail));
+        };
+        let (subject, token) = subject_of(app, text, Kind::Staff).await?;
+        take(app, parts, Class::Read, &subject)?;
+        let id = StaffId::stored(subject);
+        let who = Who::Staff(id.clone());
+        Ok(Self { id, who, request_id: request_id(parts).0, token })
+    }
+}
+
+async fn by_key<P>(
+    app: &App,
+    header: &HeaderValue,
+    accepted: &'static [Scope],
+) -> Result<Caller<P>, Problem> {
+    let text = header.to_str().map_err(|_| Code::InvalidApiKey)?;
+    let env = key::check(text).map_err(|_| Code::InvalidApiKey)?;
+    if env != app.env {
+        return Err(Code::WrongEnvironment.into());
+    }
+    let known = known_key(app, text).await?.ok_or(Code::InvalidApiKey)?;
+    if known.account.suspended {
+        return Err(Code::AccountSuspended.into());
+    }
+    if !accepted.is_empty() && Scope::set(accepted) & known.scopes == 0 {
+        let words = Scope::words(Scope::set(accepted)).join(", ");
+        let detail = format!("This endpoint accepts keys with one of these scopes: {words}.");
+        return Err(Problem::new(Code::InsufficientScope).detail(detail));
+    }
+    Ok(Caller {
+        account: Arc::clone(&known.account),
+        who: Who::Key(known.key.clone()),
+        scopes: known.scopes,
+        request_id: String::new(),
+        token: None,
+        policy: PhantomData,
+    })
+}
+
+/// Suspended users may still look at their account; only their keys stop working.
+async fn by_token<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
+    let (subject, token) = subject_of(app, text, Kind::Portal).await?;
+    let args = args![subject.as_str(), app.env.word()];
+    let row: Option<sql::AccountRow> = app.db.row(sql::ACCOUNT_OF_USER, args).await?;
+    let sql::AccountRow(account) = row.ok_or(Code::NotFound)?;
+    Ok(Caller {
+        account: Arc::new(account),
+        who: Who::User(UserId::stored(subject)),
+        scopes: 0,
+        request_id: String::new(),
+        token: Some(token),
+        policy: PhantomData,
+    })
+}
+
+/// How often a node was told to forget keys. A look-up that was under way meanwhile may have
+/// read the past, so what it found is not kept.
+static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Makes this node read a key afresh: it was disabled a moment ago.
+pub(super) fn forget_key(app: &App, id: &KeyId) {
+    FORGOTTEN.fetch_add(1, Ordering::SeqCst);
+    for (hash, known) in &app.memo.keys {
+        if known.key == *id {
+            app.memo.keys.invalidate(hash.as_ref());
+        }
+    }
+}
+
+/// Makes this node read the keys of an account afresh: it was suspended or its settings changed.
+pub fn forget_account(app: &App, account: &AccountId) {
+    FORGOTTEN.fetch_add(1, Ordering::SeqCst);
+    for (hash, known) in &app.memo.keys {
+        if known.account.id == *account {
+            app.memo.keys.invalidate(hash.as_ref());
+        }
+    }
+}
+
+async fn known_key(app: &App, text: &str) -> Result<Option<Arc<KnownKey>>, store::Error> {
+    let hash = sha256(text.as_bytes());
+    if let Some(known) = app.memo.keys.get(&hash) {
+        return Ok(Some(known));
+    }
+    let forgotten = FORGOTTEN.load(Ordering::SeqCst);
+    let Some(known) = read_key(app, hash).await?.map(Arc::new) else {
+        return Ok(None);
+    };
+    app.memo.keys.insert(hash, Arc::clone(&known));
+    if FORGOTTEN.load(Ordering::SeqCst) != forgotten {
+        app.memo.keys.invalidate(&hash);
+    }
+    Ok(Some(known))
+}
+
+async fn read_key(app: &App, hash: [u8; 32]) -> Result<Option<KnownKey>, store::Error> {
+    let found = app.db.row(sql::KEY_OF_HASH, args![hash]).await?;
+    let Some((account, key)): Option<(AccountId, KeyId)> = found else {
+        return Ok(None);
+    };
+    let row: Option<sql::KeyRow> = app.db.row(sql::KEY, args![&account, &key]).await?;
+    let Some(row) = row.filter(|row| row.active) else {
+        return Ok(None);
+    };
+    let account = person::account(app, &account).await?;
+    Ok(account.map(|account| KnownKey {
+        key,
+        account: Arc::new(account),
+        scopes: Scope::stored(&row.scopes),
+    }))
+}
+
+async fn subject_of(app: &App, text: &str, kind: Kind) -> Result<(String, [u8; 32]), Problem> {
+    if !token::is_well_formed(text, kind) {
+        return Err(Code::InvalidToken.into());
+    }
+    let hash = token::hash(text);
+    let row: Option<sql::TokenRow> = app.db.row(sql::TOKEN, args![hash]).await?;
+    let row = row.ok_or(Code::InvalidToken)?;
+    if row.kind != kind.word() || row.revoked_at.is_some() {
+        return Err(Code::InvalidToken.into());
+    }
+    if row.expires_at <= app.now() {
+        return Err(Code::TokenExpired.into());
+    }
+    Ok((row.subject_id, hash))
+}
+
+fn take(app: &App, parts: &Parts, class: Class, who: &str) -> Result<(), Problem> {
+    let headers = app.throttle.take(class, who)?;
+    if let Some(slot) = parts.extensions.get::<RateHeaders>() {
+        // A second extractor in one handler would only repeat them.
+        let _first = slot.set(headers);
+    }
+    Ok(())
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let text = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = text.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn missing(key: bool, portal: bool) -> Problem {
+    let detail = match (key, portal) {
+        (true, true) => {
+            "This endpoint takes an API key in `X-API-Key` or a portal token in \
+             `Authorization: Bearer`."
+        }
+        (true, false) => "This endpoint takes an API key in `X-API-Key`.",
+        (false, _) => "This endpoint takes a portal token in `Authorization: Bearer`.",
+    };
+    Problem::new(Code::MissingCredentials).detail(detail)
+}
+
+fn request_id(parts: &Parts) -> RequestIdText {
+    parts.extensions.get::<RequestIdText>().cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bearer;
+    use axum::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+
+    #[test]
+    fn only_the_bearer_scheme_carries_a_token() {
+        for (text, token) in [
+            ("Bearer est_pt_x", Some("est_pt_x")),
+            ("bearer  est_pt_x", Some("est_pt_x")),
+            ("Basic est_pt_x", None),
+            ("est_pt_x", None),
+            ("", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_static(text));
+            assert_eq!(bearer(&headers), token, "{text}");
+        }
+        assert_eq!(bearer(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! Rank 4: who may call. Users with a password, one account for each environment, tokens for
+//! people, keys for programs. A handler's `Caller<…>` or `Staff` argument is its authorization.
+
+pub mod api;
+pub mod audit;
+pub mod caller;
+pub mod idempotency;
+pub mod key;
+pub mod password;
+mod person;
+mod scope;
+mod store;
+pub mod token;
+
+use ::store::{CommitError, Reject, WriteSet, args};
+use clock::Millis;
+
+pub use audit::{By, Entry, record};
+pub use caller::{
+    Caller, CheckOtp, Policy, Portal, RateHeaders, ReadAccount, RequestIdText, SendOtp, Staff,
+    TestCaller, Who, forget_account,
+};
+pub use person::{
+    Credentials, Grant, Login, NewUser, account, add_staff, change_password, email, email_of,
+    login, login_new, logout, new_user_set, signup, staff_login, staff_logout,
+};
+pub use scope::Scope;
+
+use crate::app::{Account, App};
+use crate::kit::id::{AccountId, KeyId};
+use crate::kit::page::Page;
+use crate::kit::seal::sha256;
+use crate::kit::secret::Secret;
+use idempotency::{Claim, Seen};
+
+/// How long a repeated creation still answers the raw key, milliseconds.
+const REPLAY: i64 = 10 * clock::MINUTE;
+const KEY_DISABLED: Reject = Reject("key_disabled");
+
+/// What goes wrong in this room.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Email or password is wrong; which one is not told.
+    #[error("email or password is wrong")]
+    InvalidLogin,
+    /// Too many failures: wait.
+    #[error("too many failed logins, wait {wait_s} s")]
+    TooManyLogins {
+        /// Seconds to wait.
+        wait_s: i64,
+    },
+    /// The email is no address.
+    #[error("the email is not an address")]
+    InvalidEmail,
+    /// Someone has this email already.
+    #[error("the email is already registered")]
+    EmailTaken,
+    /// The new password breaks a rule.
+    #[error("the password {0}")]
+    Password(password::Fault),
+    /// No such key of this account.
+    #[error("there is no such API key")]
+    NoSuchKey,
+    /// The same request is being carried out right now.
+    #[error("the same request is still running")]
+    InProgress,
+    /// Too many passwords wait to be hashed, or too many writes.
+    #[error("the service is busy")]
+    Overloaded,
+    /// The password hasher failed.
+    #[error("hashing failed: {0}")]
+    Hashing(String),
+    /// A read failed.
+    #[error(transparent)]
+    Db(#[from] ::store::Error),
+    /// A write failed.
+    #[error(transparent)]
+    Commit(CommitError),
+}
+
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Rejected(idempotency::SEEN) => Self::InProgress,
+            CommitError::Rejected(person::EMAIL_TAKEN) => Self::EmailTaken,
+            CommitError::Rejected(person::PASSWORD_CHANGED) => Self::InvalidLogin,
+            CommitError::Overloaded => Self::Overloaded,
+            other => Self::Commit(other),
+        }
+    }
+}
+
+/// An API key as its owner sees it, without the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKey {
+    /// Its id.
+    pub id: KeyId,
+    /// The owner's name for it.
+    pub name: String,
+    /// The part that may be shown.
+    pub prefix: String,
+    /// Whether it opens anything.
+    pub active: bool,
+    /// What it may do, as a bit set; see [`Scope::words`].
+    pub scopes: u16,
+    /// When it was made.
+    pub created_at: Millis,
+}
+
+impl From<store::KeyRow> for ApiKey {
+    fn from(row: store::KeyRow) -> Self {
+        Self {
+            id: row.id,
+            name: row.name,
+            prefix: row.prefix,
+            active: row.active,
+            scopes: Scope::stored(&row.scopes),
+            created_at: row.created_at,
+        }
+    }
+}
+
+/// What a new key is to be.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    /// The owner's name for it, 1 to 100 characters.
+    pub name: String,
+    /// What it may do, as a bit set; see [`Scope::set`].
+    pub scopes: u16,
+}
+
+/// Makes a key for an account. The raw key exists in this answer only.
+///
+/// # Errors
+/// [`Error::InProgress`], [`Error::Overloaded`], [`Error::Commit`].
+pub async fn create_key(
+    app: &App,
+    account: &Account,
+    wanted: &NewKey,
+    by: By<'_>,
+    claim: &Claim,
+) -> Result<(Secret, ApiKey), Error> {
+    let raw = key::make(&app.clock, account.env);
+    let made = ApiKey {
+        id: KeyId::new(&app.clock),
+        name: wanted.name.clone(),
+        prefix: key::prefix(&raw),
+        active: true,
+        scopes: wanted.scopes,
+        created_at: app.now(),
+    };
+    let words = Scope::words(made.scopes).join(" ");
+    let mut set = WriteSet::of(account.id.as_str());
+    let sealed = (!claim.is_empty())
+        .then(|| app.vault.seal(&place(&account.id, made.id.as_str()), raw.expose().as_bytes()));
+    claim.add_to(&mut set, made.id.as_str(), sealed, made.created_at);
+    let row = args![
+        &account.id,
+        &made.id,
+        made.name.as_str(),
+        made.prefix.as_str(),
+        words.as_str(),
+        made.created_at,
+    ];
+    set.push(store::ADD_KEY, row);
+    let hash = sha256(raw.expose().as_bytes());
+    set.push(store::ADD_KEY_HASH, args![hash, &account.id, &made.id]);
+    let detail = serde_json::json!({ "name": made.name, "scopes": words });
+    record(app, &mut set, &entry(by, "api_key.create", (&account.id, &made.id), detail));
+    app.db.commit(set).await?;
+    Ok((raw, made))
+}
+
+/// The key that an earlier, equal request made; with the raw key for ten minutes.
+///
+/// # Errors
+/// [`Error::NoSuchKey`], [`Error::Db`].
+pub async fn replay_key(
+    app: &App,
+    account: &AccountId,
+    seen: &Seen,
+) -> Result<(Option<Secret>, ApiKey), Error> {
+    let made = find_key(app, account, &KeyId::stored(seen.object_id.clone())).await?;
+    let is_recent = app.now() - seen.created_at <= REPLAY;
+    let sealed = seen.sealed.as_deref().filter(|_| is_recent);
+    let opened = sealed.and_then(|sealed| app.vault.open(&place(account, &seen.object_id), sealed));
+    let raw = opened.and_then(|bytes| String::from_utf8(bytes).ok()).map(Secret::new);
+    Ok((raw, made))
+}
+
+/// One page of an account's keys, newest first, and one more if there is one.
+///
+/// # Errors
+/// [`Error::Db`].
+pub async fn list_keys(app: &App, account: &AccountId, page: &Page) -> Result<Vec<ApiKey>, Error> {
+    let args = args![account, page.after.as_str(), page.limit + 1];
+    let rows: Vec<store::KeyRow> = app.db.rows(store::KEYS, args).await?;
+    Ok(rows.into_iter().map(ApiKey::from).collect())
+}
+
+/// Ends a key, on this node at once. Ending it again changes nothing.
+///
+/// # Errors
+/// [`Error::NoSuchKey`], [`Error::Overloaded`], [`Error::Db`], [`Error::Commit`].
+pub async fn disable_key(
+    app: &App,
+    account: &AccountId,
+    id: &KeyId,
+    by: By<'_>,
+) -> Result<(), Error> {
+    if find_key(app, account, id).await?.active {
+        let mut set = WriteSet::of(account.as_str());
+        set.guard(store::DISABLE_KEY, args![app.now(), account, id], KEY_DISABLED);
+        let detail = serde_json::json!({});
+        record(app, &mut set, &entry(by, "api_key.disable", (account, id), detail));
+        match app.db.commit(set).await {
+            // Someone else ended it at the same moment.
+            Ok(_) | Err(CommitError::Rejected(KEY_DISABLED)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    caller::forget_key(app, id);
+    Ok(())
+}
+
+/// Deletes what no longer stands for anything: old `Idempotency-Key`s. Tokens that ended long ago
+/// go when their owner logs in again.
+///
+/// # Errors
+/// See [`CommitError`].
+pub async fn forget_expired(app: &App) -> Result<(), CommitError> {
+    idempotency::forget_old(app).await
+}
+
+async fn find_key(app: &App, account: &AccountId, id: &KeyId) -> Result<ApiKey, Error> {
+    let row: Option<store::KeyRow> = app.db.row(store::KEY, args![account, id]).await?;
+    row.map(ApiKey::from).ok_or(Error::NoSuchKey)
+}
+
+/// What the sealed copy of a raw key is bound to.
+fn place<'a>(account: &'a AccountId, id: &'a str) -> [&'a str; 3] {
+    ["idempotency", account.as_str(), id]
+}
+
+fn entry<'a>(
+    by: By<'a>,
+    action: &'static str,
+    (account, key): (&'a AccountId, &'a KeyId),
+    detail: serde_json::Value,
+) -> Entry<'a> {
+    Entry {
+        actor: by.who,
+        action,
+        object_id: key.as_str(),
+        account: Some(account),
+        request_id: by.request_id,
+        detail,
+    }
+}

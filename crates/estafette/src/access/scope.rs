@@ -1,0 +1,100 @@
+//! What an API key may do.
+
+/// One thing that an API key may be allowed to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Send passcodes.
+    OtpSend,
+    /// Check passcodes.
+    OtpVerify,
+    /// Send SMS.
+    SmsSend,
+    /// Send chat-app messages.
+    ChatappSend,
+    /// Read what recipients answered.
+    ChatappReceive,
+    /// Send email.
+    EmailSend,
+    /// Read the account.
+    AccountRead,
+}
+
+impl Scope {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: &'static [Self] = &[
+        Self::OtpSend,
+        Self::OtpVerify,
+        Self::SmsSend,
+        Self::ChatappSend,
+        Self::ChatappReceive,
+        Self::EmailSend,
+        Self::AccountRead,
+    ];
+
+    /// As written and stored.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::OtpSend => "otp:send",
+            Self::OtpVerify => "otp:verify",
+            Self::SmsSend => "sms:send",
+            Self::ChatappSend => "chatapp:send",
+            Self::ChatappReceive => "chatapp:receive",
+            Self::EmailSend => "email:send",
+            Self::AccountRead => "account:read",
+        }
+    }
+
+    /// From what is written.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|scope| scope.word() == word)
+    }
+
+    /// Its place in a bit set.
+    #[must_use]
+    pub const fn bit(self) -> u16 {
+        1 << self as u16
+    }
+
+    /// The bit set of a list.
+    #[must_use]
+    pub fn set(scopes: &[Self]) -> u16 {
+        scopes.iter().fold(0, |set, scope| set | scope.bit())
+    }
+
+    /// The words of a bit set, in the order of [`Scope::ALL`].
+    #[must_use]
+    pub fn words(set: u16) -> Vec<&'static str> {
+        let chosen = Self::ALL.iter().filter(|scope| set & scope.bit() != 0);
+        chosen.map(|scope| scope.word()).collect()
+    }
+
+    /// The bit set of words separated by spaces, as stored; unknown words open nothing.
+    #[must_use]
+    pub fn stored(words: &str) -> u16 {
+        words.split(' ').filter_map(Self::of).fold(0, |set, scope| set | scope.bit())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Scope;
+
+    #[test]
+    fn every_scope_survives_being_stored() {
+        for scope in Scope::ALL {
+            assert_eq!(Scope::of(scope.word()), Some(*scope));
+            assert_eq!(Scope::stored(scope.word()), scope.bit());
+        }
+        let all = Scope::set(Scope::ALL);
+        assert_eq!(all.count_ones(), 7);
+        assert_eq!(Scope::stored(&Scope::words(all).join(" ")), all);
+    }
+
+    #[test]
+    fn unknown_words_open_nothing() {
+        assert_eq!(Scope::stored("otp:sendx  account"), 0);
+        assert_eq!(Scope::of(""), None);
+    }
+}

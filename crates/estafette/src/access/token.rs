@@ -1,0 +1,114 @@
+//! Tokens of people: `est_pt_` (portal) and `est_at_` (staff) and 43 random base62 characters,
+//! which are 256 bits. Only their SHA-256 is stored; they expire and can be revoked.
+
+use clock::{Clock, Millis};
+use store::{WriteSet, args};
+
+use super::{key, store as sql};
+use crate::app::App;
+use crate::kit::seal::sha256;
+use crate::kit::secret::Secret;
+
+/// How long an ended token is still told from an unknown one, milliseconds.
+const REMEMBERED: i64 = 30 * clock::DAY;
+/// 62^43 is just above 2^256.
+const RANDOM: usize = 43;
+
+/// Whom a token is for; the one kind never opens what the other does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A user.
+    Portal,
+    /// A member of the operator's staff.
+    Staff,
+}
+
+impl Kind {
+    /// As stored.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Portal => "portal",
+            Self::Staff => "staff",
+        }
+    }
+
+    const fn fixed(self) -> &'static str {
+        match self {
+            Self::Portal => "est_pt_",
+            Self::Staff => "est_at_",
+        }
+    }
+}
+
+/// A new token of a kind.
+#[must_use]
+pub fn make(clock: &Clock, kind: Kind) -> Secret {
+    Secret::new(format!("{}{}", kind.fixed(), key::random(clock, RANDOM)))
+}
+
+/// Whether a text has the form of a token of this kind.
+#[must_use]
+pub fn is_well_formed(text: &str, kind: Kind) -> bool {
+    text.strip_prefix(kind.fixed())
+        .is_some_and(|tail| tail.len() >= RANDOM && tail.len() <= 64 && key::is_base62(tail))
+}
+
+/// The hash under which a token is stored.
+#[must_use]
+pub fn hash(token: &str) -> [u8; 32] {
+    sha256(token.as_bytes())
+}
+
+/// Adds a new token of a subject to a write set, and forgets those that ended long ago; answers
+/// the token and when it expires.
+#[must_use]
+pub fn new_token(app: &App, set: &mut WriteSet, kind: Kind, subject: &str) -> (Secret, Millis) {
+    let life_s = match kind {
+        Kind::Portal => app.config.access.portal_token_s,
+        Kind::Staff => app.config.access.staff_token_s,
+    };
+    let token = make(&app.clock, kind);
+    let now = app.now();
+    let expires_at = now + life_s.saturating_mul(1_000);
+    let args = args![hash(token.expose()), kind.word(), subject, now, expires_at];
+    set.push(sql::ADD_TOKEN, args);
+    set.push(sql::FORGET_TOKENS_OF_SUBJECT, args![subject, now - REMEMBERED]);
+    (token, expires_at)
+}
+
+/// Adds the end of one token to a write set.
+pub fn revoke(app: &App, set: &mut WriteSet, token_hash: [u8; 32]) {
+    set.push(sql::REVOKE_TOKEN, args![app.now(), token_hash]);
+}
+
+/// Adds the end of all tokens of a subject, but `keep`, to a write set.
+pub fn revoke_all(app: &App, set: &mut WriteSet, subject: &str, keep: Option<[u8; 32]>) {
+    // No token hashes to the empty text, so it keeps none.
+    let keep = keep.map(|hash| hash.to_vec()).unwrap_or_default();
+    set.push(sql::REVOKE_TOKENS_OF_SUBJECT, args![app.now(), subject, keep]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, is_well_formed, make};
+    use clock::{Clock, Millis};
+
+    #[test]
+    fn a_token_has_the_form_of_its_own_kind_only() {
+        let clock = Clock::held(Millis(0), 5);
+        let portal = make(&clock, Kind::Portal);
+        assert!(is_well_formed(portal.expose(), Kind::Portal));
+        assert!(!is_well_formed(portal.expose(), Kind::Staff));
+        let staff = make(&clock, Kind::Staff);
+        assert!(is_well_formed(staff.expose(), Kind::Staff));
+        assert!(!is_well_formed(staff.expose(), Kind::Portal));
+    }
+
+    #[test]
+    fn short_and_foreign_texts_are_no_tokens() {
+        for text in ["", "est_pt_", "est_pt_abc", &format!("est_pt_{}", "-".repeat(43))] {
+            assert!(!is_well_formed(text, Kind::Portal), "{text}");
+        }
+    }
+}

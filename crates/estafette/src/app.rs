@@ -1,0 +1,179 @@
+//! Rank 3: what every request has at hand. Cloning is cheap. One `App` for each environment; they
+//! share everything but the environment itself and its carriers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clock::{Clock, Millis};
+use moka::sync::Cache;
+use store::Db;
+
+use crate::carriers::Carriers;
+use crate::config::Config;
+use crate::kit::id::{AccountId, KeyId};
+use crate::kit::seal::Vault;
+use crate::kit::throttle::Throttle;
+use crate::metrics::Metrics;
+
+/// One of the two environments that a process serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Env {
+    /// Real carriers, real credits.
+    Live,
+    /// Simulated carriers, play money.
+    Sandbox,
+}
+
+impl Env {
+    /// As stored.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Sandbox => "sandbox",
+        }
+    }
+
+    /// From what is stored.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        match word {
+            "live" => Some(Self::Live),
+            "sandbox" => Some(Self::Sandbox),
+            _ => None,
+        }
+    }
+}
+
+/// What an account may set for its passcodes; `None` = the deployment's setting.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Validity of a passcode, seconds, 60 to 600.
+    pub otp_validity_s: Option<i64>,
+    /// Seconds without a `delivered` receipt until SMS takes over, 5 to 120.
+    pub otp_fallback_after_s: Option<i64>,
+    /// ISO 3166 codes that may be sent to; `None` = all.
+    pub countries: Option<Vec<String>>,
+    /// The sender of SMS where a request names none.
+    pub default_sender: Option<String>,
+}
+
+/// An account as requests see it; remembered for a few seconds.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// Its id.
+    pub id: AccountId,
+    /// Its environment.
+    pub env: Env,
+    /// Whether the operator suspended it.
+    pub suspended: bool,
+    /// Its settings.
+    pub settings: Settings,
+}
+
+/// What a known API key opens.
+#[derive(Clone, Debug)]
+pub struct KnownKey {
+    /// The key's id, for limits and the audit log.
+    pub key: KeyId,
+    /// Its account.
+    pub account: Arc<Account>,
+    /// Its scopes, as a bit set (see `access::Scope`).
+    pub scopes: u16,
+}
+
+/// What this node remembers for at most five seconds, so that a disable is obeyed soon everywhere
+/// and at once here.
+#[derive(Clone)]
+pub struct Memo {
+    /// API keys by hash.
+    pub keys: Cache<[u8; 32], Arc<KnownKey>>,
+    /// Prices by `channel|category|country`: credits, `None` = not sold.
+    pub prices: Cache<String, Option<i64>>,
+}
+
+impl Default for Memo {
+    fn default() -> Self {
+        let life = Duration::from_secs(5);
+        Self {
+            keys: Cache::builder().max_capacity(50_000).time_to_live(life).build(),
+            prices: Cache::builder().max_capacity(10_000).time_to_live(life).build(),
+        }
+    }
+}
+
+/// The parts that both environments share.
+pub struct Shared {
+    /// Storage.
+    pub db: Db,
+    /// Time, ids and chance.
+    pub clock: Clock,
+    /// Settings.
+    pub config: Config,
+    /// Keys.
+    pub vault: Vault,
+    /// Memory of a few seconds.
+    pub memo: Memo,
+    /// Rate limits.
+    pub throttle: Throttle,
+    /// Figures for the operator.
+    pub metrics: Metrics,
+    /// Passwords being hashed: each takes memory, so only a few at a time.
+    pub hashers: tokio::sync::Semaphore,
+    /// Set while the process stops.
+    pub draining: AtomicBool,
+}
+
+/// What handlers and jobs work with.
+#[derive(Clone)]
+pub struct App {
+    /// The environment.
+    pub env: Env,
+    /// Ways out, by the environment's type.
+    pub carriers: Carriers,
+    shared: Arc<Shared>,
+}
+
+impl std::ops::Deref for App {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl App {
+    /// The view of one environment.
+    #[must_use]
+    pub fn new(env: Env, carriers: Carriers, shared: Arc<Shared>) -> Self {
+        Self { env, carriers, shared }
+    }
+
+    /// The instant now.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    /// Whether the process is stopping.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+
+    /// Unknown fields are refused on the sandbox, so that a typing slip is found before live.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.env == Env::Sandbox
+    }
+
+    /// The public address of this environment.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        match self.env {
+            Env::Live => &self.config.server.live_url,
+            Env::Sandbox => &self.config.server.sandbox_url,
+        }
+    }
+}

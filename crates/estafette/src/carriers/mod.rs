@@ -1,0 +1,218 @@
+//! Rank 2: the ways out. A carrier gets one message and says what became of it; it knows nothing
+//! of accounts, prices or storage. One folder per carrier.
+
+pub mod handsets;
+pub mod inbox;
+pub mod simulated;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::kit::msisdn::Msisdn;
+use crate::kit::secret::Secret;
+
+pub use handsets::Handsets;
+pub use inbox::Inbox;
+
+/// The way a message travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// The chat app.
+    Chatapp,
+    /// SMS.
+    Sms,
+}
+
+impl Channel {
+    /// As stored and shown.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Chatapp => "chatapp",
+            Self::Sms => "sms",
+        }
+    }
+
+    /// From what is stored.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        match word {
+            "chatapp" => Some(Self::Chatapp),
+            "sms" => Some(Self::Sms),
+            _ => None,
+        }
+    }
+}
+
+/// One message on its way out. No `Debug`: it holds a code.
+#[derive(Clone)]
+pub struct Outbound {
+    /// Whose message it is: receipts come back to this account.
+    pub account_id: String,
+    /// Our own id of this submission, echoed by carriers that can.
+    pub attempt_id: String,
+    /// The recipient.
+    pub to: Msisdn,
+    /// The sender as the recipient sees it; empty = the carrier's own.
+    pub sender: String,
+    /// The text of an SMS, or the text that the chat-app template stands for.
+    pub text: Secret,
+    /// The code inside, for templates that take it as a parameter.
+    pub code: Secret,
+    /// Template and language; empty = the deployment's own.
+    pub template: Template,
+}
+
+/// A chat-app template.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Template {
+    /// Its name; empty = the deployment's authentication template.
+    pub name: String,
+    /// Its language.
+    pub language: String,
+}
+
+/// What became of a submission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The carrier took it.
+    Accepted {
+        /// The carrier's id of the message.
+        provider_id: String,
+    },
+    /// The carrier did not take it, and says so for certain.
+    Refused {
+        /// What kind of refusal.
+        class: Refusal,
+        /// The carrier's own code, for support.
+        code: String,
+    },
+    /// Maybe it was taken: the answer was lost. Never sent again blindly.
+    Unknown,
+}
+
+/// Kinds of refusal, by what to do about them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// This recipient cannot be reached on this channel (upstream 131026 and the like).
+    Unreachable,
+    /// The carrier asks to slow down: the same submission may go again later.
+    Throttled {
+        /// How long to wait, milliseconds.
+        after_ms: u64,
+    },
+    /// Our side of the link is at fault: credentials, template, configuration.
+    Sender,
+    /// The carrier is down.
+    Down,
+}
+
+/// What a receipt says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// On its way.
+    Sent,
+    /// It arrived.
+    Delivered,
+    /// It will not arrive.
+    Failed,
+}
+
+/// News of an earlier submission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Whose message it was.
+    pub account_id: String,
+    /// Our id of the submission, echoed.
+    pub attempt_id: String,
+    /// The carrier's id, where the receipt names it.
+    pub provider_id: Option<String>,
+    /// What happened.
+    pub fate: Fate,
+    /// The carrier's error code.
+    pub error: Option<String>,
+}
+
+/// Where receipts go: the one door for all carriers. It resolves once the news is durable; a
+/// carrier acknowledges only then. `Err` = bring it again later.
+pub trait Door: Send + Sync + 'static {
+    /// Takes one receipt in.
+    fn receipt(&self, receipt: Receipt) -> BoxFuture<'_, Result<(), NotNow>>;
+}
+
+/// The receipt could not be stored now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotNow;
+
+/// A way out.
+pub trait Carrier: Send + Sync + 'static {
+    /// Its name in logs and for the operator.
+    fn name(&self) -> &str;
+    /// Hands a message over. Takes at most a few seconds.
+    fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome>;
+}
+
+/// The carriers of one environment, chosen when the process starts.
+#[derive(Clone, Default)]
+pub struct Carriers {
+    chatapp: Option<Arc<dyn Carrier>>,
+    sms: Option<Arc<dyn Carrier>>,
+    handsets: Option<Handsets>,
+    inbox: Inbox,
+}
+
+impl Carriers {
+    /// No way out: what live has before anything is configured.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// The sandbox's: simulated, with virtual handsets behind them.
+    #[must_use]
+    pub fn simulated(clock: &clock::Clock, door: &Arc<dyn Door>) -> Self {
+        let handsets = Handsets::default();
+        let carrier = |channel| -> Arc<dyn Carrier> {
+            let (clock, door) = (clock.clone(), Arc::clone(door));
+            Arc::new(simulated::Simulated::new(channel, clock, door, handsets.clone()))
+        };
+        Self {
+            chatapp: Some(carrier(Channel::Chatapp)),
+            sms: Some(carrier(Channel::Sms)),
+            handsets: Some(handsets),
+            inbox: Inbox::default(),
+        }
+    }
+
+    /// The carrier of a channel.
+    #[must_use]
+    pub fn on(&self, channel: Channel) -> Option<&Arc<dyn Carrier>> {
+        match channel {
+            Channel::Chatapp => self.chatapp.as_ref(),
+            Channel::Sms => self.sms.as_ref(),
+        }
+    }
+
+    /// Where senders of this process wait for receipts.
+    #[must_use]
+    pub fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    /// The virtual handsets, where there are any.
+    #[must_use]
+    pub fn handsets(&self) -> Option<&Handsets> {
+        self.handsets.as_ref()
+    }
+
+    /// Name, channel and state of each, for the operator.
+    #[must_use]
+    pub fn describe(&self) -> Vec<(String, &'static str, String)> {
+        [Channel::Chatapp, Channel::Sms]
+            .into_iter()
+            .filter_map(|channel| self.on(channel).map(|carrier| (channel, carrier)))
+            .map(|(channel, carrier)| (carrier.name().to_owned(), channel.word(), "up".to_owned()))
+            .collect()
+    }
+}

@@ -1,0 +1,127 @@
+//! The simulated carriers of the sandbox: every number works, and its last four digits script what
+//! happens. Receipts come through the same door as everybody's.
+
+mod script;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clock::Clock;
+use futures_util::future::BoxFuture;
+
+use super::handsets::Received;
+use super::{Carrier, Channel, Door, Fate, Handsets, Outbound, Outcome, Receipt, Refusal};
+use crate::kit::id::HandsetMessageId;
+use script::{Ending, Step, ending};
+
+/// Most throttled numbers remembered; beyond that the memory starts afresh.
+const THROTTLED: usize = 10_000;
+
+/// One simulated carrier.
+pub struct Simulated {
+    channel: Channel,
+    clock: Clock,
+    door: Arc<dyn Door>,
+    handsets: Handsets,
+    throttled: Mutex<HashMap<String, u8>>,
+}
+
+impl Simulated {
+    /// A carrier for one channel, bringing its receipts to `door`.
+    #[must_use]
+    pub fn new(channel: Channel, clock: Clock, door: Arc<dyn Door>, handsets: Handsets) -> Self {
+        Self { channel, clock, door, handsets, throttled: Mutex::default() }
+    }
+
+    /// Whether this submission is one of the two that are throttled before one is taken.
+    fn is_throttled(&self, attempt_id: &str) -> bool {
+        let mut throttled = self.throttled.lock().unwrap_or_else(PoisonError::into_inner);
+        if throttled.len() > THROTTLED {
+            throttled.clear();
+        }
+        let seen = throttled.entry(attempt_id.to_owned()).or_default();
+        *seen += 1;
+        let again = *seen <= 2;
+        if !again {
+            throttled.remove(attempt_id);
+        }
+        again
+    }
+
+    fn hand_over(&self, message: &Outbound) {
+        let received = Received {
+            id: HandsetMessageId::new(&self.clock).into(),
+            channel: self.channel.word(),
+            sender: if message.sender.is_empty() { "estafette" } else { &message.sender }.into(),
+            text: message.text.expose().to_owned(),
+            code: (!message.code.is_empty()).then(|| message.code.expose().to_owned()),
+            buttons: Vec::new(),
+            received_at: self.clock.now(),
+        };
+        self.handsets.deliver(&message.account_id, message.to.e164(), received);
+    }
+
+    /// Brings the scripted receipts, in the background, as a carrier would.
+    fn bring(&self, message: &Outbound, provider_id: &str, steps: &'static [Step]) {
+        if steps.is_empty() {
+            return;
+        }
+        let (clock, door) = (self.clock.clone(), Arc::clone(&self.door));
+        let receipt = Receipt {
+            account_id: message.account_id.clone(),
+            attempt_id: message.attempt_id.clone(),
+            provider_id: Some(provider_id.to_owned()),
+            fate: Fate::Sent,
+            error: None,
+        };
+        tokio::spawn(async move {
+            let start = clock.now();
+            for step in steps {
+                if step.after_ms > 0 {
+                    clock.sleep_until(start + step.after_ms).await;
+                }
+                let error = step.error.map(str::to_owned);
+                let news = Receipt { fate: step.fate, error, ..receipt.clone() };
+                // Real upstreams bring a receipt again until it is acknowledged.
+                for _ in 0..20 {
+                    if door.receipt(news.clone()).await.is_ok() {
+                        break;
+                    }
+                    clock.tick(500).await;
+                }
+            }
+        });
+    }
+
+    fn act(&self, message: &Outbound, ending: &Ending) -> Outcome {
+        if ending.throttled_first && self.is_throttled(&message.attempt_id) {
+            let class = Refusal::Throttled { after_ms: 50 };
+            return Outcome::Refused { class, code: "130429".to_owned() };
+        }
+        if let Some(code) = ending.refused {
+            return Outcome::Refused { class: Refusal::Unreachable, code: code.to_owned() };
+        }
+        let mut random = [0_u8; 12];
+        self.clock.fill(&mut random);
+        let provider_id = format!("sim.{}", crate::kit::seal::hex(&random));
+        if ending.arrives {
+            self.hand_over(message);
+        }
+        self.bring(message, &provider_id, ending.receipts);
+        if ending.answer_lost { Outcome::Unknown } else { Outcome::Accepted { provider_id } }
+    }
+}
+
+impl Carrier for Simulated {
+    fn name(&self) -> &'static str {
+        match self.channel {
+            Channel::Chatapp => "simulated-chatapp",
+            Channel::Sms => "simulated-sms",
+        }
+    }
+
+    fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome> {
+        let outcome = self.act(message, ending(self.channel, message.to.ending()));
+        Box::pin(std::future::ready(outcome))
+    }
+}

@@ -1,0 +1,331 @@
+//! What can be typed: the commands, their flags and their help.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::Flags;
+use crate::kit::secret::Secret;
+
+/// One-time passcodes and messages over chat-app, SMS and email, run by yourself.
+#[derive(Parser)]
+#[command(
+    name = "estafette",
+    version,
+    after_help = "\
+Examples:
+  estafette demo                          see it work, nothing to set up
+  estafette                               serve, with SQLite in ./estafette-data
+  estafette account add --email a@b.example
+  estafette --config /etc/estafette.toml serve
+
+Settings: default.toml < --config FILE < environment (ESTAFETTE__OTP__VALIDITY_S=120) < flags.
+`estafette config` prints those in force."
+)]
+pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) global: Global,
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+}
+
+/// Flags of every command.
+#[derive(Args)]
+pub(super) struct Global {
+    /// Settings of yours, as TOML.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Print one JSON object on the standard output, and nothing else there.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    /// Where the live environment listens.
+    #[arg(long, global = true, value_name = "IP:PORT")]
+    live: Option<SocketAddr>,
+    /// Where the sandbox listens.
+    #[arg(long, global = true, value_name = "IP:PORT")]
+    sandbox: Option<SocketAddr>,
+    /// Where Prometheus metrics are.
+    #[arg(long, global = true, value_name = "IP:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Where the embedded database, the master key and files live.
+    #[arg(long, global = true, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// sqlite:PATH or postgres://…. Others on this machine can see flags: with a password in it,
+    /// use `ESTAFETTE__DATABASE__URL` or a file instead.
+    #[arg(long, global = true, value_name = "URL", value_parser = secret)]
+    database_url: Option<Secret>,
+}
+
+impl Global {
+    /// What overrules all other settings.
+    pub(super) fn flags(self) -> Flags {
+        Flags {
+            live: self.live,
+            sandbox: self.sandbox,
+            metrics: self.metrics,
+            data_dir: self.data_dir,
+            database_url: self.database_url,
+        }
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the shape that clap asks for")]
+fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
+    Ok(Secret::new(text.to_owned()))
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Run the service (the default).
+    #[command(after_help = "\
+Brings the database up to date, then serves the live environment, the sandbox and the metrics.
+SIGTERM or Ctrl-C finishes what is running and stops; a second one stops at once.
+
+Examples:
+  estafette serve
+  estafette serve --live 0.0.0.0:8080 --data-dir /var/lib/estafette
+  ESTAFETTE__LOG__FORMAT=json estafette serve
+
+--json prints {live, sandbox, metrics} (URLs) once all three answer.")]
+    Serve,
+    /// Show the whole service at work on this machine, step by step.
+    #[command(after_help = "\
+Starts the service with a database of its own (DATA_DIR/demo, removed before and after), signs up,
+sends passcodes to virtual handsets, verifies one, and says where everything is. No carrier and no
+account of anybody is needed. Takes free ports when the usual ones are in use.
+
+Examples:
+  estafette demo
+  estafette demo --once --json")]
+    Demo(DemoArgs),
+    /// Bring the database up to date and stop.
+    #[command(after_help = "\
+`serve` and all commands that use the database do this by themselves; this is for deployments that
+want it as a step of its own.
+
+Examples:
+  estafette migrate
+  estafette migrate --json                {\"version\": 1}")]
+    Migrate,
+    /// People who operate the service.
+    #[command(subcommand)]
+    Staff(StaffCommand),
+    /// Users and their accounts.
+    #[command(subcommand)]
+    Account(AccountCommand),
+    /// Credits of accounts.
+    #[command(subcommand)]
+    Credits(CreditsCommand),
+    /// API keys.
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Prove that the ledger adds up; exit code 1 if it does not.
+    #[command(after_help = "\
+Recomputes every balance from its transfers and checks that no transfer was changed. Works beside
+a running service.
+
+Examples:
+  estafette audit
+  estafette audit --json     {ok, accounts, transfers, holds_open, violations, dangling}")]
+    Audit,
+    /// Copy the embedded database to a file while it is in use.
+    #[command(after_help = "\
+The copy is consistent. Keep it together with the master key (DATA_DIR/master.key): without it,
+sealed values cannot be opened. On PostgreSQL use its own tools.
+
+Examples:
+  estafette backup /backup/estafette.db
+  estafette backup --json copy.db         {\"file\": \"copy.db\", \"bytes\": 172032}")]
+    Backup(BackupArgs),
+    /// Print the settings in force, secrets masked.
+    #[command(after_help = "\
+Examples:
+  estafette config > estafette.toml       a start for a file of your own
+  ESTAFETTE__OTP__VALIDITY_S=120 estafette config --json")]
+    Config,
+    /// Print the OpenAPI 3.1 description of the API.
+    #[command(after_help = "\
+The same document as at /v1/openapi.json. It is JSON with and without --json.
+
+Example:
+  estafette openapi > openapi.json")]
+    Openapi,
+    /// Run simulated upstreams on this machine.
+    #[command(after_help = "\
+So far a webhook sink: takes any POST, prints one line for each, and lists the last 1,000 at
+GET /requests. To let the service reach it, start that with
+  ESTAFETTE__WEBHOOKS__ALLOW_HTTP=true ESTAFETTE__WEBHOOKS__ALLOW_NETWORKS='[\"127.0.0.0/8\"]'
+
+Example:
+  estafette playground --webhook-sink 127.0.0.1:9099")]
+    Playground(PlaygroundArgs),
+}
+
+/// Of `demo`.
+#[derive(Args)]
+pub(super) struct DemoArgs {
+    /// Stop after the last step instead of serving on.
+    #[arg(long, visible_alias = "exit")]
+    pub(super) once: bool,
+}
+
+/// Of `backup`.
+#[derive(Args)]
+pub(super) struct BackupArgs {
+    /// The copy; it must not exist yet.
+    pub(super) file: PathBuf,
+}
+
+/// Of `playground`.
+#[derive(Args)]
+pub(super) struct PlaygroundArgs {
+    /// Where the webhook sink listens.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9099")]
+    pub(super) webhook_sink: SocketAddr,
+}
+
+/// Who logs in, and how the password gets here.
+#[derive(Args)]
+pub(super) struct LoginArgs {
+    /// Email address, the name for logging in.
+    #[arg(long)]
+    pub(super) email: String,
+    /// Read the password from the standard input, one line. Without this one is made up and shown.
+    #[arg(long)]
+    pub(super) password_stdin: bool,
+}
+
+/// `staff …`
+#[derive(Subcommand)]
+pub(super) enum StaffCommand {
+    /// Add a member of staff, who may use /v1/admin.
+    #[command(after_help = "\
+Brings the database up to date first, and works beside a running service.
+
+Examples:
+  estafette staff add --email ops@example.com
+  estafette staff add --email ops@example.com --password-stdin --json < password.txt
+
+--json: {staff_id}, and password when it was made up.")]
+    Add(LoginArgs),
+}
+
+/// `account …`
+#[derive(Subcommand)]
+pub(super) enum AccountCommand {
+    /// Add a user with an account in each environment.
+    #[command(after_help = "\
+Brings the database up to date first, and works beside a running service.
+
+Examples:
+  estafette account add --email dev@example.com
+  estafette account add --email dev@example.com --password-stdin --json < password.txt
+
+--json: {user_id, accounts: {live, sandbox}}, and password when it was made up.")]
+    Add(LoginArgs),
+}
+
+/// `credits …`
+#[derive(Subcommand)]
+pub(super) enum CreditsCommand {
+    /// Give credits to an account; a negative amount takes back what is not held or spent.
+    #[command(after_help = "\
+Brings the database up to date first, and works beside a running service.
+
+Examples:
+  estafette credits add --account acc_01h455vb4pex5vsknk084sn02q --amount 5000
+  estafette credits add --account acc_01h455vb4pex5vsknk084sn02q --amount -200 --reason \"typing slip\"
+
+--json: {account_id, balance_credits}.")]
+    Add(CreditsArgs),
+}
+
+/// Of `credits add`.
+#[derive(Args)]
+pub(super) struct CreditsArgs {
+    /// The account's id.
+    #[arg(long)]
+    pub(super) account: String,
+    /// Credits.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(super) amount: i64,
+    /// Why, for the ledger and the audit log.
+    #[arg(long, default_value = "command line")]
+    pub(super) reason: String,
+}
+
+/// `key …`
+#[derive(Subcommand)]
+pub(super) enum KeyCommand {
+    /// Make an API key for an account; it is shown this once.
+    #[command(after_help = "\
+Brings the database up to date first, and works beside a running service. Scopes: otp:send,
+otp:verify, sms:send, chatapp:send, chatapp:receive, email:send, account:read. Without --scope, all.
+
+Examples:
+  estafette key add --account acc_01h455vb4pex5vsknk084sn02q --name shop
+  estafette key add --account acc_01h455vb4pex5vsknk084sn02q --name shop \\
+    --scope otp:send --scope otp:verify --json
+
+--json: {api_key, key: {id, name, key_prefix, active, scopes, created_at}}.")]
+    Add(KeyArgs),
+}
+
+/// Of `key add`.
+#[derive(Args)]
+pub(super) struct KeyArgs {
+    /// The account's id; it decides the environment.
+    #[arg(long)]
+    pub(super) account: String,
+    /// A label.
+    #[arg(long)]
+    pub(super) name: String,
+    /// What the key may do; repeat it for several.
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(super) scopes: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_command_means_serve_and_flags_may_stand_anywhere() {
+        let cli = Cli::parse_from(["estafette", "--json"]);
+        assert!(cli.command.is_none() && cli.global.json);
+        let cli = Cli::parse_from(["estafette", "audit", "--data-dir", "x", "--json"]);
+        assert!(cli.global.json && matches!(cli.command, Some(Command::Audit)));
+    }
+
+    #[test]
+    fn a_negative_amount_is_not_taken_for_a_flag() {
+        let args = ["estafette", "credits", "add", "--account", "acc_1", "--amount", "-5"];
+        let Some(Command::Credits(CreditsCommand::Add(args))) = Cli::parse_from(args).command
+        else {
+            panic!("not credits add");
+        };
+        assert_eq!(args.amount, -5);
+    }
+
+    #[test]
+    fn every_command_has_examples_in_its_help() {
+        fn look(command: &clap::Command) {
+            if command.has_subcommands() {
+                command.get_subcommands().for_each(look);
+            } else {
+                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains("Example"), "{}", command.get_name());
+            }
+        }
+        look(&Cli::command());
+    }
+}

@@ -1,0 +1,138 @@
+//! Where the demo stands: a data directory of its own, free ports, and no carrier of anybody.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::cli::output::Output;
+use crate::config::{self, Config, Flags};
+
+/// A file that says that a directory was made by the demo, so that it may be removed.
+const MARK: &str = ".made-by-estafette-demo";
+
+/// The demo's directory.
+pub(super) struct Ground {
+    directory: PathBuf,
+}
+
+impl Ground {
+    /// Removes what the demo made.
+    pub(super) fn clear(&self) {
+        if self.directory.join(MARK).exists() {
+            // Left-overs go at the next start.
+            let _removed = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+/// Settings that touch nothing outside the demo, from those of the operator.
+pub(super) fn prepare(config: Config, output: Output) -> anyhow::Result<(Config, Ground)> {
+    let defaults = config::load(None, std::iter::empty(), Flags::default())?;
+    let (server, has_moved) = free_ports(&config, output)?;
+    // A second demo beside the first must not remove the data of that.
+    let name =
+        if has_moved { format!("demo-{}", server.sandbox.port()) } else { "demo".to_owned() };
+    let directory = config.data_dir.join(name);
+    claim(&directory)?;
+    let mut log = config.log;
+    if log.level == defaults.log.level {
+        // The steps are the story; only trouble may interrupt them.
+        "warn".clone_into(&mut log.level);
+    }
+    let mut access = config.access;
+    access.signup_sandbox = true;
+    let config = Config {
+        data_dir: directory.clone(),
+        server,
+        access,
+        log,
+        otp: config.otp,
+        limits: config.limits,
+        ..defaults
+    };
+    Ok((config, Ground { directory }))
+}
+
+fn claim(directory: &Path) -> anyhow::Result<()> {
+    if directory.exists() {
+        let is_ours = directory.join(MARK).exists();
+        let is_empty = directory.read_dir().is_ok_and(|mut entries| entries.next().is_none());
+        if !is_ours && !is_empty {
+            bail!("{} was not made by the demo; use another --data-dir", directory.display());
+        }
+        std::fs::remove_dir_all(directory)?;
+    }
+    std::fs::create_dir_all(directory)
+        .and_then(|()| std::fs::write(directory.join(MARK), ""))
+        .with_context(|| format!("cannot make {}", directory.display()))
+}
+
+/// The listeners, each moved to a free port if its own is taken, and whether any was.
+fn free_ports(config: &Config, output: Output) -> anyhow::Result<(config::Server, bool)> {
+    let mut server = config.server.clone();
+    let mut has_moved = false;
+    // Held until all three are known, so that none is given out twice.
+    let mut held = Vec::new();
+    for address in [&mut server.live, &mut server.sandbox, &mut server.metrics] {
+        let listener = match TcpListener::bind(*address) {
+            Ok(listener) => listener,
+            Err(_) => TcpListener::bind(SocketAddr::new(address.ip(), 0))
+                .with_context(|| format!("cannot listen on {}", address.ip()))?,
+        };
+        let got = listener.local_addr()?;
+        if got != *address {
+            output.tell(&format!("{address} is taken or 0: using {got}."));
+            has_moved = true;
+        }
+        *address = got;
+        held.push(listener);
+    }
+    server.live_url = format!("http://{}", server.live);
+    server.sandbox_url = format!("http://{}", server.sandbox);
+    Ok((server, has_moved))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(data_dir: &Path) -> Config {
+        let any = Some("127.0.0.1:0".parse().unwrap());
+        let data_dir = Some(data_dir.to_owned());
+        let flags = Flags { live: any, sandbox: any, metrics: any, data_dir, database_url: None };
+        config::load(None, std::iter::empty(), flags).unwrap()
+    }
+
+    #[test]
+    fn a_directory_that_the_demo_did_not_make_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("mine"), "x").unwrap();
+        assert!(claim(folder.path()).is_err());
+        assert!(folder.path().join("mine").exists());
+    }
+
+    #[test]
+    fn what_a_demo_left_behind_is_removed_by_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("demo");
+        claim(&directory).unwrap();
+        std::fs::write(directory.join("old"), "x").unwrap();
+        claim(&directory).unwrap();
+        assert!(!directory.join("old").exists());
+    }
+
+    #[test]
+    fn a_taken_port_is_exchanged_for_a_free_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut config = config(folder.path());
+        config.server.sandbox = taken.local_addr().unwrap();
+        let (prepared, ground) = prepare(config, Output::new(true)).unwrap();
+        assert_ne!(prepared.server.sandbox, taken.local_addr().unwrap());
+        assert_ne!(prepared.server.sandbox.port(), prepared.server.live.port());
+        assert_eq!(prepared.server.sandbox_url, format!("http://{}", prepared.server.sandbox));
+        ground.clear();
+        assert!(!prepared.data_dir.exists());
+    }
+}

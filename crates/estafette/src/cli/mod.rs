@@ -1,0 +1,83 @@
+//! The command line. Each command opens the same database that a running service uses, does one
+//! thing and prints one answer: text for people, or with `--json` one object for programs.
+
+mod accounts;
+mod commands;
+mod demo;
+mod logs;
+mod output;
+mod playground;
+mod serve;
+mod upkeep;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use clock::Clock;
+
+use crate::config::{self, Config};
+use crate::wiring::{self, Service};
+use commands::{Cli, Command};
+use output::Output;
+
+/// Runs what the arguments say: 0 when it worked, 1 when it did not, 2 for wrong arguments.
+pub fn run(
+    arguments: impl Iterator<Item = OsString>,
+    environment: impl Iterator<Item = (String, String)>,
+) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Help and version come this way too, for the standard output and with code 0.
+            let _printed = e.print();
+            return ExitCode::from(u8::try_from(e.exit_code()).unwrap_or(2));
+        }
+    };
+    let environment = environment.collect();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => return output::failed(&anyhow::Error::new(e)),
+    };
+    let code = runtime.block_on(dispatch(cli, environment));
+    // Whatever still runs now was told to stop and did not: the process does not wait for it.
+    runtime.shutdown_background();
+    code.unwrap_or_else(|e| output::failed(&e))
+}
+
+async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Result<ExitCode> {
+    let output = Output::new(cli.global.json);
+    let file = cli.global.config.clone();
+    let flags = cli.global.flags();
+    let load = || config::load(file.as_deref(), environment.into_iter(), flags);
+    let command = cli.command.unwrap_or(Command::Serve);
+    match command {
+        Command::Playground(args) => return playground::run(&args, output).await,
+        Command::Openapi => return upkeep::openapi(output),
+        _ => {}
+    }
+    let config = load()?;
+    match command {
+        Command::Serve => serve::run(config, output).await,
+        Command::Demo(args) => demo::run(config, args.once, output).await,
+        Command::Migrate => upkeep::migrate(config, output).await,
+        Command::Staff(command) => accounts::staff(config, command, output).await,
+        Command::Account(command) => accounts::account(config, command, output).await,
+        Command::Credits(command) => accounts::credits(config, command, output).await,
+        Command::Key(command) => accounts::key(config, command, output).await,
+        Command::Audit => upkeep::audit(config, output).await,
+        Command::Backup(args) => upkeep::backup(config, &args.file, output).await,
+        Command::Config => Ok(upkeep::config(&config, output)),
+        Command::Playground(_) | Command::Openapi => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Opens the database of `config` and brings its schema up to date, so that every command works
+/// before the first start and after an upgrade.
+async fn open(config: Config) -> anyhow::Result<Service> {
+    logs::start(&config.log)?;
+    let service = wiring::open(config, Clock::system())?;
+    service.migrate().await.context("cannot bring the database up to date")?;
+    Ok(service)
+}

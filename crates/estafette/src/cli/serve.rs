@@ -1,0 +1,112 @@
+//! `estafette serve`: runs the service until it is told to stop.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::output::Output;
+use crate::config::Config;
+use crate::wiring;
+
+/// Runs it.
+pub(super) async fn run(config: Config, output: Output) -> anyhow::Result<ExitCode> {
+    let shown = config.clone();
+    let service = super::open(config).await?;
+    let running = wiring::start(service).await?;
+    let places = Places::of(&running.addresses, &shown);
+    if output.is_json() {
+        output.answer(&places.json(), String::new);
+    } else if shown.log.format == "text" {
+        output.hint(&banner(&places, &shown));
+    }
+    told_to_stop().await;
+    output.hint("Stopping: running requests are finished first. Ctrl-C again stops at once.");
+    Ok(stop(running).await)
+}
+
+/// Stops gracefully, or at once when told a second time.
+pub(super) async fn stop(running: wiring::Running) -> ExitCode {
+    tokio::select! {
+        () = running.stop() => ExitCode::SUCCESS,
+        () = told_to_stop() => ExitCode::FAILURE,
+    }
+}
+
+/// Returns at Ctrl-C or SIGTERM.
+pub(super) async fn told_to_stop() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut term) = signal(SignalKind::terminate()) {
+            tokio::select! { _ = term.recv() => {}, _ = tokio::signal::ctrl_c() => {} }
+            return;
+        }
+    }
+    let _pressed = tokio::signal::ctrl_c().await;
+}
+
+/// Where a running service answers.
+pub(super) struct Places {
+    pub(super) live: String,
+    pub(super) sandbox: String,
+    pub(super) metrics: String,
+    pub(super) data: String,
+}
+
+impl Places {
+    pub(super) fn of(at: &wiring::Addresses, config: &Config) -> Self {
+        let url = config.database.url.expose();
+        let data = match url.split_once(':') {
+            None => config.data_dir.display().to_string(),
+            // A PostgreSQL URL holds a password.
+            Some((scheme, _)) => {
+                format!("{scheme} database; files in {}", config.data_dir.display())
+            }
+        };
+        Self {
+            live: format!("http://{}", at.live),
+            sandbox: format!("http://{}", at.sandbox),
+            metrics: format!("http://{}/metrics", at.metrics),
+            data,
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({ "live": self.live, "sandbox": self.sandbox, "metrics": self.metrics })
+    }
+}
+
+fn banner(places: &Places, config: &Config) -> String {
+    let Places { live, sandbox, metrics, data } = places;
+    let mut text = format!(
+        "estafette {version}\n  \
+         live      {live}\n  \
+         sandbox   {sandbox}\n  \
+         reference {sandbox}/docs\n  \
+         metrics   {metrics}\n  \
+         data      {data}\n",
+        version = env!("CARGO_PKG_VERSION"),
+    );
+    let missing = missing_for_live(config);
+    if !missing.is_empty() {
+        text += &format!(
+            "Not set up for live: {}. Sends that need it answer 503 carrier_unavailable; \
+             the sandbox needs none of it.\n",
+            missing.join(", ")
+        );
+    }
+    text + "First account: estafette account add --email you@example.com (beside this process)"
+}
+
+/// What live sends lack, in the words of the settings.
+fn missing_for_live(config: &Config) -> Vec<&'static str> {
+    let lacks = [
+        (config.chatapp.access_token.is_empty(), "no chat-app account ([chatapp])"),
+        (config.sms.carriers.is_empty(), "no SMS carrier ([sms.carriers.*])"),
+        (
+            !config.sms.carriers.is_empty() && config.sms.routes.is_empty(),
+            "no SMS route ([[sms.routes]])",
+        ),
+    ];
+    lacks.into_iter().filter_map(|(lacks, what)| lacks.then_some(what)).collect()
+}

@@ -1,0 +1,205 @@
+//! What no type can say of the settings: ranges, addresses that clash, names that must exist.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+
+use super::{Access, Config, Credits, Email, Otp, Server, Sms, Webhooks};
+
+/// One setting that cannot work.
+pub(super) struct Fault {
+    pub(super) key: String,
+    pub(super) reason: String,
+}
+
+type Check = Result<(), Fault>;
+
+const YEAR_S: i64 = 366 * 86_400;
+
+/// The first fault in the order of `default.toml`.
+pub(super) fn all(config: &Config) -> Check {
+    master_key(config)?;
+    server(&config.server)?;
+    database(config)?;
+    access(&config.access)?;
+    within("limits.send_per_s", config.limits.send_per_s.into(), 1, 1_000_000)?;
+    within("limits.read_per_s", config.limits.read_per_s.into(), 1, 1_000_000)?;
+    credits(&config.credits)?;
+    otp(&config.otp, config.server.request_timeout_ms)?;
+    webhooks(&config.webhooks)?;
+    url("chatapp.base_url", &config.chatapp.base_url)?;
+    sms(&config.sms)?;
+    email(&config.email)?;
+    one_of("log.format", &config.log.format, &["text", "json"])
+}
+
+fn master_key(config: &Config) -> Check {
+    let key = config.master_key.expose();
+    let is_key = key.len() == 64 && key.bytes().all(|b| b.is_ascii_hexdigit());
+    let says = "must be 64 hexadecimal digits, or empty for the file master.key in data_dir";
+    ensure(key.is_empty() || is_key, "master_key", says)
+}
+
+fn server(server: &Server) -> Check {
+    let listeners = [
+        ("server.live", server.live),
+        ("server.sandbox", server.sandbox),
+        ("server.metrics", server.metrics),
+    ];
+    for (at, (name, address)) in listeners.iter().enumerate() {
+        for (other, taken) in listeners.iter().take(at) {
+            let says = format!("{address} clashes with {other}: each needs a port of its own");
+            ensure(!clash(*address, *taken), name, &says)?;
+        }
+    }
+    url("server.live_url", &server.live_url)?;
+    url("server.sandbox_url", &server.sandbox_url)?;
+    within("server.request_timeout_ms", signed(server.request_timeout_ms), 100, 600_000)?;
+    within("server.drain_timeout_ms", signed(server.drain_timeout_ms), 0, 600_000)
+}
+
+fn clash(one: SocketAddr, other: SocketAddr) -> bool {
+    let any = |ip: IpAddr| ip.is_unspecified();
+    let same_ip = one.ip() == other.ip() || any(one.ip()) || any(other.ip());
+    one.port() != 0 && one.port() == other.port() && same_ip
+}
+
+fn database(config: &Config) -> Check {
+    let url = config.database.url.expose();
+    let is_postgres = url.starts_with("postgres://") || url.starts_with("postgresql://");
+    let is_file = url.strip_prefix("sqlite:").is_some_and(|path| !path.is_empty());
+    let says = "must be empty, sqlite:PATH or postgres://…";
+    ensure(url.is_empty() || is_file || is_postgres, "database.url", says)?;
+    let says = "must be given on PostgreSQL, the same for every process";
+    ensure(!(is_postgres && config.master_key.is_empty()), "master_key", says)?;
+    let queue = i64::try_from(config.database.queue).unwrap_or(i64::MAX);
+    within("database.queue", queue, 1, 1_000_000)
+}
+
+fn access(access: &Access) -> Check {
+    within("access.portal_token_s", access.portal_token_s, 60, YEAR_S)?;
+    within("access.staff_token_s", access.staff_token_s, 60, YEAR_S)?;
+    let hashers = i64::try_from(access.password_hashers).unwrap_or(i64::MAX);
+    within("access.password_hashers", hashers, 1, 64)
+}
+
+fn credits(credits: &Credits) -> Check {
+    within("credits.sandbox_grant", credits.sandbox_grant, 0, 1_000_000_000_000)?;
+    let mut seen = BTreeSet::new();
+    for (at, price) in credits.prices.iter().enumerate() {
+        let key = |name: &str| format!("credits.prices.{at}.{name}");
+        one_of(&key("channel"), &price.channel, &["chatapp", "sms", "email"])?;
+        let categories =
+            ["authentication", "utility", "marketing", "service", "session", "message"];
+        one_of(&key("category"), &price.category, &categories)?;
+        let country = price.country.as_str();
+        let is_code = country.len() == 2 && country.bytes().all(|b| b.is_ascii_uppercase());
+        let says = "must be two capital letters (ISO 3166), or *";
+        ensure(is_code || country == "*", &key("country"), says)?;
+        within(&key("credits"), price.credits, 0, 1_000_000_000)?;
+        let is_new = seen.insert((&price.channel, &price.category, country));
+        ensure(is_new, &key("country"), "there are two prices for this")?;
+    }
+    Ok(())
+}
+
+fn otp(otp: &Otp, request_timeout_ms: u64) -> Check {
+    let longest = signed(request_timeout_ms).saturating_sub(1).min(20_000);
+    within("otp.receipt_wait_ms", signed(otp.receipt_wait_ms), 0, longest)?;
+    within("otp.fallback_after_s", otp.fallback_after_s, 5, 120)?;
+    within("otp.validity_s", otp.validity_s, 60, 600)?;
+    within("otp.max_attempts", otp.max_attempts, 1, 10)?;
+    within("otp.resend_after_s", otp.resend_after_s, 0, 600)?;
+    within("otp.recipient_per_10_min", otp.recipient_per_10_min.into(), 1, 10)?;
+    within("otp.recipient_per_day", otp.recipient_per_day.into(), 1, 10)
+}
+
+fn webhooks(webhooks: &Webhooks) -> Check {
+    for network in &webhooks.allow_networks {
+        let says = format!("{network} is not a network such as 10.0.0.0/8 or fd00::/8");
+        ensure(is_network(network), "webhooks.allow_networks", &says)?;
+    }
+    schedule("webhooks.retry_schedule_s", &webhooks.retry_schedule_s)
+}
+
+fn is_network(text: &str) -> bool {
+    let Some((ip, bits)) = text.split_once('/') else { return false };
+    let most = match ip.parse() {
+        Ok(IpAddr::V4(_)) => 32_u8,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    bits.parse::<u8>().is_ok_and(|bits| bits <= most)
+}
+
+fn sms(sms: &Sms) -> Check {
+    for (name, table) in &sms.carriers {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b);
+        let key = format!("sms.carriers.{name}");
+        let says = "a carrier's name has only a-z, 0-9, _ and -";
+        ensure(!name.is_empty() && name.bytes().all(plain), &key, says)?;
+        let kind = table.get("kind").and_then(toml::Value::as_str).unwrap_or_default();
+        ensure(!kind.is_empty(), &format!("{key}.kind"), "must say smpp or http")?;
+    }
+    for route in &sms.routes {
+        let digits = route.prefix.strip_prefix('+').unwrap_or("no plus");
+        let is_prefix = digits.len() <= 15 && digits.bytes().all(|b| b.is_ascii_digit());
+        let says = format!("the prefix {:?} must be + and digits", route.prefix);
+        ensure(is_prefix, "sms.routes", &says)?;
+        let says = format!("the route {} names no carrier", route.prefix);
+        ensure(!route.carriers.is_empty(), "sms.routes", &says)?;
+        for carrier in &route.carriers {
+            let says = format!(
+                "the route {} names {carrier}, which is no table under \
+                                sms.carriers",
+                route.prefix
+            );
+            ensure(sms.carriers.contains_key(carrier), "sms.routes", &says)?;
+        }
+    }
+    Ok(())
+}
+
+fn email(email: &Email) -> Check {
+    let relay = email.relay_url.expose();
+    let is_relay = relay.starts_with("smtp://") || relay.starts_with("smtps://");
+    let says = "must be empty, smtp://host:port or smtps://host:port";
+    ensure(relay.is_empty() || is_relay, "email.relay_url", says)?;
+    schedule("email.retry_schedule_s", &email.retry_schedule_s)?;
+    let dns = email.dns_server.as_str();
+    let is_dns = dns.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
+    });
+    ensure(dns.is_empty() || is_dns, "email.dns_server", "must be empty or host:port")
+}
+
+fn schedule(key: &str, pauses: &[i64]) -> Check {
+    ensure(pauses.len() <= 30, key, "has more than 30 pauses")?;
+    pauses.iter().try_for_each(|pause| within(key, *pause, 1, 30 * 86_400))
+}
+
+fn url(key: &str, url: &str) -> Check {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let Some(rest) = rest else {
+        return ensure(false, key, "must begin with http:// or https://");
+    };
+    ensure(!rest.ends_with('/'), key, "must not end with a slash")?;
+    let is_plain = !rest.is_empty() && !rest.contains(['?', '#', '@', ' ']);
+    ensure(is_plain, key, "must be a plain address without query, fragment or credentials")
+}
+
+fn one_of(key: &str, value: &str, choices: &[&str]) -> Check {
+    ensure(choices.contains(&value), key, &format!("must be one of {}", choices.join(", ")))
+}
+
+fn within(key: &str, value: i64, least: i64, most: i64) -> Check {
+    let says = format!("must be {least} to {most}, is {value}");
+    ensure((least..=most).contains(&value), key, &says)
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn ensure(holds: bool, key: &str, reason: &str) -> Check {
+    if holds { Ok(()) } else { Err(Fault { key: key.to_owned(), reason: reason.to_owned() }) }
+}

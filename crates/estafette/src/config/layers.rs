@@ -1,0 +1,317 @@
+//! The layers of settings laid over each other. `default.toml` is the shape: it says which keys
+//! exist and of which type each is, so that a text from the environment needs no guessing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use toml::{Table, Value};
+
+use super::load::LoadError;
+
+/// Where a value came from, in the words of an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The embedded `default.toml`.
+    Default,
+    /// The file of `--config`.
+    File(PathBuf),
+    /// An environment variable.
+    Variable(String),
+    /// A flag of the command line.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default.toml"),
+            Self::File(path) => write!(f, "the file {}", path.display()),
+            Self::Variable(name) => write!(f, "the environment variable {name}"),
+            Self::Flag(name) => write!(f, "the flag {name}"),
+        }
+    }
+}
+
+/// What a layer gives for one key.
+pub(super) enum Given {
+    /// From a file, typed.
+    Typed(Value),
+    /// From the environment or a flag; the shape says what it means.
+    Text(String),
+}
+
+/// The type of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Integer,
+    Bool,
+    List,
+    /// A key of a carrier's table: its kind of carrier checks it.
+    Any,
+    Section,
+}
+
+impl Kind {
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::String(_) => Self::Text,
+            Value::Integer(_) => Self::Integer,
+            Value::Boolean(_) => Self::Bool,
+            Value::Array(_) => Self::List,
+            Value::Table(_) => Self::Section,
+            Value::Float(_) | Value::Datetime(_) => Self::Any,
+        }
+    }
+
+    const fn expected(self) -> &'static str {
+        match self {
+            Self::Text => "text (in a file: between quotes)",
+            Self::Integer => "an integer",
+            Self::Bool => "true or false",
+            Self::List => "a list, written as a TOML array such as [5, 300]",
+            Self::Any => "a single value",
+            Self::Section => "a section with keys, not a value",
+        }
+    }
+}
+
+/// Who gave a key, and in which layer.
+struct Origin {
+    layer: u8,
+    source: Source,
+}
+
+/// The values in force so far.
+pub(super) struct Layers {
+    shape: Table,
+    values: Table,
+    origins: BTreeMap<String, Origin>,
+    /// Secrets given as files, read at the end: a later layer may overrule them.
+    files: BTreeMap<String, PathBuf>,
+}
+
+impl Layers {
+    pub(super) fn new(shape: Table) -> Self {
+        let values = shape.clone();
+        Self { shape, values, origins: BTreeMap::new(), files: BTreeMap::new() }
+    }
+
+    /// Lays one value over what is there.
+    pub(super) fn set(
+        &mut self,
+        layer: u8,
+        path: &[String],
+        given: Given,
+        source: Source,
+    ) -> Result<(), LoadError> {
+        if let Some(secret) = secret_of_file_key(path) {
+            let key = secret.join(".");
+            let Some(file) = text_of(given) else {
+                return Err(mistyped(path, source, Kind::Text));
+            };
+            self.claim(layer, &key, source)?;
+            self.files.insert(key, PathBuf::from(file));
+            return Ok(());
+        }
+        let key = path.join(".");
+        let Some(kind) = self.kind(path) else {
+            return Err(LoadError::Unknown { key, from: source });
+        };
+        if kind == Kind::Section {
+            let is_table = matches!(&given, Given::Typed(Value::Table(_)));
+            return if is_table { Ok(()) } else { Err(mistyped(path, source, kind)) };
+        }
+        let Some(value) = convert(kind, given) else {
+            return Err(mistyped(path, source, kind));
+        };
+        self.claim(layer, &key, source)?;
+        self.files.remove(&key);
+        put(&mut self.values, path, value);
+        Ok(())
+    }
+
+    /// Who set a key; [`Source::Default`] if nobody did.
+    pub(super) fn source(&self, key: &str) -> Source {
+        self.origins.get(key).map_or(Source::Default, |origin| origin.source.clone())
+    }
+
+    /// Who set the longest known beginning of `key`, for faults deep inside a list.
+    pub(super) fn source_above(&self, key: &str) -> Source {
+        let mut key = key;
+        loop {
+            if let Some(origin) = self.origins.get(key) {
+                return origin.source.clone();
+            }
+            let Some((above, _)) = key.rsplit_once('.') else { return Source::Default };
+            key = above;
+        }
+    }
+
+    /// Reads the secrets that were given as files and hands over the values.
+    pub(super) fn finish(&mut self) -> Result<Table, LoadError> {
+        for (key, file) in std::mem::take(&mut self.files) {
+            let fault = |reason: String| LoadError::SecretFile {
+                key: key.clone(),
+                file: file.clone(),
+                from: self.source(&key),
+                reason,
+            };
+            let content = std::fs::read_to_string(&file).map_err(|e| fault(e.to_string()))?;
+            let secret = content.trim_end_matches(['\r', '\n']);
+            if secret.is_empty() {
+                return Err(fault("it is empty".to_owned()));
+            }
+            let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+            put(&mut self.values, &path, Value::String(secret.to_owned()));
+        }
+        Ok(self.values.clone())
+    }
+
+    /// Notes who gave `key`; twice in one layer is an error.
+    fn claim(&mut self, layer: u8, key: &str, source: Source) -> Result<(), LoadError> {
+        if let Some(before) = self.origins.get(key)
+            && before.layer == layer
+        {
+            let first = before.source.clone();
+            return Err(LoadError::Twice { key: key.to_owned(), first, second: source });
+        }
+        self.origins.insert(key.to_owned(), Origin { layer, source });
+        Ok(())
+    }
+
+    fn kind(&self, path: &[String]) -> Option<Kind> {
+        if let Some((name, key)) = carrier_key(path) {
+            return Some(self.carrier_kind(name, key));
+        }
+        // `[sms.carriers.main]` without keys.
+        if path.len() == 3 && is_below_carriers(path) {
+            return Some(Kind::Section);
+        }
+        find(&self.shape, path).map(Kind::of)
+    }
+
+    /// A type that the file gave holds for the environment too; else the name decides.
+    fn carrier_kind(&self, name: &str, key: &str) -> Kind {
+        let path = ["sms", "carriers", name, key].map(str::to_owned);
+        match find(&self.values, &path).map(Kind::of) {
+            Some(Kind::Integer) => Kind::Integer,
+            Some(Kind::Bool) => Kind::Bool,
+            Some(Kind::List) => Kind::List,
+            _ if matches!(key, "port" | "window")
+                || key.ends_with("_s")
+                || key.ends_with("_ms") =>
+            {
+                Kind::Integer
+            }
+            _ if is_secret_word(key) => Kind::Text,
+            _ => Kind::Any,
+        }
+    }
+}
+
+/// Every key of a table with its value, in order; an empty table counts as a value.
+pub(super) fn leaves(table: Table) -> Vec<(Vec<String>, Value)> {
+    let mut found = Vec::new();
+    for (key, value) in table {
+        match value {
+            Value::Table(inner) if !inner.is_empty() => {
+                for (mut path, value) in leaves(inner) {
+                    path.insert(0, key.clone());
+                    found.push((path, value));
+                }
+            }
+            value => found.push((vec![key], value)),
+        }
+    }
+    found
+}
+
+/// Whether a key of a carrier's table holds a secret, by its name.
+pub(super) fn is_secret_word(key: &str) -> bool {
+    ["password", "secret", "token", "api_key", "auth"].iter().any(|word| key.ends_with(word))
+}
+
+const SECRETS: [&str; 6] = [
+    "master_key",
+    "database.url",
+    "chatapp.access_token",
+    "chatapp.app_secret",
+    "chatapp.verify_token",
+    "email.relay_url",
+];
+
+/// The path of the secret, if `path` is that and `_file`.
+fn secret_of_file_key(path: &[String]) -> Option<Vec<String>> {
+    let (last, above) = path.split_last()?;
+    let stem = last.strip_suffix("_file")?;
+    let mut secret = above.to_vec();
+    secret.push(stem.to_owned());
+    let of_carrier = carrier_key(&secret).is_some_and(|(_, key)| is_secret_word(key));
+    (of_carrier || SECRETS.contains(&secret.join(".").as_str())).then_some(secret)
+}
+
+fn is_below_carriers(path: &[String]) -> bool {
+    path.len() > 2 && path.iter().map(String::as_str).take(2).eq(["sms", "carriers"])
+}
+
+/// The carrier's name and the key, if `path` is `sms.carriers.NAME.KEY`.
+fn carrier_key(path: &[String]) -> Option<(&str, &str)> {
+    match path {
+        [_, _, name, key] if is_below_carriers(path) => Some((name, key)),
+        _ => None,
+    }
+}
+
+fn find<'a>(table: &'a Table, path: &[String]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    let value = table.get(first)?;
+    if rest.is_empty() { Some(value) } else { find(value.as_table()?, rest) }
+}
+
+fn put(table: &mut Table, path: &[String], value: Value) {
+    let Some((first, rest)) = path.split_first() else { return };
+    if rest.is_empty() {
+        table.insert(first.clone(), value);
+        return;
+    }
+    let inner = table.entry(first.clone()).or_insert_with(|| Value::Table(Table::new()));
+    if let Value::Table(inner) = inner {
+        put(inner, rest, value);
+    }
+}
+
+fn text_of(given: Given) -> Option<String> {
+    match given {
+        Given::Text(text) | Given::Typed(Value::String(text)) => Some(text),
+        Given::Typed(_) => None,
+    }
+}
+
+fn convert(kind: Kind, given: Given) -> Option<Value> {
+    match given {
+        Given::Typed(value) if kind == Kind::Any => {
+            (Kind::of(&value) != Kind::Section).then_some(value)
+        }
+        Given::Typed(value) => (Kind::of(&value) == kind).then_some(value),
+        Given::Text(text) => match kind {
+            Kind::Text | Kind::Any => Some(Value::String(text)),
+            Kind::Integer => text.trim().parse().ok().map(Value::Integer),
+            Kind::Bool => text.trim().parse().ok().map(Value::Boolean),
+            Kind::List => list(&text),
+            Kind::Section => None,
+        },
+    }
+}
+
+fn list(text: &str) -> Option<Value> {
+    let mut table: Table = toml::from_str(&format!("list = {text}")).ok()?;
+    // More than one key would mean that the text was not one value.
+    let value = if table.len() == 1 { table.remove("list")? } else { return None };
+    value.is_array().then_some(value)
+}
+
+fn mistyped(path: &[String], source: Source, kind: Kind) -> LoadError {
+    LoadError::Mistyped { key: path.join("."), from: source, expected: kind.expected() }
+}

@@ -1,0 +1,193 @@
+//! Reads the settings: `default.toml`, then a file, then the environment, then flags. Every error
+//! names the key and where its value came from, and never shows the value of a secret.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::layers::{Given, Layers, Source, leaves};
+use super::{Config, check};
+use crate::kit::secret::Secret;
+
+/// The built-in settings.
+pub(super) const DEFAULTS: &str = include_str!("../../../../default.toml");
+
+const PREFIX: &str = "ESTAFETTE__";
+
+/// Why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be read or is not TOML.
+    #[error("the file {file}: {reason}", file = file.display())]
+    File {
+        /// Which.
+        file: PathBuf,
+        /// What is wrong, without the text of the line: it may hold a secret.
+        reason: String,
+    },
+    /// There is no such key.
+    #[error("{key}: no such setting (from {from}); `estafette config` lists them all")]
+    Unknown {
+        /// Its path.
+        key: String,
+        /// Who gave it.
+        from: Source,
+    },
+    /// A value of another type.
+    #[error("{key}: expected {expected} (from {from})")]
+    Mistyped {
+        /// Its path.
+        key: String,
+        /// Who gave it.
+        from: Source,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// A key given twice where neither outranks the other, such as a secret and its file.
+    #[error("{key}: given twice, by {first} and by {second}")]
+    Twice {
+        /// Its path.
+        key: String,
+        /// The first.
+        first: Source,
+        /// The second.
+        second: Source,
+    },
+    /// A secret's file.
+    #[error("{key}: its file {file} cannot be used: {reason} (from {from})", file = file.display())]
+    SecretFile {
+        /// Path of the secret.
+        key: String,
+        /// The file.
+        file: PathBuf,
+        /// Who named the file.
+        from: Source,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A value that cannot work.
+    #[error("{key}: {reason} (from {from})")]
+    Invalid {
+        /// Its path.
+        key: String,
+        /// Who gave it.
+        from: Source,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Settings from the command line; they overrule everything.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `--live`.
+    pub live: Option<SocketAddr>,
+    /// `--sandbox`.
+    pub sandbox: Option<SocketAddr>,
+    /// `--metrics`.
+    pub metrics: Option<SocketAddr>,
+    /// `--data-dir`.
+    pub data_dir: Option<PathBuf>,
+    /// `--database-url`.
+    pub database_url: Option<Secret>,
+}
+
+/// The settings in force.
+///
+/// # Errors
+/// See [`LoadError`]: the first fault that was found.
+pub fn load(
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+    flags: Flags,
+) -> Result<Config, LoadError> {
+    let mut layers = Layers::new(table_of(DEFAULTS, Path::new("default.toml"))?);
+    if let Some(file) = file {
+        lay_file(&mut layers, file)?;
+    }
+    for (name, value) in environment {
+        let Some(path) = name.strip_prefix(PREFIX) else { continue };
+        let path: Vec<String> = path.split("__").map(str::to_ascii_lowercase).collect();
+        layers.set(2, &path, Given::Text(value), Source::Variable(name))?;
+    }
+    lay_flags(&mut layers, flags)?;
+    let values = layers.finish()?;
+    let mut config = typed(values, &layers)?;
+    follow_listeners(&mut config, &layers);
+    check::all(&config).map_err(|fault| LoadError::Invalid {
+        from: layers.source_above(&fault.key),
+        key: fault.key,
+        reason: fault.reason,
+    })?;
+    Ok(config)
+}
+
+fn lay_file(layers: &mut Layers, file: &Path) -> Result<(), LoadError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| LoadError::File { file: file.to_owned(), reason: e.to_string() })?;
+    for (path, value) in leaves(table_of(&text, file)?) {
+        layers.set(1, &path, Given::Typed(value), Source::File(file.to_owned()))?;
+    }
+    Ok(())
+}
+
+fn lay_flags(layers: &mut Layers, flags: Flags) -> Result<(), LoadError> {
+    let given = [
+        ("--live", "server.live", flags.live.map(|a| a.to_string())),
+        ("--sandbox", "server.sandbox", flags.sandbox.map(|a| a.to_string())),
+        ("--metrics", "server.metrics", flags.metrics.map(|a| a.to_string())),
+        ("--data-dir", "data_dir", flags.data_dir.map(|d| d.to_string_lossy().into_owned())),
+        ("--database-url", "database.url", flags.database_url.map(|s| s.expose().to_owned())),
+    ];
+    for (flag, key, value) in given {
+        let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+        if let Some(value) = value {
+            layers.set(3, &path, Given::Text(value), Source::Flag(flag))?;
+        }
+    }
+    Ok(())
+}
+
+/// A parsed file. The parser's own error text quotes the line, which may hold a secret, so only its
+/// message and the line's number are passed on.
+fn table_of(text: &str, file: &Path) -> Result<Table, LoadError> {
+    toml::from_str(text).map_err(|e| {
+        let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let reason = format!("line {line}: {}", e.message().lines().next().unwrap_or("not TOML"));
+        LoadError::File { file: file.to_owned(), reason }
+    })
+}
+
+/// Into the structs. Keys and the types of single values are known to be right by now, so what can
+/// fail is an address, a number out of its type's range, or the inside of a list.
+fn typed(values: Table, layers: &Layers) -> Result<Config, LoadError> {
+    Value::Table(values).try_into().map_err(|e: toml::de::Error| {
+        let text = e.to_string();
+        let key = text.split('`').nth_back(1).unwrap_or("settings").to_owned();
+        let reason = e.message().to_owned();
+        LoadError::Invalid { from: layers.source_above(&key), key, reason }
+    })
+}
+
+/// A public address that nobody set is where the service listens.
+fn follow_listeners(config: &mut Config, layers: &Layers) {
+    let server = &mut config.server;
+    if layers.source("server.live_url") == Source::Default {
+        server.live_url = url_of(server.live);
+    }
+    if layers.source("server.sandbox_url") == Source::Default {
+        server.sandbox_url = url_of(server.sandbox);
+    }
+}
+
+/// The URL of a listener, for callers on this machine when it listens on every address.
+fn url_of(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    format!("http://{}", SocketAddr::new(ip, address.port()))
+}

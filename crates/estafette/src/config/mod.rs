@@ -1,0 +1,228 @@
+//! Rank 1: the settings of one process. One struct per concern, units in the names, unknown keys
+//! are errors. The defaults and their explanations are in `default.toml`.
+
+mod check;
+mod layers;
+mod load;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kit::secret::Secret;
+
+pub use layers::Source;
+pub use load::{Flags, LoadError, load};
+pub use show::{show, show_json};
+
+/// Everything that can be set.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where the embedded database, the master key and files live.
+    pub data_dir: PathBuf,
+    /// The master key as 64 hexadecimal digits; empty = `master.key` in `data_dir`.
+    pub master_key: Secret,
+    /// Addresses.
+    pub server: Server,
+    /// Storage.
+    pub database: Database,
+    /// Users and tokens.
+    pub access: Access,
+    /// Requests per second.
+    pub limits: Limits,
+    /// Credits.
+    pub credits: Credits,
+    /// Passcodes.
+    pub otp: Otp,
+    /// Webhooks.
+    pub webhooks: Webhooks,
+    /// The shared chat-app business account of the live environment.
+    pub chatapp: Chatapp,
+    /// SMS carriers and routes of the live environment.
+    pub sms: Sms,
+    /// Email.
+    pub email: Email,
+    /// Logs.
+    pub log: Log,
+}
+
+/// Listening and public addresses.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// The live environment listens here.
+    pub live: SocketAddr,
+    /// The sandbox listens here.
+    pub sandbox: SocketAddr,
+    /// Prometheus metrics, on a listener of their own.
+    pub metrics: SocketAddr,
+    /// The public address of the live environment, without a trailing slash.
+    pub live_url: String,
+    /// The public address of the sandbox.
+    pub sandbox_url: String,
+    /// Longest time for one request, milliseconds.
+    pub request_timeout_ms: u64,
+    /// How long a stop waits for running requests, milliseconds.
+    pub drain_timeout_ms: u64,
+}
+
+/// Which database.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    /// Empty = SQLite in `data_dir`; `sqlite:PATH`; `postgres://…`. May hold a password.
+    pub url: Secret,
+    /// Write sets that may wait; more are answered 503 `overloaded`.
+    pub queue: usize,
+}
+
+/// Users, logins and tokens.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    /// Whether anyone may sign up at the live address.
+    pub signup_live: bool,
+    /// Whether anyone may sign up at the sandbox address.
+    pub signup_sandbox: bool,
+    /// Life of a portal token, seconds.
+    pub portal_token_s: i64,
+    /// Life of a staff token, seconds.
+    pub staff_token_s: i64,
+    /// Passwords hashed at the same time; each takes 19 MiB.
+    pub password_hashers: usize,
+}
+
+/// Requests per second for each API key or token; bursts may be twice that.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Sends.
+    pub send_per_s: u32,
+    /// Everything else.
+    pub read_per_s: u32,
+}
+
+/// Credits and prices.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Credits {
+    /// Play money of a new sandbox account.
+    pub sandbox_grant: i64,
+    /// Prices of a new database.
+    pub prices: Vec<DefaultPrice>,
+}
+
+/// One price of a new database.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DefaultPrice {
+    /// `chatapp`, `sms` or `email`.
+    pub channel: String,
+    /// `authentication`, `utility`, `marketing`, `service`, `session` or `message`.
+    pub category: String,
+    /// ISO 3166 code, or `*` for all others.
+    pub country: String,
+    /// Credits for one message or segment.
+    pub credits: i64,
+}
+
+/// Passcodes.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Otp {
+    /// How long an answer waits for the first receipt, milliseconds; 0 = not at all.
+    pub receipt_wait_ms: u64,
+    /// Seconds without a `delivered` receipt until SMS takes over, where the account sets none.
+    pub fallback_after_s: i64,
+    /// Validity, seconds, where the account sets none.
+    pub validity_s: i64,
+    /// Guesses for each challenge.
+    pub max_attempts: i64,
+    /// Seconds between two sends to one recipient on one channel (live).
+    pub resend_after_s: i64,
+    /// Sends to one recipient in 10 minutes (live); at most 10.
+    pub recipient_per_10_min: u32,
+    /// Sends to one recipient in a day (live); at most 10.
+    pub recipient_per_day: u32,
+}
+
+/// Webhooks.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Webhooks {
+    /// Development only: plain http targets.
+    pub allow_http: bool,
+    /// Development only: networks that targets may be in although they are not public (CIDR).
+    pub allow_networks: Vec<String>,
+    /// Pauses between tries, seconds.
+    pub retry_schedule_s: Vec<i64>,
+}
+
+/// The deployment's shared chat-app business account.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chatapp {
+    /// Address of the Cloud API.
+    pub base_url: String,
+    /// Its version.
+    pub api_version: String,
+    /// The sending number's id.
+    pub phone_number_id: String,
+    /// The business account's id.
+    pub waba_id: String,
+    /// Token for sending.
+    pub access_token: Secret,
+    /// Signs callbacks.
+    pub app_secret: Secret,
+    /// Handshake of callbacks.
+    pub verify_token: Secret,
+}
+
+/// SMS carriers and which of them takes what. Its `Debug` hides the passwords in the tables.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sms {
+    /// One table per carrier; each kind reads its own keys.
+    pub carriers: std::collections::BTreeMap<String, toml::Table>,
+    /// Longest prefix wins.
+    pub routes: Vec<SmsRoute>,
+}
+
+/// One route.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SmsRoute {
+    /// `+` and the first digits.
+    pub prefix: String,
+    /// Names of carriers, first choice first.
+    pub carriers: Vec<String>,
+}
+
+/// Email.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Email {
+    /// `smtp://host:port` or `smtps://…`, credentials in the URL.
+    pub relay_url: Secret,
+    /// A domain of the service that every account may send from.
+    pub shared_domain: String,
+    /// Pauses between tries, seconds.
+    pub retry_schedule_s: Vec<i64>,
+    /// `host:port`; empty = the system's.
+    pub dns_server: String,
+}
+
+/// Logs.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    /// `text` or `json`.
+    pub format: String,
+    /// `error`, `warn`, `info`, `debug`, or directives of tracing-subscriber.
+    pub level: String,
+}

@@ -1,0 +1,108 @@
+//! Shows the settings in force with every secret masked, for `estafette config`.
+
+use std::fmt;
+
+use serde::Serialize;
+use toml::{Table, Value};
+
+use super::layers::is_secret_word;
+use super::{Chatapp, Config, Database, Email, Sms};
+use crate::kit::secret::Secret;
+
+/// The same for every secret: not even its length shows.
+const MASK: &str = "***";
+
+/// The settings as TOML.
+#[must_use]
+pub fn show(config: &Config) -> String {
+    toml::to_string_pretty(&table(config)).unwrap_or_default()
+}
+
+/// The settings as JSON.
+#[must_use]
+pub fn show_json(config: &Config) -> serde_json::Value {
+    serde_json::to_value(table(config)).unwrap_or_default()
+}
+
+fn table(config: &Config) -> Table {
+    let mut shown = Table::new();
+    let data_dir = config.data_dir.to_string_lossy().into_owned();
+    shown.insert("data_dir".to_owned(), Value::String(data_dir));
+    shown.insert("master_key".to_owned(), masked(&config.master_key));
+    let sections = [
+        ("server", plain(&config.server)),
+        ("database", database(&config.database)),
+        ("access", plain(&config.access)),
+        ("limits", plain(&config.limits)),
+        ("credits", plain(&config.credits)),
+        ("otp", plain(&config.otp)),
+        ("webhooks", plain(&config.webhooks)),
+        ("chatapp", chatapp(&config.chatapp)),
+        ("sms", sms(&config.sms)),
+        ("email", email(&config.email)),
+        ("log", plain(&config.log)),
+    ];
+    shown.extend(sections.map(|(name, section)| (name.to_owned(), section)));
+    shown
+}
+
+fn database(database: &Database) -> Value {
+    section([("url", masked(&database.url)), ("queue", plain(&database.queue))])
+}
+
+fn chatapp(chatapp: &Chatapp) -> Value {
+    section([
+        ("base_url", plain(&chatapp.base_url)),
+        ("api_version", plain(&chatapp.api_version)),
+        ("phone_number_id", plain(&chatapp.phone_number_id)),
+        ("waba_id", plain(&chatapp.waba_id)),
+        ("access_token", masked(&chatapp.access_token)),
+        ("app_secret", masked(&chatapp.app_secret)),
+        ("verify_token", masked(&chatapp.verify_token)),
+    ])
+}
+
+fn sms(sms: &Sms) -> Value {
+    let carriers = sms.carriers.iter().map(|(name, table)| (name.clone(), carrier(table)));
+    let carriers = Value::Table(carriers.collect());
+    section([("carriers", carriers), ("routes", plain(&sms.routes))])
+}
+
+fn carrier(table: &Table) -> Value {
+    let shown = table.iter().map(|(key, value)| {
+        let is_empty = value.as_str() == Some("");
+        // A URL may carry a user and a password.
+        let is_secret = is_secret_word(key)
+            || value.as_str().is_some_and(|text| text.contains("://") && text.contains('@'));
+        let value = if is_secret && !is_empty { plain(&MASK) } else { value.clone() };
+        (key.clone(), value)
+    });
+    Value::Table(shown.collect())
+}
+
+fn email(email: &Email) -> Value {
+    section([
+        ("relay_url", masked(&email.relay_url)),
+        ("shared_domain", plain(&email.shared_domain)),
+        ("retry_schedule_s", plain(&email.retry_schedule_s)),
+        ("dns_server", plain(&email.dns_server)),
+    ])
+}
+
+fn section<const N: usize>(keys: [(&str, Value); N]) -> Value {
+    Value::Table(keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+fn masked(secret: &Secret) -> Value {
+    Value::String(if secret.is_empty() { String::new() } else { MASK.to_owned() })
+}
+
+fn plain(value: &impl Serialize) -> Value {
+    Value::try_from(value).unwrap_or_else(|_| Value::String("(cannot be shown)".to_owned()))
+}
+
+impl fmt::Debug for Sms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sms({})", sms(self))
+    }
+}

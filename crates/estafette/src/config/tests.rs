@@ -1,0 +1,193 @@
+//! The settings as an operator gives them: by file, by environment, by secrets in files.
+
+use std::path::PathBuf;
+
+use super::layers::leaves;
+use super::load::DEFAULTS;
+use super::*;
+
+fn from_environment(pairs: &[(&str, &str)]) -> Result<Config, LoadError> {
+    let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    load(None, pairs, Flags::default())
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+}
+
+fn from_file(content: &str) -> Result<Config, LoadError> {
+    let folder = Folder::new();
+    let file = folder.file("estafette.toml", content);
+    load(Some(&file), std::iter::empty(), Flags::default())
+}
+
+fn fault(result: Result<Config, LoadError>) -> String {
+    result.unwrap_err().to_string()
+}
+
+#[test]
+fn the_defaults_load_and_are_those_of_the_contract() {
+    let config = from_environment(&[]).unwrap();
+    assert_eq!(config.server.live_url, "http://127.0.0.1:8080");
+    assert_eq!(config.webhooks.retry_schedule_s.len(), 9);
+    assert_eq!(config.otp.receipt_wait_ms, 1500);
+    assert!(config.sms.carriers.is_empty() && config.sms.routes.is_empty());
+    assert!(config.access.signup_sandbox && !config.access.signup_live);
+}
+
+#[test]
+fn every_key_of_the_defaults_is_explained() {
+    let lines: Vec<&str> = DEFAULTS.lines().collect();
+    for pair in lines.windows(2) {
+        let is_key = pair[1].contains(" = ") && !pair[1].starts_with(['#', ' ']);
+        let is_explained = pair[0].starts_with("# ") || pair[1].contains(" # ");
+        assert!(!is_key || is_explained, "no comment for: {}", pair[1]);
+    }
+}
+
+#[test]
+fn every_key_of_the_defaults_is_shown() {
+    let keys = |text: &str| -> Vec<String> {
+        leaves(toml::from_str(text).unwrap()).into_iter().map(|(path, _)| path.join(".")).collect()
+    };
+    assert_eq!(keys(&show(&from_environment(&[]).unwrap())), keys(DEFAULTS));
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_source() {
+    let text = fault(from_file("[otp]\nvalidity = 60\n"));
+    assert!(text.contains("otp.validity:") && text.contains("estafette.toml"), "{text}");
+    let text = fault(from_file("[oops]\n"));
+    assert!(text.contains("oops:") && text.contains("no such setting"), "{text}");
+    let text = fault(from_environment(&[("ESTAFETTE__OTP__VALIDITY", "60")]));
+    assert!(text.contains("otp.validity:") && text.contains("ESTAFETTE__OTP__VALIDITY"), "{text}");
+}
+
+#[test]
+fn digits_stay_text_where_text_is_expected() {
+    let key = "0".repeat(63) + "7";
+    let config = from_environment(&[
+        ("ESTAFETTE__CHATAPP__PHONE_NUMBER_ID", "012345"),
+        ("ESTAFETTE__MASTER_KEY", &key),
+        ("ESTAFETTE__SMS__CARRIERS__MAIN__KIND", "smpp"),
+        ("ESTAFETTE__SMS__CARRIERS__MAIN__PASSWORD", "0123"),
+        ("ESTAFETTE__SMS__CARRIERS__MAIN__PORT", "2776"),
+        ("ESTAFETTE__SMS__ROUTES", r#"[{prefix = "+", carriers = ["main"]}]"#),
+    ])
+    .unwrap();
+    assert_eq!(config.chatapp.phone_number_id, "012345");
+    assert_eq!(config.master_key.expose(), key);
+    let carrier = &config.sms.carriers["main"];
+    assert_eq!(carrier["password"].as_str(), Some("0123"));
+    assert_eq!(carrier["port"].as_integer(), Some(2776));
+    assert_eq!(config.sms.routes[0].carriers, ["main"]);
+}
+
+#[test]
+fn lists_from_the_environment_are_toml_arrays() {
+    let name = "ESTAFETTE__WEBHOOKS__RETRY_SCHEDULE_S";
+    let config = from_environment(&[(name, "[5, 300]")]).unwrap();
+    assert_eq!(config.webhooks.retry_schedule_s, [5, 300]);
+    for wrong in ["5, 300", "5", "[5]\nx = 1", "[\"5\"]"] {
+        let text = fault(from_environment(&[(name, wrong)]));
+        assert!(text.contains("webhooks.retry_schedule_s") && text.contains(name), "{text}");
+    }
+    let networks = ("ESTAFETTE__WEBHOOKS__ALLOW_NETWORKS", r#"["127.0.0.0/8", "::1/128"]"#);
+    assert_eq!(from_environment(&[networks]).unwrap().webhooks.allow_networks.len(), 2);
+    assert!(from_environment(&[(networks.0, r#"["127.0.0.0/33"]"#)]).is_err());
+}
+
+#[test]
+fn a_secret_may_be_in_a_file() {
+    let folder = Folder::new();
+    let secret = folder.file("token", "a b \r\n");
+    let secret = secret.to_str().unwrap();
+    let config = from_environment(&[("ESTAFETTE__CHATAPP__ACCESS_TOKEN_FILE", secret)]).unwrap();
+    assert_eq!(config.chatapp.access_token.expose(), "a b ");
+
+    let carrier = format!("[sms.carriers.main]\nkind = 'smpp'\npassword_file = '{secret}'\n");
+    let config = from_file(&carrier).unwrap();
+    assert_eq!(config.sms.carriers["main"]["password"].as_str(), Some("a b "));
+    assert!(!config.sms.carriers["main"].contains_key("password_file"));
+
+    let file = folder.file("all.toml", "master_key_file = '/nowhere'\n");
+    assert!(fault(load(Some(&file), std::iter::empty(), Flags::default())).contains("/nowhere"));
+    let key = ("ESTAFETTE__MASTER_KEY".to_owned(), "ab".repeat(32));
+    let config = load(Some(&file), std::iter::once(key), Flags::default()).unwrap();
+    assert_eq!(config.master_key.expose(), "ab".repeat(32));
+
+    let both =
+        [("ESTAFETTE__DATABASE__URL", "sqlite:x"), ("ESTAFETTE__DATABASE__URL_FILE", secret)];
+    assert!(fault(from_environment(&both)).contains("given twice"));
+    let no_secret = [("ESTAFETTE__OTP__VALIDITY_S_FILE", secret)];
+    assert!(fault(from_environment(&no_secret)).contains("no such setting"));
+}
+
+#[test]
+fn the_later_layer_wins_and_public_addresses_follow_the_listeners() {
+    let folder = Folder::new();
+    let file = folder.file("e.toml", "[server]\nlive = '127.0.0.1:1'\nsandbox = '0.0.0.0:2'\n");
+    let variable = ("ESTAFETTE__SERVER__LIVE".to_owned(), "127.0.0.1:18080".to_owned());
+    let load = |flags| load(Some(&file), std::iter::once(variable.clone()), flags).unwrap();
+    let server = load(Flags::default()).server;
+    assert_eq!(server.live_url, "http://127.0.0.1:18080");
+    assert_eq!(server.sandbox_url, "http://127.0.0.1:2");
+    let flags = Flags { live: Some("[::1]:3".parse().unwrap()), ..Flags::default() };
+    assert_eq!(load(flags).server.live_url, "http://[::1]:3");
+    let config = from_file("[server]\nlive = '0.0.0.0:80'\nlive_url = 'https://otp.example'\n");
+    assert_eq!(config.unwrap().server.live_url, "https://otp.example");
+}
+
+#[test]
+fn values_that_cannot_work_are_refused() {
+    for (key, file) in [
+        ("otp.validity_s", "[otp]\nvalidity_s = 59"),
+        ("otp.fallback_after_s", "[otp]\nfallback_after_s = 121"),
+        ("otp.recipient_per_day", "[otp]\nrecipient_per_day = 11"),
+        ("otp.max_attempts", "[otp]\nmax_attempts = '5'"),
+        ("limits.send_per_s", "[limits]\nsend_per_s = -1"),
+        ("server.live", "[server]\nlive = 'localhost'"),
+        ("server.sandbox", "[server]\nsandbox = '0.0.0.0:8080'"),
+        ("server.live_url", "[server]\nlive_url = 'https://otp.example/'"),
+        ("database.url", "[database]\nurl = 'mysql://x'"),
+        ("master_key", "master_key = 'abc'"),
+        ("master_key", "[database]\nurl = 'postgres://db/otp'"),
+        ("sms.routes", "[[sms.routes]]\nprefix = '+'\ncarriers = ['main']"),
+        ("sms.carriers.main.kind", "[sms.carriers.main]\nhost = 'x'"),
+        ("credits.prices", "[[credits.prices]]\nchannel = 'sms'"),
+        ("otp", "otp = 5"),
+        ("log.format", "[log]\nformat = 'xml'"),
+    ] {
+        let text = fault(from_file(file));
+        assert!(text.starts_with(key), "{key}: {text}");
+    }
+}
+
+#[test]
+fn a_broken_file_is_named_with_the_line_but_not_quoted() {
+    let text = fault(from_file("[chatapp]\naccess_token = \"hunter2\n"));
+    assert!(text.contains("line 2") && !text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn secrets_are_masked_without_their_length() {
+    let config = from_file(
+        "[chatapp]\naccess_token = 'hunter2'\n[database]\nurl = 'sqlite:hunter2'\n\
+         [sms.carriers.main]\nkind = 'http'\npassword = 'hunter2'\nurl = 'https://a:hunter2@b'\n",
+    )
+    .unwrap();
+    let shown = show(&config);
+    assert!(!shown.contains("hunter2") && !show_json(&config).to_string().contains("hunter2"));
+    assert!(!format!("{config:?}").contains("hunter2"));
+    assert!(shown.contains("access_token = \"***\"") && shown.contains("app_secret = \"\""));
+}

@@ -1,0 +1,121 @@
+//! The ledger over HTTP, and what the errors of the credits room are to a caller.
+
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Error, Transfer};
+use crate::access::caller::{Caller, Portal};
+use crate::app::App;
+use crate::kit::page::{self, Query};
+use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+
+/// The routes of this room.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(ledger))
+}
+
+/// One movement of credits.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TransferView {
+    /// Its id.
+    #[schema(example = "txn_01h455vb4pex5vsknk084sn02q")]
+    pub id: String,
+    /// `topup`, `correction`, `hold`, `post`, `void` or `refund`.
+    #[schema(example = "hold")]
+    pub kind: String,
+    /// What it did to the credits that can be spent: top-ups, voids and refunds add, holds and
+    /// corrections take, and a post changes nothing, because its hold took the credits already.
+    #[schema(example = -12)]
+    pub amount: i64,
+    /// Why: `otp.sms`, `otp.chatapp`, or the operator's words.
+    #[schema(example = "otp.sms")]
+    pub reason: String,
+    /// What it is about: a challenge, a message, or the account itself.
+    pub object_id: String,
+    /// The hold that a post or void resolves, or the post that a refund returns; else null.
+    pub of: Option<String>,
+    /// When.
+    #[schema(format = DateTime, example = "2026-01-31T12:00:00.000Z")]
+    pub created_at: String,
+}
+
+impl From<Transfer> for TransferView {
+    fn from(transfer: Transfer) -> Self {
+        Self {
+            amount: transfer.effect(),
+            id: transfer.id.into(),
+            kind: transfer.kind,
+            reason: transfer.reason,
+            object_id: transfer.object_id,
+            of: transfer.of.map(String::from),
+            created_at: transfer.created_at.to_string(),
+        }
+    }
+}
+
+/// Lists the account's movements of credits.
+///
+/// Newest first; a post, void or refund stands directly above the hold that it belongs to.
+#[utoipa::path(
+    get, path = "/v1/ledger", tag = "credits",
+    params(
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<TransferView>, description = "One page; `Link` leads on"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+         description = "`rate_limited`"),
+    ),
+    security(("portal_token" = []))
+)]
+pub async fn ledger(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let path = "/v1/ledger";
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, path)?;
+    let rows = super::ledger(&app, &caller.account.id, &page).await?;
+    let views: Vec<TransferView> = rows.into_iter().map(TransferView::from).collect();
+    Ok(page::answer(&app.vault, path, &page, views, |view| view.id.clone()))
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            error @ Error::Insufficient { .. } => {
+                Self::new(Code::InsufficientCredits).detail(sentence(&error))
+            }
+            Error::NotAvailable => {
+                let detail = "takes more than is available; held and spent credits stay";
+                Self::invalid(vec![Item::at("/amount", "out_of_range", detail)])
+            }
+            error @ Error::NoPrice { .. } => {
+                Self::new(Code::CarrierUnavailable).detail(sentence(&error))
+            }
+            Error::NoAccount => Self::new(Code::NotFound),
+            Error::Db(error) => error.into(),
+            Error::Commit(::store::CommitError::Rejected(super::INSUFFICIENT)) => {
+                Self::new(Code::InsufficientCredits)
+            }
+            Error::Commit(error) => error.into(),
+        }
+    }
+}
+
+fn sentence(error: &Error) -> String {
+    let text = error.to_string();
+    let mut letters = text.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}.", letters.as_str())
+}

@@ -1,0 +1,189 @@
+//! What a message costs. A price holds from `valid_from` until `valid_until` or a newer one of
+//! the same channel, category and country; country `*` is for all countries without their own.
+
+use clock::Millis;
+use ::store::{WriteSet, args};
+use uuid::Uuid;
+
+use super::{Error, store};
+use crate::app::App;
+use crate::kit::id::PriceId;
+use crate::kit::page::{Page, TOP};
+use crate::kit::seal::sha256;
+
+/// Channels that may have a price.
+pub const CHANNELS: &[&str] = &["chatapp", "sms", "email"];
+/// Categories that may have a price.
+pub const CATEGORIES: &[&str] =
+    &["authentication", "utility", "marketing", "service", "session", "message"];
+/// The country of a price for all others.
+pub const EVERYWHERE: &str = "*";
+
+/// The shard of sets that touch prices: they belong to no account.
+pub const SHARD: &str = "prices";
+
+/// One price.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Price {
+    /// Its id.
+    pub id: PriceId,
+    /// One of [`CHANNELS`].
+    pub channel: String,
+    /// One of [`CATEGORIES`].
+    pub category: String,
+    /// ISO 3166 code or [`EVERYWHERE`].
+    pub country: String,
+    /// Credits for one message or segment.
+    pub credits: i64,
+    /// From this instant on.
+    pub valid_from: Millis,
+    /// Until before this instant; `None` = until replaced.
+    pub valid_until: Option<Millis>,
+}
+
+/// Which prices a list shows; empty texts do not filter.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only this channel.
+    pub channel: String,
+    /// Only this category.
+    pub category: String,
+    /// Only this country.
+    pub country: String,
+}
+
+/// Whether a price may be set for this text: `*` or two upper-case letters.
+#[must_use]
+pub fn is_country(text: &str) -> bool {
+    text == EVERYWHERE || (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_uppercase()))
+}
+
+/// The price of one message or segment now: the country's own, else the one of all others.
+///
+/// # Errors
+/// [`Error::NoPrice`] when it is not sold there, [`Error::Db`].
+pub async fn price(app: &App, channel: &str, category: &str, country: &str) -> Result<i64, Error> {
+    let key = format!("{channel}|{category}|{country}");
+    let credits = if let Some(known) = app.memo.prices.get(&key) {
+        known
+    } else {
+        let found = look_up(app, channel, category, country).await?;
+        app.memo.prices.insert(key, found);
+        found
+    };
+    credits.ok_or_else(|| Error::NoPrice {
+        channel: channel.to_owned(),
+        category: category.to_owned(),
+        country: country.to_owned(),
+    })
+}
+
+async fn look_up(
+    app: &App,
+    channel: &str,
+    category: &str,
+    country: &str,
+) -> Result<Option<i64>, Error> {
+    let now = app.now();
+    for country in [country, EVERYWHERE] {
+        let args = args![channel, category, country, now];
+        if let Some((credits,)) = app.db.row(store::PRICE, args).await? {
+            return Ok(Some(credits));
+        }
+    }
+    Ok(None)
+}
+
+/// Gives a new database the prices of the configuration. Their ids come from what they are for,
+/// so two nodes that start together do not double them.
+///
+/// # Errors
+/// [`Error::Db`], [`Error::Commit`].
+pub async fn seed_prices(app: &App) -> Result<(), Error> {
+    let any: Option<(String,)> = app.db.row(store::ANY_PRICE, args![""]).await?;
+    if any.is_some() || app.config.credits.prices.is_empty() {
+        return Ok(());
+    }
+    let mut set = WriteSet::of(SHARD);
+    for price in &app.config.credits.prices {
+        let (channel, category, country) = (&price.channel, &price.category, &price.country);
+        let id = seeded_id(channel, category, country);
+        let until: Option<i64> = None;
+        let credits = price.credits.max(0);
+        let args = args![&id, channel, category, country, credits, 0_i64, until];
+        set.push(store::ADD_PRICE, args);
+    }
+    app.db.commit(set).await?;
+    Ok(())
+}
+
+fn seeded_id(channel: &str, category: &str, country: &str) -> PriceId {
+    let digest = sha256(format!("price|{channel}|{category}|{country}").as_bytes());
+    let first = digest.first_chunk::<16>().copied().unwrap_or_default();
+    PriceId::of(uuid::Builder::from_custom_bytes(first).into_uuid())
+}
+
+/// Adds a price, and ends the one that it replaces where it begins.
+pub fn replace(set: &mut WriteSet, price: &Price) {
+    let (channel, category, country) = (&price.channel, &price.category, &price.country);
+    set.push(store::CLOSE_PRICE, args![price.valid_from, channel, category, country]);
+    let (from, until) = (price.valid_from, price.valid_until);
+    let args = args![&price.id, channel, category, country, price.credits, from, until];
+    set.push(store::ADD_PRICE, args);
+}
+
+/// A new price's id.
+#[must_use]
+pub fn new_id(app: &App) -> PriceId {
+    PriceId::of(Uuid::from_u128(app.clock.uuid().as_u128()))
+}
+
+/// One page of the prices that have not ended, with one row more when there are more.
+///
+/// # Errors
+/// [`Error::Db`].
+pub async fn list(app: &App, filter: &Filter, page: &Page) -> Result<Vec<Price>, Error> {
+    let (channel, category, country) = (&filter.channel, &filter.category, &filter.country);
+    let limit = page.limit.saturating_add(1);
+    let args = args![&page.after, app.now(), channel, category, country, limit];
+    Ok(app.db.rows(store::PRICES, args).await?)
+}
+
+/// All prices that have not ended.
+///
+/// # Errors
+/// [`Error::Db`].
+pub async fn all(app: &App) -> Result<Vec<Price>, Error> {
+    let mut page = Page { limit: 1_000, after: TOP.to_owned() };
+    let mut prices = Vec::new();
+    loop {
+        let rows = list(app, &Filter::default(), &page).await?;
+        let more = rows.len() > 1_000;
+        prices.extend(rows.into_iter().take(1_000));
+        match prices.last() {
+            Some(last) if more => last.id.as_str().clone_into(&mut page.after),
+            _ => return Ok(prices),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_country, seeded_id};
+
+    #[test]
+    fn countries_of_prices_are_two_capitals_or_the_star() {
+        for good in ["*", "DE", "IQ"] {
+            assert!(is_country(good), "{good}");
+        }
+        for bad in ["", "de", "DEU", "D", "**", "D1", "Ä"] {
+            assert!(!is_country(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn seeded_prices_have_the_same_id_on_every_node() {
+        assert_eq!(seeded_id("sms", "message", "DE"), seeded_id("sms", "message", "DE"));
+        assert_ne!(seeded_id("sms", "message", "DE"), seeded_id("sms", "message", "*"));
+    }
+}

@@ -1,0 +1,182 @@
+//! SQL of the ledger and of the prices. The audit's look at `attempts` is the one place in the
+//! credits room that reads another room's table: read-only, to compare fates with money.
+
+use clock::Millis;
+use store::{Error, FromRow, Row, Sql};
+
+use super::prices::Price;
+use super::{Balance, Transfer};
+use crate::kit::id::TransferId;
+
+/// Takes from what is available; refuses when it is not enough.
+pub(super) const HOLD: Sql = Sql("UPDATE accounts SET held = held + $1 \
+     WHERE account_id = $2 AND $1 >= 0 AND posted - held + credit_limit >= $1");
+
+/// A held amount becomes a spent one, if a hold of just this amount exists.
+pub(super) const POST: Sql = Sql("UPDATE accounts SET held = held - $1, posted = posted - $1 \
+     WHERE account_id = $2 AND EXISTS (SELECT 1 FROM transfers WHERE account_id = $2 \
+     AND transfer_id = $3 AND kind = 'hold' AND amount = $1)");
+
+/// A held amount is free again, if a hold of just this amount exists.
+pub(super) const VOID: Sql = Sql("UPDATE accounts SET held = held - $1 \
+     WHERE account_id = $2 AND EXISTS (SELECT 1 FROM transfers WHERE account_id = $2 \
+     AND transfer_id = $3 AND kind = 'hold' AND amount = $1)");
+
+/// A spent amount comes back, if it was posted in just this amount.
+pub(super) const REFUND: Sql = Sql("UPDATE accounts SET posted = posted + $1 \
+     WHERE account_id = $2 AND EXISTS (SELECT 1 FROM transfers WHERE account_id = $2 \
+     AND transfer_id = $3 AND kind = 'post' AND amount = $1)");
+
+/// Adds credits, far below where 64 bits end.
+pub(super) const GRANT: Sql = Sql("UPDATE accounts SET posted = posted + $1 \
+     WHERE account_id = $2 AND posted <= 1000000000000000000 - $1");
+
+/// Takes credits back, but never what is held or spent.
+pub(super) const CORRECT: Sql = Sql("UPDATE accounts SET posted = posted - $1 \
+     WHERE account_id = $2 AND $1 >= 0 AND posted - held + credit_limit >= $1");
+
+/// One transfer; the primary key refuses a second one of the same id.
+pub(super) const INSERT: Sql = Sql("INSERT INTO transfers (account_id, transfer_id, kind, amount, \
+     of_transfer, reason, object_id, created_at, mac) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING");
+
+/// The counters of one account.
+pub(super) const BALANCE: Sql = Sql("SELECT billing_mode, status, posted, held, credit_limit \
+     FROM accounts WHERE account_id = $1");
+
+/// One page of an account's transfers, newest first.
+pub(super) const LEDGER: Sql = Sql("SELECT transfer_id, kind, amount, of_transfer, reason, \
+     object_id, created_at, mac FROM transfers \
+     WHERE account_id = $1 AND transfer_id < $2 ORDER BY transfer_id DESC LIMIT $3");
+
+/// The price of one country at one instant; the newest row wins.
+pub(super) const PRICE: Sql = Sql("SELECT credits FROM prices \
+     WHERE channel = $1 AND category = $2 AND country = $3 AND valid_from <= $4 \
+     AND (valid_until IS NULL OR valid_until > $4) ORDER BY valid_from DESC LIMIT 1");
+
+/// Whether there is any price.
+pub(super) const ANY_PRICE: Sql = Sql("SELECT price_id FROM prices WHERE price_id > $1 LIMIT 1");
+
+/// One price.
+pub(super) const ADD_PRICE: Sql = Sql("INSERT INTO prices (price_id, channel, category, country, \
+     credits, valid_from, valid_until) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING");
+
+/// Ends what a new price replaces.
+pub(super) const CLOSE_PRICE: Sql = Sql("UPDATE prices SET valid_until = $1 \
+     WHERE channel = $2 AND category = $3 AND country = $4 AND valid_from <= $1 \
+     AND (valid_until IS NULL OR valid_until > $1)");
+
+/// One page of the prices that have not ended; empty texts do not filter.
+pub(super) const PRICES: Sql = Sql("SELECT price_id, channel, category, country, credits, \
+     valid_from, valid_until FROM prices \
+     WHERE price_id < $1 AND (valid_until IS NULL OR valid_until > $2) \
+     AND ($3 = '' OR channel = $3) AND ($4 = '' OR category = $4) AND ($5 = '' OR country = $5) \
+     ORDER BY price_id DESC LIMIT $6");
+
+/// Audit: one chunk of accounts.
+pub(super) const ACCOUNTS: Sql = Sql("SELECT account_id, env FROM accounts \
+     WHERE account_id > $1 ORDER BY account_id LIMIT $2");
+
+/// Audit: an account's counters and the sums of its transfers by kind, in one snapshot.
+pub(super) const FOLD: Sql = Sql("SELECT MAX(a.posted), MAX(a.held), MAX(a.credit_limit), \
+     COUNT(t.transfer_id), \
+     CAST(COALESCE(SUM(CASE WHEN t.kind = 'topup' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
+     CAST(COALESCE(SUM(CASE WHEN t.kind = 'correction' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
+     CAST(COALESCE(SUM(CASE WHEN t.kind = 'hold' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
+     CAST(COALESCE(SUM(CASE WHEN t.kind = 'post' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
+     CAST(COALESCE(SUM(CASE WHEN t.kind = 'void' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
+     CAST(COALESCE(SUM(CASE WHEN t.kind = 'refund' THEN t.amount ELSE 0 END), 0) AS BIGINT) \
+     FROM accounts a LEFT JOIN transfers t ON t.account_id = a.account_id \
+     WHERE a.account_id = $1");
+
+/// Audit: one chunk of an account's transfers, oldest first.
+pub(super) const TRANSFERS: Sql = Sql("SELECT transfer_id, kind, amount, of_transfer, reason, \
+     object_id, created_at, mac FROM transfers \
+     WHERE account_id = $1 AND transfer_id > $2 AND transfer_id <= $3 \
+     ORDER BY transfer_id LIMIT $4");
+
+/// Audit: the fates of an account's attempts in a range of ids.
+pub(super) const ATTEMPTS: Sql = Sql("SELECT attempt_id, state FROM attempts \
+     WHERE account_id = $1 AND attempt_id > $2 AND attempt_id <= $3 ORDER BY attempt_id");
+
+/// All statements, for the test that prepares each of them.
+pub const ALL: &[Sql] = &[
+    HOLD, POST, VOID, REFUND, GRANT, CORRECT, INSERT, BALANCE, LEDGER, PRICE, ANY_PRICE, ADD_PRICE,
+    CLOSE_PRICE, PRICES, ACCOUNTS, FOLD, TRANSFERS, ATTEMPTS,
+];
+
+impl FromRow for Balance {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let (posted, held, credit_limit): (i64, i64, i64) =
+            (row.take(2)?, row.take(3)?, row.take(4)?);
+        Ok(Self {
+            billing_mode: row.take(0)?,
+            status: row.take(1)?,
+            available: posted.saturating_sub(held).saturating_add(credit_limit),
+            posted,
+            held,
+            credit_limit,
+        })
+    }
+}
+
+impl FromRow for Transfer {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.take(0)?,
+            kind: row.take(1)?,
+            amount: row.take(2)?,
+            of: row.take::<Option<TransferId>>(3)?,
+            reason: row.take(4)?,
+            object_id: row.take(5)?,
+            created_at: row.take::<Millis>(6)?,
+            mac: row.take(7)?,
+        })
+    }
+}
+
+impl FromRow for Price {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.take(0)?,
+            channel: row.take(1)?,
+            category: row.take(2)?,
+            country: row.take(3)?,
+            credits: row.take(4)?,
+            valid_from: row.take(5)?,
+            valid_until: row.take(6)?,
+        })
+    }
+}
+
+/// What [`FOLD`] answers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fold {
+    pub(super) posted: Option<i64>,
+    pub(super) held: Option<i64>,
+    pub(super) credit_limit: Option<i64>,
+    pub(super) transfers: i64,
+    pub(super) topups: i64,
+    pub(super) corrections: i64,
+    pub(super) holds: i64,
+    pub(super) posts: i64,
+    pub(super) voids: i64,
+    pub(super) refunds: i64,
+}
+
+impl FromRow for Fold {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            posted: row.take(0)?,
+            held: row.take(1)?,
+            credit_limit: row.take(2)?,
+            transfers: row.take(3)?,
+            topups: row.take(4)?,
+            corrections: row.take(5)?,
+            holds: row.take(6)?,
+            posts: row.take(7)?,
+            voids: row.take(8)?,
+            refunds: row.take(9)?,
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! Ids as types of their own, so that a key's id cannot be passed for a challenge's.
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident = $prefix:literal;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(String);
+
+        impl $name {
+            /// The part before the underscore.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// A new one.
+            #[must_use]
+            pub fn new(clock: &clock::Clock) -> Self {
+                Self(clock.id(Self::PREFIX))
+            }
+
+            /// The one of this UUID.
+            #[must_use]
+            pub fn of(uuid: uuid::Uuid) -> Self {
+                Self(clock::typeid(Self::PREFIX, uuid))
+            }
+
+            /// Reads one from outside; `None` when it is not well formed.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                clock::typeid_uuid(Self::PREFIX, text).map(|_| Self(text.to_owned()))
+            }
+
+            /// One that comes from our own database.
+            #[must_use]
+            pub fn stored(text: String) -> Self {
+                Self(text)
+            }
+
+            /// The UUID inside.
+            #[must_use]
+            pub fn uuid(&self) -> uuid::Uuid {
+                clock::typeid_uuid(Self::PREFIX, &self.0).unwrap_or_default()
+            }
+
+            /// The text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<&$name> for store::Val {
+            fn from(id: &$name) -> Self {
+                Self::from(id.0.as_str())
+            }
+        }
+
+        impl store::FromVal for $name {
+            fn from_val(value: store::Val) -> Option<Self> {
+                String::from_val(value).map(Self)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+    )* };
+}
+
+ids! {
+    /// An account: one user in one environment.
+    AccountId = "acc";
+    /// A user: an email and a password.
+    UserId = "usr";
+    /// A member of the operator's staff.
+    StaffId = "stf";
+    /// An API key.
+    KeyId = "key";
+    /// A passcode challenge.
+    ChallengeId = "otp";
+    /// One submission to a carrier.
+    AttemptId = "att";
+    /// A transfer in the ledger.
+    TransferId = "txn";
+    /// A price.
+    PriceId = "prc";
+    /// A sender of SMS.
+    SenderId = "snd";
+    /// A line of the audit log.
+    AuditId = "aud";
+    /// A message that a virtual handset received.
+    HandsetMessageId = "hms";
+    /// A request.
+    RequestId = "req";
+}

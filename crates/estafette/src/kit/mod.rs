@@ -1,0 +1,12 @@
+//! Rank 0: what every room may use and that knows of none of them. Problems, phone numbers,
+//! secrets, sealing, request bodies, pages, rate limits.
+
+pub mod body;
+pub mod id;
+pub mod msisdn;
+pub mod page;
+pub mod problem;
+pub mod problem_code;
+pub mod seal;
+pub mod secret;
+pub mod throttle;

@@ -1,0 +1,155 @@
+//! Phone numbers in international form, checked against the world's numbering plans.
+
+use std::fmt;
+
+use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumberFormat, PhoneNumberType};
+
+/// A valid phone number that a passcode may be sent to. `Debug` and `Display` hide its middle.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Msisdn {
+    e164: String,
+    country: String,
+}
+
+/// Why a text is no recipient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// It is not a phone number of any country.
+    #[error("is not a valid phone number in international format, such as +33612345678")]
+    NotANumber,
+    /// It is a number that costs its caller: fraud pays itself with these.
+    #[error("is a premium-rate, shared-cost, toll-free or pager number, which cannot receive")]
+    NotAPerson,
+}
+
+/// What the numbering plans say of a text, for the golden test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// `+` and digits.
+    pub e164: String,
+    /// Whether it is valid in its region.
+    pub valid: bool,
+    /// ISO 3166 code, or `001` for non-geographic numbers; empty if unknown.
+    pub region: String,
+    /// Type in the words of libphonenumber, such as `MOBILE`.
+    pub kind: PhoneNumberType,
+}
+
+/// Asks the numbering plans. `None` when the text cannot be read as a number at all.
+#[must_use]
+pub fn look_up(text: &str) -> Option<Verdict> {
+    let number = PHONE_NUMBER_UTIL.parse(text, None).ok()?;
+    let valid = PHONE_NUMBER_UTIL.is_valid_number(&number);
+    let region = PHONE_NUMBER_UTIL.get_region_for_number(&number);
+    Some(Verdict {
+        e164: PHONE_NUMBER_UTIL.format(&number, PhoneNumberFormat::E164).into_owned(),
+        valid,
+        region: region.map(|code| code.as_region_str().as_str().to_owned()).unwrap_or_default(),
+        kind: PHONE_NUMBER_UTIL.get_number_type(&number),
+    })
+}
+
+impl Msisdn {
+    /// Reads a number in international form. Spaces, dots, dashes and brackets are dropped; the
+    /// plus may be missing or be `00`.
+    ///
+    /// # Errors
+    /// [`Invalid`], which never repeats the text.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let verdict = plain(text).and_then(|e164| look_up(&e164)).ok_or(Invalid::NotANumber)?;
+        if !verdict.valid {
+            return Err(Invalid::NotANumber);
+        }
+        match verdict.kind {
+            PhoneNumberType::PremiumRate
+            | PhoneNumberType::SharedCost
+            | PhoneNumberType::TollFree
+            | PhoneNumberType::Pager
+            | PhoneNumberType::UAN => Err(Invalid::NotAPerson),
+            _ => Ok(Self { e164: verdict.e164, country: verdict.region }),
+        }
+    }
+
+    /// One that comes from our own database.
+    #[must_use]
+    pub fn stored(e164: String) -> Self {
+        let country = look_up(&e164).map(|verdict| verdict.region).unwrap_or_default();
+        Self { e164, country }
+    }
+
+    /// `+` and digits.
+    #[must_use]
+    pub fn e164(&self) -> &str {
+        &self.e164
+    }
+
+    /// ISO 3166 code of its country, `001` for non-geographic numbers.
+    #[must_use]
+    pub fn country(&self) -> &str {
+        &self.country
+    }
+
+    /// Its last four digits: what scripts a sandbox ending.
+    #[must_use]
+    pub fn ending(&self) -> &str {
+        self.e164.get(self.e164.len().saturating_sub(4)..).unwrap_or("")
+    }
+}
+
+/// `+` and digits, or `None` when there is anything that no phone number has.
+fn plain(text: &str) -> Option<String> {
+    if text.len() > 64 {
+        return None;
+    }
+    let mut digits = String::with_capacity(17);
+    for (position, letter) in text.trim().chars().enumerate() {
+        match letter {
+            '+' if position == 0 => {}
+            '0'..='9' => digits.push(letter),
+            ' ' | '-' | '.' | '(' | ')' | '/' | '\u{a0}' => {}
+            _ => return None,
+        }
+    }
+    let digits = digits.strip_prefix("00").unwrap_or(&digits);
+    (digits.len() >= 6).then(|| format!("+{digits}"))
+}
+
+impl fmt::Debug for Msisdn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Msisdn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (head, tail) = (self.e164.get(..3), self.e164.get(self.e164.len().saturating_sub(2)..));
+        write!(f, "{}*****{}", head.unwrap_or(""), tail.unwrap_or(""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Invalid, Msisdn};
+
+    #[test]
+    fn numbers_are_read_as_people_write_them() {
+        for text in ["+33612345678", "33612345678", "0033 6 12 34 56 78", "+33 (6) 12-34.56 78"] {
+            assert_eq!(Msisdn::parse(text).unwrap().e164(), "+33612345678", "{text}");
+        }
+        assert_eq!(Msisdn::parse("+22890112345").unwrap().country(), "TG");
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for text in ["", "+", "abc", "+3361234567x", "0612345678", "+33000000000", "+1201555012"] {
+            assert_eq!(Msisdn::parse(text), Err(Invalid::NotANumber), "{text}");
+        }
+        assert_eq!(Msisdn::parse("+33892123456"), Err(Invalid::NotAPerson));
+    }
+
+    #[test]
+    fn a_number_is_never_shown_whole() {
+        let number = Msisdn::parse("+33612345678").unwrap();
+        assert_eq!(format!("{number} {number:?}"), "+33*****78 +33*****78");
+    }
+}

@@ -1,0 +1,210 @@
+//! Lists: `limit`, `cursor` and the `Link` to the next page. Arrays stay arrays.
+
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
+
+use super::problem::Problem;
+use super::problem_code::Code;
+use super::seal::Vault;
+
+/// Bytes of the keyed hash in a cursor.
+const MAC: usize = 12;
+
+/// Which part of a list is asked for: newest first, after the id in `after`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// 1 to 200.
+    pub limit: i64,
+    /// The last id of the page before, or a text above all ids.
+    pub after: String,
+}
+
+/// Above every id: the start of a list that runs downwards.
+pub const TOP: &str = "~";
+
+/// The query of a request, checked: unknown and repeated parameters are refused.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    pairs: Vec<(String, String)>,
+}
+
+impl Query {
+    /// Reads a query string and refuses what is not in `known`.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` naming the parameter.
+    pub fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for part in query.unwrap_or("").split('&').filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let (name, value) = (decode(name), decode(value));
+            let pointer = format!("?{}", name.chars().take(64).collect::<String>());
+            if !known.contains(&name.as_str()) {
+                let detail = if known.is_empty() {
+                    "is unknown; this endpoint takes no query parameters".to_owned()
+                } else {
+                    format!("is unknown; known: {}", known.join(", "))
+                };
+                return Err(Problem::bad_request(&pointer, "unknown_field", detail));
+            }
+            if pairs.iter().any(|(seen, _)| *seen == name) {
+                return Err(Problem::bad_request(&pointer, "invalid_type", "is given twice"));
+            }
+            pairs.push((name, value));
+        }
+        Ok(Self { pairs })
+    }
+
+    /// The value of a parameter.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The list's path with those of the `filters` that were given: what `page` and [`answer`]
+    /// bind a cursor to.
+    #[must_use]
+    pub fn path_with(&self, path: &str, filters: &[&str]) -> String {
+        let mut text = path.to_owned();
+        for name in filters {
+            if let Some(value) = self.get(name) {
+                let joint = if text.contains('?') { '&' } else { '?' };
+                text = format!("{text}{joint}{name}={}", encode(value));
+            }
+        }
+        text
+    }
+
+    /// `limit` and `cursor` of the list called `list` (its path and filters).
+    ///
+    /// # Errors
+    /// 400 `invalid_request` or `invalid_cursor`.
+    pub fn page(&self, vault: &Vault, list: &str) -> Result<Page, Problem> {
+        let limit = match self.get("limit") {
+            None => 50,
+            Some(text) => match text.parse::<i64>() {
+                Ok(limit) if (1..=200).contains(&limit) => limit,
+                _ => {
+                    let detail = "must be from 1 to 200";
+                    return Err(Problem::bad_request("?limit", "out_of_range", detail));
+                }
+            },
+        };
+        let after = match self.get("cursor") {
+            None => TOP.to_owned(),
+            Some(cursor) => open(vault, list, cursor).ok_or(Code::InvalidCursor)?,
+        };
+        Ok(Page { limit, after })
+    }
+}
+
+/// The JSON array of one page, with the `Link` to the next one when there may be more.
+///
+/// `path` is the list's path with its filters but without `limit` and `cursor`; rows must have
+/// been read with `LIMIT limit + 1`.
+pub fn answer<T: Serialize>(
+    vault: &Vault,
+    path: &str,
+    page: &Page,
+    mut rows: Vec<T>,
+    id_of: impl Fn(&T) -> String,
+) -> Response {
+    let limit = usize::try_from(page.limit).unwrap_or(50);
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let last = rows.last().map(id_of).filter(|_| more);
+    let mut response = axum::Json(rows).into_response();
+    if let Some(last) = last {
+        let joint = if path.contains('?') { '&' } else { '?' };
+        let cursor = close(vault, path, &last);
+        let link = format!("<{path}{joint}limit={limit}&cursor={cursor}>; rel=\"next\"");
+        if let Ok(value) = HeaderValue::from_str(&link) {
+            response.headers_mut().insert(header::LINK, value);
+        }
+    }
+    response
+}
+
+fn close(vault: &Vault, list: &str, last: &str) -> String {
+    let mac = vault.cursor_mac(&[list, last]);
+    let mut bytes = mac.get(..MAC).unwrap_or(&mac).to_vec();
+    bytes.extend_from_slice(last.as_bytes());
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn open(vault: &Vault, list: &str, cursor: &str) -> Option<String> {
+    use subtle::ConstantTimeEq;
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+    let (mac, last) = bytes.split_at_checked(MAC)?;
+    let last = std::str::from_utf8(last).ok()?;
+    let expected = vault.cursor_mac(&[list, last]);
+    bool::from(expected.get(..MAC)?.ct_eq(mac)).then(|| last.to_owned())
+}
+
+fn encode(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            use std::fmt::Write;
+            let _infallible = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let escaped = (byte == b'%').then(|| tail.get(..2)).flatten();
+        let value = escaped
+            .and_then(|two| std::str::from_utf8(two).ok())
+            .and_then(|two| u8::from_str_radix(two, 16).ok());
+        if let Some(value) = value {
+            bytes.push(value);
+            rest = tail.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(if byte == b'+' { b' ' } else { byte });
+            rest = tail;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Query, TOP, close};
+    use crate::kit::seal::Vault;
+    use clock::{Clock, Millis};
+
+    fn vault() -> Vault {
+        Vault::from_hex(&"07".repeat(32), Clock::held(Millis(0), 1)).unwrap()
+    }
+
+    #[test]
+    fn a_cursor_opens_only_its_own_list() {
+        let vault = vault();
+        let query = format!("cursor={}&limit=7", close(&vault, "/v1/ledger", "txn_5"));
+        let query = Query::read(Some(&query), &["limit", "cursor"]).unwrap();
+        let page = query.page(&vault, "/v1/ledger").unwrap();
+        assert_eq!((page.limit, page.after.as_str()), (7, "txn_5"));
+        assert!(query.page(&vault, "/v1/api-keys").is_err());
+    }
+
+    #[test]
+    fn unknown_repeated_and_oversized_parameters_are_refused() {
+        let known = ["limit", "cursor"];
+        assert!(Query::read(Some("limt=1"), &known).is_err());
+        assert!(Query::read(Some("limit=1&limit=2"), &known).is_err());
+        for limit in ["0", "201", "x", "-1", ""] {
+            let query = Query::read(Some(&format!("limit={limit}")), &known).unwrap();
+            assert!(query.page(&vault(), "/").is_err(), "{limit}");
+        }
+        let page = Query::read(None, &known).unwrap().page(&vault(), "/").unwrap();
+        assert_eq!((page.limit, page.after.as_str()), (50, TOP));
+    }
+}

@@ -1,0 +1,237 @@
+//! The one shape of every error answer: RFC 9457 `application/problem+json`.
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::problem_code::Code;
+
+/// One field at fault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct Item {
+    /// RFC 6901 pointer into the body, `?name` for a query parameter, `header:Name` for a header.
+    pub pointer: String,
+    /// What is wrong, for programs.
+    pub code: &'static str,
+    /// What is wrong, for people.
+    pub detail: String,
+}
+
+impl Item {
+    /// A fault at a pointer.
+    #[must_use]
+    pub fn at(pointer: &str, code: &'static str, detail: impl Into<String>) -> Self {
+        Self { pointer: pointer.to_owned(), code, detail: detail.into() }
+    }
+}
+
+/// The members of every problem, for the API description.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct ProblemBody {
+    /// Address of the page that explains the code.
+    pub r#type: String,
+    /// What happened, the same for every occurrence.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// Stable, for programs.
+    pub code: String,
+    /// What happened this time, for people.
+    pub detail: String,
+    /// Quote it when asking for help.
+    pub request_id: String,
+    /// The fields at fault, with `validation_failed` and `invalid_request`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub errors: Option<Vec<Item>>,
+}
+
+/// An error answer in the making. The edge adds `request_id` and the address in `type`.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    inner: Box<Inner>,
+}
+
+#[derive(Clone, Debug)]
+struct Inner {
+    code: Code,
+    detail: Option<String>,
+    items: Vec<Item>,
+    more: Map<String, Value>,
+    headers: HeaderMap,
+    cause: Option<String>,
+}
+
+impl Problem {
+    /// A problem with nothing but its code.
+    #[must_use]
+    pub fn new(code: Code) -> Self {
+        let mut headers = HeaderMap::new();
+        if code.status() == 401 {
+            let value = match code {
+                Code::InvalidApiKey => "ApiKey realm=\"estafette\", header=\"X-API-Key\"",
+                Code::MissingCredentials => {
+                    "ApiKey realm=\"estafette\", header=\"X-API-Key\", Bearer realm=\"estafette\""
+                }
+                _ => "Bearer realm=\"estafette\"",
+            };
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(value));
+        }
+        if matches!(code.status(), 429 | 503) || code == Code::IdempotencyInProgress {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        let inner = Inner {
+            code,
+            detail: None,
+            items: Vec::new(),
+            more: Map::new(),
+            headers,
+            cause: None,
+        };
+        Self { inner: Box::new(inner) }
+    }
+
+    /// 422 `validation_failed` with its items.
+    #[must_use]
+    pub fn invalid(items: Vec<Item>) -> Self {
+        let mut problem = Self::new(Code::ValidationFailed);
+        problem.inner.items = items;
+        problem
+    }
+
+    /// 400 `invalid_request` about one place outside the body.
+    #[must_use]
+    pub fn bad_request(pointer: &str, code: &'static str, detail: impl Into<String>) -> Self {
+        let mut problem = Self::new(Code::InvalidRequest);
+        problem.inner.items = vec![Item::at(pointer, code, detail)];
+        problem
+    }
+
+    /// A sentence for the person who reads it; never a secret or a whole phone number.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.inner.detail = Some(detail.into());
+        self
+    }
+
+    /// An additional member.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.inner.more.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// What really happened: for the log, never for the caller.
+    #[must_use]
+    pub fn because(mut self, cause: &dyn std::fmt::Display) -> Self {
+        self.inner.cause = Some(cause.to_string());
+        self
+    }
+
+    /// Tells the caller how many seconds to wait.
+    #[must_use]
+    pub fn retry_after_s(mut self, seconds: i64) -> Self {
+        self.inner.headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+        self
+    }
+
+    /// An additional header.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: HeaderValue) -> Self {
+        self.inner.headers.insert(name, value);
+        self
+    }
+
+    /// Its code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        self.inner.code
+    }
+
+    /// The fields at fault.
+    #[must_use]
+    pub fn items(&self) -> &[Item] {
+        &self.inner.items
+    }
+
+    /// What really happened, for the log.
+    #[must_use]
+    pub fn cause(&self) -> Option<&str> {
+        self.inner.cause.as_deref()
+    }
+
+    /// The finished answer, as the edge sends it.
+    #[must_use]
+    pub fn render(&self, base_url: &str, request_id: &str) -> Response {
+        let inner = &self.inner;
+        let mut body = Map::new();
+        let kind = format!("{base_url}/errors/{}", inner.code.word());
+        let detail = inner.detail.clone().unwrap_or_else(|| self.sentence());
+        body.insert("type".into(), kind.into());
+        body.insert("title".into(), inner.code.title().into());
+        body.insert("status".into(), inner.code.status().into());
+        body.insert("code".into(), inner.code.word().into());
+        body.insert("detail".into(), detail.into());
+        body.insert("request_id".into(), request_id.into());
+        if !inner.items.is_empty() {
+            body.insert("errors".into(), serde_json::json!(inner.items));
+        }
+        body.extend(inner.more.clone());
+        let status = StatusCode::from_u16(inner.code.status());
+        let mut response = Value::Object(body).to_string().into_response();
+        *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        response.headers_mut().extend(inner.headers.clone());
+        let kind = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
+    }
+
+    fn sentence(&self) -> String {
+        match self.inner.items.as_slice() {
+            [] => format!("{}.", self.inner.code.title()),
+            [item] => format!("{} {}.", item.pointer, item.detail),
+            [first, others @ ..] => {
+                format!("{} {}; and {} more.", first.pointer, first.detail, others.len())
+            }
+        }
+    }
+}
+
+/// Handlers answer problems; the edge finds them in the response's extensions and renders them
+/// with the request's id and address. What is rendered here is only seen without that edge.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.render("", "");
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<Code> for Problem {
+    fn from(code: Code) -> Self {
+        Self::new(code)
+    }
+}
+
+impl From<store::Error> for Problem {
+    fn from(error: store::Error) -> Self {
+        let code = match error {
+            store::Error::Unavailable(_) => Code::StorageUnavailable,
+            _ => Code::InternalError,
+        };
+        Self::new(code).because(&error)
+    }
+}
+
+/// For commits whose guards have all been told apart before; a refusal left over is a fault.
+impl From<store::CommitError> for Problem {
+    fn from(error: store::CommitError) -> Self {
+        let code = match error {
+            store::CommitError::Overloaded => Code::Overloaded,
+            store::CommitError::Unavailable(_) => Code::StorageUnavailable,
+            store::CommitError::Rejected(_) => Code::InternalError,
+        };
+        Self::new(code).because(&error)
+    }
+}

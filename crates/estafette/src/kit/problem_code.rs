@@ -1,0 +1,150 @@
+//! Every error that the API can answer, in one list: its code, status, title and what to do. The
+//! error pages, `docs/errors.md` and the OpenAPI document are made from it.
+
+macro_rules! codes {
+    ($($status:literal $name:ident $code:literal $title:literal: $advice:literal;)*) => {
+        /// A stable error code: the contract for programs.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Code { $(#[doc = $title] $name,)* }
+
+        impl Code {
+            /// All of them, by status.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The word in `code`.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$name => $code,)* }
+            }
+
+            /// The HTTP status.
+            #[must_use]
+            pub const fn status(self) -> u16 {
+                match self { $(Self::$name => $status,)* }
+            }
+
+            /// The sentence in `title`.
+            #[must_use]
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }
+            }
+
+            /// What it means and what to do, for its page.
+            #[must_use]
+            pub const fn advice(self) -> &'static str {
+                match self { $(Self::$name => $advice,)* }
+            }
+
+            /// The code of a word.
+            #[must_use]
+            pub fn of(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.word() == word)
+            }
+        }
+    };
+}
+
+codes! {
+    400 InvalidJson "invalid_json" "The body is not JSON":
+        "The body could not be parsed. `detail` names line and column. Send one JSON object in UTF-8.";
+    400 InvalidRequest "invalid_request" "The request is malformed":
+        "A query parameter is unknown or out of range, or a part of the path is malformed. `errors` names it.";
+    400 InvalidCursor "invalid_cursor" "The cursor is not one of ours":
+        "Cursors are opaque and belong to one list. Follow the `Link` header as it is, or start without a cursor.";
+    400 InvalidIdempotencyKey "invalid_idempotency_key" "The Idempotency-Key is malformed":
+        "Send 1 to 255 printable ASCII characters, such as a UUID of your own.";
+    401 MissingCredentials "missing_credentials" "Credentials are missing":
+        "Send an API key in `X-API-Key`, or a token in `Authorization: Bearer`, whichever this endpoint takes.";
+    401 InvalidApiKey "invalid_api_key" "The API key is not valid":
+        "The key is mistyped, unknown or disabled. Make a new one in the portal or with `estafette key add`.";
+    401 InvalidToken "invalid_token" "The token is not valid":
+        "The token is mistyped, revoked, or of another kind (portal tokens do not open staff routes). Log in again.";
+    401 TokenExpired "token_expired" "The token has expired":
+        "Log in again.";
+    401 InvalidLogin "invalid_login" "Email or password is wrong":
+        "The answer is the same for an unknown email and a wrong password. Each failure makes the next try wait longer.";
+    402 InsufficientCredits "insufficient_credits" "Not enough credits":
+        "The price of this message is above what the account has left. Nothing was sent. Top up, then repeat.";
+    403 InsufficientScope "insufficient_scope" "The API key lacks the scope":
+        "`detail` names the scopes that this endpoint accepts. Use or make a key that has one of them.";
+    403 WrongEnvironment "wrong_environment" "The key belongs to the other environment":
+        "Keys that start with `est_test_` work on the sandbox address, `est_live_` on the live one.";
+    403 AccountSuspended "account_suspended" "The account is suspended":
+        "The operator has suspended this account. Ask the operator.";
+    403 CountryNotAllowed "country_not_allowed" "Sending to this country is not allowed":
+        "The account's list of countries does not have the recipient's. Ask the operator to open it.";
+    403 SenderNotApproved "sender_not_approved" "The sender is not approved":
+        "Only senders that the operator approved may be used. Leave the field out to use the default one.";
+    403 DomainNotVerified "domain_not_verified" "The sending domain is not verified":
+        "Verify the domain first, or send from a shared domain of the service.";
+    403 RecipientOptedOut "recipient_opted_out" "The recipient has opted out":
+        "This person answered STOP. Only passcodes still reach them, until they answer START.";
+    404 NotFound "not_found" "There is no such object":
+        "The id is unknown, or belongs to another account.";
+    404 RouteNotFound "route_not_found" "There is no such path":
+        "Check the path and its spelling against the reference at `/docs`. All API paths start with `/v1`.";
+    405 MethodNotAllowed "method_not_allowed" "The method is not allowed here":
+        "The `Allow` header lists what this path takes.";
+    406 NotAcceptable "not_acceptable" "No acceptable form of the answer":
+        "Answers are JSON. Send `Accept: application/json` or leave the header out.";
+    408 RequestTimeout "request_timeout" "The request took too long to arrive":
+        "The whole request must arrive within the time limit. Repeat it.";
+    409 TemplateNotApproved "template_not_approved" "The template is not approved":
+        "Only templates with status APPROVED can be sent. Sync its status, or use another one.";
+    409 TemplateExists "template_exists" "The template exists already":
+        "A template of this name and language exists. Choose a new name or language.";
+    409 NoActiveSession "no_active_session" "There is no active session":
+        "`billing_mode: session` needs an active 24-hour session with this recipient. Use `direct` instead.";
+    409 MessagingWindowClosed "messaging_window_closed" "The messaging window is closed":
+        "Free text needs a message from the recipient within the last 24 hours. Send a template instead.";
+    409 OtpAlreadyVerified "otp_already_verified" "The passcode was verified before":
+        "A passcode works once. Treat the earlier verification as the one that counts, or send a new passcode.";
+    409 TicketClosed "ticket_closed" "The ticket is closed":
+        "Open a new ticket.";
+    409 IdempotencyInProgress "idempotency_in_progress" "The first request is still running":
+        "A request with this Idempotency-Key is still being carried out. Repeat it in a second.";
+    410 OtpExpired "otp_expired" "The passcode has expired":
+        "Send a new passcode.";
+    410 OtpAttemptsExhausted "otp_attempts_exhausted" "All attempts are used up":
+        "The code can no longer be tried. Send a new passcode.";
+    410 FileExpired "file_expired" "The file was deleted after its time":
+        "Attachments are kept for a limited time only.";
+    413 PayloadTooLarge "payload_too_large" "The body is too large":
+        "JSON bodies may have 256 KiB.";
+    413 FileTooLarge "file_too_large" "The file is too large":
+        "Attachments may have 10 MiB.";
+    415 UnsupportedMediaType "unsupported_media_type" "The content type is not supported":
+        "Send `Content-Type: application/json`.";
+    415 UnsupportedFileType "unsupported_file_type" "The file type is not supported":
+        "Send a PDF, JPG, PNG, GIF or WEBP file whose name and content agree.";
+    422 ValidationFailed "validation_failed" "The request has invalid fields":
+        "`errors` lists every field at fault with a pointer, a code and a sentence.";
+    422 OtpCodeInvalid "otp_code_invalid" "The code is wrong":
+        "`attempts_remaining` says how many guesses are left. Ask the person to type the code again.";
+    422 RecipientUnreachable "recipient_unreachable" "The recipient cannot be reached":
+        "Every channel that was asked for refused this recipient. Nothing was charged.";
+    422 WebhookUrlNotAllowed "webhook_url_not_allowed" "The webhook URL is not allowed":
+        "Webhook URLs must be https and lead to a public address.";
+    422 IdempotencyKeyReused "idempotency_key_reused" "The Idempotency-Key was used for another request":
+        "A key stands for one request with one body. Use a new key for a new request.";
+    429 RateLimited "rate_limited" "Too many requests":
+        "Wait as long as `Retry-After` says. `RateLimit` shows what is left.";
+    429 ResendTooSoon "resend_too_soon" "A passcode was sent a moment ago":
+        "Wait as long as `Retry-After` says before sending to this recipient on this channel again.";
+    429 TooManyLogins "too_many_logins" "Too many failed logins":
+        "Wait as long as `Retry-After` says before trying again.";
+    500 InternalError "internal_error" "Something went wrong on our side":
+        "Nothing durable happened, unless an Idempotency-Key was sent: then a repeat tells. Quote the `request_id`.";
+    502 CarrierError "carrier_error" "The carrier failed":
+        "The carrier answered with an error that is not about this recipient. Nothing was charged. Try again later.";
+    503 CarrierUnavailable "carrier_unavailable" "No carrier is available":
+        "No carrier is configured or reachable for this channel. Nothing was sent or charged.";
+    503 Overloaded "overloaded" "The service is busy":
+        "Nothing happened. Wait as long as `Retry-After` says and repeat.";
+    503 StorageUnavailable "storage_unavailable" "The database is unavailable":
+        "Nothing happened. Repeat the request a little later.";
+    503 Draining "draining" "This node is shutting down":
+        "Nothing happened. Repeat the request: another node takes it.";
+    504 DeadlineExceeded "deadline_exceeded" "The request took too long":
+        "Nothing durable happened, unless an Idempotency-Key was sent: then a repeat tells.";
+}

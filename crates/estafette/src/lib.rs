@@ -1,0 +1,17 @@
+//! One-time passcodes and messages over chat-app, SMS and email, all billed in credits.
+//! ARCHITECTURE.md in the root of the project is the map.
+
+pub mod access;
+pub mod app;
+pub mod carriers;
+pub mod cli;
+pub mod config;
+pub mod credits;
+pub mod kit;
+pub mod metrics;
+pub mod operator;
+pub mod otp;
+pub mod profile;
+pub mod sandbox;
+pub mod senders;
+pub mod wiring;

@@ -1,0 +1,356 @@
+//! Accounts over HTTP.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{
+    AccountRow, BILLING_MODES, Billing, Fault, Filter, HIGHEST_LIMIT, Patch, STATUSES,
+    SettingsPatch,
+};
+use crate::access::caller::Staff;
+use crate::access::{self, idempotency, key, password};
+use crate::app::{App, Env, Settings};
+use crate::kit::body::Fields;
+use crate::kit::id::AccountId;
+use crate::kit::page::{self, Query};
+use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+use crate::kit::secret::Secret;
+
+/// Characters of a password that is made up: 142 bits.
+const MADE_UP: usize = 24;
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(show, change))
+}
+
+/// An account as staff sees it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AdminAccountView {
+    /// Its id.
+    #[schema(example = "acc_01h455vb4pex5vsknk084sn02q")]
+    pub id: String,
+    /// Whose it is.
+    pub user_id: String,
+    /// The user's email.
+    #[schema(example = "dev@example.com")]
+    pub email: String,
+    /// `live` or `sandbox`.
+    #[schema(example = "live")]
+    pub env: String,
+    /// `active` or `suspended`.
+    #[schema(example = "active")]
+    pub status: String,
+    /// `prepaid` or `postpaid`.
+    #[schema(example = "prepaid")]
+    pub billing_mode: String,
+    /// How far below zero a postpaid account may go, in credits.
+    #[schema(example = 0)]
+    pub credit_limit: i64,
+    /// Credits that can be spent now, the credit limit included.
+    #[schema(example = 1000)]
+    pub balance_credits: i64,
+    /// Credits held for messages whose fate is open.
+    #[schema(example = 0)]
+    pub held_credits: i64,
+    /// Settings of its passcodes; null = the deployment's.
+    pub settings: SettingsView,
+    /// When it was made.
+    #[schema(format = DateTime, example = "2026-01-31T12:00:00.000Z")]
+    pub created_at: String,
+}
+
+/// Settings of an account; null = the deployment's.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct SettingsView {
+    /// Validity of a passcode, seconds, 60 to 600.
+    pub otp_validity_s: Option<i64>,
+    /// Seconds without a delivery receipt until SMS takes over, 5 to 120.
+    pub otp_fallback_after_s: Option<i64>,
+    /// ISO 3166 codes that may be sent to; null = all.
+    pub countries: Option<Vec<String>>,
+    /// The sender of SMS where a request names none.
+    pub default_sender: Option<String>,
+}
+
+impl From<Settings> for SettingsView {
+    fn from(settings: Settings) -> Self {
+        Self {
+            otp_validity_s: settings.otp_validity_s,
+            otp_fallback_after_s: settings.otp_fallback_after_s,
+            countries: settings.countries,
+            default_sender: settings.default_sender,
+        }
+    }
+}
+
+impl From<AccountRow> for AdminAccountView {
+    fn from(row: AccountRow) -> Self {
+        let settings: Settings = serde_json::from_str(&row.settings).unwrap_or_default();
+        Self {
+            id: row.id.into(),
+            user_id: row.user.into(),
+            email: row.email,
+            env: row.env,
+            status: row.status,
+            billing_mode: row.billing_mode,
+            credit_limit: row.credit_limit,
+            balance_credits: row.posted.saturating_sub(row.held).saturating_add(row.credit_limit),
+            held_credits: row.held,
+            settings: settings.into(),
+            created_at: row.created_at.to_string(),
+        }
+    }
+}
+
+/// A user to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct NewAccount {
+    /// The email to log in with.
+    #[schema(example = "dev@example.com")]
+    pub email: String,
+    /// 12 to 256 characters; made up when left out.
+    pub password: Option<String>,
+    /// Of the live account: `prepaid` (when left out) or `postpaid`.
+    #[schema(example = "prepaid")]
+    pub billing_mode: Option<String>,
+    /// Of a postpaid live account, in credits; 0 when left out.
+    #[schema(example = 0)]
+    pub credit_limit: Option<i64>,
+}
+
+/// A new user with both accounts.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct NewAccountView {
+    /// The user.
+    #[schema(example = "usr_01h455vb4pex5vsknk084sn02q")]
+    pub user_id: String,
+    /// The email as stored.
+    #[schema(example = "dev@example.com")]
+    pub email: String,
+    /// The accounts.
+    pub accounts: AccountIds,
+    /// The password, only when it was made up; it is shown this once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub password: Option<String>,
+}
+
+/// The accounts of one user.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AccountIds {
+    /// Of the live environment.
+    #[schema(example = "acc_01h455vb4pex5vsknk084sn02q")]
+    pub live: String,
+    /// Of the sandbox.
+    #[schema(example = "acc_01h455vb4pex5vsknk084sn02r")]
+    pub sandbox: String,
+}
+
+/// What is to change in an account; fields left out stay.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct AccountPatch {
+    /// `active` or `suspended`.
+    pub status: Option<String>,
+    /// `prepaid` or `postpaid`; a change to prepaid sets the credit limit to 0.
+    pub billing_mode: Option<String>,
+    /// Of a postpaid account, in credits; not below what is used of it.
+    pub credit_limit: Option<i64>,
+    /// Settings that are named change; null = the deployment's.
+    pub settings: Option<SettingsView>,
+}
+
+/// Lists accounts, newest first.
+#[utoipa::path(
+    get, path = "/v1/admin/accounts", tag = "operator",
+    params(
+        ("env" = Option<String>, Query, description = "`live` or `sandbox`"),
+        ("email" = Option<String>, Query, description = "Only the accounts of this email"),
+        ("status" = Option<String>, Query, description = "`active` or `suspended`"),
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<AdminAccountView>, description = "One page; `Link` leads on"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ),
+    security(("staff_token" = []))
+)]
+pub async fn list(
+    _staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let known = ["env", "email", "status", "limit", "cursor"];
+    let query = Query::read(query.as_deref(), &known)?;
+    let path = query.path_with("/v1/admin/accounts", &["env", "email", "status"]);
+    let page = query.page(&app.vault, &path)?;
+    let word = |name: &str, choices: &[&str]| match query.get(name) {
+        Some(word) if !choices.contains(&word) => {
+            let detail = format!("must be one of {}", choices.join(", "));
+            Err(Problem::bad_request(&format!("?{name}"), "invalid_enum", detail))
+        }
+        word => Ok(word.unwrap_or("").to_owned()),
+    };
+    let filter = Filter {
+        email: query.get("email").unwrap_or("").trim().to_lowercase(),
+        env: word("env", &[Env::Live.word(), Env::Sandbox.word()])?,
+        status: word("status", STATUSES)?,
+    };
+    let rows = super::list(&app, &filter, &page).await?;
+    let views: Vec<AdminAccountView> = rows.into_iter().map(AdminAccountView::from).collect();
+    Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
+}
+
+/// Makes a user with a live and a sandbox account.
+#[utoipa::path(
+    post, path = "/v1/admin/accounts", tag = "operator",
+    request_body = NewAccount,
+    responses(
+        (status = 200, body = NewAccountView, description = "The user and both accounts"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`: a taken email, too, is a fault of `/email`"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+         description = "`overloaded`, `storage_unavailable`"),
+    ),
+    security(("staff_token" = []))
+)]
+pub async fn create(
+    staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<NewAccountView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    idempotency::check(&headers)?;
+    let (email, given, billing) = read_new(&app, &body)?;
+    let secret = given.clone().unwrap_or_else(|| Secret::new(key::random(&app.clock, MADE_UP)));
+    let hash = password::hash(&app, &secret).await?;
+    let new = super::create(&app, &email, &hash, &billing, staff.by()).await?;
+    Ok(Json(NewAccountView {
+        user_id: new.id.into(),
+        email: new.email,
+        accounts: AccountIds { live: new.live.into(), sandbox: new.sandbox.into() },
+        password: given.is_none().then(|| secret.expose().to_owned()),
+    }))
+}
+
+fn read_new(app: &App, body: &[u8]) -> Result<(String, Option<Secret>, Billing), Problem> {
+    let mut fields = Fields::read(body)?;
+    let typed = fields.required("email");
+    let email = typed.as_deref().and_then(access::email);
+    if typed.is_some() && email.is_none() {
+        fields.fault("email", "invalid_email", "must be an email address");
+    }
+    let given = fields.text("password").map(Secret::new);
+    if let Some(Err(fault)) = given.as_ref().map(|secret| password::check(secret.expose())) {
+        fields.fault("password", fault.code(), fault.to_string());
+    }
+    let mode = fields.choice("billing_mode", BILLING_MODES).unwrap_or("prepaid");
+    let credit_limit = fields.integer("credit_limit", 0, HIGHEST_LIMIT).unwrap_or(0);
+    fields.finish(app.is_strict())?;
+    let email = email.ok_or(Code::InternalError)?;
+    Ok((email, given, Billing { mode, credit_limit }))
+}
+
+/// Shows an account.
+#[utoipa::path(
+    get, path = "/v1/admin/accounts/{account_id}", tag = "operator",
+    params(("account_id" = String, Path, description = "The account")),
+    responses(
+        (status = 200, body = AdminAccountView, description = "The account"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+    ),
+    security(("staff_token" = []))
+)]
+pub async fn show(
+    _staff: Staff,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<AdminAccountView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let id = AccountId::parse(&id).ok_or(Code::NotFound)?;
+    Ok(Json(super::find(&app, &id).await?.into()))
+}
+
+/// Changes an account: suspends it, or sets how it pays and what its passcodes are like.
+#[utoipa::path(
+    patch, path = "/v1/admin/accounts/{account_id}", tag = "operator",
+    params(("account_id" = String, Path, description = "The account")),
+    request_body = AccountPatch,
+    responses(
+        (status = 200, body = AdminAccountView, description = "The account as it is now"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_json`, `invalid_request`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+         description = "`overloaded`, `storage_unavailable`"),
+    ),
+    security(("staff_token" = []))
+)]
+pub async fn change(
+    staff: Staff,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    body: Bytes,
+) -> Result<Json<AdminAccountView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let mut fields = Fields::read(&body)?;
+    let patch = Patch {
+        status: fields.choice("status", STATUSES),
+        billing_mode: fields.choice("billing_mode", BILLING_MODES),
+        credit_limit: fields.integer("credit_limit", 0, HIGHEST_LIMIT),
+        settings: SettingsPatch::read(&mut fields, app.is_strict()),
+    };
+    fields.finish(app.is_strict())?;
+    let id = AccountId::parse(&id).ok_or(Code::NotFound)?;
+    Ok(Json(super::change(&app, &id, &patch, staff.by()).await?.into()))
+}
+
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Unknown => Self::new(Code::NotFound),
+            Fault::LimitInUse { used } => {
+                let detail = format!("must not be below the {used} credits that are used of it");
+                Self::invalid(vec![Item::at("/credit_limit", "out_of_range", detail)])
+            }
+            Fault::PrepaidLimit => {
+                let detail = "must be 0: prepaid accounts have no credit limit";
+                Self::invalid(vec![Item::at("/credit_limit", "out_of_range", detail)])
+            }
+            Fault::Busy => Self::new(Code::Overloaded),
+            Fault::Access(error) => error.into(),
+            Fault::Db(error) => error.into(),
+            Fault::Commit(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! An account's credits over HTTP: staff tops up, corrects, and reads the ledger.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use store::{CommitError, WriteSet};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::access::audit::{Entry, record};
+use crate::access::caller::Staff;
+use crate::access::idempotency::{self, Begin};
+use crate::app::App;
+use crate::credits::api::TransferView;
+use crate::credits::{self, Error};
+use crate::kit::body::Fields;
+use crate::kit::id::AccountId;
+use crate::kit::page::{self, Query};
+use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+
+/// The most in one go, either way.
+const MOST: i64 = 1_000_000_000_000;
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(add)).routes(routes!(ledger))
+}
+
+/// A top-up or a correction.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct NewCredits {
+    /// Credits to add, or to take back when negative; not 0.
+    #[schema(example = 1000)]
+    pub amount: i64,
+    /// Why, 1 to 200 characters; the account sees it in its ledger.
+    #[schema(example = "invoice 2026-014")]
+    pub reason: String,
+}
+
+/// What became of it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CreditsView {
+    /// The account.
+    #[schema(example = "acc_01h455vb4pex5vsknk084sn02q")]
+    pub account_id: String,
+    /// Credits that can be spent now, the credit limit included.
+    #[schema(example = 1000)]
+    pub balance_credits: i64,
+    /// The transfer in the ledger.
+    #[schema(example = "txn_01h455vb4pex5vsknk084sn02q")]
+    pub transfer_id: String,
+}
+
+/// Adds credits to an account, or takes back what is neither held nor spent.
+///
+/// A repeat with the same `Idempotency-Key` moves nothing, and answers the first transfer and
+/// the balance of now.
+#[utoipa::path(
+    post, path = "/v1/admin/accounts/{account_id}/credits", tag = "operator",
+    params(
+        ("account_id" = String, Path, description = "The account"),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 ASCII characters"),
+    ),
+    request_body = NewCredits,
+    responses(
+        (status = 200, body = CreditsView, description = "The transfer and the balance"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json",
+         description = "`idempotency_in_progress`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`, `idempotency_key_reused`"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+         description = "`overloaded`, `storage_unavailable`"),
+    ),
+    security(("staff_token" = []))
+)]
+pub async fn add(
+    staff: Staff,
+    State(app): State<App>,
+    about: (Path<String>, RawQuery, HeaderMap),
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let (Path(id), RawQuery(query), headers) = about;
+    Query::read(query.as_deref(), &[])?;
+    let (amount, reason) = read(&app, &body)?;
+    let account = AccountId::parse(&id).ok_or(Code::NotFound)?;
+    // Unknown accounts are told apart before a key is looked up in their scope.
+    credits::balance(&app, &account).await?;
+    let route = format!("POST /v1/admin/accounts/{account}/credits");
+    match idempotency::begin(&app, &account, &headers, &route, &body).await? {
+        Begin::Seen(seen) => {
+            let view = show(&app, &account, seen.object_id).await?;
+            Ok(idempotency::replayed(Json(view)))
+        }
+        Begin::Fresh(claim) => {
+            let mut effect = WriteSet::of(account.as_str());
+            let transfer = if amount > 0 {
+                credits::grant(&app, &mut effect, &account, amount, &reason)
+            } else {
+                credits::correct(&app, &mut effect, &account, amount.saturating_neg(), &reason)
+            };
+            let mut set = WriteSet::of(account.as_str());
+            claim.add_to(&mut set, transfer.as_str(), None, app.now());
+            set.append(effect);
+            let entry = Entry {
+                actor: &staff.who,
+                action: "credits.add",
+                object_id: transfer.as_str(),
+                account: Some(&account),
+                request_id: &staff.request_id,
+                detail: serde_json::json!({ "amount": amount, "reason": reason }),
+            };
+            record(&app, &mut set, &entry);
+            match app.db.commit(set).await {
+                Ok(_) => {}
+                Err(CommitError::Rejected(idempotency::SEEN)) => {
+                    return Err(Code::IdempotencyInProgress.into());
+                }
+                Err(error) => return Err(Error::from(error).into()),
+            }
+            Ok(Json(show(&app, &account, transfer.into()).await?).into_response())
+        }
+    }
+}
+
+fn read(app: &App, body: &[u8]) -> Result<(i64, String), Problem> {
+    let mut fields = Fields::read(body)?;
+    let amount = fields.required_integer("amount", -MOST, MOST);
+    if amount == Some(0) {
+        fields.fault("amount", "out_of_range", "must not be 0");
+    }
+    let reason = fields.required_within("reason", 1, 200);
+    fields.finish(app.is_strict())?;
+    let (Some(amount), Some(reason)) = (amount, reason) else {
+        return Err(Problem::from(Code::InternalError));
+    };
+    Ok((amount, reason))
+}
+
+async fn show(app: &App, account: &AccountId, transfer_id: String) -> Result<CreditsView, Error> {
+    let balance = credits::balance(app, account).await?;
+    let account_id = account.to_string();
+    Ok(CreditsView { account_id, balance_credits: balance.available, transfer_id })
+}
+
+/// Lists an account's movements of credits, newest first.
+#[utoipa::path(
+    get, path = "/v1/admin/accounts/{account_id}/ledger", tag = "operator",
+    params(
+        ("account_id" = String, Path, description = "The account"),
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<TransferView>, description = "One page; `Link` leads on"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+    ),
+    security(("staff_token" = []))
+)]
+pub async fn ledger(
+    _staff: Staff,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
+    let account = AccountId::parse(&id).ok_or(Code::NotFound)?;
+    let path = format!("/v1/admin/accounts/{account}/ledger");
+    let page = query.page(&app.vault, &path)?;
+    credits::balance(&app, &account).await?;
+    let rows = credits::ledger(&app, &account, &page).await?;
+    let views: Vec<TransferView> = rows.into_iter().map(TransferView::from).collect();
+    Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
+}

@@ -1,0 +1,347 @@
+//! Accounts as staff makes, sees and changes them.
+
+pub mod api;
+pub mod credits_api;
+
+use clock::Millis;
+use serde_json::{Map, Value, json};
+use ::store::{CommitError, Error, Reject, WriteSet, args};
+
+use super::store;
+use crate::access::audit::{By, Entry, record};
+use crate::access::caller::forget_account;
+use crate::access::{self, NewUser};
+use crate::app::{App, Settings};
+use crate::credits;
+use crate::kit::body::Fields;
+use crate::kit::id::{AccountId, UserId};
+use crate::kit::page::Page;
+use crate::senders;
+
+/// The account is not as it was read, or its credits do not allow the new limit.
+const NOT_AS_READ: Reject = Reject("account_not_as_read");
+/// Tries against others who change the same account.
+const TRIES: usize = 4;
+/// The highest credit limit.
+pub const HIGHEST_LIMIT: i64 = 1_000_000_000_000;
+/// What an account can be.
+pub const STATUSES: &[&str] = &["active", "suspended"];
+/// How an account can pay.
+pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
+
+/// Why an account was not made or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// There is no such account.
+    #[error("there is no such account")]
+    Unknown,
+    /// More than the new limit is used already.
+    #[error("the account uses {used} credits of its limit")]
+    LimitInUse {
+        /// Credits beyond zero.
+        used: i64,
+    },
+    /// A prepaid account with a credit limit.
+    #[error("prepaid accounts have no credit limit")]
+    PrepaidLimit,
+    /// Others changed the account all the time.
+    #[error("the account is being changed by others")]
+    Busy,
+    /// The access room refused.
+    #[error(transparent)]
+    Access(#[from] access::Error),
+    /// A read failed.
+    #[error(transparent)]
+    Db(#[from] Error),
+    /// A commit failed.
+    #[error(transparent)]
+    Commit(CommitError),
+}
+
+/// An account with its user's email.
+#[derive(Clone, Debug)]
+pub struct AccountRow {
+    /// Its id.
+    pub id: AccountId,
+    /// Whose it is.
+    pub user: UserId,
+    /// The user's email.
+    pub email: String,
+    /// `live` or `sandbox`.
+    pub env: String,
+    /// One of [`STATUSES`].
+    pub status: String,
+    /// One of [`BILLING_MODES`].
+    pub billing_mode: String,
+    /// How far below zero it may go.
+    pub credit_limit: i64,
+    /// All posted movements.
+    pub posted: i64,
+    /// Held for messages whose fate is open.
+    pub held: i64,
+    /// [`Settings`] as JSON.
+    pub settings: String,
+    /// When it was made.
+    pub created_at: Millis,
+}
+
+/// Which accounts a list shows; empty texts do not filter.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only the accounts of this email.
+    pub email: String,
+    /// Only this environment.
+    pub env: String,
+    /// Only this status.
+    pub status: String,
+}
+
+/// How a new account pays.
+#[derive(Clone, Debug)]
+pub struct Billing {
+    /// One of [`BILLING_MODES`].
+    pub mode: &'static str,
+    /// How far below zero it may go.
+    pub credit_limit: i64,
+}
+
+/// What is to change in an account; `None` = nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Patch {
+    /// One of [`STATUSES`].
+    pub status: Option<&'static str>,
+    /// One of [`BILLING_MODES`].
+    pub billing_mode: Option<&'static str>,
+    /// 0 to [`HIGHEST_LIMIT`].
+    pub credit_limit: Option<i64>,
+    /// Settings that are named; null = the deployment's.
+    pub settings: SettingsPatch,
+}
+
+/// Settings that are to change: outer `None` = stays, inner `None` = the deployment's.
+#[derive(Clone, Debug, Default)]
+pub struct SettingsPatch {
+    otp_validity_s: Option<Option<i64>>,
+    otp_fallback_after_s: Option<Option<i64>>,
+    countries: Option<Option<Vec<String>>>,
+    default_sender: Option<Option<String>>,
+}
+
+impl SettingsPatch {
+    /// Reads the object in `settings`; faults go to `fields`.
+    #[must_use]
+    pub fn read(fields: &mut Fields, strict: bool) -> Self {
+        let mut map = match fields.take("settings") {
+            None => return Self::default(),
+            Some(Value::Object(map)) => map,
+            Some(_) => {
+                fields.fault("settings", "invalid_type", "must be an object");
+                return Self::default();
+            }
+        };
+        let patch = Self {
+            otp_validity_s: seconds(fields, &mut map, "otp_validity_s", (60, 600)),
+            otp_fallback_after_s: seconds(fields, &mut map, "otp_fallback_after_s", (5, 120)),
+            countries: countries(fields, &mut map),
+            default_sender: default_sender(fields, &mut map),
+        };
+        if strict {
+            for name in map.keys() {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                fields.fault(&format!("settings/{name}"), "unknown_field", "is not a setting");
+            }
+        }
+        patch
+    }
+
+    fn apply(&self, mut settings: Settings) -> Settings {
+        if let Some(value) = self.otp_validity_s {
+            settings.otp_validity_s = value;
+        }
+        if let Some(value) = self.otp_fallback_after_s {
+            settings.otp_fallback_after_s = value;
+        }
+        if let Some(value) = &self.countries {
+            settings.countries.clone_from(value);
+        }
+        if let Some(value) = &self.default_sender {
+            settings.default_sender.clone_from(value);
+        }
+        settings
+    }
+}
+
+#[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
+fn seconds(
+    fields: &mut Fields,
+    map: &mut Map<String, Value>,
+    name: &str,
+    (min, max): (i64, i64),
+) -> Option<Option<i64>> {
+    let value = map.remove(name)?;
+    if value.is_null() {
+        return Some(None);
+    }
+    let seconds = value.as_i64().filter(|seconds| (min..=max).contains(seconds));
+    if seconds.is_none() {
+        let code = if value.is_number() { "out_of_range" } else { "invalid_type" };
+        let detail = format!("must be an integer from {min} to {max}");
+        fields.fault(&format!("settings/{name}"), code, detail);
+    }
+    Some(seconds)
+}
+
+#[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
+fn countries(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option<Vec<String>>> {
+    let items = match map.remove("countries")? {
+        Value::Null => return Some(None),
+        Value::Array(items) => items,
+        _ => {
+            fields.fault("settings/countries", "invalid_type", "must be an array or null");
+            return None;
+        }
+    };
+    let mut countries = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        match item.as_str() {
+            Some(code) if code.len() == 2 && code.bytes().all(|b| b.is_ascii_uppercase()) => {
+                if !countries.iter().any(|known| known == code) {
+                    countries.push(code.to_owned());
+                }
+            }
+            _ => {
+                let name = format!("settings/countries/{index}");
+                fields.fault(&name, "invalid_country", "must be an ISO 3166 code like DE");
+            }
+        }
+    }
+    Some(Some(countries))
+}
+
+#[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
+fn default_sender(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option<String>> {
+    match map.remove("default_sender")? {
+        Value::Null => Some(None),
+        Value::String(value) if senders::is_well_formed(&value) => Some(Some(value)),
+        _ => {
+            let detail = "must be a sender: up to 11 letters and digits, or 3 to 15 digits";
+            fields.fault("settings/default_sender", "invalid_format", detail);
+            None
+        }
+    }
+}
+
+/// Makes a user with both accounts: the live one pays as `billing` says, the sandbox has its
+/// play money. `hash` is the password's.
+///
+/// # Errors
+/// [`Fault::Access`] when the email is taken, [`Fault::PrepaidLimit`].
+pub async fn create(
+    app: &App,
+    email: &str,
+    hash: &str,
+    billing: &Billing,
+    by: By<'_>,
+) -> Result<NewUser, Fault> {
+    if billing.mode == "prepaid" && billing.credit_limit != 0 {
+        return Err(Fault::PrepaidLimit);
+    }
+    let (new, mut set) = access::new_user_set(app, email, hash);
+    set.push(store::BILL, args![billing.mode, billing.credit_limit, &new.live]);
+    credits::sandbox_grant(app, &mut set, &new.sandbox);
+    let entry = Entry {
+        actor: by.who,
+        action: "account.create",
+        object_id: new.id.as_str(),
+        account: Some(&new.live),
+        request_id: by.request_id,
+        detail: json!({
+            "live": new.live.as_str(), "sandbox": new.sandbox.as_str(),
+            "billing_mode": billing.mode, "credit_limit": billing.credit_limit,
+        }),
+    };
+    record(app, &mut set, &entry);
+    app.db.commit(set).await.map_err(access::Error::from)?;
+    Ok(new)
+}
+
+/// One account.
+///
+/// # Errors
+/// [`Fault::Unknown`], [`Fault::Db`].
+pub async fn find(app: &App, id: &AccountId) -> Result<AccountRow, Fault> {
+    app.db.row(store::ACCOUNT, args![id]).await?.ok_or(Fault::Unknown)
+}
+
+/// One page of accounts, newest first, with one row more when there are more.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn list(app: &App, filter: &Filter, page: &Page) -> Result<Vec<AccountRow>, Error> {
+    let Filter { email, env, status } = filter;
+    if email.is_empty() {
+        let args = args![&page.after, env, status, page.limit.saturating_add(1)];
+        return app.db.rows(store::ACCOUNTS, args).await;
+    }
+    let args = args![email, &page.after, env, status];
+    let mut rows: Vec<AccountRow> = app.db.rows(store::ACCOUNTS_OF_EMAIL, args).await?;
+    // A user has two accounts: sorted here, the statement needs no sorter.
+    rows.sort_by(|a, b| b.id.cmp(&a.id));
+    Ok(rows)
+}
+
+/// Changes an account, and makes this node forget what it remembers of it.
+///
+/// # Errors
+/// See [`Fault`].
+pub async fn change(
+    app: &App,
+    id: &AccountId,
+    patch: &Patch,
+    by: By<'_>,
+) -> Result<AccountRow, Fault> {
+    for _ in 0..TRIES {
+        let before = find(app, id).await?;
+        let mode = patch.billing_mode.unwrap_or(&before.billing_mode);
+        let limit = match patch.credit_limit {
+            Some(limit) if mode == "prepaid" && limit > 0 => return Err(Fault::PrepaidLimit),
+            Some(limit) => limit,
+            None if mode == "prepaid" => 0,
+            None => before.credit_limit,
+        };
+        let used = before.held.saturating_sub(before.posted);
+        if used > limit {
+            return Err(Fault::LimitInUse { used });
+        }
+        let status = patch.status.unwrap_or(&before.status);
+        let known: Settings = serde_json::from_str(&before.settings).unwrap_or_default();
+        let settings = json!(patch.settings.apply(known)).to_string();
+        let mut set = WriteSet::of(id.as_str());
+        let (old, held) = (&before, before.credit_limit);
+        let args = args![
+            status, mode, limit, &settings, id, &old.status, &old.billing_mode, held, &old.settings
+        ];
+        set.guard(store::CHANGE, args, NOT_AS_READ);
+        let entry = Entry {
+            actor: by.who,
+            action: "account.update",
+            object_id: id.as_str(),
+            account: Some(id),
+            request_id: by.request_id,
+            detail: json!({
+                "status": status, "billing_mode": mode, "credit_limit": limit,
+                "settings": serde_json::from_str::<Value>(&settings).unwrap_or_default(),
+            }),
+        };
+        record(app, &mut set, &entry);
+        match app.db.commit(set).await {
+            Ok(_) => {
+                forget_account(app, id);
+                return find(app, id).await;
+            }
+            Err(CommitError::Rejected(NOT_AS_READ)) => {}
+            Err(error) => return Err(Fault::Commit(error)),
+        }
+    }
+    Err(Fault::Busy)
+}

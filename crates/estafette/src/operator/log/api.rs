@@ -1,0 +1,141 @@
+//! The audit log and the carriers over HTTP.
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Filter, LogLine};
+use crate::access::caller::Staff;
+use crate::app::App;
+use crate::kit::page::{self, Query};
+use crate::kit::problem::{Problem, ProblemBody};
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(audit_log)).routes(routes!(carriers))
+}
+
+/// One line of the audit log.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LogView {
+    /// Its id.
+    #[schema(example = "aud_01h455vb4pex5vsknk084sn02q")]
+    pub id: String,
+    /// When.
+    #[schema(format = DateTime, example = "2026-01-31T12:00:00.000Z")]
+    pub at: String,
+    /// `staff`, `user`, `key`, or the command line.
+    #[schema(example = "staff")]
+    pub actor_kind: String,
+    /// Who did it.
+    pub actor_id: String,
+    /// What was done.
+    #[schema(example = "account.update")]
+    pub action: String,
+    /// What it was done to.
+    pub object_id: String,
+    /// The account that it concerns.
+    pub account_id: Option<String>,
+    /// The request; empty for the command line.
+    pub request_id: String,
+    /// What else is known; never a secret.
+    #[schema(value_type = Object)]
+    pub detail: serde_json::Value,
+}
+
+impl From<LogLine> for LogView {
+    fn from(line: LogLine) -> Self {
+        Self {
+            id: line.id.into(),
+            at: line.at.to_string(),
+            actor_kind: line.actor_kind,
+            actor_id: line.actor_id,
+            action: line.action,
+            object_id: line.object_id,
+            account_id: line.account_id,
+            request_id: line.request_id,
+            detail: serde_json::from_str(&line.detail).unwrap_or_default(),
+        }
+    }
+}
+
+/// A way out for messages.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CarrierView {
+    /// Its name.
+    #[schema(example = "simulated-sms")]
+    pub name: String,
+    /// `chatapp` or `sms`.
+    #[schema(example = "sms")]
+    pub channel: String,
+    /// How it is.
+    #[schema(example = "up")]
+    pub state: String,
+}
+
+/// Lists what staff and accounts changed, newest first.
+#[utoipa::path(
+    get, path = "/v1/admin/audit-log", tag = "operator",
+    params(
+        ("account_id" = Option<String>, Query, description = "Only what concerns this account"),
+        ("actor_id" = Option<String>, Query, description = "Only what this actor did"),
+        ("action" = Option<String>, Query, description = "Only this action"),
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<LogView>, description = "One page; `Link` leads on"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ),
+    security(("staff_token" = []))
+)]
+pub async fn audit_log(
+    _staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let filters = ["account_id", "actor_id", "action"];
+    let known = ["account_id", "actor_id", "action", "limit", "cursor"];
+    let query = Query::read(query.as_deref(), &known)?;
+    let path = query.path_with("/v1/admin/audit-log", &filters);
+    let page = query.page(&app.vault, &path)?;
+    let text = |name| query.get(name).unwrap_or("").to_owned();
+    let filter =
+        Filter { account: text("account_id"), actor: text("actor_id"), action: text("action") };
+    let lines = super::list(&app, &filter, &page).await?;
+    let views: Vec<LogView> = lines.into_iter().map(LogView::from).collect();
+    Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
+}
+
+/// Lists the carriers of this environment and how they are.
+#[utoipa::path(
+    get, path = "/v1/admin/carriers", tag = "operator",
+    responses(
+        (status = 200, body = Vec<CarrierView>, description = "All carriers"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ),
+    security(("staff_token" = []))
+)]
+pub async fn carriers(
+    _staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Vec<CarrierView>>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let views = app.carriers.describe().into_iter().map(|(name, channel, state)| CarrierView {
+        name,
+        channel: channel.to_owned(),
+        state,
+    });
+    Ok(Json(views.collect()))
+}

@@ -1,0 +1,181 @@
+//! Prices over HTTP.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use store::WriteSet;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::access::audit::{self, Entry};
+use crate::access::caller::Staff;
+use crate::app::App;
+use crate::credits::prices::{self, Filter, Price, SHARD};
+use crate::kit::body::Fields;
+use crate::kit::page::{self, Query};
+use crate::kit::problem::{Problem, ProblemBody};
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list, put))
+}
+
+/// A price.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PriceView {
+    /// Its id.
+    #[schema(example = "prc_01h455vb4pex5vsknk084sn02q")]
+    pub id: String,
+    /// `chatapp`, `sms` or `email`.
+    #[schema(example = "sms")]
+    pub channel: String,
+    /// `authentication`, `utility`, `marketing`, `service`, `session` or `message`.
+    #[schema(example = "authentication")]
+    pub category: String,
+    /// ISO 3166 code, or `*` for all countries without their own price.
+    #[schema(example = "IQ")]
+    pub country: String,
+    /// Credits for one message or segment.
+    #[schema(example = 12)]
+    pub credits: i64,
+    /// From this instant on.
+    #[schema(format = DateTime, example = "2026-01-31T12:00:00.000Z")]
+    pub valid_from: String,
+    /// Until this instant; null = until replaced.
+    #[schema(format = DateTime)]
+    pub valid_until: Option<String>,
+}
+
+impl From<Price> for PriceView {
+    fn from(price: Price) -> Self {
+        Self {
+            id: price.id.into(),
+            channel: price.channel,
+            category: price.category,
+            country: price.country,
+            credits: price.credits,
+            valid_from: price.valid_from.to_string(),
+            valid_until: price.valid_until.map(|at| at.to_string()),
+        }
+    }
+}
+
+/// A new price.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct NewPrice {
+    /// `chatapp`, `sms` or `email`.
+    #[schema(example = "sms")]
+    pub channel: String,
+    /// `authentication`, `utility`, `marketing`, `service`, `session` or `message`.
+    #[schema(example = "authentication")]
+    pub category: String,
+    /// ISO 3166 code, or `*`.
+    #[schema(example = "IQ")]
+    pub country: String,
+    /// Credits for one message or segment, 0 to 1,000,000,000.
+    #[schema(example = 12)]
+    pub credits: i64,
+    /// From this instant on; now when left out or in the past.
+    #[schema(format = DateTime)]
+    pub valid_from: Option<String>,
+    /// Until this instant; until replaced when left out.
+    #[schema(format = DateTime)]
+    pub valid_until: Option<String>,
+}
+
+/// New prices, taken all together or not at all.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct NewPrices {
+    /// 1 to 1,000 of them.
+    pub prices: Vec<NewPrice>,
+}
+
+/// Lists the prices that have not ended.
+#[utoipa::path(
+    get, path = "/v1/admin/prices", tag = "operator",
+    params(
+        ("channel" = Option<String>, Query, description = "Only this channel"),
+        ("category" = Option<String>, Query, description = "Only this category"),
+        ("country" = Option<String>, Query, description = "Only this country, or `*`"),
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<PriceView>, description = "One page; `Link` leads on"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ),
+    security(("staff_token" = []))
+)]
+pub async fn list(
+    _staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let filters = ["channel", "category", "country"];
+    let known = ["channel", "category", "country", "limit", "cursor"];
+    let query = Query::read(query.as_deref(), &known)?;
+    let path = query.path_with("/v1/admin/prices", &filters);
+    let page = query.page(&app.vault, &path)?;
+    let text = |name| query.get(name).unwrap_or("").to_owned();
+    let filter =
+        Filter { channel: text("channel"), category: text("category"), country: text("country") };
+    let rows = prices::list(&app, &filter, &page).await?;
+    let views: Vec<PriceView> = rows.into_iter().map(PriceView::from).collect();
+    Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
+}
+
+/// Sets prices.
+///
+/// Each new price replaces the one of the same channel, category and country from its
+/// `valid_from` on; other prices stay. Answers all prices that have not ended.
+#[utoipa::path(
+    put, path = "/v1/admin/prices", tag = "operator",
+    request_body = NewPrices,
+    responses(
+        (status = 200, body = Vec<PriceView>, description = "All prices that have not ended"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_json`, `invalid_request`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`"),
+    ),
+    security(("staff_token" = []))
+)]
+pub async fn put(
+    staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    body: Bytes,
+) -> Result<Json<Vec<PriceView>>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let mut fields = Fields::read(&body)?;
+    let new = super::read(&app, fields.take("prices")).map_err(Problem::invalid)?;
+    fields.finish(app.is_strict())?;
+    let mut set = WriteSet::of(SHARD);
+    for price in &new {
+        prices::replace(&mut set, price);
+        let Price { channel, category, country, credits, .. } = price;
+        let entry = Entry {
+            actor: &staff.who,
+            action: "price.set",
+            object_id: price.id.as_str(),
+            account: None,
+            request_id: &staff.request_id,
+            detail: serde_json::json!({
+                "channel": channel, "category": category, "country": country, "credits": credits,
+            }),
+        };
+        audit::record(&app, &mut set, &entry);
+    }
+    app.db.commit(set).await?;
+    app.memo.prices.invalidate_all();
+    let all = prices::all(&app).await?;
+    Ok(Json(all.into_iter().map(PriceView::from).collect()))
+}

@@ -1,0 +1,114 @@
+//! Due work on challenges: the watchdog that falls back, the end of their time, and whatever a
+//! crash left half done. `challenges.next_at` says when; it is durable, so a crash forgets nothing.
+
+use std::sync::atomic::Ordering;
+
+use futures_util::{StreamExt, stream};
+use store::{CommitError, WriteSet};
+
+use super::settle::{self, Failure};
+use super::{Attempt, Challenge, Error, Status, send, store as sql};
+use crate::app::App;
+use crate::kit::id::{AccountId, ChallengeId};
+
+/// How often due work is looked for, milliseconds.
+const PAUSE_MS: u64 = 200;
+/// Challenges read at a time.
+const BATCH: i64 = 512;
+/// Challenges visited at the same time.
+const PARALLEL: usize = 32;
+
+/// Does due work until the process drains.
+pub async fn run(app: App) {
+    while !app.draining.load(Ordering::SeqCst) {
+        match run_due(&app).await {
+            Ok(0) => app.clock.tick(PAUSE_MS).await,
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(%error, env = app.env.word(), "due passcodes not read; trying again");
+                app.clock.tick(1_000).await;
+            }
+        }
+    }
+}
+
+/// Visits the challenges that are due now and says how many there were.
+///
+/// # Errors
+/// When they cannot be read. A visit that fails is logged and due again.
+pub async fn run_due(app: &App) -> Result<usize, Error> {
+    let due = sql::due(app, BATCH).await?;
+    let count = due.len();
+    let visits = stream::iter(due.into_iter().map(|(account, id)| visit(app, account, id)));
+    visits.buffer_unordered(PARALLEL).collect::<()>().await;
+    Ok(count)
+}
+
+async fn visit(app: &App, account: AccountId, id: ChallengeId) {
+    match try_visit(app, &account, &id).await {
+        // Somebody else was faster, with the same result.
+        Ok(()) | Err(Error::Commit(CommitError::Rejected(_))) => {}
+        Err(error) => {
+            tracing::warn!(%error, challenge = %id, "due passcode not settled; trying again");
+            app.clock.tick(250).await;
+        }
+    }
+}
+
+async fn try_visit(app: &App, account: &AccountId, id: &ChallengeId) -> Result<(), Error> {
+    let Some(c) = sql::challenge(app, account, id).await? else { return Ok(()) };
+    let Some(a) = sql::attempt(app, account, &c.attempt).await? else { return Ok(()) };
+    let now = app.now();
+    if a.state == "sending" && now < a.lease_until {
+        return postpone(app, &c, a.lease_until).await;
+    }
+    match c.shown_status(now) {
+        Status::Sent | Status::Delivered => watch(app, &c, &a).await,
+        Status::Expired => end(app, &c, &a, Status::Expired).await,
+        status => end(app, &c, &a, status).await,
+    }
+}
+
+/// An open challenge: the lease, the watchdog's time or nothing in particular is over.
+async fn watch(app: &App, c: &Challenge, a: &Attempt) -> Result<(), Error> {
+    let watchdog_at = a.lease_until - super::LEASE_MS + c.fallback_ms;
+    match a.state.as_str() {
+        // The process that was sending it died: maybe it went out, so it is not sent again.
+        "sending" => {
+            app.db.commit(settle::unknown(app, c, a)).await?;
+            let next = if c.falls_back() { watchdog_at.min(c.expires_at) } else { c.expires_at };
+            postpone(app, c, next).await
+        }
+        "unknown" | "accepted" if c.falls_back() && app.now() < watchdog_at => {
+            postpone(app, c, watchdog_at.min(c.expires_at)).await
+        }
+        "unknown" | "accepted" if c.falls_back() => {
+            match send::failed(app, c, a, &Failure::silence()).await? {
+                Some((challenge, leg)) => send::run(app, challenge, leg).await,
+                None => Ok(()),
+            }
+        }
+        _ => postpone(app, c, c.expires_at).await,
+    }
+}
+
+/// A challenge that is over: what its attempt still holds is posted if the code came through.
+async fn end(app: &App, c: &Challenge, a: &Attempt, status: Status) -> Result<(), Error> {
+    let mut set = if !settle::is_held(a) {
+        WriteSet::of(c.account.as_str())
+    } else if status == Status::Verified {
+        settle::delivered(app, c, a, None)
+    } else {
+        settle::give_back(app, c, a, &Failure::silence())
+    };
+    sql::close(&mut set, c, status, None);
+    app.db.commit(set).await?;
+    Ok(())
+}
+
+async fn postpone(app: &App, c: &Challenge, until: clock::Millis) -> Result<(), Error> {
+    let mut set = WriteSet::of(c.account.as_str());
+    sql::postpone(&mut set, c, until.max(app.now() + 1));
+    app.db.commit(set).await?;
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! Rank 8: one-time passcodes, the service's main job. A challenge is sent by chat-app or SMS, may
+//! fall back from the one to the other with the same code, and is verified at most once.
+//!
+//! A challenge has one current attempt (a submission to a carrier). `send` commits the challenge,
+//! its attempt and the hold on the price together, hands the message to the carrier, then `settle`s
+//! what came of it. Receipts and due work (`jobs`) end in the same decisions as the request does,
+//! so a crash at any point is just a later visit to the same code.
+
+pub mod api;
+mod jobs;
+mod parse;
+mod receipts;
+mod send;
+mod settle;
+mod store;
+mod verify;
+mod wording;
+
+use clock::Millis;
+
+use crate::carriers::Channel;
+use crate::credits;
+use crate::kit::id::{AccountId, AttemptId, ChallengeId};
+use ::store::Reject;
+
+pub use jobs::{run, run_due};
+pub use receipts::ReceiptDoor;
+
+/// Another request or job was faster: read again and decide again.
+const STALE: Reject = Reject("otp_stale");
+/// One of the recipient's limits is reached.
+const LIMITED: Reject = Reject("otp_limited");
+/// How long a submission may take before its outcome counts as unknown, milliseconds.
+const LEASE_MS: i64 = 15_000;
+/// How long an unreachable recipient is remembered, milliseconds.
+const UNREACHABLE_MS: i64 = clock::DAY;
+
+/// Where a challenge stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// On its way.
+    Sent,
+    /// A receipt says that it arrived.
+    Delivered,
+    /// The right code was given.
+    Verified,
+    /// Its time is over.
+    Expired,
+    /// It could not be delivered, or all guesses are used up.
+    Failed,
+}
+
+impl Status {
+    /// As stored and shown.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Delivered => "delivered",
+            Self::Verified => "verified",
+            Self::Expired => "expired",
+            Self::Failed => "failed",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        [Self::Sent, Self::Delivered, Self::Verified, Self::Expired, Self::Failed]
+            .into_iter()
+            .find(|status| status.word() == word)
+    }
+
+    const fn is_open(self) -> bool {
+        matches!(self, Self::Sent | Self::Delivered)
+    }
+}
+
+/// A challenge as stored. The code is in it only sealed.
+#[derive(Clone, Debug)]
+struct Challenge {
+    account: AccountId,
+    id: ChallengeId,
+    recipient: String,
+    reference: Option<String>,
+    mode: String,
+    channel: Channel,
+    status: Status,
+    failure_reason: Option<String>,
+    attempt: AttemptId,
+    provider_message_id: String,
+    attempts: i64,
+    max_attempts: i64,
+    fallback_used: bool,
+    fallback_ms: i64,
+    settled: bool,
+    wording: String,
+    expires_at: Millis,
+    verified_at: Option<Millis>,
+    created_at: Millis,
+    code_sealed: Option<Vec<u8>>,
+}
+
+impl Challenge {
+    /// Whether the code can still be verified.
+    fn is_open(&self, now: Millis) -> bool {
+        self.status.is_open() && now < self.expires_at
+    }
+
+    /// Its status as shown: expiry is a fact of time, not of a sweep.
+    fn shown_status(&self, now: Millis) -> Status {
+        if self.status.is_open() && now >= self.expires_at { Status::Expired } else { self.status }
+    }
+
+    /// Whether SMS takes over when the chat-app does not deliver.
+    fn falls_back(&self) -> bool {
+        self.mode == "auto" && self.channel == Channel::Chatapp
+    }
+}
+
+/// One submission to a carrier.
+#[derive(Clone, Debug)]
+struct Attempt {
+    id: AttemptId,
+    challenge: ChallengeId,
+    channel: Channel,
+    state: String,
+    credits: i64,
+    lease_until: Millis,
+}
+
+impl Attempt {
+    /// Its price, held under the attempt's own uuid.
+    fn charge(&self) -> credits::Charge {
+        credits::Charge {
+            hold: crate::kit::id::TransferId::of(self.id.uuid()),
+            amount: self.credits,
+            reason: match self.channel {
+                Channel::Chatapp => "otp.chatapp",
+                Channel::Sms => "otp.sms",
+            },
+            object_id: self.challenge.as_str().to_owned(),
+        }
+    }
+}
+
+/// Why a passcode was not sent or not verified.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The account's list does not have the recipient's country.
+    #[error("sending passcodes to {0} is not allowed for this account")]
+    CountryNotAllowed(String),
+    /// The sender is not one of the account's approved ones.
+    #[error("this sender is not approved for the account")]
+    SenderNotApproved,
+    /// A passcode went out a moment ago.
+    #[error("a passcode was sent to this recipient on this channel a moment ago")]
+    ResendTooSoon {
+        /// Seconds to wait.
+        wait_s: i64,
+    },
+    /// The recipient got too many passcodes lately.
+    #[error("this recipient was sent too many passcodes lately")]
+    RecipientLimit {
+        /// Seconds to wait.
+        wait_s: i64,
+    },
+    /// Every channel that was asked for refused.
+    #[error("the recipient cannot be reached on any channel that was asked for")]
+    Unreachable,
+    /// The carrier failed for reasons that are not the recipient's.
+    #[error("the carrier did not take the message")]
+    CarrierFailed,
+    /// No carrier for a channel that was asked for.
+    #[error("no carrier is configured for {0}")]
+    NoCarrier(&'static str),
+    /// No such challenge of this account.
+    #[error("there is no such challenge")]
+    Unknown,
+    /// Its time is over.
+    #[error("the passcode has expired")]
+    Expired,
+    /// All guesses are used up.
+    #[error("all attempts are used up")]
+    Exhausted,
+    /// It was verified before.
+    #[error("the passcode was verified before")]
+    AlreadyVerified,
+    /// It failed before it could be verified.
+    #[error("the passcode could not be delivered")]
+    NotDelivered,
+    /// A wrong guess.
+    #[error("the code is wrong")]
+    WrongCode {
+        /// The challenge.
+        challenge: ChallengeId,
+        /// Where it stands now.
+        status: Status,
+        /// Guesses so far.
+        attempts: i64,
+        /// Guesses allowed.
+        max_attempts: i64,
+    },
+    /// The credits did not suffice for the SMS.
+    #[error("the account has not enough credits for the SMS that would have followed")]
+    CreditsRanOut,
+    /// The first request with this Idempotency-Key is still running.
+    #[error("the first request is still running")]
+    InProgress,
+    /// Credits.
+    #[error(transparent)]
+    Credits(#[from] credits::Error),
+    /// Storage.
+    #[error(transparent)]
+    Db(#[from] ::store::Error),
+    /// Storage.
+    #[error(transparent)]
+    Commit(#[from] ::store::CommitError),
+}

@@ -1,0 +1,176 @@
+//! From request bodies to orders and guesses: every fault found and named.
+
+use crate::app::App;
+use crate::carriers::Channel;
+use crate::kit::body::Fields;
+use crate::kit::id::ChallengeId;
+use crate::kit::msisdn::Msisdn;
+use crate::kit::problem::Problem;
+use crate::kit::problem_code::Code;
+use crate::kit::secret::Secret;
+
+use super::send::{Mode, Order};
+use super::verify::Address;
+
+/// `POST /v1/otp/send`.
+pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
+    let mut fields = Fields::read(body)?;
+    let to = recipient(&mut fields, "to", true);
+    let reference = fields.text_within("reference", 1, 128);
+    let code = fields.text("code").and_then(|code| exact_code(&mut fields, code));
+    let mode = match fields.choice("delivery_mode", &["auto", "chatapp", "sms"]) {
+        Some("chatapp") => Mode::Only(Channel::Chatapp),
+        Some("sms") => Mode::Only(Channel::Sms),
+        _ => Mode::Auto,
+    };
+    let sender = fields.text_within("sms_sender", 1, 16);
+    let (template, language) = template(&mut fields);
+    let length = fields.integer("code_length", 4, 8).unwrap_or(6);
+    // Accepted for later: consent prompts come with chat-app messaging.
+    let _consent = fields.flag("request_messaging_consent");
+    fields.finish(app.is_strict())?;
+    let to = to.ok_or(Code::InternalError)?;
+    let code_length = u32::try_from(length).unwrap_or(6);
+    Ok(Order { to, reference, code, code_length, mode, sender, template, language })
+}
+
+/// `POST /v1/chatapp/otp/send`: the order and the `client_id` to echo.
+pub(super) fn chatapp_send(app: &App, body: &[u8]) -> Result<(Order, Option<String>), Problem> {
+    let mut fields = Fields::read(body)?;
+    let to = recipient(&mut fields, "to", true);
+    let code = fields.required("code").and_then(|code| exact_code(&mut fields, code));
+    let client_id = fields.text_within("client_id", 1, 128);
+    let reference = fields.text_within("reference", 1, 128);
+    let (template, language) = template(&mut fields);
+    fields.finish(app.is_strict())?;
+    let to = to.ok_or(Code::InternalError)?;
+    let mode = Mode::Only(Channel::Chatapp);
+    let (code_length, sender) = (6, None);
+    let order = Order { to, reference, code, code_length, mode, sender, template, language };
+    Ok((order, client_id))
+}
+
+/// `POST /v1/otp/verify`.
+pub(super) fn verify(app: &App, body: &[u8]) -> Result<(Address, Secret), Problem> {
+    let mut fields = Fields::read(body)?;
+    let code = fields.required("code").and_then(|code| typed_code(&mut fields, &code));
+    let id = fields.text("challenge_id");
+    let reference = fields.text_within("reference", 1, 128);
+    let to = recipient(&mut fields, "to", false);
+    if id.is_none() && reference.is_none() && to.is_none() && !fields.has_faults() {
+        let detail = "is required, unless reference or to addresses the challenge";
+        fields.fault("challenge_id", "required", detail);
+    }
+    fields.finish(app.is_strict())?;
+    let id = match id {
+        // An id of another shape is no id of ours: unknown, like any other wrong one.
+        Some(text) => Some(ChallengeId::parse(&text).ok_or(Code::NotFound)?),
+        None => None,
+    };
+    Ok((Address { id, reference, to }, code.ok_or(Code::InternalError)?))
+}
+
+fn recipient(fields: &mut Fields, name: &'static str, required: bool) -> Option<Msisdn> {
+    let text = if required { fields.required(name) } else { fields.text(name) }?;
+    match Msisdn::parse(&text) {
+        Ok(number) => Some(number),
+        Err(error) => {
+            fields.fault(name, "invalid_phone_number", error.to_string());
+            None
+        }
+    }
+}
+
+/// A code that a program supplies: digits and nothing else.
+fn exact_code(fields: &mut Fields, code: String) -> Option<Secret> {
+    let good = (4..=8).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_digit());
+    if !good {
+        fields.fault("code", "invalid_code", "must be 4 to 8 digits");
+    }
+    good.then(|| Secret::new(code))
+}
+
+/// A code that a person typed: spaces and dashes dropped, other scripts' digits mapped.
+fn typed_code(fields: &mut Fields, code: &str) -> Option<Secret> {
+    let mut digits = String::with_capacity(8);
+    for letter in code.chars().take(64) {
+        match letter {
+            ' ' | '\u{a0}' | '\u{202f}' | '\t' => {}
+            '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' => {}
+            _ => match digit(letter) {
+                Some(digit) => digits.push(digit),
+                None => digits.push('?'),
+            },
+        }
+    }
+    exact_code(fields, digits)
+}
+
+/// First digit of each decimal run that people type codes in.
+const ZEROS: &[u32] = &[
+    0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xe50,
+    0xed0, 0xf20, 0x1040, 0x17e0, 0x1810, 0xff10,
+];
+
+fn digit(letter: char) -> Option<char> {
+    let point = u32::from(letter);
+    let zero = ZEROS.iter().find(|zero| (**zero..**zero + 10).contains(&point))?;
+    char::from_digit(point - zero, 10)
+}
+
+fn template(fields: &mut Fields) -> (Option<String>, Option<String>) {
+    let name = fields.text_within("template_name", 1, 512);
+    let name = name.filter(|name| {
+        let good = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        if !good {
+            let detail = "must be letters, digits and underscores";
+            fields.fault("template_name", "invalid_enum", detail);
+        }
+        good
+    });
+    let language = fields.text_within("template_language", 2, 8);
+    let language = language.filter(|language| {
+        let good = is_language(language);
+        if !good {
+            let detail = "must be a language code such as fr, en or en_US";
+            fields.fault("template_language", "invalid_enum", detail);
+        }
+        good
+    });
+    (name, language)
+}
+
+fn is_language(text: &str) -> bool {
+    let (base, region) = text.split_once(['_', '-']).unwrap_or((text, "XX"));
+    let lower = base.bytes().all(|byte| byte.is_ascii_lowercase());
+    let letters = region.bytes().all(|byte| byte.is_ascii_alphabetic());
+    (2..=3).contains(&base.len()) && (2..=4).contains(&region.len()) && lower && letters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{digit, is_language, typed_code};
+    use crate::kit::body::Fields;
+
+    fn typed(code: &str) -> Option<String> {
+        let mut fields = Fields::read(b"{}").unwrap();
+        typed_code(&mut fields, code).map(|code| code.expose().to_owned())
+    }
+
+    #[test]
+    fn codes_are_read_as_people_type_and_paste_them() {
+        for code in ["123456", "123 456", "12-34–56", "١٢٣٤٥٦", "１２３４５６", "१२३४५६", "123\u{a0}456"] {
+            assert_eq!(typed(code).as_deref(), Some("123456"), "{code}");
+        }
+        for code in ["", "123", "123456789", "12a456", "123.456", "²³⁴⁵"] {
+            assert_eq!(typed(code), None, "{code}");
+        }
+        assert_eq!(digit('٩'), Some('9'));
+    }
+
+    #[test]
+    fn languages_have_the_shape_of_a_locale() {
+        assert!(["fr", "en_US", "pt-BR", "fil"].iter().all(|text| is_language(text)));
+        assert!(!["", "f", "FR", "fr_", "en_USAAA", "e n"].iter().any(|text| is_language(text)));
+    }
+}

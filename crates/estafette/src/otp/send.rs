@@ -1,0 +1,497 @@
+//! Sending: what is asked for, commit A, the way through the carriers, commit B.
+
+use std::time::Duration;
+
+use clock::Millis;
+use store::{CommitError, WriteSet};
+
+use super::settle::{self, Failure};
+use super::store::{self as sql, NewChallenge};
+use super::wording::Wording;
+use super::{Attempt, Challenge, Error, LIMITED, STALE};
+use crate::access::idempotency::{Claim, SEEN};
+use crate::app::{Account, App, Env};
+use crate::carriers::inbox::{News, Waiter};
+use crate::carriers::{Channel, Fate, Outbound, Outcome};
+use crate::credits;
+use crate::kit::id::{AccountId, ChallengeId};
+use crate::kit::msisdn::Msisdn;
+use crate::kit::secret::Secret;
+use crate::senders;
+
+/// How long a receipt that comes at once may take to share the commit of the acceptance.
+const GRACE: Duration = Duration::from_millis(4);
+/// Submissions of one attempt while the carrier throttles.
+const TRIES: usize = 4;
+/// Times that a decision is made anew because another was faster.
+const RETRIES: u32 = 40;
+
+/// Which channels may carry a passcode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Auto,
+    Only(Channel),
+}
+
+impl Mode {
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Only(channel) => channel.word(),
+        }
+    }
+}
+
+/// A passcode to send, checked.
+pub(super) struct Order {
+    pub(super) to: Msisdn,
+    pub(super) reference: Option<String>,
+    pub(super) code: Option<Secret>,
+    pub(super) code_length: u32,
+    pub(super) mode: Mode,
+    pub(super) sender: Option<String>,
+    pub(super) template: Option<String>,
+    pub(super) language: Option<String>,
+}
+
+/// Sends a passcode. Answers the challenge as it stands when this is known or the wait is over.
+pub(super) async fn send(
+    app: &App,
+    account: &Account,
+    order: &Order,
+    claim: &Claim,
+) -> Result<Challenge, Error> {
+    check(app, account, order).await?;
+    let mut tries = 0;
+    let (challenge, attempt) = loop {
+        match begin(app, account, order, claim).await {
+            Err(Error::Commit(CommitError::Rejected(STALE))) if tries < RETRIES => {
+                tries += 1;
+                tokio::time::sleep(Duration::from_millis(25)).await;
+            }
+            Err(Error::Commit(CommitError::Rejected(STALE))) => {
+                return Err(Error::ResendTooSoon { wait_s: 1 });
+            }
+            other => break other?,
+        }
+    };
+    let id = challenge.id.clone();
+    run(app, challenge, attempt).await?;
+    sql::challenge(app, &account.id, &id).await?.ok_or(Error::Unknown)
+}
+
+/// What a send with the same Idempotency-Key made, as it stands now.
+pub(super) async fn seen(app: &App, account: &Account, id: &str) -> Result<Challenge, Error> {
+    let id = ChallengeId::parse(id).ok_or(Error::Unknown)?;
+    let challenge = sql::challenge(app, &account.id, &id).await?.ok_or(Error::Unknown)?;
+    if !challenge.settled && challenge.status == super::Status::Sent {
+        let attempt = sql::attempt(app, &account.id, &challenge.attempt).await?;
+        if attempt.is_some_and(|a| a.state == "sending" && app.now() < a.lease_until) {
+            return Err(Error::InProgress);
+        }
+    }
+    Ok(challenge)
+}
+
+/// What can be refused before anything is read or written.
+async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error> {
+    if let Some(countries) = &account.settings.countries
+        && !countries.iter().any(|country| country == order.to.country())
+    {
+        return Err(Error::CountryNotAllowed(order.to.country().to_owned()));
+    }
+    if let Some(sender) = &order.sender
+        && !senders::is_approved(app, &account.id, sender).await?
+    {
+        return Err(Error::SenderNotApproved);
+    }
+    let has = |channel| app.carriers.on(channel).is_some();
+    match order.mode {
+        Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.word())),
+        Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => {
+            Err(Error::NoCarrier("chatapp or sms"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where the first attempt goes, and whether that is a fallback already.
+async fn first_channel(
+    app: &App,
+    account: &Account,
+    order: &Order,
+) -> Result<(Channel, bool), Error> {
+    if let Mode::Only(channel) = order.mode {
+        return Ok((channel, false));
+    }
+    if app.carriers.on(Channel::Sms).is_none() {
+        return Ok((Channel::Chatapp, false));
+    }
+    if app.carriers.on(Channel::Chatapp).is_none() {
+        return Ok((Channel::Sms, true));
+    }
+    let until = sql::unreachable_until(app, &account.id, order.to.e164()).await?;
+    let known_unreachable = until > app.now();
+    Ok(if known_unreachable { (Channel::Sms, true) } else { (Channel::Chatapp, false) })
+}
+
+/// Commit A: the challenge, its attempt, the hold on the price and the limits, all or nothing.
+async fn begin(
+    app: &App,
+    account: &Account,
+    order: &Order,
+    claim: &Claim,
+) -> Result<(Challenge, Attempt), Error> {
+    let now = app.now();
+    let (channel, fallback) = first_channel(app, account, order).await?;
+    let price = credits::price(app, channel.word(), "authentication", order.to.country()).await?;
+    let slot = format!("{}|{}", order.to.e164(), order.reference.as_deref().unwrap_or(""));
+    let found = sql::open_in_slot(app, &account.id, &slot).await?;
+    let open = found.as_ref().filter(|challenge| challenge.is_open(now));
+    let id = open.map_or_else(|| ChallengeId::new(&app.clock), |open| open.id.clone());
+    let attempt = settle::new_attempt(app, id.clone(), channel, price);
+
+    let mut set = WriteSet::of(account.id.as_str());
+    claim.add_to(&mut set, id.as_str(), None, now);
+    if app.env == Env::Live {
+        count_send(app, account, &mut set, (&order.to, channel), now);
+    }
+    let challenge = if let Some(open) = open {
+        resend(app, &mut set, open, order, (&attempt, fallback)).await?
+    } else {
+        if let Some(stale) = &found {
+            sql::free_slot(&mut set, stale, now);
+        }
+        create(app, &mut set, account, order, (&slot, &attempt, fallback))
+    };
+    credits::hold(app, &mut set, &account.id, &attempt.charge());
+    sql::insert_attempt(&mut set, &account.id, &attempt, now);
+    match app.db.commit(set).await {
+        Ok(_) => Ok((challenge, attempt)),
+        Err(CommitError::Rejected(SEEN)) => Err(Error::InProgress),
+        Err(CommitError::Rejected(LIMITED)) => {
+            Err(limit(app, account, (&order.to, channel), now).await?)
+        }
+        Err(CommitError::Rejected(credits::INSUFFICIENT)) => {
+            Err(credits::insufficient(app, &account.id, price).await.into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn create(
+    app: &App,
+    set: &mut WriteSet,
+    account: &Account,
+    order: &Order,
+    place: (&str, &Attempt, bool),
+) -> Challenge {
+    let (slot, attempt, fallback_used) = place;
+    let (now, config, settings) = (app.now(), &app.config.otp, &account.settings);
+    let code = order.code.clone().unwrap_or_else(|| new_code(app, order.code_length));
+    let wording = Wording {
+        language: Wording::language_for(order.language.clone(), order.to.country()),
+        sender: order.sender.clone().or(settings.default_sender.clone()).unwrap_or_default(),
+        template: order.template.clone().unwrap_or_default(),
+    };
+    let challenge = Challenge {
+        account: account.id.clone(),
+        id: attempt.challenge.clone(),
+        recipient: order.to.e164().to_owned(),
+        reference: order.reference.clone(),
+        mode: order.mode.word().to_owned(),
+        channel: attempt.channel,
+        status: super::Status::Sent,
+        failure_reason: None,
+        attempt: attempt.id.clone(),
+        provider_message_id: attempt.id.as_str().to_owned(),
+        attempts: 0,
+        max_attempts: config.max_attempts,
+        fallback_used,
+        fallback_ms: settings.otp_fallback_after_s.unwrap_or(config.fallback_after_s) * 1000,
+        settled: false,
+        wording: wording.to_stored(),
+        expires_at: now + settings.otp_validity_s.unwrap_or(config.validity_s) * 1000,
+        verified_at: None,
+        created_at: now,
+        code_sealed: Some(seal(app, &account.id, &attempt.challenge, &code)),
+    };
+    let new = NewChallenge {
+        account: &account.id,
+        id: &challenge.id,
+        recipient: &order.to,
+        reference: order.reference.as_deref(),
+        slot,
+        mode: order.mode.word(),
+        channel: attempt.channel,
+        attempt: &attempt.id,
+        code_mac: mac(app, &account.id, &challenge.id, &code),
+        code_sealed: challenge.code_sealed.clone().unwrap_or_default(),
+        max_attempts: challenge.max_attempts,
+        fallback_used,
+        fallback_ms: challenge.fallback_ms,
+        wording: challenge.wording.clone(),
+        expires_at: challenge.expires_at,
+        created_at: now,
+        next_at: attempt.lease_until,
+    };
+    sql::insert(set, new);
+    challenge
+}
+
+/// The same challenge goes out again; an explicit other code takes the old one's place.
+async fn resend(
+    app: &App,
+    set: &mut WriteSet,
+    open: &Challenge,
+    order: &Order,
+    leg: (&Attempt, bool),
+) -> Result<Challenge, Error> {
+    let (attempt, fallback_used) = leg;
+    let now = app.now();
+    if !open.settled {
+        let stale = || Error::Commit(CommitError::Rejected(STALE));
+        let last = sql::attempt(app, &open.account, &open.attempt).await?.ok_or_else(stale)?;
+        if last.state == "sending" && now < last.lease_until {
+            return Err(stale());
+        }
+        if settle::is_held(&last) {
+            set.append(settle::give_back(app, open, &last, &Failure::silence()));
+        }
+    }
+    sql::next_leg(set, open, attempt, fallback_used, now);
+    let mut challenge = Challenge {
+        attempt: attempt.id.clone(),
+        provider_message_id: attempt.id.as_str().to_owned(),
+        channel: attempt.channel,
+        fallback_used,
+        settled: false,
+        mode: open.mode.clone(),
+        ..open.clone()
+    };
+    if let Some(code) = &order.code
+        && code_of(app, open).as_ref() != Some(code)
+    {
+        let validity_ms = open.expires_at - open.created_at;
+        let sealed = seal(app, &open.account, &open.id, code);
+        challenge.code_sealed = Some(sealed.clone());
+        challenge.expires_at = now + validity_ms.min(600_000);
+        let mac = mac(app, &open.account, &open.id, code);
+        sql::recode(set, open, mac, sealed, challenge.expires_at);
+    }
+    Ok(challenge)
+}
+
+/// Carries an attempt and, where it falls back, the next one, until nothing is left to do now.
+pub(super) async fn run(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), Error> {
+    let mut leg = Some((challenge, attempt));
+    while let Some((challenge, attempt)) = leg {
+        leg = match carry(app, &challenge, &attempt).await {
+            // The receipt door or the watchdog was faster and did the same work.
+            Err(Error::Commit(CommitError::Rejected(_))) => None,
+            other => other?,
+        };
+    }
+    Ok(())
+}
+
+/// One attempt: submit, wait for what comes at once, commit B. Answers the leg that follows.
+async fn carry(
+    app: &App,
+    c: &Challenge,
+    a: &Attempt,
+) -> Result<Option<(Challenge, Attempt)>, Error> {
+    let wait = Duration::from_millis(app.config.otp.receipt_wait_ms);
+    let wait = if a.channel == Channel::Chatapp { wait } else { Duration::ZERO };
+    let mut waiter = app.carriers.inbox().expect(a.id.as_str());
+    match submit(app, c, a).await {
+        Outcome::Accepted { provider_id } => {
+            let news = if wait.is_zero() { None } else { waiter.next(GRACE.min(wait)).await };
+            if let Some(news) = news
+                && news.receipt.fate != Fate::Sent
+            {
+                return heard(app, c, a, news).await;
+            }
+            app.db.commit(settle::accepted(app, c, a, &provider_id)).await?;
+            let a = Attempt { state: "accepted".to_owned(), ..a.clone() };
+            let c = Challenge { provider_message_id: provider_id, settled: true, ..c.clone() };
+            listen(app, &c, &a, (&mut waiter, wait.saturating_sub(GRACE))).await
+        }
+        Outcome::Unknown => {
+            let wait = Duration::from_millis(app.config.otp.receipt_wait_ms);
+            if let Some(news) = waiter.next(GRACE.min(wait)).await {
+                return heard(app, c, a, news).await;
+            }
+            app.db.commit(settle::unknown(app, c, a)).await?;
+            let a = Attempt { state: "unknown".to_owned(), ..a.clone() };
+            listen(app, c, &a, (&mut waiter, wait.saturating_sub(GRACE))).await
+        }
+        Outcome::Refused { class, code } => failed(app, c, a, &Failure::refused(class, code)).await,
+    }
+}
+
+/// Waits for the first receipt of an attempt that is committed already.
+async fn listen(
+    app: &App,
+    c: &Challenge,
+    a: &Attempt,
+    waiting: (&mut Waiter, Duration),
+) -> Result<Option<(Challenge, Attempt)>, Error> {
+    let (waiter, wait) = waiting;
+    if wait.is_zero() {
+        return Ok(None);
+    }
+    match waiter.next(wait).await {
+        Some(news) => heard(app, c, a, news).await,
+        None => Ok(None),
+    }
+}
+
+/// A receipt came while the answer waited: both become durable together.
+async fn heard(
+    app: &App,
+    c: &Challenge,
+    a: &Attempt,
+    news: News,
+) -> Result<Option<(Challenge, Attempt)>, Error> {
+    let next = match news.receipt.fate {
+        Fate::Delivered => {
+            let provider_id = news.receipt.provider_id.as_deref();
+            app.db.commit(settle::delivered(app, c, a, provider_id)).await?;
+            None
+        }
+        Fate::Failed => {
+            let why = Failure::receipt(news.receipt.error.clone());
+            failed(app, c, a, &why).await?
+        }
+        Fate::Sent if a.state == "accepted" => None,
+        Fate::Sent => {
+            let provider_id = news.receipt.provider_id.as_deref().unwrap_or(a.id.as_str());
+            app.db.commit(settle::accepted(app, c, a, provider_id)).await?;
+            None
+        }
+    };
+    news.done();
+    Ok(next)
+}
+
+/// An attempt did not work out: SMS takes over, or the challenge ends.
+pub(super) async fn failed(
+    app: &App,
+    c: &Challenge,
+    a: &Attempt,
+    why: &Failure,
+) -> Result<Option<(Challenge, Attempt)>, Error> {
+    let can_fall_back = c.falls_back() && c.is_open(app.now());
+    if !can_fall_back || app.carriers.on(Channel::Sms).is_none() {
+        app.db.commit(settle::fail(app, c, a, why)).await?;
+        return Ok(None);
+    }
+    let country = Msisdn::stored(c.recipient.clone()).country().to_owned();
+    let price = credits::price(app, Channel::Sms.word(), "authentication", &country).await?;
+    let (set, leg) = settle::fall_back(app, c, a, why, price);
+    match app.db.commit(set).await {
+        Ok(_) => {
+            let next = Challenge {
+                attempt: leg.id.clone(),
+                provider_message_id: leg.id.as_str().to_owned(),
+                channel: Channel::Sms,
+                fallback_used: true,
+                settled: false,
+                ..c.clone()
+            };
+            Ok(Some((next, leg)))
+        }
+        Err(CommitError::Rejected(credits::INSUFFICIENT)) => {
+            let why = Failure { reason: "insufficient_credits", ..why.clone() };
+            app.db.commit(settle::fail(app, c, a, &why)).await?;
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Hands the message to the carrier, again while it throttles.
+async fn submit(app: &App, c: &Challenge, a: &Attempt) -> Outcome {
+    let Some(code) = code_of(app, c) else {
+        let class = crate::carriers::Refusal::Sender;
+        return Outcome::Refused { class, code: "code_gone".to_owned() };
+    };
+    let Some(carrier) = app.carriers.on(a.channel) else {
+        let class = crate::carriers::Refusal::Down;
+        return Outcome::Refused { class, code: "no_carrier".to_owned() };
+    };
+    let wording = Wording::of_stored(&c.wording);
+    let message = Outbound {
+        account_id: c.account.as_str().to_owned(),
+        attempt_id: a.id.as_str().to_owned(),
+        to: Msisdn::stored(c.recipient.clone()),
+        sender: wording.sender.clone(),
+        text: Secret::new(wording.text(code.expose())),
+        template: wording.template(),
+        code,
+    };
+    let mut outcome = carrier.submit(&message).await;
+    for _ in 1..TRIES {
+        let Some(wait_ms) = settle::try_again_in(&outcome) else { break };
+        tokio::time::sleep(Duration::from_millis(wait_ms.min(2_000))).await;
+        outcome = carrier.submit(&message).await;
+    }
+    app.metrics.submission(a.channel, &outcome);
+    outcome
+}
+
+fn count_send(
+    app: &App,
+    account: &Account,
+    set: &mut WriteSet,
+    place: (&Msisdn, Channel),
+    now: Millis,
+) {
+    let config = &app.config.otp;
+    let (per_10_min, per_day) = (config.recipient_per_10_min, config.recipient_per_day);
+    let limits = (per_10_min.into(), per_day.into(), config.resend_after_s * 1000);
+    sql::count_send(set, (&account.id, place.0, place.1), limits, now);
+}
+
+/// Which limit refused, and for how long.
+async fn limit(
+    app: &App,
+    account: &Account,
+    place: (&Msisdn, Channel),
+    now: Millis,
+) -> Result<Error, Error> {
+    let config = &app.config.otp;
+    let sends = sql::sends(app, &account.id, place.0).await?.unwrap_or_default();
+    let seconds = |ms: i64| (ms + 999).div_euclid(1000).max(1);
+    let on_channel = sends[usize::from(place.1 == Channel::Sms)];
+    let too_soon = on_channel + config.resend_after_s * 1000 - now.0;
+    if too_soon > 0 {
+        return Ok(Error::ResendTooSoon { wait_s: seconds(too_soon) });
+    }
+    let nth = |count: u32| sends.get(1 + count.clamp(1, 10) as usize).copied().unwrap_or(0);
+    let soon = nth(config.recipient_per_10_min) + 10 * clock::MINUTE - now.0;
+    let late = nth(config.recipient_per_day) + clock::DAY - now.0;
+    Ok(Error::RecipientLimit { wait_s: seconds(soon.max(late)) })
+}
+
+fn new_code(app: &App, length: u32) -> Secret {
+    let number = app.clock.below(10_u64.pow(length));
+    Secret::new(format!("{number:0width$}", width = length as usize))
+}
+
+fn mac(app: &App, account: &AccountId, id: &ChallengeId, code: &Secret) -> [u8; 32] {
+    app.vault.code_mac(account.as_str(), id.as_str(), code.expose())
+}
+
+fn seal(app: &App, account: &AccountId, id: &ChallengeId, code: &Secret) -> Vec<u8> {
+    let place = ["challenges", account.as_str(), id.as_str()];
+    app.vault.seal(&place, code.expose().as_bytes())
+}
+
+/// The code of a challenge while it is still kept.
+fn code_of(app: &App, c: &Challenge) -> Option<Secret> {
+    let place = ["challenges", c.account.as_str(), c.id.as_str()];
+    let code = app.vault.open(&place, c.code_sealed.as_ref()?)?;
+    String::from_utf8(code).ok().map(Secret::new)
+}

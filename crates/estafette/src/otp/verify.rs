@@ -1,0 +1,92 @@
+//! Verifying: one guarded statement counts the guess, compares and ends the challenge, so that a
+//! thousand guesses at once are still five.
+
+use store::{CommitError, WriteSet};
+
+use super::{Challenge, Error, STALE, Status, store as sql};
+use crate::app::App;
+use crate::kit::id::{AccountId, ChallengeId};
+use crate::kit::msisdn::Msisdn;
+use crate::kit::secret::Secret;
+
+/// Which challenge is meant: whatever is given must agree.
+pub(super) struct Address {
+    pub(super) id: Option<ChallengeId>,
+    pub(super) reference: Option<String>,
+    pub(super) to: Option<Msisdn>,
+}
+
+/// A right guess.
+pub(super) struct Verified {
+    pub(super) id: ChallengeId,
+    pub(super) at: clock::Millis,
+}
+
+/// Judges one guess.
+pub(super) async fn verify(
+    app: &App,
+    account: &AccountId,
+    address: &Address,
+    code: &Secret,
+) -> Result<Verified, Error> {
+    let id = find(app, account, address).await?;
+    let now = app.now();
+    let mac = app.vault.code_mac(account.as_str(), id.as_str(), code.expose());
+    let mut set = WriteSet::of(account.as_str());
+    sql::verify(&mut set, account, &id, mac, now);
+    match app.db.commit(set).await {
+        Ok(done) => {
+            let (status, attempts, max_attempts): (String, i64, i64) = done.only()?;
+            match Status::of(&status) {
+                Some(Status::Verified) => Ok(Verified { id, at: now }),
+                Some(Status::Failed) => Err(Error::Exhausted),
+                status => {
+                    let status = status.unwrap_or(Status::Sent);
+                    Err(Error::WrongCode { challenge: id, status, attempts, max_attempts })
+                }
+            }
+        }
+        Err(CommitError::Rejected(STALE)) => Err(why_not(app, account, &id).await?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn find(app: &App, account: &AccountId, address: &Address) -> Result<ChallengeId, Error> {
+    let id = match (&address.id, &address.reference, &address.to) {
+        (Some(id), _, _) => id.clone(),
+        (None, Some(reference), _) => {
+            sql::newest_by_reference(app, account, reference).await?.ok_or(Error::Unknown)?
+        }
+        (None, None, Some(to)) => {
+            sql::newest_by_recipient(app, account, to).await?.ok_or(Error::Unknown)?
+        }
+        (None, None, None) => return Err(Error::Unknown),
+    };
+    let given = [address.id.is_some(), address.reference.is_some(), address.to.is_some()];
+    if given.into_iter().filter(|given| *given).count() > 1 {
+        let challenge = sql::challenge(app, account, &id).await?.ok_or(Error::Unknown)?;
+        if !agrees(&challenge, address) {
+            return Err(Error::Unknown);
+        }
+    }
+    Ok(id)
+}
+
+fn agrees(challenge: &Challenge, address: &Address) -> bool {
+    let reference = address.reference.as_ref();
+    reference.is_none_or(|given| challenge.reference.as_ref() == Some(given))
+        && address.to.as_ref().is_none_or(|to| to.e164() == challenge.recipient)
+}
+
+/// Why the guess was not even looked at.
+async fn why_not(app: &App, account: &AccountId, id: &ChallengeId) -> Result<Error, Error> {
+    let Some(challenge) = sql::challenge(app, account, id).await? else { return Ok(Error::Unknown) };
+    Ok(match challenge.shown_status(app.now()) {
+        Status::Verified => Error::AlreadyVerified,
+        Status::Failed if challenge.failure_reason.as_deref() == Some("attempts_exhausted") => {
+            Error::Exhausted
+        }
+        Status::Failed => Error::NotDelivered,
+        Status::Sent | Status::Delivered | Status::Expired => Error::Expired,
+    })
+}

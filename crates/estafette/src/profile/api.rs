@@ -1,0 +1,165 @@
+//! The routes of signing up and of the profile, and their wire types.
+
+use axum::body::Bytes;
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::access::api::{LoginView, UserView, new_password, private};
+use crate::access::{
+    self, Caller, Credentials, Login, NewUser, Portal, RequestIdText, Who, idempotency,
+};
+use crate::app::{App, Env};
+use crate::credits;
+use crate::kit::body::Fields;
+use crate::kit::page::Query;
+use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+use crate::kit::secret::Secret;
+
+/// The routes of this room.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(signup)).routes(routes!(me))
+}
+
+/// Someone new.
+#[derive(Debug, ToSchema)]
+pub struct SignupRequest {
+    /// The email, which becomes the login.
+    #[schema(example = "ana@example.com", max_length = 254)]
+    pub email: String,
+    /// The password, 12 to 256 characters.
+    #[schema(format = Password, min_length = 12, max_length = 256)]
+    pub password: String,
+}
+
+/// The accounts of a user.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AccountsView {
+    /// The account of the live environment.
+    pub live: String,
+    /// The account of the sandbox.
+    pub sandbox: String,
+}
+
+/// A new user, logged in.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SignupView {
+    /// A portal token; it is shown only here.
+    pub token: String,
+    /// When the token ends, RFC 3339 in UTC.
+    #[schema(format = DateTime)]
+    pub expires_at: String,
+    /// The new user.
+    pub user: UserView,
+    /// Their accounts.
+    pub accounts: AccountsView,
+}
+
+impl SignupView {
+    fn of(new: NewUser, login: Login) -> Self {
+        let LoginView { token, expires_at, user } = login.into();
+        let accounts = AccountsView { live: new.live.into(), sandbox: new.sandbox.into() };
+        Self { token, expires_at, user, accounts }
+    }
+}
+
+/// The account of this address.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ProfileView {
+    /// The account's id.
+    pub id: String,
+    /// The user's email.
+    pub email: String,
+    /// `prepaid` or `postpaid`.
+    #[schema(example = "prepaid")]
+    pub billing_mode: String,
+    /// Credits that can be spent now.
+    pub balance_credits: i64,
+    /// `active` or `suspended`.
+    #[schema(example = "active")]
+    pub status: String,
+}
+
+/// Makes a user with an account for each environment and logs them in. Each address may have it
+/// switched off. An `Idempotency-Key` is checked but not kept: a repeat finds the email taken.
+#[utoipa::path(post, path = "/v1/auth/signup", tag = "Account", request_body = SignupRequest,
+    responses(
+        (status = 200, body = SignupView, description = "The new user, logged in"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+            description = "`route_not_found`: signing up is switched off here"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+            description = "`validation_failed`, also when the email is already registered"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+            description = "`overloaded`"),
+    ))]
+async fn signup(
+    request_id: RequestIdText,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    if !is_open(&app) {
+        return Err(Code::RouteNotFound.into());
+    }
+    Query::read(query.as_deref(), &[])?;
+    idempotency::check(&headers)?;
+    let (email, password) = newcomer(&app, &body)?;
+    let credentials = Credentials { email: &email, password: &password };
+    let new =
+        access::signup(&app, credits::sandbox_grant, credentials, None, &request_id.0).await?;
+    let login = access::login_new(&app, &new).await?;
+    Ok(private(SignupView::of(new, login)))
+}
+
+/// The profile of the caller's account at this address.
+#[utoipa::path(get, path = "/v1/me", tag = "Account", security(("portal_token" = [])),
+    responses(
+        (status = 200, body = ProfileView, description = "The profile"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+            description = "`rate_limited`"),
+    ))]
+async fn me(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let Who::User(user) = &caller.who else { return Err(Code::InternalError.into()) };
+    let email = access::email_of(&app, user).await?.ok_or(Code::NotFound)?;
+    let id = &caller.account.id;
+    let balance = credits::balance(&app, id).await?;
+    Ok(private(ProfileView {
+        id: id.to_string(),
+        email,
+        billing_mode: balance.billing_mode,
+        balance_credits: balance.available,
+        status: balance.status,
+    }))
+}
+
+fn is_open(app: &App) -> bool {
+    match app.env {
+        Env::Live => app.config.access.signup_live,
+        Env::Sandbox => app.config.access.signup_sandbox,
+    }
+}
+
+fn newcomer(app: &App, body: &[u8]) -> Result<(String, Secret), Problem> {
+    let mut fields = Fields::read(body)?;
+    let typed = fields.required("email");
+    let email = typed.as_deref().and_then(access::email);
+    if typed.is_some() && email.is_none() {
+        fields.fault("email", "invalid_email", "must be an email address");
+    }
+    let password = new_password(&mut fields, "password");
+    fields.finish(app.is_strict())?;
+    email.zip(password).ok_or_else(|| Code::InternalError.into())
+}

@@ -1,0 +1,4 @@
+//! Rank 8: virtual handsets over HTTP, so that a developer sees what a phone would. Only the
+//! sandbox has these routes.
+
+pub mod api;

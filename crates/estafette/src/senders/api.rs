@@ -1,0 +1,296 @@
+//! Senders over HTTP: accounts ask for them, staff decides.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use store::WriteSet;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{DECISIONS, STATUSES, Sender};
+use crate::access::audit::{self, Entry};
+use crate::access::caller::{Caller, Portal, Staff};
+use crate::app::App;
+use crate::kit::body::Fields;
+use crate::kit::id::{AccountId, SenderId};
+use crate::kit::page::{self, Query};
+use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+
+/// The routes of this room.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list, ask))
+        .routes(routes!(list_all, decide_one))
+        .routes(routes!(decide))
+}
+
+/// A sender of SMS.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SenderView {
+    /// Its id.
+    #[schema(example = "snd_01h455vb4pex5vsknk084sn02q")]
+    pub id: String,
+    /// Whose it is.
+    pub account_id: String,
+    /// As the recipient sees it.
+    #[schema(example = "Estafette")]
+    pub value: String,
+    /// `pending`, `approved` or `rejected`.
+    #[schema(example = "pending")]
+    pub status: String,
+    /// What staff said about it.
+    pub reason: Option<String>,
+    /// When it was asked for.
+    #[schema(format = DateTime, example = "2026-01-31T12:00:00.000Z")]
+    pub created_at: String,
+}
+
+impl From<Sender> for SenderView {
+    fn from(sender: Sender) -> Self {
+        Self {
+            id: sender.id.into(),
+            account_id: sender.account.into(),
+            value: sender.value,
+            status: sender.status,
+            reason: sender.reason,
+            created_at: sender.created_at.to_string(),
+        }
+    }
+}
+
+/// A sender that an account asks for.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct NewSender {
+    /// Up to 11 letters, digits, spaces and `.-_&` with at least one letter, or 3 to 15 digits.
+    #[schema(example = "Estafette")]
+    pub value: String,
+}
+
+/// Staff's decision about a sender.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct Decision {
+    /// `approved` or `rejected`.
+    #[schema(example = "approved")]
+    pub status: String,
+    /// What the account is told, up to 200 characters.
+    pub reason: Option<String>,
+}
+
+/// Staff's decision about a sender that the body names.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct NamedDecision {
+    /// The sender.
+    #[schema(example = "snd_01h455vb4pex5vsknk084sn02q")]
+    pub id: String,
+    /// `approved` or `rejected`.
+    #[schema(example = "approved")]
+    pub status: String,
+    /// What the account is told, up to 200 characters.
+    pub reason: Option<String>,
+}
+
+/// Lists the account's senders, newest first.
+#[utoipa::path(
+    get, path = "/v1/senders", tag = "senders",
+    params(
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<SenderView>, description = "One page; `Link` leads on"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ),
+    security(("portal_token" = []))
+)]
+pub async fn list(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let path = "/v1/senders";
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, path)?;
+    let rows = super::list(&app, Some(&caller.account.id), "", &page).await?;
+    Ok(show(&app, path, &page, rows))
+}
+
+/// Asks for a sender.
+///
+/// It is `pending` until the operator's staff decides. Asking again for the same one changes
+/// nothing and answers where it stands.
+#[utoipa::path(
+    post, path = "/v1/senders", tag = "senders",
+    request_body = NewSender,
+    responses(
+        (status = 200, body = SenderView, description = "The sender and where it stands"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_json`, `invalid_request`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`"),
+    ),
+    security(("portal_token" = []))
+)]
+pub async fn ask(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    body: Bytes,
+) -> Result<Json<SenderView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let mut fields = Fields::read(&body)?;
+    let value = fields.required("value");
+    if value.as_deref().is_some_and(|value| !super::is_well_formed(value)) {
+        let detail = "must be 3 to 15 digits, or 1 to 11 of A-Z a-z 0-9 space . - _ & with a letter";
+        fields.fault("value", "invalid_format", detail);
+    }
+    fields.finish(app.is_strict())?;
+    let value = value.ok_or(Code::InternalError)?;
+    Ok(Json(super::ask(&app, &caller.account.id, &value).await?.into()))
+}
+
+/// Lists the senders of all accounts, newest first.
+#[utoipa::path(
+    get, path = "/v1/admin/senders", tag = "operator",
+    params(
+        ("status" = Option<String>, Query, description = "`pending`, `approved` or `rejected`"),
+        ("account_id" = Option<String>, Query, description = "Only this account's"),
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<SenderView>, description = "One page; `Link` leads on"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ),
+    security(("staff_token" = []))
+)]
+pub async fn list_all(
+    _staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query = Query::read(query.as_deref(), &["status", "account_id", "limit", "cursor"])?;
+    let path = query.path_with("/v1/admin/senders", &["status", "account_id"]);
+    let page = query.page(&app.vault, &path)?;
+    let status = query.get("status").unwrap_or("");
+    if !status.is_empty() && !STATUSES.contains(&status) {
+        let detail = format!("must be one of {}", STATUSES.join(", "));
+        return Err(Problem::bad_request("?status", "invalid_enum", detail));
+    }
+    let account = query.get("account_id").map(|id| AccountId::stored(id.to_owned()));
+    let rows = super::list(&app, account.as_ref(), status, &page).await?;
+    Ok(show(&app, &path, &page, rows))
+}
+
+/// Approves or rejects a sender.
+#[utoipa::path(
+    patch, path = "/v1/admin/senders/{sender_id}", tag = "operator",
+    params(("sender_id" = String, Path, description = "The sender")),
+    request_body = Decision,
+    responses(
+        (status = 200, body = SenderView, description = "The sender as decided"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_json`, `invalid_request`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`"),
+    ),
+    security(("staff_token" = []))
+)]
+pub async fn decide(
+    staff: Staff,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    body: Bytes,
+) -> Result<Json<SenderView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    carry_out(&app, &staff, Fields::read(&body)?, Some(id)).await
+}
+
+/// Approves or rejects the sender that the body names.
+#[utoipa::path(
+    patch, path = "/v1/admin/senders", tag = "operator",
+    request_body = NamedDecision,
+    responses(
+        (status = 200, body = SenderView, description = "The sender as decided"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_json`, `invalid_request`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`"),
+    ),
+    security(("staff_token" = []))
+)]
+pub async fn decide_one(
+    staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    body: Bytes,
+) -> Result<Json<SenderView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    carry_out(&app, &staff, Fields::read(&body)?, None).await
+}
+
+async fn carry_out(
+    app: &App,
+    staff: &Staff,
+    mut fields: Fields,
+    id: Option<String>,
+) -> Result<Json<SenderView>, Problem> {
+    let id = if id.is_some() { id } else { fields.required("id") };
+    let status = required_choice(&mut fields);
+    let reason = fields.text_within("reason", 1, 200);
+    fields.finish(app.is_strict())?;
+    let (Some(id), Some(status)) = (id, status) else {
+        return Err(Problem::from(Code::InternalError));
+    };
+    let id = SenderId::parse(&id).ok_or(Code::NotFound)?;
+    let mut sender = super::find(app, &id).await?.ok_or(Code::NotFound)?;
+    let mut set = WriteSet::of(sender.account.as_str());
+    super::decide(&mut set, &sender, status, reason.as_deref());
+    let entry = Entry {
+        actor: &staff.who,
+        action: "sender.decide",
+        object_id: id.as_str(),
+        account: Some(&sender.account),
+        request_id: &staff.request_id,
+        detail: serde_json::json!({ "status": status, "reason": reason }),
+    };
+    audit::record(app, &mut set, &entry);
+    app.db.commit(set).await?;
+    status.clone_into(&mut sender.status);
+    sender.reason = reason;
+    Ok(Json(sender.into()))
+}
+
+fn required_choice(fields: &mut Fields) -> Option<&'static str> {
+    let word = fields.required("status")?;
+    let found = DECISIONS.iter().copied().find(|choice| *choice == word);
+    if found.is_none() {
+        let detail = format!("must be one of {}", DECISIONS.join(", "));
+        fields.fault("status", "invalid_enum", detail);
+    }
+    found
+}
+
+fn show(app: &App, path: &str, page: &page::Page, rows: Vec<Sender>) -> Response {
+    let views: Vec<SenderView> = rows.into_iter().map(SenderView::from).collect();
+    page::answer(&app.vault, path, page, views, |view| view.id.clone())
+}

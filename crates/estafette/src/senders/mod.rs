@@ -1,0 +1,128 @@
+//! Rank 6: what recipients of an SMS see as its sender. An account asks for a sender, the
+//! operator's staff approves or rejects it, and only approved ones are used.
+
+pub mod api;
+pub mod store;
+
+use clock::Millis;
+use ::store::{CommitError, Error, Reject, WriteSet, args};
+
+use crate::app::App;
+use crate::kit::id::{AccountId, SenderId};
+use crate::kit::page::Page;
+
+/// The sender disappeared between the look-up and the decision.
+const GONE: Reject = Reject("sender_gone");
+
+/// What a sender may be decided to.
+pub const DECISIONS: &[&str] = &["approved", "rejected"];
+/// All that a sender can be.
+pub const STATUSES: &[&str] = &["pending", "approved", "rejected"];
+
+/// A sender.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// Whose it is.
+    pub account: AccountId,
+    /// Its id.
+    pub id: SenderId,
+    /// As the recipient sees it.
+    pub value: String,
+    /// One of [`STATUSES`].
+    pub status: String,
+    /// Why it was rejected, or what staff noted.
+    pub reason: Option<String>,
+    /// When it was asked for.
+    pub created_at: Millis,
+}
+
+/// Whether networks take this as a sender: up to 11 letters, digits, spaces and `.-_&` with at
+/// least one letter, or 3 to 15 digits of a number or short code, `+` in front or not.
+#[must_use]
+pub fn is_well_formed(value: &str) -> bool {
+    let digits = value.strip_prefix('+').unwrap_or(value);
+    let is_number =
+        (3..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_name = (1..=11).contains(&value.len())
+        && value.trim() == value
+        && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" .-_&".contains(&byte))
+        && value.bytes().any(|byte| byte.is_ascii_alphabetic());
+    is_number || is_name
+}
+
+/// Whether the account may use this sender.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn is_approved(app: &App, account: &AccountId, value: &str) -> Result<bool, Error> {
+    let found: Option<Sender> = app.db.row(store::BY_VALUE, args![account, value]).await?;
+    Ok(found.is_some_and(|sender| sender.status == "approved"))
+}
+
+/// Asks for a sender; one that was asked for before stays as it is.
+///
+/// # Errors
+/// When nothing was stored.
+pub async fn ask(app: &App, account: &AccountId, value: &str) -> Result<Sender, CommitError> {
+    let reason: Option<String> = None;
+    let id = SenderId::new(&app.clock);
+    let mut set = WriteSet::of(account.as_str());
+    set.push(store::INSERT, args![account, &id, value, "pending", reason, app.now()]);
+    app.db.commit(set).await?;
+    let unreadable = |error: Error| CommitError::Unavailable(error.to_string());
+    let found = app.db.row(store::BY_VALUE, args![account, value]).await.map_err(unreadable)?;
+    found.ok_or_else(|| CommitError::Unavailable("a new sender cannot be read".to_owned()))
+}
+
+/// A sender by its id, for staff.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn find(app: &App, id: &SenderId) -> Result<Option<Sender>, Error> {
+    app.db.row(store::BY_ID, args![id]).await
+}
+
+/// Adds staff's decision to a set.
+pub fn decide(set: &mut WriteSet, sender: &Sender, status: &str, reason: Option<&str>) {
+    set.guard(store::DECIDE, args![status, reason, &sender.account, &sender.id], GONE);
+}
+
+/// One page of senders, newest first, with one row more when there are more. No account: all
+/// accounts, for staff. An empty status does not filter.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn list(
+    app: &App,
+    account: Option<&AccountId>,
+    status: &str,
+    page: &Page,
+) -> Result<Vec<Sender>, Error> {
+    let limit = page.limit.saturating_add(1);
+    match account {
+        Some(account) => {
+            app.db.rows(store::OF_ACCOUNT, args![account, &page.after, status, limit]).await
+        }
+        None => app.db.rows(store::OF_ALL, args![&page.after, status, limit]).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_well_formed;
+
+    #[test]
+    fn names_numbers_and_short_codes_are_senders() {
+        for good in ["Estafette", "A", "B & B", "x.y-z_1", "12345", "+4915112345678", "123"] {
+            assert!(is_well_formed(good), "{good}");
+        }
+    }
+
+    #[test]
+    fn what_networks_do_not_take_is_no_sender() {
+        for bad in ["", "12", "1234567890123456", "ABCDEFGHIJKL", " A", "A ", "Ä", "1-2", "+A", "+"]
+        {
+            assert!(!is_well_formed(bad), "{bad}");
+        }
+    }
+}

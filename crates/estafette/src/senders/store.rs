@@ -1,0 +1,47 @@
+//! SQL of the senders.
+
+use store::{Error, FromRow, Row, Sql};
+
+use super::Sender;
+
+/// A new sender; one row for each value.
+pub(super) const INSERT: Sql = Sql("INSERT INTO senders (account_id, sender_id, value, status, \
+     reason, created_at) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING");
+
+/// The sender of a value.
+pub(super) const BY_VALUE: Sql = Sql("SELECT account_id, sender_id, value, status, reason, \
+     created_at FROM senders WHERE account_id = $1 AND value = $2");
+
+/// The sender of an id, for staff, who know no account.
+pub(super) const BY_ID: Sql = Sql("SELECT account_id, sender_id, value, status, reason, \
+     created_at FROM senders WHERE sender_id = $1");
+
+/// One page of an account's senders, newest first.
+pub(super) const OF_ACCOUNT: Sql = Sql("SELECT account_id, sender_id, value, status, reason, \
+     created_at FROM senders WHERE account_id = $1 AND sender_id < $2 \
+     AND ($3 = '' OR status = $3) ORDER BY sender_id DESC LIMIT $4");
+
+/// One page of all senders, newest first, for staff.
+pub(super) const OF_ALL: Sql = Sql("SELECT account_id, sender_id, value, status, reason, \
+     created_at FROM senders WHERE sender_id < $1 \
+     AND ($2 = '' OR status = $2) ORDER BY sender_id DESC LIMIT $3");
+
+/// The operator's decision.
+pub(super) const DECIDE: Sql = Sql("UPDATE senders SET status = $1, reason = $2 \
+     WHERE account_id = $3 AND sender_id = $4");
+
+/// All statements, for the test that prepares each of them.
+pub const ALL: &[Sql] = &[INSERT, BY_VALUE, BY_ID, OF_ACCOUNT, OF_ALL, DECIDE];
+
+impl FromRow for Sender {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            account: row.take(0)?,
+            id: row.take(1)?,
+            value: row.take(2)?,
+            status: row.take(3)?,
+            reason: row.take(4)?,
+            created_at: row.take(5)?,
+        })
+    }
+}

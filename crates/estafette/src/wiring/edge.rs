@@ -1,0 +1,152 @@
+//! The edge of every request: its id, its time limit, its log line, and the one shape of every
+//! error, whoever made it.
+
+use std::time::Duration;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::access::caller::{RateHeaders, RequestIdText};
+use crate::app::App;
+use crate::kit::id::RequestId;
+use crate::kit::problem::Problem;
+use crate::kit::problem_code::Code;
+
+/// A path that nobody answers.
+pub(super) async fn no_route() -> Problem {
+    Problem::new(Code::RouteNotFound)
+}
+
+/// A path that exists, with a method that does not. The router adds `Allow`.
+pub(super) async fn no_method() -> Problem {
+    Problem::new(Code::MethodNotAllowed)
+}
+
+/// Goes around every request.
+pub(super) async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let started = tokio::time::Instant::now();
+    let id = String::from(RequestId::new(&app.clock));
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let route = route.unwrap_or_else(|| "unmatched".to_owned());
+    let rate = RateHeaders::default();
+    request.extensions_mut().insert(RequestIdText(id.clone()));
+    request.extensions_mut().insert(rate.clone());
+    let response = match refuse_early(&app, &request) {
+        Some(problem) => problem.into_response(),
+        None => within_limit(&app, request, next).await,
+    };
+    let mut response = shape(&app, response, &id);
+    finish_headers(response.headers_mut(), &rate, &id);
+    let status = response.status().as_u16();
+    let seconds = started.elapsed().as_secs_f64();
+    app.metrics.request(app.env.word(), (method.as_str(), &route), status, seconds);
+    tracing::debug!(request_id = id, env = app.env.word(), %method, route, status, seconds, "answered");
+    response
+}
+
+/// What can be refused before a handler is asked.
+fn refuse_early(app: &App, request: &Request) -> Option<Problem> {
+    let path = request.uri().path();
+    if app.is_draining() && path != "/livez" && path != "/readyz" {
+        return Some(Problem::new(Code::Draining));
+    }
+    if !path.starts_with("/v1/") {
+        return None;
+    }
+    if !accepts_json(request.headers()) {
+        return Some(Problem::new(Code::NotAcceptable));
+    }
+    let has_body = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
+    (has_body && !is_json(request.headers())).then(|| Problem::new(Code::UnsupportedMediaType))
+}
+
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let mut accepts = headers.get_all(header::ACCEPT).iter().peekable();
+    if accepts.peek().is_none() {
+        return true;
+    }
+    let fits = |part: &str| {
+        let kind = part.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+        kind.is_empty()
+            || matches!(
+                kind.as_str(),
+                "*/*" | "application/*" | "application/json" | "application/problem+json"
+            )
+    };
+    accepts.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(fits)
+}
+
+/// An absent body needs no type; anything else must be JSON.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(kind) = headers.get(header::CONTENT_TYPE) else {
+        let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        let chunked = headers.contains_key(header::TRANSFER_ENCODING);
+        return !chunked && length.is_none_or(|length| length == "0");
+    };
+    let kind = kind.to_str().unwrap_or("").split(';').next().unwrap_or("").trim();
+    kind.eq_ignore_ascii_case("application/json")
+}
+
+/// Runs the handler on a task of its own: a client that hangs up does not stop it half way, and a
+/// panic is one failed request.
+async fn within_limit(app: &App, request: Request, next: Next) -> Response {
+    let limit = Duration::from_millis(app.config.server.request_timeout_ms);
+    let is_change = *request.method() != Method::GET;
+    let run = async move { tokio::time::timeout(limit, next.run(request)).await };
+    let outcome = if is_change { tokio::spawn(run).await } else { Ok(run.await) };
+    match outcome {
+        Ok(Ok(response)) => response,
+        Ok(Err(_elapsed)) => Problem::new(Code::DeadlineExceeded).into_response(),
+        Err(panicked) => {
+            let cause = if panicked.is_panic() { "a handler panicked" } else { "cancelled" };
+            Problem::new(Code::InternalError).because(&cause).into_response()
+        }
+    }
+}
+
+/// Gives every error the one shape, also those that the framework made.
+fn shape(app: &App, mut response: Response, id: &str) -> Response {
+    let status = response.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return response;
+    }
+    let known = response.extensions_mut().remove::<Problem>();
+    let problem = known.unwrap_or_else(|| Problem::new(code_of(status)));
+    if let Some(cause) = problem.cause() {
+        tracing::error!(request_id = id, code = problem.code().word(), cause, "request failed");
+    }
+    let mut shaped = problem.render(app.base_url(), id);
+    for name in [header::ALLOW, header::RETRY_AFTER] {
+        if let Some(value) = response.headers().get(&name) {
+            shaped.headers_mut().entry(name).or_insert_with(|| value.clone());
+        }
+    }
+    shaped
+}
+
+/// The code of an error that the framework answered by itself.
+fn code_of(status: StatusCode) -> Code {
+    match status {
+        StatusCode::NOT_FOUND => Code::RouteNotFound,
+        StatusCode::METHOD_NOT_ALLOWED => Code::MethodNotAllowed,
+        StatusCode::PAYLOAD_TOO_LARGE => Code::PayloadTooLarge,
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => Code::UnsupportedMediaType,
+        StatusCode::REQUEST_TIMEOUT => Code::RequestTimeout,
+        status if status.is_client_error() => Code::InvalidRequest,
+        _ => Code::InternalError,
+    }
+}
+
+fn finish_headers(headers: &mut HeaderMap, rate: &RateHeaders, id: &str) {
+    for (name, value) in rate.get().into_iter().flatten() {
+        headers.entry(name).or_insert_with(|| value.clone());
+    }
+    if let Ok(value) = HeaderValue::from_str(id) {
+        headers.insert("x-request-id", value);
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+}

@@ -1,0 +1,75 @@
+//! What is not the API itself: health, the API description and its reference, error pages, metrics.
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use store::WriteSet;
+use utoipa_swagger_ui::SwaggerUi;
+
+use super::routes;
+use crate::app::App;
+use crate::kit::problem_code::Code;
+
+pub(super) fn router(app: &App) -> Router<App> {
+    let document = routes::openapi();
+    let text = serde_json::to_string(&document).unwrap_or_default();
+    let viewer = SwaggerUi::new("/docs").config(utoipa_swagger_ui::Config::from("/v1/openapi.json"));
+    Router::<App>::new()
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .route("/v1/openapi.json", get(move || openapi(text.clone())))
+        .route("/errors/{code}", get(error_page))
+        .merge(Router::from(viewer).with_state(()))
+        .with_state::<App>(app.clone())
+}
+
+pub(super) fn metrics_router(app: &App) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/livez", get(|| async { "ok\n" }))
+        .with_state(app.clone())
+}
+
+/// Ready = storage takes a write, and the process is not stopping.
+async fn readyz(State(app): State<App>) -> Response {
+    if app.is_draining() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response();
+    }
+    match app.db.commit(WriteSet::of("readyz")).await {
+        Ok(_) => (StatusCode::OK, "ready\n").into_response(),
+        Err(error) => {
+            tracing::warn!(%error, "not ready");
+            (StatusCode::SERVICE_UNAVAILABLE, "storage is unavailable\n").into_response()
+        }
+    }
+}
+
+async fn openapi(text: String) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response()
+}
+
+/// The page behind `type` of a problem.
+async fn error_page(Path(word): Path<String>) -> Response {
+    let Some(code) = Code::of(&word) else {
+        return crate::kit::problem::Problem::new(Code::NotFound).into_response();
+    };
+    let (word, status, title) = (code.word(), code.status(), code.title());
+    let advice = code.advice().replace('&', "&amp;").replace('<', "&lt;");
+    Html(format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\"><title>{word}</title>\
+         <style>body{{font:1rem/1.6 system-ui,sans-serif;max-width:40rem;margin:4rem auto;\
+         padding:0 1rem}}code{{background:#eee;padding:.1em .3em}}</style>\
+         <h1>{title}</h1><p><code>{word}</code>, HTTP {status}</p><p>{advice}</p>\
+         <p><a href=\"/docs\">API reference</a></p></html>"
+    ))
+    .into_response()
+}
+
+async fn metrics(State(app): State<App>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let text = app.metrics.render(app.db.queued());
+    ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
+}

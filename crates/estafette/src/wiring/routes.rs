@@ -1,0 +1,69 @@
+//! All routes in one list, and the API description made from them.
+
+use axum::Router;
+use axum::middleware;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+
+use super::{edge, pages};
+use crate::app::{App, Env};
+use crate::{access, credits, operator, otp, profile, sandbox, senders};
+
+/// Largest JSON body, bytes.
+const BODY_LIMIT: usize = 256 * 1024;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "estafette",
+        description = "One-time passcodes and messages over chat-app, SMS and email.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    servers((url = "/", description = "This address"))
+)]
+struct Description;
+
+/// The API of the sandbox, which has all routes that live has and the handsets.
+fn api(env: Env) -> OpenApiRouter<App> {
+    let api = OpenApiRouter::with_openapi(Description::openapi())
+        .merge(otp::api::routes())
+        .merge(profile::api::routes())
+        .merge(access::api::routes())
+        .merge(credits::api::routes())
+        .merge(senders::api::routes())
+        .merge(operator::api::routes());
+    match env {
+        Env::Live => api,
+        Env::Sandbox => api.merge(sandbox::api::routes()),
+    }
+}
+
+/// The API description, OpenAPI 3.1.
+#[must_use]
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    let mut document = api(Env::Sandbox).into_openapi();
+    let components = document.components.get_or_insert_default();
+    let header = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
+    components.add_security_scheme("api_key", SecurityScheme::ApiKey(header));
+    for (name, words) in [
+        ("portal_token", "Portal token from `POST /v1/auth/login`"),
+        ("staff_token", "Staff token from `POST /v1/admin/auth/login`"),
+    ] {
+        let bearer =
+            HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(words)).build();
+        components.add_security_scheme(name, SecurityScheme::Http(bearer));
+    }
+    document
+}
+
+/// Everything that one environment's address answers.
+pub(super) fn router(app: &App) -> Router {
+    let (api, _) = api(app.env).split_for_parts();
+    api.merge(pages::router(app))
+        .fallback(edge::no_route)
+        .method_not_allowed_fallback(edge::no_method)
+        .layer(axum::extract::DefaultBodyLimit::max(BODY_LIMIT))
+        .layer(middleware::from_fn_with_state(app.clone(), edge::edge))
+        .with_state(app.clone())
+}

@@ -1,0 +1,129 @@
+//! Secrets must not leak: a few sends and verifications with every log line of every crate caught,
+//! then a search for what was secret in the log and in the files of the data folder. The story runs
+//! in a process of its own, because a log subscriber is one per process.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use crate::world::tenant::{PASSWORD, phone};
+use crate::world::{Engine, World};
+
+/// Collects everything that is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn holds(bytes: &[u8], secret: &str) -> bool {
+    bytes.windows(secret.len()).any(|window| window == secret.as_bytes())
+}
+
+/// Every file under a folder, with its content.
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut folders = vec![folder.to_owned()];
+    let mut found = vec![];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.push((path.display().to_string(), std::fs::read(&path).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_secret_reaches_the_log_or_the_disk() {
+    let program = std::env::current_exe().unwrap();
+    let story = ["--exact", "canary::secrets_stay_secret", "--ignored", "--nocapture"];
+    let done = std::process::Command::new(program).args(story).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(said.contains("1 passed"), "the story did not run: {said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "run by no_secret_reaches_the_log_or_the_disk in a process of its own"]
+async fn secrets_stay_secret() {
+    let log = Log::default();
+    let writer = log.clone();
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
+        .without_time()
+        .with_writer(move || writer.clone())
+        .init();
+    let world = World::new(Engine::Lite).await;
+    let ada = world.account("ada").await;
+    let (mut codes, mut phones) = (vec![], vec![]);
+    let endings = ["5678", "0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0021"];
+    for ending in endings {
+        let to = phone(ending);
+        for mode in ["auto", "sms"] {
+            let body = json!({
+                "to": to, "code_length": 8, "delivery_mode": mode, "reference": mode,
+            });
+            let sent = ada.send(body).await;
+            if sent.status != 200 {
+                continue;
+            }
+            world.advance(5_000).await;
+            world.advance(20_000).await;
+            let shown = ada.handset(&to).await;
+            let seen = shown.iter().filter_map(|one| one["code"].as_str().map(str::to_owned));
+            codes.extend(seen);
+            ada.guess(sent.word("challenge_id"), "00000000").await;
+            let last = codes.last().cloned().unwrap_or_default();
+            ada.guess(sent.word("challenge_id"), &last).await;
+        }
+        phones.push(to);
+    }
+    ada.send(json!({"to": "+33612349", "code": "77665544"})).await.problem("validation_failed");
+    ada.send(json!({"to": phone("5678"), "code": "77665x44"})).await.problem("validation_failed");
+    codes.push("77665544".to_owned());
+    codes.sort();
+    codes.dedup();
+    assert!(codes.len() > 12, "too few codes to look for: {}", codes.len());
+    let master = std::fs::read_to_string(world.folder().join("master.key")).unwrap();
+    let mut secrets = codes;
+    secrets.extend([ada.key.clone(), ada.token.clone(), PASSWORD.to_owned()]);
+    secrets.push(world.staff().await.to_owned());
+    let wrong_key = format!("{}x", ada.key);
+    world.get(ada.env, "/v1/otp/send").key(&wrong_key).await;
+    world.get(ada.env, "/v1/me").bearer(&format!("{}x", ada.token)).await;
+    world.settle().await;
+    let written = log.0.lock().unwrap().clone();
+    assert!(written.len() > 1_000, "hardly anything was logged");
+    for secret in secrets.iter().chain(&phones).chain([&master.trim().to_owned()]) {
+        let at = written.windows(secret.len()).position(|window| window == secret.as_bytes());
+        if let Some(at) = at {
+            let start =
+                written[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let line = written[start..].split(|byte| *byte == b'\n').next().unwrap_or_default();
+            panic!("in the log: {}", String::from_utf8_lossy(line));
+        }
+    }
+    let files = files(world.folder());
+    assert!(files.iter().any(|(_, bytes)| holds(bytes, &ada.email)), "the search finds things");
+    for (name, bytes) in files {
+        for secret in &secrets {
+            assert!(!holds(&bytes, secret), "a secret is in {name}");
+        }
+    }
+    world.finish().await;
+}

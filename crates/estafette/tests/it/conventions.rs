@@ -1,0 +1,268 @@
+//! What holds on every endpoint: problems, headers, limits, bodies, the pages that the service
+//! itself serves.
+
+use estafette::app::Env;
+use estafette::kit::problem_code::Code;
+use serde_json::json;
+
+use crate::on_every_engine;
+use crate::world::contract::{CODES, is_id};
+use crate::world::tenant::phone;
+use crate::world::{Engine, World};
+
+on_every_engine!(
+    an_unknown_path_is_told_from_an_unknown_object,
+    a_wrong_method_lists_the_right_ones,
+    faulty_bodies_are_refused,
+    bodies_are_limited_to_256_kib,
+    a_wrong_content_type_is_refused,
+    an_unacceptable_answer_is_refused,
+    unknown_fields_are_refused_in_the_sandbox_and_ignored_on_live,
+    unknown_query_parameters_are_refused_everywhere,
+    every_answer_has_its_own_request_id,
+    limits_are_shown_on_every_answer,
+    every_code_has_a_page,
+    the_service_says_how_it_is,
+    the_reference_is_served,
+);
+
+const BOTH: [Env; 2] = [Env::Live, Env::Sandbox];
+
+#[test]
+fn the_codes_are_those_of_the_contract() {
+    let mut product: Vec<(u16, &str)> =
+        Code::ALL.iter().map(|code| (code.status(), code.word())).collect();
+    let mut contract: Vec<(u16, &str)> = vec![];
+    for (status, codes) in CODES {
+        contract.extend(codes.iter().map(|code| (*status, *code)));
+    }
+    product.sort_unstable();
+    contract.sort_unstable();
+    assert_eq!(product, contract);
+}
+
+async fn an_unknown_path_is_told_from_an_unknown_object(world: &World) {
+    let ada = world.account("ada").await;
+    for env in BOTH {
+        for path in ["/v1/pigeons", "/nothing", "/", "/v1", "/v1/otp/send/more", "/v2/me"] {
+            world.get(env, path).await.problem("route_not_found");
+        }
+    }
+    ada.get("/v1/otp/otp_01kdv00000000000000000000z").await.problem("not_found");
+}
+
+async fn a_wrong_method_lists_the_right_ones(world: &World) {
+    let ada = world.account("ada").await;
+    let cases = [
+        ("GET", "/v1/otp/verify", "POST"),
+        ("DELETE", "/v1/otp/send", "POST"),
+        ("PUT", "/v1/me", "GET"),
+        ("PATCH", "/v1/api-keys", "POST"),
+        ("POST", "/livez", "GET"),
+    ];
+    for (method, path, allowed) in cases {
+        let answer = ada.desk(method, path).await;
+        if path == "/v1/otp/verify" && answer.status == 401 {
+            // `GET /v1/otp/{challenge_id}` also has this form; it wants a key.
+            continue;
+        }
+        let answer = answer.problem("method_not_allowed");
+        let allow = answer.head("allow");
+        assert!(allow.split(',').any(|word| word.trim() == allowed), "{path}: {allow}");
+    }
+}
+
+async fn faulty_bodies_are_refused(world: &World) {
+    let ada = world.account("ada").await;
+    let send = |body: &'static [u8]| ada.call("POST", "/v1/otp/send").raw("application/json", body);
+    for body in [&b"{"[..], b"nonsense", b"{\"to\": }", b"{\"to\":\"\xff\"}", b"{} {}"] {
+        send(body).await.problem("invalid_json");
+    }
+    for body in [&b"[]"[..], b"7", b"\"text\"", b"null", b"true"] {
+        send(body).await.problem("validation_failed");
+    }
+    let deep = [b'['; 100_000];
+    let answer = ada.call("POST", "/v1/otp/send").raw("application/json", deep.to_vec()).await;
+    assert!([400, 422].contains(&answer.status), "{}", answer.text);
+    send(b"").await.fault("/to", "required");
+}
+
+async fn bodies_are_limited_to_256_kib(world: &World) {
+    let ada = world.account("ada").await;
+    let body = |length: usize| {
+        let mut body = br#"{"to":"+33612345678"}"#.to_vec();
+        body.resize(length, b' ');
+        body
+    };
+    let send = |body: Vec<u8>| ada.call("POST", "/v1/otp/send").raw("application/json", body);
+    send(body(256 * 1024)).await.ok();
+    send(body(256 * 1024 + 1)).await.problem("payload_too_large");
+    send(body(2 * 1024 * 1024)).await.problem("payload_too_large");
+}
+
+async fn a_wrong_content_type_is_refused(world: &World) {
+    let ada = world.account("ada").await;
+    let body = r#"{"to":"+33612345678"}"#;
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "application/xml", "x"] {
+        let answer = ada.call("POST", "/v1/otp/send").raw(kind, body).await;
+        answer.problem("unsupported_media_type");
+    }
+    for kind in ["application/json", "application/json; charset=utf-8", "Application/JSON"] {
+        ada.call("POST", "/v1/otp/send").raw(kind, body).await.ok();
+    }
+}
+
+async fn an_unacceptable_answer_is_refused(world: &World) {
+    let ada = world.account("ada").await;
+    for accept in ["application/xml", "image/png", "text/csv, text/xml;q=0.5"] {
+        let answer = ada.desk("GET", "/v1/me").header("accept", accept).await;
+        answer.problem("not_acceptable");
+    }
+    for accept in ["*/*", "application/*", "text/html, application/json;q=0.1", "application/json"]
+    {
+        ada.desk("GET", "/v1/me").header("accept", accept).await.ok();
+    }
+    ada.desk("GET", "/v1/me").header("accept", "application/problem+json, */*;q=0.1").await.ok();
+}
+
+async fn unknown_fields_are_refused_in_the_sandbox_and_ignored_on_live(world: &World) {
+    let ada = world.account("ada").await;
+    let live = ada.on_live().await;
+    let body = json!({"name": "x", "nmae": "y", "a/b~c": 1});
+    let strict = ada.desk("POST", "/v1/api-keys").json(&body).await.problem("validation_failed");
+    assert_eq!(strict.item("/nmae").as_deref(), Some("unknown_field"));
+    assert_eq!(strict.item("/a~1b~0c").as_deref(), Some("unknown_field"));
+    live.desk("POST", "/v1/api-keys").json(&body).await.ok();
+}
+
+async fn unknown_query_parameters_are_refused_everywhere(world: &World) {
+    let ada = world.account("ada").await;
+    let live = ada.on_live().await;
+    for tenant in [&ada, &live] {
+        for path in ["/v1/me?x=1", "/v1/api-keys?x=1", "/v1/ledger?x=1&limit=2"] {
+            let answer = tenant.desk("GET", path).await.problem("invalid_request");
+            assert!(answer.item("?x").is_some(), "{path}: {}", answer.text);
+        }
+        let body = json!({"to": phone("5678")});
+        for path in
+            ["/v1/otp/send?debug=1", "/v1/chatapp/otp/send?debug=1", "/v1/otp/verify?debug="]
+        {
+            let answer = tenant.call("POST", path).json(&body).await;
+            let answer = answer.problem("invalid_request");
+            assert!(answer.item("?debug").is_some(), "{path}: {}", answer.text);
+        }
+        let read = tenant.get("/v1/otp/otp_01kdv00000000000000000000z?x=1").await;
+        read.problem("invalid_request");
+    }
+    assert!(ada.handset(&phone("5678")).await.is_empty());
+}
+
+async fn every_answer_has_its_own_request_id(world: &World) {
+    let ada = world.account("ada").await;
+    let mut seen = std::collections::BTreeSet::new();
+    for path in
+        ["/livez", "/readyz", "/v1/me", "/v1/nothing", "/v1/openapi.json", "/errors/not_found"]
+    {
+        for _ in 0..2 {
+            let answer = world.get(Env::Sandbox, path).await;
+            let id = answer.head("x-request-id").to_owned();
+            assert!(is_id("req", &id), "{path}: {id:?}");
+            assert!(seen.insert(id), "{path}: not its own");
+        }
+    }
+    let answer = ada.send_to(&phone("5678")).await.ok();
+    assert!(is_id("req", answer.head("x-request-id")));
+    let answer = world.delete(Env::Live, "/livez").await.problem("method_not_allowed");
+    assert!(is_id("req", answer.head("x-request-id")));
+}
+
+async fn limits_are_shown_on_every_answer(world: &World) {
+    let ada = world.account("ada").await;
+    for answer in [
+        ada.send_to(&phone("5678")).await,
+        ada.send_to("12").await,
+        ada.desk("GET", "/v1/me").await,
+        ada.get("/v1/otp/otp_01kdv00000000000000000000z").await,
+    ] {
+        assert!(answer.head("ratelimit-policy").contains("q="), "{:?}", answer.headers);
+        assert!(answer.head("ratelimit").contains("r="), "{:?}", answer.headers);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_many_requests_wait() {
+    let world = World::with(Engine::Lite, |config| {
+        config.limits.send_per_s = 1;
+        config.limits.read_per_s = 50;
+    })
+    .await;
+    let ada = world.account("ada").await;
+    let mut refused = 0;
+    for number in 0..6 {
+        let answer = ada.send_to(&phone(&format!("560{number}"))).await;
+        if answer.status == 429 {
+            let answer = answer.problem("rate_limited");
+            assert!(answer.head("ratelimit").contains("r=0"), "{:?}", answer.headers);
+            refused += 1;
+        } else {
+            answer.ok();
+        }
+    }
+    assert!((2..=4).contains(&refused), "a burst of two, then one each second: {refused}");
+    // Reads have a budget of their own, and so has another key.
+    ada.get("/v1/otp/otp_01kdv00000000000000000000z").await.problem("not_found");
+    let other = ada.new_key("other", &["otp:send"]).await;
+    let body = json!({"to": phone("5678")});
+    world.post(Env::Sandbox, "/v1/otp/send").key(other.word("api_key")).json(body).await.ok();
+    world.finish().await;
+}
+
+async fn every_code_has_a_page(world: &World) {
+    for code in Code::ALL {
+        let page = world.get(Env::Sandbox, &format!("/errors/{}", code.word())).await.ok();
+        assert!(page.head("content-type").starts_with("text/html"), "{}", code.word());
+        assert!(page.text.contains(code.word()) && page.text.contains(code.title()));
+        assert!(page.text.contains(&code.status().to_string()));
+    }
+    world.get(Env::Live, "/errors/not_found").await.ok();
+    let unknown = world.get(Env::Sandbox, "/errors/pigeon").await;
+    assert_eq!(unknown.status, 404);
+    // The address in `type` is one of these pages, on the address that was asked.
+    for env in BOTH {
+        let problem = world.get(env, "/v1/me").await.problem("missing_credentials");
+        let kind = problem.word("type").to_owned();
+        let path = kind.find("/errors/").map(|at| &kind[at..]).expect("a page");
+        assert_eq!(kind, format!("http://{}{path}", world.address(env)), "an address of ours");
+        world.get(env, path).await.ok();
+    }
+}
+
+async fn the_service_says_how_it_is(world: &World) {
+    let ada = world.account("ada").await;
+    ada.send_to(&phone("5678")).await.ok();
+    for env in BOTH {
+        for path in ["/livez", "/readyz"] {
+            world.get(env, path).await.ok();
+        }
+        world.get(env, "/metrics").await.problem("route_not_found");
+    }
+    let metrics = world.metrics().await.ok();
+    assert!(metrics.text.contains("# TYPE") && metrics.text.contains("estafette"));
+    assert!(!metrics.text.contains("3361234"), "no phone numbers in labels");
+    assert!(!metrics.text.contains(&ada.key));
+}
+
+async fn the_reference_is_served(world: &World) {
+    for env in BOTH {
+        let document = world.get(env, "/v1/openapi.json").await.ok();
+        assert!(document.word("openapi").starts_with("3.1"), "{}", document.word("openapi"));
+        let mut page = world.get(env, "/docs").await;
+        if (300..400).contains(&page.status) {
+            let target = page.head("location").to_owned();
+            page = world.get(env, &target).await;
+        }
+        let page = page.ok();
+        assert!(page.head("content-type").starts_with("text/html"));
+        assert!(page.text.to_ascii_lowercase().contains("<html"));
+    }
+}

@@ -1,0 +1,197 @@
+//! Stories of money: the ledger, balances, prices, pages.
+
+use serde_json::{Value, json};
+
+use crate::on_every_engine;
+use crate::world::World;
+use crate::world::contract::{is_id, is_instant};
+use crate::world::tenant::{Tenant, phone};
+
+on_every_engine!(
+    a_send_is_held_and_posted,
+    a_refusal_is_held_and_voided,
+    the_balance_is_the_sum_of_the_ledger,
+    staff_give_and_take_credits,
+    postpaid_accounts_have_a_limit,
+    prices_follow_the_country_and_their_validity,
+    the_ledger_pages_to_its_end_without_gaps_or_doubles,
+    a_tampered_cursor_is_refused,
+);
+
+fn word<'a>(row: &'a Value, name: &str) -> &'a str {
+    row[name].as_str().unwrap_or_else(|| panic!("{name} in {row}"))
+}
+
+async fn a_send_is_held_and_posted(world: &World) {
+    let ada = world.account("ada").await;
+    let sent = ada.send_to(&phone("5678")).await.ok();
+    ada.until(sent.word("challenge_id"), |now| now["status"] == "delivered").await;
+    let price = world.price("chatapp", "FR");
+    let rows = ada.ledger().await;
+    let kinds: Vec<&str> = rows.iter().map(|row| word(row, "kind")).collect();
+    assert_eq!(kinds, ["topup", "hold", "post"]);
+    for row in &rows {
+        assert!(is_id("txn", word(row, "id")), "{row}");
+        assert!(is_instant(word(row, "created_at")), "{row}");
+    }
+    let amounts: Vec<i64> = rows.iter().filter_map(|row| row["amount"].as_i64()).collect();
+    assert_eq!(amounts.iter().sum::<i64>(), 1_000_000 - price, "{amounts:?}");
+    assert_eq!(ada.balance().await, 1_000_000 - price);
+}
+
+async fn a_refusal_is_held_and_voided(world: &World) {
+    let ada = world.account("ada").await;
+    let body = json!({"to": phone("0004"), "delivery_mode": "sms"});
+    ada.send(body).await.problem("recipient_unreachable");
+    let kinds: Vec<String> = ada.movements().await.into_iter().map(|(kind, _)| kind).collect();
+    assert_eq!(kinds, ["hold", "void"]);
+    assert_eq!(ada.balance().await, 1_000_000);
+}
+
+/// What the ledger's rows add up to.
+async fn sum(ada: &Tenant<'_>) -> i64 {
+    ada.ledger().await.iter().map(|row| row["amount"].as_i64().unwrap()).sum()
+}
+
+async fn the_balance_is_the_sum_of_the_ledger(world: &World) {
+    let ada = world.account("ada").await;
+    for ending in ["5678", "0001", "0002", "0003", "0005", "0006", "0007", "0008"] {
+        ada.send_to(&phone(ending)).await.ok();
+    }
+    ada.send_to(&phone("0004")).await.problem("recipient_unreachable");
+    ada.send(json!({"to": phone("0021"), "delivery_mode": "sms"})).await.ok();
+    world.credit(&ada, -1_000).await.ok();
+    world.credit(&ada, 250).await.ok();
+    for _ in 0..8 {
+        world.advance(5_000).await;
+    }
+    world.advance(400_000).await;
+    let balance = ada.balance().await;
+    assert_eq!(balance, sum(&ada).await);
+    let (chatapp, sms) = (world.price("chatapp", "FR"), world.price("sms", "FR"));
+    // By chat-app: 5678, 0005, 0006, 0007. By SMS: 0001, 0002, 0003, 0008.
+    assert_eq!(balance, 1_000_000 - 750 - 4 * chatapp - 4 * sms);
+}
+
+async fn staff_give_and_take_credits(world: &World) {
+    let ada = world.live_account("ada", 0).await;
+    let answer = world.credit(&ada, 500).await.ok();
+    assert_eq!(answer.number("balance_credits"), 500);
+    assert_eq!(answer.word("account_id"), ada.account_id);
+    world.credit(&ada, -200).await.ok();
+    assert_eq!(ada.balance().await, 300);
+    world.credit(&ada, -301).await.fault("/amount", "out_of_range");
+    world.credit(&ada, 0).await.problem("validation_failed");
+    assert_eq!(ada.balance().await, 300);
+    world.credit(&ada, -300).await.ok();
+    assert_eq!(ada.balance().await, 0);
+    let rows = ada.ledger().await;
+    let seen: Vec<(&str, i64)> =
+        rows.iter().map(|row| (word(row, "kind"), row["amount"].as_i64().unwrap())).collect();
+    assert_eq!(seen, [("topup", 500), ("correction", -200), ("correction", -300)]);
+    let path = format!("/v1/admin/accounts/{}/ledger", ada.account_id);
+    let staff = world.get(ada.env, &path).bearer(world.staff().await).await.ok();
+    assert_eq!(staff.list().len(), 3);
+}
+
+async fn postpaid_accounts_have_a_limit(world: &World) {
+    let ada = world.account("ada").await;
+    world.credit(&ada, -1_000_000).await.ok();
+    let price = world.price("chatapp", "FR");
+    let change = json!({"billing_mode": "postpaid", "credit_limit": 2 * price});
+    world.set(&ada, change).await.ok();
+    assert_eq!(ada.me().await.word("billing_mode"), "postpaid");
+    ada.send_to(&phone("5671")).await.ok();
+    ada.send_to(&phone("5672")).await.ok();
+    ada.send_to(&phone("5673")).await.problem("insufficient_credits");
+    // What was spent on credit is a debt: neither mode nor limit may hide it.
+    let back = world.set(&ada, json!({"credit_limit": price})).await;
+    assert_eq!(back.status, 422, "{}", back.text);
+    let back = world.set(&ada, json!({"billing_mode": "prepaid"})).await;
+    assert_eq!(back.status, 422, "{}", back.text);
+    world.credit(&ada, 2 * price).await.ok();
+    world.set(&ada, json!({"billing_mode": "prepaid", "credit_limit": 0})).await.ok();
+    ada.send_to(&phone("5673")).await.problem("insufficient_credits");
+}
+
+async fn prices_follow_the_country_and_their_validity(world: &World) {
+    let ada = world.account("ada").await;
+    let staff = world.staff().await;
+    let put = |country: &str, credits: i64, from: clock::Millis| {
+        let body = json!({
+            "channel": "sms", "category": "authentication", "country": country,
+            "credits": credits, "valid_from": from.to_string(),
+        });
+        let body = json!({"prices": [body]});
+        world.put(ada.env, "/v1/admin/prices").bearer(staff).json(body)
+    };
+    put("FR", 31, world.now()).await.ok();
+    put("FR", 77, world.now() + 3_600_000).await.ok();
+    let cost = async |to: &str, reference: &str| {
+        let before = ada.balance().await;
+        ada.send(json!({"to": to, "delivery_mode": "sms", "reference": reference})).await.ok();
+        before - ada.balance().await
+    };
+    // Prices are remembered for five seconds of real time at most.
+    world.restart().await;
+    assert_eq!(cost("+33612345678", "a").await, 31);
+    assert_eq!(cost("+22890112345", "a").await, world.price("sms", "*"));
+    world.advance(3_600_001).await;
+    world.restart().await;
+    assert_eq!(cost("+33612345678", "b").await, 77);
+    let list = world.get(ada.env, "/v1/admin/prices").bearer(staff).await.ok();
+    assert!(list.list().iter().any(|row| row["credits"] == 77 && row["country"] == "FR"));
+}
+
+async fn the_ledger_pages_to_its_end_without_gaps_or_doubles(world: &World) {
+    let ada = world.account("ada").await;
+    for amount in 1..=23 {
+        world.credit(&ada, amount).await.ok();
+    }
+    let all = ada.desk("GET", "/v1/ledger?limit=200").await.ok();
+    assert_eq!(all.list().len(), 24);
+    let mut path = "/v1/ledger?limit=5".to_owned();
+    let mut seen: Vec<Value> = vec![];
+    for page in 0..5 {
+        let answer = ada.desk("GET", &path).await.ok();
+        assert_eq!(answer.list().len(), if page < 4 { 5 } else { 4 });
+        seen.extend(answer.list().iter().cloned());
+        // A new row while somebody turns pages is neither shown twice nor shifts the others.
+        world.credit(&ada, 1_000 + page).await.ok();
+        let link = answer.head("link");
+        if page == 4 {
+            assert_eq!(link, "");
+            break;
+        }
+        let target = link.strip_prefix('<').and_then(|rest| rest.split_once('>')).expect("a link");
+        assert!(target.1.contains("rel=\"next\""), "{link}");
+        let start = target.0.find("/v1/").expect("a path");
+        target.0[start..].clone_into(&mut path);
+    }
+    assert_eq!(seen, all.list());
+}
+
+async fn a_tampered_cursor_is_refused(world: &World) {
+    let ada = world.account("ada").await;
+    world.credit(&ada, 1).await.ok();
+    let answer = ada.desk("GET", "/v1/ledger?limit=1").await.ok();
+    let link = answer.head("link");
+    let (_, rest) = link.split_once("cursor=").expect("a cursor");
+    let cursor: String = rest.chars().take_while(|letter| !">&".contains(*letter)).collect();
+    let first = if cursor.starts_with('A') { "B" } else { "A" };
+    let tampered = format!("{first}{}", &cursor[1..]);
+    for bad in [tampered.as_str(), "x", "", "AAAAAAAAAAAAAAAAAAAAAAAA"] {
+        let answer = ada.desk("GET", &format!("/v1/ledger?cursor={bad}")).await;
+        answer.problem("invalid_cursor");
+    }
+    let other = ada.desk("GET", &format!("/v1/api-keys?cursor={cursor}")).await;
+    other.problem("invalid_cursor");
+    ada.desk("GET", &format!("/v1/ledger?cursor={cursor}&limit=1")).await.ok();
+    for limit in ["0", "201", "x", "-1"] {
+        let answer = ada.desk("GET", &format!("/v1/ledger?limit={limit}")).await;
+        assert_eq!(
+            answer.problem("invalid_request").item("?limit").as_deref(),
+            Some("out_of_range")
+        );
+    }
+}

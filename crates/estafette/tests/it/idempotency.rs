@@ -1,0 +1,169 @@
+//! Stories of the Idempotency-Key: a repeat never has a second effect.
+
+use serde_json::json;
+
+use crate::on_every_engine;
+use crate::world::tenant::{Tenant, phone};
+use crate::world::{Answer, Call, World};
+
+on_every_engine!(
+    a_repeat_answers_with_the_same_challenge,
+    a_repeat_shows_the_state_of_now,
+    another_body_is_refused,
+    malformed_keys_are_refused,
+    parallel_twins_make_one_challenge_and_one_charge,
+    a_key_is_new_again_after_a_day,
+    a_key_belongs_to_its_account,
+    a_refused_request_does_not_use_the_key_up,
+    a_repeated_verification_is_not_a_second_one,
+    a_repeated_guess_burns_one_attempt,
+    a_repeat_survives_a_restart,
+    a_repeated_chatapp_send_answers_the_same,
+);
+
+fn send(ada: &Tenant<'_>, key: &str, ending: &str) -> Call {
+    let body = json!({"to": phone(ending), "reference": "r"});
+    ada.send(body).header("idempotency-key", key)
+}
+
+async fn a_repeat_answers_with_the_same_challenge(world: &World) {
+    let ada = world.account("ada").await;
+    let first = send(&ada, "one", "5678").await.ok();
+    assert_eq!(first.head("idempotent-replayed"), "");
+    let again = send(&ada, "one", "5678").await.ok();
+    assert_eq!(again.head("idempotent-replayed"), "true");
+    assert_eq!(again.body, first.body);
+    assert_eq!(ada.handset(&phone("5678")).await.len(), 1);
+    assert_eq!(ada.balance().await, 1_000_000 - world.price("chatapp", "FR"));
+    let fallen = send(&ada, "two", "0001").await.ok();
+    let again = send(&ada, "two", "0001").await.ok();
+    for name in ["challenge_id", "channel", "fallback_used", "chatapp_available", "to"] {
+        assert_eq!(again.field(name), fallen.field(name), "{name}");
+    }
+}
+
+async fn a_repeat_shows_the_state_of_now(world: &World) {
+    let ada = world.account("ada").await;
+    let first = send(&ada, "one", "5678").await.ok();
+    let code = ada.code_on(&phone("5678")).await;
+    ada.guess(first.word("challenge_id"), &code).await.ok();
+    let again = send(&ada, "one", "5678").await.ok();
+    assert_eq!(again.field("challenge_id"), first.field("challenge_id"));
+    assert_eq!(again.word("status"), "verified");
+    assert_eq!(again.names(), first.names());
+}
+
+async fn another_body_is_refused(world: &World) {
+    let ada = world.account("ada").await;
+    send(&ada, "one", "5678").await.ok();
+    send(&ada, "one", "5679").await.problem("idempotency_key_reused");
+    assert!(ada.handset(&phone("5679")).await.is_empty());
+}
+
+async fn malformed_keys_are_refused(world: &World) {
+    let ada = world.account("ada").await;
+    let long = "k".repeat(256);
+    for key in ["", long.as_str(), "caf\u{e9}", "tab\there"] {
+        let answer = send(&ada, key, "5678").await.problem("invalid_idempotency_key");
+        assert!(answer.item("header:Idempotency-Key").is_some(), "{}", answer.text);
+    }
+    assert!(ada.handset(&phone("5678")).await.is_empty());
+    send(&ada, &"k".repeat(255), "5678").await.ok();
+    send(&ada, "!~ 0-9_A.z", "5678").await.ok();
+}
+
+async fn parallel_twins_make_one_challenge_and_one_charge(world: &World) {
+    let ada = world.account("ada").await;
+    let calls = (0..16).map(|_| std::future::IntoFuture::into_future(send(&ada, "one", "5678")));
+    let answers: Vec<Answer> = futures_util::future::join_all(calls).await;
+    let mut ids = vec![];
+    for answer in &answers {
+        if answer.status == 200 {
+            ids.push(answer.word("challenge_id"));
+        } else {
+            answer.clone().problem("idempotency_in_progress");
+        }
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 1);
+    assert_eq!(ada.handset(&phone("5678")).await.len(), 1);
+    assert_eq!(ada.balance().await, 1_000_000 - world.price("chatapp", "FR"));
+}
+
+async fn a_key_is_new_again_after_a_day(world: &World) {
+    let ada = world.account("ada").await;
+    let first = send(&ada, "one", "5678").await.ok();
+    world.advance(24 * 3_600_000 - 60_000).await;
+    let again = send(&ada, "one", "5678").await.ok();
+    assert_eq!(again.field("challenge_id"), first.field("challenge_id"));
+    assert_eq!(again.word("status"), "expired");
+    world.advance(120_000).await;
+    let fresh = send(&ada, "one", "5678").await.ok();
+    assert_ne!(fresh.field("challenge_id"), first.field("challenge_id"));
+    assert_eq!(fresh.head("idempotent-replayed"), "");
+}
+
+async fn a_key_belongs_to_its_account(world: &World) {
+    let ada = world.account("ada").await;
+    let eve = world.account("eve").await;
+    let hers = send(&ada, "one", "5678").await.ok();
+    let other = send(&eve, "one", "5678").await.ok();
+    assert_ne!(other.field("challenge_id"), hers.field("challenge_id"));
+    assert_eq!(other.head("idempotent-replayed"), "");
+}
+
+async fn a_refused_request_does_not_use_the_key_up(world: &World) {
+    let ada = world.account("ada").await;
+    let bad = ada.send(json!({"to": "12"})).header("idempotency-key", "one").await;
+    bad.problem("validation_failed");
+    world.credit(&ada, -1_000_000).await.ok();
+    send(&ada, "one", "5678").await.problem("insufficient_credits");
+    world.credit(&ada, 100).await.ok();
+    let sent = send(&ada, "one", "5678").await.ok();
+    assert_eq!(sent.head("idempotent-replayed"), "");
+}
+
+async fn a_repeated_verification_is_not_a_second_one(world: &World) {
+    let ada = world.account("ada").await;
+    let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
+    let guess = || ada.guess(sent.word("challenge_id"), "4821").header("idempotency-key", "v");
+    let first = guess().await.ok();
+    let again = guess().await.ok();
+    assert_eq!(again.body, first.body);
+    assert_eq!(again.head("idempotent-replayed"), "true");
+    ada.guess(sent.word("challenge_id"), "4821").await.problem("otp_already_verified");
+}
+
+async fn a_repeated_guess_burns_one_attempt(world: &World) {
+    let ada = world.account("ada").await;
+    let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
+    let id = sent.word("challenge_id");
+    for _ in 0..3 {
+        ada.guess(id, "0000").header("idempotency-key", "v").await.problem("otp_code_invalid");
+    }
+    assert_eq!(ada.challenge(id).await.ok().number("attempts"), 1);
+    let other = ada.guess(id, "0001").header("idempotency-key", "v").await;
+    other.problem("idempotency_key_reused");
+}
+
+async fn a_repeat_survives_a_restart(world: &World) {
+    let ada = world.account("ada").await;
+    let first = send(&ada, "one", "5678").await.ok();
+    world.restart().await;
+    let again = send(&ada, "one", "5678").await.ok();
+    assert_eq!(again.field("challenge_id"), first.field("challenge_id"));
+    assert_eq!(again.head("idempotent-replayed"), "true");
+    assert!(ada.handset(&phone("5678")).await.is_empty(), "nothing was sent again");
+}
+
+async fn a_repeated_chatapp_send_answers_the_same(world: &World) {
+    let ada = world.account("ada").await;
+    let send = || {
+        let body = json!({"to": phone("5678"), "code": "4821", "client_id": "c"});
+        ada.call("POST", "/v1/chatapp/otp/send").header("idempotency-key", "one").json(body)
+    };
+    let first = send().await.ok();
+    let again = send().await.ok();
+    assert_eq!(again.body, first.body);
+    assert_eq!(ada.handset(&phone("5678")).await.len(), 1);
+}

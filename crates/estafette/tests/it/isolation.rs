@@ -1,0 +1,82 @@
+//! For every operation with an id in its path: another account's object does not exist. New
+//! operations are found in the API description, so none can be forgotten.
+
+use serde_json::{Value, json};
+
+use crate::on_every_engine;
+use crate::world::tenant::{Tenant, phone};
+use crate::world::{Call, World};
+
+on_every_engine!(foreign_objects_do_not_exist, foreign_handsets_are_empty);
+
+/// Parameters that are no ids of an account's objects.
+const NO_IDS: [&str; 2] = ["phone", "code"];
+
+/// All operations of the description with a parameter in their path.
+fn operations(document: &Value) -> Vec<(String, String)> {
+    let mut found = vec![];
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        for method in methods.as_object().expect("methods").keys() {
+            if path.contains('{') {
+                found.push((method.to_uppercase(), path.clone()));
+            }
+        }
+    }
+    found
+}
+
+async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
+    let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
+    vec![("challenge_id", sent.word("challenge_id").to_owned()), ("key_id", ada.key_id.clone())]
+}
+
+fn filled(path: &str, objects: &[(&str, String)]) -> String {
+    objects
+        .iter()
+        .fold(path.to_owned(), |path, (name, id)| path.replace(&format!("{{{name}}}"), id))
+}
+
+fn ask(eve: &Tenant<'_>, method: &str, path: &str, by_key: bool) -> Call {
+    let call = if by_key { eve.call(method, path) } else { eve.desk(method, path) };
+    if ["POST", "PUT", "PATCH"].contains(&method) { call.json(json!({})) } else { call }
+}
+
+async fn foreign_objects_do_not_exist(world: &World) {
+    let ada = world.account("ada").await;
+    let eve = world.account("eve").await;
+    let objects = objects(&ada).await;
+    let document = world.get(ada.env, "/v1/openapi.json").await.ok();
+    let operations = operations(&document.body);
+    let mut asked = 0;
+    for (method, path) in &operations {
+        if path.starts_with("/v1/admin/") {
+            let path = filled(path, &[("account_id", eve.account_id.clone())]);
+            let answer = ask(&eve, method, &path, false).await;
+            assert_eq!(answer.status, 401, "{method} {path}: {}", answer.text);
+            continue;
+        }
+        if NO_IDS.iter().any(|name| path.contains(&format!("{{{name}}}"))) {
+            continue;
+        }
+        let path = filled(path, &objects);
+        assert!(!path.contains('{'), "{method} {path}: make such an object above");
+        let (by_key, by_desk) =
+            (ask(&eve, method, &path, true).await, ask(&eve, method, &path, false).await);
+        let codes = [by_key.word("code"), by_desk.word("code")];
+        assert!(codes.contains(&"not_found"), "{method} {path}: {codes:?}");
+        let closed = ["not_found", "missing_credentials"];
+        assert!(codes.iter().all(|code| closed.contains(code)), "{method} {path}: {codes:?}");
+        asked += 1;
+    }
+    assert!(asked >= 2, "at least the challenge and the key: {operations:?}");
+    // Nothing of it touched the owner.
+    ada.guess(&objects[0].1, "4821").await.ok();
+}
+
+async fn foreign_handsets_are_empty(world: &World) {
+    let ada = world.account("ada").await;
+    let eve = world.account("eve").await;
+    ada.send_to(&phone("5678")).await.ok();
+    assert_eq!(ada.handset(&phone("5678")).await.len(), 1);
+    assert!(eve.handset(&phone("5678")).await.is_empty());
+}

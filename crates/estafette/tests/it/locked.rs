@@ -1,0 +1,75 @@
+//! Documents that are made from the code and kept in the repository, so that a change of the API
+//! is seen in review. `BLESS=1 cargo test` writes them anew.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use estafette::app::Env;
+use estafette::kit::problem_code::Code;
+use serde_json::Value;
+
+use crate::on_every_engine;
+use crate::world::World;
+
+on_every_engine!(openapi_is_locked);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Compares a file of the repository with what the code makes of it.
+fn is_locked(path: &str, made: &str) {
+    let path = root().join(path);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, made).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = kept.lines().zip(made.lines()).position(|(kept, made)| kept != made);
+    let line = differs.unwrap_or_else(|| kept.lines().count().min(made.lines().count())) + 1;
+    let name = path.file_name().unwrap().display();
+    assert!(kept == made, "{name} differs from line {line} on; BLESS=1 writes it anew");
+}
+
+/// The addresses of the story are replaced by the default ones.
+async fn openapi_is_locked(world: &World) {
+    let document = world.get(Env::Live, "/v1/openapi.json").await.ok();
+    let other = world.get(Env::Sandbox, "/v1/openapi.json").await.ok();
+    let mut text = serde_json::to_string_pretty(&document.body).unwrap();
+    let mut twin = serde_json::to_string_pretty(&other.body).unwrap();
+    for (env, port) in [(Env::Live, 8080), (Env::Sandbox, 8081)] {
+        let (found, usual) = (world.address(env).to_string(), format!("127.0.0.1:{port}"));
+        text = text.replace(&found, &usual);
+        twin = twin.replace(&found, &usual);
+    }
+    text.push('\n');
+    is_locked("openapi.json", &text);
+    let paths = |text: &str| -> Value {
+        let document: Value = serde_json::from_str(text).unwrap();
+        document["paths"].clone()
+    };
+    assert_eq!(paths(&text), paths(&twin), "one description for both addresses");
+}
+
+const INTRODUCTION: &str = "# Errors
+
+Every error is `application/problem+json` (RFC 9457) and carries one of these codes in `code`.
+The code is stable: programs decide by it, and by nothing else. This page is made from the code
+(`crates/estafette/src/kit/problem_code.rs`); a test keeps it true.
+
+| status | code | title |
+|---|---|---|
+";
+
+#[test]
+fn the_list_of_errors_is_locked() {
+    let mut page = INTRODUCTION.to_owned();
+    for code in Code::ALL {
+        let (status, word, title) = (code.status(), code.word(), code.title());
+        writeln!(page, "| {status} | [`{word}`](#{word}) | {title} |").unwrap();
+    }
+    for code in Code::ALL {
+        let (status, word, title) = (code.status(), code.word(), code.title());
+        write!(page, "\n## {word}\n\n{status}. {title}. {}\n", code.advice()).unwrap();
+    }
+    is_locked("docs/errors.md", &page);
+}

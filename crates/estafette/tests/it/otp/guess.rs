@@ -1,0 +1,200 @@
+//! Verifying: right, wrong, too many, too late, all at once.
+
+use estafette::app::Env;
+use serde_json::json;
+
+use crate::on_every_engine;
+use crate::world::tenant::{Tenant, other_than, phone};
+use crate::world::{Answer, World};
+
+on_every_engine!(
+    a_wrong_code_says_how_many_guesses_are_left,
+    the_fifth_guess_may_succeed,
+    the_fifth_wrong_guess_ends_the_challenge,
+    a_thousand_parallel_wrong_guesses_evaluate_exactly_five,
+    sixteen_parallel_right_guesses_verify_exactly_once,
+    an_expired_code_is_gone_before_any_sweep_and_after_it,
+    validity_is_an_account_setting,
+    a_verified_code_works_once,
+    a_verified_challenge_stays_verified,
+    unknown_and_foreign_challenges_are_not_found,
+    spaces_dashes_and_other_digits_are_read,
+    a_malformed_code_burns_no_attempt,
+);
+
+async fn sent(ada: &Tenant<'_>, code: &str) -> String {
+    let body = json!({"to": phone("5678"), "code": code});
+    ada.send(body).await.ok().word("challenge_id").to_owned()
+}
+
+async fn a_wrong_code_says_how_many_guesses_are_left(world: &World) {
+    let ada = world.account("ada").await;
+    let id = sent(&ada, "482916").await;
+    for attempt in 1..=4 {
+        let wrong = ada.guess(&id, "000000").await.problem("otp_code_invalid");
+        assert_eq!(wrong.number("status"), 422);
+        assert_eq!(wrong.field("verified"), false);
+        assert_eq!(wrong.word("challenge_id"), id);
+        assert_eq!(wrong.word("challenge_status"), "delivered");
+        assert_eq!(wrong.number("attempts"), attempt);
+        assert_eq!(wrong.number("max_attempts"), 5);
+        assert_eq!(wrong.number("attempts_remaining"), 5 - attempt);
+        assert!(!wrong.text.contains("482916"));
+        assert_eq!(ada.challenge(&id).await.ok().number("attempts"), attempt);
+    }
+}
+
+async fn the_fifth_guess_may_succeed(world: &World) {
+    let ada = world.account("ada").await;
+    let id = sent(&ada, "482916").await;
+    for _ in 0..4 {
+        ada.guess(&id, "482917").await.problem("otp_code_invalid");
+    }
+    let right = ada.guess(&id, "482916").await.ok();
+    assert_eq!(right.field("verified"), true);
+    let read = ada.challenge(&id).await.ok();
+    assert_eq!(read.word("status"), "verified");
+    assert_eq!(read.word("verified_at"), right.word("verified_at"));
+}
+
+async fn the_fifth_wrong_guess_ends_the_challenge(world: &World) {
+    let ada = world.account("ada").await;
+    let id = sent(&ada, "482916").await;
+    for _ in 0..4 {
+        ada.guess(&id, "482917").await.problem("otp_code_invalid");
+    }
+    ada.guess(&id, "482917").await.problem("otp_attempts_exhausted");
+    ada.guess(&id, "482916").await.problem("otp_attempts_exhausted");
+    let read = ada.challenge(&id).await.ok();
+    assert_eq!(read.word("status"), "failed");
+    assert_eq!(read.word("failure_reason"), "attempts_exhausted");
+    assert_eq!(read.number("attempts"), 5);
+    world.advance(400_000).await;
+    assert_eq!(ada.challenge(&id).await.ok().word("status"), "failed", "not expired");
+    ada.guess(&id, "482916").await.problem("otp_attempts_exhausted");
+}
+
+/// All at the same time, on as many connections as the client opens.
+async fn all_at_once(ada: &Tenant<'_>, id: &str, codes: Vec<String>) -> Vec<Answer> {
+    let calls = codes.iter().map(|code| std::future::IntoFuture::into_future(ada.guess(id, code)));
+    futures_util::future::join_all(calls).await
+}
+
+fn count(answers: &[Answer], code: &str) -> usize {
+    answers.iter().filter(|answer| answer.body["code"] == code).count()
+}
+
+async fn a_thousand_parallel_wrong_guesses_evaluate_exactly_five(world: &World) {
+    let ada = world.account("ada").await;
+    let id = sent(&ada, "482916").await;
+    let codes = (0..1_000).map(|guess| format!("{guess:06}")).collect();
+    let answers = all_at_once(&ada, &id, codes).await;
+    assert_eq!(count(&answers, "otp_code_invalid"), 4);
+    assert_eq!(count(&answers, "otp_attempts_exhausted"), 996);
+    let mut attempts: Vec<_> = answers.iter().filter_map(|a| a.body["attempts"].as_i64()).collect();
+    attempts.sort_unstable();
+    attempts.dedup();
+    assert!(attempts.starts_with(&[1, 2, 3, 4]), "each evaluated guess has its number");
+    let read = ada.challenge(&id).await.ok();
+    assert_eq!((read.number("attempts"), read.word("status")), (5, "failed"));
+}
+
+async fn sixteen_parallel_right_guesses_verify_exactly_once(world: &World) {
+    let ada = world.account("ada").await;
+    let id = sent(&ada, "482916").await;
+    let answers = all_at_once(&ada, &id, vec!["482916".to_owned(); 16]).await;
+    assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1);
+    assert_eq!(count(&answers, "otp_already_verified"), 15);
+}
+
+async fn an_expired_code_is_gone_before_any_sweep_and_after_it(world: &World) {
+    let ada = world.account("ada").await;
+    let id = sent(&ada, "482916").await;
+    let late = ada.send(json!({"to": phone("5679"), "code": "1234"})).await.ok();
+    world.stand_still_for(299_000).await;
+    assert_eq!(ada.challenge(&id).await.ok().word("status"), "delivered");
+    world.stand_still_for(1_000).await;
+    assert_eq!(ada.challenge(&id).await.ok().word("status"), "expired");
+    let gone = ada.guess(&id, "482916").await.problem("otp_expired");
+    assert_eq!(gone.status, 410);
+    world.settle().await;
+    let read = ada.challenge(&id).await.ok();
+    assert_eq!(read.word("status"), "expired");
+    assert_eq!(read.number("attempts"), 0, "a late guess is none");
+    ada.guess(&id, "482916").await.problem("otp_expired");
+    ada.guess(late.word("challenge_id"), "1234").await.problem("otp_expired");
+}
+
+async fn validity_is_an_account_setting(world: &World) {
+    let ada = world.account("ada").await;
+    world.set(&ada, json!({"settings": {"otp_validity_s": 60}})).await.ok();
+    let answer = ada.send(json!({"to": phone("5678"), "code": "1234"})).await.ok();
+    assert_eq!(answer.word("expires_at"), (world.now() + 60_000).to_string());
+    world.advance(60_000).await;
+    ada.guess(answer.word("challenge_id"), "1234").await.problem("otp_expired");
+}
+
+async fn a_verified_code_works_once(world: &World) {
+    let ada = world.account("ada").await;
+    let id = sent(&ada, "482916").await;
+    ada.guess(&id, "482916").await.ok();
+    ada.guess(&id, "482916").await.problem("otp_already_verified");
+    ada.guess(&id, "000000").await.problem("otp_already_verified");
+    assert_eq!(ada.challenge(&id).await.ok().word("status"), "verified");
+}
+
+async fn a_verified_challenge_stays_verified(world: &World) {
+    let ada = world.account("ada").await;
+    let id = sent(&ada, "482916").await;
+    let right = ada.guess(&id, "482916").await.ok();
+    world.advance(3_600_000).await;
+    let read = ada.challenge(&id).await.ok();
+    assert_eq!(read.word("status"), "verified");
+    assert_eq!(read.field("verified_at"), right.field("verified_at"));
+    ada.guess(&id, "482916").await.problem("otp_already_verified");
+}
+
+async fn unknown_and_foreign_challenges_are_not_found(world: &World) {
+    let ada = world.account("ada").await;
+    let eve = world.account("eve").await;
+    let id = sent(&ada, "482916").await;
+    let unknown = "otp_01kdv00000000000000000000z";
+    for id in [id.as_str(), unknown, "otp_", "nonsense"] {
+        assert!([404, 400].contains(&eve.challenge(id).await.status), "{id}");
+    }
+    eve.challenge(&id).await.problem("not_found");
+    eve.challenge(unknown).await.problem("not_found");
+    eve.guess(&id, "482916").await.problem("not_found");
+    eve.guess(unknown, "482916").await.problem("not_found");
+    eve.verify(json!({"to": phone("5678"), "code": "482916"})).await.problem("not_found");
+    let live = eve.on_live().await;
+    assert_eq!(live.env, Env::Live);
+    live.challenge(&id).await.problem("not_found");
+    let read = ada.challenge(&id).await.ok();
+    assert_eq!(read.number("attempts"), 0, "strangers' guesses do not count");
+    ada.guess(&id, "482916").await.ok();
+}
+
+async fn spaces_dashes_and_other_digits_are_read(world: &World) {
+    let ada = world.account("ada").await;
+    for written in ["482 916", "482-916", " 4 8 2-9 1 6 ", "٤٨٢٩١٦", "４８２９１６", "४८२९१६"]
+    {
+        let id = sent(&ada, "482916").await;
+        let answer = ada.guess(&id, written).await;
+        assert_eq!(answer.status, 200, "{written}: {}", answer.text);
+    }
+}
+
+async fn a_malformed_code_burns_no_attempt(world: &World) {
+    let ada = world.account("ada").await;
+    let id = sent(&ada, "482916").await;
+    for code in ["", "12", "123", "123456789", "48291a", "482.916", "-", "١٢", "482916\u{0}"] {
+        let answer = ada.guess(&id, code).await.problem("validation_failed");
+        assert!(answer.item("/code").is_some(), "{}", answer.text);
+    }
+    ada.verify(json!({"challenge_id": id, "code": 482_916})).await.fault("/code", "invalid_type");
+    ada.verify(json!({"challenge_id": id})).await.fault("/code", "required");
+    assert_eq!(ada.challenge(&id).await.ok().number("attempts"), 0);
+    let code = other_than("482916");
+    assert_eq!(ada.guess(&id, &code).await.problem("otp_code_invalid").number("attempts"), 1);
+}

@@ -1,0 +1,310 @@
+//! The world of a story: one service on a folder of its own, with a held clock and seeded chance,
+//! spoken to over HTTP only. A story that ends leaves a ledger that adds up.
+
+pub mod contract;
+pub mod http;
+pub mod tenant;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use clock::{Clock, HOUR, MINUTE, Millis};
+use estafette::app::{App, Env};
+use estafette::config::Config;
+use estafette::wiring;
+use tempfile::TempDir;
+
+pub use http::{Answer, Call};
+pub use tenant::Tenant;
+
+/// 2026-01-01T00:00:00.000Z: where every held clock starts.
+pub const NEW_YEAR_2026: Millis = Millis(1_767_225_600_000);
+
+/// The storage engines that every story runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// SQLite in the data folder.
+    Lite,
+}
+
+/// Makes one test per story and engine.
+#[macro_export]
+macro_rules! on_every_engine {
+    ($($story:ident),+ $(,)?) => { $(
+        mod $story {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn lite() {
+                let world = $crate::world::World::new($crate::world::Engine::Lite).await;
+                super::$story(&world).await;
+                world.finish().await;
+            }
+        }
+    )+ };
+}
+
+/// A service that runs, and what it runs on.
+struct Node {
+    running: wiring::Running,
+    live: App,
+    sandbox: App,
+}
+
+/// One service and its clock.
+pub struct World {
+    folder: TempDir,
+    config: Config,
+    clock: Clock,
+    http: reqwest::Client,
+    node: tokio::sync::Mutex<Option<Node>>,
+    addresses: Mutex<[SocketAddr; 3]>,
+    staff: tokio::sync::OnceCell<String>,
+}
+
+impl World {
+    /// A fresh one.
+    pub async fn new(engine: Engine) -> Self {
+        Self::with(engine, |_| ()).await
+    }
+
+    /// A fresh one with other settings.
+    pub async fn with(engine: Engine, change: impl FnOnce(&mut Config)) -> Self {
+        assert_eq!(engine, Engine::Lite, "the only engine so far");
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = settings(&folder);
+        change(&mut config);
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .timeout(Duration::from_secs(30))
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .unwrap();
+        let world = Self {
+            folder,
+            config,
+            clock: Clock::held(NEW_YEAR_2026, 2026),
+            http,
+            node: tokio::sync::Mutex::new(None),
+            addresses: Mutex::new([nowhere; 3]),
+            staff: tokio::sync::OnceCell::new(),
+        };
+        world.start().await;
+        world
+    }
+
+    async fn start(&self) {
+        let service = wiring::open(self.config.clone(), self.clock.clone()).unwrap();
+        let (live, sandbox) = (service.live.clone(), service.sandbox.clone());
+        let running = wiring::start(service).await.unwrap();
+        let found = &running.addresses;
+        *self.addresses.lock().unwrap() = [found.live, found.sandbox, found.metrics];
+        *self.node.lock().await = Some(Node { running, live, sandbox });
+    }
+
+    async fn stop(&self) {
+        if let Some(node) = self.node.lock().await.take() {
+            node.running.stop().await;
+        }
+    }
+
+    /// Stops the service and starts it on the same data folder.
+    pub async fn restart(&self) {
+        self.stop().await;
+        self.start().await;
+    }
+
+    /// Lets the clock stand still for a while with the service off, then starts it again.
+    pub async fn restart_after(&self, ms: i64) {
+        self.stop().await;
+        self.clock.advance(ms);
+        self.start().await;
+        self.settle().await;
+    }
+
+    /// The part of the service that serves one environment.
+    pub async fn app(&self, env: Env) -> App {
+        let node = self.node.lock().await;
+        let node = node.as_ref().expect("the service runs");
+        match env {
+            Env::Live => node.live.clone(),
+            Env::Sandbox => node.sandbox.clone(),
+        }
+    }
+
+    /// The settings that the service runs with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The folder that the service keeps its data in.
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    /// The instant now, as answers write it.
+    pub fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    /// The default price of a passcode.
+    pub fn price(&self, channel: &str, country: &str) -> i64 {
+        let prices = &self.config.credits.prices;
+        let find = |country: &str| {
+            prices.iter().find(|price| {
+                price.channel == channel
+                    && price.category == "authentication"
+                    && price.country == country
+            })
+        };
+        find(country).or_else(|| find("*")).expect("a default price").credits
+    }
+
+    /// Moves the clock and waits until due work is done.
+    pub async fn advance(&self, ms: i64) {
+        self.clock.advance(ms);
+        self.settle().await;
+    }
+
+    /// Moves the clock without asking for due work; the service's own jobs may still notice.
+    pub async fn stand_still_for(&self, ms: i64) {
+        self.clock.advance(ms);
+        tokio::task::yield_now().await;
+    }
+
+    /// Runs due work until there is none.
+    pub async fn settle(&self) {
+        for env in [Env::Sandbox, Env::Live] {
+            let app = self.app(env).await;
+            for _ in 0..100 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                if estafette::otp::run_due(&app).await.expect("due work") == 0 {
+                    break;
+                }
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    pub fn address(&self, env: Env) -> SocketAddr {
+        self.addresses.lock().unwrap()[usize::from(env == Env::Sandbox)]
+    }
+
+    /// A request. Each moves the clock by a millisecond, so that ids are in the order of requests.
+    pub fn call(&self, method: &str, env: Env, path: &str) -> Call {
+        self.clock.advance(1);
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        let url = format!("http://{}{path}", self.address(env));
+        Call::new(self.http.request(method, url))
+    }
+
+    pub fn get(&self, env: Env, path: &str) -> Call {
+        self.call("GET", env, path)
+    }
+
+    pub fn post(&self, env: Env, path: &str) -> Call {
+        self.call("POST", env, path)
+    }
+
+    pub fn patch(&self, env: Env, path: &str) -> Call {
+        self.call("PATCH", env, path)
+    }
+
+    pub fn put(&self, env: Env, path: &str) -> Call {
+        self.call("PUT", env, path)
+    }
+
+    pub fn delete(&self, env: Env, path: &str) -> Call {
+        self.call("DELETE", env, path)
+    }
+
+    /// The page of the metrics listener.
+    pub async fn metrics(&self) -> Answer {
+        let address = self.addresses.lock().unwrap()[2];
+        Call::new(self.http.get(format!("http://{address}/metrics"))).await
+    }
+
+    /// A new user with a sandbox account and a key that has all scopes.
+    pub async fn account(&self, name: &str) -> Tenant<'_> {
+        Tenant::sign_up(self, name).await
+    }
+
+    /// The live account of a new user, with credits and a key that has all scopes.
+    pub async fn live_account(&self, name: &str, credits: i64) -> Tenant<'_> {
+        let tenant = Tenant::sign_up(self, name).await.on_live().await;
+        if credits > 0 {
+            self.credit(&tenant, credits).await.ok();
+        }
+        tenant
+    }
+
+    /// The token of a member of staff.
+    pub async fn staff(&self) -> &str {
+        self.staff.get_or_init(|| tenant::staff_token(self)).await
+    }
+
+    /// Credits given or taken by staff.
+    pub async fn credit(&self, tenant: &Tenant<'_>, amount: i64) -> Answer {
+        let path = format!("/v1/admin/accounts/{}/credits", tenant.account_id);
+        let body = serde_json::json!({"amount": amount, "reason": "a story"});
+        self.post(tenant.env, &path).bearer(self.staff().await).json(body).await
+    }
+
+    /// A change of an account by staff.
+    pub async fn set(&self, tenant: &Tenant<'_>, change: serde_json::Value) -> Answer {
+        let path = format!("/v1/admin/accounts/{}", tenant.account_id);
+        self.patch(tenant.env, &path).bearer(self.staff().await).json(change).await
+    }
+
+    /// Ends the story: whatever was on its way has ended, no credits are left held, the ledger adds
+    /// up, the service stops.
+    pub async fn finish(self) {
+        self.settle().await;
+        self.advance(HOUR).await;
+        for env in [Env::Sandbox, Env::Live] {
+            let app = self.app(env).await;
+            let report = estafette::credits::audit::audit(&app, MINUTE).await.expect("an audit");
+            assert!(report.is_ok(), "the ledger does not add up: {report:?}");
+        }
+        self.stop().await;
+    }
+}
+
+fn settings(folder: &TempDir) -> Config {
+    let mut config =
+        estafette::config::load(None, std::iter::empty(), estafette::config::Flags::default())
+            .unwrap();
+    config.data_dir = folder.path().to_owned();
+    let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+    config.server.live = anywhere;
+    config.server.sandbox = anywhere;
+    config.server.metrics = anywhere;
+    config.otp.receipt_wait_ms = 300;
+    config.limits.send_per_s = 1_000_000;
+    config.limits.read_per_s = 1_000_000;
+    config.access.password_hashers = 2;
+    config
+}
+
+/// Waits until `look` answers something, at most five seconds.
+#[track_caller]
+pub fn eventually<T, F: Future<Output = Option<T>>>(
+    look: impl FnMut() -> F,
+) -> impl Future<Output = T> {
+    let place = std::panic::Location::caller();
+    wait_for(look, place)
+}
+
+async fn wait_for<T, F: Future<Output = Option<T>>>(
+    mut look: impl FnMut() -> F,
+    place: &'static std::panic::Location<'static>,
+) -> T {
+    for _ in 0..250 {
+        if let Some(found) = look().await {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it did not happen within five seconds: {place}")
+}

@@ -1,0 +1,167 @@
+//! The door of every engine, and [`Db`], the handle that the service holds.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::{Args, FromRow, Migration, Reject, Row, Sql, WriteSet};
+
+/// What went wrong with a read, a migration or a backup.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The database cannot be reached or used now; the text is for the operator's log.
+    #[error("storage is unavailable: {0}")]
+    Unavailable(String),
+    /// A column is not what the code expects.
+    #[error("column {column} is missing or of another type than expected")]
+    Corrupt {
+        /// Position in the row.
+        column: usize,
+    },
+    /// A migration that was applied is not the one this program carries.
+    #[error("migration {version} in the database differs from the one in this program")]
+    MigrationChanged {
+        /// Its number.
+        version: u32,
+    },
+    /// The database is newer than this program.
+    #[error("the database is at migration {found}, this program knows {known}; run a newer one")]
+    TooNew {
+        /// What the database has.
+        found: u32,
+        /// What this program has.
+        known: u32,
+    },
+}
+
+/// Why a commit did not happen.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CommitError {
+    /// A guard of this set refused; nothing of it happened.
+    #[error("refused by the guard {0:?}")]
+    Rejected(Reject),
+    /// The queue is full; nothing happened, try again soon.
+    #[error("the write queue is full")]
+    Overloaded,
+    /// The database failed; nothing of this set happened. The text is for the operator's log.
+    #[error("storage is unavailable: {0}")]
+    Unavailable(String),
+}
+
+/// The rows of a set's `RETURNING` statements, in the order of those statements.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    /// One list for each returning statement.
+    pub rows: Vec<Vec<Row>>,
+}
+
+impl Done {
+    /// The single row of the first returning statement.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when there is none: the caller asked a set that returns nothing.
+    pub fn only<T: FromRow>(self) -> Result<T, Error> {
+        let row = self.rows.into_iter().flatten().next().ok_or(Error::Corrupt { column: 0 })?;
+        T::from_row(row)
+    }
+}
+
+/// What an engine says of a statement without running it.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// How many parameters it takes.
+    pub parameters: usize,
+    /// Steps of the query plan that read a whole table or sort, as the engine words them.
+    pub scans: Vec<String>,
+}
+
+/// One storage engine. The conformance suite in `tests/` says what each must do.
+pub trait Engine: Send + Sync + 'static {
+    /// Makes a set durable. `Ok` only once it would survive a power cut.
+    fn commit(&self, set: WriteSet) -> BoxFuture<'_, Result<Done, CommitError>>;
+    /// Reads committed rows.
+    fn rows(&self, sql: Sql, args: Args) -> BoxFuture<'_, Result<Vec<Row>, Error>>;
+    /// Applies the migrations that are missing, once, however many processes try.
+    fn migrate<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<u32, Error>>;
+    /// Copies the database to a file while it is in use.
+    fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<(), Error>>;
+    /// Prepares a statement and says what it would do.
+    fn plan(&self, sql: Sql) -> BoxFuture<'_, Result<Plan, Error>>;
+    /// Sets waiting in the queue now.
+    fn queued(&self) -> usize;
+    /// Finishes what is queued and closes; later commits are `Unavailable`.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// The handle to the storage; clones share it.
+#[derive(Clone)]
+pub struct Db {
+    engine: Arc<dyn Engine>,
+}
+
+impl Db {
+    /// Wraps an engine.
+    pub fn new(engine: impl Engine) -> Self {
+        Self { engine: Arc::new(engine) }
+    }
+
+    /// See [`Engine::commit`].
+    ///
+    /// # Errors
+    /// See [`CommitError`].
+    pub async fn commit(&self, set: WriteSet) -> Result<Done, CommitError> {
+        self.engine.commit(set).await
+    }
+
+    /// All rows of a SELECT.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn rows<T: FromRow>(&self, sql: Sql, args: Args) -> Result<Vec<T>, Error> {
+        self.engine.rows(sql, args).await?.into_iter().map(T::from_row).collect()
+    }
+
+    /// The first row of a SELECT, if there is one.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn row<T: FromRow>(&self, sql: Sql, args: Args) -> Result<Option<T>, Error> {
+        self.engine.rows(sql, args).await?.into_iter().next().map(T::from_row).transpose()
+    }
+
+    /// See [`Engine::migrate`]. Answers the version that the database has now.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn migrate(&self, migrations: &[Migration]) -> Result<u32, Error> {
+        self.engine.migrate(migrations).await
+    }
+
+    /// See [`Engine::backup`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn backup(&self, to: &Path) -> Result<(), Error> {
+        self.engine.backup(to).await
+    }
+
+    /// See [`Engine::plan`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn plan(&self, sql: Sql) -> Result<Plan, Error> {
+        self.engine.plan(sql).await
+    }
+
+    /// See [`Engine::queued`].
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.engine.queued()
+    }
+
+    /// See [`Engine::close`].
+    pub async fn close(&self) {
+        self.engine.close().await;
+    }
+}

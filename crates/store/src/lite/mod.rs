@@ -1,0 +1,203 @@
+//! The embedded engine: SQLite with one writer thread that commits sets in groups, a few
+//! read-only connections that are used in place, and checkpoints of its own.
+
+mod backup;
+mod checkpoint;
+mod plan;
+mod readers;
+mod schema;
+mod session;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{Args, CommitError, Done, Engine, Error, Migration, Plan, Row, Sql, Stmt, WriteSet};
+use checkpoint::Checkpoints;
+use readers::Readers;
+use session::{Role, Session};
+use writer::{Job, Writer};
+
+/// Older SQLite versions can lose a WAL that is reset while two connections write.
+const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// Called before each statement of a set; a test may sleep or panic in it.
+type Fault = Arc<dyn Fn(&Stmt) + Send + Sync>;
+
+/// How [`Lite`] uses the machine.
+#[derive(Clone)]
+pub struct LiteOptions {
+    /// Sets that may wait; one more is refused as overloaded.
+    pub queue: usize,
+    /// Sets that share a transaction at most.
+    pub group: usize,
+    /// Read-only connections.
+    pub readers: usize,
+    /// Bytes of write-ahead log after which the writer starts the log anew.
+    pub wal_limit_bytes: u64,
+    /// Page cache of the writer, in KiB.
+    pub cache_kib: u32,
+    /// Page cache of each reader, in KiB.
+    pub reader_cache_kib: u32,
+    /// How long to wait for another process that holds the database, in milliseconds.
+    pub busy_timeout_ms: u64,
+    /// For tests: what happens before each statement of a set.
+    #[doc(hidden)]
+    pub fault: Option<Fault>,
+    /// For tests: the size of a disk that gets full, in pages.
+    #[doc(hidden)]
+    pub max_pages: Option<u32>,
+}
+
+impl Default for LiteOptions {
+    fn default() -> Self {
+        Self {
+            queue: 8192,
+            group: 512,
+            readers: 4,
+            wal_limit_bytes: 64 << 20,
+            cache_kib: 32 << 10,
+            reader_cache_kib: 8 << 10,
+            busy_timeout_ms: 10_000,
+            fault: None,
+            max_pages: None,
+        }
+    }
+}
+
+/// SQLite in one file. Dropping it lets the writer finish in the background; [`Engine::close`]
+/// waits for it.
+pub struct Lite {
+    path: PathBuf,
+    options: LiteOptions,
+    queue: RwLock<Option<mpsc::Sender<Job>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    readers: Readers,
+}
+
+impl Lite {
+    /// Opens the database, or creates it (readable by its owner only) with its folder.
+    /// Blocks on the disk.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the file cannot be used or SQLite is too old.
+    pub fn open(path: &Path, options: LiteOptions) -> Result<Self, Error> {
+        let found = rusqlite::version_number();
+        if found < OLDEST_SQLITE {
+            return Err(Error::Unavailable(format!(
+                "SQLite {found} is too old, at least {OLDEST_SQLITE} is needed"
+            )));
+        }
+        create(path).map_err(|error| Error::Unavailable(format!("opening the file: {error}")))?;
+        let path = path.canonicalize().map_err(|error| Error::Unavailable(error.to_string()))?;
+        let session = Session::open(&path, Role::Writer, &options)?;
+        let readers = Readers::open(&path, &options)?;
+        let checkpoints = Checkpoints::start(&path, &options)?;
+        let (queue, jobs) = mpsc::channel(options.queue.max(1));
+        let writer = Writer::new(session, jobs, checkpoints, &options);
+        let writer = std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || writer.run())
+            .map_err(|error| Error::Unavailable(format!("starting the writer: {error}")))?;
+        Ok(Self {
+            path,
+            options,
+            queue: RwLock::new(Some(queue)),
+            writer: Mutex::new(Some(writer)),
+            readers,
+        })
+    }
+
+    fn submit(&self, set: WriteSet) -> Result<oneshot::Receiver<writer::Outcome>, CommitError> {
+        let (answer, answered) = oneshot::channel();
+        let queue = self.queue.read().unwrap_or_else(PoisonError::into_inner);
+        let queue = queue.as_ref().ok_or_else(closed)?;
+        match queue.try_send(Job { set, answer }) {
+            Ok(()) => Ok(answered),
+            Err(TrySendError::Full(_)) => Err(CommitError::Overloaded),
+            Err(TrySendError::Closed(_)) => Err(closed()),
+        }
+    }
+}
+
+impl Engine for Lite {
+    fn commit(&self, set: WriteSet) -> BoxFuture<'_, Result<Done, CommitError>> {
+        Box::pin(async move {
+            let answered = self.submit(set)?;
+            answered.await.unwrap_or_else(|_| Err(closed()))
+        })
+    }
+
+    fn rows(&self, sql: Sql, args: Args) -> BoxFuture<'_, Result<Vec<Row>, Error>> {
+        Box::pin(async move { self.readers.rows(sql, &args) })
+    }
+
+    fn migrate<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<u32, Error>> {
+        let (path, options) = (self.path.clone(), self.options.clone());
+        let migrations = migrations.to_vec();
+        Box::pin(blocking(move || schema::migrate(&path, &options, &migrations)))
+    }
+
+    fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<(), Error>> {
+        let (path, options, to) = (self.path.clone(), self.options.clone(), to.to_owned());
+        Box::pin(blocking(move || backup::copy(&path, &options, &to)))
+    }
+
+    fn plan(&self, sql: Sql) -> BoxFuture<'_, Result<Plan, Error>> {
+        Box::pin(async move { self.readers.with(|session| plan::of(session, sql)) })
+    }
+
+    fn queued(&self) -> usize {
+        let queue = self.queue.read().unwrap_or_else(PoisonError::into_inner);
+        queue.as_ref().map_or(0, |queue| queue.max_capacity() - queue.capacity())
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // Without a sender the writer ends as soon as it has emptied the queue.
+            self.queue.write().unwrap_or_else(PoisonError::into_inner).take();
+            let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(writer) = writer {
+                let joined = tokio::task::spawn_blocking(move || writer.join()).await;
+                if !matches!(joined, Ok(Ok(()))) {
+                    tracing::warn!("the writer of the store did not end well");
+                }
+            }
+        })
+    }
+}
+
+fn closed() -> CommitError {
+    CommitError::Unavailable("the store is closed".to_owned())
+}
+
+/// Work that waits for the disk or for another process, away from the async threads.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(Error::Unavailable(error.to_string())))
+}
+
+/// SQLite gives its log the mode of the database, so this is the one place that sets it.
+fn create(path: &Path) -> std::io::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)?;
+    }
+    private().create(true).truncate(false).open(path).map(drop)
+}
+
+/// Opens for writing what only the owner may read.
+fn private() -> std::fs::OpenOptions {
+    let mut open = std::fs::OpenOptions::new();
+    open.write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut open, 0o600);
+    open
+}

@@ -1,0 +1,236 @@
+//! One connection to SQLite: its settings, its prepared statements, and the way values go in
+//! and out.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags};
+use tokio::time::Instant;
+
+use super::LiteOptions;
+use crate::{Args, Error, Row, Sql, Val};
+
+/// Statements that stay prepared on a connection.
+const PREPARED: usize = 256;
+/// Page cache of connections that are rarely used, in KiB.
+const SMALL_CACHE_KIB: u32 = 2 << 10;
+const RETRY: Duration = Duration::from_millis(10);
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The one that executes sets.
+    Writer,
+    /// One of those that answer reads.
+    Reader,
+    /// Checkpoints and migrations.
+    Side,
+}
+
+/// Why a statement failed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// With the text of the statement, without its arguments.
+    pub(super) error: Error,
+    /// Whether the database, not the statement, is to blame.
+    pub(super) broken: bool,
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
+/// A connection and what is known of its statements.
+pub(super) struct Session {
+    pub(super) conn: Connection,
+    /// Number of parameters of each text that was checked, by the text's address and length.
+    checked: HashMap<(usize, usize), usize>,
+}
+
+impl Session {
+    /// Opens a file that exists.
+    pub(super) fn open(path: &Path, role: Role, options: &LiteOptions) -> Result<Self, Error> {
+        let access = match role {
+            Role::Reader => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            Role::Writer | Role::Side => OpenFlags::SQLITE_OPEN_READ_WRITE,
+        };
+        let conn = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .map_err(|error| unavailable(&error))?;
+        configure(&conn, role, options).map_err(|error| unavailable(&error))?;
+        Ok(Self { conn, checked: HashMap::new() })
+    }
+
+    /// Runs a statement without parameters and results, such as COMMIT.
+    pub(super) fn run(&self, text: &'static str) -> Result<(), Failure> {
+        let mut statement =
+            self.conn.prepare_cached(text).map_err(|error| failure(&error, text))?;
+        statement.raw_execute().map(drop).map_err(|error| failure(&error, text))
+    }
+
+    /// Runs a statement that returns nothing; answers the number of rows it changed.
+    pub(super) fn execute(&mut self, sql: Sql, args: &Args) -> Result<usize, Failure> {
+        self.bound(sql, args)?.raw_execute().map_err(|error| failure(&error, sql.0))
+    }
+
+    /// Runs a statement to its end and collects its rows.
+    pub(super) fn query(&mut self, sql: Sql, args: &Args) -> Result<Vec<Row>, Failure> {
+        let mut statement = self.bound(sql, args)?;
+        let columns = statement.column_count();
+        let mut found = Vec::new();
+        // Dropping `rows` resets the statement, which ends the read transaction.
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next().map_err(|error| failure(&error, sql.0))? {
+            let mut values = Vec::with_capacity(columns);
+            for column in 0..columns {
+                let value = row.get_ref(column).map_err(|error| failure(&error, sql.0))?;
+                let value = value_of(value).ok_or(Error::Corrupt { column });
+                values.push(value.map_err(|error| Failure { error, broken: false })?);
+            }
+            found.push(Row(values));
+        }
+        Ok(found)
+    }
+
+    /// Prepares a text and answers the number of its parameters.
+    pub(super) fn check(&mut self, sql: Sql) -> Result<usize, Failure> {
+        self.prepared(sql).map(|(_, parameters)| parameters)
+    }
+
+    fn bound(&mut self, sql: Sql, args: &Args) -> Result<CachedStatement<'_>, Failure> {
+        let (mut statement, parameters) = self.prepared(sql)?;
+        if parameters != args.len() {
+            let why = format!("{} arguments for {parameters} parameters", args.len());
+            return Err(misuse(&why, sql));
+        }
+        for (index, value) in args.iter().enumerate() {
+            statement
+                .raw_bind_parameter(index + 1, input(value))
+                .map_err(|error| failure(&error, sql.0))?;
+        }
+        Ok(statement)
+    }
+
+    fn prepared(&mut self, sql: Sql) -> Result<(CachedStatement<'_>, usize), Failure> {
+        let statement = self.conn.prepare_cached(sql.0).map_err(|error| failure(&error, sql.0))?;
+        let address = (sql.0.as_ptr().addr(), sql.0.len());
+        if let Some(parameters) = self.checked.get(&address) {
+            return Ok((statement, *parameters));
+        }
+        let parameters = statement.parameter_count();
+        // SQLite numbers `$n` by first appearance: another order would swap values silently.
+        for index in 1..=parameters {
+            if statement.parameter_name(index) != Some(format!("${index}").as_str()) {
+                let why = format!("parameter {index} is not ${index}: use $1..$n in order");
+                return Err(misuse(&why, sql));
+            }
+        }
+        self.checked.insert(address, parameters);
+        Ok((statement, parameters))
+    }
+}
+
+fn configure(conn: &Connection, role: Role, options: &LiteOptions) -> rusqlite::Result<()> {
+    conn.busy_timeout(Duration::from_millis(options.busy_timeout_ms))?;
+    conn.set_prepared_statement_cache_capacity(PREPARED);
+    let cache = match role {
+        Role::Writer => options.cache_kib,
+        Role::Reader => options.reader_cache_kib,
+        Role::Side => SMALL_CACHE_KIB,
+    };
+    conn.pragma_update(None, "cache_size", -i64::from(cache))?;
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
+    conn.pragma_update(None, "foreign_keys", "OFF")?;
+    if role == Role::Reader {
+        return Ok(());
+    }
+    enter_wal(conn, Duration::from_millis(options.busy_timeout_ms))?;
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    set(conn, "wal_autocheckpoint", 0)?;
+    let limit = i64::try_from(options.wal_limit_bytes).unwrap_or(i64::MAX);
+    set(conn, "journal_size_limit", limit)?;
+    if let Some(pages) = options.max_pages.filter(|_| role == Role::Writer) {
+        set(conn, "max_page_count", i64::from(pages))?;
+    }
+    Ok(())
+}
+
+/// Sets a pragma that answers with its new value.
+fn set(conn: &Connection, pragma: &str, value: i64) -> rusqlite::Result<()> {
+    conn.pragma_update_and_check(None, pragma, value, |row| row.get::<_, i64>(0)).map(drop)
+}
+
+/// Turns the log on. SQLite does not always wait when several processes do this at once.
+fn enter_wal(conn: &Connection, patience: Duration) -> rusqlite::Result<()> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let mode = conn
+            .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+        match mode {
+            Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
+            Ok(_) => return Err(rusqlite::Error::InvalidQuery),
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && Instant::now() < deadline =>
+            {
+                std::thread::sleep(RETRY);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn input(value: &Val) -> ToSqlOutput<'_> {
+    ToSqlOutput::Borrowed(match value {
+        Val::Null => ValueRef::Null,
+        Val::Int(int) => ValueRef::Integer(*int),
+        Val::Text(text) => ValueRef::Text(text.as_bytes()),
+        Val::Bytes(bytes) => ValueRef::Blob(bytes),
+    })
+}
+
+fn value_of(value: ValueRef<'_>) -> Option<Val> {
+    match value {
+        ValueRef::Null => Some(Val::Null),
+        ValueRef::Integer(int) => Some(Val::Int(int)),
+        ValueRef::Text(text) => {
+            std::str::from_utf8(text).ok().map(|text| Val::Text(Cow::Owned(text.to_owned())))
+        }
+        ValueRef::Blob(bytes) => Some(Val::Bytes(bytes.to_vec())),
+        ValueRef::Real(_) => None,
+    }
+}
+
+/// What SQLite says, as an error of the store.
+pub(super) fn unavailable(error: &rusqlite::Error) -> Error {
+    Error::Unavailable(error.to_string())
+}
+
+fn misuse(why: &str, sql: Sql) -> Failure {
+    Failure { error: Error::Unavailable(format!("{why}, in: {}", sql.0)), broken: false }
+}
+
+fn failure(error: &rusqlite::Error, sql: &str) -> Failure {
+    let broken = matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::OutOfMemory
+                | ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly
+                | ErrorCode::PermissionDenied
+                | ErrorCode::FileLockingProtocolFailed
+                | ErrorCode::OperationInterrupted
+        )
+    );
+    Failure { error: Error::Unavailable(format!("{error}, in: {sql}")), broken }
+}

@@ -1,0 +1,68 @@
+//! Migrations: numbered SQL texts that are applied once and never change. What is missing is
+//! decided here, for every engine alike; how a text is applied is the engine's affair.
+
+use crate::Error;
+
+/// One step of the schema.
+#[derive(Clone, Copy, Debug)]
+pub struct Migration {
+    /// Its number; ascending in the list.
+    pub version: u32,
+    /// A few words for whoever reads the table of migrations.
+    pub name: &'static str,
+    /// The statements, separated by semicolons, without BEGIN and COMMIT.
+    pub sql: &'static str,
+}
+
+impl Migration {
+    /// FNV-1a of the text, in hex: enough to notice an edit, not a protection against forgers.
+    pub(crate) fn checksum(&self) -> String {
+        let hash = self.sql.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        format!("{hash:016x}")
+    }
+}
+
+/// A row of the table of migrations: version and checksum.
+pub(crate) type Applied = (u32, String);
+
+/// What of `known` is not applied yet, in order.
+///
+/// # Errors
+/// [`Error::TooNew`] and [`Error::MigrationChanged`].
+pub(crate) fn missing<'a>(
+    known: &'a [Migration],
+    applied: &[Applied],
+) -> Result<Vec<&'a Migration>, Error> {
+    let newest = known.iter().map(|migration| migration.version).max().unwrap_or(0);
+    if let Some(found) = newest_of(applied).filter(|found| *found > newest) {
+        return Err(Error::TooNew { found, known: newest });
+    }
+    let mut missing = Vec::new();
+    for migration in known {
+        match applied.iter().find(|(version, _)| *version == migration.version) {
+            Some((_, checksum)) if *checksum == migration.checksum() => {}
+            Some(_) => return Err(Error::MigrationChanged { version: migration.version }),
+            None => missing.push(migration),
+        }
+    }
+    Ok(missing)
+}
+
+/// The highest version that is applied.
+pub(crate) fn newest_of(applied: &[Applied]) -> Option<u32> {
+    applied.iter().map(|(version, _)| *version).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_fnv_1a_and_so_the_same_for_ever() {
+        let migration = |sql| Migration { version: 1, name: "x", sql };
+        assert_eq!(migration("").checksum(), "cbf29ce484222325");
+        assert_eq!(migration("foobar").checksum(), "85944171f73967e8");
+    }
+}

@@ -1,0 +1,100 @@
+//! The write set: an ordered list of statements that happen together or not at all. Rules are
+//! guards in the SQL, so an engine may replay a set whenever it must.
+
+use crate::Args;
+
+/// One portable SQL text: `$1, $2, …` in order of first use, BIGINT, TEXT and BYTEA only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sql(pub &'static str);
+
+/// Why a guard refused a set: a word of the domain's own, compared by value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reject(pub &'static str);
+
+/// What a statement must do for its set to go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Any number of rows.
+    Any,
+    /// Exactly one row changed, else the whole set is refused with this word.
+    One(Reject),
+    /// Exactly one row comes back (`RETURNING`), else the whole set is refused with this word.
+    Row(Reject),
+    /// Any number of rows come back (`RETURNING`).
+    Rows,
+}
+
+/// One statement of a set.
+#[derive(Clone, Debug)]
+pub struct Stmt {
+    /// The text.
+    pub sql: Sql,
+    /// Its arguments.
+    pub args: Args,
+    /// What it must do.
+    pub expect: Expect,
+}
+
+/// Statements that commit together. One set touches one account: the shard.
+#[derive(Clone, Debug)]
+pub struct WriteSet {
+    shard: Box<str>,
+    stmts: Vec<Stmt>,
+}
+
+impl WriteSet {
+    /// An empty set of the given shard (an account id, or the id of what has no account).
+    #[must_use]
+    pub fn of(shard: &str) -> Self {
+        Self { shard: shard.into(), stmts: Vec::with_capacity(6) }
+    }
+
+    /// Adds a statement that may touch any number of rows.
+    pub fn push(&mut self, sql: Sql, args: Args) -> &mut Self {
+        self.add(sql, args, Expect::Any)
+    }
+
+    /// Adds a statement that must change exactly one row. The cheapest place is first in the set.
+    pub fn guard(&mut self, sql: Sql, args: Args, reject: Reject) -> &mut Self {
+        self.add(sql, args, Expect::One(reject))
+    }
+
+    /// Adds a `RETURNING` statement that must answer exactly one row, kept in [`crate::Done`].
+    pub fn returning(&mut self, sql: Sql, args: Args, reject: Reject) -> &mut Self {
+        self.add(sql, args, Expect::Row(reject))
+    }
+
+    /// Adds a `RETURNING` statement whose rows, however many, are kept in [`crate::Done`].
+    pub fn returning_rows(&mut self, sql: Sql, args: Args) -> &mut Self {
+        self.add(sql, args, Expect::Rows)
+    }
+
+    /// Appends another set's statements; the shard stays this one's.
+    pub fn append(&mut self, other: Self) -> &mut Self {
+        self.stmts.extend(other.stmts);
+        self
+    }
+
+    /// What routes the set to a batcher and, on a sharded engine, to a node.
+    #[must_use]
+    pub fn shard(&self) -> &str {
+        &self.shard
+    }
+
+    /// The statements in order.
+    #[must_use]
+    pub fn stmts(&self) -> &[Stmt] {
+        &self.stmts
+    }
+
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.stmts.is_empty()
+    }
+
+    fn add(&mut self, sql: Sql, args: Args, expect: Expect) -> &mut Self {
+        self.stmts.push(Stmt { sql, args, expect });
+        self
+    }
+}

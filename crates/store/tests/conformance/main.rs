@@ -1,0 +1,177 @@
+//! What every storage engine must do. Each test runs once for each entry of `factories`, so a
+//! second engine is one more entry.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed; clippy looks for that in test functions only"
+)]
+
+mod commits;
+mod upkeep;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use futures_util::future::join_all;
+use store::{
+    CommitError, Db, Done, Error, Expect, Lite, LiteOptions, Migration, Reject, Sql, Stmt,
+    WriteSet, args,
+};
+use tempfile::TempDir;
+
+const SCHEMA: Migration = Migration {
+    version: 1,
+    name: "accounts and ledger",
+    sql: "CREATE TABLE accounts (id TEXT NOT NULL PRIMARY KEY, balance BIGINT NOT NULL \
+          CHECK (balance >= 0), version BIGINT NOT NULL);
+          CREATE TABLE ledger (account_id TEXT NOT NULL, id TEXT NOT NULL, amount BIGINT NOT NULL, \
+          PRIMARY KEY (account_id, id));
+          CREATE TABLE things (id BIGINT NOT NULL PRIMARY KEY, note TEXT, seal BYTEA);",
+};
+const ADDED: Migration = Migration {
+    version: 2,
+    name: "notes",
+    sql: "CREATE TABLE notes (id BIGINT NOT NULL PRIMARY KEY); INSERT INTO notes VALUES (1);",
+};
+
+const OPEN: Sql = Sql("INSERT INTO accounts (id, balance, version) VALUES ($1, $2, 0)");
+const DEBIT: Sql =
+    Sql("UPDATE accounts SET balance = balance - $1 WHERE id = $2 AND balance >= $1");
+const OVERDRAW: Sql = Sql("UPDATE accounts SET balance = balance - $1 WHERE id = $2");
+const ENTRY: Sql = Sql("INSERT INTO ledger (account_id, id, amount) VALUES ($1, $2, $3)");
+const BALANCE: Sql = Sql("SELECT balance FROM accounts WHERE id = $1");
+const ENTRIES: Sql = Sql("SELECT COUNT(*), CAST(COALESCE(SUM(amount), 0) AS BIGINT) \
+    FROM ledger WHERE account_id = $1");
+const BUMP: Sql = Sql("UPDATE accounts SET version = version + 1 WHERE id = $1 \
+    RETURNING id, version");
+
+const BROKE: Reject = Reject("broke");
+const NOBODY: Reject = Reject("nobody");
+
+/// What a test does to the engine under it.
+type Fault = Arc<dyn Fn(&Stmt) + Send + Sync>;
+
+/// What a test asks of the engine it gets.
+#[derive(Clone, Default)]
+struct Wish {
+    queue: Option<usize>,
+    fault: Option<Fault>,
+}
+
+type Open = fn(&Path, &Wish) -> Db;
+
+/// Every engine, by name.
+fn factories() -> Vec<(&'static str, Open)> {
+    vec![("lite", lite)]
+}
+
+fn lite(folder: &Path, wish: &Wish) -> Db {
+    let standard = LiteOptions::default();
+    let queue = wish.queue.unwrap_or(standard.queue);
+    let options = LiteOptions { queue, fault: wish.fault.clone(), ..standard };
+    Db::new(Lite::open(&folder.join("data").join("test.db"), options).unwrap())
+}
+
+/// An engine in a folder of its own, with the schema and one account `a` of the given balance.
+struct Bench {
+    open: Open,
+    folder: TempDir,
+    db: Db,
+}
+
+impl Bench {
+    async fn new(open: Open, wish: &Wish, balance: i64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let db = open(folder.path(), wish);
+        assert_eq!(db.migrate(&[SCHEMA]).await.unwrap(), 1);
+        db.commit(set("a", &[(OPEN, args!["a", balance], Expect::Any)])).await.unwrap();
+        Self { open, folder, db }
+    }
+
+    fn again(&self) -> Db {
+        (self.open)(self.folder.path(), &Wish::default())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    async fn balance(&self) -> i64 {
+        let (balance,): (i64,) = self.db.row(BALANCE, args!["a"]).await.unwrap().unwrap();
+        balance
+    }
+
+    async fn entries(&self) -> (i64, i64) {
+        self.db.row(ENTRIES, args!["a"]).await.unwrap().unwrap()
+    }
+}
+
+macro_rules! on_every_engine {
+    ($module:ident: $($name:ident),* $(,)?) => { $(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            for (engine, open) in factories() {
+                eprintln!("engine: {engine}");
+                $module::$name(open).await;
+            }
+        }
+    )* };
+}
+
+on_every_engine! {
+    commits:
+    text_numbers_bytes_and_null_come_back_as_they_went_in,
+    a_guard_refuses_exactly_its_own_set,
+    returned_rows_reach_the_caller_that_asked,
+    a_returning_guard_refuses_what_does_not_exist,
+    racing_debits_never_spend_more_than_there_is,
+    sets_of_one_caller_happen_in_order,
+    a_full_queue_answers_overloaded_at_once,
+    a_panic_costs_only_its_own_set,
+    an_empty_set_is_nothing_to_do,
+}
+
+on_every_engine! {
+    upkeep:
+    a_commit_is_visible_and_survives_reopening,
+    migrations_happen_once_however_many_start,
+    a_changed_migration_is_refused,
+    a_newer_database_is_refused,
+    a_failed_migration_leaves_nothing_behind,
+    a_backup_under_load_is_consistent,
+    a_backup_never_overwrites,
+    the_plan_shows_a_table_scan,
+    parameters_out_of_order_are_refused,
+    a_wrong_number_of_arguments_is_refused_without_showing_them,
+    closing_finishes_what_is_queued,
+}
+
+fn set(shard: &str, stmts: &[(Sql, store::Args, Expect)]) -> WriteSet {
+    let mut set = WriteSet::of(shard);
+    for (sql, args, expect) in stmts.iter().cloned() {
+        match expect {
+            Expect::Any => set.push(sql, args),
+            Expect::One(reject) => set.guard(sql, args, reject),
+            Expect::Row(reject) => set.returning(sql, args, reject),
+            Expect::Rows => set.returning_rows(sql, args),
+        };
+    }
+    set
+}
+
+/// A debit with its ledger row: the set that most tests use.
+fn debit(id: &str, amount: i64) -> WriteSet {
+    let (guard, entry) = (args![amount, "a"], args!["a", id, amount]);
+    set("a", &[(DEBIT, guard, Expect::One(BROKE)), (ENTRY, entry, Expect::Any)])
+}
+
+/// Commits all sets at the same time from tasks of their own; answers in the order of the sets.
+async fn at_once(db: &Db, sets: Vec<WriteSet>) -> Vec<Result<Done, CommitError>> {
+    let tasks = sets.into_iter().map(|set| {
+        let db = db.clone();
+        tokio::spawn(async move { db.commit(set).await })
+    });
+    join_all(tasks).await.into_iter().map(Result::unwrap).collect()
+}
