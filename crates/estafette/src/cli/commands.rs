@@ -12,6 +12,7 @@ use crate::kit::secret::Secret;
 #[derive(Parser)]
 #[command(
     name = "estafette",
+    bin_name = "estafette",
     version,
     after_help = "\
 Examples:

@@ -1,6 +1,5 @@
 //! Where answers go: the standard output carries the answer and nothing else; questions, hints,
-//! logs and errors go to the error output.
-#![expect(clippy::print_stdout, reason = "answers of the command line belong there")]
+//! logs and errors go to the error output. A reader that has gone, such as `head`, is no error.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -26,31 +25,33 @@ impl Output {
     /// The one answer of a command.
     pub(super) fn answer(self, object: &Value, text: impl FnOnce() -> String) {
         if self.json {
-            println!("{object}");
+            line(std::io::stdout(), &object.to_string());
         } else {
-            println!("{}", text().trim_end());
+            line(std::io::stdout(), text().trim_end());
         }
-        // A reader such as `head` may have gone; that is its business.
-        let _flushed = std::io::stdout().flush();
     }
 
     /// Something for people only, as it happens.
     pub(super) fn tell(self, text: &str) {
         if !self.json {
-            println!("{text}");
+            line(std::io::stdout(), text);
         }
     }
 
     /// Like [`Self::tell`], where the standard output is kept for the answer.
     pub(super) fn hint(self, text: &str) {
         if !self.json {
-            eprintln!("{text}");
+            line(std::io::stderr(), text);
         }
     }
 }
 
 /// Says why a command failed.
 pub(super) fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("error: {error:#}");
+    line(std::io::stderr(), &format!("error: {error:#}"));
     ExitCode::FAILURE
+}
+
+fn line(mut to: impl Write, text: &str) {
+    let _written = writeln!(to, "{text}").and_then(|()| to.flush());
 }

@@ -16,11 +16,16 @@ pub(super) async fn run(config: Config, output: Output) -> anyhow::Result<ExitCo
     let places = Places::of(&running.addresses, &shown);
     if output.is_json() {
         output.answer(&places.json(), String::new);
-    } else if shown.log.format == "text" {
-        output.hint(&banner(&places, &shown));
     }
+    // A log of JSON lines stays one of nothing but JSON lines.
+    let hint = |text: &str| {
+        if shown.log.format == "text" {
+            output.hint(text)
+        }
+    };
+    hint(&banner(&places, &shown));
     told_to_stop().await;
-    output.hint("Stopping: running requests are finished first. Ctrl-C again stops at once.");
+    hint("Stopping: running requests are finished first. Ctrl-C again stops at once.");
     Ok(stop(running).await)
 }
 

@@ -78,7 +78,7 @@ impl From<Transfer> for TransferView {
     ),
     security(("portal_token" = []))
 )]
-pub async fn ledger(
+async fn ledger(
     caller: Caller<Portal>,
     State(app): State<App>,
     RawQuery(query): RawQuery,

@@ -9,18 +9,19 @@
 
 pub mod api;
 pub mod audit;
+#[cfg(test)]
+mod model;
 pub mod prices;
 pub mod store;
 
-use clock::Millis;
 use ::store::{CommitError, Reject, WriteSet, args};
+use clock::Millis;
 use uuid::Uuid;
 
 use crate::app::App;
 use crate::kit::id::{AccountId, TransferId};
 use crate::kit::page::Page;
 use crate::kit::seal::Vault;
-
 
 pub use prices::{price, seed_prices};
 

@@ -1,8 +1,8 @@
 //! What a message costs. A price holds from `valid_from` until `valid_until` or a newer one of
 //! the same channel, category and country; country `*` is for all countries without their own.
 
-use clock::Millis;
 use ::store::{WriteSet, args};
+use clock::Millis;
 use uuid::Uuid;
 
 use super::{Error, store};

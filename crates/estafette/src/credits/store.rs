@@ -36,7 +36,8 @@ pub(super) const CORRECT: Sql = Sql("UPDATE accounts SET posted = posted - $1 \
      WHERE account_id = $2 AND $1 >= 0 AND posted - held + credit_limit >= $1");
 
 /// One transfer; the primary key refuses a second one of the same id.
-pub(super) const INSERT: Sql = Sql("INSERT INTO transfers (account_id, transfer_id, kind, amount, \
+pub(super) const INSERT: Sql =
+    Sql("INSERT INTO transfers (account_id, transfer_id, kind, amount, \
      of_transfer, reason, object_id, created_at, mac) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING");
 
@@ -101,8 +102,24 @@ pub(super) const ATTEMPTS: Sql = Sql("SELECT attempt_id, state FROM attempts \
 
 /// All statements, for the test that prepares each of them.
 pub const ALL: &[Sql] = &[
-    HOLD, POST, VOID, REFUND, GRANT, CORRECT, INSERT, BALANCE, LEDGER, PRICE, ANY_PRICE, ADD_PRICE,
-    CLOSE_PRICE, PRICES, ACCOUNTS, FOLD, TRANSFERS, ATTEMPTS,
+    HOLD,
+    POST,
+    VOID,
+    REFUND,
+    GRANT,
+    CORRECT,
+    INSERT,
+    BALANCE,
+    LEDGER,
+    PRICE,
+    ANY_PRICE,
+    ADD_PRICE,
+    CLOSE_PRICE,
+    PRICES,
+    ACCOUNTS,
+    FOLD,
+    TRANSFERS,
+    ATTEMPTS,
 ];
 
 impl FromRow for Balance {

@@ -58,13 +58,11 @@ impl Fields {
 
     /// An optional text.
     pub fn text(&mut self, name: &'static str) -> Option<String> {
-        match self.take(name)? {
-            Value::String(text) => Some(text),
-            _ => {
-                self.fault(name, "invalid_type", "must be a string");
-                None
-            }
-        }
+        let Value::String(text) = self.take(name)? else {
+            self.fault(name, "invalid_type", "must be a string");
+            return None;
+        };
+        Some(text)
     }
 
     /// An optional text of bounded length (in characters).
@@ -97,7 +95,12 @@ impl Fields {
     }
 
     /// A required text of bounded length.
-    pub fn required_within(&mut self, name: &'static str, min: usize, max: usize) -> Option<String> {
+    pub fn required_within(
+        &mut self,
+        name: &'static str,
+        min: usize,
+        max: usize,
+    ) -> Option<String> {
         if self.is_missing(name) {
             return self.required(name);
         }

@@ -81,14 +81,8 @@ impl Problem {
         if matches!(code.status(), 429 | 503) || code == Code::IdempotencyInProgress {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
-        let inner = Inner {
-            code,
-            detail: None,
-            items: Vec::new(),
-            more: Map::new(),
-            headers,
-            cause: None,
-        };
+        let inner =
+            Inner { code, detail: None, items: Vec::new(), more: Map::new(), headers, cause: None };
         Self { inner: Box::new(inner) }
     }
 

@@ -185,6 +185,8 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::Vault;
     use clock::{Clock, Millis};
 
@@ -215,7 +217,6 @@ mod tests {
         let first = Vault::from_file(&path, Clock::system()).unwrap();
         let again = Vault::from_file(&path, Clock::system()).unwrap();
         assert_eq!(first.code_mac("a", "b", "c"), again.code_mac("a", "b", "c"));
-        use std::os::unix::fs::PermissionsExt;
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

@@ -2,13 +2,14 @@
 
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{accounts, log, prices};
+use super::{accounts, credits, log, prices};
 use crate::app::App;
 
 /// The routes of this room.
+#[must_use]
 pub fn routes() -> OpenApiRouter<App> {
     accounts::api::routes()
-        .merge(accounts::credits_api::routes())
+        .merge(credits::api::routes())
         .merge(prices::api::routes())
         .merge(log::api::routes())
 }

@@ -3,6 +3,7 @@
 
 pub mod accounts;
 pub mod api;
+pub mod credits;
 pub mod log;
 pub mod prices;
 pub mod store;

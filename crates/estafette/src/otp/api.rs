@@ -200,7 +200,8 @@ async fn send_otp(
 ) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;
     let order = parse::send(&app, &body)?;
-    let (challenge, replayed) = place(&app, &caller, &order, ("/v1/otp/send", &headers, &body)).await?;
+    let (challenge, replayed) =
+        place(&app, &caller, &order, ("/v1/otp/send", &headers, &body)).await?;
     let view = sent_view(&app, challenge).await?;
     Ok(finish(Json(view), replayed))
 }
@@ -378,9 +379,8 @@ impl From<Error> for Problem {
             Error::NoCarrier(_) => told(Code::CarrierUnavailable),
             Error::CreditsRanOut => told(Code::InsufficientCredits),
             Error::Unknown => told(Code::NotFound),
-            Error::Expired => told(Code::OtpExpired),
             // A challenge that was never delivered cannot be verified any more than an expired one.
-            Error::NotDelivered => told(Code::OtpExpired),
+            Error::Expired | Error::NotDelivered => told(Code::OtpExpired),
             Error::Exhausted => told(Code::OtpAttemptsExhausted),
             Error::AlreadyVerified => told(Code::OtpAlreadyVerified),
             Error::InProgress => told(Code::IdempotencyInProgress),

@@ -80,7 +80,9 @@ fn agrees(challenge: &Challenge, address: &Address) -> bool {
 
 /// Why the guess was not even looked at.
 async fn why_not(app: &App, account: &AccountId, id: &ChallengeId) -> Result<Error, Error> {
-    let Some(challenge) = sql::challenge(app, account, id).await? else { return Ok(Error::Unknown) };
+    let Some(challenge) = sql::challenge(app, account, id).await? else {
+        return Ok(Error::Unknown);
+    };
     Ok(match challenge.shown_status(app.now()) {
         Status::Verified => Error::AlreadyVerified,
         Status::Failed if challenge.failure_reason.as_deref() == Some("attempts_exhausted") => {

@@ -59,8 +59,11 @@ mod tests {
     #[test]
     fn the_text_is_one_segment_with_the_code_first() {
         for language in ["fr", "fr_CA", "en", "de"] {
-            let wording =
-                Wording { language: language.into(), sender: "ACME".into(), template: String::new() };
+            let wording = Wording {
+                language: language.into(),
+                sender: "ACME".into(),
+                template: String::new(),
+            };
             assert_eq!(Wording::of_stored(&wording.to_stored()), wording);
             let text = wording.text("12345678");
             assert!(text.starts_with("12345678 "));

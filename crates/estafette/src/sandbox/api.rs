@@ -1,9 +1,9 @@
 //! The endpoints of virtual handsets.
 
+use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
-use axum::Json;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -144,9 +144,8 @@ async fn reply(
 }
 
 fn read_phone(text: &str) -> Result<Msisdn, Problem> {
-    Msisdn::parse(text).map_err(|error| {
-        Problem::bad_request("phone", "invalid_phone_number", error.to_string())
-    })
+    Msisdn::parse(text)
+        .map_err(|error| Problem::bad_request("phone", "invalid_phone_number", error.to_string()))
 }
 
 fn view(message: Received) -> HandsetMessage {

@@ -109,7 +109,7 @@ pub struct NamedDecision {
     ),
     security(("portal_token" = []))
 )]
-pub async fn list(
+async fn list(
     caller: Caller<Portal>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -138,7 +138,7 @@ pub async fn list(
     ),
     security(("portal_token" = []))
 )]
-pub async fn ask(
+async fn ask(
     caller: Caller<Portal>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -148,7 +148,8 @@ pub async fn ask(
     let mut fields = Fields::read(&body)?;
     let value = fields.required("value");
     if value.as_deref().is_some_and(|value| !super::is_well_formed(value)) {
-        let detail = "must be 3 to 15 digits, or 1 to 11 of A-Z a-z 0-9 space . - _ & with a letter";
+        let detail =
+            "must be 3 to 15 digits, or 1 to 11 of A-Z a-z 0-9 space . - _ & with a letter";
         fields.fault("value", "invalid_format", detail);
     }
     fields.finish(app.is_strict())?;
@@ -174,7 +175,7 @@ pub async fn ask(
     ),
     security(("staff_token" = []))
 )]
-pub async fn list_all(
+async fn list_all(
     _staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -210,7 +211,7 @@ pub async fn list_all(
     ),
     security(("staff_token" = []))
 )]
-pub async fn decide(
+async fn decide(
     staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
@@ -238,7 +239,7 @@ pub async fn decide(
     ),
     security(("staff_token" = []))
 )]
-pub async fn decide_one(
+async fn decide_one(
     staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,

@@ -4,8 +4,8 @@
 pub mod api;
 pub mod store;
 
-use clock::Millis;
 use ::store::{CommitError, Error, Reject, WriteSet, args};
+use clock::Millis;
 
 use crate::app::App;
 use crate::kit::id::{AccountId, SenderId};

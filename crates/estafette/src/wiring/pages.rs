@@ -15,11 +15,12 @@ use crate::kit::problem_code::Code;
 pub(super) fn router(app: &App) -> Router<App> {
     let document = routes::openapi();
     let text = serde_json::to_string(&document).unwrap_or_default();
-    let viewer = SwaggerUi::new("/docs").config(utoipa_swagger_ui::Config::from("/v1/openapi.json"));
+    let viewer =
+        SwaggerUi::new("/docs").config(utoipa_swagger_ui::Config::from("/v1/openapi.json"));
     Router::<App>::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
-        .route("/v1/openapi.json", get(move || openapi(text.clone())))
+        .route("/v1/openapi.json", get(move || std::future::ready(openapi(&text))))
         .route("/errors/{code}", get(error_page))
         .merge(Router::from(viewer).with_state(()))
         .with_state::<App>(app.clone())
@@ -46,8 +47,9 @@ async fn readyz(State(app): State<App>) -> Response {
     }
 }
 
-async fn openapi(text: String) -> Response {
-    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response()
+fn openapi(text: &str) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text.to_owned())
+        .into_response()
 }
 
 /// The page behind `type` of a problem.

@@ -1,6 +1,14 @@
 //! The black-box suite: stories by domain over HTTP, on every storage engine, and the rules about
 //! the code itself. The contract decides; where a story differs from it, the story is wrong.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a story that cannot go on has failed"
+)]
+#![expect(unreachable_pub, reason = "a test binary has no outside; pub means for all stories")]
+
 mod access;
 mod admin;
 mod canary;

@@ -69,7 +69,7 @@ const UNDELIVERED: Ending =
 /// The ending of a number, by channel and last four digits (completions §1).
 pub(super) fn ending(channel: Channel, digits: &str) -> &'static Ending {
     match (digits, channel) {
-        ("0001", Channel::Chatapp) | ("0004", Channel::Chatapp) => &REFUSED,
+        ("0001" | "0004", Channel::Chatapp) => &REFUSED,
         ("0004", Channel::Sms) => &SMS_REFUSED,
         ("0002", Channel::Chatapp) => &FAILS_LATER,
         ("0003", Channel::Chatapp) => &SILENT,

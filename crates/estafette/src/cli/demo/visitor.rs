@@ -119,7 +119,7 @@ fn shown(answer: &Value) -> String {
     };
     let mut text = format!("{head:#}").replace('\n', "\n   ");
     if rest > 0 {
-        text += &format!("   … and {rest} more");
+        text += &format!("\n   … and {rest} more");
     }
     format!("   {text}")
 }

@@ -187,7 +187,7 @@ pub struct AccountPatch {
     ),
     security(("staff_token" = []))
 )]
-pub async fn list(
+async fn list(
     _staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -230,7 +230,7 @@ pub async fn list(
     ),
     security(("staff_token" = []))
 )]
-pub async fn create(
+async fn create(
     staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -284,7 +284,7 @@ fn read_new(app: &App, body: &[u8]) -> Result<(String, Option<Secret>, Billing),
     ),
     security(("staff_token" = []))
 )]
-pub async fn show(
+async fn show(
     _staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
@@ -315,7 +315,7 @@ pub async fn show(
     ),
     security(("staff_token" = []))
 )]
-pub async fn change(
+async fn change(
     staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,

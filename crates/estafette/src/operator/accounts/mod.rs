@@ -1,11 +1,10 @@
 //! Accounts as staff makes, sees and changes them.
 
 pub mod api;
-pub mod credits_api;
 
+use ::store::{CommitError, Error, Reject, WriteSet, args};
 use clock::Millis;
 use serde_json::{Map, Value, json};
-use ::store::{CommitError, Error, Reject, WriteSet, args};
 
 use super::store;
 use crate::access::audit::{By, Entry, record};
@@ -119,6 +118,7 @@ pub struct Patch {
 }
 
 /// Settings that are to change: outer `None` = stays, inner `None` = the deployment's.
+#[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
 #[derive(Clone, Debug, Default)]
 pub struct SettingsPatch {
     otp_validity_s: Option<Option<i64>>,
@@ -319,7 +319,15 @@ pub async fn change(
         let mut set = WriteSet::of(id.as_str());
         let (old, held) = (&before, before.credit_limit);
         let args = args![
-            status, mode, limit, &settings, id, &old.status, &old.billing_mode, held, &old.settings
+            status,
+            mode,
+            limit,
+            &settings,
+            id,
+            &old.status,
+            &old.billing_mode,
+            held,
+            &old.settings
         ];
         set.guard(store::CHANGE, args, NOT_AS_READ);
         let entry = Entry {

@@ -96,7 +96,7 @@ pub struct CarrierView {
     ),
     security(("staff_token" = []))
 )]
-pub async fn audit_log(
+async fn audit_log(
     _staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -126,7 +126,7 @@ pub async fn audit_log(
     ),
     security(("staff_token" = []))
 )]
-pub async fn carriers(
+async fn carriers(
     _staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,

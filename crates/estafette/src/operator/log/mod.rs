@@ -2,8 +2,8 @@
 
 pub mod api;
 
-use clock::Millis;
 use ::store::{Error, args};
+use clock::Millis;
 
 use super::store;
 use crate::app::App;

@@ -112,7 +112,7 @@ pub struct NewPrices {
     ),
     security(("staff_token" = []))
 )]
-pub async fn list(
+async fn list(
     _staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -148,7 +148,7 @@ pub async fn list(
     ),
     security(("staff_token" = []))
 )]
-pub async fn put(
+async fn put(
     staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,

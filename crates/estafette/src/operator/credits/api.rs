@@ -84,7 +84,7 @@ pub struct CreditsView {
     ),
     security(("staff_token" = []))
 )]
-pub async fn add(
+async fn add(
     staff: Staff,
     State(app): State<App>,
     about: (Path<String>, RawQuery, HeaderMap),
@@ -172,7 +172,7 @@ async fn show(app: &App, account: &AccountId, transfer_id: String) -> Result<Cre
     ),
     security(("staff_token" = []))
 )]
-pub async fn ledger(
+async fn ledger(
     _staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,

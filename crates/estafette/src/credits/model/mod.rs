@@ -1,0 +1,275 @@
+//! The ledger against a model of it in memory: random movements and repetitions of earlier ones,
+//! on a real database, with the audit after every few steps.
+
+mod store;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use ::store::{CommitError, Db, Lite, LiteOptions, Migration, Reject, Sql, WriteSet, args};
+use clock::{Clock, Millis};
+
+use super::audit::audit;
+use super::{Charge, balance, correct, grant, hold, new_hold, post, refund, void};
+use crate::app::{App, Env, Memo, Shared};
+use crate::carriers::Carriers;
+use crate::config::{self, Flags};
+use crate::kit::id::{AccountId, AttemptId, TransferId};
+use crate::kit::page::{Page, TOP};
+use crate::kit::seal::Vault;
+use crate::kit::throttle::Throttle;
+use crate::metrics::Metrics;
+
+const SCHEMA: &[Migration] = &[Migration {
+    version: 1,
+    name: "foundation",
+    sql: include_str!("../../../../../migrations/0001_foundation.sql"),
+}];
+
+/// An app on a database of its own, which lives as long as the folder.
+async fn app() -> (tempfile::TempDir, App) {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Clock::held(Millis(1_700_000_000_000), 7);
+    let lite = Lite::open(&folder.path().join("ledger.db"), LiteOptions::default()).unwrap();
+    let db = Db::new(lite);
+    db.migrate(SCHEMA).await.unwrap();
+    let shared = Shared {
+        db,
+        config: config::load(None, std::iter::empty(), Flags::default()).unwrap(),
+        vault: Vault::from_hex(&"07".repeat(32), clock.clone()).unwrap(),
+        memo: Memo::default(),
+        throttle: Throttle::new(100, 100),
+        metrics: Metrics::default(),
+        hashers: tokio::sync::Semaphore::new(1),
+        draining: AtomicBool::new(false),
+        clock,
+    };
+    (folder, App::new(Env::Live, Carriers::none(), Arc::new(shared)))
+}
+
+async fn account(app: &App) -> AccountId {
+    let account = AccountId::new(&app.clock);
+    write(app, store::ACCOUNT, args![&account]).await;
+    account
+}
+
+async fn write(app: &App, sql: Sql, args: ::store::Args) {
+    let mut set = WriteSet::of("test");
+    set.guard(sql, args, Reject("test"));
+    app.db.commit(set).await.unwrap();
+}
+
+async fn commit(app: &App, account: &AccountId, fill: impl FnOnce(&mut WriteSet)) -> bool {
+    let mut set = WriteSet::of(account.as_str());
+    fill(&mut set);
+    match app.db.commit(set).await {
+        Ok(_) => true,
+        Err(CommitError::Rejected(_)) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn charge_of(app: &App, amount: i64) -> Charge {
+    let hold = TransferId::of(new_hold(app));
+    Charge { hold, amount, reason: "test", object_id: "otp_1".to_owned() }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Held,
+    Posted,
+    Voided,
+    Refunded,
+}
+
+/// The whole ledger of one account, as simply as it can be said.
+struct Model {
+    posted: i64,
+    held: i64,
+    limit: i64,
+    holds: BTreeMap<String, (i64, Fate)>,
+}
+
+impl Model {
+    fn available(&self) -> i64 {
+        self.posted - self.held + self.limit
+    }
+
+    fn hold(&mut self, charge: &Charge) -> bool {
+        let key = charge.hold.to_string();
+        let is_good = charge.amount <= self.available() && !self.holds.contains_key(&key);
+        if is_good {
+            self.held += charge.amount;
+            self.holds.insert(key, (charge.amount, Fate::Held));
+        }
+        is_good
+    }
+
+    fn turn(&mut self, charge: &Charge, from: Fate, to: Fate) -> bool {
+        let found = self.holds.get_mut(charge.hold.as_str());
+        let Some((amount, fate)) =
+            found.filter(|(amount, fate)| *fate == from && *amount == charge.amount)
+        else {
+            return false;
+        };
+        *fate = to;
+        match to {
+            Fate::Posted => (self.held, self.posted) = (self.held - *amount, self.posted - *amount),
+            Fate::Voided => self.held -= *amount,
+            Fate::Refunded => self.posted += *amount,
+            Fate::Held => {}
+        }
+        true
+    }
+}
+
+/// One random movement, in the database and in the model: both must say the same.
+async fn step(app: &App, account: &AccountId, model: &mut Model, known: &mut Vec<Charge>) {
+    let amount = i64::try_from(app.clock.below(30)).unwrap();
+    let pick = |known: &[Charge]| {
+        let count = u64::try_from(known.len()).unwrap();
+        let index = usize::try_from(app.clock.below(count.max(1))).unwrap();
+        known.get(index).cloned().unwrap_or_else(|| charge_of(app, amount))
+    };
+    let mut charge = pick(known);
+    if app.clock.below(20) == 0 {
+        charge.amount += 1;
+    }
+    let (done, expected, what) = match app.clock.below(12) {
+        0 => {
+            let done =
+                commit(app, account, |set| drop(grant(app, set, account, amount, "t"))).await;
+            model.posted += amount;
+            (done, true, "topup")
+        }
+        1 => {
+            let done = commit(app, account, |set| drop(correct(app, set, account, amount, "t")));
+            let expected = model.available() >= amount;
+            model.posted -= if expected { amount } else { 0 };
+            (done.await, expected, "correction")
+        }
+        2..=5 => {
+            let fresh = charge_of(app, amount);
+            known.push(fresh.clone());
+            let done = commit(app, account, |set| hold(app, set, account, &fresh)).await;
+            (done, model.hold(&fresh), "hold")
+        }
+        6 => {
+            let done = commit(app, account, |set| hold(app, set, account, &charge)).await;
+            (done, model.hold(&charge), "hold again")
+        }
+        7 | 8 => {
+            let done = commit(app, account, |set| post(app, set, account, &charge)).await;
+            (done, model.turn(&charge, Fate::Held, Fate::Posted), "post")
+        }
+        9 => {
+            let done = commit(app, account, |set| void(app, set, account, &charge)).await;
+            (done, model.turn(&charge, Fate::Held, Fate::Voided), "void")
+        }
+        _ => {
+            let done = commit(app, account, |set| refund(app, set, account, &charge)).await;
+            (done, model.turn(&charge, Fate::Posted, Fate::Refunded), "refund")
+        }
+    };
+    assert_eq!(done, expected, "{what} of {charge:?}");
+    let now = balance(app, account).await.unwrap();
+    assert_eq!((now.posted, now.held), (model.posted, model.held), "{what} of {charge:?}");
+    assert_eq!(now.available, model.available());
+    assert!(now.available >= 0 && now.held >= 0, "{now:?}");
+}
+
+#[tokio::test]
+async fn the_ledger_does_what_its_model_does() {
+    let (_folder, app) = app().await;
+    let account = account(&app).await;
+    let mut model = Model { posted: 0, held: 0, limit: 20, holds: BTreeMap::new() };
+    let mut known = Vec::new();
+    for round in 0..600 {
+        app.clock.advance(1);
+        step(&app, &account, &mut model, &mut known).await;
+        if round % 50 == 0 {
+            let report = audit(&app, clock::DAY).await.unwrap();
+            assert!(report.is_ok(), "{report:?}");
+        }
+    }
+    let report = audit(&app, clock::DAY).await.unwrap();
+    let open = model.holds.values().filter(|(_, fate)| *fate == Fate::Held).count();
+    assert!(report.is_ok(), "{report:?}");
+    assert_eq!(report.holds_open, u64::try_from(open).unwrap());
+    for fate in [Fate::Posted, Fate::Voided, Fate::Refunded] {
+        assert!(model.holds.values().any(|(_, seen)| *seen == fate), "{fate:?} never happened");
+    }
+    let page = Page { limit: 100_000, after: TOP.to_owned() };
+    let rows = super::ledger(&app, &account, &page).await.unwrap();
+    let sum: i64 = rows.iter().map(super::Transfer::effect).sum();
+    assert_eq!(sum, model.posted - model.held, "the effects add up to the balance");
+}
+
+/// A topped-up account with a hold that was posted, and its attempt in a state.
+async fn posted(app: &App, state: &str) -> (AccountId, Charge) {
+    let account = account(app).await;
+    let charge = charge_of(app, 10);
+    assert!(commit(app, &account, |set| drop(grant(app, set, &account, 50, "t"))).await);
+    assert!(commit(app, &account, |set| hold(app, set, &account, &charge)).await);
+    assert!(commit(app, &account, |set| post(app, set, &account, &charge)).await);
+    write(app, store::ATTEMPT, args![&account, &AttemptId::of(charge.hold.uuid()), state]).await;
+    (account, charge)
+}
+
+async fn broken(app: &App) -> Vec<&'static str> {
+    let report = audit(app, clock::DAY).await.unwrap();
+    let mut found: Vec<_> = report.violations.iter().map(|found| found.invariant).collect();
+    found.dedup();
+    found
+}
+
+#[tokio::test]
+async fn the_audit_accepts_what_is_right() {
+    let (_folder, app) = app().await;
+    posted(&app, "delivered").await;
+    let (account, charge) = posted(&app, "failed").await;
+    assert_eq!(broken(&app).await, ["I6"], "failed, but still paid for");
+    assert!(commit(&app, &account, |set| refund(&app, set, &account, &charge)).await);
+    assert!(broken(&app).await.is_empty());
+}
+
+#[tokio::test]
+async fn the_audit_sees_changed_and_lost_rows() {
+    for (sql, expected) in [
+        (store::RAISE_BALANCE, &["I2", "I1"][..]),
+        (store::REWORD, &["I9"]),
+        (store::FORGET_FATE, &["I5"]),
+        (store::REFUSE, &["I6"]),
+        (store::LOSE_POST, &["I2", "I5", "I1"]),
+        (store::LOSE_HOLD, &["I2", "I4", "I5", "I1"]),
+    ] {
+        let (_folder, app) = app().await;
+        let (account, _) = posted(&app, "delivered").await;
+        write(&app, sql, args![&account]).await;
+        assert_eq!(broken(&app).await, expected, "{sql:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_old_open_hold_dangles() {
+    let (_folder, app) = app().await;
+    let account = account(&app).await;
+    let charge = charge_of(&app, 10);
+    assert!(commit(&app, &account, |set| hold(&app, set, &account, &charge)).await);
+    app.clock.advance(1_000);
+    assert!(audit(&app, 1_000).await.unwrap().is_ok());
+    app.clock.advance(1);
+    let report = audit(&app, 1_000).await.unwrap();
+    assert!(!report.is_ok() && report.violations.is_empty(), "{report:?}");
+    assert_eq!(report.dangling.first().map(|hold| hold.amount), Some(10));
+}
+
+#[tokio::test]
+async fn an_attempt_without_a_hold_is_found_wherever_it_stands() {
+    let (_folder, app) = app().await;
+    let account = account(&app).await;
+    write(&app, store::ATTEMPT, args![&account, &AttemptId::of(new_hold(&app)), "sending"]).await;
+    let (_, _) = posted(&app, "accepted").await;
+    assert_eq!(broken(&app).await, ["I5"]);
+}

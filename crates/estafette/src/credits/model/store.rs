@@ -1,0 +1,25 @@
+//! SQL of the model test: rows of other rooms, and what nobody may ever do to the ledger.
+
+use store::Sql;
+
+/// An account that may go 20 below zero.
+pub(super) const ACCOUNT: Sql = Sql("INSERT INTO accounts (account_id, user_id, env, status, \
+     billing_mode, credit_limit, posted, held, settings, created_at) \
+     VALUES ($1, $1, 'live', 'active', 'postpaid', 20, 0, 0, '{}', 0)");
+
+/// An attempt in some state.
+pub(super) const ATTEMPT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, challenge_id, \
+     channel, state, provider_id, credits, error, lease_until, created_at) \
+     VALUES ($1, $2, 'otp_1', 'sms', $3, NULL, 10, NULL, 0, 0)");
+
+pub(super) const RAISE_BALANCE: Sql =
+    Sql("UPDATE accounts SET posted = posted + 1 WHERE account_id = $1");
+pub(super) const REWORD: Sql =
+    Sql("UPDATE transfers SET reason = 'x' WHERE account_id = $1 AND kind = 'hold'");
+pub(super) const FORGET_FATE: Sql =
+    Sql("UPDATE attempts SET state = 'unknown' WHERE account_id = $1");
+pub(super) const REFUSE: Sql = Sql("UPDATE attempts SET state = 'refused' WHERE account_id = $1");
+pub(super) const LOSE_POST: Sql =
+    Sql("DELETE FROM transfers WHERE account_id = $1 AND kind = 'post'");
+pub(super) const LOSE_HOLD: Sql =
+    Sql("DELETE FROM transfers WHERE account_id = $1 AND kind = 'hold'");
