@@ -455,54 +455,9 @@ fn nothing_but(
 
 fn new_key(app: &App, body: &[u8]) -> Result<NewKey, Problem> {
     let mut fields = Fields::read(body)?;
-    let scopes = match fields.texts("scopes") {
-        None => Scope::set(Scope::ALL),
-        Some(words) => scopes(&mut fields, &words),
-    };
+    let scopes = Scope::read(&mut fields);
     let name = fields.required_within("name", 1, 100);
     fields.finish(app.is_strict())?;
     let name = name.ok_or(Code::InternalError)?;
     Ok(NewKey { name, scopes })
-}
-
-fn scopes(fields: &mut Fields, words: &[String]) -> u16 {
-    // A list of things that are no texts is at fault already, not empty.
-    if words.is_empty() && !fields.has_faults() {
-        fields.fault("scopes", "too_short", "must have at least one scope");
-    }
-    let mut set = 0;
-    for (index, word) in words.iter().enumerate() {
-        if let Some(scope) = Scope::of(word) {
-            set |= scope.bit();
-        } else {
-            let all = Scope::words(Scope::set(Scope::ALL)).join(", ");
-            let detail = format!("must be one of {all}");
-            fields.fault(&format!("scopes/{index}"), "invalid_enum", detail);
-        }
-    }
-    set
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Fields, scopes};
-
-    fn faults(body: &str) -> Vec<(String, &'static str)> {
-        let mut fields = Fields::read(body.as_bytes()).unwrap();
-        let words = fields.texts("scopes").unwrap();
-        scopes(&mut fields, &words);
-        let Err(problem) = fields.finish(true) else { return Vec::new() };
-        problem.items().iter().map(|item| (item.pointer.clone(), item.code)).collect()
-    }
-
-    #[test]
-    fn unknown_scopes_are_named_by_their_place() {
-        let found = faults(r#"{"scopes": ["otp:send", "otp:sent", "otp:send"]}"#);
-        assert_eq!(found, [("/scopes/1".to_owned(), "invalid_enum")]);
-    }
-
-    #[test]
-    fn an_empty_list_of_scopes_is_too_short() {
-        assert_eq!(faults(r#"{"scopes": []}"#), [("/scopes".to_owned(), "too_short")]);
-    }
 }

@@ -1,5 +1,7 @@
 //! What an API key may do.
 
+use crate::kit::body::Fields;
+
 /// One thing that an API key may be allowed to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
@@ -75,11 +77,52 @@ impl Scope {
     pub fn stored(words: &str) -> u16 {
         words.split(' ').filter_map(Self::of).fold(0, |set, scope| set | scope.bit())
     }
+
+    /// The bit set in the field `scopes` of a request, its faults noted; left out = all. It is to
+    /// be the first field that is read.
+    pub fn read(fields: &mut Fields) -> u16 {
+        let Some(words) = fields.texts("scopes") else { return Self::set(Self::ALL) };
+        // A list of things that are no texts is at fault already, not empty.
+        if words.is_empty() && !fields.has_faults() {
+            fields.fault("scopes", "too_short", "must have at least one scope");
+        }
+        let mut set = 0;
+        for (index, word) in words.iter().enumerate() {
+            if let Some(scope) = Self::of(word) {
+                set |= scope.bit();
+            } else {
+                let all = Self::words(Self::set(Self::ALL)).join(", ");
+                let detail = format!("must be one of {all}");
+                fields.fault(&format!("scopes/{index}"), "invalid_enum", detail);
+            }
+        }
+        set
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Scope;
+    use super::{Fields, Scope};
+
+    fn faults(body: &str) -> Vec<(String, &'static str)> {
+        let mut fields = Fields::read(body.as_bytes()).unwrap();
+        Scope::read(&mut fields);
+        let Err(problem) = fields.finish(true) else { return Vec::new() };
+        problem.items().iter().map(|item| (item.pointer.clone(), item.code)).collect()
+    }
+
+    #[test]
+    fn unknown_scopes_are_named_by_their_place() {
+        let found = faults(r#"{"scopes": ["otp:send", "otp:sent", "otp:send"]}"#);
+        assert_eq!(found, [("/scopes/1".to_owned(), "invalid_enum")]);
+    }
+
+    #[test]
+    fn an_empty_list_of_scopes_is_too_short_and_none_means_all() {
+        assert_eq!(faults(r#"{"scopes": []}"#), [("/scopes".to_owned(), "too_short")]);
+        let mut fields = Fields::read(b"{}").unwrap();
+        assert_eq!(Scope::read(&mut fields), Scope::set(Scope::ALL));
+    }
 
     #[test]
     fn every_scope_survives_being_stored() {

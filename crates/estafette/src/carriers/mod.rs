@@ -92,6 +92,18 @@ pub enum Outcome {
     Unknown,
 }
 
+impl Outcome {
+    /// As counted.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Accepted { .. } => "accepted",
+            Self::Refused { .. } => "refused",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// Kinds of refusal, by what to do about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {

@@ -237,7 +237,7 @@ Brings the database up to date first, and works beside a running service.
 
 Examples:
   estafette credits add --account acc_01h455vb4pex5vsknk084sn02q --amount 5000
-  estafette credits add --account acc_01h455vb4pex5vsknk084sn02q --amount -200 --reason \"typing slip\"
+  estafette credits add --account acc_01h455vb4pex5vsknk084sn02q --amount -200 --reason slip
 
 --json: {account_id, balance_credits}.")]
     Add(CreditsArgs),

@@ -20,7 +20,7 @@ pub(super) async fn run(config: Config, output: Output) -> anyhow::Result<ExitCo
     // A log of JSON lines stays one of nothing but JSON lines.
     let hint = |text: &str| {
         if shown.log.format == "text" {
-            output.hint(text)
+            output.hint(text);
         }
     };
     hint(&banner(&places, &shown));
@@ -83,24 +83,27 @@ impl Places {
 
 fn banner(places: &Places, config: &Config) -> String {
     let Places { live, sandbox, metrics, data } = places;
-    let mut text = format!(
+    let missing = missing_for_live(config);
+    let missing = if missing.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "Not set up for live: {}. Sends that need it answer 503 carrier_unavailable; \
+             the sandbox needs none of it.\n",
+            missing.join(", ")
+        )
+    };
+    format!(
         "estafette {version}\n  \
          live      {live}\n  \
          sandbox   {sandbox}\n  \
          reference {sandbox}/docs\n  \
          metrics   {metrics}\n  \
-         data      {data}\n",
+         data      {data}\n\
+         {missing}\
+         First account: estafette account add --email you@example.com (beside this process)",
         version = env!("CARGO_PKG_VERSION"),
-    );
-    let missing = missing_for_live(config);
-    if !missing.is_empty() {
-        text += &format!(
-            "Not set up for live: {}. Sends that need it answer 503 carrier_unavailable; \
-             the sandbox needs none of it.\n",
-            missing.join(", ")
-        );
-    }
-    text + "First account: estafette account add --email you@example.com (beside this process)"
+    )
 }
 
 /// What live sends lack, in the words of the settings.

@@ -38,17 +38,16 @@ pub(super) async fn audit(config: Config, output: Output) -> anyhow::Result<Exit
 }
 
 fn summary(report: &serde_json::Value) -> String {
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for name in ["accounts", "transfers", "holds_open", "violations", "dangling"] {
         let list = report[name].as_array();
         let figure = list.map_or_else(|| report[name].to_string(), |list| list.len().to_string());
-        text += &format!("{name:<12} {figure:>12}\n");
-        for item in list.into_iter().flatten() {
-            text += &format!("  {item}\n");
-        }
+        lines.push(format!("{name:<12} {figure:>12}"));
+        lines.extend(list.into_iter().flatten().map(|item| format!("  {item}")));
     }
     let verdict = if report["ok"] == true { "The ledger adds up." } else { "NOT ok: see above." };
-    text + verdict
+    lines.push(verdict.to_owned());
+    lines.join("\n")
 }
 
 /// Copies the embedded database.

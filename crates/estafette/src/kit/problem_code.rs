@@ -46,35 +46,47 @@ macro_rules! codes {
 
 codes! {
     400 InvalidJson "invalid_json" "The body is not JSON":
-        "The body could not be parsed. `detail` names line and column. Send one JSON object in UTF-8.";
+        "The body could not be parsed. `detail` names line and column. Send one JSON object in \
+         UTF-8.";
     400 InvalidRequest "invalid_request" "The request is malformed":
-        "A query parameter is unknown or out of range, or a part of the path is malformed. `errors` names it.";
+        "A query parameter is unknown or out of range, or a part of the path is malformed. \
+         `errors` names it.";
     400 InvalidCursor "invalid_cursor" "The cursor is not one of ours":
-        "Cursors are opaque and belong to one list. Follow the `Link` header as it is, or start without a cursor.";
+        "Cursors are opaque and belong to one list. Follow the `Link` header as it is, or start \
+         without a cursor.";
     400 InvalidIdempotencyKey "invalid_idempotency_key" "The Idempotency-Key is malformed":
         "Send 1 to 255 printable ASCII characters, such as a UUID of your own.";
     401 MissingCredentials "missing_credentials" "Credentials are missing":
-        "Send an API key in `X-API-Key`, or a token in `Authorization: Bearer`, whichever this endpoint takes.";
+        "Send an API key in `X-API-Key`, or a token in `Authorization: Bearer`, whichever this \
+         endpoint takes.";
     401 InvalidApiKey "invalid_api_key" "The API key is not valid":
-        "The key is mistyped, unknown or disabled. Make a new one in the portal or with `estafette key add`.";
+        "The key is mistyped, unknown or disabled. Make a new one in the portal or with \
+         `estafette key add`.";
     401 InvalidToken "invalid_token" "The token is not valid":
-        "The token is mistyped, revoked, or of another kind (portal tokens do not open staff routes). Log in again.";
+        "The token is mistyped, revoked, or of another kind (portal tokens do not open staff \
+         routes). Log in again.";
     401 TokenExpired "token_expired" "The token has expired":
         "Log in again.";
     401 InvalidLogin "invalid_login" "Email or password is wrong":
-        "The answer is the same for an unknown email and a wrong password. Each failure makes the next try wait longer.";
+        "The answer is the same for an unknown email and a wrong password. Each failure makes \
+         the next try wait longer.";
     402 InsufficientCredits "insufficient_credits" "Not enough credits":
-        "The price of this message is above what the account has left. Nothing was sent. Top up, then repeat.";
+        "The price of this message is above what the account has left. Nothing was sent. Top up, \
+         then repeat.";
     403 InsufficientScope "insufficient_scope" "The API key lacks the scope":
-        "`detail` names the scopes that this endpoint accepts. Use or make a key that has one of them.";
+        "`detail` names the scopes that this endpoint accepts. Use or make a key that has one of \
+         them.";
     403 WrongEnvironment "wrong_environment" "The key belongs to the other environment":
-        "Keys that start with `est_test_` work on the sandbox address, `est_live_` on the live one.";
+        "Keys that start with `est_test_` work on the sandbox address, `est_live_` on the live \
+         one.";
     403 AccountSuspended "account_suspended" "The account is suspended":
         "The operator has suspended this account. Ask the operator.";
     403 CountryNotAllowed "country_not_allowed" "Sending to this country is not allowed":
-        "The account's list of countries does not have the recipient's. Ask the operator to open it.";
+        "The account's list of countries does not have the recipient's. Ask the operator to open \
+         it.";
     403 SenderNotApproved "sender_not_approved" "The sender is not approved":
-        "Only senders that the operator approved may be used. Leave the field out to use the default one.";
+        "Only senders that the operator approved may be used. Leave the field out to use the \
+         default one.";
     403 DomainNotVerified "domain_not_verified" "The sending domain is not verified":
         "Verify the domain first, or send from a shared domain of the service.";
     403 RecipientOptedOut "recipient_opted_out" "The recipient has opted out":
@@ -82,7 +94,8 @@ codes! {
     404 NotFound "not_found" "There is no such object":
         "The id is unknown, or belongs to another account.";
     404 RouteNotFound "route_not_found" "There is no such path":
-        "Check the path and its spelling against the reference at `/docs`. All API paths start with `/v1`.";
+        "Check the path and its spelling against the reference at `/docs`. All API paths start \
+         with `/v1`.";
     405 MethodNotAllowed "method_not_allowed" "The method is not allowed here":
         "The `Allow` header lists what this path takes.";
     406 NotAcceptable "not_acceptable" "No acceptable form of the answer":
@@ -94,11 +107,14 @@ codes! {
     409 TemplateExists "template_exists" "The template exists already":
         "A template of this name and language exists. Choose a new name or language.";
     409 NoActiveSession "no_active_session" "There is no active session":
-        "`billing_mode: session` needs an active 24-hour session with this recipient. Use `direct` instead.";
+        "`billing_mode: session` needs an active 24-hour session with this recipient. Use \
+         `direct` instead.";
     409 MessagingWindowClosed "messaging_window_closed" "The messaging window is closed":
-        "Free text needs a message from the recipient within the last 24 hours. Send a template instead.";
+        "Free text needs a message from the recipient within the last 24 hours. Send a template \
+         instead.";
     409 OtpAlreadyVerified "otp_already_verified" "The passcode was verified before":
-        "A passcode works once. Treat the earlier verification as the one that counts, or send a new passcode.";
+        "A passcode works once. Treat the earlier verification as the one that counts, or send a \
+         new passcode.";
     409 TicketClosed "ticket_closed" "The ticket is closed":
         "Open a new ticket.";
     409 IdempotencyInProgress "idempotency_in_progress" "The first request is still running":
@@ -120,23 +136,27 @@ codes! {
     422 ValidationFailed "validation_failed" "The request has invalid fields":
         "`errors` lists every field at fault with a pointer, a code and a sentence.";
     422 OtpCodeInvalid "otp_code_invalid" "The code is wrong":
-        "`attempts_remaining` says how many guesses are left. Ask the person to type the code again.";
+        "`attempts_remaining` says how many guesses are left. Ask the person to type the code \
+         again.";
     422 RecipientUnreachable "recipient_unreachable" "The recipient cannot be reached":
         "Every channel that was asked for refused this recipient. Nothing was charged.";
     422 WebhookUrlNotAllowed "webhook_url_not_allowed" "The webhook URL is not allowed":
         "Webhook URLs must be https and lead to a public address.";
-    422 IdempotencyKeyReused "idempotency_key_reused" "The Idempotency-Key was used for another request":
+    422 IdempotencyKeyReused "idempotency_key_reused" "The key was used for another request":
         "A key stands for one request with one body. Use a new key for a new request.";
     429 RateLimited "rate_limited" "Too many requests":
         "Wait as long as `Retry-After` says. `RateLimit` shows what is left.";
     429 ResendTooSoon "resend_too_soon" "A passcode was sent a moment ago":
-        "Wait as long as `Retry-After` says before sending to this recipient on this channel again.";
+        "Wait as long as `Retry-After` says before sending to this recipient on this channel \
+         again.";
     429 TooManyLogins "too_many_logins" "Too many failed logins":
         "Wait as long as `Retry-After` says before trying again.";
     500 InternalError "internal_error" "Something went wrong on our side":
-        "Nothing durable happened, unless an Idempotency-Key was sent: then a repeat tells. Quote the `request_id`.";
+        "Nothing durable happened, unless an Idempotency-Key was sent: then a repeat tells. \
+         Quote the `request_id`.";
     502 CarrierError "carrier_error" "The carrier failed":
-        "The carrier answered with an error that is not about this recipient. Nothing was charged. Try again later.";
+        "The carrier answered with an error that is not about this recipient. Nothing was \
+         charged. Try again later.";
     503 CarrierUnavailable "carrier_unavailable" "No carrier is available":
         "No carrier is configured or reachable for this channel. Nothing was sent or charged.";
     503 Overloaded "overloaded" "The service is busy":

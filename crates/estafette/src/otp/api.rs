@@ -255,17 +255,20 @@ async fn verify_otp(
     Query::read(query.as_deref(), &[])?;
     let (address, code) = parse::verify(&app, &body)?;
     let account = &caller.account.id;
-    // A verification is safe to repeat by its own rules; the key is checked for its form only.
     let begin = idempotency::begin(&app, account, &headers, "POST /v1/otp/verify", &body).await?;
-    drop(begin);
-    let verified = verify::verify(&app, account, &address, &code).await?;
+    let (verified, replayed) = match begin {
+        Begin::Fresh(claim) => {
+            (verify::verify(&app, account, (&address, &code), &claim).await?, false)
+        }
+        Begin::Seen(seen) => (verify::seen(&app, account, &seen.object_id).await?, true),
+    };
     let view = VerifiedView {
         verified: true,
         challenge_id: verified.id.into(),
         status: Status::Verified.word(),
         verified_at: verified.at.to_string(),
     };
-    Ok(Json(view).into_response())
+    Ok(finish(Json(view), replayed))
 }
 
 /// Read a challenge.

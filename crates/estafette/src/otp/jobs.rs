@@ -25,7 +25,8 @@ pub async fn run(app: App) {
             Ok(0) => app.clock.tick(PAUSE_MS).await,
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(%error, env = app.env.word(), "due passcodes not read; trying again");
+                let env = app.env.word();
+                tracing::warn!(%error, env, "due passcodes not read; trying again");
                 app.clock.tick(1_000).await;
             }
         }

@@ -157,7 +157,7 @@ async fn begin(
         count_send(app, account, &mut set, (&order.to, channel), now);
     }
     let challenge = if let Some(open) = open {
-        resend(app, &mut set, open, order, (&attempt, fallback)).await?
+        resend(app, &mut set, open, order, (account, &attempt, fallback)).await?
     } else {
         if let Some(stale) = &found {
             sql::free_slot(&mut set, stale, now);
@@ -211,7 +211,7 @@ fn create(
         fallback_ms: settings.otp_fallback_after_s.unwrap_or(config.fallback_after_s) * 1000,
         settled: false,
         wording: wording.to_stored(),
-        expires_at: now + settings.otp_validity_s.unwrap_or(config.validity_s) * 1000,
+        expires_at: now + validity_ms(app, account),
         verified_at: None,
         created_at: now,
         code_sealed: Some(seal(app, &account.id, &attempt.challenge, &code)),
@@ -239,15 +239,20 @@ fn create(
     challenge
 }
 
+/// How long a code is good from now.
+fn validity_ms(app: &App, account: &Account) -> i64 {
+    account.settings.otp_validity_s.unwrap_or(app.config.otp.validity_s) * 1000
+}
+
 /// The same challenge goes out again; an explicit other code takes the old one's place.
 async fn resend(
     app: &App,
     set: &mut WriteSet,
     open: &Challenge,
     order: &Order,
-    leg: (&Attempt, bool),
+    leg: (&Account, &Attempt, bool),
 ) -> Result<Challenge, Error> {
-    let (attempt, fallback_used) = leg;
+    let (account, attempt, fallback_used) = leg;
     let now = app.now();
     if !open.settled {
         let stale = || Error::Commit(CommitError::Rejected(STALE));
@@ -272,10 +277,9 @@ async fn resend(
     if let Some(code) = &order.code
         && code_of(app, open).as_ref() != Some(code)
     {
-        let validity_ms = open.expires_at - open.created_at;
         let sealed = seal(app, &open.account, &open.id, code);
         challenge.code_sealed = Some(sealed.clone());
-        challenge.expires_at = now + validity_ms.min(600_000);
+        challenge.expires_at = now + validity_ms(app, account);
         let mac = mac(app, &open.account, &open.id, code);
         sql::recode(set, open, mac, sealed, challenge.expires_at);
     }
@@ -437,7 +441,7 @@ async fn submit(app: &App, c: &Challenge, a: &Attempt) -> Outcome {
         tokio::time::sleep(Duration::from_millis(wait_ms.min(2_000))).await;
         outcome = carrier.submit(&message).await;
     }
-    app.metrics.submission(a.channel, &outcome);
+    app.metrics.submission(a.channel.word(), outcome.word());
     outcome
 }
 

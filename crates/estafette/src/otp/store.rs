@@ -37,12 +37,14 @@ const LIMITS: Sql = Sql("SELECT chatapp_sent_at, sms_sent_at, sent_1, sent_2, se
      WHERE account_id = $1 AND recipient = $2");
 
 const INSERT: Sql = Sql("INSERT INTO challenges (account_id, challenge_id, recipient, reference, \
-     slot, mode, channel, status, attempt_id, provider_message_id, code_mac, code_sealed, attempts, \
+     slot, mode, channel, status, attempt_id, provider_message_id, code_mac, code_sealed, \
+     attempts, \
      max_attempts, fallback_used, fallback_ms, settled, wording, expires_at, created_at, next_at) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, 'sent', $8, $9, $10, $11, 0, $12, $13, $14, 0, $15, $16, \
      $17, $18) ON CONFLICT DO NOTHING");
 const INSERT_ATTEMPT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, challenge_id, \
-     channel, state, credits, lease_until, created_at) VALUES ($1, $2, $3, $4, 'sending', $5, $6, $7)");
+     channel, state, credits, lease_until, created_at) VALUES ($1, $2, $3, $4, 'sending', $5, $6, \
+     $7)");
 const FREE_SLOT: Sql = Sql("UPDATE challenges SET slot = NULL, status = 'expired', \
      code_sealed = NULL, next_at = CASE WHEN settled = 1 THEN NULL ELSE next_at END \
      WHERE account_id = $1 AND challenge_id = $2 AND status IN ('sent', 'delivered') \
@@ -82,7 +84,8 @@ const VERIFY: Sql = Sql("UPDATE challenges SET attempts = attempts + 1, \
      AND attempts < max_attempts AND expires_at > $2 RETURNING status, attempts, max_attempts");
 const REMEMBER_UNREACHABLE: Sql = Sql("INSERT INTO recipients (account_id, recipient, \
      unreachable_until, chatapp_sent_at, sms_sent_at, sent_1, sent_2, sent_3, sent_4, sent_5, \
-     sent_6, sent_7, sent_8, sent_9, sent_10) VALUES ($1, $2, $3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) \
+     sent_6, sent_7, sent_8, sent_9, sent_10) VALUES ($1, $2, $3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+     0, 0) \
      ON CONFLICT (account_id, recipient) DO UPDATE SET unreachable_until = $3");
 /// Counts one send in a sliding log of ten, if neither limit is reached.
 const COUNT_SEND: Sql = Sql("INSERT INTO recipients (account_id, recipient, unreachable_until, \
@@ -103,7 +106,8 @@ const COUNT_SEND: Sql = Sql("INSERT INTO recipients (account_id, recipient, unre
        WHEN 3 THEN recipients.sent_3 WHEN 4 THEN recipients.sent_4 WHEN 5 THEN recipients.sent_5 \
        WHEN 6 THEN recipients.sent_6 WHEN 7 THEN recipients.sent_7 WHEN 8 THEN recipients.sent_8 \
        WHEN 9 THEN recipients.sent_9 ELSE recipients.sent_10 END) <= $9 \
-     AND (CASE WHEN $3 > 0 THEN recipients.chatapp_sent_at ELSE recipients.sms_sent_at END) <= $10");
+     AND (CASE WHEN $3 > 0 THEN recipients.chatapp_sent_at ELSE recipients.sms_sent_at END) <= \
+     $10");
 
 impl FromRow for Challenge {
     fn from_row(mut row: Row) -> Result<Self, Error> {

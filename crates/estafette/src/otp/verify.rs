@@ -4,6 +4,7 @@
 use store::{CommitError, WriteSet};
 
 use super::{Challenge, Error, STALE, Status, store as sql};
+use crate::access::idempotency::{Claim, SEEN};
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
@@ -26,13 +27,15 @@ pub(super) struct Verified {
 pub(super) async fn verify(
     app: &App,
     account: &AccountId,
-    address: &Address,
-    code: &Secret,
+    guess: (&Address, &Secret),
+    claim: &Claim,
 ) -> Result<Verified, Error> {
+    let (address, code) = guess;
     let id = find(app, account, address).await?;
     let now = app.now();
     let mac = app.vault.code_mac(account.as_str(), id.as_str(), code.expose());
     let mut set = WriteSet::of(account.as_str());
+    claim.add_to(&mut set, id.as_str(), None, now);
     sql::verify(&mut set, account, &id, mac, now);
     match app.db.commit(set).await {
         Ok(done) => {
@@ -46,8 +49,23 @@ pub(super) async fn verify(
                 }
             }
         }
+        Err(CommitError::Rejected(SEEN)) => Err(Error::InProgress),
         Err(CommitError::Rejected(STALE)) => Err(why_not(app, account, &id).await?),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// What a guess with the same Idempotency-Key came to, as it stands now. It is not judged again.
+pub(super) async fn seen(app: &App, account: &AccountId, id: &str) -> Result<Verified, Error> {
+    let id = ChallengeId::parse(id).ok_or(Error::Unknown)?;
+    let challenge = sql::challenge(app, account, &id).await?.ok_or(Error::Unknown)?;
+    match (challenge.shown_status(app.now()), challenge.verified_at) {
+        (Status::Verified, Some(at)) => Ok(Verified { id, at }),
+        (status @ (Status::Sent | Status::Delivered), _) => {
+            let (attempts, max_attempts) = (challenge.attempts, challenge.max_attempts);
+            Err(Error::WrongCode { challenge: id, status, attempts, max_attempts })
+        }
+        _ => Err(why_not(app, account, &id).await?),
     }
 }
 

@@ -84,7 +84,8 @@ pub struct ReplyView {
 /// List what a virtual handset received, newest first. Own account's messages only.
 #[utoipa::path(get, path = "/v1/sandbox/handsets/{phone}/messages", tag = "Sandbox",
     params(("phone" = String, Path, description = "International format"),
-        ("limit" = Option<i64>, Query, description = "1 to 200, default 50", minimum = 1, maximum = 200),
+        ("limit" = Option<i64>, Query, description = "1 to 200, default 50",
+            minimum = 1, maximum = 200),
         ("cursor" = Option<String>, Query, description = "From the Link header")),
     security(("api_key" = []), ("portal_token" = [])), responses(
     (status = 200, body = [HandsetMessage], description = "Messages, newest first"),

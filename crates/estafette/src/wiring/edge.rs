@@ -43,7 +43,8 @@ pub(super) async fn edge(State(app): State<App>, mut request: Request, next: Nex
     let status = response.status().as_u16();
     let seconds = started.elapsed().as_secs_f64();
     app.metrics.request(app.env.word(), (method.as_str(), &route), status, seconds);
-    tracing::debug!(request_id = id, env = app.env.word(), %method, route, status, seconds, "answered");
+    let env = app.env.word();
+    tracing::debug!(request_id = id, env, %method, route, status, seconds, "answered");
     response
 }
 

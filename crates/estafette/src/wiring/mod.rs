@@ -154,10 +154,10 @@ pub async fn start(service: Service) -> anyhow::Result<Running> {
     let tasks = vec![
         serve(live, routes::router(&service.live), stopped.clone()),
         serve(sandbox, routes::router(&service.sandbox), stopped.clone()),
-        serve(metrics, pages::metrics_router(&service.live), stopped),
+        serve(metrics, pages::metrics_router(&service.live), stopped.clone()),
         tokio::spawn(otp::run(service.live.clone())),
         tokio::spawn(otp::run(service.sandbox.clone())),
-        tokio::spawn(sweep(service.live.clone())),
+        tokio::spawn(sweep(service.live.clone(), stopped)),
     ];
     Ok(Running { addresses, service, stop, tasks })
 }
@@ -215,18 +215,17 @@ fn serve(
 }
 
 /// Once a minute: forget what is over.
-async fn sweep(app: App) {
+async fn sweep(app: App, mut stopped: watch::Receiver<bool>) {
     while !app.is_draining() {
         app.throttle.forget_idle();
-        let cleaned = crate::access::idempotency::forget_old(&app).await;
+        let cleaned = crate::access::forget_expired(&app).await;
         if let Err(error) = cleaned {
-            tracing::warn!(%error, "old idempotency keys not removed");
+            tracing::warn!(%error, "expired tokens and keys not removed");
         }
-        for _ in 0..60 {
-            if app.is_draining() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(60)) => {}
+            // An error means that the sender is gone: stop as well.
+            _ = stopped.wait_for(|stop| *stop) => return,
         }
     }
 }

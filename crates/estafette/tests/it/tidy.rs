@@ -67,6 +67,30 @@ fn room(path: &str) -> &str {
     path.split('/').next().unwrap_or(path).trim_end_matches(".rs")
 }
 
+/// What is not only for tests: files without those declared under `#[cfg(test)]`, and texts without
+/// what follows that mark.
+fn shipped(all: Vec<Source>) -> Vec<Source> {
+    const MARK: &str = "#[cfg(test)]\nmod ";
+    let mut tests = vec![];
+    for source in &all {
+        let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (at, _) in source.text.match_indices(MARK) {
+            let rest = &source.text[at + MARK.len()..];
+            let name = rest.split([';', ' ']).next().unwrap_or_default();
+            if rest.starts_with(&format!("{name};")) {
+                tests.push(format!("{folder}/{name}.rs"));
+            }
+        }
+    }
+    let without = |mut source: Source| {
+        if let Some(at) = source.text.find("#[cfg(test)]\nmod tests {") {
+            source.text.truncate(at);
+        }
+        source
+    };
+    all.into_iter().filter(|source| !tests.contains(&source.path)).map(without).collect()
+}
+
 /// The rooms that a text names as `crate::room` or `crate::{room, …}`.
 fn named(text: &str) -> Vec<String> {
     let text: String = code(text).map(|(_, line)| format!("{line}\n")).collect();
@@ -165,8 +189,7 @@ fn faults_of_form(source: &Source) -> Vec<String> {
     faults
 }
 
-fn check(folder: &Path, rule: fn(&Source) -> Vec<String>) {
-    let all = sources(folder);
+fn check(all: &[Source], rule: fn(&Source) -> Vec<String>) {
     assert!(all.len() > 10, "only {} files were found", all.len());
     let faults: Vec<String> = all
         .iter()
@@ -177,8 +200,8 @@ fn check(folder: &Path, rule: fn(&Source) -> Vec<String>) {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-fn service() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+fn service() -> Vec<Source> {
+    shipped(sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")))
 }
 
 fn of(path: &str, text: &str) -> Source {
@@ -216,6 +239,18 @@ fn sql_elsewhere_is_caught() {
 }
 
 #[test]
+fn only_what_is_for_tests_is_let_off() {
+    let parent = of("estafette/src/otp/mod.rs", "a\n#[cfg(test)]\nmod model;\nmod send;\n");
+    let tail = "b\n#[cfg(test)]\nmod tests {\nSELECT \n}";
+    let files =
+        [parent, of("estafette/src/otp/model.rs", ""), of("estafette/src/otp/send.rs", tail)];
+    let kept: Vec<(String, String)> =
+        shipped(files.into()).into_iter().map(|source| (source.path, source.text)).collect();
+    assert_eq!(kept.len(), 2, "{kept:?}");
+    assert_eq!(kept[1], ("estafette/src/otp/send.rs".to_owned(), "b\n".to_owned()));
+}
+
+#[test]
 fn http_lives_at_the_edge() {
     check(&service(), faults_of_http);
 }
@@ -229,7 +264,7 @@ fn http_elsewhere_is_caught() {
 
 #[test]
 fn files_are_short_and_say_what_they_are_for() {
-    check(&crates(), faults_of_form);
+    check(&sources(&crates()), faults_of_form);
 }
 
 #[test]

@@ -98,14 +98,10 @@ impl Visitor {
     }
 
     fn curl(&self, call: &Call<'_>) -> String {
-        let mut curl = format!("curl -s {}{}", self.base, call.path);
-        if let Some((name, value)) = call.pass.header() {
-            curl += &format!(" -H '{name}: {value}'");
-        }
-        if let Some(body) = &call.body {
-            curl += &format!(" --json '{body}'");
-        }
-        curl
+        let header = call.pass.header().map(|(name, value)| format!(" -H '{name}: {value}'"));
+        let body = call.body.as_ref().map(|body| format!(" --json '{body}'"));
+        let (header, body) = (header.unwrap_or_default(), body.unwrap_or_default());
+        format!("curl -s {}{}{header}{body}", self.base, call.path)
     }
 }
 
@@ -117,11 +113,9 @@ fn shown(answer: &Value) -> String {
         }
         other => (other.clone(), 0),
     };
-    let mut text = format!("{head:#}").replace('\n', "\n   ");
-    if rest > 0 {
-        text += &format!("\n   … and {rest} more");
-    }
-    format!("   {text}")
+    let text = format!("{head:#}").replace('\n', "\n   ");
+    let more = if rest > 0 { format!("\n   … and {rest} more") } else { String::new() };
+    format!("   {text}{more}")
 }
 
 /// The text at a pointer of an answer.
