@@ -49,6 +49,12 @@ impl Inbox {
         Waiter { attempt_id: attempt_id.to_owned(), news, inbox: self.clone() }
     }
 
+    /// Whether a sender of this process waits for this submission's outcome.
+    #[must_use]
+    pub fn is_waiting(&self, attempt_id: &str) -> bool {
+        self.lock().contains_key(attempt_id)
+    }
+
     /// Offers a receipt; `true` once its sender made it durable, `false` if nobody did.
     pub async fn offer(&self, receipt: &Receipt) -> bool {
         let sender = self.lock().get(&receipt.attempt_id).cloned();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clock::Millis;
 use store::{CommitError, WriteSet};
 
+use super::code::{code_of, mac, new_code, seal};
 use super::settle::{self, Failure};
 use super::store::{self as sql, NewChallenge};
 use super::wording::Wording;
@@ -14,7 +15,7 @@ use crate::app::{Account, App, Env};
 use crate::carriers::inbox::{News, Waiter};
 use crate::carriers::{Channel, Fate, Outbound, Outcome};
 use crate::credits;
-use crate::kit::id::{AccountId, ChallengeId};
+use crate::kit::id::ChallengeId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
 use crate::senders;
@@ -86,7 +87,10 @@ pub(super) async fn seen(app: &App, account: &Account, id: &str) -> Result<Chall
     let challenge = sql::challenge(app, &account.id, &id).await?.ok_or(Error::Unknown)?;
     if !challenge.settled && challenge.status == super::Status::Sent {
         let attempt = sql::attempt(app, &account.id, &challenge.attempt).await?;
-        if attempt.is_some_and(|a| a.state == "sending" && app.now() < a.lease_until) {
+        let sending = attempt.is_some_and(|a| a.state == "sending" && app.now() < a.lease_until);
+        // A later leg in flight is the challenge's own business, not the first request's.
+        let first_leg = !challenge.fallback_used;
+        if sending && (first_leg || app.carriers.inbox().is_waiting(challenge.attempt.as_str())) {
             return Err(Error::InProgress);
         }
     }
@@ -477,25 +481,4 @@ async fn limit(
     let soon = nth(config.recipient_per_10_min) + 10 * clock::MINUTE - now.0;
     let late = nth(config.recipient_per_day) + clock::DAY - now.0;
     Ok(Error::RecipientLimit { wait_s: seconds(soon.max(late)) })
-}
-
-fn new_code(app: &App, length: u32) -> Secret {
-    let number = app.clock.below(10_u64.pow(length));
-    Secret::new(format!("{number:0width$}", width = length as usize))
-}
-
-fn mac(app: &App, account: &AccountId, id: &ChallengeId, code: &Secret) -> [u8; 32] {
-    app.vault.code_mac(account.as_str(), id.as_str(), code.expose())
-}
-
-fn seal(app: &App, account: &AccountId, id: &ChallengeId, code: &Secret) -> Vec<u8> {
-    let place = ["challenges", account.as_str(), id.as_str()];
-    app.vault.seal(&place, code.expose().as_bytes())
-}
-
-/// The code of a challenge while it is still kept.
-fn code_of(app: &App, c: &Challenge) -> Option<Secret> {
-    let place = ["challenges", c.account.as_str(), c.id.as_str()];
-    let code = app.vault.open(&place, c.code_sealed.as_ref()?)?;
-    String::from_utf8(code).ok().map(Secret::new)
 }

@@ -223,7 +223,7 @@ async fn sweep(app: App, mut stopped: watch::Receiver<bool>) {
             tracing::warn!(%error, "expired tokens and keys not removed");
         }
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(60)) => {}
+            () = tokio::time::sleep(Duration::from_mins(1)) => {}
             // An error means that the sender is gone: stop as well.
             _ = stopped.wait_for(|stop| *stop) => return,
         }

@@ -51,11 +51,11 @@ fn statements(source: &Source) -> Vec<Statement> {
     let mut found = vec![];
     for (at, _) in source.text.match_indices("Sql(") {
         let before = &source.text[..at];
-        let Some(start) = before.rfind("const ") else { continue };
-        let (name, kind) = before[start + 6..].split_once(':').unwrap_or_default();
-        if kind.trim().trim_end_matches('=').trim() != "Sql" {
-            continue;
-        }
+        let start = before.rfind("const ").map_or(0, |at| at + "const ".len());
+        let (name, kind) = before[start..].split_once(':').unwrap_or_default();
+        let line = before.lines().count();
+        let kind = kind.trim().trim_end_matches('=').trim();
+        assert_eq!(kind, "Sql", "{} line {line}: this Sql is no constant", source.path);
         let text = literal(&source.text[at + 4..])
             .unwrap_or_else(|| panic!("{}: {name} is no plain text", source.path));
         found.push(Statement { place: source.path.clone(), name: name.trim().to_owned(), text });

@@ -93,7 +93,8 @@ fn shipped(all: Vec<Source>) -> Vec<Source> {
 
 /// The rooms that a text names as `crate::room` or `crate::{room, …}`.
 fn named(text: &str) -> Vec<String> {
-    let text: String = code(text).map(|(_, line)| format!("{line}\n")).collect();
+    let lines: Vec<&str> = code(text).map(|(_, line)| line).collect();
+    let text = lines.join("\n");
     let word = |rest: &str| -> String {
         rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
     };

@@ -275,7 +275,7 @@ fn settings(folder: &TempDir) -> Config {
     let mut config =
         estafette::config::load(None, std::iter::empty(), estafette::config::Flags::default())
             .unwrap();
-    config.data_dir = folder.path().to_owned();
+    folder.path().clone_into(&mut config.data_dir);
     let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
     config.server.live = anywhere;
     config.server.sandbox = anywhere;

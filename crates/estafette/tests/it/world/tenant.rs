@@ -61,10 +61,10 @@ impl<'w> Tenant<'w> {
     }
 
     async fn move_in(&mut self) {
-        self.account_id = self.me().await.word("id").to_owned();
+        self.me().await.word("id").clone_into(&mut self.account_id);
         let answer = self.new_key("all", &SCOPES).await;
-        self.key = answer.word("api_key").to_owned();
-        self.key_id = answer.field("key")["id"].as_str().unwrap().to_owned();
+        answer.word("api_key").clone_into(&mut self.key);
+        answer.field("key")["id"].as_str().unwrap().clone_into(&mut self.key_id);
     }
 
     /// A new key with these scopes.
@@ -141,11 +141,10 @@ impl<'w> Tenant<'w> {
     #[track_caller]
     pub fn until(&self, id: &str, good: impl Fn(&Value) -> bool) -> impl Future<Output = Answer> {
         let good = std::sync::Arc::new(good);
-        let look = eventually(move || {
+        eventually(move || {
             let good = good.clone();
             async move { Some(self.challenge(id).await.ok()).filter(|now| good(&now.body)) }
-        });
-        look
+        })
     }
 
     /// Transfers of the ledger, oldest first.
