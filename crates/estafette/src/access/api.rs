@@ -31,8 +31,8 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(login))
         .routes(routes!(logout))
         .routes(routes!(change_password))
-        .routes(routes!(get_keys, post_key))
-        .routes(routes!(delete_key))
+        .routes(routes!(list_api_keys, create_api_key))
+        .routes(routes!(disable_api_key))
         .routes(routes!(staff_login))
         .routes(routes!(staff_logout))
 }
@@ -288,7 +288,7 @@ async fn change_password(
         (status = 401, body = ProblemBody, content_type = "application/problem+json",
             description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ))]
-async fn get_keys(
+async fn list_api_keys(
     caller: Caller<Portal>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -317,7 +317,7 @@ async fn get_keys(
         (status = 422, body = ProblemBody, content_type = "application/problem+json",
             description = "`validation_failed`, `idempotency_key_reused`"),
     ))]
-async fn post_key(
+async fn create_api_key(
     caller: Caller<Portal>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -350,7 +350,7 @@ async fn post_key(
         (status = 404, body = ProblemBody, content_type = "application/problem+json",
             description = "`not_found`"),
     ))]
-async fn delete_key(
+async fn disable_api_key(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(key_id): Path<String>,

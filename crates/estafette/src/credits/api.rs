@@ -16,7 +16,7 @@ use crate::kit::problem_code::Code;
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(ledger))
+    OpenApiRouter::new().routes(routes!(list_ledger))
 }
 
 /// One movement of credits.
@@ -62,7 +62,7 @@ impl From<Transfer> for TransferView {
 ///
 /// Newest first; a post, void or refund stands directly above the hold that it belongs to.
 #[utoipa::path(
-    get, path = "/v1/ledger", tag = "credits",
+    get, path = "/v1/ledger", tag = "Credits",
     params(
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
@@ -78,7 +78,7 @@ impl From<Transfer> for TransferView {
     ),
     security(("portal_token" = []))
 )]
-async fn ledger(
+async fn list_ledger(
     caller: Caller<Portal>,
     State(app): State<App>,
     RawQuery(query): RawQuery,

@@ -23,7 +23,7 @@ use crate::kit::secret::Secret;
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(signup)).routes(routes!(me))
+    OpenApiRouter::new().routes(routes!(signup)).routes(routes!(read_profile))
 }
 
 /// Someone new.
@@ -126,7 +126,7 @@ async fn signup(
         (status = 429, body = ProblemBody, content_type = "application/problem+json",
             description = "`rate_limited`"),
     ))]
-async fn me(
+async fn read_profile(
     caller: Caller<Portal>,
     State(app): State<App>,
     RawQuery(query): RawQuery,

@@ -21,7 +21,7 @@ use crate::kit::problem_code::Code;
 /// The routes of this room.
 #[must_use]
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(messages)).routes(routes!(reply))
+    OpenApiRouter::new().routes(routes!(list_handset_messages)).routes(routes!(reply_from_handset))
 }
 
 /// A message on a virtual handset.
@@ -91,7 +91,7 @@ pub struct ReplyView {
     (status = 200, body = [HandsetMessage], description = "Messages, newest first"),
     (status = "default", body = ProblemBody, content_type = "application/problem+json",
         description = "A problem")))]
-async fn messages(
+async fn list_handset_messages(
     caller: Caller<TestCaller>,
     State(app): State<App>,
     Path(phone): Path<String>,
@@ -117,7 +117,7 @@ async fn messages(
     (status = 200, body = ReplyView, description = "The phone's message was taken"),
     (status = "default", body = ProblemBody, content_type = "application/problem+json",
         description = "A problem")))]
-async fn reply(
+async fn reply_from_handset(
     caller: Caller<TestCaller>,
     State(app): State<App>,
     Path(phone): Path<String>,

@@ -23,9 +23,9 @@ use crate::kit::problem_code::Code;
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(list, ask))
-        .routes(routes!(list_all, decide_one))
-        .routes(routes!(decide))
+        .routes(routes!(list_senders, create_sender))
+        .routes(routes!(list_all_senders, decide_senders))
+        .routes(routes!(decide_sender))
 }
 
 /// A sender of SMS.
@@ -95,7 +95,7 @@ pub struct NamedDecision {
 
 /// Lists the account's senders, newest first.
 #[utoipa::path(
-    get, path = "/v1/senders", tag = "senders",
+    get, path = "/v1/senders", tag = "Senders",
     params(
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
@@ -109,7 +109,7 @@ pub struct NamedDecision {
     ),
     security(("portal_token" = []))
 )]
-async fn list(
+async fn list_senders(
     caller: Caller<Portal>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -125,7 +125,7 @@ async fn list(
 /// It is `pending` until the operator's staff decides. Asking again for the same one changes
 /// nothing and answers where it stands.
 #[utoipa::path(
-    post, path = "/v1/senders", tag = "senders",
+    post, path = "/v1/senders", tag = "Senders",
     request_body = NewSender,
     responses(
         (status = 200, body = SenderView, description = "The sender and where it stands"),
@@ -138,7 +138,7 @@ async fn list(
     ),
     security(("portal_token" = []))
 )]
-async fn ask(
+async fn create_sender(
     caller: Caller<Portal>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -159,7 +159,7 @@ async fn ask(
 
 /// Lists the senders of all accounts, newest first.
 #[utoipa::path(
-    get, path = "/v1/admin/senders", tag = "operator",
+    get, path = "/v1/admin/senders", tag = "Operator",
     params(
         ("status" = Option<String>, Query, description = "`pending`, `approved` or `rejected`"),
         ("account_id" = Option<String>, Query, description = "Only this account's"),
@@ -175,7 +175,7 @@ async fn ask(
     ),
     security(("staff_token" = []))
 )]
-async fn list_all(
+async fn list_all_senders(
     _staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -195,7 +195,7 @@ async fn list_all(
 
 /// Approves or rejects a sender.
 #[utoipa::path(
-    patch, path = "/v1/admin/senders/{sender_id}", tag = "operator",
+    patch, path = "/v1/admin/senders/{sender_id}", tag = "Operator",
     params(("sender_id" = String, Path, description = "The sender")),
     request_body = Decision,
     responses(
@@ -211,7 +211,7 @@ async fn list_all(
     ),
     security(("staff_token" = []))
 )]
-async fn decide(
+async fn decide_sender(
     staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
@@ -224,7 +224,7 @@ async fn decide(
 
 /// Approves or rejects the sender that the body names.
 #[utoipa::path(
-    patch, path = "/v1/admin/senders", tag = "operator",
+    patch, path = "/v1/admin/senders", tag = "Operator",
     request_body = NamedDecision,
     responses(
         (status = 200, body = SenderView, description = "The sender as decided"),
@@ -239,7 +239,7 @@ async fn decide(
     ),
     security(("staff_token" = []))
 )]
-async fn decide_one(
+async fn decide_senders(
     staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,

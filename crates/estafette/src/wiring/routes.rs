@@ -3,7 +3,9 @@
 use axum::Router;
 use axum::middleware;
 use utoipa::OpenApi;
+use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::{edge, pages};
@@ -43,6 +45,11 @@ fn api(env: Env) -> OpenApiRouter<App> {
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
     let mut document = api(Env::Sandbox).into_openapi();
+    for path in document.paths.paths.values_mut() {
+        for operation in operations(path) {
+            describe_problems(operation);
+        }
+    }
     let components = document.components.get_or_insert_default();
     let header = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
     components.add_security_scheme("api_key", SecurityScheme::ApiKey(header));
@@ -55,6 +62,23 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
         components.add_security_scheme(name, SecurityScheme::Http(bearer));
     }
     document
+}
+
+fn operations(path: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut path.get, &mut path.put, &mut path.post, &mut path.patch, &mut path.delete]
+        .into_iter()
+        .filter_map(Option::as_mut)
+}
+
+/// Any operation may answer a problem: bad JSON, a missing key, too many requests, a full queue.
+fn describe_problems(operation: &mut Operation) {
+    let body = Ref::from_schema_name("ProblemBody");
+    let content = ContentBuilder::new().schema(Some(body)).build();
+    let problem = ResponseBuilder::new()
+        .description("A problem; `code` says which")
+        .content("application/problem+json", content)
+        .build();
+    operation.responses.responses.entry("default".to_owned()).or_insert(RefOr::T(problem));
 }
 
 /// Everything that one environment's address answers.

@@ -29,7 +29,9 @@ const MADE_UP: usize = 24;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(show, change))
+    OpenApiRouter::new()
+        .routes(routes!(list_accounts, create_account))
+        .routes(routes!(read_account, change_account))
 }
 
 /// An account as staff sees it.
@@ -170,7 +172,7 @@ pub struct AccountPatch {
 
 /// Lists accounts, newest first.
 #[utoipa::path(
-    get, path = "/v1/admin/accounts", tag = "operator",
+    get, path = "/v1/admin/accounts", tag = "Operator",
     params(
         ("env" = Option<String>, Query, description = "`live` or `sandbox`"),
         ("email" = Option<String>, Query, description = "Only the accounts of this email"),
@@ -187,7 +189,7 @@ pub struct AccountPatch {
     ),
     security(("staff_token" = []))
 )]
-async fn list(
+async fn list_accounts(
     _staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -215,7 +217,7 @@ async fn list(
 
 /// Makes a user with a live and a sandbox account.
 #[utoipa::path(
-    post, path = "/v1/admin/accounts", tag = "operator",
+    post, path = "/v1/admin/accounts", tag = "Operator",
     request_body = NewAccount,
     responses(
         (status = 200, body = NewAccountView, description = "The user and both accounts"),
@@ -230,7 +232,7 @@ async fn list(
     ),
     security(("staff_token" = []))
 )]
-async fn create(
+async fn create_account(
     staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -271,7 +273,7 @@ fn read_new(app: &App, body: &[u8]) -> Result<(String, Option<Secret>, Billing),
 
 /// Shows an account.
 #[utoipa::path(
-    get, path = "/v1/admin/accounts/{account_id}", tag = "operator",
+    get, path = "/v1/admin/accounts/{account_id}", tag = "Operator",
     params(("account_id" = String, Path, description = "The account")),
     responses(
         (status = 200, body = AdminAccountView, description = "The account"),
@@ -284,7 +286,7 @@ fn read_new(app: &App, body: &[u8]) -> Result<(String, Option<Secret>, Billing),
     ),
     security(("staff_token" = []))
 )]
-async fn show(
+async fn read_account(
     _staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
@@ -297,7 +299,7 @@ async fn show(
 
 /// Changes an account: suspends it, or sets how it pays and what its passcodes are like.
 #[utoipa::path(
-    patch, path = "/v1/admin/accounts/{account_id}", tag = "operator",
+    patch, path = "/v1/admin/accounts/{account_id}", tag = "Operator",
     params(("account_id" = String, Path, description = "The account")),
     request_body = AccountPatch,
     responses(
@@ -315,7 +317,7 @@ async fn show(
     ),
     security(("staff_token" = []))
 )]
-async fn change(
+async fn change_account(
     staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,

@@ -28,7 +28,7 @@ const MOST: i64 = 1_000_000_000_000;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(add)).routes(routes!(ledger))
+    OpenApiRouter::new().routes(routes!(add_credits)).routes(routes!(account_ledger))
 }
 
 /// A top-up or a correction.
@@ -61,7 +61,7 @@ pub struct CreditsView {
 /// A repeat with the same `Idempotency-Key` moves nothing, and answers the first transfer and
 /// the balance of now.
 #[utoipa::path(
-    post, path = "/v1/admin/accounts/{account_id}/credits", tag = "operator",
+    post, path = "/v1/admin/accounts/{account_id}/credits", tag = "Operator",
     params(
         ("account_id" = String, Path, description = "The account"),
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 ASCII characters"),
@@ -84,7 +84,7 @@ pub struct CreditsView {
     ),
     security(("staff_token" = []))
 )]
-async fn add(
+async fn add_credits(
     staff: Staff,
     State(app): State<App>,
     about: (Path<String>, RawQuery, HeaderMap),
@@ -155,7 +155,7 @@ async fn show(app: &App, account: &AccountId, transfer_id: String) -> Result<Cre
 
 /// Lists an account's movements of credits, newest first.
 #[utoipa::path(
-    get, path = "/v1/admin/accounts/{account_id}/ledger", tag = "operator",
+    get, path = "/v1/admin/accounts/{account_id}/ledger", tag = "Operator",
     params(
         ("account_id" = String, Path, description = "The account"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
@@ -172,7 +172,7 @@ async fn show(app: &App, account: &AccountId, transfer_id: String) -> Result<Cre
     ),
     security(("staff_token" = []))
 )]
-async fn ledger(
+async fn account_ledger(
     _staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,

@@ -16,7 +16,7 @@ use crate::kit::problem::{Problem, ProblemBody};
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(audit_log)).routes(routes!(carriers))
+    OpenApiRouter::new().routes(routes!(list_audit_log)).routes(routes!(list_carriers))
 }
 
 /// One line of the audit log.
@@ -79,7 +79,7 @@ pub struct CarrierView {
 
 /// Lists what staff and accounts changed, newest first.
 #[utoipa::path(
-    get, path = "/v1/admin/audit-log", tag = "operator",
+    get, path = "/v1/admin/audit-log", tag = "Operator",
     params(
         ("account_id" = Option<String>, Query, description = "Only what concerns this account"),
         ("actor_id" = Option<String>, Query, description = "Only what this actor did"),
@@ -96,7 +96,7 @@ pub struct CarrierView {
     ),
     security(("staff_token" = []))
 )]
-async fn audit_log(
+async fn list_audit_log(
     _staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -116,7 +116,7 @@ async fn audit_log(
 
 /// Lists the carriers of this environment and how they are.
 #[utoipa::path(
-    get, path = "/v1/admin/carriers", tag = "operator",
+    get, path = "/v1/admin/carriers", tag = "Operator",
     responses(
         (status = 200, body = Vec<CarrierView>, description = "All carriers"),
         (status = 400, body = ProblemBody, content_type = "application/problem+json",
@@ -126,7 +126,7 @@ async fn audit_log(
     ),
     security(("staff_token" = []))
 )]
-async fn carriers(
+async fn list_carriers(
     _staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,

@@ -20,7 +20,7 @@ use crate::kit::problem::{Problem, ProblemBody};
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, put))
+    OpenApiRouter::new().routes(routes!(list_prices, put_prices))
 }
 
 /// A price.
@@ -95,7 +95,7 @@ pub struct NewPrices {
 
 /// Lists the prices that have not ended.
 #[utoipa::path(
-    get, path = "/v1/admin/prices", tag = "operator",
+    get, path = "/v1/admin/prices", tag = "Operator",
     params(
         ("channel" = Option<String>, Query, description = "Only this channel"),
         ("category" = Option<String>, Query, description = "Only this category"),
@@ -112,7 +112,7 @@ pub struct NewPrices {
     ),
     security(("staff_token" = []))
 )]
-async fn list(
+async fn list_prices(
     _staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -135,7 +135,7 @@ async fn list(
 /// Each new price replaces the one of the same channel, category and country from its
 /// `valid_from` on; other prices stay. Answers all prices that have not ended.
 #[utoipa::path(
-    put, path = "/v1/admin/prices", tag = "operator",
+    put, path = "/v1/admin/prices", tag = "Operator",
     request_body = NewPrices,
     responses(
         (status = 200, body = Vec<PriceView>, description = "All prices that have not ended"),
@@ -148,7 +148,7 @@ async fn list(
     ),
     security(("staff_token" = []))
 )]
-async fn put(
+async fn put_prices(
     staff: Staff,
     State(app): State<App>,
     RawQuery(query): RawQuery,
