@@ -14,6 +14,7 @@ on_every_engine!(
     a_thousand_parallel_wrong_guesses_evaluate_exactly_five,
     sixteen_parallel_right_guesses_verify_exactly_once,
     an_expired_code_is_gone_before_any_sweep_and_after_it,
+    the_last_millisecond_counts_and_the_next_does_not,
     validity_is_an_account_setting,
     a_verified_code_works_once,
     a_verified_challenge_stays_verified,
@@ -123,6 +124,20 @@ async fn an_expired_code_is_gone_before_any_sweep_and_after_it(world: &World) {
     assert_eq!(read.number("attempts"), 0, "a late guess is none");
     ada.guess(&id, "482916").await.problem("otp_expired");
     ada.guess(late.word("challenge_id"), "1234").await.problem("otp_expired");
+}
+
+async fn the_last_millisecond_counts_and_the_next_does_not(world: &World) {
+    let ada = world.account("ada").await;
+    for (early, code) in [(1, "verified"), (0, "otp_expired")] {
+        let answer = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
+        let end = clock::Millis::parse(answer.word("expires_at")).unwrap();
+        // The guess itself moves the clock by one.
+        world.stand_still_for(end - world.now() - early - 1).await;
+        let guess = ada.guess(answer.word("challenge_id"), "4821").await;
+        assert_eq!(world.now(), end - early);
+        let found = if guess.status == 200 { guess.word("status") } else { guess.word("code") };
+        assert_eq!(found, code, "{}", guess.text);
+    }
 }
 
 async fn validity_is_an_account_setting(world: &World) {
