@@ -1,14 +1,31 @@
 //! Phone numbers in international form, checked against the world's numbering plans.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::OnceLock;
 
 use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumberFormat, PhoneNumberType};
 
 /// A valid phone number that a passcode may be sent to. `Debug` and `Display` hide its middle.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub struct Msisdn {
     e164: String,
-    country: String,
+    /// Looked up at the first question: it takes microseconds, and most readers never ask.
+    country: OnceLock<String>,
+}
+
+impl PartialEq for Msisdn {
+    fn eq(&self, other: &Self) -> bool {
+        self.e164 == other.e164
+    }
+}
+
+impl Eq for Msisdn {}
+
+impl Hash for Msisdn {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.e164.hash(state);
+    }
 }
 
 /// Why a text is no recipient.
@@ -66,15 +83,14 @@ impl Msisdn {
             | PhoneNumberType::TollFree
             | PhoneNumberType::Pager
             | PhoneNumberType::UAN => Err(Invalid::NotAPerson),
-            _ => Ok(Self { e164: verdict.e164, country: verdict.region }),
+            _ => Ok(Self { e164: verdict.e164, country: OnceLock::from(verdict.region) }),
         }
     }
 
     /// One that comes from our own database.
     #[must_use]
     pub fn stored(e164: String) -> Self {
-        let country = look_up(&e164).map(|verdict| verdict.region).unwrap_or_default();
-        Self { e164, country }
+        Self { e164, country: OnceLock::new() }
     }
 
     /// `+` and digits.
@@ -86,7 +102,8 @@ impl Msisdn {
     /// ISO 3166 code of its country, `001` for non-geographic numbers.
     #[must_use]
     pub fn country(&self) -> &str {
-        &self.country
+        let region = || look_up(&self.e164).map(|verdict| verdict.region).unwrap_or_default();
+        self.country.get_or_init(region)
     }
 
     /// Its last four digits: what scripts a sandbox ending.
@@ -137,6 +154,7 @@ mod tests {
             assert_eq!(Msisdn::parse(text).unwrap().e164(), "+33612345678", "{text}");
         }
         assert_eq!(Msisdn::parse("+22890112345").unwrap().country(), "TG");
+        assert_eq!(Msisdn::stored("+22890112345".to_owned()).country(), "TG");
     }
 
     #[test]

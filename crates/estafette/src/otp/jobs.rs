@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use futures_util::{StreamExt, stream};
 use store::{CommitError, WriteSet};
 
+use super::carry::{self, Next};
 use super::settle::{self, Failure};
-use super::{Attempt, Challenge, Error, Status, send, store as sql};
+use super::{Attempt, Challenge, Error, Status, store as sql};
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
 
@@ -84,9 +85,9 @@ async fn watch(app: &App, c: &Challenge, a: &Attempt) -> Result<(), Error> {
             postpone(app, c, watchdog_at.min(c.expires_at)).await
         }
         "unknown" | "accepted" if c.falls_back() => {
-            match send::failed(app, c, a, &Failure::silence()).await? {
-                Some((challenge, leg)) => send::run(app, challenge, leg).await,
-                None => Ok(()),
+            match carry::failed(app, c, a, &Failure::silence()).await? {
+                Next::Leg(challenge, leg) => carry::run(app, challenge, leg).await.map(drop),
+                Next::Stands(_) => Ok(()),
             }
         }
         _ => postpone(app, c, c.expires_at).await,

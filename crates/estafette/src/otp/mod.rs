@@ -7,6 +7,7 @@
 //! so a crash at any point is just a later visit to the same code.
 
 pub mod api;
+mod carry;
 mod code;
 mod jobs;
 mod parse;
