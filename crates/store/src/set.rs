@@ -22,6 +22,9 @@ pub enum Expect {
     Row(Reject),
     /// Any number of rows come back (`RETURNING`).
     Rows,
+    /// A SELECT that finds nothing, else the whole set is refused with this word. It writes
+    /// nothing, so a refusal by it (before anything was written) costs the others nothing.
+    None(Reject),
 }
 
 /// One statement of a set.
@@ -67,6 +70,11 @@ impl WriteSet {
     /// Adds a `RETURNING` statement whose rows, however many, are kept in [`crate::Done`].
     pub fn returning_rows(&mut self, sql: Sql, args: Args) -> &mut Self {
         self.add(sql, args, Expect::Rows)
+    }
+
+    /// Adds a SELECT that must find nothing. In front of everything else it is the cheapest guard.
+    pub fn absent(&mut self, sql: Sql, args: Args, reject: Reject) -> &mut Self {
+        self.add(sql, args, Expect::None(reject))
     }
 
     /// Appends another set's statements; the shard stays this one's.

@@ -56,13 +56,14 @@ pub struct Verdict {
 #[must_use]
 pub fn look_up(text: &str) -> Option<Verdict> {
     let number = PHONE_NUMBER_UTIL.parse(text, None).ok()?;
-    let valid = PHONE_NUMBER_UTIL.is_valid_number(&number);
     let region = PHONE_NUMBER_UTIL.get_region_for_number(&number);
+    let kind = PHONE_NUMBER_UTIL.get_number_type(&number);
     Some(Verdict {
         e164: PHONE_NUMBER_UTIL.format(&number, PhoneNumberFormat::E164).into_owned(),
-        valid,
+        // What the library's own check of validity comes to, without matching once more.
+        valid: region.is_some() && kind != PhoneNumberType::Unknown,
         region: region.map(|code| code.as_region_str().as_str().to_owned()).unwrap_or_default(),
-        kind: PHONE_NUMBER_UTIL.get_number_type(&number),
+        kind,
     })
 }
 

@@ -50,6 +50,13 @@ pub(super) struct Order {
     pub(super) language: Option<String>,
 }
 
+impl Order {
+    /// What at most one open challenge of an account has: recipient and reference.
+    fn slot(&self) -> String {
+        format!("{}|{}", self.to.e164(), self.reference.as_deref().unwrap_or(""))
+    }
+}
+
 /// Sends a passcode. Answers the challenge as it stands when this is known or the wait is over.
 pub(super) async fn send(
     app: &App,
@@ -60,10 +67,14 @@ pub(super) async fn send(
     check(app, account, order).await?;
     let mut tries = 0;
     let (challenge, attempt) = loop {
-        match begin(app, account, order, claim).await {
+        // Most recipients have no past. The first try trusts in that, and its guard tells.
+        let past = if tries == 0 { Past::None } else { Past::read(app, account, order).await? };
+        match begin(app, account, order, claim, past).await {
             Err(Error::Commit(CommitError::Rejected(STALE))) if tries < RETRIES => {
+                if tries > 0 {
+                    tokio::time::sleep(Duration::from_millis(25)).await;
+                }
                 tries += 1;
-                tokio::time::sleep(Duration::from_millis(25)).await;
             }
             Err(Error::Commit(CommitError::Rejected(STALE))) => {
                 return Err(Error::ResendTooSoon { wait_s: 1 });
@@ -116,24 +127,41 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
     }
 }
 
+/// What was there before a send.
+enum Past {
+    /// Nothing, as far as is known: the database refuses if that is wrong.
+    None,
+    /// What was read.
+    Read {
+        /// The challenge in the slot, open or not.
+        found: Option<Box<Challenge>>,
+        /// Whether the recipient is known as unreachable on the chat-app.
+        unreachable: bool,
+    },
+}
+
+impl Past {
+    async fn read(app: &App, account: &Account, order: &Order) -> Result<Self, Error> {
+        let found = sql::open_in_slot(app, &account.id, &order.slot()).await?;
+        let until = sql::unreachable_until(app, &account.id, order.to.e164()).await?;
+        Ok(Self::Read { found: found.map(Box::new), unreachable: until > app.now() })
+    }
+
+    fn found(&self) -> Option<&Challenge> {
+        if let Self::Read { found, .. } = self { found.as_deref() } else { None }
+    }
+}
+
 /// Where the first attempt goes, and whether that is a fallback already.
-async fn first_channel(
-    app: &App,
-    account: &Account,
-    order: &Order,
-) -> Result<(Channel, bool), Error> {
-    if let Mode::Only(channel) = order.mode {
-        return Ok((channel, false));
+fn first_channel(app: &App, order: &Order, past: &Past) -> (Channel, bool) {
+    let known_unreachable = matches!(past, Past::Read { unreachable: true, .. });
+    match order.mode {
+        Mode::Only(channel) => (channel, false),
+        Mode::Auto if app.carriers.on(Channel::Sms).is_none() => (Channel::Chatapp, false),
+        Mode::Auto if app.carriers.on(Channel::Chatapp).is_none() => (Channel::Sms, true),
+        Mode::Auto if known_unreachable => (Channel::Sms, true),
+        Mode::Auto => (Channel::Chatapp, false),
     }
-    if app.carriers.on(Channel::Sms).is_none() {
-        return Ok((Channel::Chatapp, false));
-    }
-    if app.carriers.on(Channel::Chatapp).is_none() {
-        return Ok((Channel::Sms, true));
-    }
-    let until = sql::unreachable_until(app, &account.id, order.to.e164()).await?;
-    let known_unreachable = until > app.now();
-    Ok(if known_unreachable { (Channel::Sms, true) } else { (Channel::Chatapp, false) })
 }
 
 /// Commit A: the challenge, its attempt, the hold on the price and the limits, all or nothing.
@@ -142,30 +170,36 @@ async fn begin(
     account: &Account,
     order: &Order,
     claim: &Claim,
+    past: Past,
 ) -> Result<(Challenge, Attempt), Error> {
     let now = app.now();
-    let (channel, fallback) = first_channel(app, account, order).await?;
+    let (channel, fallback) = first_channel(app, order, &past);
     let price = credits::price(app, channel.word(), "authentication", order.to.country()).await?;
-    let slot = format!("{}|{}", order.to.e164(), order.reference.as_deref().unwrap_or(""));
-    let found = sql::open_in_slot(app, &account.id, &slot).await?;
-    let open = found.as_ref().filter(|challenge| challenge.is_open(now));
+    let open = past.found().filter(|challenge| challenge.is_open(now));
     let id = open.map_or_else(|| ChallengeId::new(&app.clock), |open| open.id.clone());
     let attempt = settle::new_attempt(app, id.clone(), channel, price);
 
     let mut set = WriteSet::of(account.id.as_str());
+    let slot = order.slot();
+    if matches!(past, Past::None) {
+        sql::no_past(&mut set, &account.id, &order.to, &slot, now);
+    }
     claim.add_to(&mut set, id.as_str(), None, now);
     if app.env == Env::Live {
         count_send(app, account, &mut set, (&order.to, channel), now);
     }
     let challenge = if let Some(open) = open {
-        resend(app, &mut set, open, order, (account, &attempt, fallback)).await?
+        // What the last leg still holds is free before this one's price is held.
+        let challenge = resend(app, &mut set, open, order, (account, &attempt, fallback)).await?;
+        credits::hold(app, &mut set, &account.id, &attempt.charge());
+        challenge
     } else {
-        if let Some(stale) = &found {
+        credits::hold(app, &mut set, &account.id, &attempt.charge());
+        if let Some(stale) = past.found() {
             sql::free_slot(&mut set, stale, now);
         }
         create(app, &mut set, account, order, (&slot, &attempt, fallback))
     };
-    credits::hold(app, &mut set, &account.id, &attempt.charge());
     sql::insert_attempt(&mut set, &account.id, &attempt, now);
     match app.db.commit(set).await {
         Ok(_) => Ok((challenge, attempt)),

@@ -21,6 +21,11 @@ const BY_SLOT: Sql = Sql(
      expires_at, verified_at, created_at, code_sealed, account_id FROM challenges \
      WHERE account_id = $1 AND slot = $2",
 );
+/// Anything that a first send to a recipient must look at: an open challenge in its slot, or that
+/// the recipient is known as unreachable on the chat-app.
+const PAST: Sql = Sql("SELECT challenge_id FROM challenges WHERE account_id = $1 AND slot = $2 \
+     UNION ALL SELECT recipient FROM recipients \
+     WHERE account_id = $1 AND recipient = $3 AND unreachable_until > $4");
 const NEWEST_BY_REFERENCE: Sql = Sql("SELECT challenge_id, recipient FROM challenges \
      WHERE account_id = $1 AND reference = $2 ORDER BY challenge_id DESC LIMIT 1");
 const NEWEST_BY_RECIPIENT: Sql = Sql("SELECT challenge_id, reference FROM challenges \
@@ -241,6 +246,17 @@ pub(super) struct NewChallenge<'a> {
     pub(super) expires_at: Millis,
     pub(super) created_at: Millis,
     pub(super) next_at: Millis,
+}
+
+/// Refuses the set if there is a past that it must look at.
+pub(super) fn no_past(
+    set: &mut WriteSet,
+    account: &AccountId,
+    recipient: &Msisdn,
+    slot: &str,
+    now: Millis,
+) {
+    set.absent(PAST, args![account, slot, recipient.e164(), now], STALE);
 }
 
 pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {

@@ -21,7 +21,7 @@ pub(super) struct Job {
 
 /// Why a set did not go through.
 enum Miss {
-    /// Its first statement found no row: nothing was written.
+    /// It was refused before it had written anything.
     Clean(Reject),
     /// It failed after it may have written something.
     Dirty(CommitError),
@@ -157,17 +157,28 @@ impl Writer {
 
     fn execute(&mut self, set: &WriteSet) -> Result<Done, Miss> {
         let mut done = Done::default();
-        for (index, stmt) in set.stmts().iter().enumerate() {
+        let mut wrote = false;
+        for stmt in set.stmts() {
             if let Some(fault) = &self.fault {
                 fault(stmt);
             }
             let found = self.statement(stmt, &mut done)?;
-            let (Expect::One(reject) | Expect::Row(reject)) = stmt.expect else { continue };
-            match found {
-                1 => {}
-                0 if index == 0 => return Err(Miss::Clean(reject)),
-                _ => return Err(Miss::Dirty(CommitError::Rejected(reject))),
+            let (fits, reject) = match stmt.expect {
+                Expect::One(reject) | Expect::Row(reject) => (found == 1, reject),
+                Expect::None(reject) => (found == 0, reject),
+                Expect::Any | Expect::Rows => {
+                    wrote = true;
+                    continue;
+                }
+            };
+            let is_read = matches!(stmt.expect, Expect::None(_));
+            if !fits && !wrote && (is_read || found == 0) {
+                return Err(Miss::Clean(reject));
             }
+            if !fits {
+                return Err(Miss::Dirty(CommitError::Rejected(reject)));
+            }
+            wrote |= !is_read;
         }
         Ok(done)
     }
@@ -176,6 +187,7 @@ impl Writer {
     fn statement(&mut self, stmt: &Stmt, done: &mut Done) -> Result<usize, Miss> {
         let ran = match stmt.expect {
             Expect::Any | Expect::One(_) => self.session.execute(stmt.sql, &stmt.args),
+            Expect::None(_) => self.session.query(stmt.sql, &stmt.args).map(|rows| rows.len()),
             Expect::Row(_) | Expect::Rows => self.session.query(stmt.sql, &stmt.args).map(|rows| {
                 let found = rows.len();
                 done.rows.push(rows);

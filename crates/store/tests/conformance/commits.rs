@@ -80,6 +80,43 @@ pub(super) async fn returned_rows_reach_the_caller_that_asked(open: Open) {
     }
 }
 
+pub(super) async fn what_must_be_absent_refuses_when_it_is_there(open: Open) {
+    const ENTRY_OF: Sql = Sql("SELECT id FROM ledger WHERE account_id = $1 AND id = $2");
+    const TAKEN: Reject = Reject("taken");
+    let bench = Bench::new(open, &Wish::default(), 1_000).await;
+    let once = |id: &str, rest: &[(Sql, store::Args, Expect)]| {
+        let mut stmts = vec![(ENTRY_OF, args!["a", id], Expect::None(TAKEN))];
+        stmts.extend_from_slice(rest);
+        set("a", &stmts)
+    };
+    let enter = |id: &str| {
+        let (guard, entry) = (args![1, "a"], args!["a", id, 1]);
+        [(DEBIT, guard, Expect::One(BROKE)), (ENTRY, entry, Expect::Any)]
+    };
+    // Each id is entered by two callers at once: one of the two must find the other's entry,
+    // whether the guard stands in front of everything or behind a write.
+    let sets = (0..200).map(|index| {
+        let id = format!("e{}", index / 2);
+        if index % 4 < 2 {
+            return once(&id, &enter(&id));
+        }
+        let mut late = enter(&id).to_vec();
+        late.insert(1, (ENTRY_OF, args!["a", &id], Expect::None(TAKEN)));
+        set("a", &late)
+    });
+    let answers = at_once(&bench.db, sets.collect()).await;
+    for (pair, answers) in answers.chunks(2).enumerate() {
+        let refused =
+            answers.iter().filter(|answer| matches!(answer, Err(CommitError::Rejected(TAKEN))));
+        assert_eq!(refused.count(), 1, "pair {pair}: {answers:?}");
+        assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1, "pair {pair}");
+    }
+    let done = bench.db.commit(once("new", &enter("new"))).await.unwrap();
+    assert!(done.rows.is_empty(), "a guard returns nothing");
+    assert_eq!(bench.balance().await, 1_000 - 101);
+    assert_eq!(bench.entries().await, (101, 101));
+}
+
 pub(super) async fn a_returning_guard_refuses_what_does_not_exist(open: Open) {
     let bench = Bench::new(open, &Wish::default(), 5).await;
     let missing = || (BUMP, args!["nobody"], Expect::Row(NOBODY));

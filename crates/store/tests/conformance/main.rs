@@ -125,6 +125,7 @@ on_every_engine! {
     text_numbers_bytes_and_null_come_back_as_they_went_in,
     a_guard_refuses_exactly_its_own_set,
     returned_rows_reach_the_caller_that_asked,
+    what_must_be_absent_refuses_when_it_is_there,
     a_returning_guard_refuses_what_does_not_exist,
     racing_debits_never_spend_more_than_there_is,
     sets_of_one_caller_happen_in_order,
@@ -156,6 +157,7 @@ fn set(shard: &str, stmts: &[(Sql, store::Args, Expect)]) -> WriteSet {
             Expect::One(reject) => set.guard(sql, args, reject),
             Expect::Row(reject) => set.returning(sql, args, reject),
             Expect::Rows => set.returning_rows(sql, args),
+            Expect::None(reject) => set.absent(sql, args, reject),
         };
     }
     set
