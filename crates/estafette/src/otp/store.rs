@@ -9,6 +9,9 @@ use crate::carriers::Channel;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
 
+/// Claims touch many accounts, so they are routed by a word of their own.
+const DUE_SHARD: &str = "due";
+
 const COLUMNS_BY_ID: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
@@ -30,9 +33,16 @@ const NEWEST_BY_REFERENCE: Sql = Sql("SELECT challenge_id, recipient FROM challe
      WHERE account_id = $1 AND reference = $2 ORDER BY challenge_id DESC LIMIT 1");
 const NEWEST_BY_RECIPIENT: Sql = Sql("SELECT challenge_id, reference FROM challenges \
      WHERE account_id = $1 AND recipient = $2 ORDER BY challenge_id DESC LIMIT 1");
-const DUE: Sql = Sql("SELECT c.account_id, c.challenge_id FROM challenges c \
-     JOIN accounts a ON a.account_id = c.account_id \
-     WHERE c.next_at <= $1 AND a.env = $2 ORDER BY c.next_at LIMIT $3");
+const ANY_DUE: Sql = Sql("SELECT c.next_at FROM challenges c WHERE c.next_at <= $1 \
+     AND EXISTS (SELECT 1 FROM accounts a WHERE a.account_id = c.account_id AND a.env = $2) \
+     ORDER BY c.next_at LIMIT 1");
+/// Takes due challenges for this node: until the lease ends, no other finds them due.
+const CLAIM_DUE: Sql = Sql("UPDATE challenges SET next_at = $1 \
+     WHERE (account_id, challenge_id) IN (SELECT c.account_id, c.challenge_id FROM challenges c \
+       WHERE c.next_at <= $2 \
+       AND EXISTS (SELECT 1 FROM accounts a WHERE a.account_id = c.account_id AND a.env = $3) \
+       ORDER BY c.next_at LIMIT $4 /*SKIP LOCKED*/) \
+     AND next_at <= $2 RETURNING account_id, challenge_id");
 const ATTEMPT: Sql = Sql("SELECT attempt_id, challenge_id, channel, state, credits, lease_until \
      FROM attempts WHERE account_id = $1 AND attempt_id = $2");
 const UNREACHABLE: Sql =
@@ -192,8 +202,20 @@ pub(super) async fn newest_by_recipient(
     Ok(found.await?.map(|(id, _)| id))
 }
 
-pub(super) async fn due(app: &App, limit: i64) -> Result<Vec<(AccountId, ChallengeId)>, Error> {
-    app.db.rows(DUE, args![app.now(), app.env.word(), limit]).await
+/// Claims at most `limit` due challenges until `lease_until`, the longest due first.
+pub(super) async fn claim_due(
+    app: &App,
+    limit: i64,
+    lease_until: Millis,
+) -> Result<Vec<(AccountId, ChallengeId)>, super::Error> {
+    let (now, env) = (app.now(), app.env.word());
+    if app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await?.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut set = WriteSet::of(DUE_SHARD);
+    set.returning_rows(CLAIM_DUE, args![lease_until, now, env, limit]);
+    let rows = app.db.commit(set).await?.rows.into_iter().flatten();
+    Ok(rows.map(FromRow::from_row).collect::<Result<_, Error>>()?)
 }
 
 pub(super) async fn attempt(
