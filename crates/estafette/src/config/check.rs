@@ -29,6 +29,7 @@ pub(super) fn all(config: &Config) -> Check {
     url("chatapp.base_url", &config.chatapp.base_url)?;
     sms(&config.sms)?;
     email(&config.email)?;
+    one_of("sandbox.handsets", &config.sandbox.handsets, &["auto", "memory", "database"])?;
     one_of("log.format", &config.log.format, &["text", "json"])
 }
 

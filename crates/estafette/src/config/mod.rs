@@ -39,6 +39,8 @@ pub struct Config {
     pub credits: Credits,
     /// Passcodes.
     pub otp: Otp,
+    /// Virtual handsets.
+    pub sandbox: Sandbox,
     /// Webhooks.
     pub webhooks: Webhooks,
     /// The shared chat-app business account of the live environment.
@@ -79,6 +81,22 @@ pub struct Database {
     pub url: Secret,
     /// Write sets that may wait; more are answered 503 `overloaded`.
     pub queue: usize,
+}
+
+impl Database {
+    /// Whether several processes may serve from it at the same time.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.url.expose().starts_with("postgres")
+    }
+}
+
+/// Virtual handsets of the sandbox.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sandbox {
+    /// Where they keep their messages: `auto`, `memory` or `database`.
+    pub handsets: String,
 }
 
 /// Users, logins and tokens.

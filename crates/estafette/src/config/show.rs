@@ -36,6 +36,7 @@ fn table(config: &Config) -> Table {
         ("limits", plain(&config.limits)),
         ("credits", plain(&config.credits)),
         ("otp", plain(&config.otp)),
+        ("sandbox", plain(&config.sandbox)),
         ("webhooks", plain(&config.webhooks)),
         ("chatapp", chatapp(&config.chatapp)),
         ("sms", sms(&config.sms)),

@@ -17,22 +17,31 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::{App, Env, Memo, Shared};
-use crate::carriers::{Carriers, Door};
+use crate::carriers::handsets::MemoryShelf;
+use crate::carriers::{Carriers, Door, Handsets};
 use crate::config::Config;
 use crate::credits;
 use crate::kit::seal::Vault;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 use crate::otp::{self, ReceiptDoor};
+use crate::sandbox::StoredShelf;
 
 pub use routes::openapi;
 
 /// The schema, one file after the other.
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "foundation",
-    sql: include_str!("../../../../migrations/0001_foundation.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "foundation",
+        sql: include_str!("../../../../migrations/0001_foundation.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "handsets",
+        sql: include_str!("../../../../migrations/0004_handsets.sql"),
+    },
+];
 
 /// The two environments, ready to be migrated and served.
 pub struct Service {
@@ -84,7 +93,7 @@ pub fn open(config: Config, clock: Clock) -> anyhow::Result<Service> {
     });
     let [live_door, sandbox_door] = &doors;
     let door: Arc<dyn Door> = Arc::<ReceiptDoor>::clone(sandbox_door);
-    let simulated = Carriers::simulated(&shared.clock, &door);
+    let simulated = Carriers::simulated(&shared.clock, &door, handsets(&shared));
     let live = App::new(Env::Live, Carriers::none(), Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated, shared);
     live_door.lead_to(Some(live.clone()));
@@ -105,6 +114,19 @@ fn open_database(config: &Config) -> anyhow::Result<Db> {
     let options = LiteOptions { queue: config.database.queue, ..LiteOptions::default() };
     let lite = Lite::open(&path, options);
     Ok(Db::new(lite.with_context(|| format!("cannot open the database {}", path.display()))?))
+}
+
+/// Handsets in memory are quickest; several nodes need them where all can see them.
+fn handsets(shared: &Shared) -> Handsets {
+    let is_stored = match shared.config.sandbox.handsets.as_str() {
+        "auto" => shared.config.database.is_shared(),
+        word => word == "database",
+    };
+    Handsets::on(if is_stored {
+        Arc::new(StoredShelf::new(shared.db.clone(), shared.vault.clone()))
+    } else {
+        Arc::new(MemoryShelf::default())
+    })
 }
 
 fn open_vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
@@ -221,6 +243,9 @@ async fn sweep(app: App, mut stopped: watch::Receiver<bool>) {
         let cleaned = crate::access::forget_expired(&app).await;
         if let Err(error) = cleaned {
             tracing::warn!(%error, "expired tokens and keys not removed");
+        }
+        if let Err(error) = crate::sandbox::forget_old(&app).await {
+            tracing::warn!(%error, "old messages of handsets not removed");
         }
         tokio::select! {
             () = tokio::time::sleep(Duration::from_mins(1)) => {}
