@@ -22,7 +22,16 @@ const BODY_LIMIT: usize = 256 * 1024;
         description = "One-time passcodes and messages over chat-app, SMS and email.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
-    servers((url = "/", description = "This address"))
+    servers((url = "/", description = "This address")),
+    // The order of the reference: what a developer needs first comes first.
+    tags(
+        (name = "OTP", description = "Send one-time passcodes, verify them, read how they stand."),
+        (name = "Account", description = "Users, the profile, API keys."),
+        (name = "Credits", description = "What was paid for what."),
+        (name = "Senders", description = "Names that SMS come from; staff approve them."),
+        (name = "Sandbox", description = "Virtual handsets: what a phone received, and its answers."),
+        (name = "Operator", description = "For the staff who run the service.")
+    )
 )]
 struct Description;
 
