@@ -29,7 +29,7 @@ const BODY_LIMIT: usize = 256 * 1024;
         (name = "Account", description = "Users, the profile, API keys."),
         (name = "Credits", description = "What was paid for what."),
         (name = "Senders", description = "Names that SMS come from; staff approve them."),
-        (name = "Sandbox", description = "Virtual handsets: what a phone received, and its answers."),
+        (name = "Sandbox", description = "Virtual handsets: what a phone received."),
         (name = "Operator", description = "For the staff who run the service.")
     )
 )]
