@@ -160,6 +160,7 @@ impl Server {
             .env("ESTAFETTE__OTP__RECEIPT_WAIT_MS", "50")
             .env("ESTAFETTE__LIMITS__SEND_PER_S", "1000000")
             .env("ESTAFETTE__LIMITS__READ_PER_S", "1000000")
+            .env("ESTAFETTE__SERVER__MAX_CONNECTIONS_PER_ADDRESS", "100000")
             .stdin(Stdio::null());
         command
     }

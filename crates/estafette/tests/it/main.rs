@@ -14,6 +14,7 @@ mod admin;
 mod canary;
 mod conventions;
 mod credits;
+mod edge;
 mod idempotency;
 mod isolation;
 mod locked;
