@@ -29,12 +29,35 @@ struct SubmissionLabels {
     outcome: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ListenerLabels {
+    listener: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+/// A connection that counts as open while this lives.
+#[derive(Debug)]
+pub struct OpenConnection(Gauge);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
 /// All figures of the process. Clones share them.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     requests: Family<RequestLabels, Histogram, fn() -> Histogram>,
     submissions: Family<SubmissionLabels, Counter>,
+    connections: Family<ListenerLabels, Gauge>,
+    refused: Family<ReasonLabels, Counter>,
+    cut: Family<ReasonLabels, Counter>,
     queued: Gauge,
 }
 
@@ -43,6 +66,7 @@ impl Default for Metrics {
         let mut registry = Registry::default();
         let requests = Family::new_with_constructor(histogram as fn() -> Histogram);
         let submissions = Family::default();
+        let (connections, refused, cut) = (Family::default(), Family::default(), Family::default());
         let queued = Gauge::default();
         registry.register(
             "http_server_request_duration_seconds",
@@ -54,8 +78,31 @@ impl Default for Metrics {
             "Submissions to carriers by what became of them",
             submissions.clone(),
         );
+        registry.register(
+            "http_server_connections_open",
+            "Connections that are open",
+            connections.clone(),
+        );
+        registry.register(
+            "http_server_connections_refused",
+            "Connections that were not let in, by reason",
+            refused.clone(),
+        );
+        registry.register(
+            "http_server_connections_cut",
+            "Connections that were ended at a deadline, by what was due",
+            cut.clone(),
+        );
         registry.register("store_queue_depth", "Write sets that wait", queued.clone());
-        Self { registry: Arc::new(Mutex::new(registry)), requests, submissions, queued }
+        Self {
+            registry: Arc::new(Mutex::new(registry)),
+            requests,
+            submissions,
+            connections,
+            refused,
+            cut,
+            queued,
+        }
     }
 }
 
@@ -71,6 +118,24 @@ impl Metrics {
     pub fn submission(&self, channel: &'static str, outcome: &'static str) {
         let labels = SubmissionLabels { channel, outcome };
         self.submissions.get_or_create(&labels).inc();
+    }
+
+    /// Counts a connection as open, until the answer is dropped.
+    #[must_use]
+    pub fn connection_opened(&self, listener: &'static str) -> OpenConnection {
+        let open = self.connections.get_or_create(&ListenerLabels { listener }).clone();
+        open.inc();
+        OpenConnection(open)
+    }
+
+    /// Counts a connection that was not let in.
+    pub fn connection_refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&ReasonLabels { reason }).inc();
+    }
+
+    /// Counts a connection that was ended at a deadline.
+    pub fn connection_cut(&self, due: &'static str) {
+        self.cut.get_or_create(&ReasonLabels { reason: due }).inc();
     }
 
     /// The text that Prometheus reads.

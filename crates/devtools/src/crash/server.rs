@@ -181,6 +181,7 @@ impl Server {
             .env("ESTAFETTE__LIMITS__SEND_PER_S", "1000000")
             .env("ESTAFETTE__LIMITS__READ_PER_S", "1000000")
             .envs(self.settings.iter().map(|(name, value)| (name, value)))
+            .env("ESTAFETTE__SERVER__MAX_CONNECTIONS_PER_ADDRESS", "100000")
             .stdin(Stdio::null());
         command
     }

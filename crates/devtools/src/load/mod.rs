@@ -29,7 +29,9 @@ const EXAMPLES: &str = "Examples:
   devtools load --key est_test_… --workload status --prefill 20000
 
 The service's own limits must be out of the way: start it with
-  ESTAFETTE__LIMITS__SEND_PER_S=1000000 ESTAFETTE__LIMITS__READ_PER_S=1000000";
+  ESTAFETTE__LIMITS__SEND_PER_S=1000000 ESTAFETTE__LIMITS__READ_PER_S=1000000
+and, for more than 256 clients,
+  ESTAFETTE__SERVER__MAX_CONNECTIONS_PER_ADDRESS=100000";
 
 /// What the clients do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

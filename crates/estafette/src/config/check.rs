@@ -23,6 +23,7 @@ pub(super) fn all(config: &Config) -> Check {
     access(&config.access)?;
     within("limits.send_per_s", config.limits.send_per_s.into(), 1, 1_000_000)?;
     within("limits.read_per_s", config.limits.read_per_s.into(), 1, 1_000_000)?;
+    within("limits.guest_per_min", config.limits.guest_per_min.into(), 1, 1_000_000)?;
     credits(&config.credits)?;
     otp(&config.otp, config.server.request_timeout_ms)?;
     webhooks(&config.webhooks)?;
@@ -55,7 +56,29 @@ fn server(server: &Server) -> Check {
     url("server.live_url", &server.live_url)?;
     url("server.sandbox_url", &server.sandbox_url)?;
     within("server.request_timeout_ms", signed(server.request_timeout_ms), 100, 600_000)?;
-    within("server.drain_timeout_ms", signed(server.drain_timeout_ms), 0, 600_000)
+    within("server.drain_timeout_ms", signed(server.drain_timeout_ms), 0, 600_000)?;
+    connections(server)
+}
+
+fn connections(server: &Server) -> Check {
+    for (key, ms, most) in [
+        ("server.header_timeout_ms", server.header_timeout_ms, 600_000),
+        ("server.body_timeout_ms", server.body_timeout_ms, 600_000),
+        ("server.write_timeout_ms", server.write_timeout_ms, 600_000),
+        ("server.idle_timeout_ms", server.idle_timeout_ms, 3_600_000),
+    ] {
+        within(key, signed(ms), 100, most)?;
+    }
+    within("server.slowest_bytes_per_s", server.slowest_bytes_per_s.into(), 1, 1_000_000_000)?;
+    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    within("server.max_connections", count(server.max_connections), 0, 1_000_000)?;
+    let each = count(server.max_connections_per_address);
+    within("server.max_connections_per_address", each, 1, 1_000_000)?;
+    within("server.http2_streams", server.http2_streams.into(), 1, 10_000)?;
+    let has_key = !server.tls_key_file.as_os_str().is_empty();
+    let says = "is missing: a certificate and its key go together";
+    ensure(has_key || !server.has_tls(), "server.tls_key_file", says)?;
+    ensure(!has_key || server.has_tls(), "server.tls_cert_file", says)
 }
 
 fn clash(one: SocketAddr, other: SocketAddr) -> bool {

@@ -11,6 +11,7 @@ mod tests;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::kit::secret::Secret;
@@ -71,6 +72,36 @@ pub struct Server {
     pub request_timeout_ms: u64,
     /// How long a stop waits for running requests, milliseconds.
     pub drain_timeout_ms: u64,
+    /// For the TLS handshake, and again for the head of a request, milliseconds.
+    pub header_timeout_ms: u64,
+    /// How long the body of a request may pause, milliseconds.
+    pub body_timeout_ms: u64,
+    /// How long a client may pause in taking an answer, milliseconds.
+    pub write_timeout_ms: u64,
+    /// The slowest pace of bodies and of clients that read, bytes per second.
+    pub slowest_bytes_per_s: u32,
+    /// How long a connection may be without a request, milliseconds.
+    pub idle_timeout_ms: u64,
+    /// Open connections of both environments together; 0 = what the limit of open files allows.
+    pub max_connections: usize,
+    /// Open connections from one address that is no trusted proxy.
+    pub max_connections_per_address: usize,
+    /// Requests at a time on one HTTP/2 connection.
+    pub http2_streams: u32,
+    /// Networks of proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// The certificate chain, PEM; empty = plain HTTP.
+    pub tls_cert_file: PathBuf,
+    /// Its private key, PEM.
+    pub tls_key_file: PathBuf,
+}
+
+impl Server {
+    /// Whether the API speaks TLS itself.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        !self.tls_cert_file.as_os_str().is_empty()
+    }
 }
 
 /// Which database.
@@ -123,6 +154,8 @@ pub struct Limits {
     pub send_per_s: u32,
     /// Everything else.
     pub read_per_s: u32,
+    /// Logins and sign-ups in a minute from one address, which have no key or token yet.
+    pub guest_per_min: u32,
 }
 
 /// Credits and prices.

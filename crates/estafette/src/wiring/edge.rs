@@ -8,8 +8,11 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::intake;
+use super::pace::Pace;
 use crate::access::caller::{RateHeaders, RequestIdText};
 use crate::app::App;
+use crate::kit::client_address::ClientAddress;
 use crate::kit::id::RequestId;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
@@ -31,12 +34,16 @@ pub(super) async fn edge(State(app): State<App>, mut request: Request, next: Nex
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let route = route.unwrap_or_else(|| "unmatched".to_owned());
+    let client = request.extensions().get::<ClientAddress>().copied();
     let rate = RateHeaders::default();
     request.extensions_mut().insert(RequestIdText(id.clone()));
     request.extensions_mut().insert(rate.clone());
     let response = match refuse_early(&app, &request) {
         Some(problem) => problem.into_response(),
-        None => within_limit(&app, request, next).await,
+        None => match intake::whole(request, Pace::of_bodies(&app.config.server), started).await {
+            Ok(request) => within_limit(&app, request, next).await,
+            Err(problem) => problem.into_response(),
+        },
     };
     let mut response = shape(&app, response, &id);
     finish_headers(response.headers_mut(), &rate, &id);
@@ -44,12 +51,16 @@ pub(super) async fn edge(State(app): State<App>, mut request: Request, next: Nex
     let seconds = started.elapsed().as_secs_f64();
     app.metrics.request(app.env.word(), (method.as_str(), &route), status, seconds);
     let env = app.env.word();
-    tracing::debug!(request_id = id, env, %method, route, status, seconds, "answered");
+    let client = client.map(tracing::field::display);
+    tracing::debug!(request_id = id, env, %method, route, status, seconds, client, "answered");
     response
 }
 
 /// What can be refused before a handler is asked.
 fn refuse_early(app: &App, request: &Request) -> Option<Problem> {
+    if let Some(problem) = intake::oversize(request) {
+        return Some(problem);
+    }
     let path = request.uri().path();
     if app.is_draining() && path != "/livez" && path != "/readyz" {
         return Some(Problem::new(Code::Draining));

@@ -1,6 +1,9 @@
 //! Rank 9: where everything is put together and started. The only place that knows all rooms.
 
 mod edge;
+mod intake;
+mod listen;
+mod pace;
 mod pages;
 mod routes;
 
@@ -12,14 +15,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clock::Clock;
 use store::{Db, Lite, LiteOptions, Migration};
-use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::app::{App, Env, Memo, Shared};
 use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::{Carriers, Door, Handsets};
-use crate::config::Config;
+use crate::config::{Config, Limits};
 use crate::credits;
 use crate::kit::seal::Vault;
 use crate::kit::throttle::Throttle;
@@ -27,6 +29,7 @@ use crate::metrics::Metrics;
 use crate::otp::{self, ReceiptDoor};
 use crate::sandbox::StoredShelf;
 
+use listen::{Entrance, Listener};
 pub use routes::openapi;
 
 /// The schema, one file after the other.
@@ -81,7 +84,7 @@ pub fn open(config: Config, clock: Clock) -> anyhow::Result<Service> {
     let vault = open_vault(&config, &clock)?;
     let doors = [Arc::new(ReceiptDoor::default()), Arc::new(ReceiptDoor::default())];
     let shared = Arc::new(Shared {
-        throttle: Throttle::new(config.limits.send_per_s, config.limits.read_per_s),
+        throttle: throttle(&config.limits),
         hashers: Semaphore::new(config.access.password_hashers.max(1)),
         memo: Memo::default(),
         metrics: Metrics::default(),
@@ -99,6 +102,10 @@ pub fn open(config: Config, clock: Clock) -> anyhow::Result<Service> {
     live_door.lead_to(Some(live.clone()));
     sandbox_door.lead_to(Some(sandbox.clone()));
     Ok(Service { live, sandbox, doors })
+}
+
+fn throttle(limits: &Limits) -> Throttle {
+    Throttle::new(limits.send_per_s, limits.read_per_s, limits.guest_per_min)
 }
 
 fn open_database(config: &Config) -> anyhow::Result<Db> {
@@ -164,23 +171,26 @@ impl Service {
 pub async fn start(service: Service) -> anyhow::Result<Running> {
     service.migrate().await?;
     let server = &service.live.config.server;
-    let live = listen(server.live, "server.live").await?;
-    let sandbox = listen(server.sandbox, "server.sandbox").await?;
-    let metrics = listen(server.metrics, "server.metrics").await?;
+    let entrance = Entrance::open(server)?;
+    let live = Listener::bind(server.live, "server.live", "live").await?;
+    let sandbox = Listener::bind(server.sandbox, "server.sandbox", "sandbox").await?;
+    let metrics = Listener::bind(server.metrics, "server.metrics", "metrics").await?;
     let addresses = Addresses {
-        live: live.local_addr()?,
-        sandbox: sandbox.local_addr()?,
-        metrics: metrics.local_addr()?,
+        live: live.address()?,
+        sandbox: sandbox.address()?,
+        metrics: metrics.address()?,
     };
     let (stop, stopped) = watch::channel(false);
-    let tasks = vec![
-        serve(live, routes::router(&service.live), stopped.clone()),
-        serve(sandbox, routes::router(&service.sandbox), stopped.clone()),
-        serve(metrics, pages::metrics_router(&service.live), stopped.clone()),
-        tokio::spawn(otp::run(service.live.clone())),
-        tokio::spawn(otp::run(service.sandbox.clone())),
-        tokio::spawn(sweep(service.live.clone(), stopped)),
+    let (live_app, sandbox_app) = (&service.live, &service.sandbox);
+    let mut tasks = vec![
+        entrance.serve(live, live_app, routes::router(live_app), stopped.clone()),
+        entrance.serve(sandbox, sandbox_app, routes::router(sandbox_app), stopped.clone()),
+        listen::serve_metrics(metrics, live_app, pages::metrics_router(live_app), stopped.clone()),
+        tokio::spawn(otp::run(live_app.clone())),
+        tokio::spawn(otp::run(sandbox_app.clone())),
+        tokio::spawn(sweep(live_app.clone(), stopped.clone())),
     ];
+    tasks.extend(entrance.keep_fresh(stopped));
     Ok(Running { addresses, service, stop, tasks })
 }
 
@@ -197,6 +207,7 @@ impl Running {
         app.draining.store(true, Ordering::SeqCst);
         self.stop.send_replace(true);
         let limit = Duration::from_millis(app.config.server.drain_timeout_ms);
+        let aborts: Vec<_> = self.tasks.iter().map(JoinHandle::abort_handle).collect();
         let finish = async {
             for task in self.tasks {
                 // A task that panicked has nothing left to finish.
@@ -205,35 +216,11 @@ impl Running {
         };
         if tokio::time::timeout(limit, finish).await.is_err() {
             tracing::warn!("some requests did not finish in time; they count as unknown");
+            // Ends their connections, too: nobody may go on with a storage that is closed.
+            aborts.iter().for_each(AbortHandle::abort);
         }
         self.service.close().await;
     }
-}
-
-async fn listen(address: SocketAddr, key: &str) -> anyhow::Result<TcpListener> {
-    let bound = TcpListener::bind(address).await;
-    bound.with_context(|| format!("cannot listen on {address} ({key}); is it in use?"))
-}
-
-fn serve(
-    listener: TcpListener,
-    router: axum::Router,
-    mut stopped: watch::Receiver<bool>,
-) -> JoinHandle<()> {
-    tokio::spawn(async move {
-        let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
-            // Small answers must not wait for more bytes.
-            let _best_effort = stream.set_nodelay(true);
-        });
-        let stop = async move {
-            // An error means that the sender is gone: stop as well.
-            let _stopped = stopped.wait_for(|stop| *stop).await;
-        };
-        let served = axum::serve(listener, router).with_graceful_shutdown(stop).await;
-        if let Err(error) = served {
-            tracing::error!(%error, "listener ended");
-        }
-    })
 }
 
 /// Once a minute: forget what is over.

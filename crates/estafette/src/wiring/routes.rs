@@ -12,9 +12,6 @@ use super::{edge, pages};
 use crate::app::{App, Env};
 use crate::{access, credits, operator, otp, profile, sandbox, senders};
 
-/// Largest JSON body, bytes.
-const BODY_LIMIT: usize = 256 * 1024;
-
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -96,7 +93,8 @@ pub(super) fn router(app: &App) -> Router {
     api.merge(pages::router(app))
         .fallback(edge::no_route)
         .method_not_allowed_fallback(edge::no_method)
-        .layer(axum::extract::DefaultBodyLimit::max(BODY_LIMIT))
+        // The edge has read the body by then, within its own limit.
+        .layer(axum::extract::DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(app.clone(), edge::edge))
         .with_state(app.clone())
 }

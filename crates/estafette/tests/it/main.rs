@@ -14,6 +14,7 @@ mod admin;
 mod canary;
 mod conventions;
 mod credits;
+mod edge;
 mod handsets;
 mod idempotency;
 mod isolation;

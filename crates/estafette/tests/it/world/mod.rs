@@ -283,6 +283,8 @@ fn settings(folder: &TempDir) -> Config {
     config.otp.receipt_wait_ms = 300;
     config.limits.send_per_s = 1_000_000;
     config.limits.read_per_s = 1_000_000;
+    config.limits.guest_per_min = 1_000_000;
+    config.server.max_connections_per_address = 10_000;
     config.access.password_hashers = 2;
     config
 }
