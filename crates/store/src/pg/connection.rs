@@ -58,7 +58,8 @@ pub(super) struct Connection {
     open: watch::Receiver<()>,
     /// Whether statements are prepared once, under a name that the server remembers.
     named: bool,
-    known: Mutex<HashMap<(usize, usize), Known>>,
+    /// By text, not by its place in memory: one constant may stand in several.
+    known: Mutex<HashMap<&'static str, Known>>,
 }
 
 impl Connection {
@@ -106,7 +107,7 @@ impl Connection {
     ) -> Result<(), (Sql, Failure)> {
         let mut news: Vec<(Sql, Known)> = Vec::new();
         for sql in texts {
-            if self.get(sql).is_some() || news.iter().any(|(known, _)| key(*known) == key(sql)) {
+            if self.get(sql).is_some() || news.iter().any(|(known, _)| *known == sql) {
                 continue;
             }
             let parameters = text::parameters(sql.0).map_err(|why| (sql, misuse(&why, sql)))?;
@@ -117,7 +118,7 @@ impl Connection {
             self.name(&mut news).await?;
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.extend(news.into_iter().map(|(sql, known)| (key(sql), known)));
+        known.extend(news.into_iter().map(|(sql, known)| (sql.0, known)));
         Ok(())
     }
 
@@ -207,13 +208,8 @@ impl Connection {
     }
 
     fn get(&self, sql: Sql) -> Option<Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key(sql)).cloned()
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(sql.0).cloned()
     }
-}
-
-/// Texts are constants: the place in memory is enough to tell them apart.
-fn key(sql: Sql) -> (usize, usize) {
-    (sql.0.as_ptr().addr(), sql.0.len())
 }
 
 /// Runs the connection until it ends; the receiver is closed then.
