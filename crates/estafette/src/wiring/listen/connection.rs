@@ -16,7 +16,6 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use ipnet::IpNet;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -40,9 +39,6 @@ const HEAD_LIMIT: u32 = 64 * 1024;
 
 /// How long a client has to take a last word, and to notice the end of an idle connection.
 const FAREWELL: Duration = Duration::from_secs(1);
-
-/// Bytes that are still read, and thrown away, after an answer that came before its request's end.
-const LINGER_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What all connections of one listener have in common.
 pub(super) struct Front {
@@ -138,16 +134,18 @@ impl Front {
         let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
         let end = drive(&mut connection, watch, &mut stopped).await;
         let parts = connection.into_parts();
-        let wire = parts.io.into_inner().into_wire();
-        match end {
-            End::Done => linger(wire).await,
-            End::Cut(overdue) => {
-                self.metrics.connection_cut(overdue.word());
-                if overdue == Overdue::Header && !parts.read_buf.is_empty() {
-                    say(wire, &self.refusals.too_late()).await;
-                }
+        let mut stream = parts.io.into_inner();
+        if let End::Cut(overdue) = end {
+            self.metrics.connection_cut(overdue.word());
+            if overdue != Overdue::Header || parts.read_buf.is_empty() {
+                return;
+            }
+            let said = timeout(FAREWELL, stream.say(&self.refusals.too_late())).await;
+            if !matches!(said, Ok(Ok(()))) {
+                return;
             }
         }
+        let _waited = timeout(FAREWELL, stream.linger()).await;
     }
 
     async fn speak_http2(
@@ -289,26 +287,4 @@ where
 /// the end of the next answer; by GOAWAY on HTTP/2.
 fn part<C: GracefulConnection + Unpin>(connection: &mut C) {
     Pin::new(connection).graceful_shutdown();
-}
-
-/// Says a last word past the protocol library.
-async fn say(mut wire: Wire, word: &[u8]) {
-    let said = timeout(FAREWELL, wire.write_all(word)).await;
-    if matches!(said, Ok(Ok(()))) {
-        linger(wire).await;
-    }
-}
-
-/// Closes our side, and waits a moment for the client to close its own. What it still sends is
-/// thrown away: closing with bytes unread would make the system reset the connection, and the
-/// client might lose the answer that says why.
-async fn linger(mut wire: Wire) {
-    let end = async {
-        // A client that is gone already has nothing to miss.
-        let _gone = wire.shutdown().await;
-        let mut rest = wire.take(LINGER_BYTES);
-        let mut sink = [0; 4096];
-        while matches!(rest.read(&mut sink).await, Ok(count) if count > 0) {}
-    };
-    let _waited = timeout(FAREWELL, end).await;
 }

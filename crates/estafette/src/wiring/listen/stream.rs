@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
@@ -15,6 +15,9 @@ use super::watch::Watch;
 
 /// What an HTTP/2 connection begins with (RFC 9113, section 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Bytes that are still read, and thrown away, after an answer that came before its request's end.
+const LINGER_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A connection below HTTP.
 pub(super) enum Wire {
@@ -80,9 +83,23 @@ impl Watched {
         }
     }
 
-    /// The stream itself, for a last word past the HTTP library.
-    pub(super) fn into_wire(self) -> Wire {
-        self.wire
+    /// Says a last word past the HTTP library.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub(super) async fn say(&mut self, word: &[u8]) -> io::Result<()> {
+        self.wire.write_all(word).await
+    }
+
+    /// Closes our side, and reads until the client has closed its own. What it still sends is
+    /// thrown away: closing with bytes unread would make the system reset the connection, and the
+    /// client might lose the answer that says why.
+    pub(super) async fn linger(&mut self) {
+        // A client that is gone already has nothing to miss.
+        let _gone = self.wire.shutdown().await;
+        let mut rest = (&mut self.wire).take(LINGER_BYTES);
+        let mut sink = [0; 4096];
+        while matches!(rest.read(&mut sink).await, Ok(count) if count > 0) {}
     }
 
     /// The HTTP library answers on its own what it cannot read, without a body. The caller gets a
@@ -103,6 +120,20 @@ impl Watched {
             *out += count;
         }
         Poll::Ready(Ok(offer.iter().map(|part| part.len()).sum()))
+    }
+}
+
+/// What a client does not take while it can, it does not get afterwards: without a reset the system
+/// would keep those bytes for it, and the connection, for minutes.
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if self.watch.is_stuck() {
+            let tcp = match &self.wire {
+                Wire::Plain(tcp) => tcp,
+                Wire::Tls(tls) => tls.get_ref().0,
+            };
+            let _best_effort = tcp.set_zero_linger();
+        }
     }
 }
 

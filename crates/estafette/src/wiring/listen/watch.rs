@@ -4,13 +4,13 @@
 //!
 //! A connection is judged by the first of these that fits:
 //!
-//! | it is at | since | until |
-//! |---|---|---|
-//! | an answer that the client does not take | the first write that did not go through | the pace of answers |
-//! | a request | – | the limits of bodies and requests, which the edge keeps |
-//! | its first head | the start | the header limit |
-//! | a later head (HTTP/1) | the head's first byte | the header limit |
-//! | nothing | the last answer | the idle limit |
+//! | it is at | for so long |
+//! |---|---|
+//! | an answer that the client does not take | the pace of answers, from the first stuck write |
+//! | a request | its own limits, which the edge keeps |
+//! | its first head | the header limit, from the start |
+//! | a later head (HTTP/1) | the header limit, from the head's first byte |
+//! | nothing | the idle limit, from the last answer |
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -134,6 +134,11 @@ impl Watch {
         if self.stuck.load(Relaxed) == 0 {
             self.note(&self.stuck, Instant::now() + self.limits.answers.pause);
         }
+    }
+
+    /// Whether an answer waits for its client.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.stuck.load(Relaxed) != 0
     }
 
     /// All that there was went out.

@@ -109,11 +109,11 @@ async fn a_body_that_keeps_its_pace_is_waited_for() {
     })
     .await;
     let mut raw = Raw::open(&world).await;
-    raw.send(HALF_BODY.replace("40", "138")).await;
+    raw.send(HALF_BODY.replace("40", "528")).await;
     let since = Instant::now();
     for _ in 0..13 {
         tokio::time::sleep(Duration::from_millis(60)).await;
-        raw.send(" ".repeat(10)).await;
+        raw.send(" ".repeat(40)).await;
     }
     let (head, _) = raw.answer().await;
     assert!(head.starts_with("HTTP/1.1 400"), "it was read to its end, and is no JSON: {head}");
@@ -148,10 +148,10 @@ async fn a_client_that_does_not_read_is_ended() {
     let cut = "http_server_connections_cut_total{reason=\"write\"}";
     eventually(async || (figure(&world, cut).await >= 1).then_some(())).await;
     assert!(raw.since.elapsed() < Duration::from_millis(SHORT) + PATIENCE / 4);
+    // Not only let go: what the system holds for it is thrown away as well.
+    let reset = raw.stream.ready(tokio::io::Interest::ERROR);
+    tokio::time::timeout(PATIENCE, reset).await.expect("a reset").unwrap();
     decent.end().await;
-    let mut raw = raw;
-    let (bytes, _) = raw.rest().await;
-    assert!(!bytes.is_empty(), "what was under way came, the rest did not");
     world.finish().await;
 }
 
