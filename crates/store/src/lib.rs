@@ -2,12 +2,14 @@
 //! them durable and answers each of them. Nothing of a domain is known here.
 
 mod engine;
+mod groups;
 mod lite;
 mod migrate;
 mod set;
 mod value;
 
 pub use engine::{CommitError, Db, Done, Engine, Error, Plan};
+pub use groups::{GROUP_BOUNDS, Groups};
 pub use lite::{Lite, LiteOptions};
 pub use migrate::Migration;
 pub use set::{Expect, Reject, Sql, Stmt, WriteSet};

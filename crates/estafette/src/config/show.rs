@@ -37,10 +37,12 @@ fn table(config: &Config) -> Table {
         ("credits", plain(&config.credits)),
         ("otp", plain(&config.otp)),
         ("webhooks", plain(&config.webhooks)),
+        ("retention", plain(&config.retention)),
         ("chatapp", chatapp(&config.chatapp)),
         ("sms", sms(&config.sms)),
         ("email", email(&config.email)),
         ("log", plain(&config.log)),
+        ("telemetry", plain(&config.telemetry)),
     ];
     shown.extend(sections.map(|(name, section)| (name.to_owned(), section)));
     shown

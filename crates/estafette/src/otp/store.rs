@@ -28,6 +28,8 @@ const NEWEST_BY_RECIPIENT: Sql = Sql("SELECT challenge_id, reference FROM challe
 const DUE: Sql = Sql("SELECT c.account_id, c.challenge_id FROM challenges c \
      JOIN accounts a ON a.account_id = c.account_id \
      WHERE c.next_at <= $1 AND a.env = $2 ORDER BY c.next_at LIMIT $3");
+const OLDEST_DUE: Sql =
+    Sql("SELECT next_at FROM challenges WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1");
 const ATTEMPT: Sql = Sql("SELECT attempt_id, challenge_id, channel, state, credits, lease_until \
      FROM attempts WHERE account_id = $1 AND attempt_id = $2");
 const UNREACHABLE: Sql =
@@ -189,6 +191,12 @@ pub(super) async fn newest_by_recipient(
 
 pub(super) async fn due(app: &App, limit: i64) -> Result<Vec<(AccountId, ChallengeId)>, Error> {
     app.db.rows(DUE, args![app.now(), app.env.word(), limit]).await
+}
+
+/// When the work that is due first was or will be due.
+pub(super) async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
+    let found = app.db.row::<(Millis,)>(OLDEST_DUE, args![]).await?;
+    Ok(found.map(|(next_at,)| next_at))
 }
 
 pub(super) async fn attempt(

@@ -3,6 +3,7 @@
 mod edge;
 mod pages;
 mod routes;
+mod upkeep;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,11 +29,18 @@ use crate::otp::{self, ReceiptDoor};
 pub use routes::openapi;
 
 /// The schema, one file after the other.
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "foundation",
-    sql: include_str!("../../../../migrations/0001_foundation.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "foundation",
+        sql: include_str!("../../../../migrations/0001_foundation.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "retention",
+        sql: include_str!("../../../../migrations/0002_retention.sql"),
+    },
+];
 
 /// The two environments, ready to be migrated and served.
 pub struct Service {
@@ -151,14 +159,14 @@ pub async fn start(service: Service) -> anyhow::Result<Running> {
         metrics: metrics.local_addr()?,
     };
     let (stop, stopped) = watch::channel(false);
-    let tasks = vec![
+    let mut tasks = vec![
         serve(live, routes::router(&service.live), stopped.clone()),
         serve(sandbox, routes::router(&service.sandbox), stopped.clone()),
         serve(metrics, pages::metrics_router(&service.live), stopped.clone()),
         tokio::spawn(otp::run(service.live.clone())),
         tokio::spawn(otp::run(service.sandbox.clone())),
-        tokio::spawn(sweep(service.live.clone(), stopped)),
     ];
+    tasks.extend(upkeep::start(&service.live, &stopped));
     Ok(Running { addresses, service, stop, tasks })
 }
 
@@ -212,20 +220,4 @@ fn serve(
             tracing::error!(%error, "listener ended");
         }
     })
-}
-
-/// Once a minute: forget what is over.
-async fn sweep(app: App, mut stopped: watch::Receiver<bool>) {
-    while !app.is_draining() {
-        app.throttle.forget_idle();
-        let cleaned = crate::access::forget_expired(&app).await;
-        if let Err(error) = cleaned {
-            tracing::warn!(%error, "expired tokens and keys not removed");
-        }
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_mins(1)) => {}
-            // An error means that the sender is gone: stop as well.
-            _ = stopped.wait_for(|stop| *stop) => return,
-        }
-    }
 }

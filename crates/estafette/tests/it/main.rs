@@ -14,11 +14,16 @@ mod admin;
 mod canary;
 mod conventions;
 mod credits;
+mod erasure;
+mod figures;
 mod idempotency;
 mod isolation;
 mod locked;
 mod numbers;
 mod otp;
+mod retention;
 mod statements;
 mod tidy;
+#[cfg(feature = "otlp")]
+mod traces;
 mod world;
