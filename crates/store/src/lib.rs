@@ -3,6 +3,7 @@
 
 mod backup;
 mod engine;
+mod groups;
 mod lite;
 mod migrate;
 mod pg;
@@ -10,6 +11,7 @@ mod set;
 mod value;
 
 pub use engine::{CommitError, Db, Done, Engine, Error, Plan};
+pub use groups::{GROUP_BOUNDS, Groups};
 pub use lite::{Lite, LiteOptions};
 pub use migrate::Migration;
 pub use pg::{Pg, PgOptions};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Access, Config, Credits, Email, Otp, Server, Sms, Webhooks};
+use super::{Access, Config, Credits, Email, Otp, Retention, Server, Sms, Telemetry, Webhooks};
 
 /// One setting that cannot work.
 pub(super) struct Fault {
@@ -27,11 +27,13 @@ pub(super) fn all(config: &Config) -> Check {
     credits(&config.credits)?;
     otp(&config.otp, config.server.request_timeout_ms)?;
     webhooks(&config.webhooks)?;
+    retention(&config.retention)?;
     url("chatapp.base_url", &config.chatapp.base_url)?;
     sms(&config.sms)?;
     email(&config.email)?;
     one_of("sandbox.handsets", &config.sandbox.handsets, &["auto", "memory", "database"])?;
-    one_of("log.format", &config.log.format, &["text", "json"])
+    one_of("log.format", &config.log.format, &["text", "json"])?;
+    telemetry(&config.telemetry)
 }
 
 fn master_key(config: &Config) -> Check {
@@ -115,6 +117,7 @@ fn access(access: &Access) -> Check {
 
 fn credits(credits: &Credits) -> Check {
     within("credits.sandbox_grant", credits.sandbox_grant, 0, 1_000_000_000_000)?;
+    within("credits.audit_every_s", credits.audit_every_s, 0, YEAR_S)?;
     let mut seen = BTreeSet::new();
     for (at, price) in credits.prices.iter().enumerate() {
         let key = |name: &str| format!("credits.prices.{at}.{name}");
@@ -150,6 +153,28 @@ fn webhooks(webhooks: &Webhooks) -> Check {
         ensure(is_network(network), "webhooks.allow_networks", &says)?;
     }
     schedule("webhooks.retry_schedule_s", &webhooks.retry_schedule_s)
+}
+
+fn retention(retention: &Retention) -> Check {
+    // A hundred years: for ever, as far as this program is concerned.
+    const LONGEST_D: i64 = 36_500;
+    within("retention.tokens_d", retention.tokens_d, 1, LONGEST_D)?;
+    within("retention.recipients_d", retention.recipients_d, 1, LONGEST_D)?;
+    let challenges_d = retention.challenges_d;
+    within("retention.challenges_d", challenges_d, retention.recipients_d, LONGEST_D)?;
+    within("retention.audit_log_d", retention.audit_log_d, 1, LONGEST_D)?;
+    within("retention.chunk", retention.chunk, 1, 10_000)?;
+    within("retention.pause_ms", signed(retention.pause_ms), 0, 10_000)
+}
+
+fn telemetry(telemetry: &Telemetry) -> Check {
+    let endpoint = telemetry.otlp_endpoint.as_str();
+    let key = "telemetry.otlp_endpoint";
+    let says = "must be empty: this program was built without the feature `otlp`";
+    ensure(endpoint.is_empty() || cfg!(feature = "otlp"), key, says)?;
+    let says = "must be http://host:port; a collector on this machine or network takes it on";
+    ensure(endpoint.is_empty() || endpoint.starts_with("http://"), key, says)?;
+    within("telemetry.sample_percent", telemetry.sample_percent.into(), 0, 100)
 }
 
 fn is_network(text: &str) -> bool {

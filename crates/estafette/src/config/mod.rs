@@ -44,6 +44,8 @@ pub struct Config {
     pub sandbox: Sandbox,
     /// Webhooks.
     pub webhooks: Webhooks,
+    /// How long things are kept.
+    pub retention: Retention,
     /// The shared chat-app business account of the live environment.
     pub chatapp: Chatapp,
     /// SMS carriers and routes of the live environment.
@@ -52,6 +54,8 @@ pub struct Config {
     pub email: Email,
     /// Logs.
     pub log: Log,
+    /// Traces.
+    pub telemetry: Telemetry,
 }
 
 /// Listening and public addresses.
@@ -174,6 +178,8 @@ pub struct Credits {
     pub sandbox_grant: i64,
     /// Prices of a new database.
     pub prices: Vec<DefaultPrice>,
+    /// Seconds between two audits in the background; 0 = none.
+    pub audit_every_s: i64,
 }
 
 /// One price of a new database.
@@ -220,6 +226,24 @@ pub struct Webhooks {
     pub allow_networks: Vec<String>,
     /// Pauses between tries, seconds.
     pub retry_schedule_s: Vec<i64>,
+}
+
+/// How long personal data is kept, and how fast it is forgotten.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retention {
+    /// Days that a token is kept after its end.
+    pub tokens_d: i64,
+    /// Days until a passcode's recipient becomes a keyed hash.
+    pub recipients_d: i64,
+    /// Days until passcodes and attempts are deleted.
+    pub challenges_d: i64,
+    /// Days until lines of the audit log are deleted.
+    pub audit_log_d: i64,
+    /// Rows of one step.
+    pub chunk: i64,
+    /// Shortest pause between two steps, milliseconds.
+    pub pause_ms: u64,
 }
 
 /// The deployment's shared chat-app business account.
@@ -284,4 +308,14 @@ pub struct Log {
     pub format: String,
     /// `error`, `warn`, `info`, `debug`, or directives of tracing-subscriber.
     pub level: String,
+}
+
+/// Traces for OpenTelemetry.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Telemetry {
+    /// `http://host:port` of the collector; empty = no traces.
+    pub otlp_endpoint: String,
+    /// Percent of the requests that are traced.
+    pub sample_percent: u8,
 }

@@ -38,10 +38,12 @@ fn table(config: &Config) -> Table {
         ("otp", plain(&config.otp)),
         ("sandbox", plain(&config.sandbox)),
         ("webhooks", plain(&config.webhooks)),
+        ("retention", plain(&config.retention)),
         ("chatapp", chatapp(&config.chatapp)),
         ("sms", sms(&config.sms)),
         ("email", email(&config.email)),
         ("log", plain(&config.log)),
+        ("telemetry", plain(&config.telemetry)),
     ];
     shown.extend(sections.map(|(name, section)| (name.to_owned(), section)));
     shown

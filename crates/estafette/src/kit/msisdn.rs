@@ -88,6 +88,18 @@ impl Msisdn {
         }
     }
 
+    /// Reads a number that may have been valid once: numbering plans change, and what was kept
+    /// under an old one must still be found.
+    ///
+    /// # Errors
+    /// [`Invalid::NotANumber`], which never repeats the text.
+    pub fn once_valid(text: &str) -> Result<Self, Invalid> {
+        Self::parse(text).or_else(|_| {
+            let e164 = plain(text).filter(|e164| e164.len() <= 16).ok_or(Invalid::NotANumber)?;
+            Ok(Self::stored(e164))
+        })
+    }
+
     /// One that comes from our own database.
     #[must_use]
     pub fn stored(e164: String) -> Self {
@@ -164,6 +176,16 @@ mod tests {
             assert_eq!(Msisdn::parse(text), Err(Invalid::NotANumber), "{text}");
         }
         assert_eq!(Msisdn::parse("+33892123456"), Err(Invalid::NotAPerson));
+    }
+
+    #[test]
+    fn a_number_of_an_old_plan_is_read_where_it_is_looked_for() {
+        assert!(Msisdn::parse("+33000000000").is_err());
+        assert_eq!(Msisdn::once_valid("+33 000000000").unwrap().e164(), "+33000000000");
+        assert_eq!(Msisdn::once_valid("0033612345678").unwrap().e164(), "+33612345678");
+        for text in ["", "+", "abc", "+3361234567x", "+33612345678901234"] {
+            assert_eq!(Msisdn::once_valid(text), Err(Invalid::NotANumber), "{text}");
+        }
     }
 
     #[test]

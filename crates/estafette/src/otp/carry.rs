@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use store::CommitError;
+use tracing::Instrument;
 
 use super::code::code_of;
 use super::settle::{self, Failure};
@@ -196,12 +197,18 @@ async fn submit(app: &App, c: &Challenge, a: &Attempt) -> Outcome {
         template: wording.template(),
         code,
     };
-    let mut outcome = carrier.submit(&message).await;
+    let (since, channel) = (tokio::time::Instant::now(), a.channel.word());
+    let span = || {
+        let name = carrier.name();
+        tracing::trace_span!(target: "otel", "carrier.submit", otel.kind = "client", channel, name)
+    };
+    let mut outcome = carrier.submit(&message).instrument(span()).await;
     for _ in 1..TRIES {
         let Some(wait_ms) = settle::try_again_in(&outcome) else { break };
         tokio::time::sleep(Duration::from_millis(wait_ms.min(2_000))).await;
-        outcome = carrier.submit(&message).await;
+        outcome = carrier.submit(&message).instrument(span()).await;
     }
-    app.metrics.submission(a.channel.word(), outcome.word());
+    let seconds = since.elapsed().as_secs_f64();
+    app.metrics.submission((channel, carrier.name()), outcome.word(), seconds);
     outcome
 }

@@ -49,6 +49,14 @@ pub async fn run_due(app: &App) -> Result<usize, Error> {
     Ok(count)
 }
 
+/// When the work that is due first, in both environments, was or will be due.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn oldest_due(app: &App) -> Result<Option<clock::Millis>, ::store::Error> {
+    sql::oldest_due(app).await
+}
+
 async fn visit(app: &App, account: AccountId, id: ChallengeId) {
     match try_visit(app, &account, &id).await {
         // Somebody else was faster, with the same result.

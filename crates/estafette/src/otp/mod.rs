@@ -12,6 +12,7 @@ mod code;
 mod jobs;
 mod parse;
 mod receipts;
+pub mod retention;
 mod send;
 mod settle;
 mod store;
@@ -25,7 +26,7 @@ use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 use ::store::Reject;
 
-pub use jobs::{run, run_due};
+pub use jobs::{oldest_due, run, run_due};
 pub use receipts::ReceiptDoor;
 
 /// Another request or job was faster: read again and decide again.

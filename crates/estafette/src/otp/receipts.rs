@@ -7,7 +7,7 @@ use store::CommitError;
 
 use super::carry::{self, Next};
 use super::settle::{self, Failure};
-use super::{Error, store as sql};
+use super::{Error, retention, store as sql};
 use crate::app::App;
 use crate::carriers::{Door, Fate, NotNow, Receipt};
 use crate::kit::id::{AccountId, AttemptId};
@@ -58,7 +58,8 @@ async fn take_in(app: &App, receipt: &Receipt) -> Result<(), Error> {
         return Ok(());
     }
     let Some(c) = sql::challenge(app, &account, &a.challenge).await? else { return Ok(()) };
-    let provider_id = receipt.provider_id.as_deref();
+    // A carrier's id can hold the recipient's number: nothing may bring it back once it is erased.
+    let provider_id = receipt.provider_id.as_deref().filter(|_| retention::is_number(&c.recipient));
     match receipt.fate {
         Fate::Delivered => {
             app.db.commit(settle::delivered(app, &c, &a, provider_id)).await?;

@@ -43,6 +43,8 @@ const CLAIM_DUE: Sql = Sql("UPDATE challenges SET next_at = $1 \
        AND EXISTS (SELECT 1 FROM accounts a WHERE a.account_id = c.account_id AND a.env = $3) \
        ORDER BY c.next_at LIMIT $4 /*SKIP LOCKED*/) \
      AND next_at <= $2 RETURNING account_id, challenge_id");
+const OLDEST_DUE: Sql =
+    Sql("SELECT next_at FROM challenges WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1");
 const ATTEMPT: Sql = Sql("SELECT attempt_id, challenge_id, channel, state, credits, lease_until \
      FROM attempts WHERE account_id = $1 AND attempt_id = $2");
 const UNREACHABLE: Sql =
@@ -216,6 +218,12 @@ pub(super) async fn claim_due(
     set.returning_rows(CLAIM_DUE, args![lease_until, now, env, limit]);
     let rows = app.db.commit(set).await?.rows.into_iter().flatten();
     Ok(rows.map(FromRow::from_row).collect::<Result<_, Error>>()?)
+}
+
+/// When the work that is due first was or will be due.
+pub(super) async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
+    let found = app.db.row::<(Millis,)>(OLDEST_DUE, args![]).await?;
+    Ok(found.map(|(next_at,)| next_at))
 }
 
 pub(super) async fn attempt(

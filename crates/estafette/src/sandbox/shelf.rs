@@ -1,22 +1,20 @@
 //! Handsets in the database, so that any node shows what another one's carrier delivered. A message
-//! holds a code, so it is there only sealed.
+//! holds a code, so it is there only sealed; of the number there is a keyed hash.
 
-use ::store::{Db, Error, WriteSet, args};
+use ::store::{CommitError, Db, Error, WriteSet, args};
 use clock::{DAY, Millis};
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use super::store as sql;
+use crate::access::retention::sweep;
 use crate::app::App;
 use crate::carriers::handsets::{MESSAGES, Received, Shelf};
+use crate::jobs::Turn;
 use crate::kit::seal::Vault;
 
 /// How long a handset keeps a message, milliseconds.
 const LIFE: i64 = DAY;
-/// Messages forgotten in one write set.
-const FORGOTTEN_AT_ONCE: i64 = 500;
-/// Write sets of one sweep.
-const MOST_ROUNDS: usize = 200;
 
 /// The shelf of a service with several nodes.
 pub struct StoredShelf {
@@ -59,6 +57,7 @@ impl Shelf for StoredShelf {
             let json = serde_json::to_vec(&content).map_err(|_| Error::Corrupt { column: 3 })?;
             let sealed = self.vault.seal(&place(account_id, &id), &json);
             let mut set = WriteSet::of(account_id);
+            let phone = self.vault.recipient_mac(account_id, phone);
             set.push(sql::INSERT, args![account_id, phone, id, sealed, received_at]);
             let committed = self.db.commit(set).await;
             committed.map(drop).map_err(|error| Error::Unavailable(error.to_string()))
@@ -72,7 +71,7 @@ impl Shelf for StoredShelf {
     ) -> BoxFuture<'a, Result<Vec<Received>, Error>> {
         let newest = i64::try_from(MESSAGES).unwrap_or(i64::MAX);
         Box::pin(async move {
-            let args = args![account_id, phone, newest];
+            let args = args![account_id, self.vault.recipient_mac(account_id, phone), newest];
             let rows = self.db.rows::<(String, Vec<u8>, Millis)>(sql::NEWEST, args).await?;
             rows.into_iter().map(|row| self.open(account_id, row)).collect()
         })
@@ -91,18 +90,11 @@ impl StoredShelf {
     }
 }
 
-/// Empties shelves of what is older than a day, some at a time, so that no commit is long.
+/// Empties shelves of what is older than a day, a chunk at a time.
 ///
 /// # Errors
-/// See [`::store::CommitError`].
-pub async fn forget_old(app: &App) -> Result<(), ::store::CommitError> {
-    for _ in 0..MOST_ROUNDS {
-        let mut set = WriteSet::of("handset_messages");
-        set.returning_rows(sql::FORGET, args![app.now() - LIFE, FORGOTTEN_AT_ONCE]);
-        let rows: usize = app.db.commit(set).await?.rows.iter().map(Vec::len).sum();
-        if rows == 0 {
-            break;
-        }
-    }
-    Ok(())
+/// [`CommitError`].
+pub async fn forget_old(app: &App, turn: &Turn) -> Result<u64, CommitError> {
+    let args = args![app.now() - LIFE, app.config.retention.chunk];
+    sweep(app, turn, ("handset_messages", sql::FORGET), &args).await
 }

@@ -6,6 +6,7 @@ mod listen;
 mod pace;
 mod pages;
 mod routes;
+mod upkeep;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,6 +39,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 1,
         name: "foundation",
         sql: include_str!("../../../../migrations/0001_foundation.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "retention",
+        sql: include_str!("../../../../migrations/0002_retention.sql"),
     },
     Migration {
         version: 4,
@@ -195,8 +201,8 @@ pub async fn start(service: Service) -> anyhow::Result<Running> {
         listen::serve_metrics(metrics, live_app, pages::metrics_router(live_app), stopped.clone()),
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
-        tokio::spawn(sweep(live_app.clone(), stopped.clone())),
     ];
+    tasks.extend(upkeep::start(live_app, &stopped));
     tasks.extend(entrance.keep_fresh(stopped));
     Ok(Running { addresses, service, stop, tasks })
 }
@@ -227,24 +233,5 @@ impl Running {
             aborts.iter().for_each(AbortHandle::abort);
         }
         self.service.close().await;
-    }
-}
-
-/// Once a minute: forget what is over.
-async fn sweep(app: App, mut stopped: watch::Receiver<bool>) {
-    while !app.is_draining() {
-        app.throttle.forget_idle();
-        let cleaned = crate::access::forget_expired(&app).await;
-        if let Err(error) = cleaned {
-            tracing::warn!(%error, "expired tokens and keys not removed");
-        }
-        if let Err(error) = crate::sandbox::forget_old(&app).await {
-            tracing::warn!(%error, "old messages of handsets not removed");
-        }
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_mins(1)) => {}
-            // An error means that the sender is gone: stop as well.
-            _ = stopped.wait_for(|stop| *stop) => return,
-        }
     }
 }

@@ -10,7 +10,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::{edge, pages};
 use crate::app::{App, Env};
-use crate::{access, credits, operator, otp, profile, sandbox, senders};
+use crate::{access, credits, operator, otp, profile, retention, sandbox, senders};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -40,7 +40,8 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(access::api::routes())
         .merge(credits::api::routes())
         .merge(senders::api::routes())
-        .merge(operator::api::routes());
+        .merge(operator::api::routes())
+        .merge(retention::api::routes());
     match env {
         Env::Live => api,
         Env::Sandbox => api.merge(sandbox::api::routes()),

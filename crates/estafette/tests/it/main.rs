@@ -15,12 +15,17 @@ mod canary;
 mod conventions;
 mod credits;
 mod edge;
+mod erasure;
+mod figures;
 mod handsets;
 mod idempotency;
 mod isolation;
 mod locked;
 mod numbers;
 mod otp;
+mod retention;
 mod statements;
 mod tidy;
+#[cfg(feature = "otlp")]
+mod traces;
 mod world;

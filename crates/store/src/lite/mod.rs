@@ -6,6 +6,7 @@ mod checkpoint;
 mod plan;
 mod readers;
 mod schema;
+mod scrub;
 pub(crate) mod session;
 mod writer;
 
@@ -18,7 +19,10 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::backup::private;
-use crate::{Args, CommitError, Done, Engine, Error, Migration, Plan, Row, Sql, Stmt, WriteSet};
+use crate::groups::GroupCounter;
+use crate::{
+    Args, CommitError, Done, Engine, Error, Groups, Migration, Plan, Row, Sql, Stmt, WriteSet,
+};
 use checkpoint::Checkpoints;
 use readers::Readers;
 use session::{Role, Session};
@@ -79,6 +83,7 @@ pub struct Lite {
     queue: RwLock<Option<mpsc::Sender<Job>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Readers,
+    groups: Arc<GroupCounter>,
 }
 
 impl Lite {
@@ -100,7 +105,9 @@ impl Lite {
         let readers = Readers::open(&path, &options)?;
         let checkpoints = Checkpoints::start(&path, &options)?;
         let (queue, jobs) = mpsc::channel(options.queue.max(1));
-        let writer = Writer::new(session, jobs, checkpoints, &options);
+        let groups = Arc::new(GroupCounter::default());
+        let counter = Arc::clone(&groups);
+        let writer = Writer::new(session, jobs, checkpoints, counter, &options);
         let writer = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer.run())
@@ -111,6 +118,7 @@ impl Lite {
             queue: RwLock::new(Some(queue)),
             writer: Mutex::new(Some(writer)),
             readers,
+            groups,
         })
     }
 
@@ -156,6 +164,25 @@ impl Engine for Lite {
     fn queued(&self) -> usize {
         let queue = self.queue.read().unwrap_or_else(PoisonError::into_inner);
         queue.as_ref().map_or(0, |queue| queue.max_capacity() - queue.capacity())
+    }
+
+    fn groups(&self) -> Groups {
+        self.groups.read()
+    }
+
+    fn scrub(&self) -> BoxFuture<'_, Result<(), Error>> {
+        let (path, options) = (self.path.clone(), self.options.clone());
+        Box::pin(blocking(move || scrub::scrub(&path, &options)))
+    }
+
+    fn compact(&self) -> BoxFuture<'_, Result<(), Error>> {
+        let (path, options) = (self.path.clone(), self.options.clone());
+        Box::pin(blocking(move || scrub::compact(&path, &options)))
+    }
+
+    fn holds(&self, bytes: &[u8]) -> BoxFuture<'_, Result<Option<bool>, Error>> {
+        let (path, bytes) = (self.path.clone(), bytes.to_vec());
+        Box::pin(blocking(move || scrub::holds(&path, &bytes).map(Some)))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

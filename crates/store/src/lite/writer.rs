@@ -2,12 +2,14 @@
 //! and answers all of them. A set that fails half-way costs its group a second run, set by set.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::checkpoint::Checkpoints;
 use super::session::{Failure, Session};
 use super::{Fault, LiteOptions};
+use crate::groups::GroupCounter;
 use crate::{CommitError, Done, Expect, Reject, Stmt, WriteSet};
 
 /// What a caller learns of its set.
@@ -49,6 +51,7 @@ pub(super) struct Writer {
     jobs: mpsc::Receiver<Job>,
     checkpoints: Checkpoints,
     group: usize,
+    groups: Arc<GroupCounter>,
     fault: Option<Fault>,
 }
 
@@ -57,10 +60,11 @@ impl Writer {
         session: Session,
         jobs: mpsc::Receiver<Job>,
         checkpoints: Checkpoints,
+        groups: Arc<GroupCounter>,
         options: &LiteOptions,
     ) -> Self {
         let (group, fault) = (options.group.max(1), options.fault.clone());
-        Self { session, jobs, checkpoints, group, fault }
+        Self { session, jobs, checkpoints, group, groups, fault }
     }
 
     /// Until the queue is closed and empty.
@@ -68,6 +72,7 @@ impl Writer {
         let mut group = Vec::with_capacity(self.group);
         while self.jobs.blocking_recv_many(&mut group, self.group) > 0 {
             let outcomes = self.commit(&group);
+            self.groups.count(group.len());
             for (job, outcome) in group.drain(..).zip(outcomes) {
                 // A caller that went away needs no answer.
                 let _ = job.answer.send(outcome);

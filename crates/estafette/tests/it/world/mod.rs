@@ -212,6 +212,19 @@ impl World {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
+    /// Lets the chores do what is due.
+    pub async fn housekeep(&self) {
+        const CHORES: usize = 7;
+        self.advance(61_000).await;
+        let app = self.app(Env::Live).await;
+        let is_done = store::Sql("SELECT chore FROM chores WHERE next_at > $1 ORDER BY chore");
+        eventually(|| async {
+            let done: Vec<(String,)> = app.db.rows(is_done, store::args![app.now()]).await.unwrap();
+            (done.len() == CHORES).then_some(())
+        })
+        .await;
+    }
+
     pub fn address(&self, env: Env) -> SocketAddr {
         self.addresses.lock().unwrap()[usize::from(env == Env::Sandbox)]
     }
@@ -329,6 +342,8 @@ fn settings(folder: &TempDir) -> Config {
     config.limits.guest_per_min = 1_000_000;
     config.server.max_connections_per_address = 10_000;
     config.access.password_hashers = 2;
+    config.retention.chunk = 2;
+    config.retention.pause_ms = 0;
     config
 }
 
