@@ -1,4 +1,4 @@
-//! The drivers that measure and torment a running service: load, races and kill -9.
+//! The drivers that measure and torment a running service: load, races, slow clients and kill -9.
 
 mod api;
 mod chance;
@@ -7,6 +7,7 @@ mod load;
 mod machine;
 mod numbers;
 mod race;
+mod slow;
 mod stopwatch;
 mod wire;
 
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Load, race and crash drivers for the service.
+/// Load, race, slow-client and crash drivers for the service.
 #[derive(Debug, Parser)]
 #[command(name = "devtools", version, about, arg_required_else_help = true)]
 struct Cli {
@@ -28,6 +29,8 @@ enum Command {
     Load(load::Args),
     /// Prove that parallel guesses are counted exactly and a code verifies once.
     Race(race::Args),
+    /// Hold connections in every slow way and see them ended while decent clients are served.
+    Slow(slow::Args),
     /// Kill the service with SIGKILL again and again and look for what it lost.
     Crash(crash::Args),
 }
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Load(args) => load::run(args),
         Command::Race(args) => race::run(&args),
+        Command::Slow(args) => slow::run(&args),
         Command::Crash(args) => crash::run(args),
     };
     match outcome {
