@@ -1,4 +1,5 @@
-//! The drivers that measure and torment a running service: load, races, kill -9, nodes that fail.
+//! The drivers that measure and torment a running service: load, races, slow clients, kill -9, nodes
+//! that fail.
 
 mod api;
 mod chance;
@@ -8,6 +9,7 @@ mod machine;
 mod nodes;
 mod numbers;
 mod race;
+mod slow;
 mod stopwatch;
 mod wire;
 
@@ -15,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Load, race, crash and fault drivers for the service.
+/// Load, race, slow-client, crash and fault drivers for the service.
 #[derive(Debug, Parser)]
 #[command(name = "devtools", version, about, arg_required_else_help = true)]
 struct Cli {
@@ -29,6 +31,8 @@ enum Command {
     Load(load::Args),
     /// Prove that parallel guesses are counted exactly and a code verifies once.
     Race(race::Args),
+    /// Hold connections in every slow way and see them ended while decent clients are served.
+    Slow(slow::Args),
     /// Kill the service with SIGKILL again and again and look for what it lost.
     Crash(crash::Args),
     /// Kill, pause and restart nodes on one database under load, and the database itself.
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Load(args) => load::run(args),
         Command::Race(args) => race::run(&args),
+        Command::Slow(args) => slow::run(&args),
         Command::Crash(args) => crash::run(args),
         Command::Nodes(args) => nodes::run(args),
     };

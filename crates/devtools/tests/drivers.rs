@@ -42,7 +42,10 @@ impl Fake {
     fn drive(&self, arguments: &str) -> (bool, Value) {
         let pid = self.child.id().to_string();
         let mut all: Vec<&str> = arguments.split_whitespace().collect();
-        all.extend(["--url", &self.url, "--key", "est_test_fake"]);
+        all.extend(["--url", &self.url]);
+        if all.first() != Some(&"slow") {
+            all.extend(["--key", "est_test_fake"]);
+        }
         if all.first() == Some(&"load") {
             all.extend(["--json", "--server-pid", &pid]);
         }
@@ -134,6 +137,30 @@ fn exact_guesses_pass_the_race_and_one_too_many_does_not() {
     let (passed, report) = Fake::start("guess").drive("race --wrong-guesses 200");
     assert!(!passed, "{report}");
     assert_eq!(report["wrong"]["evaluated"], 6);
+}
+
+const SLOW: &str =
+    "slow --shape silent --shape half-head --shape half-body --each 5 --seconds 3 --decent 2";
+
+#[test]
+fn slow_clients_that_are_thrown_out_pass_and_are_timed() {
+    let (passed, report) = Fake::start("hasty").drive(SLOW);
+    assert!(passed, "{report}");
+    assert!(report["decent"]["requests"].as_u64().unwrap() > 50, "{report}");
+    for shape in report["shapes"].as_array().unwrap() {
+        assert_eq!((&shape["clients"], &shape["closed"]), (&5.into(), &5.into()), "{shape}");
+        let seconds = shape["p50_s"].as_f64().unwrap();
+        assert!((0.9..2.0).contains(&seconds), "{shape}");
+    }
+}
+
+#[test]
+fn slow_clients_that_stay_are_caught() {
+    let (passed, report) = Fake::start("").drive(SLOW);
+    assert!(!passed, "{report}");
+    for shape in report["shapes"].as_array().unwrap() {
+        assert_eq!((&shape["closed"], &shape["still_open"]), (&0.into(), &5.into()), "{shape}");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! A stand-in for the service: just enough of its contract to prove that the drivers measure and
 //! catch what they should. State is a journal file, written before every answer.
 //! `FAKE_FAULT=lose` forgets every 7th send at a restart, `double` forgets idempotency keys,
-//! `guess` counts guesses wrongly, `limit` refuses every 50th send.
+//! `guess` counts guesses wrongly, `limit` refuses every 50th send, `hasty` (no fault, but what the
+//! service does, too) gives each client a second for its next bytes.
 #![expect(clippy::print_stdout, reason = "the commands answer on stdout")]
 
 use std::{
@@ -12,6 +13,7 @@ use std::{
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
@@ -74,6 +76,9 @@ fn stop_in_order() -> Result<()> {
 
 fn talk(fake: &Mutex<Fake>, stream: &TcpStream) -> Result<()> {
     stream.set_nodelay(true)?;
+    if var("FAKE_FAULT") == "hasty" {
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    }
     let (mut reader, mut writer) = (BufReader::new(stream.try_clone()?), stream.try_clone()?);
     loop {
         let (mut first, mut length, mut key) = (String::new(), 0, None);
