@@ -7,6 +7,8 @@
 //! chore may be done twice, at the same time, on two nodes.
 
 mod store;
+#[cfg(test)]
+mod tests;
 mod turn;
 
 use std::sync::atomic::AtomicBool;
@@ -78,9 +80,9 @@ impl Ending {
     }
 }
 
-/// The chores of one process that are done one after the other, so that they take a bounded share
-/// of the machine together.
-pub struct Chores {
+/// Chores that this process does one after the other, so that together they take a bounded share of
+/// the machine.
+pub struct Lane {
     db: Db,
     clock: Clock,
     node: String,
@@ -89,7 +91,7 @@ pub struct Chores {
     stopped: watch::Receiver<bool>,
 }
 
-impl Chores {
+impl Lane {
     /// Puts them together; `pause` is the shortest one between two chunks.
     #[must_use]
     pub fn new(

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::app::App;
 use crate::credits::audit;
-use crate::jobs::{self, Chore, Chores, Ending};
+use crate::jobs::{self, Chore, Ending, Lane};
 use crate::{otp, retention};
 
 /// How often figures are looked for, milliseconds.
@@ -29,9 +29,9 @@ pub(super) fn start(app: &App, stopped: &watch::Receiver<bool>) -> Vec<JoinHandl
 async fn lane(app: App, chores: Vec<Chore>, stopped: watch::Receiver<bool>) {
     let pause = Duration::from_millis(app.config.retention.pause_ms);
     let (db, clock): (_, Clock) = (app.db.clone(), app.clock.clone());
-    let chores = Chores::new((db, clock), pause, chores, stopped);
+    let lane = Lane::new((db, clock), pause, chores, stopped);
     let told = |chore, ending: Ending| app.metrics.turn(chore, ending.word());
-    chores.run(told).await;
+    lane.run(told).await;
 }
 
 /// The proof of the ledger as a chore.

@@ -30,29 +30,34 @@ fn document(name: &str) -> String {
 /// The names of metrics in an expression: words that are neither in braces or brackets, nor a
 /// function, nor a label after `by`, nor a word of the language.
 fn metrics_in(expression: &str) -> BTreeSet<String> {
-    const WORDS: [&str; 9] =
-        ["by", "without", "or", "and", "unless", "on", "ignoring", "bool", "offset"];
+    const BEFORE_LABELS: [&str; 4] = ["by", "without", "on", "ignoring"];
+    const WORDS: [&str; 10] =
+        ["sum", "max", "min", "avg", "count", "or", "and", "unless", "bool", "offset"];
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || "_:.".contains(letter);
     let mut found = BTreeSet::new();
     let mut rest = expression;
     while let Some(letter) = rest.chars().next() {
-        if letter == '{' || letter == '[' || letter == '"' {
-            let end = rest[1..].find(['}', ']', '"']).map_or(rest.len(), |at| at + 2);
-            rest = &rest[end..];
-        } else if letter.is_ascii_alphabetic() || letter == '_' {
-            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-            let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-            let (word, after) = rest.split_at(end);
-            rest = after;
-            if ["by", "without", "on", "ignoring"].contains(&word) {
-                rest = &rest[rest.find(')').unwrap_or(0)..];
-            } else if !WORDS.contains(&word) && !after.trim_start().starts_with('(') {
-                found.insert(word.to_owned());
-            }
-        } else if letter.is_ascii_digit() {
-            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.';
-            rest = &rest[rest.find(|c| !is_part(c)).unwrap_or(rest.len())..];
-        } else {
-            rest = &rest[letter.len_utf8()..];
+        let closing = match letter {
+            '{' => Some('}'),
+            '[' => Some(']'),
+            _ => None,
+        };
+        if let Some(closing) = closing {
+            rest = &rest[rest.find(closing).unwrap_or(rest.len() - 1)..];
+        }
+        let (word, after) = rest.split_at(rest.find(|c| !is_part(c)).unwrap_or(rest.len()));
+        if word.is_empty() {
+            rest = &rest[rest.chars().next().map_or(0, char::len_utf8)..];
+            continue;
+        }
+        rest = after;
+        if BEFORE_LABELS.contains(&word) {
+            rest = &rest[rest.find(')').unwrap_or(0)..];
+        } else if !WORDS.contains(&word)
+            && !word.starts_with(|first: char| first.is_ascii_digit())
+            && !after.trim_start().starts_with('(')
+        {
+            found.insert(word.to_owned());
         }
     }
     found

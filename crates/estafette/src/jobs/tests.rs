@@ -1,0 +1,204 @@
+//! Two nodes on one database: who does a chore, how long, and what happens when one dies.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ::store::{Db, Lite, LiteOptions, Migration};
+use clock::{Clock, HOUR, MINUTE, Millis};
+use serde_json::json;
+use tokio::sync::{Notify, watch};
+
+use super::{Chore, Ending, Lane, Turn, Work, known};
+
+const SCHEMA: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "foundation",
+        sql: include_str!("../../../../migrations/0001_foundation.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "retention",
+        sql: include_str!("../../../../migrations/0002_retention.sql"),
+    },
+];
+
+/// A database and a clock that two nodes share.
+struct Bench {
+    _folder: tempfile::TempDir,
+    db: Db,
+    clock: Clock,
+    stop: watch::Sender<bool>,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let lite = Lite::open(&folder.path().join("chores.db"), LiteOptions::default()).unwrap();
+        let db = Db::new(lite);
+        db.migrate(SCHEMA).await.unwrap();
+        let clock = Clock::held(Millis(1_700_000_000_000), 11);
+        Self { _folder: folder, db, clock, stop: watch::channel(false).0 }
+    }
+
+    /// A node with one chore.
+    fn node(&self, work: Work) -> Lane {
+        let chore = Chore { name: "tidy", every_ms: HOUR, work };
+        let shared = (self.db.clone(), self.clock.clone());
+        Lane::new(shared, Duration::ZERO, vec![chore], self.stop.subscribe())
+    }
+}
+
+/// What a node says of its turns.
+async fn endings(node: &Lane) -> Vec<Ending> {
+    let heard = Mutex::new(vec![]);
+    node.run_due(&|_, ending| heard.lock().unwrap().push(ending)).await.unwrap();
+    heard.into_inner().unwrap()
+}
+
+fn count(times: &Arc<AtomicUsize>) -> Work {
+    let times = Arc::clone(times);
+    Box::new(move |_turn| {
+        let times = Arc::clone(&times);
+        Box::pin(async move { Ok(json!({ "times": times.fetch_add(1, Ordering::SeqCst) + 1 })) })
+    })
+}
+
+/// Works until it is told to go on, then rests once.
+fn wait_for(go: &Arc<Notify>, begun: &Arc<Notify>) -> Work {
+    let (go, begun) = (Arc::clone(go), Arc::clone(begun));
+    Box::new(move |turn: Arc<Turn>| {
+        let (go, begun) = (Arc::clone(&go), Arc::clone(&begun));
+        Box::pin(async move {
+            begun.notify_one();
+            go.notified().await;
+            Ok(json!({ "goes_on": turn.rest().await }))
+        })
+    })
+}
+
+#[tokio::test]
+async fn a_chore_is_done_once_until_it_is_due_again() {
+    let bench = Bench::new().await;
+    let times = Arc::new(AtomicUsize::new(0));
+    let (one, other) = (bench.node(count(&times)), bench.node(count(&times)));
+    assert_eq!(endings(&one).await, [Ending::Done]);
+    assert_eq!(endings(&other).await, []);
+    bench.clock.advance(HOUR - 1);
+    assert_eq!(endings(&other).await, []);
+    bench.clock.advance(1);
+    assert_eq!(endings(&other).await, [Ending::Done]);
+    assert_eq!(times.load(Ordering::SeqCst), 2);
+    let known = known(&bench.db).await.unwrap();
+    assert_eq!((known[0].done_at, &known[0].result), (bench.clock.now(), &json!({"times": 2})));
+}
+
+#[tokio::test]
+async fn a_node_that_died_is_replaced_after_its_lease() {
+    let bench = Bench::new().await;
+    let (go, begun) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let dead = bench.node(wait_for(&go, &begun));
+    let dying = tokio::spawn(async move { endings(&dead).await });
+    begun.notified().await;
+    dying.abort();
+    let times = Arc::new(AtomicUsize::new(0));
+    let other = bench.node(count(&times));
+    bench.clock.advance(MINUTE - 1);
+    assert_eq!(endings(&other).await, [], "its lease is not over");
+    bench.clock.advance(1);
+    assert_eq!(endings(&other).await, [Ending::Done]);
+}
+
+#[tokio::test]
+async fn a_long_chore_keeps_its_lease_and_a_paused_node_loses_it() {
+    let bench = Bench::new().await;
+    let (go, begun) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let times = Arc::new(AtomicUsize::new(0));
+    let other = bench.node(count(&times));
+    let slow = bench.node(Box::new({
+        let (go, begun) = (Arc::clone(&go), Arc::clone(&begun));
+        move |turn: Arc<Turn>| {
+            let (go, begun) = (Arc::clone(&go), Arc::clone(&begun));
+            Box::pin(async move {
+                let mut chunks = 0;
+                loop {
+                    begun.notify_one();
+                    go.notified().await;
+                    chunks += 1;
+                    if !turn.rest().await {
+                        return Ok(json!({ "chunks": chunks }));
+                    }
+                }
+            })
+        }
+    }));
+    let working = tokio::spawn(async move { endings(&slow).await });
+    for _ in 0..5 {
+        begun.notified().await;
+        bench.clock.advance(40_000);
+        assert_eq!(endings(&other).await, [], "the lease is made longer");
+        go.notify_one();
+    }
+    begun.notified().await;
+    bench.clock.advance(MINUTE);
+    assert_eq!(endings(&other).await, [Ending::Done], "nobody heard of it for a minute");
+    go.notify_one();
+    assert_eq!(working.await.unwrap(), [Ending::Left], "and it hears that it lost the chore");
+    assert_eq!(known(&bench.db).await.unwrap()[0].result, json!({"times": 1}));
+}
+
+#[tokio::test]
+async fn a_stop_leaves_the_rest_to_others_at_once() {
+    let bench = Bench::new().await;
+    let (go, begun) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let node = bench.node(wait_for(&go, &begun));
+    let working = tokio::spawn(async move { endings(&node).await });
+    begun.notified().await;
+    bench.stop.send_replace(true);
+    go.notify_one();
+    assert_eq!(working.await.unwrap(), [Ending::Left]);
+    bench.stop.send_replace(false);
+    let times = Arc::new(AtomicUsize::new(0));
+    assert_eq!(endings(&bench.node(count(&times))).await, [Ending::Done]);
+}
+
+#[tokio::test]
+async fn a_failure_or_a_panic_is_tried_again_later() {
+    for is_panic in [false, true] {
+        let bench = Bench::new().await;
+        let times = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&times);
+        let node = bench.node(Box::new(move |_turn| {
+            let first = counted.fetch_add(1, Ordering::SeqCst) == 0;
+            Box::pin(async move {
+                assert!(!(first && is_panic), "a panic");
+                if first { Err("the database is away".into()) } else { Ok(json!({})) }
+            })
+        }));
+        assert_eq!(endings(&node).await, [Ending::Failed]);
+        bench.clock.advance(4 * MINUTE);
+        assert_eq!(endings(&node).await, []);
+        bench.clock.advance(MINUTE);
+        assert_eq!(endings(&node).await, [Ending::Done]);
+    }
+}
+
+#[tokio::test]
+async fn a_chore_works_for_a_tenth_of_the_time() {
+    let bench = Bench::new().await;
+    let node = bench.node(Box::new(|turn: Arc<Turn>| {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let since = tokio::time::Instant::now();
+            assert!(turn.rest().await);
+            assert!(since.elapsed() >= Duration::from_millis(9 * 20), "{:?}", since.elapsed());
+            assert!(turn.breathe().await);
+            let since = tokio::time::Instant::now();
+            assert!(turn.breathe().await);
+            Ok(json!(since.elapsed() < Duration::from_millis(5)))
+        })
+    }));
+    assert_eq!(endings(&node).await, [Ending::Done]);
+    assert_eq!(known(&bench.db).await.unwrap()[0].result, json!(true), "nothing to rest from");
+}
