@@ -30,6 +30,16 @@ fn holds(bytes: &[u8], secret: &str) -> bool {
     bytes.windows(secret.len()).any(|window| window == secret.as_bytes())
 }
 
+/// Shows the line of a log that holds a secret.
+fn must_not_hold(log: &[u8], secret: &str) {
+    let at = log.windows(secret.len()).position(|window| window == secret.as_bytes());
+    if let Some(at) = at {
+        let start = log[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let line = log[start..].split(|byte| *byte == b'\n').next().unwrap_or_default();
+        panic!("in the log: {}", String::from_utf8_lossy(line));
+    }
+}
+
 /// Every file under a folder, with its content.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut folders = vec![folder.to_owned()];
@@ -132,13 +142,7 @@ async fn secrets_stay_secret(engine: Engine) {
     let written = log.0.lock().unwrap().clone();
     assert!(written.len() > 1_000, "hardly anything was logged");
     for secret in secrets.iter().chain(&phones).chain([&master.trim().to_owned()]) {
-        let at = written.windows(secret.len()).position(|window| window == secret.as_bytes());
-        if let Some(at) = at {
-            let start =
-                written[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            let line = written[start..].split(|byte| *byte == b'\n').next().unwrap_or_default();
-            panic!("in the log: {}", String::from_utf8_lossy(line));
-        }
+        must_not_hold(&written, secret);
     }
     // Of a server the files are elsewhere; a backup has all that is in them.
     let db = world.app(ada.env).await.db.clone();
