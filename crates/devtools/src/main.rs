@@ -1,5 +1,5 @@
-//! The drivers that measure and torment a running service: load, races, slow clients, kill -9, nodes
-//! that fail.
+//! The drivers that measure and torment a running service: load, races, slow clients, kill -9 and
+//! nodes that fail.
 
 mod api;
 mod chance;

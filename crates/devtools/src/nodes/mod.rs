@@ -1,6 +1,6 @@
-//! `devtools nodes`: several nodes on one database under load. One after the other is killed, paused
-//! longer than its leases or restarted, or the database is; then everything acknowledged is looked
-//! for, and the ledger must add up.
+//! `devtools nodes`: several nodes on one database under load. One after the other is killed,
+//! paused longer than its leases or restarted, or the database is; then everything acknowledged is
+//! looked for, and the ledger must add up.
 #![expect(clippy::print_stdout, reason = "printing the result is what the tool is for")]
 
 mod clients;

@@ -120,7 +120,7 @@ pub(super) async fn compact(config: Config, output: Output) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Copies the embedded database.
+/// Copies the database.
 pub(super) async fn backup(
     config: Config,
     file: &Path,

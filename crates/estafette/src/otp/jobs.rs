@@ -49,7 +49,7 @@ pub async fn run_due(app: &App) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// When the work that is due first, in both environments, was or will be due.
+/// Since when work is due, in both environments; `None` = none is.
 ///
 /// # Errors
 /// When the database cannot be read.

@@ -44,7 +44,7 @@ const CLAIM_DUE: Sql = Sql("UPDATE challenges SET next_at = $1 \
        ORDER BY c.next_at LIMIT $4 /*SKIP LOCKED*/) \
      AND next_at <= $2 RETURNING account_id, challenge_id");
 const OLDEST_DUE: Sql =
-    Sql("SELECT next_at FROM challenges WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1");
+    Sql("SELECT next_at FROM challenges WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
 const ATTEMPT: Sql = Sql("SELECT attempt_id, challenge_id, channel, state, credits, lease_until \
      FROM attempts WHERE account_id = $1 AND attempt_id = $2");
 const UNREACHABLE: Sql =
@@ -220,9 +220,9 @@ pub(super) async fn claim_due(
     Ok(rows.map(FromRow::from_row).collect::<Result<_, Error>>()?)
 }
 
-/// When the work that is due first was or will be due.
+/// Since when work is due; `None` = none is.
 pub(super) async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
-    let found = app.db.row::<(Millis,)>(OLDEST_DUE, args![]).await?;
+    let found = app.db.row::<(Millis,)>(OLDEST_DUE, args![app.now()]).await?;
     Ok(found.map(|(next_at,)| next_at))
 }
 

@@ -23,6 +23,7 @@ mod isolation;
 mod locked;
 mod numbers;
 mod otp;
+mod postgres;
 mod retention;
 mod statements;
 mod tidy;

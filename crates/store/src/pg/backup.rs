@@ -95,7 +95,7 @@ async fn read_table(
     let mut rows = std::pin::pin!(rows);
     let mut chunk = Vec::with_capacity(CHUNK);
     while let Some(row) = rows.try_next().await.map_err(failed)? {
-        chunk.push(row_of(&row).map_err(Some)?);
+        chunk.push(row_of(&row).map_err(|failure| Some(failure.into()))?);
         if chunk.len() == CHUNK {
             let full = std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK));
             to.send(Part::Rows(insert(table), full)).await.map_err(|_| None)?;

@@ -238,7 +238,7 @@ async fn collect(stream: RowStream, sql: Sql) -> Result<Reply, Failure> {
     let mut stream = std::pin::pin!(stream);
     let mut rows = Vec::new();
     while let Some(row) = stream.try_next().await.map_err(|error| in_text(&error, sql))? {
-        rows.push(row_of(&row).map_err(|error| misuse(&error.to_string(), sql))?);
+        rows.push(row_of(&row)?);
     }
     let count = stream.rows_affected().unwrap_or_default();
     Ok(Reply { rows, count })

@@ -21,6 +21,8 @@ pub(super) enum Failure {
     Broken(String),
     /// This statement or its arguments are to blame.
     Own(String),
+    /// A column came back that the store has no type for.
+    Corrupt(usize),
 }
 
 impl Failure {
@@ -62,12 +64,16 @@ impl Failure {
             | Self::Broken(text)
             | Self::Own(text) => text,
             Self::Skipped => "an earlier statement of the transaction failed",
+            Self::Corrupt(_) => "a column is of a type that the store does not have",
         }
     }
 }
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
+        if let Failure::Corrupt(column) = failure {
+            return Self::Corrupt { column };
+        }
         Self::Unavailable(failure.text().to_owned())
     }
 }

@@ -416,6 +416,9 @@ fn verdict(trial: &Trial, found: Vec<Option<Result<Reply, Failure>>>) -> Verdict
             Some(Ok(reply)) => reply,
             Some(Err(Failure::Late(why))) => return Verdict::Late(why),
             Some(Err(Failure::Own(why))) => return verdict.unwrap_or(Verdict::Failed(why)),
+            Some(Err(failure @ Failure::Corrupt(_))) => {
+                return Verdict::Failed(failure.text().to_owned());
+            }
             _ => return verdict.unwrap_or(Verdict::Unreached),
         };
         match stmt.expect {

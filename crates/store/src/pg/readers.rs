@@ -74,7 +74,9 @@ impl Readers {
         if !text::is_read(sql.0) {
             return Err(misuse("a read must be a SELECT", sql).into());
         }
-        let mut is_first = true;
+        // A read changes nothing, so it may be repeated. One more time than there are connections:
+        // after a change of the schema, what each has prepared is of no use any more.
+        let mut tries = self.slots.len();
         loop {
             let (slot, connection) = self.connection().await?;
             slot.reads.fetch_add(1, Ordering::Relaxed);
@@ -82,8 +84,7 @@ impl Readers {
             slot.reads.fetch_sub(1, Ordering::Relaxed);
             match read {
                 Ok(rows) => return Ok(rows),
-                // A read may be repeated: it changes nothing.
-                Err(Failure::Lost(_)) if is_first => is_first = false,
+                Err(Failure::Lost(_)) if tries > 0 => tries -= 1,
                 Err(failure) => {
                     tracing::warn!(error = failure.text(), "a read failed");
                     return Err(failure.into());

@@ -5,7 +5,8 @@ use std::error::Error as StdError;
 use bytes::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-use crate::{Error, Row, Val};
+use super::failure::Failure;
+use crate::{Row, Val};
 
 /// One argument. Its `Debug` shows nothing: the client library logs arguments.
 pub(super) struct Param<'a>(pub(super) &'a Val);
@@ -53,9 +54,9 @@ pub(super) fn is_portable(kind: &Type) -> bool {
 }
 
 /// A row of the server as a row of the store.
-pub(super) fn row_of(row: &tokio_postgres::Row) -> Result<Row, Error> {
+pub(super) fn row_of(row: &tokio_postgres::Row) -> Result<Row, Failure> {
     let take = |column| {
-        row.try_get::<_, Column>(column).map(|got| got.0).map_err(|_| Error::Corrupt { column })
+        row.try_get::<_, Column>(column).map(|got| got.0).map_err(|_| Failure::Corrupt(column))
     };
     (0..row.len()).map(take).collect::<Result<_, _>>().map(Row)
 }

@@ -10,6 +10,7 @@
 
 mod clashes;
 mod commits;
+mod encryption;
 mod outages;
 mod proxy;
 #[expect(dead_code, reason = "shared with tests that use other parts of it")]

@@ -14,6 +14,11 @@ pub fn pgbouncer() -> String {
     given("ESTAFETTE_TEST_PGBOUNCER")
 }
 
+/// The file of the authority that the server proves its name by.
+pub fn authority() -> String {
+    given("ESTAFETTE_TEST_AUTHORITY")
+}
+
 #[expect(clippy::disallowed_methods, reason = "the server of the tests is no setting")]
 fn given(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
