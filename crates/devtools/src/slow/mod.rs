@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     per_address: u32,
     /// How long the run takes, seconds: longer than the longest deadline.
-    #[arg(long, default_value_t = 75.0)]
+    #[arg(long, default_value_t = 90.0)]
     seconds: f64,
     /// Decent clients; every second one opens a connection for each request.
     #[arg(long, default_value_t = 4)]

@@ -49,8 +49,8 @@ codes! {
         "The body could not be parsed. `detail` names line and column. Send one JSON object in \
          UTF-8.";
     400 InvalidRequest "invalid_request" "The request is malformed":
-        "A query parameter is unknown or out of range, or a part of the path is malformed. \
-         `errors` names it.";
+        "A query parameter is unknown or out of range, a part of the path is malformed, or the \
+         head of the request is too large or no HTTP. `errors` or `detail` names it.";
     400 InvalidCursor "invalid_cursor" "The cursor is not one of ours":
         "Cursors are opaque and belong to one list. Follow the `Link` header as it is, or start \
          without a cursor.";

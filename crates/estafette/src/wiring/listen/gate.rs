@@ -27,14 +27,13 @@ struct Each {
     open: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// The place of one connection, free again when dropped.
-pub(super) struct Place {
-    _in_all: OwnedSemaphorePermit,
-    _of_address: Option<OfAddress>,
-}
+/// A place among all connections, free again when dropped.
+pub(super) struct Place(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
-struct OfAddress {
-    address: IpAddr,
+/// A share of those from one address, given back when dropped.
+pub(super) struct Share {
+    /// `None` for a trusted proxy: it is not counted.
+    of: Option<IpAddr>,
     each: Arc<Each>,
 }
 
@@ -59,16 +58,11 @@ impl Gate {
         Self { all: Arc::new(Semaphore::new(all)), each: Arc::new(Each { most, trusted, open }) }
     }
 
-    /// Waits until there is a place for one more connection.
-    pub(super) async fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.all).acquire_owned().await.ok()
-    }
-
-    /// Gives the place to a client, unless its address has enough of them.
-    pub(super) fn admit(&self, place: OwnedSemaphorePermit, peer: IpAddr) -> Option<Place> {
-        let each = &self.each;
+    /// Lets a client in, unless its address has its share already.
+    pub(super) fn admit(&self, peer: IpAddr) -> Option<Share> {
+        let each = Arc::clone(&self.each);
         if is_within(peer, &each.trusted) {
-            return Some(Place { _in_all: place, _of_address: None });
+            return Some(Share { of: None, each });
         }
         let address = ClientAddress(peer).unit();
         let mut open = each.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,19 +71,29 @@ impl Gate {
             return None;
         }
         *count += 1;
-        let of_address = OfAddress { address, each: Arc::clone(each) };
-        Some(Place { _in_all: place, _of_address: Some(of_address) })
+        drop(open);
+        Some(Share { of: Some(address), each })
+    }
+
+    /// Waits until there is a place for one more connection.
+    pub(super) async fn place(&self) -> Place {
+        match Arc::clone(&self.all).acquire_owned().await {
+            Ok(permit) => Place(permit),
+            // Nobody closes it.
+            Err(_closed) => std::future::pending().await,
+        }
     }
 }
 
-impl Drop for OfAddress {
+impl Drop for Share {
     fn drop(&mut self) {
+        let Some(address) = self.of else { return };
         let mut open = self.each.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = open.get(&self.address).map_or(0, |count| count.saturating_sub(1));
+        let left = open.get(&address).map_or(0, |count| count.saturating_sub(1));
         if left == 0 {
-            open.remove(&self.address);
+            open.remove(&address);
         } else {
-            open.insert(self.address, left);
+            open.insert(address, left);
         }
     }
 }
@@ -115,35 +119,36 @@ fn open_files() -> usize {
 #[cfg(test)]
 mod tests {
     use super::Gate;
-    use std::net::IpAddr;
 
-    #[tokio::test]
-    async fn an_address_has_its_share_and_a_proxy_as_much_as_there_is() {
+    #[test]
+    fn an_address_has_its_share_and_a_proxy_as_much_as_there_is() {
         let gate = Gate::of(10, 2, vec!["10.0.0.0/8".parse().unwrap()]);
-        let enter = async |peer: &str| {
-            let peer: IpAddr = peer.parse().unwrap();
-            gate.admit(gate.place().await.unwrap(), peer)
-        };
-        let first = enter("203.0.113.7").await;
-        let second = enter("203.0.113.7").await;
+        let enter = |peer: &str| gate.admit(peer.parse().unwrap());
+        let (first, second) = (enter("203.0.113.7"), enter("203.0.113.7"));
         assert!(first.is_some() && second.is_some());
-        assert!(enter("203.0.113.7").await.is_none());
-        assert!(enter("203.0.113.8").await.is_some());
+        assert!(enter("203.0.113.7").is_none());
+        assert!(enter("203.0.113.8").is_some());
         drop(first);
-        assert!(enter("203.0.113.7").await.is_some());
+        assert!(enter("203.0.113.7").is_some());
         drop(second);
         assert!(gate.each.open.lock().unwrap().is_empty(), "nothing is kept of who left");
 
-        let six = [enter("2001:db8::1").await, enter("2001:db8::2").await];
-        assert!(enter("2001:db8::3").await.is_none(), "one /64 counts as one");
-        assert!(enter("2001:db8:0:1::1").await.is_some());
-        let mut proxied = Vec::new();
-        for _ in 0..8 {
-            proxied.push(enter("10.1.2.3").await);
-        }
+        let two = [enter("2001:db8::1"), enter("2001:db8::2")];
+        assert!(enter("2001:db8::3").is_none(), "one /64 counts as one");
+        assert!(enter("2001:db8:0:1::1").is_some());
+        drop(two);
+        let proxied: Vec<_> = (0..50).map(|_| enter("10.1.2.3")).collect();
         assert!(proxied.iter().all(Option::is_some));
+    }
+
+    #[tokio::test]
+    async fn a_place_is_free_again_when_it_is_given_back() {
+        let gate = Gate::with_places(2);
+        let first = gate.place().await;
+        let _second = gate.place().await;
         assert_eq!(gate.all.available_permits(), 0);
-        drop((six, proxied));
-        assert_eq!(gate.all.available_permits(), 10);
+        drop(first);
+        gate.place().await;
+        assert_eq!(gate.all.available_permits(), 1);
     }
 }

@@ -23,7 +23,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use self::connection::Front;
-use self::gate::{Gate, Place};
+use self::gate::{Gate, Place, Share};
 use self::tls::Tls;
 use crate::app::App;
 use crate::config::Server;
@@ -71,7 +71,8 @@ impl Entrance {
     ) -> JoinHandle<()> {
         let front = Front::new(app, router, self.tls.clone());
         let metrics = app.metrics.clone();
-        let accepting = Accepting { listener, gate: self.gate.clone(), metrics, warned: None };
+        let gate = self.gate.clone();
+        let accepting = Accepting { listener, gate, metrics, waiting: None, warned: None };
         tokio::spawn(accepting.run(Arc::new(front), stopped))
     }
 
@@ -123,7 +124,16 @@ struct Accepting {
     listener: Listener,
     gate: Gate,
     metrics: Metrics,
+    /// Who was accepted and waits for a place.
+    waiting: Option<Accepted>,
     warned: Option<Instant>,
+}
+
+/// A connection that may stay as soon as there is a place for it.
+struct Accepted {
+    tcp: TcpStream,
+    peer: IpAddr,
+    share: Share,
 }
 
 impl Accepting {
@@ -132,37 +142,49 @@ impl Accepting {
     async fn run(mut self, front: Arc<Front>, mut stopped: Receiver<bool>) {
         let mut connections = JoinSet::new();
         loop {
-            let (tcp, peer, place) = tokio::select! {
+            let (Accepted { tcp, peer, share }, place) = tokio::select! {
                 biased;
                 // An error means that the sender is gone: stop as well.
                 _ = stopped.wait_for(|stop| *stop) => break,
                 Some(_ended) = connections.join_next() => continue,
-                admitted = self.next() => admitted,
+                next = self.next() => next,
             };
             let (front, stopped) = (Arc::clone(&front), stopped.clone());
             let counted = self.metrics.connection_opened(self.listener.name);
             connections.spawn(async move {
                 front.serve(tcp, peer, stopped).await;
-                drop((place, counted));
+                drop((share, place, counted));
             });
         }
-        drop(self.listener);
+        drop(self);
         while connections.join_next().await.is_some() {}
     }
 
-    /// The next connection that may stay. May be given up and asked again.
-    async fn next(&mut self) -> (TcpStream, IpAddr, Place) {
+    /// The next connection and its place. May be given up and asked again.
+    async fn next(&mut self) -> (Accepted, Place) {
+        loop {
+            if self.waiting.is_none() {
+                self.waiting = Some(self.accept().await);
+            }
+            // Only now: a listener without clients must not keep a place from the others.
+            let place = self.gate.place().await;
+            if let Some(accepted) = self.waiting.take() {
+                return (accepted, place);
+            }
+        }
+    }
+
+    async fn accept(&mut self) -> Accepted {
         let mut pause = FIRST_PAUSE;
         loop {
-            let Some(place) = self.gate.place().await else { return std::future::pending().await };
             match self.listener.tcp.accept().await {
                 Ok((tcp, peer)) => {
                     // IPv4 in the disguise of IPv6, on a listener for both, is IPv4.
                     let peer = peer.ip().to_canonical();
-                    if let Some(place) = self.gate.admit(place, peer) {
-                        return (tcp, peer, place);
+                    match self.gate.admit(peer) {
+                        Some(share) => return Accepted { tcp, peer, share },
+                        None => self.refuse(tcp, peer),
                     }
-                    self.refuse(tcp, peer);
                 }
                 Err(error) if concerns_only_the_client(&error) => {}
                 Err(error) => {

@@ -152,3 +152,15 @@ async fn when_all_places_are_taken_clients_wait_and_are_served_in_turn() {
     world.metrics().await.ok();
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_without_clients_takes_no_place_from_the_others() {
+    let world = World::with(Engine::Lite, |config| config.server.max_connections = 1).await;
+    for env in [Env::Live, Env::Sandbox, Env::Live] {
+        let mut raw = Raw::to(world.address(env)).await;
+        raw.send("GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+        let (bytes, _) = raw.rest().await;
+        assert!(bytes.starts_with(b"HTTP/1.1 200"), "{env:?}");
+    }
+    world.finish().await;
+}

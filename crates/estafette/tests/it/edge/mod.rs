@@ -2,6 +2,7 @@
 //! from the others. These stories speak to it byte by byte.
 
 mod drain;
+mod files;
 mod http2;
 mod limits;
 mod proxies;
