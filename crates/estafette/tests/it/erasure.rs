@@ -1,6 +1,9 @@
 //! Stories of a person who wants to be forgotten: the number is in no byte of the files, nothing is
 //! sent any more, and the money is right.
 
+use std::future::IntoFuture;
+use std::time::Duration;
+
 use clock::{DAY, MINUTE};
 use estafette::app::Env;
 use serde_json::{Value, json};
@@ -13,6 +16,7 @@ on_every_engine!(
     an_erased_recipient_is_in_no_row,
     nothing_is_sent_to_an_erased_recipient,
     receipts_after_an_erasure_bring_nothing_back,
+    a_sender_that_waits_brings_nothing_back,
     an_erasure_beside_sends_in_flight_leaves_no_hold,
     an_erasure_may_be_of_one_account,
     an_erasure_is_noted_without_the_number,
@@ -190,10 +194,40 @@ async fn receipts_after_an_erasure_bring_nothing_back(world: &World) {
     for to in [&failing, &late] {
         assert_eq!(holding(world, to).await, Vec::<String>::new());
     }
-    let named = "SELECT COUNT(*) FROM attempts WHERE provider_id IS NOT NULL";
+    assert_eq!(carriers_ids(world).await, 0);
+}
+
+/// Carriers' ids that are kept; they can hold the number.
+async fn carriers_ids(world: &World) -> i64 {
     let db = world.app(Env::Live).await.db.clone();
-    let row: Option<(i64,)> = db.row(store::Sql(named), store::args![]).await.unwrap();
-    assert_eq!(row, Some((0,)), "carriers' ids can hold the number");
+    let mut count = 0;
+    for sql in [
+        "SELECT COUNT(*) FROM attempts WHERE provider_id IS NOT NULL",
+        "SELECT COUNT(*) FROM challenges WHERE provider_message_id <> attempt_id",
+    ] {
+        let row: Option<(i64,)> = db.row(store::Sql(sql), store::args![]).await.unwrap();
+        count += row.unwrap().0;
+    }
+    count
+}
+
+async fn a_sender_that_waits_brings_nothing_back(world: &World) {
+    let ada = world.account("ada").await;
+    let to = phone("0007");
+    let body = json!({"to": to, "delivery_mode": "chatapp"});
+    let send = async { ada.send(&body).await };
+    let news = async {
+        // The carrier has it, and the sender waits for a receipt, which comes after the erasure.
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        let erasure = tokio::spawn(erase(world, json!({"phone": to})).await.into_future());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        world.stand_still_for(3_100).await;
+        erasure.await.unwrap().ok()
+    };
+    let (_, erased) = tokio::join!(send, news);
+    assert_eq!(erased.number("challenges"), 1, "{}", erased.text);
+    assert_eq!(carriers_ids(world).await, 0);
+    assert_eq!(holding(world, &to).await, Vec::<String>::new());
 }
 
 async fn an_erasure_beside_sends_in_flight_leaves_no_hold(world: &World) {
@@ -214,6 +248,7 @@ async fn an_erasure_beside_sends_in_flight_leaves_no_hold(world: &World) {
         tokio::join!(sends, erasures);
         erased(world, &to).await;
         assert_eq!(holding(world, &to).await, Vec::<String>::new(), "{ending}");
+        assert_eq!(carriers_ids(world).await, 0, "{ending}");
     }
     // The end of the story proves that nothing is held.
 }
