@@ -1,15 +1,14 @@
-//! How many sets per second 64 callers get through: a guarded update and three inserts each.
-//! `cargo run --release -p store --example commits -- [folder] [seconds]`
+//! How many sets per second callers get through: a guarded update and three inserts each.
+//! `cargo run --release -p store --example commits -- [folder or postgres://…] [seconds] [callers]
+//! [accounts]`. The database must be new.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use store::{Db, Lite, LiteOptions, Migration, Reject, Sql, WriteSet, args};
+use store::{Db, Lite, LiteOptions, Migration, Pg, PgOptions, Reject, Sql, WriteSet, args};
 
-const CALLERS: u32 = 64;
-const ACCOUNTS: u32 = 1_000;
 const SCHEMA: Migration = Migration {
     version: 1,
     name: "commits",
@@ -35,40 +34,62 @@ const MESSAGE: Sql =
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let folder = PathBuf::from(arguments.next().unwrap_or_else(|| "commits".to_owned()));
+    let place = arguments.next().unwrap_or_else(|| "commits".to_owned());
     let seconds: u32 = arguments.next().map_or(Ok(5), |text| text.parse())?;
-    let db = Db::new(Lite::open(&folder.join("commits.db"), LiteOptions::default())?);
+    let callers: u32 = arguments.next().map_or(Ok(64), |text| text.parse())?;
+    let accounts: u32 = arguments.next().map_or(Ok(1_000), |text| text.parse())?;
+    let db = open(&place)?;
     db.migrate(&[SCHEMA]).await?;
-    let mut open = WriteSet::of("all");
-    for account in 0..ACCOUNTS {
-        open.push(OPEN, args![format!("acc_{account:04}"), i64::MAX / 2]);
+    let mut opened = WriteSet::of("all");
+    for account in 0..accounts {
+        opened.push(OPEN, args![format!("acc_{account:04}"), i64::MAX / 2]);
     }
-    db.commit(open).await?;
+    db.commit(opened).await?;
     let stop = Arc::new(AtomicBool::new(false));
-    let callers: Vec<_> = (0..CALLERS)
-        .map(|caller| tokio::spawn(call(db.clone(), caller, Arc::clone(&stop))))
+    let load = Load { callers, accounts };
+    let running: Vec<_> = (0..callers)
+        .map(|caller| tokio::spawn(call(db.clone(), caller, load, Arc::clone(&stop))))
         .collect();
     tokio::time::sleep(Duration::from_secs(seconds.into())).await;
     stop.store(true, Ordering::Relaxed);
     let mut commits = 0;
-    for caller in callers {
+    for caller in running {
         commits += caller.await??;
     }
     db.close().await;
     #[expect(clippy::print_stdout, reason = "the answer of this program")]
     {
-        println!("{CALLERS} callers: {} commits/s", commits / seconds);
+        println!("{callers} callers, {accounts} accounts: {} commits/s", commits / seconds);
     }
     Ok(())
 }
 
-async fn call(db: Db, caller: u32, stop: Arc<AtomicBool>) -> Result<u32, store::CommitError> {
+fn open(place: &str) -> Result<Db, store::Error> {
+    if place.starts_with("postgres:") {
+        return Ok(Db::new(Pg::open(place, &PgOptions::default())?));
+    }
+    let file = Path::new(place).join("commits.db");
+    Ok(Db::new(Lite::open(&file, LiteOptions::default())?))
+}
+
+#[derive(Clone, Copy)]
+struct Load {
+    callers: u32,
+    accounts: u32,
+}
+
+async fn call(
+    db: Db,
+    caller: u32,
+    load: Load,
+    stop: Arc<AtomicBool>,
+) -> Result<u32, store::CommitError> {
     let mut done = 0;
     while !stop.load(Ordering::Relaxed) {
-        let account = format!("acc_{:04}", (caller + done * CALLERS) % ACCOUNTS);
+        let account = format!("acc_{:04}", (caller + done * load.callers) % load.accounts);
         let id = format!("0190{done:08x}{caller:04x}7a3bc1d2e4f5");
         let mut set = WriteSet::of(&account);
-        set.guard(DEBIT, args![5, &account], Reject("broke"));
+        set.contended(DEBIT, args![5, &account], Reject("broke"));
         set.push(LEDGER, args![&account, &id, -5]);
         set.push(
             CHALLENGE,

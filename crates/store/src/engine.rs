@@ -47,6 +47,10 @@ pub enum CommitError {
     /// The database failed; nothing of this set happened. The text is for the operator's log.
     #[error("storage is unavailable: {0}")]
     Unavailable(String),
+    /// The database was lost while it made this set durable, and did not come back in time to be
+    /// asked: the set happened or it did not. Only a server that is elsewhere can answer this.
+    #[error("whether this happened is not known: {0}")]
+    Unknown(String),
 }
 
 /// The rows of a set's `RETURNING` statements, in the order of those statements.

@@ -33,6 +33,8 @@ pub struct Stmt {
     pub args: Args,
     /// What it must do.
     pub expect: Expect,
+    /// Whether sets of the same shard contend for its row; see [`WriteSet::contended`].
+    pub is_contended: bool,
 }
 
 /// Statements that commit together. One set touches one account: the shard.
@@ -57,6 +59,16 @@ impl WriteSet {
     /// Adds a statement that must change exactly one row. The cheapest place is first in the set.
     pub fn guard(&mut self, sql: Sql, args: Args, reject: Reject) -> &mut Self {
         self.add(sql, args, Expect::One(reject))
+    }
+
+    /// Adds a [`Self::guard`] on a row that most sets of the shard change, such as the balance of
+    /// an account. An engine may run it later, after other statements of this set and of others,
+    /// so that the row is locked as shortly as can be. Hence no other statement of the set may
+    /// read what it changes, and all statements that change such a row must be added like this.
+    pub fn contended(&mut self, sql: Sql, args: Args, reject: Reject) -> &mut Self {
+        let expect = Expect::One(reject);
+        self.stmts.push(Stmt { sql, args, expect, is_contended: true });
+        self
     }
 
     /// Adds a `RETURNING` statement that must answer exactly one row, kept in [`crate::Done`].
@@ -94,7 +106,7 @@ impl WriteSet {
     }
 
     fn add(&mut self, sql: Sql, args: Args, expect: Expect) -> &mut Self {
-        self.stmts.push(Stmt { sql, args, expect });
+        self.stmts.push(Stmt { sql, args, expect, is_contended: false });
         self
     }
 }

@@ -225,6 +225,7 @@ impl From<store::CommitError> for Problem {
             store::CommitError::Overloaded => Code::Overloaded,
             store::CommitError::Unavailable(_) => Code::StorageUnavailable,
             store::CommitError::Rejected(_) => Code::InternalError,
+            store::CommitError::Unknown(_) => Code::DeadlineExceeded,
         };
         Self::new(code).because(&error)
     }

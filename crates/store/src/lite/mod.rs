@@ -1,12 +1,12 @@
 //! The embedded engine: SQLite with one writer thread that commits sets in groups, a few
 //! read-only connections that are used in place, and checkpoints of its own.
 
-mod backup;
+pub(crate) mod backup;
 mod checkpoint;
 mod plan;
 mod readers;
 mod schema;
-mod session;
+pub(crate) mod session;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::backup::private;
 use crate::{Args, CommitError, Done, Engine, Error, Migration, Plan, Row, Sql, Stmt, WriteSet};
 use checkpoint::Checkpoints;
 use readers::Readers;
@@ -191,13 +192,4 @@ fn create(path: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(folder)?;
     }
     private().create(true).truncate(false).open(path).map(drop)
-}
-
-/// Opens for writing what only the owner may read.
-fn private() -> std::fs::OpenOptions {
-    let mut open = std::fs::OpenOptions::new();
-    open.write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut open, 0o600);
-    open
 }

@@ -184,7 +184,7 @@ fn enter_wal(conn: &Connection, patience: Duration) -> rusqlite::Result<()> {
     }
 }
 
-fn input(value: &Val) -> ToSqlOutput<'_> {
+pub(crate) fn input(value: &Val) -> ToSqlOutput<'_> {
     ToSqlOutput::Borrowed(match value {
         Val::Null => ValueRef::Null,
         Val::Int(int) => ValueRef::Integer(*int),
