@@ -72,7 +72,14 @@ fn database(config: &Config) -> Check {
     let says = "must be given on PostgreSQL, the same for every process";
     ensure(!(is_postgres && config.master_key.is_empty()), "master_key", says)?;
     let queue = i64::try_from(config.database.queue).unwrap_or(i64::MAX);
-    within("database.queue", queue, 1, 1_000_000)
+    within("database.queue", queue, 1, 1_000_000)?;
+    for (key, connections) in [
+        ("database.batchers", config.database.batchers),
+        ("database.readers", config.database.readers),
+    ] {
+        within(key, i64::try_from(connections).unwrap_or(i64::MAX), 1, 100)?;
+    }
+    within("database.patience_ms", signed(config.database.patience_ms), 100, 60_000)
 }
 
 fn access(access: &Access) -> Check {

@@ -79,6 +79,14 @@ pub struct Database {
     pub url: Secret,
     /// Write sets that may wait; more are answered 503 `overloaded`.
     pub queue: usize,
+    /// PostgreSQL: connections that write.
+    pub batchers: usize,
+    /// PostgreSQL: connections that read.
+    pub readers: usize,
+    /// PostgreSQL: whether statements are prepared once for each connection.
+    pub prepared_statements: bool,
+    /// PostgreSQL: how long a server that does not answer is waited for, milliseconds.
+    pub patience_ms: u64,
 }
 
 /// Users, logins and tokens.

@@ -47,7 +47,14 @@ fn table(config: &Config) -> Table {
 }
 
 fn database(database: &Database) -> Value {
-    section([("url", masked(&database.url)), ("queue", plain(&database.queue))])
+    section([
+        ("url", masked(&database.url)),
+        ("queue", plain(&database.queue)),
+        ("batchers", plain(&database.batchers)),
+        ("readers", plain(&database.readers)),
+        ("prepared_statements", plain(&database.prepared_statements)),
+        ("patience_ms", plain(&database.patience_ms)),
+    ])
 }
 
 fn chatapp(chatapp: &Chatapp) -> Value {

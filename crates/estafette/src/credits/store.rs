@@ -10,7 +10,8 @@ use crate::kit::id::TransferId;
 
 /// Takes from what is available; refuses when it is not enough.
 pub(super) const HOLD: Sql = Sql("UPDATE accounts SET held = held + $1 \
-     WHERE account_id = $2 AND $1 >= 0 AND posted - held + credit_limit >= $1");
+     WHERE account_id = $2 AND CAST($1 AS BIGINT) >= 0 \
+     AND posted - held + credit_limit >= $1");
 
 /// A held amount becomes a spent one, if a hold of just this amount exists.
 pub(super) const POST: Sql = Sql("UPDATE accounts SET held = held - $1, posted = posted - $1 \
@@ -33,7 +34,8 @@ pub(super) const GRANT: Sql = Sql("UPDATE accounts SET posted = posted + $1 \
 
 /// Takes credits back, but never what is held or spent.
 pub(super) const CORRECT: Sql = Sql("UPDATE accounts SET posted = posted - $1 \
-     WHERE account_id = $2 AND $1 >= 0 AND posted - held + credit_limit >= $1");
+     WHERE account_id = $2 AND CAST($1 AS BIGINT) >= 0 \
+     AND posted - held + credit_limit >= $1");
 
 /// One transfer; the primary key refuses a second one of the same id.
 pub(super) const INSERT: Sql =

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clock::Clock;
-use store::{Db, Lite, LiteOptions, Migration};
+use store::{Db, Lite, LiteOptions, Migration, Pg, PgOptions};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -93,16 +93,23 @@ pub fn open(config: Config, clock: Clock) -> anyhow::Result<Service> {
 }
 
 fn open_database(config: &Config) -> anyhow::Result<Db> {
-    let url = config.database.url.expose();
+    let (url, settings) = (config.database.url.expose(), &config.database);
+    if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+        let options = PgOptions {
+            batchers: settings.batchers,
+            readers: settings.readers,
+            queue: settings.queue,
+            prepared_statements: settings.prepared_statements,
+            patience_ms: settings.patience_ms,
+            ..PgOptions::default()
+        };
+        return Ok(Db::new(Pg::open(url, &options)?));
+    }
     let path = match url.strip_prefix("sqlite:") {
-        _ if url.is_empty() => config.data_dir.join("estafette.db"),
+        None => config.data_dir.join("estafette.db"),
         Some(path) => path.into(),
-        None => anyhow::bail!(
-            "[database] url must be empty (SQLite in data_dir) or sqlite:PATH; \
-             PostgreSQL comes with a later version"
-        ),
     };
-    let options = LiteOptions { queue: config.database.queue, ..LiteOptions::default() };
+    let options = LiteOptions { queue: settings.queue, ..LiteOptions::default() };
     let lite = Lite::open(&path, options);
     Ok(Db::new(lite.with_context(|| format!("cannot open the database {}", path.display()))?))
 }
