@@ -62,6 +62,11 @@ impl Fields {
             self.fault(name, "invalid_type", "must be a string");
             return None;
         };
+        if text.contains('\0') {
+            // PostgreSQL has no text with it, and nobody types it.
+            self.fault(name, "invalid_type", "must not contain the NUL character");
+            return None;
+        }
         Some(text)
     }
 
@@ -75,10 +80,6 @@ impl Fields {
         }
         if length > max {
             self.fault(name, "too_long", format!("must have at most {max} characters"));
-            return None;
-        }
-        if text.chars().any(|letter| letter == '\0') {
-            self.fault(name, "invalid_type", "must not contain the NUL character");
             return None;
         }
         Some(text)
@@ -160,7 +161,7 @@ impl Fields {
         let mut texts = Vec::with_capacity(items.len());
         for (index, item) in items.into_iter().enumerate() {
             match item {
-                Value::String(text) => texts.push(text),
+                Value::String(text) if !text.contains('\0') => texts.push(text),
                 _ => self.fault(&format!("{name}/{index}"), "invalid_type", "must be a string"),
             }
         }

@@ -53,6 +53,10 @@ impl Query {
             if pairs.iter().any(|(seen, _)| *seen == name) {
                 return Err(Problem::bad_request(&pointer, "invalid_type", "is given twice"));
             }
+            if value.contains('\0') {
+                let detail = "must not contain the NUL character";
+                return Err(Problem::bad_request(&pointer, "invalid_type", detail));
+            }
             pairs.push((name, value));
         }
         Ok(Self { pairs })

@@ -16,6 +16,7 @@ on_every_engine!(
     a_wrong_method_lists_the_right_ones,
     faulty_bodies_are_refused,
     bodies_are_limited_to_256_kib,
+    the_nul_character_is_refused_everywhere,
     a_wrong_content_type_is_refused,
     an_unacceptable_answer_is_refused,
     unknown_fields_are_refused_in_the_sandbox_and_ignored_on_live,
@@ -267,4 +268,49 @@ async fn the_reference_is_served(world: &World) {
         assert!(page.head("content-type").starts_with("text/html"));
         assert!(page.text.to_ascii_lowercase().contains("<html"));
     }
+}
+
+/// PostgreSQL has no text with it: whatever lets it through answers 503 there.
+async fn the_nul_character_is_refused_everywhere(world: &World) {
+    let ada = world.account("ada").await;
+    let to = phone("5678");
+    for body in [
+        json!({"to": "\0"}),
+        json!({"to": to, "reference": "a\0b"}),
+        json!({"to": to, "code": "\0"}),
+        json!({"to": to, "delivery_mode": "\0"}),
+        json!({"to": to, "template_language": "\0"}),
+    ] {
+        ada.send(body).await.problem("validation_failed");
+    }
+    for body in [
+        json!({"challenge_id": "\0", "code": "123456"}),
+        json!({"reference": "\0", "code": "123456"}),
+        json!({"to": "\0", "code": "123456"}),
+    ] {
+        let answer = world.post(ada.env, "/v1/otp/verify").key(&ada.key).json(body).await;
+        answer.problem("validation_failed");
+    }
+    let login = json!({"email": "a\0@example.com", "password": "correct horse battery"});
+    for path in ["/v1/auth/login", "/v1/auth/signup"] {
+        world.post(Env::Sandbox, path).json(&login).await.problem("validation_failed");
+    }
+    let key = json!({"name": "a\0b", "scopes": ["\0"]});
+    let key = world.post(ada.env, "/v1/api-keys").bearer(&ada.token).json(key);
+    key.await.problem("validation_failed");
+    let staff = world.staff().await;
+    for path in [
+        "/v1/admin/accounts?status=%00",
+        "/v1/admin/accounts?email=a%00",
+        "/v1/admin/audit-log?actor_id=%00",
+        "/v1/admin/prices?country=%00",
+        "/v1/admin/accounts?cursor=%00",
+        "/v1/admin/accounts/%00",
+    ] {
+        let answer = world.get(Env::Live, path).bearer(staff).await;
+        assert!((400..500).contains(&answer.status), "{path}: {}", answer.text);
+    }
+    let path = "/v1/sandbox/handsets/%00/messages";
+    let answer = world.get(Env::Sandbox, path).key(&ada.key).await;
+    assert!((400..500).contains(&answer.status), "{}", answer.text);
 }
