@@ -95,11 +95,14 @@ Examples:
     #[command(after_help = "\
 Starts the service with a database of its own (DATA_DIR/demo, removed before and after), signs up,
 sends passcodes to virtual handsets, verifies one, and says where everything is. No carrier and no
-account of anybody is needed. Takes free ports when the usual ones are in use.
+account of anybody is needed. Takes free ports when the usual ones are in use. With --database-url
+(and no other setting) it uses that database, which must have no accounts yet, and leaves its data
+there.
 
 Examples:
   estafette demo
-  estafette demo --once --json")]
+  estafette demo --once --json
+  estafette demo --database-url postgres://localhost/demo")]
     Demo(DemoArgs),
     /// Bring the database up to date and stop.
     #[command(after_help = "\
@@ -131,10 +134,11 @@ Examples:
   estafette audit
   estafette audit --json     {ok, accounts, transfers, holds_open, violations, dangling}")]
     Audit,
-    /// Copy the embedded database to a file while it is in use.
+    /// Copy the database to a file while it is in use.
     #[command(after_help = "\
-The copy is consistent. Keep it together with the master key (DATA_DIR/master.key): without it,
-sealed values cannot be opened. On PostgreSQL use its own tools.
+The copy is consistent, and a database of the embedded engine, also when it comes from PostgreSQL:
+--database-url sqlite:FILE opens it. Keep it together with the master key (DATA_DIR/master.key):
+without it, sealed values cannot be opened.
 
 Examples:
   estafette backup /backup/estafette.db

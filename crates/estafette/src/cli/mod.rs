@@ -49,9 +49,12 @@ pub fn run(
 async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Result<ExitCode> {
     let output = Output::new(cli.global.json);
     let file = cli.global.config.clone();
-    let flags = cli.global.flags();
-    let load = || config::load(file.as_deref(), environment.into_iter(), flags);
+    let mut flags = cli.global.flags();
     let command = cli.command.unwrap_or(Command::Serve);
+    // The demo touches no database but its own, unless its very command line names one.
+    let demo_database =
+        if let Command::Demo(_) = command { flags.database_url.take() } else { None };
+    let load = || config::load(file.as_deref(), environment.into_iter(), flags);
     match command {
         Command::Playground(args) => return playground::run(&args, output).await,
         Command::Openapi => return upkeep::openapi(output),
@@ -60,7 +63,7 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
     let config = load()?;
     match command {
         Command::Serve => serve::run(config, output).await,
-        Command::Demo(args) => demo::run(config, args.once, output).await,
+        Command::Demo(args) => demo::run(config, demo_database, args.once, output).await,
         Command::Migrate => upkeep::migrate(config, output).await,
         Command::Staff(command) => accounts::staff(config, command, output).await,
         Command::Account(command) => accounts::account(config, command, output).await,

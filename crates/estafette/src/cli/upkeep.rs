@@ -50,7 +50,7 @@ fn summary(report: &serde_json::Value) -> String {
     lines.join("\n")
 }
 
-/// Copies the embedded database.
+/// Copies the database.
 pub(super) async fn backup(
     config: Config,
     file: &Path,

@@ -19,6 +19,7 @@ mod isolation;
 mod locked;
 mod numbers;
 mod otp;
+mod postgres;
 mod statements;
 mod tidy;
 mod world;

@@ -4,9 +4,14 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use clock::Clock;
 
+use crate::app::App;
 use crate::cli::output::Output;
 use crate::config::{self, Config, Flags};
+use crate::kit::page::Page;
+use crate::kit::secret::Secret;
+use crate::operator::accounts;
 
 /// A file that says that a directory was made by the demo, so that it may be removed.
 const MARK: &str = ".made-by-estafette-demo";
@@ -26,9 +31,14 @@ impl Ground {
     }
 }
 
-/// Settings that touch nothing outside the demo, from those of the operator.
-pub(super) fn prepare(config: Config, output: Output) -> anyhow::Result<(Config, Ground)> {
-    let defaults = config::load(None, std::iter::empty(), Flags::default())?;
+/// Settings that touch nothing outside the demo but the database that it was lent, from those of
+/// the operator.
+pub(super) fn prepare(
+    config: Config,
+    database: Option<Secret>,
+    output: Output,
+) -> anyhow::Result<(Config, Ground)> {
+    let mut defaults = config::load(None, std::iter::empty(), Flags::default())?;
     let (server, has_moved) = free_ports(&config, output)?;
     // A second demo beside the first must not remove the data of that.
     let name =
@@ -39,6 +49,11 @@ pub(super) fn prepare(config: Config, output: Output) -> anyhow::Result<(Config,
     if log.level == defaults.log.level {
         // The steps are the story; only trouble may interrupt them.
         "warn".clone_into(&mut log.level);
+    }
+    if let Some(url) = database {
+        defaults.database.url = url;
+        defaults.database.prepared_statements = config.database.prepared_statements;
+        defaults.master_key = made_up_key();
     }
     let mut access = config.access;
     access.signup_sandbox = true;
@@ -52,6 +67,25 @@ pub(super) fn prepare(config: Config, output: Output) -> anyhow::Result<(Config,
         ..defaults
     };
     Ok((config, Ground { directory }))
+}
+
+/// The demo signs up a user of its own, and leaves alone what others have.
+pub(super) async fn must_be_empty(app: &App) -> anyhow::Result<()> {
+    let first = Page { limit: 1, after: "~".to_owned() };
+    if accounts::list(app, &accounts::Filter::default(), &first).await?.is_empty() {
+        return Ok(());
+    }
+    bail!("there are accounts in this database; give the demo an empty one, or none")
+}
+
+/// Nobody needs it after the demo.
+fn made_up_key() -> Secret {
+    let half = || {
+        let mut bytes = [0; 16];
+        Clock::system().fill(&mut bytes);
+        u128::from_be_bytes(bytes)
+    };
+    Secret::new(format!("{:032x}{:032x}", half(), half()))
 }
 
 fn claim(directory: &Path) -> anyhow::Result<()> {
@@ -128,7 +162,7 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut config = config(folder.path());
         config.server.sandbox = taken.local_addr().unwrap();
-        let (prepared, ground) = prepare(config, Output::new(true)).unwrap();
+        let (prepared, ground) = prepare(config, None, Output::new(true)).unwrap();
         assert_ne!(prepared.server.sandbox, taken.local_addr().unwrap());
         assert_ne!(prepared.server.sandbox.port(), prepared.server.live.port());
         assert_eq!(prepared.server.sandbox_url, format!("http://{}", prepared.server.sandbox));

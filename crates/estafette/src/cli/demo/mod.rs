@@ -13,13 +13,23 @@ use serde_json::{Value, json};
 use super::output::Output;
 use super::serve::{Places, stop, told_to_stop};
 use crate::config::Config;
+use crate::kit::secret::Secret;
 use crate::wiring;
 use steps::Tour;
 
-/// Runs the demo; with `once` it stops after the last step.
-pub(super) async fn run(config: Config, once: bool, output: Output) -> anyhow::Result<ExitCode> {
-    let (config, ground) = ground::prepare(config, output)?;
+/// Runs the demo, in `database` if there is one; with `once` it stops after the last step.
+pub(super) async fn run(
+    config: Config,
+    database: Option<Secret>,
+    once: bool,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
+    let is_lent = database.is_some();
+    let (config, ground) = ground::prepare(config, database, output)?;
     let service = super::open(config.clone()).await?;
+    if is_lent {
+        ground::must_be_empty(&service.live).await?;
+    }
     let running = wiring::start(service).await?;
     let places = Places::of(&running.addresses, &config);
     output.tell(&format!(
@@ -29,7 +39,11 @@ pub(super) async fn run(config: Config, once: bool, output: Output) -> anyhow::R
     ));
     let toured = tour(&places, output).await;
     if toured.is_ok() && !once {
-        output.tell("\nStill serving; Ctrl-C stops and removes the demo's data.");
+        output.tell(if is_lent {
+            "\nStill serving; Ctrl-C stops. What the demo wrote stays in your database."
+        } else {
+            "\nStill serving; Ctrl-C stops and removes the demo's data."
+        });
         told_to_stop().await;
     }
     let stopped = stop(running).await;

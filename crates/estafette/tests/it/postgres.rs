@@ -1,0 +1,122 @@
+//! What only PostgreSQL has: a pooler in front of it, several processes on one database, and the
+//! command line against a server.
+
+use std::future::IntoFuture;
+use std::process::Command;
+
+use estafette::app::Env;
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::world::tenant::{other_than, phone};
+use crate::world::{Answer, Engine, World};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_in_transaction_mode_does_no_harm() {
+    let world = World::new(Engine::Pgbouncer).await;
+    let ada = world.account("ada").await;
+    let to = phone("5678");
+    let sent = ada.send_to(&to).await.ok();
+    let id = sent.word("challenge_id");
+    let code = ada.code_on(&to).await;
+    ada.guess(id, &other_than(&code)).await.problem("otp_code_invalid");
+    let verified = ada.guess(id, &code).await.ok();
+    assert_eq!(verified.field("verified"), true);
+    let fallen = ada.send_to(&phone("0001")).await.ok();
+    assert_eq!(fallen.word("channel"), "sms");
+    let numbers: Vec<String> = (0..60).map(|number| phone(&format!("56{number:02}"))).collect();
+    let sends = join_all(numbers.iter().map(|to| ada.send_to(to).into_future())).await;
+    assert!(sends.iter().all(|sent| sent.status == 200));
+    let read = |sent: &Answer| ada.challenge(sent.word("challenge_id")).into_future();
+    let reads = join_all(sends.iter().map(read)).await;
+    for (read, to) in reads.into_iter().zip(&numbers) {
+        assert_eq!(read.ok().word("to"), to);
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn credits_for_seven_sends_are_enough_for_seven_of_forty_through_a_pooler() {
+    let world = World::new(Engine::Pgbouncer).await;
+    let ada = world.account("ada").await;
+    let all = ada.me().await.field("balance_credits").as_i64().unwrap();
+    let price = world.price("sms", "FR");
+    world.credit(&ada, 7 * price - all).await.ok();
+    let sends = (0..40).map(|number| {
+        let body = json!({"to": phone(&format!("56{number:02}")), "delivery_mode": "sms"});
+        ada.send(body).into_future()
+    });
+    let answers = join_all(sends).await;
+    assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 7);
+    assert_eq!(answers.iter().filter(|answer| answer.status == 402).count(), 33);
+    world.finish().await;
+}
+
+/// Runs a command of the program on the database of a world, and reads its answer.
+fn estafette(world: &World, url: &str, arguments: &[&str]) -> Value {
+    let done = Command::new(env!("CARGO_BIN_EXE_estafette"))
+        .args(arguments)
+        .arg("--json")
+        .env("ESTAFETTE__DATABASE__URL", url)
+        .env("ESTAFETTE__MASTER_KEY", world.config().master_key.expose())
+        .env("ESTAFETTE__DATA_DIR", world.folder())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{arguments:?}: {told}");
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_line_works_beside_a_running_service() {
+    let world = World::new(Engine::Postgres).await;
+    let url = world.config().database.url.expose().to_owned();
+    let run = |arguments: &[&str]| estafette(&world, &url, arguments);
+    assert_eq!(run(&["migrate"])["version"], 1);
+    let added = run(&["account", "add", "--email", "bob@example.com"]);
+    let account = added["accounts"]["sandbox"].as_str().unwrap();
+    let credits = run(&["credits", "add", "--account", account, "--amount", "50"]);
+    let balance = credits["balance_credits"].as_i64().unwrap();
+    let key = run(&["key", "add", "--account", account, "--name", "shop"]);
+    let key = key["api_key"].as_str().unwrap();
+    let body = json!({"to": phone("5678")});
+    world.post(Env::Sandbox, "/v1/otp/send").key(key).json(body).await.ok();
+    let audit = run(&["audit"]);
+    assert_eq!((&audit["ok"], &audit["accounts"]), (&json!(true), &json!(2)));
+
+    let copy = world.folder().join("copy.db");
+    let copied = run(&["backup", copy.to_str().unwrap()]);
+    assert_eq!(copied["bytes"].as_u64().unwrap(), std::fs::metadata(&copy).unwrap().len());
+    // The copy is a database of the embedded engine, with the same ledger.
+    let proved = estafette(&world, &format!("sqlite:{}", copy.display()), &["audit"]);
+    assert_eq!(proved, audit);
+    let sqlite = format!("sqlite:{}", copy.display());
+    let more = ["credits", "add", "--account", account, "--amount", "1"];
+    let after = estafette(&world, &sqlite, &more)["balance_credits"].as_i64().unwrap();
+    assert_eq!(after, balance - world.price("chatapp", "FR") + 1);
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_demo_leaves_a_database_alone_that_is_in_use() {
+    let world = World::new(Engine::Postgres).await;
+    let url = world.config().database.url.expose().to_owned();
+    let demo = || {
+        let folder = tempfile::tempdir().unwrap();
+        Command::new(env!("CARGO_BIN_EXE_estafette"))
+            .args(["demo", "--once", "--json", "--database-url", &url])
+            .args(["--live", "127.0.0.1:0", "--sandbox", "127.0.0.1:0"])
+            .args(["--metrics", "127.0.0.1:0", "--data-dir"])
+            .arg(folder.path())
+            .output()
+            .unwrap()
+    };
+    let first = demo();
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    let object: Value = serde_json::from_slice(&first.stdout).unwrap();
+    assert!(object["balance_credits"].as_i64().unwrap() > 0);
+    let second = demo();
+    assert!(!second.status.success());
+    let told = String::from_utf8_lossy(&second.stderr);
+    assert!(told.contains("there are accounts in this database"), "{told}");
+}
