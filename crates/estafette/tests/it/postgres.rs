@@ -19,7 +19,7 @@ async fn a_pooler_in_transaction_mode_does_no_harm() {
     let sent = ada.send_to(&to).await.ok();
     let id = sent.word("challenge_id");
     let code = ada.code_on(&to).await;
-    ada.guess(id, &other_than(&code)).await.ok();
+    ada.guess(id, &other_than(&code)).await.problem("otp_code_invalid");
     let verified = ada.guess(id, &code).await.ok();
     assert_eq!(verified.field("verified"), true);
     let fallen = ada.send_to(&phone("0001")).await.ok();
@@ -72,7 +72,7 @@ async fn the_command_line_works_beside_a_running_service() {
     let world = World::new(Engine::Postgres).await;
     let url = world.config().database.url.expose().to_owned();
     let run = |arguments: &[&str]| estafette(&world, &url, arguments);
-    assert_eq!(run(&["migrate"])["version"], 1);
+    assert!(run(&["migrate"])["version"].as_i64().unwrap() >= 4);
     let added = run(&["account", "add", "--email", "bob@example.com"]);
     let account = added["accounts"]["sandbox"].as_str().unwrap();
     let credits = run(&["credits", "add", "--account", account, "--amount", "50"]);

@@ -214,7 +214,7 @@ impl World {
 
     /// Lets the chores do what is due.
     pub async fn housekeep(&self) {
-        const CHORES: usize = 7;
+        const CHORES: usize = 8;
         self.advance(61_000).await;
         let app = self.app(Env::Live).await;
         let is_done = store::Sql("SELECT chore FROM chores WHERE next_at > $1 ORDER BY chore");
