@@ -347,7 +347,8 @@ fn settings(folder: &TempDir) -> Config {
     config
 }
 
-/// Waits until `look` answers something, at most five seconds.
+/// Waits until `look` answers something, at most half a minute: tests share the machine, and chores
+/// rest nine times as long as they work.
 #[track_caller]
 pub fn eventually<T, F: Future<Output = Option<T>>>(
     look: impl FnMut() -> F,
@@ -360,11 +361,11 @@ async fn wait_for<T, F: Future<Output = Option<T>>>(
     mut look: impl FnMut() -> F,
     place: &'static std::panic::Location<'static>,
 ) -> T {
-    for _ in 0..250 {
+    for _ in 0..1_500 {
         if let Some(found) = look().await {
             return found;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("it did not happen within five seconds: {place}")
+    panic!("it did not happen within half a minute: {place}")
 }
