@@ -19,7 +19,7 @@ pub const SHORT: u64 = 400;
 /// The same for connections without a request: told apart from the others.
 pub const IDLE: u64 = 900;
 /// What a loaded machine may add to a deadline.
-pub const SLACK: u64 = 600;
+pub const SLACK: u64 = 4_000;
 /// Longer than any answer takes.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
