@@ -29,6 +29,11 @@ struct SubmissionLabels {
     outcome: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TryLabels {
+    outcome: &'static str,
+}
+
 /// All figures of the process. Clones share them.
 #[derive(Clone)]
 pub struct Metrics {
@@ -36,6 +41,11 @@ pub struct Metrics {
     requests: Family<RequestLabels, Histogram, fn() -> Histogram>,
     submissions: Family<SubmissionLabels, Counter>,
     queued: Gauge,
+    webhook_tries: Family<TryLabels, Counter>,
+    webhook_lag: Histogram,
+    webhook_latency: Histogram,
+    webhook_targets: Gauge,
+    webhook_in_flight: Gauge,
 }
 
 impl Default for Metrics {
@@ -55,7 +65,41 @@ impl Default for Metrics {
             submissions.clone(),
         );
         registry.register("store_queue_depth", "Write sets that wait", queued.clone());
-        Self { registry: Arc::new(Mutex::new(registry)), requests, submissions, queued }
+        let webhook_tries = Family::default();
+        let (webhook_lag, webhook_latency) = (histogram(), histogram());
+        let (webhook_targets, webhook_in_flight) = (Gauge::default(), Gauge::default());
+        registry.register(
+            "webhook_tries",
+            "Tries to deliver an event by what became of them",
+            webhook_tries.clone(),
+        );
+        registry.register(
+            "webhook_lag_seconds",
+            "Time from when a delivery was due to the beginning of its try",
+            webhook_lag.clone(),
+        );
+        registry.register(
+            "webhook_try_duration_seconds",
+            "Time from the beginning of a try to the end of its answer",
+            webhook_latency.clone(),
+        );
+        registry.register(
+            "webhook_targets_held",
+            "Webhook targets that this process has due work for",
+            webhook_targets.clone(),
+        );
+        registry.register("webhook_in_flight", "Tries under way", webhook_in_flight.clone());
+        Self {
+            registry: Arc::new(Mutex::new(registry)),
+            requests,
+            submissions,
+            queued,
+            webhook_tries,
+            webhook_lag,
+            webhook_latency,
+            webhook_targets,
+            webhook_in_flight,
+        }
     }
 }
 
@@ -71,6 +115,21 @@ impl Metrics {
     pub fn submission(&self, channel: &'static str, outcome: &'static str) {
         let labels = SubmissionLabels { channel, outcome };
         self.submissions.get_or_create(&labels).inc();
+    }
+
+    /// Counts a try to deliver an event.
+    pub fn webhook_try(&self, outcome: &'static str, lag_ms: i64, latency_ms: i64) {
+        let seconds = |ms: i64| f64::from(i32::try_from(ms).unwrap_or(i32::MAX)) / 1_000.0;
+        self.webhook_tries.get_or_create(&TryLabels { outcome }).inc();
+        self.webhook_lag.observe(seconds(lag_ms));
+        self.webhook_latency.observe(seconds(latency_ms));
+    }
+
+    /// How many webhook targets are held, and how many tries are under way.
+    pub fn webhook_load(&self, targets: usize, in_flight: usize) {
+        let count = |number| i64::try_from(number).unwrap_or(i64::MAX);
+        self.webhook_targets.set(count(targets));
+        self.webhook_in_flight.set(count(in_flight));
     }
 
     /// The text that Prometheus reads.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
 
 use crate::{Args, FromRow, Migration, Reject, Row, Sql, WriteSet};
 
@@ -98,12 +99,13 @@ pub trait Engine: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct Db {
     engine: Arc<dyn Engine>,
+    bell: Arc<Notify>,
 }
 
 impl Db {
     /// Wraps an engine.
     pub fn new(engine: impl Engine) -> Self {
-        Self { engine: Arc::new(engine) }
+        Self { engine: Arc::new(engine), bell: Arc::default() }
     }
 
     /// See [`Engine::commit`].
@@ -111,7 +113,18 @@ impl Db {
     /// # Errors
     /// See [`CommitError`].
     pub async fn commit(&self, set: WriteSet) -> Result<Done, CommitError> {
-        self.engine.commit(set).await
+        let rings = set.rings();
+        let done = self.engine.commit(set).await;
+        if rings && done.is_ok() {
+            self.bell.notify_one();
+        }
+        done
+    }
+
+    /// Returns when a set that rings ([`WriteSet::ring`]) became durable, in this process and since
+    /// the last time. For one listener.
+    pub async fn rung(&self) {
+        self.bell.notified().await;
     }
 
     /// All rows of a SELECT.

@@ -54,6 +54,8 @@ pub enum Who {
     Staff(StaffId),
     /// The operator at the command line.
     Cli,
+    /// The service, by itself.
+    Service,
 }
 
 impl Who {
@@ -65,6 +67,7 @@ impl Who {
             Self::User(_) => "user",
             Self::Staff(_) => "staff",
             Self::Cli => "cli",
+            Self::Service => "service",
         }
     }
 
@@ -76,6 +79,7 @@ impl Who {
             Self::User(id) => id.as_str(),
             Self::Staff(id) => id.as_str(),
             Self::Cli => "cli",
+            Self::Service => "service",
         }
     }
 }

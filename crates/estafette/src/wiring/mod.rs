@@ -5,34 +5,45 @@ mod pages;
 mod routes;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clock::Clock;
+use futures_util::future::BoxFuture;
 use store::{Db, Lite, LiteOptions, Migration};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
-use crate::app::{App, Env, Memo, Shared};
+use crate::app::{App, Env, Memo, News, Shared};
 use crate::carriers::{Carriers, Door};
 use crate::config::Config;
 use crate::credits;
+use crate::kit::outgoing::{Network, Outgoing, Rules};
 use crate::kit::seal::Vault;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 use crate::otp::{self, ReceiptDoor};
+use crate::webhooks;
 
 pub use routes::openapi;
 
 /// The schema, one file after the other.
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "foundation",
-    sql: include_str!("../../../../migrations/0001_foundation.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "foundation",
+        sql: include_str!("../../../../migrations/0001_foundation.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "events_and_webhooks",
+        sql: include_str!("../../../../migrations/0003_events_and_webhooks.sql"),
+    },
+];
 
 /// The two environments, ready to be migrated and served.
 pub struct Service {
@@ -72,6 +83,10 @@ pub fn open(config: Config, clock: Clock) -> anyhow::Result<Service> {
     let vault = open_vault(&config, &clock)?;
     let doors = [Arc::new(ReceiptDoor::default()), Arc::new(ReceiptDoor::default())];
     let shared = Arc::new(Shared {
+        // Above 0, and so many that two processes do not share one.
+        node: i64::try_from(1 + clock.below(u64::MAX / 4)).unwrap_or(1),
+        outgoing: way_out(&config)?,
+        tell,
         throttle: Throttle::new(config.limits.send_per_s, config.limits.read_per_s),
         hashers: Semaphore::new(config.access.password_hashers.max(1)),
         memo: Memo::default(),
@@ -113,6 +128,28 @@ fn open_vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
     } else {
         Ok(Vault::from_hex(config.master_key.expose(), clock.clone())?)
     }
+}
+
+/// The way out to URLs of tenants, by the settings.
+fn way_out(config: &Config) -> anyhow::Result<Outgoing> {
+    let webhooks = &config.webhooks;
+    let networks = webhooks.allow_networks.iter();
+    let rules = Rules {
+        allow_http: webhooks.allow_http,
+        allow_networks: networks.filter_map(|network| Network::parse(network)).collect(),
+        dns_server: webhooks.dns_server.parse().ok(),
+        connect_timeout: Duration::from_millis(webhooks.connect_timeout_ms),
+        timeout: Duration::from_millis(webhooks.timeout_ms),
+    };
+    let ca_file = (!webhooks.ca_file.is_empty()).then(|| Path::new(&webhooks.ca_file));
+    Outgoing::new(rules, ca_file)
+        .map_err(|error| anyhow::anyhow!("webhooks.ca_file cannot be used: {error}"))
+}
+
+/// Which room shows the object of an event.
+fn tell<'a>(_app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
+    tracing::warn!(kind = news.kind, "no room shows the objects of these events");
+    Box::pin(std::future::ready(Ok(None)))
 }
 
 impl Service {
@@ -157,6 +194,7 @@ pub async fn start(service: Service) -> anyhow::Result<Running> {
         serve(metrics, pages::metrics_router(&service.live), stopped.clone()),
         tokio::spawn(otp::run(service.live.clone())),
         tokio::spawn(otp::run(service.sandbox.clone())),
+        tokio::spawn(webhooks::run(service.live.clone())),
         tokio::spawn(sweep(service.live.clone(), stopped)),
     ];
     Ok(Running { addresses, service, stop, tasks })
@@ -214,9 +252,16 @@ fn serve(
     })
 }
 
-/// Once a minute: forget what is over.
+/// Once a minute: forget what is over. Once an hour: what is old.
 async fn sweep(app: App, mut stopped: watch::Receiver<bool>) {
+    let mut minutes = 0_u32;
     while !app.is_draining() {
+        if minutes.is_multiple_of(60)
+            && let Err(error) = webhooks::forget_old(&app).await
+        {
+            tracing::warn!(%error, "old events and deliveries not removed");
+        }
+        minutes = minutes.wrapping_add(1);
         app.throttle.forget_idle();
         let cleaned = crate::access::forget_expired(&app).await;
         if let Err(error) = cleaned {

@@ -21,4 +21,5 @@ mod numbers;
 mod otp;
 mod statements;
 mod tidy;
+mod webhooks;
 mod world;

@@ -17,8 +17,8 @@ const RANKS: &[(u8, &[&str])] = &[
     (2, &["carriers", "metrics"]),
     (3, &["app"]),
     (4, &["access"]),
-    (5, &["credits"]),
-    (6, &["profile", "senders"]),
+    (5, &["credits", "events"]),
+    (6, &["profile", "senders", "webhooks"]),
     (8, &["otp", "operator", "sandbox"]),
     (TOP, &["wiring", "cli", "main"]),
 ];

@@ -1,0 +1,3 @@
+//! Deliveries over HTTP: tests, the log, and trying again.
+
+pub mod api;
