@@ -1,5 +1,6 @@
 //! Chance: the operating system's generator, or a seeded one for tests and simulations.
 
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rand_chacha::ChaCha20Rng;
@@ -26,13 +27,11 @@ impl Chance {
         Self { seeded: Some(Arc::new(Mutex::new(ChaCha20Rng::seed_from_u64(seed)))) }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine")]
     pub(crate) fn fill(&self, bytes: &mut [u8]) {
         if let Some(rng) = &self.seeded {
             rng.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(bytes);
-        } else if getrandom::fill(bytes).is_err() {
-            // Without chance every code and key would be guessable: stop rather than go on.
-            std::process::abort();
+        } else {
+            STOCK.with_borrow_mut(|stock| stock.take(bytes));
         }
     }
 
@@ -53,9 +52,68 @@ impl Chance {
     }
 }
 
+/// Bytes fetched from the operating system at a time: a request needs a dozen small draws, and
+/// each system call costs more than the bytes.
+const STOCKED: usize = 512;
+
+thread_local! {
+    static STOCK: RefCell<Stock> = const { RefCell::new(Stock::EMPTY) };
+}
+
+/// The operating system's bytes that this thread has not used yet. Each is used once, and wiped.
+struct Stock {
+    bytes: [u8; STOCKED],
+    used: usize,
+}
+
+impl Stock {
+    const EMPTY: Self = Self { bytes: [0; STOCKED], used: STOCKED };
+
+    fn take(&mut self, wanted: &mut [u8]) {
+        if wanted.len() > STOCKED / 4 {
+            return of_the_machine(wanted);
+        }
+        if STOCKED - self.used < wanted.len() {
+            of_the_machine(&mut self.bytes);
+            self.used = 0;
+        }
+        if let Some(fresh) = self.bytes.get_mut(self.used..self.used + wanted.len()) {
+            wanted.copy_from_slice(fresh);
+            fresh.fill(0);
+            self.used += wanted.len();
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that asks the machine")]
+fn of_the_machine(bytes: &mut [u8]) {
+    if getrandom::fill(bytes).is_err() {
+        // Without chance every code and key would be guessable: stop rather than go on.
+        std::process::abort();
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Chance;
+    use std::collections::HashSet;
+
+    use super::{Chance, STOCKED};
+
+    #[test]
+    fn no_byte_of_the_stock_is_handed_out_twice_or_left_out() {
+        let chance = Chance::system();
+        for length in [1, 7, 16, 24, 100, STOCKED / 4, STOCKED / 4 + 1, 5_000] {
+            let mut seen = HashSet::new();
+            for _ in 0..200 {
+                let mut bytes = vec![0_u8; length];
+                chance.fill(&mut bytes);
+                seen.insert(bytes);
+            }
+            // 128 bits never repeat; fewer may.
+            assert!(length < 16 || seen.len() == 200, "{length} bytes repeat");
+            assert!(length > 1 || seen.len() > 50, "{} different bytes", seen.len());
+        }
+    }
 
     #[test]
     fn numbers_below_a_bound_are_uniform() {

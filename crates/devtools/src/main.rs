@@ -1,20 +1,22 @@
-//! The drivers that measure and torment a running service: load, races and kill -9.
+//! The drivers that measure and torment a running service: load, races, kill -9, nodes that fail.
 
 mod api;
 mod chance;
 mod crash;
 mod load;
 mod machine;
+mod nodes;
 mod numbers;
 mod race;
 mod stopwatch;
+mod webhooks;
 mod wire;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Load, race and crash drivers for the service.
+/// Load, race, crash and fault drivers for the service.
 #[derive(Debug, Parser)]
 #[command(name = "devtools", version, about, arg_required_else_help = true)]
 struct Cli {
@@ -30,6 +32,8 @@ enum Command {
     Race(race::Args),
     /// Kill the service with SIGKILL again and again and look for what it lost.
     Crash(crash::Args),
+    /// Kill, pause and restart nodes on one database under load, and the database itself.
+    Nodes(nodes::Args),
 }
 
 fn main() -> ExitCode {
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(args),
         Command::Race(args) => race::run(&args),
         Command::Crash(args) => crash::run(args),
+        Command::Nodes(args) => nodes::run(args),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

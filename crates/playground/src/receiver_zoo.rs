@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// Longest request that is taken.
 const MOST_BYTES: usize = 256 * 1024;
@@ -153,10 +153,13 @@ impl ReceiverZoo {
 }
 
 async fn accept(listener: TcpListener, book: Arc<Book>) {
+    // They end with the zoo.
+    let mut conversations = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
+        while conversations.try_join_next().is_some() {}
         book.connections.fetch_add(1, Ordering::SeqCst);
         let book = Arc::clone(&book);
-        tokio::spawn(async move {
+        conversations.spawn(async move {
             let _best_effort = stream.set_nodelay(true);
             // The other side ends connections as it likes.
             if let Ok((stream, true)) = converse(stream, &book).await {

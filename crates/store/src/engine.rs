@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
+use tracing::Instrument;
 
-use crate::{Args, FromRow, Migration, Reject, Row, Sql, WriteSet};
+use crate::{Args, FromRow, Groups, Migration, Reject, Row, Sql, WriteSet};
 
 /// What went wrong with a read, a migration or a backup.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -48,6 +49,10 @@ pub enum CommitError {
     /// The database failed; nothing of this set happened. The text is for the operator's log.
     #[error("storage is unavailable: {0}")]
     Unavailable(String),
+    /// The database was lost while it made this set durable, and did not come back in time to be
+    /// asked: the set happened or it did not. Only a server that is elsewhere can answer this.
+    #[error("whether this happened is not known: {0}")]
+    Unknown(String),
 }
 
 /// The rows of a set's `RETURNING` statements, in the order of those statements.
@@ -91,6 +96,24 @@ pub trait Engine: Send + Sync + 'static {
     fn plan(&self, sql: Sql) -> BoxFuture<'_, Result<Plan, Error>>;
     /// Sets waiting in the queue now.
     fn queued(&self) -> usize;
+    /// How sets were grouped so far.
+    fn groups(&self) -> Groups {
+        Groups::default()
+    }
+    /// Makes what was deleted until now leave the engine's own files, as far as that is quick. An
+    /// engine whose files belong to a server does nothing.
+    fn scrub(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+    /// Writes all files anew, without anything that was deleted.
+    fn compact(&self) -> BoxFuture<'_, Result<(), Error>> {
+        let why = "the files belong to the database's server; its own tools do this";
+        Box::pin(std::future::ready(Err(Error::Unavailable(why.to_owned()))))
+    }
+    /// Whether these bytes are anywhere in the engine's files; `None` = it cannot see them.
+    fn holds(&self, _bytes: &[u8]) -> BoxFuture<'_, Result<Option<bool>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
     /// Finishes what is queued and closes; later commits are `Unavailable`.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
@@ -113,8 +136,14 @@ impl Db {
     /// # Errors
     /// See [`CommitError`].
     pub async fn commit(&self, set: WriteSet) -> Result<Done, CommitError> {
+        // In the trace of a request; work that nobody waits for makes no trace of its own.
+        let span = if tracing::Span::current().is_none() {
+            tracing::Span::none()
+        } else {
+            tracing::trace_span!(target: "otel", "commit", statements = set.stmts().len())
+        };
         let rings = set.rings();
-        let done = self.engine.commit(set).await;
+        let done = self.engine.commit(set).instrument(span).await;
         if rings && done.is_ok() {
             self.bell.notify_one();
         }
@@ -171,6 +200,36 @@ impl Db {
     #[must_use]
     pub fn queued(&self) -> usize {
         self.engine.queued()
+    }
+
+    /// See [`Engine::groups`].
+    #[must_use]
+    pub fn groups(&self) -> Groups {
+        self.engine.groups()
+    }
+
+    /// See [`Engine::scrub`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn scrub(&self) -> Result<(), Error> {
+        self.engine.scrub().await
+    }
+
+    /// See [`Engine::compact`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn compact(&self) -> Result<(), Error> {
+        self.engine.compact().await
+    }
+
+    /// See [`Engine::holds`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn holds(&self, bytes: &[u8]) -> Result<Option<bool>, Error> {
+        self.engine.holds(bytes).await
     }
 
     /// See [`Engine::close`].

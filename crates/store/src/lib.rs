@@ -1,14 +1,19 @@
 //! Transactions as values. A domain hands over a [`WriteSet`]; an [`Engine`] groups sets, makes
 //! them durable and answers each of them. Nothing of a domain is known here.
 
+mod backup;
 mod engine;
+mod groups;
 mod lite;
 mod migrate;
+mod pg;
 mod set;
 mod value;
 
 pub use engine::{CommitError, Db, Done, Engine, Error, Plan};
+pub use groups::{GROUP_BOUNDS, Groups};
 pub use lite::{Lite, LiteOptions};
 pub use migrate::Migration;
+pub use pg::{Pg, PgOptions};
 pub use set::{Expect, Reject, Sql, Stmt, WriteSet};
 pub use value::{Args, FromRow, FromVal, Row, Val};

@@ -22,6 +22,9 @@ pub enum Expect {
     Row(Reject),
     /// Any number of rows come back (`RETURNING`).
     Rows,
+    /// A SELECT that finds nothing, else the whole set is refused with this word. It writes
+    /// nothing, so a refusal by it (before anything was written) costs the others nothing.
+    None(Reject),
 }
 
 /// One statement of a set.
@@ -33,6 +36,8 @@ pub struct Stmt {
     pub args: Args,
     /// What it must do.
     pub expect: Expect,
+    /// Whether sets of the same shard contend for its row; see [`WriteSet::contended`].
+    pub is_contended: bool,
 }
 
 /// Statements that commit together. One set touches one account: the shard.
@@ -60,6 +65,16 @@ impl WriteSet {
         self.add(sql, args, Expect::One(reject))
     }
 
+    /// Adds a [`Self::guard`] on a row that most sets of the shard change, such as the balance of
+    /// an account. An engine may run it later, after other statements of this set and of others,
+    /// so that the row is locked as shortly as can be. Hence no other statement of the set may
+    /// read what it changes, and all statements that change such a row must be added like this.
+    pub fn contended(&mut self, sql: Sql, args: Args, reject: Reject) -> &mut Self {
+        let expect = Expect::One(reject);
+        self.stmts.push(Stmt { sql, args, expect, is_contended: true });
+        self
+    }
+
     /// Adds a `RETURNING` statement that must answer exactly one row, kept in [`crate::Done`].
     pub fn returning(&mut self, sql: Sql, args: Args, reject: Reject) -> &mut Self {
         self.add(sql, args, Expect::Row(reject))
@@ -68,6 +83,11 @@ impl WriteSet {
     /// Adds a `RETURNING` statement whose rows, however many, are kept in [`crate::Done`].
     pub fn returning_rows(&mut self, sql: Sql, args: Args) -> &mut Self {
         self.add(sql, args, Expect::Rows)
+    }
+
+    /// Adds a SELECT that must find nothing. In front of everything else it is the cheapest guard.
+    pub fn absent(&mut self, sql: Sql, args: Args, reject: Reject) -> &mut Self {
+        self.add(sql, args, Expect::None(reject))
     }
 
     /// Appends another set's statements; the shard stays this one's.
@@ -109,7 +129,7 @@ impl WriteSet {
     }
 
     fn add(&mut self, sql: Sql, args: Args, expect: Expect) -> &mut Self {
-        self.stmts.push(Stmt { sql, args, expect });
+        self.stmts.push(Stmt { sql, args, expect, is_contended: false });
         self
     }
 }

@@ -207,3 +207,58 @@ async fn a_real_number_is_corrupt_and_not_silently_rounded() {
     let found = bench.db.row::<(i64,)>(Sql("SELECT 1.5"), args![]).await;
     assert!(matches!(found, Err(store::Error::Corrupt { column: 0 })), "{found:?}");
 }
+
+const PEOPLE: Migration = Migration {
+    version: 2,
+    name: "people",
+    sql: "CREATE TABLE people (id BIGINT NOT NULL PRIMARY KEY, number TEXT NOT NULL, note TEXT);
+          CREATE INDEX people_by_number ON people (number, id);",
+};
+const MEET: Sql = Sql("INSERT INTO people (id, number, note) VALUES ($1, $2, $3)");
+const MASK: Sql = Sql("UPDATE people SET number = $1, note = NULL WHERE id = $2");
+const FORGET: Sql = Sql("DELETE FROM people WHERE id = $1");
+
+/// Every hundredth of many people in an order that makes pages split all the time.
+fn number(id: i64) -> String {
+    let kind = if id % 100 == 0 { "gone" } else { "kept" };
+    format!("{:05}-{kind}", id * 7_919 % 20_000)
+}
+
+/// How many of those who are gone are still named somewhere in the files.
+fn still_named(path: &Path) -> usize {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes.extend(std::fs::read(log).unwrap());
+    let names = (0..20_000).step_by(100).map(number);
+    names.filter(|name| bytes.windows(name.len()).any(|part| part == name.as_bytes())).count()
+}
+
+#[tokio::test]
+async fn what_is_deleted_leaves_the_files() {
+    let bench = bench(LiteOptions::default()).await;
+    bench.db.migrate(&[SCHEMA, PEOPLE]).await.unwrap();
+    for chunk in (0..20_000).collect::<Vec<i64>>().chunks(500) {
+        let mut set = WriteSet::of("a");
+        for id in chunk {
+            set.push(MEET, args![*id, number(*id), format!("note of {}", number(*id))]);
+        }
+        bench.db.commit(set).await.unwrap();
+    }
+    bench.db.scrub().await.unwrap();
+    assert_eq!(still_named(&bench.path), 200, "the search finds what is there");
+    let mut set = WriteSet::of("a");
+    for id in (0..20_000).step_by(200) {
+        set.push(MASK, args!["~".repeat(35), id]);
+        set.push(FORGET, args![id + 100]);
+    }
+    bench.db.commit(set).await.unwrap();
+    assert_eq!(bench.db.holds(b"00000-gone").await.unwrap(), Some(true), "in the log, at least");
+    bench.db.scrub().await.unwrap();
+    let left = still_named(&bench.path);
+    assert!(left <= 4, "{left} of 200 are in unused parts of pages: secure_delete is off?");
+    bench.db.compact().await.unwrap();
+    assert_eq!(still_named(&bench.path), 0);
+    assert_eq!(bench.db.holds(b"00000-gone").await.unwrap(), Some(false));
+    assert_eq!(bench.db.holds(b"-kept").await.unwrap(), Some(true));
+}

@@ -2,11 +2,11 @@
 //! doubled or unpaid.
 #![expect(clippy::print_stdout, reason = "printing the result is what the tool is for")]
 
-mod check;
-mod clients;
-mod journal;
-mod plan;
-mod server;
+pub(crate) mod check;
+pub(crate) mod clients;
+pub(crate) mod journal;
+pub(crate) mod plan;
+pub(crate) mod server;
 
 use std::{
     path::PathBuf,

@@ -5,6 +5,7 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::Stdio,
+    sync::atomic::{AtomicU16, Ordering},
     time::{Duration, Instant},
 };
 
@@ -27,6 +28,7 @@ const CREDITS: &str = "1000000000";
 pub(crate) struct Server {
     binary: PathBuf,
     arguments: Vec<String>,
+    settings: Vec<(String, String)>,
     data: TempDir,
     ports: [u16; 3],
     child: Option<Child>,
@@ -43,7 +45,15 @@ impl Server {
         let arguments =
             if arguments.is_empty() { vec!["serve".to_owned()] } else { arguments.to_vec() };
         let data = tempfile::Builder::new().prefix("estafette-crash-").tempdir()?;
-        Ok(Self { binary, arguments, data, ports: free_ports()?, child: None })
+        let (settings, ports) = (Vec::new(), free_ports()?);
+        Ok(Self { binary, arguments, settings, data, ports, child: None })
+    }
+
+    /// The same with settings of its own: names of environment variables and their values.
+    pub(crate) fn with(mut self, settings: &[(&str, &str)]) -> Self {
+        let owned = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.settings.extend(owned);
+        self
     }
 
     /// Base address of the sandbox.
@@ -82,19 +92,37 @@ impl Server {
         child.kill().await.context("cannot kill the service")
     }
 
+    /// Sends a signal such as `STOP` or `CONT`.
+    ///
+    /// # Errors
+    /// When the service does not run.
+    pub(crate) async fn signal(&self, signal: &str) -> Result<()> {
+        let pid = self.child.as_ref().and_then(Child::id).context("the service is not running")?;
+        let told = Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status();
+        ensure!(told.await?.success(), "cannot send SIG{signal}");
+        Ok(())
+    }
+
     /// SIGTERM; whether it ended in an orderly way in time.
     ///
     /// # Errors
     /// When no signal can be sent.
     pub(crate) async fn stop(&mut self) -> Result<bool> {
+        self.signal("TERM").await?;
         let mut child = self.child.take().context("the service is not running")?;
-        let pid = child.id().context("the service had ended by itself")?;
-        Command::new("sh").args(["-c", &format!("kill -TERM {pid}")]).status().await?;
         if let Ok(status) = tokio::time::timeout(STOP, child.wait()).await {
             return Ok(status?.success());
         }
         child.kill().await?;
         Ok(false)
+    }
+
+    /// The process that runs now.
+    ///
+    /// # Errors
+    /// When none does.
+    pub(crate) fn pid(&self) -> Result<u32> {
+        self.child.as_ref().and_then(Child::id).context("the service is not running")
     }
 
     /// Makes an account with credits through the command line; its sandbox API key.
@@ -160,6 +188,8 @@ impl Server {
             .env("ESTAFETTE__OTP__RECEIPT_WAIT_MS", "50")
             .env("ESTAFETTE__LIMITS__SEND_PER_S", "1000000")
             .env("ESTAFETTE__LIMITS__READ_PER_S", "1000000")
+            .envs(self.settings.iter().map(|(name, value)| (name, value)))
+            .env("ESTAFETTE__SERVER__MAX_CONNECTIONS_PER_ADDRESS", "100000")
             .stdin(Stdio::null());
         command
     }
@@ -184,7 +214,10 @@ async fn await_ready(child: &mut Child, api: &Api, begin: Instant) -> Result<()>
 /// Three free ports below the range that outgoing connections take theirs from: while the
 /// service is dead, nothing else may move in.
 fn free_ports() -> Result<[u16; 3]> {
+    // Each call looks behind what the calls before it took but do not listen on yet.
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + u16::try_from(std::process::id() % 10_000)?;
+    let first = first + TAKEN.fetch_add(20, Ordering::Relaxed);
     let mut free =
         (first..first + 2_000).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
     let mut take = || free.next().context("no free port");

@@ -12,8 +12,8 @@ use utoipa_axum::routes;
 
 use super::idempotency::{self, Begin};
 use super::{
-    ApiKey, Caller, Credentials, Error, Login, NewKey, Portal, RequestIdText, Scope, Staff,
-    create_key, disable_key, list_keys, password, replay_key,
+    ApiKey, Caller, Credentials, Error, Guest, Login, NewKey, Portal, Scope, Staff, create_key,
+    disable_key, list_keys, password, replay_key,
 };
 use crate::app::App;
 use crate::kit::body::Fields;
@@ -203,11 +203,12 @@ pub struct DisabledKeyView {
         (status = 422, body = ProblemBody, content_type = "application/problem+json",
             description = "`validation_failed`"),
         (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`too_many_logins`"),
+            description = "`too_many_logins`, `rate_limited`"),
         (status = 503, body = ProblemBody, content_type = "application/problem+json",
             description = "`overloaded`"),
     ))]
 async fn login(
+    _guest: Guest,
     State(app): State<App>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -372,12 +373,12 @@ async fn disable_api_key(
         (status = 422, body = ProblemBody, content_type = "application/problem+json",
             description = "`validation_failed`"),
         (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`too_many_logins`"),
+            description = "`too_many_logins`, `rate_limited`"),
         (status = 503, body = ProblemBody, content_type = "application/problem+json",
             description = "`overloaded`"),
     ))]
 async fn staff_login(
-    request_id: RequestIdText,
+    guest: Guest,
     State(app): State<App>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -385,7 +386,7 @@ async fn staff_login(
 ) -> Result<Response, Problem> {
     let (email, password) = credentials(&app, query.as_deref(), &headers, &body)?;
     let credentials = Credentials { email: &email, password: &password };
-    let login = super::staff_login(&app, credentials, &request_id.0).await?;
+    let login = super::staff_login(&app, credentials, &guest.request_id).await?;
     Ok(private(LoginView::from(login)))
 }
 

@@ -1,7 +1,6 @@
 //! Who calls. A handler's `Caller<Policy>` or `Staff` argument is its authorization: without a
 //! fitting key or token, within its limits, the handler never runs.
 
-use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,6 +17,7 @@ use super::store as sql;
 use super::token::{self, Kind};
 use super::{key, person};
 use crate::app::{Account, App, KnownKey};
+use crate::kit::client_address::ClientAddress;
 use crate::kit::id::{AccountId, KeyId, StaffId, UserId};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
@@ -34,14 +34,6 @@ pub type RateHeaders = Arc<OnceLock<HeaderMap>>;
 /// The id of the request; the edge puts it into the request's extensions. Empty without an edge.
 #[derive(Clone, Debug, Default)]
 pub struct RequestIdText(pub String);
-
-impl<S: Send + Sync> FromRequestParts<S> for RequestIdText {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
-        Ok(request_id(parts))
-    }
-}
 
 /// An actor, for limits and the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,6 +187,26 @@ impl FromRequestParts<App> for Staff {
         let id = StaffId::stored(subject);
         let who = Who::Staff(id.clone());
         Ok(Self { id, who, request_id: request_id(parts).0, token })
+    }
+}
+
+/// Somebody without a key or token, who is about to get one. Their address has a budget, because
+/// hashing a password costs more than asking for it.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// The id of the request, for the audit log.
+    pub request_id: String,
+}
+
+impl FromRequestParts<App> for Guest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let client = parts.extensions.get::<ClientAddress>();
+        // Every connection has an address; without one all share a budget.
+        let who = client.map(|client| client.unit().to_string()).unwrap_or_default();
+        take(app, parts, Class::Guest, &who)?;
+        Ok(Self { request_id: request_id(parts).0 })
     }
 }
 

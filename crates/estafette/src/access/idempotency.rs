@@ -14,13 +14,9 @@ use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
 /// How long a key stands for its request, milliseconds.
-const LIFE: i64 = DAY;
+pub(super) const LIFE: i64 = DAY;
 /// Most characters of a key.
 const LONGEST: usize = 255;
-/// Rows forgotten in one write set.
-const FORGOTTEN_AT_ONCE: i64 = 500;
-/// Write sets of one sweep.
-const MOST_ROUNDS: u32 = 2_000;
 const HEADER: &str = "idempotency-key";
 
 /// A commit refused with this raced with the same request: 409 `idempotency_in_progress`.
@@ -136,23 +132,6 @@ pub fn replayed(response: impl IntoResponse) -> Response {
     let mut response = response.into_response();
     response.headers_mut().insert("idempotent-replayed", HeaderValue::from_static("true"));
     response
-}
-
-/// Deletes keys that no longer stand for anything, some at a time, so that no commit is long.
-///
-/// # Errors
-/// See [`store::CommitError`].
-pub async fn forget_old(app: &App) -> Result<(), store::CommitError> {
-    for _ in 0..MOST_ROUNDS {
-        let mut set = WriteSet::of("idempotency");
-        let args = args![app.now() - LIFE, FORGOTTEN_AT_ONCE];
-        set.returning_rows(sql::FORGET_IDEMPOTENT, args);
-        let rows: usize = app.db.commit(set).await?.rows.iter().map(Vec::len).sum();
-        if rows == 0 {
-            break;
-        }
-    }
-    Ok(())
 }
 
 fn fingerprint(route: &str, body: &[u8]) -> [u8; 32] {

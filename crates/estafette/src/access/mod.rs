@@ -8,6 +8,7 @@ pub mod idempotency;
 pub mod key;
 pub mod password;
 mod person;
+pub mod retention;
 mod scope;
 mod store;
 pub mod token;
@@ -17,8 +18,8 @@ use clock::Millis;
 
 pub use audit::{By, Entry, record};
 pub use caller::{
-    Caller, CheckOtp, Policy, Portal, RateHeaders, ReadAccount, RequestIdText, SendOtp, Staff,
-    TestCaller, Who, forget_account,
+    Caller, CheckOtp, Guest, Policy, Portal, RateHeaders, ReadAccount, RequestIdText, SendOtp,
+    Staff, TestCaller, Who, forget_account,
 };
 pub use person::{
     Credentials, Grant, Login, NewUser, account, add_staff, change_password, email, email_of,
@@ -221,15 +222,6 @@ pub async fn disable_key(
     }
     caller::forget_key(app, id);
     Ok(())
-}
-
-/// Deletes what no longer stands for anything: old `Idempotency-Key`s. Tokens that ended long ago
-/// go when their owner logs in again.
-///
-/// # Errors
-/// See [`CommitError`].
-pub async fn forget_expired(app: &App) -> Result<(), CommitError> {
-    idempotency::forget_old(app).await
 }
 
 async fn find_key(app: &App, account: &AccountId, id: &KeyId) -> Result<ApiKey, Error> {

@@ -45,9 +45,15 @@ pub(super) const REVOKE_TOKEN: Sql = Sql("UPDATE tokens SET revoked_at = $1 \
 pub(super) const REVOKE_TOKENS_OF_SUBJECT: Sql = Sql("UPDATE tokens SET revoked_at = $1 \
      WHERE subject_id = $2 AND token_hash <> $3 AND revoked_at IS NULL");
 
-pub(super) const FORGET_TOKENS_OF_SUBJECT: Sql = Sql("DELETE FROM tokens \
-     WHERE subject_id = $1 AND expires_at < $2");
+pub(super) const FORGET_EXPIRED_TOKENS: Sql = Sql("DELETE FROM tokens WHERE token_hash IN \
+     (SELECT token_hash FROM tokens WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 \
+     /*SKIP LOCKED*/) RETURNING kind");
+pub(super) const FORGET_REVOKED_TOKENS: Sql = Sql("DELETE FROM tokens WHERE token_hash IN \
+     (SELECT token_hash FROM tokens WHERE revoked_at < $1 ORDER BY revoked_at LIMIT $2 \
+     /*SKIP LOCKED*/) RETURNING kind");
 
+pub(super) const ACCOUNTS: Sql = Sql("SELECT account_id FROM accounts \
+     WHERE account_id > $1 ORDER BY account_id LIMIT $2");
 pub(super) const ACCOUNT: Sql = Sql("SELECT account_id, env, status, settings FROM accounts \
      WHERE account_id = $1");
 pub(super) const ACCOUNT_OF_USER: Sql = Sql("SELECT account_id, env, status, settings \
@@ -76,11 +82,20 @@ pub(super) const ADD_IDEMPOTENT: Sql = Sql("INSERT INTO idempotency (account_id,
      created_at = excluded.created_at WHERE idempotency.created_at < $7");
 pub(super) const FORGET_IDEMPOTENT: Sql = Sql("DELETE FROM idempotency \
      WHERE (account_id, idem_key) IN (SELECT account_id, idem_key FROM idempotency \
-     WHERE created_at < $1 ORDER BY created_at LIMIT $2) RETURNING created_at");
+     WHERE created_at < $1 ORDER BY created_at LIMIT $2 /*SKIP LOCKED*/) RETURNING created_at");
+/// One stretch of an account's keys, for an erasure: what each stands for.
+pub(super) const IDEMPOTENT_OBJECTS: Sql = Sql("SELECT idem_key, object_id FROM idempotency \
+     WHERE account_id = $1 AND idem_key > $2 ORDER BY idem_key LIMIT $3");
+pub(super) const FORGET_IDEMPOTENT_KEY: Sql =
+    Sql("DELETE FROM idempotency WHERE account_id = $1 AND idem_key = $2");
 
 pub(super) const ADD_AUDIT_ENTRY: Sql = Sql("INSERT INTO audit_log (entry_id, at, actor_kind, \
      actor_id, action, object_id, account_id, request_id, detail) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+/// Ids are in the order of time.
+pub(super) const FORGET_AUDIT_ENTRIES: Sql = Sql("DELETE FROM audit_log WHERE entry_id IN \
+     (SELECT entry_id FROM audit_log WHERE entry_id < $1 ORDER BY entry_id LIMIT $2 \
+     /*SKIP LOCKED*/) RETURNING at");
 
 /// A user or a member of staff, for a login.
 pub(super) struct Person {

@@ -9,8 +9,6 @@ use crate::app::App;
 use crate::kit::seal::sha256;
 use crate::kit::secret::Secret;
 
-/// How long an ended token is still told from an unknown one, milliseconds.
-const REMEMBERED: i64 = 30 * clock::DAY;
 /// 62^43 is just above 2^256.
 const RANDOM: usize = 43;
 
@@ -60,8 +58,7 @@ pub fn hash(token: &str) -> [u8; 32] {
     sha256(token.as_bytes())
 }
 
-/// Adds a new token of a subject to a write set, and forgets those that ended long ago; answers
-/// the token and when it expires.
+/// Adds a new token of a subject to a write set; answers the token and when it expires.
 #[must_use]
 pub fn new_token(app: &App, set: &mut WriteSet, kind: Kind, subject: &str) -> (Secret, Millis) {
     let life_s = match kind {
@@ -73,7 +70,6 @@ pub fn new_token(app: &App, set: &mut WriteSet, kind: Kind, subject: &str) -> (S
     let expires_at = now + life_s.saturating_mul(1_000);
     let args = args![hash(token.expose()), kind.word(), subject, now, expires_at];
     set.push(sql::ADD_TOKEN, args);
-    set.push(sql::FORGET_TOKENS_OF_SUBJECT, args![subject, now - REMEMBERED]);
     (token, expires_at)
 }
 

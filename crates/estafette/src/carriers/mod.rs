@@ -183,8 +183,7 @@ impl Carriers {
 
     /// The sandbox's: simulated, with virtual handsets behind them.
     #[must_use]
-    pub fn simulated(clock: &clock::Clock, door: &Arc<dyn Door>) -> Self {
-        let handsets = Handsets::default();
+    pub fn simulated(clock: &clock::Clock, door: &Arc<dyn Door>, handsets: Handsets) -> Self {
         let carrier = |channel| -> Arc<dyn Carrier> {
             let (clock, door) = (clock.clone(), Arc::clone(door));
             Arc::new(simulated::Simulated::new(channel, clock, door, handsets.clone()))

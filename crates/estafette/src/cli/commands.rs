@@ -129,8 +129,44 @@ a running service.
 
 Examples:
   estafette audit
-  estafette audit --json     {ok, accounts, transfers, holds_open, violations, dangling}")]
+  estafette audit --json     {ok, accounts, transfers, holds_open,
+                             attempts_unknown, violations, dangling}")]
     Audit,
+    /// Ask the running service on this machine whether it is well; exit code 1 if it is not.
+    #[command(after_help = "\
+For supervisors that can only run a command, such as a container's health check. Finds the service
+by the settings, as it was started.
+
+Examples:
+  estafette health                        it answers
+  estafette health --ready                it can serve: not while it stops or lacks its database
+
+--json: {ok}.")]
+    Health(HealthArgs),
+    /// Erase a phone number from everything that was sent to it.
+    #[command(after_help = "\
+Open passcodes end, what is held for them is given back, and a keyed hash takes the number's place.
+Works beside a running service; doing it again changes nothing. The audit log notes it without the
+number. Backups keep what they have: erase again after restoring one. At its end it reads the files
+of the embedded database, and says whether the number is still in an unused part of them.
+
+Examples:
+  estafette erase --recipient +33612345678
+  echo +33612345678 | estafette erase --recipient - --json
+
+With -, the number is read from the standard input: others on this machine can see flags.
+--json: {challenges, ended, idempotency_keys, files_clean}; files_clean is null on PostgreSQL.")]
+    Erase(EraseArgs),
+    /// Write the embedded database anew, without anything that was deleted.
+    #[command(after_help = "\
+Gives the space of deleted rows back, and leaves no byte of them in unused parts of the file. Needs
+room for the database twice, and nobody can write meanwhile: beside a running service, in a quiet
+hour. On PostgreSQL use VACUUM FULL.
+
+Examples:
+  estafette compact
+  estafette compact --json                {\"bytes_before\": 4096000, \"bytes_after\": 172032}")]
+    Compact,
     /// Copy the embedded database to a file while it is in use.
     #[command(after_help = "\
 The copy is consistent. Keep it together with the master key (DATA_DIR/master.key): without it,
@@ -170,6 +206,25 @@ pub(super) struct DemoArgs {
     /// Stop after the last step instead of serving on.
     #[arg(long, visible_alias = "exit")]
     pub(super) once: bool,
+}
+
+/// Of `health`.
+#[derive(Args)]
+pub(super) struct HealthArgs {
+    /// Ask for readiness, not only for an answer.
+    #[arg(long)]
+    pub(super) ready: bool,
+}
+
+/// Of `erase`.
+#[derive(Args)]
+pub(super) struct EraseArgs {
+    /// The phone number, in international form; - reads it from the standard input.
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) recipient: String,
+    /// Only in this account; without it, in all accounts of both environments.
+    #[arg(long, value_name = "ID")]
+    pub(super) account: Option<String>,
 }
 
 /// Of `backup`.

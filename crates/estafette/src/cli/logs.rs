@@ -1,23 +1,29 @@
-//! Starts the log: one line per event on the error output, as text or JSON.
+//! Starts the log: one line per event on the error output, as text or JSON. And the traces, where a
+//! collector is set.
 
 use std::io::IsTerminal;
 
 use anyhow::{Context, anyhow};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
-use crate::config::Log;
+use crate::config::Config;
+use crate::telemetry;
 
-/// Starts it for the whole process.
+/// Starts both for the whole process.
 ///
 /// # Errors
-/// When `log.level` cannot be understood, or a log was started before.
-pub(super) fn start(log: &Log) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&log.level).context("log.level")?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = if log.format == "json" {
-        builder.json().flatten_event(true).with_current_span(false).try_init()
+/// When `log.level` or `telemetry.otlp_endpoint` cannot be understood, or a log was started before.
+pub(super) fn start(config: &Config) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&config.log.level).context("log.level")?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = if config.log.format == "json" {
+        lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
     } else {
-        builder.with_ansi(std::io::stderr().is_terminal()).try_init()
+        lines.with_ansi(std::io::stderr().is_terminal()).boxed()
     };
+    let log = tracing_subscriber::registry().with(lines.with_filter(filter));
+    let started = log.with(telemetry::layer(&config.telemetry)?).try_init();
     started.map_err(|e| anyhow!("cannot start the log: {e}"))
 }

@@ -4,6 +4,7 @@
 mod accounts;
 mod commands;
 mod demo;
+mod health;
 mod logs;
 mod output;
 mod playground;
@@ -18,6 +19,7 @@ use clap::Parser;
 use clock::Clock;
 
 use crate::config::{self, Config};
+use crate::telemetry;
 use crate::wiring::{self, Service};
 use commands::{Cli, Command};
 use output::Output;
@@ -41,6 +43,7 @@ pub fn run(
         Err(e) => return output::failed(&anyhow::Error::new(e)),
     };
     let code = runtime.block_on(dispatch(cli, environment));
+    telemetry::flush();
     // Whatever still runs now was told to stop and did not: the process does not wait for it.
     runtime.shutdown_background();
     code.unwrap_or_else(|e| output::failed(&e))
@@ -66,6 +69,9 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         Command::Account(command) => accounts::account(config, command, output).await,
         Command::Credits(command) => accounts::credits(config, command, output).await,
         Command::Key(command) => accounts::key(config, command, output).await,
+        Command::Health(args) => health::run(&config, &args, output).await,
+        Command::Erase(args) => upkeep::erase(config, &args, output).await,
+        Command::Compact => upkeep::compact(config, output).await,
         Command::Audit => upkeep::audit(config, output).await,
         Command::Backup(args) => upkeep::backup(config, &args.file, output).await,
         Command::Config => Ok(upkeep::config(&config, output)),
@@ -76,7 +82,7 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
 /// Opens the database of `config` and brings its schema up to date, so that every command works
 /// before the first start and after an upgrade.
 async fn open(config: Config) -> anyhow::Result<Service> {
-    logs::start(&config.log)?;
+    logs::start(&config)?;
     let service = wiring::open(config, Clock::system())?;
     service.migrate().await.context("cannot bring the database up to date")?;
     Ok(service)

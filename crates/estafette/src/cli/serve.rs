@@ -68,9 +68,10 @@ impl Places {
                 format!("{scheme} database; files in {}", config.data_dir.display())
             }
         };
+        let scheme = if config.server.has_tls() { "https" } else { "http" };
         Self {
-            live: format!("http://{}", at.live),
-            sandbox: format!("http://{}", at.sandbox),
+            live: format!("{scheme}://{}", at.live),
+            sandbox: format!("{scheme}://{}", at.sandbox),
             metrics: format!("http://{}/metrics", at.metrics),
             data,
         }

@@ -1,21 +1,24 @@
-//! Commands about the deployment itself: `migrate`, `audit`, `backup`, `config`, `openapi`.
+//! Commands about the deployment itself: `migrate`, `audit`, `erase`, `compact`, `backup`,
+//! `config`, `openapi`.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use serde_json::json;
 
+use super::commands::EraseArgs;
 use super::{logs, output::Output};
+use crate::access::By;
 use crate::config::{Config, show, show_json};
+use crate::kit::id::AccountId;
+use crate::kit::msisdn::Msisdn;
+use crate::retention::{self, Erased};
 use crate::{credits, wiring};
-
-/// An older hold that is still open dangles: by then every passcode has expired and been swept.
-const HORIZON_MS: i64 = 15 * clock::MINUTE;
 
 /// Brings the schema up to date.
 pub(super) async fn migrate(config: Config, output: Output) -> anyhow::Result<ExitCode> {
-    logs::start(&config.log)?;
+    logs::start(&config)?;
     let service = wiring::open(config, clock::Clock::system())?;
     let version = service.migrate().await?;
     service.close().await;
@@ -28,7 +31,7 @@ pub(super) async fn migrate(config: Config, output: Output) -> anyhow::Result<Ex
 /// Proves the ledger.
 pub(super) async fn audit(config: Config, output: Output) -> anyhow::Result<ExitCode> {
     let service = super::open(config).await?;
-    let report = credits::audit::audit(&service.live, HORIZON_MS).await?;
+    let report = credits::audit::audit(&service.live, credits::audit::HORIZON_MS).await?;
     service.close().await;
     let ok = report.is_ok();
     let mut object = serde_json::to_value(&report)?;
@@ -39,7 +42,9 @@ pub(super) async fn audit(config: Config, output: Output) -> anyhow::Result<Exit
 
 fn summary(report: &serde_json::Value) -> String {
     let mut lines = Vec::new();
-    for name in ["accounts", "transfers", "holds_open", "violations", "dangling"] {
+    for name in
+        ["accounts", "transfers", "holds_open", "attempts_unknown", "violations", "dangling"]
+    {
         let list = report[name].as_array();
         let figure = list.map_or_else(|| report[name].to_string(), |list| list.len().to_string());
         lines.push(format!("{name:<12} {figure:>12}"));
@@ -48,6 +53,71 @@ fn summary(report: &serde_json::Value) -> String {
     let verdict = if report["ok"] == true { "The ledger adds up." } else { "NOT ok: see above." };
     lines.push(verdict.to_owned());
     lines.join("\n")
+}
+
+/// Erases a recipient.
+pub(super) async fn erase(
+    config: Config,
+    args: &EraseArgs,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
+    let mut number = args.recipient.clone();
+    if number == "-" {
+        number.clear();
+        std::io::stdin().read_line(&mut number).context("cannot read the number")?;
+    }
+    // The number is not repeated: this goes to terminals and logs.
+    let number = Msisdn::once_valid(number.trim()).map_err(|e| anyhow!("--recipient {e}"))?;
+    let account = match &args.account {
+        Some(text) => Some(AccountId::parse(text).context("--account is no account id")?),
+        None => None,
+    };
+    let service = super::open(config).await?;
+    let erased = retention::erase(&service.live, &number, account.as_ref(), By::CLI).await?;
+    let digits = number.e164().trim_start_matches('+');
+    let is_left = service.live.db.holds(digits.as_bytes()).await?;
+    service.close().await;
+    let Erased { challenges, ended, idempotency_keys } = erased;
+    let object = json!({
+        "challenges": challenges,
+        "ended": ended,
+        "idempotency_keys": idempotency_keys,
+        "files_clean": is_left.map(|is_left| !is_left),
+    });
+    output.answer(&object, || {
+        // An erasure of one account leaves the number where other accounts have it.
+        let files = match is_left {
+            Some(true) => {
+                "\nIts digits are still in the files: of another account, of another number that \
+                 contains them, or in an unused part. `estafette compact` rewrites the files."
+            }
+            Some(false) => "\nIts digits are nowhere in the files.",
+            None => "",
+        };
+        format!(
+            "Erased from {challenges} passcodes, of which {ended} were open and are ended.{files}"
+        )
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the embedded database anew.
+pub(super) async fn compact(config: Config, output: Output) -> anyhow::Result<ExitCode> {
+    let url = config.database.url.expose();
+    let path = match url.strip_prefix("sqlite:") {
+        Some(path) => path.into(),
+        None => config.data_dir.join("estafette.db"),
+    };
+    let size = || std::fs::metadata(&path).map_or(0, |found| found.len());
+    let service = super::open(config).await?;
+    let before = size();
+    service.live.db.compact().await.context("the database was not compacted")?;
+    service.close().await;
+    let after = size();
+    output.answer(&json!({ "bytes_before": before, "bytes_after": after }), || {
+        format!("{}: {before} bytes before, {after} after.", path.display())
+    });
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Copies the embedded database.

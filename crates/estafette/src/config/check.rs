@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Access, Config, Credits, Email, Otp, Server, Sms, Webhooks};
+use super::{Access, Config, Credits, Email, Otp, Retention, Server, Sms, Telemetry, Webhooks};
 
 /// One setting that cannot work.
 pub(super) struct Fault {
@@ -23,13 +23,17 @@ pub(super) fn all(config: &Config) -> Check {
     access(&config.access)?;
     within("limits.send_per_s", config.limits.send_per_s.into(), 1, 1_000_000)?;
     within("limits.read_per_s", config.limits.read_per_s.into(), 1, 1_000_000)?;
+    within("limits.guest_per_min", config.limits.guest_per_min.into(), 1, 1_000_000)?;
     credits(&config.credits)?;
     otp(&config.otp, config.server.request_timeout_ms)?;
     webhooks(&config.webhooks)?;
+    retention(&config.retention)?;
     url("chatapp.base_url", &config.chatapp.base_url)?;
     sms(&config.sms)?;
     email(&config.email)?;
-    one_of("log.format", &config.log.format, &["text", "json"])
+    one_of("sandbox.handsets", &config.sandbox.handsets, &["auto", "memory", "database"])?;
+    one_of("log.format", &config.log.format, &["text", "json"])?;
+    telemetry(&config.telemetry)
 }
 
 fn master_key(config: &Config) -> Check {
@@ -54,7 +58,29 @@ fn server(server: &Server) -> Check {
     url("server.live_url", &server.live_url)?;
     url("server.sandbox_url", &server.sandbox_url)?;
     within("server.request_timeout_ms", signed(server.request_timeout_ms), 100, 600_000)?;
-    within("server.drain_timeout_ms", signed(server.drain_timeout_ms), 0, 600_000)
+    within("server.drain_timeout_ms", signed(server.drain_timeout_ms), 0, 600_000)?;
+    connections(server)
+}
+
+fn connections(server: &Server) -> Check {
+    for (key, ms, most) in [
+        ("server.header_timeout_ms", server.header_timeout_ms, 600_000),
+        ("server.body_timeout_ms", server.body_timeout_ms, 600_000),
+        ("server.write_timeout_ms", server.write_timeout_ms, 600_000),
+        ("server.idle_timeout_ms", server.idle_timeout_ms, 3_600_000),
+    ] {
+        within(key, signed(ms), 100, most)?;
+    }
+    within("server.slowest_bytes_per_s", server.slowest_bytes_per_s.into(), 1, 1_000_000_000)?;
+    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    within("server.max_connections", count(server.max_connections), 0, 1_000_000)?;
+    let each = count(server.max_connections_per_address);
+    within("server.max_connections_per_address", each, 1, 1_000_000)?;
+    within("server.http2_streams", server.http2_streams.into(), 1, 10_000)?;
+    let has_key = !server.tls_key_file.as_os_str().is_empty();
+    let says = "is missing: a certificate and its key go together";
+    ensure(has_key || !server.has_tls(), "server.tls_key_file", says)?;
+    ensure(!has_key || server.has_tls(), "server.tls_cert_file", says)
 }
 
 fn clash(one: SocketAddr, other: SocketAddr) -> bool {
@@ -72,7 +98,14 @@ fn database(config: &Config) -> Check {
     let says = "must be given on PostgreSQL, the same for every process";
     ensure(!(is_postgres && config.master_key.is_empty()), "master_key", says)?;
     let queue = i64::try_from(config.database.queue).unwrap_or(i64::MAX);
-    within("database.queue", queue, 1, 1_000_000)
+    within("database.queue", queue, 1, 1_000_000)?;
+    for (key, connections) in [
+        ("database.batchers", config.database.batchers),
+        ("database.readers", config.database.readers),
+    ] {
+        within(key, i64::try_from(connections).unwrap_or(i64::MAX), 1, 100)?;
+    }
+    within("database.patience_ms", signed(config.database.patience_ms), 100, 60_000)
 }
 
 fn access(access: &Access) -> Check {
@@ -84,6 +117,7 @@ fn access(access: &Access) -> Check {
 
 fn credits(credits: &Credits) -> Check {
     within("credits.sandbox_grant", credits.sandbox_grant, 0, 1_000_000_000_000)?;
+    within("credits.audit_every_s", credits.audit_every_s, 0, YEAR_S)?;
     let mut seen = BTreeSet::new();
     for (at, price) in credits.prices.iter().enumerate() {
         let key = |name: &str| format!("credits.prices.{at}.{name}");
@@ -127,6 +161,28 @@ fn webhooks(webhooks: &Webhooks) -> Check {
     let dns = webhooks.dns_server.as_str();
     let is_dns = dns.is_empty() || dns.parse::<SocketAddr>().is_ok();
     ensure(is_dns, "webhooks.dns_server", "must be empty or an address and port, as 10.0.0.2:53")
+}
+
+fn retention(retention: &Retention) -> Check {
+    // A hundred years: for ever, as far as this program is concerned.
+    const LONGEST_D: i64 = 36_500;
+    within("retention.tokens_d", retention.tokens_d, 1, LONGEST_D)?;
+    within("retention.recipients_d", retention.recipients_d, 1, LONGEST_D)?;
+    let challenges_d = retention.challenges_d;
+    within("retention.challenges_d", challenges_d, retention.recipients_d, LONGEST_D)?;
+    within("retention.audit_log_d", retention.audit_log_d, 1, LONGEST_D)?;
+    within("retention.chunk", retention.chunk, 1, 10_000)?;
+    within("retention.pause_ms", signed(retention.pause_ms), 0, 10_000)
+}
+
+fn telemetry(telemetry: &Telemetry) -> Check {
+    let endpoint = telemetry.otlp_endpoint.as_str();
+    let key = "telemetry.otlp_endpoint";
+    let says = "must be empty: this program was built without the feature `otlp`";
+    ensure(endpoint.is_empty() || cfg!(feature = "otlp"), key, says)?;
+    let says = "must be http://host:port; a collector on this machine or network takes it on";
+    ensure(endpoint.is_empty() || endpoint.starts_with("http://"), key, says)?;
+    within("telemetry.sample_percent", telemetry.sample_percent.into(), 0, 100)
 }
 
 fn is_network(text: &str) -> bool {

@@ -174,20 +174,21 @@ fn typed(values: Table, layers: &Layers) -> Result<Config, LoadError> {
 /// A public address that nobody set is where the service listens.
 fn follow_listeners(config: &mut Config, layers: &Layers) {
     let server = &mut config.server;
+    let scheme = if server.has_tls() { "https" } else { "http" };
     if layers.source("server.live_url") == Source::Default {
-        server.live_url = url_of(server.live);
+        server.live_url = format!("{scheme}://{}", as_called(server.live));
     }
     if layers.source("server.sandbox_url") == Source::Default {
-        server.sandbox_url = url_of(server.sandbox);
+        server.sandbox_url = format!("{scheme}://{}", as_called(server.sandbox));
     }
 }
 
-/// The URL of a listener, for callers on this machine when it listens on every address.
-fn url_of(address: SocketAddr) -> String {
+/// The address of a listener, for callers on this machine when it listens on every address.
+fn as_called(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
         ip => ip,
     };
-    format!("http://{}", SocketAddr::new(ip, address.port()))
+    SocketAddr::new(ip, address.port())
 }

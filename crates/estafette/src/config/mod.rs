@@ -11,6 +11,7 @@ mod tests;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::kit::secret::Secret;
@@ -39,8 +40,12 @@ pub struct Config {
     pub credits: Credits,
     /// Passcodes.
     pub otp: Otp,
+    /// Virtual handsets.
+    pub sandbox: Sandbox,
     /// Webhooks.
     pub webhooks: Webhooks,
+    /// How long things are kept.
+    pub retention: Retention,
     /// The shared chat-app business account of the live environment.
     pub chatapp: Chatapp,
     /// SMS carriers and routes of the live environment.
@@ -49,6 +54,8 @@ pub struct Config {
     pub email: Email,
     /// Logs.
     pub log: Log,
+    /// Traces.
+    pub telemetry: Telemetry,
 }
 
 /// Listening and public addresses.
@@ -69,6 +76,36 @@ pub struct Server {
     pub request_timeout_ms: u64,
     /// How long a stop waits for running requests, milliseconds.
     pub drain_timeout_ms: u64,
+    /// For the TLS handshake, and again for the head of a request, milliseconds.
+    pub header_timeout_ms: u64,
+    /// How long the body of a request may pause, milliseconds.
+    pub body_timeout_ms: u64,
+    /// How long a client may pause in taking an answer, milliseconds.
+    pub write_timeout_ms: u64,
+    /// The slowest pace of bodies and of clients that read, bytes per second.
+    pub slowest_bytes_per_s: u32,
+    /// How long a connection may be without a request, milliseconds.
+    pub idle_timeout_ms: u64,
+    /// Open connections of both environments together; 0 = what the limit of open files allows.
+    pub max_connections: usize,
+    /// Open connections from one address that is no trusted proxy.
+    pub max_connections_per_address: usize,
+    /// Requests at a time on one HTTP/2 connection.
+    pub http2_streams: u32,
+    /// Networks of proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// The certificate chain, PEM; empty = plain HTTP.
+    pub tls_cert_file: PathBuf,
+    /// Its private key, PEM.
+    pub tls_key_file: PathBuf,
+}
+
+impl Server {
+    /// Whether the API speaks TLS itself.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        !self.tls_cert_file.as_os_str().is_empty()
+    }
 }
 
 /// Which database.
@@ -79,6 +116,30 @@ pub struct Database {
     pub url: Secret,
     /// Write sets that may wait; more are answered 503 `overloaded`.
     pub queue: usize,
+    /// PostgreSQL: connections that write.
+    pub batchers: usize,
+    /// PostgreSQL: connections that read.
+    pub readers: usize,
+    /// PostgreSQL: whether statements are prepared once for each connection.
+    pub prepared_statements: bool,
+    /// PostgreSQL: how long a server that does not answer is waited for, milliseconds.
+    pub patience_ms: u64,
+}
+
+impl Database {
+    /// Whether several processes may serve from it at the same time.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.url.expose().starts_with("postgres")
+    }
+}
+
+/// Virtual handsets of the sandbox.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sandbox {
+    /// Where they keep their messages: `auto`, `memory` or `database`.
+    pub handsets: String,
 }
 
 /// Users, logins and tokens.
@@ -105,6 +166,8 @@ pub struct Limits {
     pub send_per_s: u32,
     /// Everything else.
     pub read_per_s: u32,
+    /// Logins and sign-ups in a minute from one address, which have no key or token yet.
+    pub guest_per_min: u32,
 }
 
 /// Credits and prices.
@@ -115,6 +178,8 @@ pub struct Credits {
     pub sandbox_grant: i64,
     /// Prices of a new database.
     pub prices: Vec<DefaultPrice>,
+    /// Seconds between two audits in the background; 0 = none.
+    pub audit_every_s: i64,
 }
 
 /// One price of a new database.
@@ -171,6 +236,24 @@ pub struct Webhooks {
     pub dns_server: String,
     /// PEM file of authorities that are trusted besides the public ones; empty = none.
     pub ca_file: String,
+}
+
+/// How long personal data is kept, and how fast it is forgotten.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retention {
+    /// Days that a token is kept after its end.
+    pub tokens_d: i64,
+    /// Days until a passcode's recipient becomes a keyed hash.
+    pub recipients_d: i64,
+    /// Days until passcodes and attempts are deleted.
+    pub challenges_d: i64,
+    /// Days until lines of the audit log are deleted.
+    pub audit_log_d: i64,
+    /// Rows of one step.
+    pub chunk: i64,
+    /// Shortest pause between two steps, milliseconds.
+    pub pause_ms: u64,
 }
 
 /// The deployment's shared chat-app business account.
@@ -235,4 +318,14 @@ pub struct Log {
     pub format: String,
     /// `error`, `warn`, `info`, `debug`, or directives of tracing-subscriber.
     pub level: String,
+}
+
+/// Traces for OpenTelemetry.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Telemetry {
+    /// `http://host:port` of the collector; empty = no traces.
+    pub otlp_endpoint: String,
+    /// Percent of the requests that are traced.
+    pub sample_percent: u8,
 }

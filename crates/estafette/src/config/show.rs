@@ -36,18 +36,28 @@ fn table(config: &Config) -> Table {
         ("limits", plain(&config.limits)),
         ("credits", plain(&config.credits)),
         ("otp", plain(&config.otp)),
+        ("sandbox", plain(&config.sandbox)),
         ("webhooks", plain(&config.webhooks)),
+        ("retention", plain(&config.retention)),
         ("chatapp", chatapp(&config.chatapp)),
         ("sms", sms(&config.sms)),
         ("email", email(&config.email)),
         ("log", plain(&config.log)),
+        ("telemetry", plain(&config.telemetry)),
     ];
     shown.extend(sections.map(|(name, section)| (name.to_owned(), section)));
     shown
 }
 
 fn database(database: &Database) -> Value {
-    section([("url", masked(&database.url)), ("queue", plain(&database.queue))])
+    section([
+        ("url", masked(&database.url)),
+        ("queue", plain(&database.queue)),
+        ("batchers", plain(&database.batchers)),
+        ("readers", plain(&database.readers)),
+        ("prepared_statements", plain(&database.prepared_statements)),
+        ("patience_ms", plain(&database.patience_ms)),
+    ])
 }
 
 fn chatapp(chatapp: &Chatapp) -> Value {

@@ -167,6 +167,7 @@ fn values_that_cannot_work_are_refused() {
         ("credits.prices", "[[credits.prices]]\nchannel = 'sms'"),
         ("otp", "otp = 5"),
         ("log.format", "[log]\nformat = 'xml'"),
+        ("sandbox.handsets", "[sandbox]\nhandsets = 'disk'"),
     ] {
         let text = fault(from_file(file));
         assert!(text.starts_with(key), "{key}: {text}");

@@ -9,7 +9,8 @@
 //! - I7 a refund is of a posted hold and of its amount.
 //! - I9 no transfer was changed: its keyed hash fits.
 //!
-//! The service may be running: what looks wrong between two reads is read again after a moment.
+//! The service may be running: what looks wrong between two reads is read again after a moment,
+//! and again, until it is right or stays wrong.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,11 +22,17 @@ use uuid::Uuid;
 use super::store::{self, Fold};
 use super::{Error, Transfer, resolution_of};
 use crate::app::App;
+use crate::jobs::Turn;
 use crate::kit::id::{AccountId, AttemptId, TransferId};
 
+/// An older hold that is still open dangles, milliseconds: by then every passcode has expired and
+/// been visited.
+pub const HORIZON_MS: i64 = 15 * clock::MINUTE;
 const CHUNK: i64 = 1_000;
 /// What is in flight has landed after this.
 const SECOND_LOOK: Duration = Duration::from_millis(300);
+/// Looks at what seems wrong. Something may land between the two reads of each.
+const LOOKS: u32 = 3;
 
 /// What the audit found.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -36,6 +43,8 @@ pub struct Report {
     pub transfers: u64,
     /// Holds that are not resolved yet.
     pub holds_open: u64,
+    /// Attempts of which nobody knows whether the carrier has them.
+    pub attempts_unknown: u64,
     /// Open holds older than the horizon.
     pub dangling: Vec<Dangling>,
     /// What must not be.
@@ -121,6 +130,26 @@ type Finding = (&'static str, String);
 /// # Errors
 /// [`Error::Db`] when the database cannot be read to the end.
 pub async fn audit(app: &App, horizon_ms: i64) -> Result<Report, Error> {
+    Ok(read_all(app, horizon_ms, None).await?.unwrap_or_default())
+}
+
+/// The same beside everything else, with pauses; `None` when the turn was over before the end.
+///
+/// # Errors
+/// [`Error::Db`] when the database cannot be read to the end.
+pub async fn audit_slowly(
+    app: &App,
+    horizon_ms: i64,
+    turn: &Turn,
+) -> Result<Option<Report>, Error> {
+    read_all(app, horizon_ms, Some(turn)).await
+}
+
+async fn read_all(
+    app: &App,
+    horizon_ms: i64,
+    turn: Option<&Turn>,
+) -> Result<Option<Report>, Error> {
     let mut report = Report::default();
     let mut books: BTreeMap<String, Books> = BTreeMap::new();
     let mut after = String::new();
@@ -131,15 +160,19 @@ pub async fn audit(app: &App, horizon_ms: i64) -> Result<Report, Error> {
         last.as_str().clone_into(&mut after);
         for (account, env) in &accounts {
             report.accounts += 1;
-            let fold: Option<Fold> = app.db.row(store::FOLD, args![account]).await?;
-            let fold = fold.unwrap_or_default();
+            let fold = fold(app, account).await?;
             for (invariant, detail) in check_fold(&fold) {
                 report.blame(invariant, account.as_str(), "", detail);
             }
             report.transfers += u64::try_from(fold.transfers).unwrap_or(0);
             books.entry(env.clone()).or_default().enter(&fold);
-            let mut walk = Walk { app, account, report: &mut report, suspects: Vec::new() };
+            let mut walk = Walk { app, account, report: &mut report, turn, suspects: Vec::new() };
             walk.run(horizon_ms).await?;
+            if let Some(turn) = turn
+                && !turn.breathe().await
+            {
+                return Ok(None);
+            }
         }
     }
     for (env, books) in &books {
@@ -147,7 +180,18 @@ pub async fn audit(app: &App, horizon_ms: i64) -> Result<Report, Error> {
             report.blame("I1", env, "", detail);
         }
     }
-    Ok(report)
+    Ok(Some(report))
+}
+
+/// The sums of an account's transfers beside its counters. They are of one snapshot, so it is one
+/// statement, and a large account makes it a long one: it gets a thread where nobody waits.
+async fn fold(app: &App, account: &AccountId) -> Result<Fold, Error> {
+    let (db, args) = (app.db.clone(), args![account]);
+    let runtime = tokio::runtime::Handle::current();
+    let read = move || runtime.block_on(db.row::<Fold>(store::FOLD, args));
+    let read = tokio::task::spawn_blocking(read).await;
+    let fold = read.unwrap_or_else(|e| Err(::store::Error::Unavailable(e.to_string())))?;
+    Ok(fold.unwrap_or_default())
 }
 
 /// The operator's side of every movement, beside what the tenants' counters say.
@@ -212,6 +256,8 @@ struct Walk<'a> {
     app: &'a App,
     account: &'a AccountId,
     report: &'a mut Report,
+    /// Pauses, where there are to be some.
+    turn: Option<&'a Turn>,
     suspects: Vec<u128>,
 }
 
@@ -243,11 +289,19 @@ impl Walk<'_> {
                 self.age(group, horizon_ms);
             }
             groups = rest;
-            if is_last {
+            if is_last || !self.rest().await {
                 break;
             }
         }
         self.look_again().await
+    }
+
+    /// A pause between two chunks; `false` = leave the rest.
+    async fn rest(&self) -> bool {
+        match self.turn {
+            Some(turn) => turn.rest().await,
+            None => true,
+        }
     }
 
     async fn transfers(&self, after: &str, to: &str, max: i64) -> Result<Vec<Transfer>, Error> {
@@ -276,6 +330,7 @@ impl Walk<'_> {
         let attempts = self.attempts(after, until).await?;
         let none = Group::default();
         for (attempt, state) in attempts {
+            self.report.attempts_unknown += u64::from(state == "unknown");
             let key = attempt.uuid().as_u128();
             if check_fate(&state, groups.get(&key).unwrap_or(&none)).is_some() {
                 self.suspects.push(key);
@@ -304,35 +359,50 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads what looked wrong once more, for all suspects after one pause.
+    /// Reads what looked wrong again, all suspects after one pause, and blames what stays wrong.
     async fn look_again(&mut self) -> Result<(), Error> {
         let mut suspects = std::mem::take(&mut self.suspects);
-        if suspects.is_empty() {
-            return Ok(());
-        }
         suspects.sort_unstable();
         suspects.dedup();
-        tokio::time::sleep(SECOND_LOOK).await;
-        for key in suspects {
-            let attempts = self.attempts(key.checked_sub(1), key).await?;
-            let last = TransferId::of(Uuid::from_u128(key | 3)).to_string();
-            let before = TransferId::of(Uuid::from_u128(key.saturating_sub(1))).to_string();
-            let mut group = Group::default();
-            for transfer in self.transfers(&before, &last, 4).await? {
-                group.put(transfer);
+        for look in 1..=LOOKS {
+            if suspects.is_empty() {
+                return Ok(());
             }
-            for (invariant, detail) in self.check_group(&group) {
-                let object = TransferId::of(Uuid::from_u128(key)).to_string();
-                self.report.blame(invariant, self.account.as_str(), &object, detail);
-            }
-            for (attempt, state) in attempts {
-                if let Some((invariant, detail)) = check_fate(&state, &group) {
-                    let object = attempt.as_str();
-                    self.report.blame(invariant, self.account.as_str(), object, detail);
+            tokio::time::sleep(SECOND_LOOK).await;
+            let mut guilty = Vec::new();
+            for key in suspects {
+                let findings = self.examine(key).await?;
+                if findings.is_empty() {
+                    continue;
+                }
+                guilty.push(key);
+                if look == LOOKS {
+                    for (object, (invariant, detail)) in findings {
+                        self.report.blame(invariant, self.account.as_str(), &object, detail);
+                    }
                 }
             }
+            suspects = guilty;
         }
         Ok(())
+    }
+
+    /// What is wrong with one group and its attempt now, with the id of the thing concerned.
+    async fn examine(&self, key: u128) -> Result<Vec<(String, Finding)>, Error> {
+        let attempts = self.attempts(key.checked_sub(1), key).await?;
+        let last = TransferId::of(Uuid::from_u128(key | 3)).to_string();
+        let before = TransferId::of(Uuid::from_u128(key.saturating_sub(1))).to_string();
+        let mut group = Group::default();
+        for transfer in self.transfers(&before, &last, 4).await? {
+            group.put(transfer);
+        }
+        let object = TransferId::of(Uuid::from_u128(key)).to_string();
+        let of_group = self.check_group(&group).into_iter();
+        let mut findings: Vec<_> = of_group.map(|finding| (object.clone(), finding)).collect();
+        for (attempt, state) in attempts {
+            findings.extend(check_fate(&state, &group).map(|found| (attempt.to_string(), found)));
+        }
+        Ok(findings)
     }
 
     fn check_group(&self, group: &Group) -> Vec<Finding> {

@@ -182,7 +182,7 @@ pub fn refund_of(hold: &TransferId) -> TransferId {
 
 /// Takes the amount from what is available; the set is refused with [`INSUFFICIENT`] otherwise.
 pub fn hold(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge) {
-    set.guard(store::HOLD, args![charge.amount, account], INSUFFICIENT);
+    set.contended(store::HOLD, args![charge.amount, account], INSUFFICIENT);
     let transfer = of_charge(app, charge, "hold", charge.hold.clone(), None);
     insert(app, set, account, transfer, TRANSFER_EXISTS);
 }
@@ -190,13 +190,13 @@ pub fn hold(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge)
 /// The held amount is spent; refused with [`RESOLVED`] when the hold is resolved already.
 pub fn post(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge) {
     resolve(app, set, account, charge, "post");
-    set.guard(store::POST, args![charge.amount, account, &charge.hold], NO_HOLD);
+    set.contended(store::POST, args![charge.amount, account, &charge.hold], NO_HOLD);
 }
 
 /// The held amount is free again; refused with [`RESOLVED`] when the hold is resolved already.
 pub fn void(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge) {
     resolve(app, set, account, charge, "void");
-    set.guard(store::VOID, args![charge.amount, account, &charge.hold], NO_HOLD);
+    set.contended(store::VOID, args![charge.amount, account, &charge.hold], NO_HOLD);
 }
 
 /// What was posted comes back; refused with [`RESOLVED`] when it came back already.
@@ -205,7 +205,7 @@ pub fn refund(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charg
     let id = refund_of(&charge.hold);
     let transfer = of_charge(app, charge, "refund", id, Some(post.clone()));
     insert(app, set, account, transfer, RESOLVED);
-    set.guard(store::REFUND, args![charge.amount, account, &post], NOT_POSTED);
+    set.contended(store::REFUND, args![charge.amount, account, &post], NOT_POSTED);
 }
 
 /// Adds credits (more than 0) and answers the transfer's id; refused with [`NO_ACCOUNT`].
@@ -217,7 +217,7 @@ pub fn grant(
     reason: &str,
 ) -> TransferId {
     let amount = amount.max(0);
-    set.guard(store::GRANT, args![amount, account], NO_ACCOUNT);
+    set.contended(store::GRANT, args![amount, account], NO_ACCOUNT);
     by_hand(app, set, account, ("topup", amount, reason))
 }
 
@@ -238,7 +238,7 @@ pub fn correct(
     amount: i64,
     reason: &str,
 ) -> TransferId {
-    set.guard(store::CORRECT, args![amount, account], NOT_AVAILABLE);
+    set.contended(store::CORRECT, args![amount, account], NOT_AVAILABLE);
     by_hand(app, set, account, ("correction", amount, reason))
 }
 

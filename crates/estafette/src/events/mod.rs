@@ -22,13 +22,17 @@ pub mod catalogue;
 mod render;
 mod store;
 
+use std::collections::HashSet;
+
 use ::store::{CommitError, Error, Reject, WriteSet, args};
 use clock::Millis;
 
 pub use catalogue::{CATALOGUE, Kind};
 pub use render::{MOST_BYTES, render};
 
+use crate::access::retention::{Accounts, sweep};
 use crate::app::App;
+use crate::jobs::Turn;
 use crate::kit::id::{AccountId, EventId};
 
 /// How long an event is left to the node that wrote it, milliseconds.
@@ -171,6 +175,64 @@ pub async fn find(app: &App, account: &AccountId, id: &EventId) -> Result<Option
     app.db.row(store::BY_ID, args![account, id]).await
 }
 
+/// Deletes events from before an instant; answers how many. Account by account along the primary
+/// key: an index by age would have to be kept by every send.
+///
+/// # Errors
+/// See [`Fault`].
+pub async fn forget_before(app: &App, turn: &Turn, before: Millis) -> Result<u64, Fault> {
+    let before = EventId::bound(before);
+    let mut deleted = 0;
+    let mut accounts = Accounts::default();
+    while turn.breathe().await
+        && let Some(account) = accounts.next(app).await?
+    {
+        let old: Option<(EventId,)> = app.db.row(store::OLD, args![&account, &before]).await?;
+        if old.is_some() {
+            let args = args![&account, &before, app.config.retention.chunk];
+            deleted += sweep(app, turn, ("events", store::FORGET), &args).await?;
+        }
+    }
+    Ok(deleted)
+}
+
+/// Takes out of an account's events what names a recipient (`+` and digits) or shows one of
+/// `objects`, which are about to forget who it was. They are made anew from the objects, where
+/// somebody reads them. Answers which events.
+///
+/// # Errors
+/// See [`Fault`].
+pub async fn erase(
+    app: &App,
+    account: &AccountId,
+    recipient: &str,
+    objects: &HashSet<String>,
+) -> Result<Vec<EventId>, Fault> {
+    let digits = recipient.trim_start_matches('+');
+    let mut erased = Vec::new();
+    let mut after = String::new();
+    loop {
+        let args = args![account, &after, "~", app.config.retention.chunk];
+        let rows: Vec<Stored> = app.db.rows(store::ALL_BETWEEN, args).await?;
+        let Some(last) = rows.last() else { return Ok(erased) };
+        last.id.as_str().clone_into(&mut after);
+        let mut set = WriteSet::of(account.as_str());
+        for row in rows {
+            let names = |text: &str| text.contains(digits);
+            if objects.contains(&row.object_id)
+                || names(&row.state)
+                || row.body.as_deref().is_some_and(names)
+            {
+                set.push(store::ERASE, args![account, &row.id]);
+                erased.push(row.id);
+            }
+        }
+        if !set.is_empty() {
+            app.db.commit(set).await?;
+        }
+    }
+}
+
 /// What goes wrong in this room.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
@@ -180,31 +242,4 @@ pub enum Fault {
     /// A write failed.
     #[error(transparent)]
     Commit(#[from] CommitError),
-}
-
-/// Deletes events from before an instant, `at_once` in one write set.
-///
-/// # Errors
-/// See [`Fault`]; the next time goes on from there.
-pub async fn forget_old(app: &App, before: Millis, at_once: i64) -> Result<(), Fault> {
-    let before = EventId::at(before);
-    let mut after = String::new();
-    loop {
-        let page: Vec<(AccountId,)> = app.db.rows(store::ACCOUNTS, args![&after, at_once]).await?;
-        let Some((last,)) = page.last() else { return Ok(()) };
-        last.as_str().clone_into(&mut after);
-        for (account,) in page {
-            let mut more = true;
-            while more {
-                let oldest: Option<(EventId,)> =
-                    app.db.row(store::OLD, args![&account, &before]).await?;
-                more = oldest.is_some();
-                if more {
-                    let mut set = WriteSet::of(account.as_str());
-                    set.push(store::FORGET, args![&account, &before, at_once]);
-                    app.db.commit(set).await?;
-                }
-            }
-        }
-    }
 }

@@ -56,17 +56,20 @@ pub(super) const BEFORE: Sql = Sql("SELECT account_id, event_id, kind, object_id
 pub(super) const BY_ID: Sql = Sql("SELECT account_id, event_id, kind, object_id, sequence, \
      state, body FROM events WHERE account_id = $1 AND event_id = $2");
 
-/// Retention: some accounts. Their events are looked at one account after the other, which needs no
-/// index by age.
-pub(super) const ACCOUNTS: Sql =
-    Sql("SELECT account_id FROM accounts WHERE account_id > $1 ORDER BY account_id LIMIT $2");
+/// Any events of an account, also those for one listener, oldest first.
+pub(super) const ALL_BETWEEN: Sql = Sql("SELECT account_id, event_id, kind, object_id, sequence, \
+     state, body FROM events WHERE account_id = $1 AND event_id > $2 AND event_id <= $3 \
+     ORDER BY event_id LIMIT $4");
+/// What named somebody does not any more; the object is shown as it is now.
+pub(super) const ERASE: Sql =
+    Sql("UPDATE events SET state = '', body = NULL WHERE account_id = $1 AND event_id = $2");
 /// Retention: whether an account has events from before an id.
 pub(super) const OLD: Sql =
     Sql("SELECT event_id FROM events WHERE account_id = $1 AND event_id < $2 LIMIT 1");
 /// Retention: some of them go.
 pub(super) const FORGET: Sql = Sql("DELETE FROM events WHERE account_id = $1 AND event_id IN \
      (SELECT event_id FROM events WHERE account_id = $1 AND event_id < $2 \
-     ORDER BY event_id LIMIT $3)");
+     ORDER BY event_id LIMIT $3) RETURNING event_id");
 
 impl FromRow for Stored {
     fn from_row(mut row: Row) -> Result<Self, Error> {

@@ -22,6 +22,14 @@ macro_rules! ids {
                 Self(clock::typeid(Self::PREFIX, uuid))
             }
 
+            /// Less than every one that is made from `at` on, and more than all before: a bound for
+            /// rows by age, and no id itself.
+            #[must_use]
+            pub fn bound(at: clock::Millis) -> Self {
+                let unix_ms = u128::try_from(at.0).unwrap_or(0);
+                Self::of(uuid::Uuid::from_u128(unix_ms << 80))
+            }
+
             /// Reads one from outside; `None` when it is not well formed.
             #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
@@ -32,14 +40,6 @@ macro_rules! ids {
             #[must_use]
             pub fn stored(text: String) -> Self {
                 Self(text)
-            }
-
-            /// The lowest one of an instant: what was made before it is smaller.
-            #[must_use]
-            pub fn at(instant: clock::Millis) -> Self {
-                let unix_ms = u64::try_from(instant.0).unwrap_or(0);
-                let builder = uuid::Builder::from_unix_timestamp_millis(unix_ms, &[0; 10]);
-                Self::of(builder.into_uuid())
             }
 
             /// The instant in it (UUID version 7, RFC 9562 §5.7).
@@ -119,4 +119,20 @@ ids! {
     HandsetMessageId = "hms";
     /// A request.
     RequestId = "req";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ChallengeId;
+    use clock::{Clock, Millis};
+
+    #[test]
+    fn a_bound_lies_between_the_ids_of_before_and_after() {
+        let clock = Clock::held(Millis(1_700_000_000_000), 3);
+        let before = ChallengeId::new(&clock);
+        clock.advance(1);
+        let bound = ChallengeId::bound(clock.now());
+        let after = ChallengeId::new(&clock);
+        assert!(before < bound && bound < after, "{before} {bound} {after}");
+    }
 }

@@ -2,6 +2,7 @@
 //! secrets, sealing, request bodies, pages, rate limits, the way out to URLs of tenants.
 
 pub mod body;
+pub mod client_address;
 pub mod id;
 pub mod msisdn;
 pub mod outgoing;

@@ -1,14 +1,31 @@
 //! Phone numbers in international form, checked against the world's numbering plans.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::OnceLock;
 
 use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumberFormat, PhoneNumberType};
 
 /// A valid phone number that a passcode may be sent to. `Debug` and `Display` hide its middle.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub struct Msisdn {
     e164: String,
-    country: String,
+    /// Looked up at the first question: it takes microseconds, and most readers never ask.
+    country: OnceLock<String>,
+}
+
+impl PartialEq for Msisdn {
+    fn eq(&self, other: &Self) -> bool {
+        self.e164 == other.e164
+    }
+}
+
+impl Eq for Msisdn {}
+
+impl Hash for Msisdn {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.e164.hash(state);
+    }
 }
 
 /// Why a text is no recipient.
@@ -39,13 +56,14 @@ pub struct Verdict {
 #[must_use]
 pub fn look_up(text: &str) -> Option<Verdict> {
     let number = PHONE_NUMBER_UTIL.parse(text, None).ok()?;
-    let valid = PHONE_NUMBER_UTIL.is_valid_number(&number);
     let region = PHONE_NUMBER_UTIL.get_region_for_number(&number);
+    let kind = PHONE_NUMBER_UTIL.get_number_type(&number);
     Some(Verdict {
         e164: PHONE_NUMBER_UTIL.format(&number, PhoneNumberFormat::E164).into_owned(),
-        valid,
+        // What the library's own check of validity comes to, without matching once more.
+        valid: region.is_some() && kind != PhoneNumberType::Unknown,
         region: region.map(|code| code.as_region_str().as_str().to_owned()).unwrap_or_default(),
-        kind: PHONE_NUMBER_UTIL.get_number_type(&number),
+        kind,
     })
 }
 
@@ -66,15 +84,26 @@ impl Msisdn {
             | PhoneNumberType::TollFree
             | PhoneNumberType::Pager
             | PhoneNumberType::UAN => Err(Invalid::NotAPerson),
-            _ => Ok(Self { e164: verdict.e164, country: verdict.region }),
+            _ => Ok(Self { e164: verdict.e164, country: OnceLock::from(verdict.region) }),
         }
+    }
+
+    /// Reads a number that may have been valid once: numbering plans change, and what was kept
+    /// under an old one must still be found.
+    ///
+    /// # Errors
+    /// [`Invalid::NotANumber`], which never repeats the text.
+    pub fn once_valid(text: &str) -> Result<Self, Invalid> {
+        Self::parse(text).or_else(|_| {
+            let e164 = plain(text).filter(|e164| e164.len() <= 16).ok_or(Invalid::NotANumber)?;
+            Ok(Self::stored(e164))
+        })
     }
 
     /// One that comes from our own database.
     #[must_use]
     pub fn stored(e164: String) -> Self {
-        let country = look_up(&e164).map(|verdict| verdict.region).unwrap_or_default();
-        Self { e164, country }
+        Self { e164, country: OnceLock::new() }
     }
 
     /// `+` and digits.
@@ -86,7 +115,8 @@ impl Msisdn {
     /// ISO 3166 code of its country, `001` for non-geographic numbers.
     #[must_use]
     pub fn country(&self) -> &str {
-        &self.country
+        let region = || look_up(&self.e164).map(|verdict| verdict.region).unwrap_or_default();
+        self.country.get_or_init(region)
     }
 
     /// Its last four digits: what scripts a sandbox ending.
@@ -137,6 +167,7 @@ mod tests {
             assert_eq!(Msisdn::parse(text).unwrap().e164(), "+33612345678", "{text}");
         }
         assert_eq!(Msisdn::parse("+22890112345").unwrap().country(), "TG");
+        assert_eq!(Msisdn::stored("+22890112345".to_owned()).country(), "TG");
     }
 
     #[test]
@@ -145,6 +176,16 @@ mod tests {
             assert_eq!(Msisdn::parse(text), Err(Invalid::NotANumber), "{text}");
         }
         assert_eq!(Msisdn::parse("+33892123456"), Err(Invalid::NotAPerson));
+    }
+
+    #[test]
+    fn a_number_of_an_old_plan_is_read_where_it_is_looked_for() {
+        assert!(Msisdn::parse("+33000000000").is_err());
+        assert_eq!(Msisdn::once_valid("+33 000000000").unwrap().e164(), "+33000000000");
+        assert_eq!(Msisdn::once_valid("0033612345678").unwrap().e164(), "+33612345678");
+        for text in ["", "+", "abc", "+3361234567x", "+33612345678901234"] {
+            assert_eq!(Msisdn::once_valid(text), Err(Invalid::NotANumber), "{text}");
+        }
     }
 
     #[test]

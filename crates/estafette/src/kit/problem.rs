@@ -64,6 +64,9 @@ struct Inner {
 }
 
 impl Problem {
+    /// The media type of every problem (RFC 9457).
+    pub const MEDIA_TYPE: &'static str = "application/problem+json";
+
     /// A problem with nothing but its code.
     #[must_use]
     pub fn new(code: Code) -> Self {
@@ -158,6 +161,18 @@ impl Problem {
     /// The finished answer, as the edge sends it.
     #[must_use]
     pub fn render(&self, base_url: &str, request_id: &str) -> Response {
+        let status = StatusCode::from_u16(self.inner.code.status());
+        let mut response = self.body(base_url, request_id).into_response();
+        *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        response.headers_mut().extend(self.inner.headers.clone());
+        let kind = HeaderValue::from_static(Self::MEDIA_TYPE);
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
+    }
+
+    /// The body of the finished answer.
+    #[must_use]
+    pub fn body(&self, base_url: &str, request_id: &str) -> String {
         let inner = &self.inner;
         let mut body = Map::new();
         let kind = format!("{base_url}/errors/{}", inner.code.word());
@@ -172,13 +187,7 @@ impl Problem {
             body.insert("errors".into(), serde_json::json!(inner.items));
         }
         body.extend(inner.more.clone());
-        let status = StatusCode::from_u16(inner.code.status());
-        let mut response = Value::Object(body).to_string().into_response();
-        *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        response.headers_mut().extend(inner.headers.clone());
-        let kind = HeaderValue::from_static("application/problem+json");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        response
+        Value::Object(body).to_string()
     }
 
     fn sentence(&self) -> String {
@@ -225,6 +234,7 @@ impl From<store::CommitError> for Problem {
             store::CommitError::Overloaded => Code::Overloaded,
             store::CommitError::Unavailable(_) => Code::StorageUnavailable,
             store::CommitError::Rejected(_) => Code::InternalError,
+            store::CommitError::Unknown(_) => Code::DeadlineExceeded,
         };
         Self::new(code).because(&error)
     }

@@ -19,6 +19,7 @@ pub struct Vault {
     codes: [u8; 32],
     cursors: [u8; 32],
     ledger: [u8; 32],
+    recipients: [u8; 32],
     cipher: XChaCha20Poly1305,
     clock: Clock,
 }
@@ -82,6 +83,7 @@ impl Vault {
             codes: sub("estafette codes v1"),
             cursors: sub("estafette cursors v1"),
             ledger: sub("estafette ledger v1"),
+            recipients: sub("estafette recipients v1"),
             cipher: XChaCha20Poly1305::new(&Key::from(seal)),
             clock,
         }
@@ -97,6 +99,12 @@ impl Vault {
     #[must_use]
     pub fn ledger_mac(&self, fields: &[&str]) -> [u8; 32] {
         mac(&self.ledger, fields)
+    }
+
+    /// The keyed hash that stands for a forgotten phone number, the same within one account.
+    #[must_use]
+    pub fn recipient_mac(&self, account: &str, e164: &str) -> [u8; 32] {
+        mac(&self.recipients, &[account, e164])
     }
 
     /// The keyed hash in a page cursor.

@@ -1,4 +1,5 @@
-//! Rate limits per API key and route class (GCRA), and the headers that show them.
+//! Rate limits per API key and route class, or per address where there is no key yet (GCRA), and
+//! the headers that show them.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub enum Class {
     Send,
     /// Everything else.
     Read,
+    /// Logins and sign-ups, by address: their callers have no key or token yet.
+    Guest,
 }
 
 impl Class {
@@ -32,6 +35,7 @@ impl Class {
         match self {
             Self::Send => "send",
             Self::Read => "read",
+            Self::Guest => "guest",
         }
     }
 }
@@ -39,15 +43,28 @@ impl Class {
 /// The limits of this node. Exact limits (recipient, credits) are guards in the database.
 #[derive(Clone)]
 pub struct Throttle {
-    send: Arc<(Limiter, u32)>,
-    read: Arc<(Limiter, u32)>,
+    send: Arc<Budget>,
+    read: Arc<Budget>,
+    guest: Arc<Budget>,
+}
+
+/// So many requests in so many seconds, and at once.
+struct Budget {
+    limiter: Limiter,
+    requests: u32,
+    window_s: u32,
 }
 
 impl Throttle {
-    /// Requests per second of each class; the burst is twice that.
+    /// Requests per second of the classes, or per minute for guests; the burst is twice that, for
+    /// guests once.
     #[must_use]
-    pub fn new(send_per_s: u32, read_per_s: u32) -> Self {
-        Self { send: Arc::new(limiter(send_per_s)), read: Arc::new(limiter(read_per_s)) }
+    pub fn new(send_per_s: u32, read_per_s: u32, guest_per_min: u32) -> Self {
+        Self {
+            send: Arc::new(Budget::per_second(send_per_s)),
+            read: Arc::new(Budget::per_second(read_per_s)),
+            guest: Arc::new(Budget::per_minute(guest_per_min)),
+        }
     }
 
     /// Takes one request of `who` from its budget. The headers go on the answer, good or bad.
@@ -55,17 +72,18 @@ impl Throttle {
     /// # Errors
     /// 429 `rate_limited` with `Retry-After`.
     pub fn take(&self, class: Class, who: &str) -> Result<HeaderMap, Problem> {
-        let (limiter, per_s) = match class {
+        let budget = match class {
             Class::Send => &*self.send,
             Class::Read => &*self.read,
+            Class::Guest => &*self.guest,
         };
-        match limiter.check_key(&key_of(who)) {
-            Ok(state) => Ok(headers(class, *per_s, state.remaining_burst_capacity(), 1)),
+        match budget.limiter.check_key(&key_of(who)) {
+            Ok(state) => Ok(budget.headers(class, state.remaining_burst_capacity(), 1)),
             Err(refusal) => {
                 let wait = refusal.wait_time_from(DefaultClock::default().now());
                 let wait_s = i64::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(1).max(1);
                 let mut problem = Problem::new(Code::RateLimited).retry_after_s(wait_s);
-                for (name, value) in &headers(class, *per_s, 0, wait_s) {
+                for (name, value) in &budget.headers(class, 0, wait_s) {
                     let name = if name == "ratelimit" { "ratelimit" } else { "ratelimit-policy" };
                     problem = problem.header(name, value.clone());
                 }
@@ -76,16 +94,45 @@ impl Throttle {
 
     /// Forgets callers that have their whole budget again, so that memory stays bounded.
     pub fn forget_idle(&self) {
-        self.send.0.retain_recent();
-        self.read.0.retain_recent();
+        for budget in [&self.send, &self.read, &self.guest] {
+            budget.limiter.retain_recent();
+        }
     }
 }
 
-fn limiter(per_s: u32) -> (Limiter, u32) {
-    let rate = NonZeroU32::new(per_s).unwrap_or(NonZeroU32::MIN);
-    let burst = NonZeroU32::new(per_s.saturating_mul(2)).unwrap_or(NonZeroU32::MIN);
-    let quota = Quota::per_second(rate).allow_burst(burst);
-    (RateLimiter::dashmap(quota).with_middleware::<StateInformationMiddleware>(), per_s)
+impl Budget {
+    fn per_second(requests: u32) -> Self {
+        let burst = requests.saturating_mul(2);
+        Self::of(Quota::per_second(some(requests)).allow_burst(some(burst)), requests, 1)
+    }
+
+    fn per_minute(requests: u32) -> Self {
+        Self::of(Quota::per_minute(some(requests)), requests, 60)
+    }
+
+    fn of(quota: Quota, requests: u32, window_s: u32) -> Self {
+        let limiter = RateLimiter::dashmap(quota).with_middleware::<StateInformationMiddleware>();
+        Self { limiter, requests, window_s }
+    }
+
+    /// IETF draft "RateLimit header fields for HTTP": policy and what is left.
+    fn headers(&self, class: Class, remaining: u32, reset_s: i64) -> HeaderMap {
+        let (word, requests, window_s) = (class.word(), self.requests, self.window_s);
+        let mut headers = HeaderMap::with_capacity(2);
+        let policy = format!("\"{word}\";q={requests};w={window_s}");
+        let left = format!("\"{word}\";r={remaining};t={reset_s}");
+        if let (Ok(policy), Ok(left)) =
+            (HeaderValue::from_str(&policy), HeaderValue::from_str(&left))
+        {
+            headers.insert("ratelimit-policy", policy);
+            headers.insert("ratelimit", left);
+        }
+        headers
+    }
+}
+
+fn some(count: u32) -> NonZeroU32 {
+    NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN)
 }
 
 /// A 64-bit hash stands for the caller: a collision would only share a budget.
@@ -96,31 +143,30 @@ fn key_of(who: &str) -> u64 {
     hasher.finish()
 }
 
-/// IETF draft "RateLimit header fields for HTTP": policy and what is left.
-fn headers(class: Class, per_s: u32, remaining: u32, reset_s: i64) -> HeaderMap {
-    let word = class.word();
-    let mut headers = HeaderMap::with_capacity(2);
-    let policy = format!("\"{word}\";q={per_s};w=1");
-    let left = format!("\"{word}\";r={remaining};t={reset_s}");
-    if let (Ok(policy), Ok(left)) = (HeaderValue::from_str(&policy), HeaderValue::from_str(&left)) {
-        headers.insert("ratelimit-policy", policy);
-        headers.insert("ratelimit", left);
-    }
-    headers
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Class, Throttle};
 
     #[test]
     fn a_caller_gets_its_burst_and_then_waits_while_others_go_on() {
-        let throttle = Throttle::new(2, 1);
+        let throttle = Throttle::new(2, 1, 3);
         for _ in 0..4 {
             assert!(throttle.take(Class::Send, "key_a").is_ok());
         }
         assert!(throttle.take(Class::Send, "key_a").is_err());
         assert!(throttle.take(Class::Send, "key_b").is_ok());
         assert!(throttle.take(Class::Read, "key_a").is_ok());
+    }
+
+    #[test]
+    fn guests_are_counted_by_the_minute() {
+        let throttle = Throttle::new(1, 1, 3);
+        for left in ["2", "1", "0"] {
+            let headers = throttle.take(Class::Guest, "203.0.113.7").unwrap();
+            assert_eq!(headers["ratelimit-policy"], "\"guest\";q=3;w=60");
+            assert_eq!(headers["ratelimit"], format!("\"guest\";r={left};t=1").as_str());
+        }
+        assert!(throttle.take(Class::Guest, "203.0.113.7").is_err());
+        assert!(throttle.take(Class::Guest, "203.0.113.8").is_ok());
     }
 }

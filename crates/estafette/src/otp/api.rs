@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use super::parse;
 use super::send::Order;
-use super::{Challenge, Error, Status, send, store as sql, verify};
+use super::{Challenge, Error, Status, retention, send, store as sql, verify};
 use crate::access::caller::{Caller, CheckOtp, SendOtp};
 use crate::access::idempotency::{self, Begin};
 use crate::app::App;
@@ -226,7 +226,7 @@ async fn send_chatapp_otp(
     let (challenge, replayed) = place(&app, &caller, &order, request).await?;
     let view = ChatappSentView {
         sent: challenge.status != Status::Failed,
-        to: challenge.recipient,
+        to: retention::shown(challenge.recipient),
         chatapp_message_id: challenge.provider_message_id,
         challenge_id: challenge.id.into(),
         client_id,
@@ -340,7 +340,7 @@ async fn sent_view(app: &App, challenge: Challenge) -> Result<SentView, Problem>
         provider: "svc",
         status: challenge.shown_status(app.now()).word(),
         challenge_id: challenge.id.into(),
-        to: challenge.recipient,
+        to: retention::shown(challenge.recipient),
         reference: challenge.reference,
         provider_message_id: challenge.provider_message_id,
         expires_at: challenge.expires_at.to_string(),
@@ -351,11 +351,16 @@ async fn sent_view(app: &App, challenge: Challenge) -> Result<SentView, Problem>
 
 fn challenge_view(app: &App, challenge: Challenge) -> ChallengeView {
     let status = challenge.shown_status(app.now());
+    view(challenge, status)
+}
+
+/// A challenge that reads so.
+pub(super) fn view(challenge: Challenge, status: Status) -> ChallengeView {
     ChallengeView {
         challenge_id: challenge.id.into(),
         channel: challenge.channel.word(),
         provider: "svc",
-        to: challenge.recipient,
+        to: retention::shown(challenge.recipient),
         reference: challenge.reference,
         status: status.word(),
         failure_reason: challenge.failure_reason.filter(|_| status == Status::Failed),

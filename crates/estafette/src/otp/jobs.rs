@@ -6,15 +6,19 @@ use std::sync::atomic::Ordering;
 use futures_util::{StreamExt, stream};
 use store::{CommitError, WriteSet};
 
+use super::carry::{self, Next};
 use super::settle::{self, Failure};
-use super::{Attempt, Challenge, Error, Status, send, store as sql};
+use super::{Attempt, Challenge, Error, Status, store as sql, told};
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
 
 /// How often due work is looked for, milliseconds.
 const PAUSE_MS: u64 = 200;
-/// Challenges read at a time.
-const BATCH: i64 = 512;
+/// Challenges claimed at a time.
+const BATCH: i64 = 256;
+/// How long a claim keeps other nodes away. A node that dies or stands still that long loses it:
+/// then another visits, and the guards of the attempt's state refuse whoever comes second.
+const CLAIM_MS: i64 = 15_000;
 /// Challenges visited at the same time.
 const PARALLEL: usize = 32;
 
@@ -36,13 +40,21 @@ pub async fn run(app: App) {
 /// Visits the challenges that are due now and says how many there were.
 ///
 /// # Errors
-/// When they cannot be read. A visit that fails is logged and due again.
+/// When they cannot be claimed. A visit that fails is logged, and due again when its claim ends.
 pub async fn run_due(app: &App) -> Result<usize, Error> {
-    let due = sql::due(app, BATCH).await?;
+    let due = sql::claim_due(app, BATCH, app.now() + CLAIM_MS).await?;
     let count = due.len();
     let visits = stream::iter(due.into_iter().map(|(account, id)| visit(app, account, id)));
     visits.buffer_unordered(PARALLEL).collect::<()>().await;
     Ok(count)
+}
+
+/// When the work that is due first, in both environments, was or will be due.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn oldest_due(app: &App) -> Result<Option<clock::Millis>, ::store::Error> {
+    sql::oldest_due(app).await
 }
 
 async fn visit(app: &App, account: AccountId, id: ChallengeId) {
@@ -51,7 +63,6 @@ async fn visit(app: &App, account: AccountId, id: ChallengeId) {
         Ok(()) | Err(Error::Commit(CommitError::Rejected(_))) => {}
         Err(error) => {
             tracing::warn!(%error, challenge = %id, "due passcode not settled; trying again");
-            app.clock.tick(250).await;
         }
     }
 }
@@ -84,9 +95,9 @@ async fn watch(app: &App, c: &Challenge, a: &Attempt) -> Result<(), Error> {
             postpone(app, c, watchdog_at.min(c.expires_at)).await
         }
         "unknown" | "accepted" if c.falls_back() => {
-            match send::failed(app, c, a, &Failure::silence()).await? {
-                Some((challenge, leg)) => send::run(app, challenge, leg).await,
-                None => Ok(()),
+            match carry::failed(app, c, a, &Failure::silence()).await? {
+                Next::Leg(challenge, leg) => carry::run(app, challenge, leg).await.map(drop),
+                Next::Stands(_) => Ok(()),
             }
         }
         _ => postpone(app, c, c.expires_at).await,
@@ -102,7 +113,12 @@ async fn end(app: &App, c: &Challenge, a: &Attempt, status: Status) -> Result<()
     } else {
         settle::give_back(app, c, a, &Failure::silence())
     };
-    sql::close(&mut set, c, status, None);
+    if status == Status::Expired && c.status.is_open() {
+        sql::expire(&mut set, c);
+        told::stands(app, &mut set, c, Status::Expired);
+    } else {
+        sql::close(&mut set, c, status, None);
+    }
     app.db.commit(set).await?;
     Ok(())
 }

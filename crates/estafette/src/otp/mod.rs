@@ -7,13 +7,16 @@
 //! so a crash at any point is just a later visit to the same code.
 
 pub mod api;
+mod carry;
 mod code;
 mod jobs;
 mod parse;
 mod receipts;
+pub mod retention;
 mod send;
 mod settle;
 mod store;
+mod told;
 mod verify;
 mod wording;
 
@@ -24,8 +27,9 @@ use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 use ::store::Reject;
 
-pub use jobs::{run, run_due};
+pub use jobs::{oldest_due, run, run_due};
 pub use receipts::ReceiptDoor;
+pub use told::show;
 
 /// Another request or job was faster: read again and decide again.
 const STALE: Reject = Reject("otp_stale");

@@ -5,8 +5,9 @@ use std::sync::{PoisonError, RwLock};
 use futures_util::future::BoxFuture;
 use store::CommitError;
 
+use super::carry::{self, Next};
 use super::settle::{self, Failure};
-use super::{Error, send, store as sql};
+use super::{Error, retention, store as sql};
 use crate::app::App;
 use crate::carriers::{Door, Fate, NotNow, Receipt};
 use crate::kit::id::{AccountId, AttemptId};
@@ -57,7 +58,8 @@ async fn take_in(app: &App, receipt: &Receipt) -> Result<(), Error> {
         return Ok(());
     }
     let Some(c) = sql::challenge(app, &account, &a.challenge).await? else { return Ok(()) };
-    let provider_id = receipt.provider_id.as_deref();
+    // A carrier's id can hold the recipient's number: nothing may bring it back once it is erased.
+    let provider_id = receipt.provider_id.as_deref().filter(|_| retention::is_number(&c.recipient));
     match receipt.fate {
         Fate::Delivered => {
             app.db.commit(settle::delivered(app, &c, &a, provider_id)).await?;
@@ -69,12 +71,12 @@ async fn take_in(app: &App, receipt: &Receipt) -> Result<(), Error> {
         Fate::Sent => {}
         Fate::Failed if c.attempt == a.id => {
             let why = Failure::receipt(receipt.error.clone());
-            let next = send::failed(app, &c, &a, &why).await?;
-            if let Some((challenge, leg)) = next {
+            let next = carry::failed(app, &c, &a, &why).await?;
+            if let Next::Leg(challenge, leg) = next {
                 // The receipt is durable; the next leg is its own work.
                 let app = app.clone();
                 tokio::spawn(async move {
-                    if let Err(error) = send::run(&app, challenge, leg).await {
+                    if let Err(error) = carry::run(&app, challenge, leg).await {
                         tracing::warn!(%error, "fallback not finished; the watchdog goes on");
                     }
                 });

@@ -1,4 +1,4 @@
-//! Sending: what is asked for, commit A, the way through the carriers, commit B.
+//! Sending: what is asked for and commit A. [`carry`] takes it from there.
 
 use std::time::Duration;
 
@@ -9,21 +9,16 @@ use super::code::{code_of, mac, new_code, seal};
 use super::settle::{self, Failure};
 use super::store::{self as sql, NewChallenge};
 use super::wording::Wording;
-use super::{Attempt, Challenge, Error, LIMITED, STALE};
+use super::{Attempt, Challenge, Error, LIMITED, STALE, carry};
 use crate::access::idempotency::{Claim, SEEN};
 use crate::app::{Account, App, Env};
-use crate::carriers::inbox::{News, Waiter};
-use crate::carriers::{Channel, Fate, Outbound, Outcome};
+use crate::carriers::Channel;
 use crate::credits;
 use crate::kit::id::ChallengeId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
 use crate::senders;
 
-/// How long a receipt that comes at once may take to share the commit of the acceptance.
-const GRACE: Duration = Duration::from_millis(4);
-/// Submissions of one attempt while the carrier throttles.
-const TRIES: usize = 4;
 /// Times that a decision is made anew because another was faster.
 const RETRIES: u32 = 40;
 
@@ -55,6 +50,13 @@ pub(super) struct Order {
     pub(super) language: Option<String>,
 }
 
+impl Order {
+    /// What at most one open challenge of an account has: recipient and reference.
+    fn slot(&self) -> String {
+        format!("{}|{}", self.to.e164(), self.reference.as_deref().unwrap_or(""))
+    }
+}
+
 /// Sends a passcode. Answers the challenge as it stands when this is known or the wait is over.
 pub(super) async fn send(
     app: &App,
@@ -65,10 +67,14 @@ pub(super) async fn send(
     check(app, account, order).await?;
     let mut tries = 0;
     let (challenge, attempt) = loop {
-        match begin(app, account, order, claim).await {
+        // Most recipients have no past. The first try trusts in that, and its guard tells.
+        let past = if tries == 0 { Past::None } else { Past::read(app, account, order).await? };
+        match begin(app, account, order, claim, past).await {
             Err(Error::Commit(CommitError::Rejected(STALE))) if tries < RETRIES => {
+                if tries > 0 {
+                    tokio::time::sleep(Duration::from_millis(25)).await;
+                }
                 tries += 1;
-                tokio::time::sleep(Duration::from_millis(25)).await;
             }
             Err(Error::Commit(CommitError::Rejected(STALE))) => {
                 return Err(Error::ResendTooSoon { wait_s: 1 });
@@ -77,8 +83,10 @@ pub(super) async fn send(
         }
     };
     let id = challenge.id.clone();
-    run(app, challenge, attempt).await?;
-    sql::challenge(app, &account.id, &id).await?.ok_or(Error::Unknown)
+    match carry::run(app, challenge, attempt).await? {
+        Some(challenge) => Ok(challenge),
+        None => sql::challenge(app, &account.id, &id).await?.ok_or(Error::Unknown),
+    }
 }
 
 /// What a send with the same Idempotency-Key made, as it stands now.
@@ -119,24 +127,41 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
     }
 }
 
+/// What was there before a send.
+enum Past {
+    /// Nothing, as far as is known: the database refuses if that is wrong.
+    None,
+    /// What was read.
+    Read {
+        /// The challenge in the slot, open or not.
+        found: Option<Box<Challenge>>,
+        /// Whether the recipient is known as unreachable on the chat-app.
+        unreachable: bool,
+    },
+}
+
+impl Past {
+    async fn read(app: &App, account: &Account, order: &Order) -> Result<Self, Error> {
+        let found = sql::open_in_slot(app, &account.id, &order.slot()).await?;
+        let until = sql::unreachable_until(app, &account.id, order.to.e164()).await?;
+        Ok(Self::Read { found: found.map(Box::new), unreachable: until > app.now() })
+    }
+
+    fn found(&self) -> Option<&Challenge> {
+        if let Self::Read { found, .. } = self { found.as_deref() } else { None }
+    }
+}
+
 /// Where the first attempt goes, and whether that is a fallback already.
-async fn first_channel(
-    app: &App,
-    account: &Account,
-    order: &Order,
-) -> Result<(Channel, bool), Error> {
-    if let Mode::Only(channel) = order.mode {
-        return Ok((channel, false));
+fn first_channel(app: &App, order: &Order, past: &Past) -> (Channel, bool) {
+    let known_unreachable = matches!(past, Past::Read { unreachable: true, .. });
+    match order.mode {
+        Mode::Only(channel) => (channel, false),
+        Mode::Auto if app.carriers.on(Channel::Sms).is_none() => (Channel::Chatapp, false),
+        Mode::Auto if app.carriers.on(Channel::Chatapp).is_none() => (Channel::Sms, true),
+        Mode::Auto if known_unreachable => (Channel::Sms, true),
+        Mode::Auto => (Channel::Chatapp, false),
     }
-    if app.carriers.on(Channel::Sms).is_none() {
-        return Ok((Channel::Chatapp, false));
-    }
-    if app.carriers.on(Channel::Chatapp).is_none() {
-        return Ok((Channel::Sms, true));
-    }
-    let until = sql::unreachable_until(app, &account.id, order.to.e164()).await?;
-    let known_unreachable = until > app.now();
-    Ok(if known_unreachable { (Channel::Sms, true) } else { (Channel::Chatapp, false) })
 }
 
 /// Commit A: the challenge, its attempt, the hold on the price and the limits, all or nothing.
@@ -145,30 +170,36 @@ async fn begin(
     account: &Account,
     order: &Order,
     claim: &Claim,
+    past: Past,
 ) -> Result<(Challenge, Attempt), Error> {
     let now = app.now();
-    let (channel, fallback) = first_channel(app, account, order).await?;
+    let (channel, fallback) = first_channel(app, order, &past);
     let price = credits::price(app, channel.word(), "authentication", order.to.country()).await?;
-    let slot = format!("{}|{}", order.to.e164(), order.reference.as_deref().unwrap_or(""));
-    let found = sql::open_in_slot(app, &account.id, &slot).await?;
-    let open = found.as_ref().filter(|challenge| challenge.is_open(now));
+    let open = past.found().filter(|challenge| challenge.is_open(now));
     let id = open.map_or_else(|| ChallengeId::new(&app.clock), |open| open.id.clone());
     let attempt = settle::new_attempt(app, id.clone(), channel, price);
 
     let mut set = WriteSet::of(account.id.as_str());
+    let slot = order.slot();
+    if matches!(past, Past::None) {
+        sql::no_past(&mut set, &account.id, &order.to, &slot, now);
+    }
     claim.add_to(&mut set, id.as_str(), None, now);
     if app.env == Env::Live {
         count_send(app, account, &mut set, (&order.to, channel), now);
     }
     let challenge = if let Some(open) = open {
-        resend(app, &mut set, open, order, (account, &attempt, fallback)).await?
+        // What the last leg still holds is free before this one's price is held.
+        let challenge = resend(app, &mut set, open, order, (account, &attempt, fallback)).await?;
+        credits::hold(app, &mut set, &account.id, &attempt.charge());
+        challenge
     } else {
-        if let Some(stale) = &found {
+        credits::hold(app, &mut set, &account.id, &attempt.charge());
+        if let Some(stale) = past.found() {
             sql::free_slot(&mut set, stale, now);
         }
         create(app, &mut set, account, order, (&slot, &attempt, fallback))
     };
-    credits::hold(app, &mut set, &account.id, &attempt.charge());
     sql::insert_attempt(&mut set, &account.id, &attempt, now);
     match app.db.commit(set).await {
         Ok(_) => Ok((challenge, attempt)),
@@ -288,165 +319,6 @@ async fn resend(
         sql::recode(set, open, mac, sealed, challenge.expires_at);
     }
     Ok(challenge)
-}
-
-/// Carries an attempt and, where it falls back, the next one, until nothing is left to do now.
-pub(super) async fn run(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), Error> {
-    let mut leg = Some((challenge, attempt));
-    while let Some((challenge, attempt)) = leg {
-        leg = match carry(app, &challenge, &attempt).await {
-            // The receipt door or the watchdog was faster and did the same work.
-            Err(Error::Commit(CommitError::Rejected(_))) => None,
-            other => other?,
-        };
-    }
-    Ok(())
-}
-
-/// One attempt: submit, wait for what comes at once, commit B. Answers the leg that follows.
-async fn carry(
-    app: &App,
-    c: &Challenge,
-    a: &Attempt,
-) -> Result<Option<(Challenge, Attempt)>, Error> {
-    let wait = Duration::from_millis(app.config.otp.receipt_wait_ms);
-    let wait = if a.channel == Channel::Chatapp { wait } else { Duration::ZERO };
-    let mut waiter = app.carriers.inbox().expect(a.id.as_str());
-    match submit(app, c, a).await {
-        Outcome::Accepted { provider_id } => {
-            let news = if wait.is_zero() { None } else { waiter.next(GRACE.min(wait)).await };
-            if let Some(news) = news
-                && news.receipt.fate != Fate::Sent
-            {
-                return heard(app, c, a, news).await;
-            }
-            app.db.commit(settle::accepted(app, c, a, &provider_id)).await?;
-            let a = Attempt { state: "accepted".to_owned(), ..a.clone() };
-            let c = Challenge { provider_message_id: provider_id, settled: true, ..c.clone() };
-            listen(app, &c, &a, (&mut waiter, wait.saturating_sub(GRACE))).await
-        }
-        Outcome::Unknown => {
-            let wait = Duration::from_millis(app.config.otp.receipt_wait_ms);
-            if let Some(news) = waiter.next(GRACE.min(wait)).await {
-                return heard(app, c, a, news).await;
-            }
-            app.db.commit(settle::unknown(app, c, a)).await?;
-            let a = Attempt { state: "unknown".to_owned(), ..a.clone() };
-            listen(app, c, &a, (&mut waiter, wait.saturating_sub(GRACE))).await
-        }
-        Outcome::Refused { class, code } => failed(app, c, a, &Failure::refused(class, code)).await,
-    }
-}
-
-/// Waits for the first receipt of an attempt that is committed already.
-async fn listen(
-    app: &App,
-    c: &Challenge,
-    a: &Attempt,
-    waiting: (&mut Waiter, Duration),
-) -> Result<Option<(Challenge, Attempt)>, Error> {
-    let (waiter, wait) = waiting;
-    if wait.is_zero() {
-        return Ok(None);
-    }
-    match waiter.next(wait).await {
-        Some(news) => heard(app, c, a, news).await,
-        None => Ok(None),
-    }
-}
-
-/// A receipt came while the answer waited: both become durable together.
-async fn heard(
-    app: &App,
-    c: &Challenge,
-    a: &Attempt,
-    news: News,
-) -> Result<Option<(Challenge, Attempt)>, Error> {
-    let next = match news.receipt.fate {
-        Fate::Delivered => {
-            let provider_id = news.receipt.provider_id.as_deref();
-            app.db.commit(settle::delivered(app, c, a, provider_id)).await?;
-            None
-        }
-        Fate::Failed => {
-            let why = Failure::receipt(news.receipt.error.clone());
-            failed(app, c, a, &why).await?
-        }
-        Fate::Sent if a.state == "accepted" => None,
-        Fate::Sent => {
-            let provider_id = news.receipt.provider_id.as_deref().unwrap_or(a.id.as_str());
-            app.db.commit(settle::accepted(app, c, a, provider_id)).await?;
-            None
-        }
-    };
-    news.done();
-    Ok(next)
-}
-
-/// An attempt did not work out: SMS takes over, or the challenge ends.
-pub(super) async fn failed(
-    app: &App,
-    c: &Challenge,
-    a: &Attempt,
-    why: &Failure,
-) -> Result<Option<(Challenge, Attempt)>, Error> {
-    let can_fall_back = c.falls_back() && c.is_open(app.now());
-    if !can_fall_back || app.carriers.on(Channel::Sms).is_none() {
-        app.db.commit(settle::fail(app, c, a, why)).await?;
-        return Ok(None);
-    }
-    let country = Msisdn::stored(c.recipient.clone()).country().to_owned();
-    let price = credits::price(app, Channel::Sms.word(), "authentication", &country).await?;
-    let (set, leg) = settle::fall_back(app, c, a, why, price);
-    match app.db.commit(set).await {
-        Ok(_) => {
-            let next = Challenge {
-                attempt: leg.id.clone(),
-                provider_message_id: leg.id.as_str().to_owned(),
-                channel: Channel::Sms,
-                fallback_used: true,
-                settled: false,
-                ..c.clone()
-            };
-            Ok(Some((next, leg)))
-        }
-        Err(CommitError::Rejected(credits::INSUFFICIENT)) => {
-            let why = Failure { reason: "insufficient_credits", ..why.clone() };
-            app.db.commit(settle::fail(app, c, a, &why)).await?;
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Hands the message to the carrier, again while it throttles.
-async fn submit(app: &App, c: &Challenge, a: &Attempt) -> Outcome {
-    let Some(code) = code_of(app, c) else {
-        let class = crate::carriers::Refusal::Sender;
-        return Outcome::Refused { class, code: "code_gone".to_owned() };
-    };
-    let Some(carrier) = app.carriers.on(a.channel) else {
-        let class = crate::carriers::Refusal::Down;
-        return Outcome::Refused { class, code: "no_carrier".to_owned() };
-    };
-    let wording = Wording::of_stored(&c.wording);
-    let message = Outbound {
-        account_id: c.account.as_str().to_owned(),
-        attempt_id: a.id.as_str().to_owned(),
-        to: Msisdn::stored(c.recipient.clone()),
-        sender: wording.sender.clone(),
-        text: Secret::new(wording.text(code.expose())),
-        template: wording.template(),
-        code,
-    };
-    let mut outcome = carrier.submit(&message).await;
-    for _ in 1..TRIES {
-        let Some(wait_ms) = settle::try_again_in(&outcome) else { break };
-        tokio::time::sleep(Duration::from_millis(wait_ms.min(2_000))).await;
-        outcome = carrier.submit(&message).await;
-    }
-    app.metrics.submission(a.channel.word(), outcome.word());
-    outcome
 }
 
 fn count_send(

@@ -10,9 +10,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::api::{LoginView, UserView, new_password, private};
-use crate::access::{
-    self, Caller, Credentials, Login, NewUser, Portal, RequestIdText, Who, idempotency,
-};
+use crate::access::{self, Caller, Credentials, Guest, Login, NewUser, Portal, Who, idempotency};
 use crate::app::{App, Env};
 use crate::credits;
 use crate::kit::body::Fields;
@@ -94,11 +92,13 @@ pub struct ProfileView {
             description = "`route_not_found`: signing up is switched off here"),
         (status = 422, body = ProblemBody, content_type = "application/problem+json",
             description = "`validation_failed`, also when the email is already registered"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+            description = "`rate_limited`"),
         (status = 503, body = ProblemBody, content_type = "application/problem+json",
             description = "`overloaded`"),
     ))]
 async fn signup(
-    request_id: RequestIdText,
+    guest: Guest,
     State(app): State<App>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -112,7 +112,7 @@ async fn signup(
     let (email, password) = newcomer(&app, &body)?;
     let credentials = Credentials { email: &email, password: &password };
     let new =
-        access::signup(&app, credits::sandbox_grant, credentials, None, &request_id.0).await?;
+        access::signup(&app, credits::sandbox_grant, credentials, None, &guest.request_id).await?;
     let login = access::login_new(&app, &new).await?;
     Ok(private(SignupView::of(new, login)))
 }

@@ -102,7 +102,7 @@ async fn list_handset_messages(
     let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
     let page = query.page(&app.vault, &path)?;
     let handsets = app.carriers.handsets().ok_or(Code::RouteNotFound)?;
-    let found = handsets.messages(caller.account.id.as_str(), phone.e164());
+    let found = handsets.messages(caller.account.id.as_str(), phone.e164()).await?;
     let limit = usize::try_from(page.limit).unwrap_or(50);
     let rows = found.into_iter().filter(|message| message.id < page.after);
     let rows: Vec<_> = rows.take(limit + 1).map(view).collect();
@@ -135,7 +135,7 @@ async fn reply_from_handset(
         fields.fault("text", "required", "is required, unless button is given");
     }
     fields.finish(app.is_strict())?;
-    let received = handsets.messages(caller.account.id.as_str(), phone.e164());
+    let received = handsets.messages(caller.account.id.as_str(), phone.e164()).await?;
     if button.is_some() && received.iter().all(|message| message.buttons.is_empty()) {
         let item = Item::at("/button", "invalid_enum", "this phone got no prompt with buttons");
         return Err(Problem::invalid(vec![item]));

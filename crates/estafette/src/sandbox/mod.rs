@@ -2,3 +2,7 @@
 //! sandbox has these routes.
 
 pub mod api;
+mod shelf;
+mod store;
+
+pub use shelf::{StoredShelf, forget_old};

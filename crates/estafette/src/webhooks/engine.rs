@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use store::{WriteSet, args};
 use tokio::sync::{Notify, mpsc};
@@ -21,6 +22,8 @@ pub(super) const LEASE_MS: i64 = 20_000;
 pub(super) const RENEW_MS: i64 = 5_000;
 /// How often the database is looked at when nothing wakes, milliseconds.
 const PAUSE_MS: u64 = 250;
+/// The shortest time between two looks of which the first found nothing.
+const BREATH: Duration = Duration::from_millis(2);
 /// Targets claimed in one write set.
 const CLAIMED: i64 = 32;
 /// Targets that a node has at most before it claims no more.
@@ -54,16 +57,20 @@ pub async fn run(app: App) {
     let mut looks = 0_u32;
     let mut is_tick = true;
     while !engine.app.is_draining() {
-        if let Err(error) = engine.look(is_tick).await {
+        let found_any = engine.look(is_tick).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "due webhooks not read; trying again");
-            engine.app.clock.tick(PAUSE_MS).await;
-        }
+            false
+        });
         if is_tick {
             looks = looks.wrapping_add(1);
             if looks.is_multiple_of(TIDY_EVERY) {
                 engine.app.outgoing.forget_idle();
                 engine.turns.forget_idle();
             }
+        }
+        if !found_any {
+            // Most events are of accounts that nobody listens to: do not look at each of them.
+            tokio::time::sleep(BREATH).await;
         }
         is_tick = tokio::select! {
             () = engine.app.db.rung() => false,
@@ -74,35 +81,40 @@ pub async fn run(app: App) {
 }
 
 impl Engine {
-    async fn look(self: &Arc<Self>, is_tick: bool) -> Result<(), Error> {
+    /// Answers whether there was anything to do.
+    async fn look(self: &Arc<Self>, is_tick: bool) -> Result<bool, Error> {
         if is_tick {
             if events::is_overdue(&self.app).await? {
                 events::take_over(&self.app).await?;
             }
             self.look_at_held().await?;
         }
-        while fan::round(self).await? > 0 {}
-        self.claim().await?;
-        let metrics = &self.app.metrics;
-        metrics.webhook_load(self.lock().len(), self.turns.taken());
-        Ok(())
+        let mut found_any = false;
+        while fan::round(self).await? > 0 {
+            found_any = true;
+        }
+        found_any |= self.claim().await?;
+        self.app.metrics.webhook_load(self.lock().len(), self.turns.taken());
+        Ok(found_any)
     }
 
-    /// Targets with due work that nobody has.
-    async fn claim(self: &Arc<Self>) -> Result<(), Error> {
+    /// Takes targets with due work that nobody has. Answers whether there were any.
+    async fn claim(self: &Arc<Self>) -> Result<bool, Error> {
+        let mut found_any = false;
         while self.lock().len() < MOST_LANES {
             let (app, now) = (&self.app, self.app.now());
             let any: Option<(WebhookId,)> = app.db.row(sql::CLAIMABLE, args![now]).await?;
             if any.is_none() {
-                return Ok(());
+                break;
             }
+            found_any = true;
             let mut set = WriteSet::of("webhooks");
             set.returning_rows(sql::CLAIM, args![app.node, now + LEASE_MS, now, CLAIMED]);
             for row in app.db.commit(set).await?.rows.into_iter().flatten() {
                 self.take_up(store::FromRow::from_row(row)?);
             }
         }
-        Ok(())
+        Ok(found_any)
     }
 
     /// Whether others left work for the targets that this node has.

@@ -19,6 +19,7 @@ use super::settle::{self, Settled};
 use super::tries::{Aim, Job, Tried};
 use super::turns::Turn;
 use super::{Target, store as sql};
+use crate::events;
 use crate::kit::id::DeliveryId;
 
 /// Deliveries that wait in memory; the others wait in the database.
@@ -68,20 +69,24 @@ pub(super) struct Lane {
 }
 
 /// A row of due work.
-struct Due(Job);
+struct Due {
+    job: Job,
+    /// The JSON is stored in the set that makes the delivery. None when somebody was erased from
+    /// it, or when the event is gone.
+    body: Option<String>,
+}
 
 impl FromRow for Due {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        // The JSON is stored in the set that makes the delivery.
-        let body: String = row.take(5)?;
-        Ok(Self(Job {
+        let job = Job {
             delivery: row.take(0)?,
             event: row.take(1)?,
             step: row.take(2)?,
             attempts: row.take(3)?,
             due_at: row.take(4)?,
-            body: Bytes::from(body),
-        }))
+            body: Bytes::new(),
+        };
+        Ok(Self { job, body: row.take(5)? })
     }
 }
 
@@ -174,13 +179,10 @@ impl Lane {
                 // A step that is missing was made by another node.
                 self.more |= target.work != self.target.work + 1;
                 self.know(*target);
-                let has_room = self.queue.len() + jobs.len() <= WAITING;
-                if self.more || !has_room || !self.is_open() {
-                    self.more = true;
-                    return;
-                }
                 for job in jobs {
-                    if self.known.insert(job.delivery.clone()) {
+                    // Once some are left to the database, all later ones are, until it was read.
+                    self.more |= self.queue.len() >= WAITING || !self.is_open();
+                    if !self.more && self.known.insert(job.delivery.clone()) {
                         self.queue.push_back(job);
                     }
                 }
@@ -254,11 +256,34 @@ impl Lane {
         let rows: Vec<Due> = app.db.rows(due, args![account, id, app.now(), limit]).await?;
         self.know(row);
         self.more = i64::try_from(rows.len()).unwrap_or(0) == limit;
-        for Due(job) in rows {
-            if self.known.insert(job.delivery.clone()) {
-                self.queue.push_back(job);
+        for Due { job, body } in rows {
+            if self.known.contains(&job.delivery) {
+                continue;
+            }
+            match body {
+                Some(body) => {
+                    self.known.insert(job.delivery.clone());
+                    self.queue.push_back(Job { body: Bytes::from(body), ..job });
+                }
+                None => self.make_body(&job).await?,
             }
         }
+        Ok(())
+    }
+
+    /// Makes the JSON of a delivery that lost it, or gives the delivery up if its event is gone.
+    async fn make_body(&mut self, job: &Job) -> Result<(), super::Error> {
+        let app = &self.engine.app;
+        let (account, id) = (&self.target.account, &self.target.id);
+        let mut set = WriteSet::of(account.as_str());
+        match events::find(app, account, &job.event).await? {
+            Some(event) => events::keep_body(&mut set, &event, &events::render(app, &event).await?),
+            None => {
+                set.push(sql::GIVE_UP, args![app.now(), account, id, &job.delivery]);
+            }
+        }
+        app.db.commit(set).await?;
+        self.more = true;
         Ok(())
     }
 

@@ -31,14 +31,15 @@ use ::store::{CommitError, WriteSet, args};
 use clock::Millis;
 use uuid::Uuid;
 
-pub use engine::{Engine, run};
+pub use deliveries::{Attempt, Delivery};
+pub use engine::run;
 pub use pattern::Patterns;
-pub use retention::forget_old;
+pub use retention::{erase, forget_deliveries, forget_events};
 
 use crate::access::idempotency::{self, Claim};
 use crate::access::{By, Entry, Who, record};
 use crate::app::App;
-use crate::events::{self, Kind};
+use crate::events;
 use crate::kit::id::{AccountId, DeliveryId, EventId, WebhookId};
 use crate::kit::outgoing;
 use crate::kit::page::Page;
@@ -49,6 +50,8 @@ use store as sql;
 
 /// Targets of one account.
 pub const MOST: i64 = 100;
+/// Times that secrets are rotated anew because another was faster.
+const TRIES: u32 = 5;
 /// How long a name is looked up when a target is named, milliseconds. One that is not resolved by
 /// then is looked at when it is called.
 const LOOK_UP_MS: u64 = 2_000;
@@ -98,46 +101,6 @@ impl Target {
     }
 }
 
-/// An event on its way to a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
-    /// Its id.
-    pub id: DeliveryId,
-    /// To which target.
-    pub webhook: WebhookId,
-    /// Which event.
-    pub event: EventId,
-    /// The event's kind.
-    pub kind: String,
-    /// `pending`, `delivered`, `failed` (refused) or `exhausted` (the schedule is at its end).
-    pub state: String,
-    /// Tries so far.
-    pub attempts: i64,
-    /// When it is tried next.
-    pub due_at: Option<Millis>,
-    /// When it was delivered or given up.
-    pub settled_at: Option<Millis>,
-}
-
-/// One try of a delivery.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
-    /// 1, 2, …
-    pub number: i64,
-    /// When.
-    pub at: Millis,
-    /// The status of the answer.
-    pub status: Option<u16>,
-    /// Why there was no answer, for programs.
-    pub error: Option<String>,
-    /// The same for people.
-    pub detail: Option<String>,
-    /// From the beginning of the try to the end of the answer.
-    pub latency_ms: i64,
-    /// The first 4 KiB of the answer's body.
-    pub body: Option<Vec<u8>>,
-}
-
 /// What goes wrong in this room.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -162,6 +125,15 @@ pub enum Error {
     /// A write failed.
     #[error(transparent)]
     Commit(CommitError),
+}
+
+impl From<events::Fault> for Error {
+    fn from(fault: events::Fault) -> Self {
+        match fault {
+            events::Fault::Db(error) => Self::Db(error),
+            events::Fault::Commit(error) => Self::Commit(error),
+        }
+    }
 }
 
 impl From<CommitError> for Error {
@@ -228,8 +200,8 @@ pub async fn create(
     let patterns = new.patterns.to_stored();
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), shown_again(app, account, &id, &new.secret), app.now());
-    let row = args![account, &id, &new.url, &patterns, sealed, app.now(), MOST];
-    set.guard(sql::INSERT, row, sql::FULL);
+    set.absent(sql::LAST_OF_ALL, args![account, MOST - 1], sql::FULL);
+    set.push(sql::INSERT, args![account, &id, &new.url, &patterns, sealed, app.now()]);
     events::listen(&mut set, account);
     let detail = serde_json::json!({ "events": new.patterns.words() });
     note(app, &mut set, (account, &id), by, ("webhook.create", detail));
@@ -309,16 +281,23 @@ pub async fn rotate(
     claim: &Claim,
 ) -> Result<Target, Error> {
     let (account, id) = place;
-    let target = find(app, account, id).await?;
-    let secrets = open(app, &target)?.rotated(secret, app.now());
-    let sealed = seal(app, account, id, &secrets);
-    let mut set = WriteSet::of(account.as_str());
-    claim.add_to(&mut set, id.as_str(), shown_again(app, account, id, secret), app.now());
-    set.guard(sql::ROTATE, args![sealed, account, id, target.sealed.clone()], sql::CHANGED);
-    note(app, &mut set, place, by, ("webhook.rotate_secret", serde_json::json!({})));
-    set.ring();
-    app.db.commit(set).await?;
-    find(app, account, id).await
+    for _ in 0..TRIES {
+        let target = find(app, account, id).await?;
+        let secrets = open(app, &target)?.rotated(secret, app.now());
+        let sealed = seal(app, account, id, &secrets);
+        let mut set = WriteSet::of(account.as_str());
+        claim.add_to(&mut set, id.as_str(), shown_again(app, account, id, secret), app.now());
+        set.guard(sql::ROTATE, args![sealed, account, id, target.sealed.clone()], sql::CHANGED);
+        note(app, &mut set, place, by, ("webhook.rotate_secret", serde_json::json!({})));
+        set.ring();
+        match app.db.commit(set).await {
+            // Somebody else rotated at the same moment: theirs signs as well.
+            Err(CommitError::Rejected(sql::CHANGED)) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Ok(target),
+        }
+    }
+    Err(Error::Commit(CommitError::Overloaded))
 }
 
 /// Looks through the account's events from an instant on, and delivers what was not.
@@ -334,7 +313,7 @@ pub async fn recover(
 ) -> Result<(), Error> {
     let (account, id) = place;
     let now = app.now();
-    let (after, until) = (EventId::at(since), EventId::at(now + 1));
+    let (after, until) = (EventId::bound(since), EventId::bound(now + 1));
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), None, now);
     set.guard(sql::RECOVER, args![&after, &until, now, account, id], sql::CHANGED);
@@ -345,78 +324,13 @@ pub async fn recover(
     Ok(())
 }
 
-/// Sends a test event to one target, disabled or not.
+/// When the target was due that waits longest for a node, if one does.
 ///
 /// # Errors
-/// [`Error::Unknown`], [`Error::InProgress`], [`Error::Db`], [`Error::Commit`].
-pub async fn test(
-    app: &App,
-    place: (&AccountId, &WebhookId),
-    kind: Kind,
-    claim: &Claim,
-) -> Result<Delivery, Error> {
-    let (account, id) = place;
-    let target = find(app, account, id).await?;
-    let now = app.now();
-    let event = EventId::new(&app.clock);
-    let mut data = kind.example();
-    if let Some(data) = data.as_object_mut() {
-        data.remove("sequence");
-        data.insert("test".to_owned(), true.into());
-        if kind == Kind::WebhookTest {
-            data.insert("webhook_id".to_owned(), id.as_str().into());
-        }
-    }
-    let delivery = delivery_id(&event, id);
-    let told = events::Event {
-        account,
-        id: &event,
-        kind,
-        object_id: id.as_str(),
-        sequence: target.event_count + 1,
-        data,
-    };
-    let mut set = WriteSet::of(account.as_str());
-    claim.add_to(&mut set, delivery.as_str(), None, now);
-    set.guard(sql::HURRY, args![now, account, id], sql::CHANGED);
-    events::emit_to_one(&mut set, &told);
-    set.push(sql::DELIVER, args![account, id, &delivery, &event, kind.word(), 1_i64, now]);
-    set.ring();
-    app.db.commit(set).await?;
-    delivery_of(app, account, &delivery).await
-}
-
-/// Tries a delivery now, whatever became of it, and then along the schedule.
-///
-/// # Errors
-/// [`Error::Unknown`], [`Error::InProgress`], [`Error::Db`], [`Error::Commit`].
-pub async fn retry(
-    app: &App,
-    account: &AccountId,
-    id: &DeliveryId,
-    claim: &Claim,
-) -> Result<Delivery, Error> {
-    let found = delivery_of(app, account, id).await?;
-    let now = app.now();
-    let mut set = WriteSet::of(account.as_str());
-    claim.add_to(&mut set, id.as_str(), None, now);
-    set.guard(sql::HURRY, args![now, account, &found.webhook], sql::CHANGED);
-    set.guard(sql::RETRY, args![now, account, &found.webhook, id], sql::CHANGED);
-    set.ring();
-    app.db.commit(set).await?;
-    delivery_of(app, account, id).await
-}
-
-/// One delivery.
-///
-/// # Errors
-/// [`Error::Unknown`], [`Error::Db`].
-pub async fn delivery_of(
-    app: &App,
-    account: &AccountId,
-    id: &DeliveryId,
-) -> Result<Delivery, Error> {
-    app.db.row(sql::DELIVERY, args![account, id]).await?.ok_or(Error::Unknown)
+/// When the database cannot be read.
+pub async fn oldest_due(app: &App) -> Result<Option<Millis>, ::store::Error> {
+    let oldest: Option<(Millis,)> = app.db.row(sql::OLDEST_DUE, args![]).await?;
+    Ok(oldest.map(|(at,)| at))
 }
 
 /// The id of an event's delivery to a target follows from both, so there is one and no second. It

@@ -1,52 +1,61 @@
-//! What is old goes, some of it at a time, so that no commit is long: deliveries and their tries
-//! together with their events, and everything of targets that were deleted.
+//! What is old goes, some of it at a time, with the pauses of a [`Turn`]: events, their deliveries
+//! and tries, and everything of targets that were deleted.
 
+use ::store::{WriteSet, args};
 use clock::{DAY, Millis};
-use store::{CommitError, WriteSet, args};
 
-use super::{Error, store as sql};
+use super::{Error, delivery_id, store as sql};
+use crate::access::retention::sweep;
 use crate::app::App;
 use crate::events;
-use crate::kit::id::{AccountId, DeliveryId, WebhookId};
+use crate::jobs::Turn;
+use crate::kit::id::{AccountId, DeliveryId, EventId, WebhookId};
 use crate::kit::page::TOP;
 
 /// How long a try is kept, milliseconds.
 const KEPT: i64 = 30 * DAY;
-/// Rows deleted in one write set.
-const AT_ONCE: i64 = 500;
-/// Targets or accounts read at a time.
+/// Targets read at a time.
 const PAGE: i64 = 200;
 
-/// Deletes what is too old. Tries are kept for 30 days, so a delivery is kept for 30 days and the
-/// time that its schedule may take.
-///
-/// # Errors
-/// [`Error::Db`], [`Error::Commit`]; the next time goes on from there.
-pub async fn forget_old(app: &App) -> Result<(), Error> {
+/// Tries are kept for 30 days; so events and deliveries are kept for 30 days and the time that the
+/// schedule may take.
+fn oldest(app: &App) -> Millis {
     let schedule_s: i64 = app.config.webhooks.retry_schedule_s.iter().sum();
-    let before = app.now() - KEPT - schedule_s * 1_200;
-    deliveries(app, before).await?;
-    events::forget_old(app, before, AT_ONCE).await.map_err(|fault| match fault {
-        events::Fault::Db(error) => Error::Db(error),
-        events::Fault::Commit(error) => Error::Commit(error),
-    })
+    app.now() - KEPT - schedule_s * 1_200
 }
 
-async fn deliveries(app: &App, before: Millis) -> Result<(), Error> {
+/// Deletes old events; answers how many.
+///
+/// # Errors
+/// [`Error::Db`], [`Error::Commit`].
+pub async fn forget_events(app: &App, turn: &Turn) -> Result<u64, Error> {
+    Ok(events::forget_before(app, turn, oldest(app)).await?)
+}
+
+/// Deletes old deliveries and tries, and targets that were deleted; answers how many rows.
+///
+/// # Errors
+/// [`Error::Db`], [`Error::Commit`].
+pub async fn forget_deliveries(app: &App, turn: &Turn) -> Result<u64, Error> {
+    let before = DeliveryId::bound(oldest(app));
     let mut last = (String::new(), String::new());
+    let mut deleted = 0;
     loop {
         let args = args![&last.0, &last.1, PAGE];
         let page: Vec<(AccountId, WebhookId, bool)> = app.db.rows(sql::TARGETS, args).await?;
-        let Some((account, webhook, _)) = page.last() else { return Ok(()) };
+        let Some((account, webhook, _)) = page.last() else { return Ok(deleted) };
         last = (account.as_str().to_owned(), webhook.as_str().to_owned());
         for (account, webhook, is_deleted) in page {
-            let until = if is_deleted {
-                TOP.to_owned()
-            } else {
-                DeliveryId::at(before).as_str().to_owned()
-            };
-            target(app, (&account, &webhook), &until).await?;
-            if is_deleted {
+            if !turn.breathe().await {
+                return Ok(deleted);
+            }
+            let until = if is_deleted { TOP } else { before.as_str() };
+            let args = args![&account, &webhook, until, app.config.retention.chunk];
+            // Tries first: a delivery that is gone could not lead to them any more.
+            let tries = ("webhook_attempts", sql::FORGET_TRIES);
+            deleted += sweep(app, turn, tries, &args).await?;
+            deleted += sweep(app, turn, ("webhook_deliveries", sql::FORGET), &args).await?;
+            if is_deleted && !turn.is_over() {
                 let mut set = WriteSet::of(account.as_str());
                 set.push(sql::BURY, args![&account, &webhook]);
                 app.db.commit(set).await?;
@@ -55,21 +64,21 @@ async fn deliveries(app: &App, before: Millis) -> Result<(), Error> {
     }
 }
 
-async fn target(
-    app: &App,
-    place: (&AccountId, &WebhookId),
-    until: &str,
-) -> Result<(), CommitError> {
-    let (account, webhook) = place;
-    // Tries first: a delivery that is gone could not lead to them any more.
-    for statement in [sql::FORGET_TRIES, sql::FORGET] {
-        loop {
+/// Takes out of an account's deliveries what receivers answered to these events: they may have
+/// repeated what they were told.
+///
+/// # Errors
+/// [`Error::Db`], [`Error::Commit`].
+pub async fn erase(app: &App, account: &AccountId, events: &[EventId]) -> Result<(), Error> {
+    let targets: Vec<(WebhookId,)> = app.db.rows(sql::TARGETS_OF, args![account]).await?;
+    let chunk = usize::try_from(app.config.retention.chunk).unwrap_or(1).max(1);
+    for (target,) in &targets {
+        for some in events.chunks(chunk) {
             let mut set = WriteSet::of(account.as_str());
-            set.returning_rows(statement, args![account, webhook, until, AT_ONCE]);
-            let rows: usize = app.db.commit(set).await?.rows.iter().map(Vec::len).sum();
-            if i64::try_from(rows).unwrap_or(0) < AT_ONCE {
-                break;
+            for event in some {
+                set.push(sql::ERASE, args![account, target, &delivery_id(event, target)]);
             }
+            app.db.commit(set).await?;
         }
     }
     Ok(())

@@ -14,12 +14,14 @@ pub(super) const LOST: Reject = Reject("webhook_lost");
 /// The account has as many targets as it may.
 pub(super) const FULL: Reject = Reject("webhooks_full");
 
-/// A new target, if there is room for one more.
+/// The target that stands for all that an account may have, if there are so many.
+pub(super) const LAST_OF_ALL: Sql = Sql("SELECT webhook_id FROM webhooks \
+     WHERE account_id = $1 AND deleted = 0 ORDER BY webhook_id LIMIT 1 OFFSET $2");
+
+/// A new target.
 pub(super) const INSERT: Sql = Sql("INSERT INTO webhooks (account_id, webhook_id, url, patterns, \
      secrets, active, deleted, event_count, created_at, failures, streak, probes, parked_until, \
-     work, epoch, lease_until) SELECT $1, $2, $3, $4, $5, 1, 0, 0, CAST($6 AS BIGINT), 0, 0, 0, 0, \
-     0, 0, 0 WHERE (SELECT COUNT(*) FROM webhooks WHERE account_id = $1 AND deleted = 0) \
-     < CAST($7 AS BIGINT)");
+     work, epoch, lease_until) VALUES ($1, $2, $3, $4, $5, 1, 0, 0, $6, 0, 0, 0, 0, 0, 0, 0)");
 
 /// One target.
 pub(super) const BY_ID: Sql =
@@ -162,15 +164,20 @@ pub(super) const RETRY: Sql = Sql("UPDATE webhook_deliveries SET state = 'pendin
 /// What is due for a target, oldest first, with the JSON to send.
 pub(super) const DUE: Sql = Sql("SELECT d.delivery_id, d.event_id, d.step, d.attempts, d.due_at, \
      e.body FROM webhook_deliveries d \
-     JOIN events e ON e.account_id = d.account_id AND e.event_id = d.event_id \
+     LEFT JOIN events e ON e.account_id = d.account_id AND e.event_id = d.event_id \
      WHERE d.account_id = $1 AND d.webhook_id = $2 AND d.due_at <= $3 \
      ORDER BY d.due_at LIMIT $4");
 /// What somebody asked for, of a disabled target.
 pub(super) const DUE_MANUAL: Sql = Sql("SELECT d.delivery_id, d.event_id, d.step, d.attempts, \
      d.due_at, e.body FROM webhook_deliveries d \
-     JOIN events e ON e.account_id = d.account_id AND e.event_id = d.event_id \
+     LEFT JOIN events e ON e.account_id = d.account_id AND e.event_id = d.event_id \
      WHERE d.account_id = $1 AND d.webhook_id = $2 AND d.due_at <= $3 AND d.manual = 1 \
      ORDER BY d.due_at LIMIT $4");
+
+/// The end of a delivery whose event is gone.
+pub(super) const GIVE_UP: Sql = Sql("UPDATE webhook_deliveries SET state = 'exhausted', \
+     due_at = NULL, manual = 0, settled_at = $1 \
+     WHERE account_id = $2 AND webhook_id = $3 AND delivery_id = $4");
 
 /// What a try came to.
 pub(super) const SETTLE: Sql = Sql("UPDATE webhook_deliveries SET state = $1, step = $2, \
@@ -210,6 +217,15 @@ pub(super) const FORGET_TRIES: Sql = Sql("DELETE FROM webhook_attempts WHERE acc
      AND webhook_id = $2 AND (delivery_id, number) IN (SELECT delivery_id, number \
      FROM webhook_attempts WHERE account_id = $1 AND webhook_id = $2 AND delivery_id < $3 \
      ORDER BY delivery_id, number LIMIT $4) RETURNING number");
+/// Erasure: all targets of an account.
+pub(super) const TARGETS_OF: Sql =
+    Sql("SELECT webhook_id FROM webhooks WHERE account_id = $1 ORDER BY webhook_id");
+/// Erasure: what a receiver answered.
+pub(super) const ERASE: Sql = Sql("UPDATE webhook_attempts SET body = NULL \
+     WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3");
+/// How long the longest waiting target has waited.
+pub(super) const OLDEST_DUE: Sql =
+    Sql("SELECT next_at FROM webhooks WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1");
 /// Retention: a deleted target of which nothing is left.
 pub(super) const BURY: Sql =
     Sql("DELETE FROM webhooks WHERE account_id = $1 AND webhook_id = $2 AND deleted = 1");

@@ -7,12 +7,17 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tracing::{Instrument, Span};
 
+use super::intake;
+use super::pace::Pace;
 use crate::access::caller::{RateHeaders, RequestIdText};
 use crate::app::App;
+use crate::kit::client_address::ClientAddress;
 use crate::kit::id::RequestId;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
+use crate::telemetry;
 
 /// A path that nobody answers.
 pub(super) async fn no_route() -> Problem {
@@ -31,25 +36,54 @@ pub(super) async fn edge(State(app): State<App>, mut request: Request, next: Nex
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let route = route.unwrap_or_else(|| "unmatched".to_owned());
+    let client = request.extensions().get::<ClientAddress>().copied();
     let rate = RateHeaders::default();
     request.extensions_mut().insert(RequestIdText(id.clone()));
     request.extensions_mut().insert(rate.clone());
+    let span = span(&app, &request, &route, &id);
     let response = match refuse_early(&app, &request) {
         Some(problem) => problem.into_response(),
-        None => within_limit(&app, request, next).await,
+        None => match intake::whole(request, Pace::of_bodies(&app.config.server), started).await {
+            Ok(request) => within_limit(&app, request, next).instrument(span.clone()).await,
+            Err(problem) => problem.into_response(),
+        },
     };
     let mut response = shape(&app, response, &id);
     finish_headers(response.headers_mut(), &rate, &id);
     let status = response.status().as_u16();
+    span.record("http.response.status_code", status);
     let seconds = started.elapsed().as_secs_f64();
     app.metrics.request(app.env.word(), (method.as_str(), &route), status, seconds);
     let env = app.env.word();
-    tracing::debug!(request_id = id, env, %method, route, status, seconds, "answered");
+    let client = client.map(tracing::field::display);
+    tracing::debug!(request_id = id, env, %method, route, status, seconds, client, "answered");
     response
+}
+
+/// The request in a trace, by the names of the OpenTelemetry conventions.
+fn span(app: &App, request: &Request, route: &str, id: &str) -> Span {
+    let method = request.method().as_str();
+    let span = tracing::trace_span!(
+        target: "otel",
+        "request",
+        otel.name = format!("{method} {route}"),
+        otel.kind = "server",
+        http.request.method = method,
+        http.route = route,
+        http.response.status_code = tracing::field::Empty,
+        env = app.env.word(),
+        request_id = id,
+    );
+    let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+    telemetry::follow(&span, traceparent);
+    span
 }
 
 /// What can be refused before a handler is asked.
 fn refuse_early(app: &App, request: &Request) -> Option<Problem> {
+    if let Some(problem) = intake::oversize(request) {
+        return Some(problem);
+    }
     let path = request.uri().path();
     if app.is_draining() && path != "/livez" && path != "/readyz" {
         return Some(Problem::new(Code::Draining));
@@ -97,7 +131,7 @@ async fn within_limit(app: &App, request: Request, next: Next) -> Response {
     let limit = Duration::from_millis(app.config.server.request_timeout_ms);
     let is_change = *request.method() != Method::GET;
     let run = async move { tokio::time::timeout(limit, next.run(request)).await };
-    let outcome = if is_change { tokio::spawn(run).await } else { Ok(run.await) };
+    let outcome = if is_change { tokio::spawn(run.in_current_span()).await } else { Ok(run.await) };
     match outcome {
         Ok(Ok(response)) => response,
         Ok(Err(_elapsed)) => Problem::new(Code::DeadlineExceeded).into_response(),

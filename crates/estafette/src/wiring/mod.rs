@@ -1,8 +1,12 @@
 //! Rank 9: where everything is put together and started. The only place that knows all rooms.
 
 mod edge;
+mod intake;
+mod listen;
+mod pace;
 mod pages;
 mod routes;
+mod upkeep;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,22 +17,24 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clock::Clock;
 use futures_util::future::BoxFuture;
-use store::{Db, Lite, LiteOptions, Migration};
-use tokio::net::TcpListener;
+use store::{Db, Lite, LiteOptions, Migration, Pg, PgOptions};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::app::{App, Env, Memo, News, Shared};
-use crate::carriers::{Carriers, Door};
-use crate::config::Config;
-use crate::credits;
-use crate::kit::outgoing::{Network, Outgoing, Rules};
+use crate::carriers::handsets::MemoryShelf;
+use crate::carriers::{Carriers, Door, Handsets};
+use crate::config::{Config, Limits, Webhooks};
+use crate::{credits, events};
+use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 use crate::otp::{self, ReceiptDoor};
+use crate::sandbox::StoredShelf;
 use crate::webhooks;
 
+use listen::{Entrance, Listener};
 pub use routes::openapi;
 
 /// The schema, one file after the other.
@@ -39,9 +45,19 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../../../migrations/0001_foundation.sql"),
     },
     Migration {
+        version: 2,
+        name: "retention",
+        sql: include_str!("../../../../migrations/0002_retention.sql"),
+    },
+    Migration {
         version: 3,
         name: "events_and_webhooks",
         sql: include_str!("../../../../migrations/0003_events_and_webhooks.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "handsets",
+        sql: include_str!("../../../../migrations/0004_handsets.sql"),
     },
 ];
 
@@ -85,9 +101,9 @@ pub fn open(config: Config, clock: Clock) -> anyhow::Result<Service> {
     let shared = Arc::new(Shared {
         // Above 0, and so many that two processes do not share one.
         node: i64::try_from(1 + clock.below(u64::MAX / 4)).unwrap_or(1),
-        outgoing: way_out(&config)?,
+        outgoing: way_out(&config.webhooks)?,
         tell,
-        throttle: Throttle::new(config.limits.send_per_s, config.limits.read_per_s),
+        throttle: throttle(&config.limits),
         hashers: Semaphore::new(config.access.password_hashers.max(1)),
         memo: Memo::default(),
         metrics: Metrics::default(),
@@ -99,7 +115,7 @@ pub fn open(config: Config, clock: Clock) -> anyhow::Result<Service> {
     });
     let [live_door, sandbox_door] = &doors;
     let door: Arc<dyn Door> = Arc::<ReceiptDoor>::clone(sandbox_door);
-    let simulated = Carriers::simulated(&shared.clock, &door);
+    let simulated = Carriers::simulated(&shared.clock, &door, handsets(&shared));
     let live = App::new(Env::Live, Carriers::none(), Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated, shared);
     live_door.lead_to(Some(live.clone()));
@@ -107,19 +123,43 @@ pub fn open(config: Config, clock: Clock) -> anyhow::Result<Service> {
     Ok(Service { live, sandbox, doors })
 }
 
+fn throttle(limits: &Limits) -> Throttle {
+    Throttle::new(limits.send_per_s, limits.read_per_s, limits.guest_per_min)
+}
+
 fn open_database(config: &Config) -> anyhow::Result<Db> {
-    let url = config.database.url.expose();
+    let (url, settings) = (config.database.url.expose(), &config.database);
+    if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+        let options = PgOptions {
+            batchers: settings.batchers,
+            readers: settings.readers,
+            queue: settings.queue,
+            prepared_statements: settings.prepared_statements,
+            patience_ms: settings.patience_ms,
+            ..PgOptions::default()
+        };
+        return Ok(Db::new(Pg::open(url, &options)?));
+    }
     let path = match url.strip_prefix("sqlite:") {
-        _ if url.is_empty() => config.data_dir.join("estafette.db"),
+        None => config.data_dir.join("estafette.db"),
         Some(path) => path.into(),
-        None => anyhow::bail!(
-            "[database] url must be empty (SQLite in data_dir) or sqlite:PATH; \
-             PostgreSQL comes with a later version"
-        ),
     };
-    let options = LiteOptions { queue: config.database.queue, ..LiteOptions::default() };
+    let options = LiteOptions { queue: settings.queue, ..LiteOptions::default() };
     let lite = Lite::open(&path, options);
     Ok(Db::new(lite.with_context(|| format!("cannot open the database {}", path.display()))?))
+}
+
+/// Handsets in memory are quickest; several nodes need them where all can see them.
+fn handsets(shared: &Shared) -> Handsets {
+    let is_stored = match shared.config.sandbox.handsets.as_str() {
+        "auto" => shared.config.database.is_shared(),
+        word => word == "database",
+    };
+    Handsets::on(if is_stored {
+        Arc::new(StoredShelf::new(shared.db.clone(), shared.vault.clone()))
+    } else {
+        Arc::new(MemoryShelf::default())
+    })
 }
 
 fn open_vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
@@ -131,12 +171,11 @@ fn open_vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
 }
 
 /// The way out to URLs of tenants, by the settings.
-fn way_out(config: &Config) -> anyhow::Result<Outgoing> {
-    let webhooks = &config.webhooks;
+fn way_out(webhooks: &Webhooks) -> anyhow::Result<Outgoing> {
     let networks = webhooks.allow_networks.iter();
     let rules = Rules {
         allow_http: webhooks.allow_http,
-        allow_networks: networks.filter_map(|network| Network::parse(network)).collect(),
+        allow_networks: networks.filter_map(|network| network.parse().ok()).collect(),
         dns_server: webhooks.dns_server.parse().ok(),
         connect_timeout: Duration::from_millis(webhooks.connect_timeout_ms),
         timeout: Duration::from_millis(webhooks.timeout_ms),
@@ -146,9 +185,12 @@ fn way_out(config: &Config) -> anyhow::Result<Outgoing> {
         .map_err(|error| anyhow::anyhow!("webhooks.ca_file cannot be used: {error}"))
 }
 
-/// Which room shows the object of an event.
-fn tell<'a>(_app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
-    tracing::warn!(kind = news.kind, "no room shows the objects of these events");
+/// Asks the room of an event's object to show it. Rooms that write down the data itself are not
+/// asked.
+fn tell<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
+    if news.kind == events::Kind::OtpStatus.word() {
+        return otp::show(app, news);
+    }
     Box::pin(std::future::ready(Ok(None)))
 }
 
@@ -179,24 +221,27 @@ impl Service {
 pub async fn start(service: Service) -> anyhow::Result<Running> {
     service.migrate().await?;
     let server = &service.live.config.server;
-    let live = listen(server.live, "server.live").await?;
-    let sandbox = listen(server.sandbox, "server.sandbox").await?;
-    let metrics = listen(server.metrics, "server.metrics").await?;
+    let entrance = Entrance::open(server)?;
+    let live = Listener::bind(server.live, "server.live", "live").await?;
+    let sandbox = Listener::bind(server.sandbox, "server.sandbox", "sandbox").await?;
+    let metrics = Listener::bind(server.metrics, "server.metrics", "metrics").await?;
     let addresses = Addresses {
-        live: live.local_addr()?,
-        sandbox: sandbox.local_addr()?,
-        metrics: metrics.local_addr()?,
+        live: live.address()?,
+        sandbox: sandbox.address()?,
+        metrics: metrics.address()?,
     };
     let (stop, stopped) = watch::channel(false);
-    let tasks = vec![
-        serve(live, routes::router(&service.live), stopped.clone()),
-        serve(sandbox, routes::router(&service.sandbox), stopped.clone()),
-        serve(metrics, pages::metrics_router(&service.live), stopped.clone()),
-        tokio::spawn(otp::run(service.live.clone())),
-        tokio::spawn(otp::run(service.sandbox.clone())),
-        tokio::spawn(webhooks::run(service.live.clone())),
-        tokio::spawn(sweep(service.live.clone(), stopped)),
+    let (live_app, sandbox_app) = (&service.live, &service.sandbox);
+    let mut tasks = vec![
+        entrance.serve(live, live_app, routes::router(live_app), stopped.clone()),
+        entrance.serve(sandbox, sandbox_app, routes::router(sandbox_app), stopped.clone()),
+        listen::serve_metrics(metrics, live_app, pages::metrics_router(live_app), stopped.clone()),
+        tokio::spawn(otp::run(live_app.clone())),
+        tokio::spawn(otp::run(sandbox_app.clone())),
+        tokio::spawn(webhooks::run(live_app.clone())),
     ];
+    tasks.extend(upkeep::start(live_app, &stopped));
+    tasks.extend(entrance.keep_fresh(stopped));
     Ok(Running { addresses, service, stop, tasks })
 }
 
@@ -213,6 +258,7 @@ impl Running {
         app.draining.store(true, Ordering::SeqCst);
         self.stop.send_replace(true);
         let limit = Duration::from_millis(app.config.server.drain_timeout_ms);
+        let aborts: Vec<_> = self.tasks.iter().map(JoinHandle::abort_handle).collect();
         let finish = async {
             for task in self.tasks {
                 // A task that panicked has nothing left to finish.
@@ -221,56 +267,9 @@ impl Running {
         };
         if tokio::time::timeout(limit, finish).await.is_err() {
             tracing::warn!("some requests did not finish in time; they count as unknown");
+            // Ends their connections, too: nobody may go on with a storage that is closed.
+            aborts.iter().for_each(AbortHandle::abort);
         }
         self.service.close().await;
-    }
-}
-
-async fn listen(address: SocketAddr, key: &str) -> anyhow::Result<TcpListener> {
-    let bound = TcpListener::bind(address).await;
-    bound.with_context(|| format!("cannot listen on {address} ({key}); is it in use?"))
-}
-
-fn serve(
-    listener: TcpListener,
-    router: axum::Router,
-    mut stopped: watch::Receiver<bool>,
-) -> JoinHandle<()> {
-    tokio::spawn(async move {
-        let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
-            // Small answers must not wait for more bytes.
-            let _best_effort = stream.set_nodelay(true);
-        });
-        let stop = async move {
-            // An error means that the sender is gone: stop as well.
-            let _stopped = stopped.wait_for(|stop| *stop).await;
-        };
-        let served = axum::serve(listener, router).with_graceful_shutdown(stop).await;
-        if let Err(error) = served {
-            tracing::error!(%error, "listener ended");
-        }
-    })
-}
-
-/// Once a minute: forget what is over. Once an hour: what is old.
-async fn sweep(app: App, mut stopped: watch::Receiver<bool>) {
-    let mut minutes = 0_u32;
-    while !app.is_draining() {
-        if minutes.is_multiple_of(60)
-            && let Err(error) = webhooks::forget_old(&app).await
-        {
-            tracing::warn!(%error, "old events and deliveries not removed");
-        }
-        minutes = minutes.wrapping_add(1);
-        app.throttle.forget_idle();
-        let cleaned = crate::access::forget_expired(&app).await;
-        if let Err(error) = cleaned {
-            tracing::warn!(%error, "expired tokens and keys not removed");
-        }
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_mins(1)) => {}
-            // An error means that the sender is gone: stop as well.
-            _ = stopped.wait_for(|stop| *stop) => return,
-        }
     }
 }

@@ -72,6 +72,6 @@ async fn error_page(Path(word): Path<String>) -> Response {
 
 async fn metrics(State(app): State<App>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let text = app.metrics.render(app.db.queued());
+    let text = app.metrics.render(&app.db);
     ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
 }

@@ -11,10 +11,9 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::{edge, pages};
 use crate::app::{App, Env};
-use crate::{access, credits, events, operator, otp, profile, sandbox, senders, webhooks};
-
-/// Largest JSON body, bytes.
-const BODY_LIMIT: usize = 256 * 1024;
+use crate::{
+    access, credits, events, operator, otp, profile, retention, sandbox, senders, webhooks,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -23,7 +22,18 @@ const BODY_LIMIT: usize = 256 * 1024;
         description = "One-time passcodes and messages over chat-app, SMS and email.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
-    servers((url = "/", description = "This address"))
+    servers((url = "/", description = "This address")),
+    // The order of the reference: what a developer needs first comes first.
+    tags(
+        (name = "OTP", description = "Send one-time passcodes, verify them, read how they stand."),
+        (name = "Account", description = "Users, the profile, API keys."),
+        (name = "Credits", description = "What was paid for what."),
+        (name = "Senders", description = "Names that SMS come from; staff approve them."),
+        (name = "Webhooks", description = "Where events are pushed to, and what became of them."),
+        (name = "Events", description = "What happened; the same that is pushed to webhooks."),
+        (name = "Sandbox", description = "Virtual handsets: what a phone received."),
+        (name = "Operator", description = "For the staff who run the service.")
+    )
 )]
 struct Description;
 
@@ -37,7 +47,8 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(senders::api::routes())
         .merge(events::api::routes())
         .merge(webhooks::api::routes())
-        .merge(operator::api::routes());
+        .merge(operator::api::routes())
+        .merge(retention::api::routes());
     match env {
         Env::Live => api,
         Env::Sandbox => api.merge(sandbox::api::routes()),
@@ -115,7 +126,8 @@ pub(super) fn router(app: &App) -> Router {
     api.merge(pages::router(app))
         .fallback(edge::no_route)
         .method_not_allowed_fallback(edge::no_method)
-        .layer(axum::extract::DefaultBodyLimit::max(BODY_LIMIT))
+        // The edge has read the body by then, within its own limit.
+        .layer(axum::extract::DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(app.clone(), edge::edge))
         .with_state(app.clone())
 }

@@ -1,12 +1,13 @@
 //! Stories of users, tokens, keys and scopes.
 
 use estafette::app::Env;
+use estafette::config::Config;
 use serde_json::json;
 
 use crate::on_every_engine;
+use crate::world::World;
 use crate::world::contract::{is_id, is_instant};
 use crate::world::tenant::{PASSWORD, SCOPES, phone};
-use crate::world::{Engine, World};
 
 on_every_engine!(
     a_user_signs_up_logs_in_and_out,
@@ -27,6 +28,7 @@ on_every_engine!(
     a_key_without_scopes_and_with_unknown_ones,
     portal_tokens_never_open_staff_routes_nor_the_reverse,
     a_repeated_key_creation_replays_the_raw_key_for_ten_minutes,
+    signing_up_may_be_switched_off_and_on with the_other_way_round,
 );
 
 async fn login(world: &World, env: Env, email: &str, password: &str) -> crate::world::Answer {
@@ -346,16 +348,14 @@ async fn a_repeated_key_creation_replays_the_raw_key_for_ten_minutes(world: &Wor
     assert_eq!(list.list().iter().filter(|key| key["name"] == "shop").count(), 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn signing_up_may_be_switched_off_and_on() {
-    let world = World::with(Engine::Lite, |config| {
-        config.access.signup_live = true;
-        config.access.signup_sandbox = false;
-    })
-    .await;
+fn the_other_way_round(config: &mut Config) {
+    config.access.signup_live = true;
+    config.access.signup_sandbox = false;
+}
+
+async fn signing_up_may_be_switched_off_and_on(world: &World) {
     let body = json!({"email": "ada@example.com", "password": PASSWORD});
     let refused = world.post(Env::Sandbox, "/v1/auth/signup").json(&body).await;
     assert!([403, 404].contains(&refused.status), "{}", refused.text);
     world.post(Env::Live, "/v1/auth/signup").json(&body).await.ok();
-    world.finish().await;
 }

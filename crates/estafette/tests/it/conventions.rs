@@ -2,13 +2,14 @@
 //! itself serves.
 
 use estafette::app::Env;
+use estafette::config::Config;
 use estafette::kit::problem_code::Code;
 use serde_json::json;
 
 use crate::on_every_engine;
+use crate::world::World;
 use crate::world::contract::{CODES, is_id};
 use crate::world::tenant::phone;
-use crate::world::{Engine, World};
 
 on_every_engine!(
     an_unknown_path_is_told_from_an_unknown_object,
@@ -24,6 +25,7 @@ on_every_engine!(
     every_code_has_a_page,
     the_service_says_how_it_is,
     the_reference_is_served,
+    too_many_requests_wait with few_requests,
 );
 
 const BOTH: [Env; 2] = [Env::Live, Env::Sandbox];
@@ -189,13 +191,12 @@ async fn limits_are_shown_on_every_answer(world: &World) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn too_many_requests_wait() {
-    let world = World::with(Engine::Lite, |config| {
-        config.limits.send_per_s = 1;
-        config.limits.read_per_s = 50;
-    })
-    .await;
+fn few_requests(config: &mut Config) {
+    config.limits.send_per_s = 1;
+    config.limits.read_per_s = 50;
+}
+
+async fn too_many_requests_wait(world: &World) {
     let ada = world.account("ada").await;
     let mut refused = 0;
     for number in 0..6 {
@@ -214,7 +215,6 @@ async fn too_many_requests_wait() {
     let other = ada.new_key("other", &["otp:send"]).await;
     let body = json!({"to": phone("5678")});
     world.post(Env::Sandbox, "/v1/otp/send").key(other.word("api_key")).json(body).await.ok();
-    world.finish().await;
 }
 
 async fn every_code_has_a_page(world: &World) {

@@ -10,7 +10,7 @@ use crate::on_every_engine;
 use crate::tidy::{Source, sources};
 use crate::world::World;
 
-on_every_engine!(every_statement_is_good);
+on_every_engine!(every_statement_is_good, a_scan_is_caught);
 
 /// Statements that may read a whole table or sort, and why.
 const MAY_SCAN: &[(&str, &str)] = &[];
@@ -138,15 +138,11 @@ fn parameters_out_of_order_are_caught() {
     assert!(parameters("a = $").is_err());
 }
 
-#[tokio::test]
-async fn a_scan_is_caught() {
-    let world = World::new(crate::world::Engine::Lite).await;
+async fn a_scan_is_caught(world: &World) {
     let db = world.app(Env::Sandbox).await.db.clone();
     let scan = db.plan(Sql("SELECT user_id FROM users WHERE failed_logins > $1")).await.unwrap();
     assert!(!scan.scans.is_empty());
     let look_up = db.plan(Sql("SELECT email FROM users WHERE user_id = $1")).await.unwrap();
     assert!(look_up.scans.is_empty(), "{:?}", look_up.scans);
     assert!(db.plan(Sql("SELECT nothing FROM nowhere")).await.is_err());
-    drop(db);
-    world.finish().await;
 }

@@ -14,17 +14,18 @@ pub struct Source {
 const RANKS: &[(u8, &[&str])] = &[
     (0, &["kit"]),
     (1, &["config"]),
-    (2, &["carriers", "metrics"]),
+    (2, &["carriers", "jobs", "metrics", "telemetry"]),
     (3, &["app"]),
     (4, &["access"]),
     (5, &["credits", "events"]),
     (6, &["profile", "senders", "webhooks"]),
     (8, &["otp", "operator", "sandbox"]),
+    (9, &["retention"]),
     (TOP, &["wiring", "cli", "main"]),
 ];
 
 /// Here everything comes together, so these may know each other.
-const TOP: u8 = 9;
+const TOP: u8 = 10;
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -1,12 +1,13 @@
 //! The embedded engine: SQLite with one writer thread that commits sets in groups, a few
 //! read-only connections that are used in place, and checkpoints of its own.
 
-mod backup;
+pub(crate) mod backup;
 mod checkpoint;
 mod plan;
 mod readers;
 mod schema;
-mod session;
+mod scrub;
+pub(crate) mod session;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -17,7 +18,11 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{Args, CommitError, Done, Engine, Error, Migration, Plan, Row, Sql, Stmt, WriteSet};
+use crate::backup::private;
+use crate::groups::GroupCounter;
+use crate::{
+    Args, CommitError, Done, Engine, Error, Groups, Migration, Plan, Row, Sql, Stmt, WriteSet,
+};
 use checkpoint::Checkpoints;
 use readers::Readers;
 use session::{Role, Session};
@@ -78,6 +83,7 @@ pub struct Lite {
     queue: RwLock<Option<mpsc::Sender<Job>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Readers,
+    groups: Arc<GroupCounter>,
 }
 
 impl Lite {
@@ -99,7 +105,9 @@ impl Lite {
         let readers = Readers::open(&path, &options)?;
         let checkpoints = Checkpoints::start(&path, &options)?;
         let (queue, jobs) = mpsc::channel(options.queue.max(1));
-        let writer = Writer::new(session, jobs, checkpoints, &options);
+        let groups = Arc::new(GroupCounter::default());
+        let counter = Arc::clone(&groups);
+        let writer = Writer::new(session, jobs, checkpoints, counter, &options);
         let writer = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer.run())
@@ -110,6 +118,7 @@ impl Lite {
             queue: RwLock::new(Some(queue)),
             writer: Mutex::new(Some(writer)),
             readers,
+            groups,
         })
     }
 
@@ -157,6 +166,25 @@ impl Engine for Lite {
         queue.as_ref().map_or(0, |queue| queue.max_capacity() - queue.capacity())
     }
 
+    fn groups(&self) -> Groups {
+        self.groups.read()
+    }
+
+    fn scrub(&self) -> BoxFuture<'_, Result<(), Error>> {
+        let (path, options) = (self.path.clone(), self.options.clone());
+        Box::pin(blocking(move || scrub::scrub(&path, &options)))
+    }
+
+    fn compact(&self) -> BoxFuture<'_, Result<(), Error>> {
+        let (path, options) = (self.path.clone(), self.options.clone());
+        Box::pin(blocking(move || scrub::compact(&path, &options)))
+    }
+
+    fn holds(&self, bytes: &[u8]) -> BoxFuture<'_, Result<Option<bool>, Error>> {
+        let (path, bytes) = (self.path.clone(), bytes.to_vec());
+        Box::pin(blocking(move || scrub::holds(&path, &bytes).map(Some)))
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             // Without a sender the writer ends as soon as it has emptied the queue.
@@ -191,13 +219,4 @@ fn create(path: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(folder)?;
     }
     private().create(true).truncate(false).open(path).map(drop)
-}
-
-/// Opens for writing what only the owner may read.
-fn private() -> std::fs::OpenOptions {
-    let mut open = std::fs::OpenOptions::new();
-    open.write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut open, 0o600);
-    open
 }

@@ -150,6 +150,8 @@ fn configure(conn: &Connection, role: Role, options: &LiteOptions) -> rusqlite::
     }
     enter_wal(conn, Duration::from_millis(options.busy_timeout_ms))?;
     conn.pragma_update(None, "synchronous", "FULL")?;
+    // What is deleted is overwritten in its page: a number that was erased must not stay there.
+    set(conn, "secure_delete", 1)?;
     set(conn, "wal_autocheckpoint", 0)?;
     let limit = i64::try_from(options.wal_limit_bytes).unwrap_or(i64::MAX);
     set(conn, "journal_size_limit", limit)?;
@@ -184,7 +186,7 @@ fn enter_wal(conn: &Connection, patience: Duration) -> rusqlite::Result<()> {
     }
 }
 
-fn input(value: &Val) -> ToSqlOutput<'_> {
+pub(crate) fn input(value: &Val) -> ToSqlOutput<'_> {
     ToSqlOutput::Borrowed(match value {
         Val::Null => ValueRef::Null,
         Val::Int(int) => ValueRef::Integer(*int),

@@ -2,12 +2,14 @@
 //! and answers all of them. A set that fails half-way costs its group a second run, set by set.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::checkpoint::Checkpoints;
 use super::session::{Failure, Session};
 use super::{Fault, LiteOptions};
+use crate::groups::GroupCounter;
 use crate::{CommitError, Done, Expect, Reject, Stmt, WriteSet};
 
 /// What a caller learns of its set.
@@ -21,7 +23,7 @@ pub(super) struct Job {
 
 /// Why a set did not go through.
 enum Miss {
-    /// Its first statement found no row: nothing was written.
+    /// It was refused before it had written anything.
     Clean(Reject),
     /// It failed after it may have written something.
     Dirty(CommitError),
@@ -49,6 +51,7 @@ pub(super) struct Writer {
     jobs: mpsc::Receiver<Job>,
     checkpoints: Checkpoints,
     group: usize,
+    groups: Arc<GroupCounter>,
     fault: Option<Fault>,
 }
 
@@ -57,10 +60,11 @@ impl Writer {
         session: Session,
         jobs: mpsc::Receiver<Job>,
         checkpoints: Checkpoints,
+        groups: Arc<GroupCounter>,
         options: &LiteOptions,
     ) -> Self {
         let (group, fault) = (options.group.max(1), options.fault.clone());
-        Self { session, jobs, checkpoints, group, fault }
+        Self { session, jobs, checkpoints, group, groups, fault }
     }
 
     /// Until the queue is closed and empty.
@@ -68,6 +72,7 @@ impl Writer {
         let mut group = Vec::with_capacity(self.group);
         while self.jobs.blocking_recv_many(&mut group, self.group) > 0 {
             let outcomes = self.commit(&group);
+            self.groups.count(group.len());
             for (job, outcome) in group.drain(..).zip(outcomes) {
                 // A caller that went away needs no answer.
                 let _ = job.answer.send(outcome);
@@ -157,17 +162,28 @@ impl Writer {
 
     fn execute(&mut self, set: &WriteSet) -> Result<Done, Miss> {
         let mut done = Done::default();
-        for (index, stmt) in set.stmts().iter().enumerate() {
+        let mut wrote = false;
+        for stmt in set.stmts() {
             if let Some(fault) = &self.fault {
                 fault(stmt);
             }
             let found = self.statement(stmt, &mut done)?;
-            let (Expect::One(reject) | Expect::Row(reject)) = stmt.expect else { continue };
-            match found {
-                1 => {}
-                0 if index == 0 => return Err(Miss::Clean(reject)),
-                _ => return Err(Miss::Dirty(CommitError::Rejected(reject))),
+            let (fits, reject) = match stmt.expect {
+                Expect::One(reject) | Expect::Row(reject) => (found == 1, reject),
+                Expect::None(reject) => (found == 0, reject),
+                Expect::Any | Expect::Rows => {
+                    wrote = true;
+                    continue;
+                }
+            };
+            let is_read = matches!(stmt.expect, Expect::None(_));
+            if !fits && !wrote && (is_read || found == 0) {
+                return Err(Miss::Clean(reject));
             }
+            if !fits {
+                return Err(Miss::Dirty(CommitError::Rejected(reject)));
+            }
+            wrote |= !is_read;
         }
         Ok(done)
     }
@@ -176,6 +192,7 @@ impl Writer {
     fn statement(&mut self, stmt: &Stmt, done: &mut Done) -> Result<usize, Miss> {
         let ran = match stmt.expect {
             Expect::Any | Expect::One(_) => self.session.execute(stmt.sql, &stmt.args),
+            Expect::None(_) => self.session.query(stmt.sql, &stmt.args).map(|rows| rows.len()),
             Expect::Row(_) | Expect::Rows => self.session.query(stmt.sql, &stmt.args).map(|rows| {
                 let found = rows.len();
                 done.rows.push(rows);

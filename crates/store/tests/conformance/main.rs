@@ -1,5 +1,4 @@
-//! What every storage engine must do. Each test runs once for each entry of `factories`, so a
-//! second engine is one more entry.
+//! What every storage engine must do. Each test runs once on each [`Kind`] of engine.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,6 +7,9 @@
 )]
 
 mod commits;
+#[expect(unreachable_pub, dead_code, reason = "shared with tests that use other parts of it")]
+#[path = "../server/mod.rs"]
+mod server;
 mod upkeep;
 
 use std::path::{Path, PathBuf};
@@ -15,9 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
+use server::Database;
 use store::{
-    CommitError, Db, Done, Error, Expect, Lite, LiteOptions, Migration, Reject, Sql, Stmt,
-    WriteSet, args,
+    CommitError, Db, Done, Error, Expect, Lite, LiteOptions, Migration, Pg, PgOptions, Reject, Sql,
+    Stmt, WriteSet, args,
 };
 use tempfile::TempDir;
 
@@ -60,42 +63,76 @@ struct Wish {
     fault: Option<Fault>,
 }
 
-type Open = fn(&Path, &Wish) -> Db;
-
-/// Every engine, by name.
-fn factories() -> Vec<(&'static str, Open)> {
-    vec![("lite", lite)]
+/// Every engine, and every way to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Lite,
+    Postgres,
+    /// Through PgBouncer in transaction mode.
+    Pgbouncer,
 }
 
-fn lite(folder: &Path, wish: &Wish) -> Db {
-    let standard = LiteOptions::default();
-    let queue = wish.queue.unwrap_or(standard.queue);
-    let options = LiteOptions { queue, fault: wish.fault.clone(), ..standard };
-    Db::new(Lite::open(&folder.join("data").join("test.db"), options).unwrap())
-}
-
-/// An engine in a folder of its own, with the schema and one account `a` of the given balance.
-struct Bench {
-    open: Open,
+/// Where the data of one test are.
+struct Place {
+    kind: Kind,
     folder: TempDir,
-    db: Db,
+    database: Option<Database>,
 }
 
-impl Bench {
-    async fn new(open: Open, wish: &Wish, balance: i64) -> Self {
+impl Place {
+    async fn new(kind: Kind) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let db = open(folder.path(), wish);
-        assert_eq!(db.migrate(&[SCHEMA]).await.unwrap(), 1);
-        db.commit(set("a", &[(OPEN, args!["a", balance], Expect::Any)])).await.unwrap();
-        Self { open, folder, db }
+        let database = if kind == Kind::Lite { None } else { Some(Database::empty().await) };
+        Self { kind, folder, database }
     }
 
-    fn again(&self) -> Db {
-        (self.open)(self.folder.path(), &Wish::default())
+    /// A node; each has the same data.
+    fn open(&self, wish: &Wish) -> Db {
+        let Some(database) = &self.database else {
+            return lite(&self.path("data").join("test.db"), wish);
+        };
+        let standard = PgOptions::default();
+        let options = PgOptions {
+            queue: wish.queue.unwrap_or(standard.queue),
+            fault: wish.fault.clone(),
+            // Debian's PgBouncer does not follow prepared statements.
+            prepared_statements: self.kind == Kind::Postgres,
+            // The machine that runs the tests may be busy with others of them.
+            patience_ms: 20_000,
+            ..standard
+        };
+        let server = match self.kind {
+            Kind::Pgbouncer => server::pgbouncer(),
+            _ => server::postgres(),
+        };
+        Db::new(Pg::open(&format!("{server}/{}", database.name), &options).unwrap())
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+}
+
+fn lite(file: &Path, wish: &Wish) -> Db {
+    let standard = LiteOptions::default();
+    let queue = wish.queue.unwrap_or(standard.queue);
+    let options = LiteOptions { queue, fault: wish.fault.clone(), ..standard };
+    Db::new(Lite::open(file, options).unwrap())
+}
+
+/// An engine at a place of its own, with the schema and one account `a` of the given balance.
+struct Bench {
+    place: Place,
+    db: Db,
+}
+
+impl Bench {
+    async fn new(kind: Kind, wish: &Wish, balance: i64) -> Self {
+        let place = Place::new(kind).await;
+        let db = place.open(wish);
+        assert_eq!(db.migrate(&[SCHEMA]).await.unwrap(), 1);
+        db.commit(set("a", &[(OPEN, args!["a", balance], Expect::Any)])).await.unwrap();
+        Self { place, db }
     }
 
     async fn balance(&self) -> i64 {
@@ -110,11 +147,22 @@ impl Bench {
 
 macro_rules! on_every_engine {
     ($module:ident: $($name:ident),* $(,)?) => { $(
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $name() {
-            for (engine, open) in factories() {
-                eprintln!("engine: {engine}");
-                $module::$name(open).await;
+        mod $name {
+            use super::{Kind, $module};
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn lite() {
+                $module::$name(Kind::Lite).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                $module::$name(Kind::Postgres).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn pgbouncer() {
+                $module::$name(Kind::Pgbouncer).await;
             }
         }
     )* };
@@ -125,12 +173,17 @@ on_every_engine! {
     text_numbers_bytes_and_null_come_back_as_they_went_in,
     a_guard_refuses_exactly_its_own_set,
     returned_rows_reach_the_caller_that_asked,
+    what_must_be_absent_refuses_when_it_is_there,
     a_returning_guard_refuses_what_does_not_exist,
     racing_debits_never_spend_more_than_there_is,
     sets_of_one_caller_happen_in_order,
     a_full_queue_answers_overloaded_at_once,
     a_panic_costs_only_its_own_set,
     an_empty_set_is_nothing_to_do,
+    refusals_in_one_group_do_not_depend_on_each_other,
+    a_contended_guard_runs_once_and_refuses_its_own_set,
+    nodes_that_race_never_spend_more_than_there_is,
+    reads_at_once_get_their_own_rows,
 }
 
 on_every_engine! {
@@ -156,6 +209,7 @@ fn set(shard: &str, stmts: &[(Sql, store::Args, Expect)]) -> WriteSet {
             Expect::One(reject) => set.guard(sql, args, reject),
             Expect::Row(reject) => set.returning(sql, args, reject),
             Expect::Rows => set.returning_rows(sql, args),
+            Expect::None(reject) => set.absent(sql, args, reject),
         };
     }
     set

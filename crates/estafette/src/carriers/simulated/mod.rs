@@ -48,7 +48,7 @@ impl Simulated {
         again
     }
 
-    fn hand_over(&self, message: &Outbound) {
+    async fn hand_over(&self, message: &Outbound) {
         let received = Received {
             id: HandsetMessageId::new(&self.clock).into(),
             channel: self.channel.word(),
@@ -58,7 +58,11 @@ impl Simulated {
             buttons: Vec::new(),
             received_at: self.clock.now(),
         };
-        self.handsets.deliver(&message.account_id, message.to.e164(), received);
+        let to = message.to.e164();
+        // A phone that is out of order does not change what its carrier says.
+        if let Err(error) = self.handsets.deliver(&message.account_id, to, received).await {
+            tracing::warn!(%error, attempt = message.attempt_id, "not shown on the handset");
+        }
     }
 
     /// Brings the scripted receipts, in the background, as a carrier would.
@@ -93,7 +97,7 @@ impl Simulated {
         });
     }
 
-    fn act(&self, message: &Outbound, ending: &Ending) -> Outcome {
+    async fn act(&self, message: &Outbound, ending: &Ending) -> Outcome {
         if ending.throttled_first && self.is_throttled(&message.attempt_id) {
             let class = Refusal::Throttled { after_ms: 50 };
             return Outcome::Refused { class, code: "130429".to_owned() };
@@ -105,7 +109,7 @@ impl Simulated {
         self.clock.fill(&mut random);
         let provider_id = format!("sim.{}", crate::kit::seal::hex(&random));
         if ending.arrives {
-            self.hand_over(message);
+            self.hand_over(message).await;
         }
         self.bring(message, &provider_id, ending.receipts);
         if ending.answer_lost { Outcome::Unknown } else { Outcome::Accepted { provider_id } }
@@ -121,7 +125,6 @@ impl Carrier for Simulated {
     }
 
     fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome> {
-        let outcome = self.act(message, ending(self.channel, message.to.ending()));
-        Box::pin(std::future::ready(outcome))
+        Box::pin(self.act(message, ending(self.channel, message.to.ending())))
     }
 }

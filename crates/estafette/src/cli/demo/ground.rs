@@ -88,6 +88,9 @@ fn free_ports(config: &Config, output: Output) -> anyhow::Result<(config::Server
         *address = got;
         held.push(listener);
     }
+    // The visitor speaks plain HTTP, and no certificate is for a demo.
+    server.tls_cert_file.clear();
+    server.tls_key_file.clear();
     server.live_url = format!("http://{}", server.live);
     server.sandbox_url = format!("http://{}", server.sandbox);
     Ok((server, has_moved))

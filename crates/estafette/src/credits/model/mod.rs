@@ -43,7 +43,7 @@ async fn app() -> (tempfile::TempDir, App) {
         config: config::load(None, std::iter::empty(), Flags::default()).unwrap(),
         vault: Vault::from_hex(&"07".repeat(32), clock.clone()).unwrap(),
         memo: Memo::default(),
-        throttle: Throttle::new(100, 100),
+        throttle: Throttle::new(100, 100, 100),
         metrics: Metrics::default(),
         hashers: tokio::sync::Semaphore::new(1),
         draining: AtomicBool::new(false),

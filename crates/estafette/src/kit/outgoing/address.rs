@@ -4,33 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A network such as `10.0.0.0/8`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    base: IpAddr,
-    bits: u8,
-}
-
-impl Network {
-    /// Reads a CIDR; bits behind the prefix do not matter.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let (base, bits) = text.split_once('/')?;
-        let base: IpAddr = base.parse().ok()?;
-        let bits: u8 = bits.parse().ok()?;
-        (bits <= if base.is_ipv4() { 32 } else { 128 }).then_some(Self { base, bits })
-    }
-
-    /// Whether the address is inside.
-    #[must_use]
-    pub fn contains(self, ip: IpAddr) -> bool {
-        match (self.base, ip) {
-            (IpAddr::V4(base), IpAddr::V4(ip)) => within_4(base, self.bits, ip),
-            (IpAddr::V6(base), IpAddr::V6(ip)) => within_6(base, self.bits, ip),
-            _ => false,
-        }
-    }
-}
+use ipnet::IpNet;
 
 /// Why an address may not be connected to. The words are for the tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +19,7 @@ pub(super) enum Verdict {
 
 /// Judges one address. `allowed` are the operator's networks for development.
 #[must_use]
-pub(super) fn judge(ip: IpAddr, allowed: &[Network]) -> Verdict {
+pub(super) fn judge(ip: IpAddr, allowed: &[IpNet]) -> Verdict {
     let outer = match ip {
         IpAddr::V4(v4) => registry_4(v4),
         IpAddr::V6(v6) => registry_6(v6),
@@ -57,8 +31,8 @@ pub(super) fn judge(ip: IpAddr, allowed: &[Network]) -> Verdict {
     if mapped(ip) { inner } else { worse(outer, inner) }
 }
 
-fn opened(verdict: Verdict, ip: IpAddr, allowed: &[Network]) -> Verdict {
-    let is_allowed = allowed.iter().any(|network| network.contains(ip));
+fn opened(verdict: Verdict, ip: IpAddr, allowed: &[IpNet]) -> Verdict {
+    let is_allowed = allowed.iter().any(|network| network.contains(&ip));
     if is_allowed && matches!(verdict, Verdict::Closed(_)) { Verdict::Open } else { verdict }
 }
 
@@ -176,7 +150,8 @@ fn within_6(base: Ipv6Addr, bits: u8, ip: Ipv6Addr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Network, Verdict, judge};
+    use super::{Verdict, judge};
+    use ipnet::IpNet;
 
     fn plain(ip: &str) -> Verdict {
         judge(ip.parse().unwrap(), &[])
@@ -263,7 +238,7 @@ mod tests {
 
     #[test]
     fn development_networks_open_what_is_closed_but_never_metadata_or_link_local() {
-        let everything = ["0.0.0.0/0", "::/0"].map(|cidr| Network::parse(cidr).unwrap());
+        let everything = ["0.0.0.0/0", "::/0"].map(|cidr| cidr.parse::<IpNet>().unwrap());
         for ip in ["127.0.0.1", "::1", "10.1.2.3", "fd12::1", "::ffff:127.0.0.1", "64:ff9b::a00:1"]
         {
             assert_eq!(judge(ip.parse().unwrap(), &everything), Verdict::Open, "{ip}");
@@ -297,19 +272,10 @@ mod tests {
 
     #[test]
     fn an_allowed_network_opens_only_itself() {
-        let loopback = [Network::parse("127.0.0.0/8").unwrap()];
+        let loopback = ["127.0.0.0/8".parse::<IpNet>().unwrap()];
         assert_eq!(judge("127.9.9.9".parse().unwrap(), &loopback), Verdict::Open);
         for ip in ["10.0.0.1", "::1", "2002:7f00:1::1", "64:ff9b::7f00:1"] {
             assert_ne!(judge(ip.parse().unwrap(), &loopback), Verdict::Open, "{ip}");
         }
-    }
-
-    #[test]
-    fn networks_are_read_strictly() {
-        for text in ["10.0.0.0", "10.0.0.0/33", "::/129", "x/8", "10.0.0.0/-1", "/8"] {
-            assert_eq!(Network::parse(text), None, "{text}");
-        }
-        assert!(Network::parse("0.0.0.0/0").unwrap().contains("9.9.9.9".parse().unwrap()));
-        assert!(Network::parse("::/0").unwrap().contains("::1".parse().unwrap()));
     }
 }

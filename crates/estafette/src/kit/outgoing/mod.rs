@@ -21,8 +21,9 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response};
+use ipnet::IpNet;
 use rustls::ClientConfig;
 use tokio::time::{Instant, timeout};
 
@@ -31,7 +32,6 @@ use connect::{Connection, Dial};
 use names::Names;
 use pool::{Key, Pool};
 
-pub use address::Network;
 pub use place::{Fault, LONGEST, Place};
 
 /// Bytes of an answer's body that are read; the connection is closed when there is more.
@@ -47,7 +47,7 @@ pub struct Rules {
     /// Development: plain http is taken, too.
     pub allow_http: bool,
     /// Development: networks that may be reached although they are not public.
-    pub allow_networks: Vec<Network>,
+    pub allow_networks: Vec<IpNet>,
     /// Where names are asked for; none = the system's servers.
     pub dns_server: Option<SocketAddr>,
     /// Time for name, TCP and TLS together.
@@ -136,7 +136,7 @@ pub struct Outgoing {
 
 struct Inner {
     rules: Rules,
-    judge: fn(IpAddr, &[Network]) -> Verdict,
+    judge: fn(IpAddr, &[IpNet]) -> Verdict,
     dial: Dial,
     names: Names,
     tls: Arc<ClientConfig>,
@@ -156,7 +156,7 @@ impl Outgoing {
     fn with(
         rules: Rules,
         tls: Arc<ClientConfig>,
-        judge: fn(IpAddr, &[Network]) -> Verdict,
+        judge: fn(IpAddr, &[IpNet]) -> Verdict,
         dial: Dial,
     ) -> Self {
         let names = Names::new(rules.dns_server);
@@ -322,10 +322,4 @@ fn request(
     *request.headers_mut() = headers;
     request.headers_mut().insert(HOST, host);
     Ok(request)
-}
-
-/// A header name that is written in the code.
-#[must_use]
-pub const fn header(name: &'static str) -> HeaderName {
-    HeaderName::from_static(name)
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use hyper::header::HeaderMap;
+use ipnet::IpNet;
 use playground::{NameServer, ReceiverZoo};
 
-use super::address::{Network, Verdict};
+use super::address::Verdict;
 use super::{Failure, Outgoing, Rules, address, connect};
 
 /// One URL a line; what begins with `# ` is a heading.
@@ -30,7 +31,7 @@ fn rules(names: &NameServer) -> Rules {
 }
 
 /// A way out that connects to nothing and writes down where it would have.
-fn recording(rules: Rules, judge: fn(IpAddr, &[Network]) -> Verdict) -> (Outgoing, Dialled) {
+fn recording(rules: Rules, judge: fn(IpAddr, &[IpNet]) -> Verdict) -> (Outgoing, Dialled) {
     let dialled = Dialled::default();
     let book = Arc::clone(&dialled);
     let dial: connect::Dial = Arc::new(move |address| {
@@ -98,7 +99,7 @@ async fn without_the_judge_they_would_be() {
 #[tokio::test]
 async fn development_networks_leave_metadata_and_link_local_closed() {
     let names = NameServer::start(zone).await.unwrap();
-    let networks = ["0.0.0.0/0", "::/0"].map(|text| Network::parse(text).unwrap());
+    let networks = ["0.0.0.0/0", "::/0"].map(|text| text.parse::<IpNet>().unwrap());
     let open = Rules { allow_networks: networks.to_vec(), allow_http: true, ..rules(&names) };
     let (outgoing, dialled) = recording(open, address::judge);
     for url in forbidden() {
@@ -150,7 +151,7 @@ async fn names_without_an_address_say_so() {
 fn local() -> Outgoing {
     let rules = Rules {
         allow_http: true,
-        allow_networks: vec![Network::parse("127.0.0.0/8").unwrap()],
+        allow_networks: vec!["127.0.0.0/8".parse().unwrap()],
         dns_server: None,
         connect_timeout: Duration::from_millis(300),
         timeout: Duration::from_millis(500),

@@ -329,7 +329,7 @@ pub async fn change(
             held,
             &old.settings
         ];
-        set.guard(store::CHANGE, args, NOT_AS_READ);
+        set.contended(store::CHANGE, args, NOT_AS_READ);
         let entry = Entry {
             actor: by.who,
             action: "account.update",

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::{Attempt, Delivery};
 use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Begin};
 use crate::app::App;
@@ -22,7 +23,7 @@ use crate::kit::page::{self, Query};
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 use crate::webhooks::log::{self, Filter};
-use crate::webhooks::{self, Attempt, Delivery};
+use crate::webhooks;
 
 /// What a delivery can be.
 const STATES: &[&str] = &["pending", "delivered", "failed", "exhausted"];
@@ -174,7 +175,7 @@ async fn test_webhook(
     let route = format!("POST /v1/webhooks/{id}/test");
     match idempotency::begin(&app, account, &headers, &route, &body).await? {
         Begin::Fresh(claim) => {
-            let made = webhooks::test(&app, (account, &id), kind, &claim).await?;
+            let made = super::test(&app, (account, &id), kind, &claim).await?;
             Ok(Json(show(&app, account, made, true).await?).into_response())
         }
         Begin::Seen(seen) => repeat(&app, account, &seen).await,
@@ -335,7 +336,7 @@ async fn read_delivery(
 ) -> Result<Json<DeliveryView>, Problem> {
     Query::read(query.as_deref(), &[])?;
     let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
-    let found = webhooks::delivery_of(&app, &caller.account.id, &id).await?;
+    let found = super::delivery_of(&app, &caller.account.id, &id).await?;
     Ok(Json(show(&app, &caller.account.id, found, true).await?))
 }
 
@@ -369,7 +370,7 @@ async fn retry_delivery(
     let route = format!("POST /v1/webhook-deliveries/{id}/retry");
     match idempotency::begin(&app, account, &headers, &route, b"").await? {
         Begin::Fresh(claim) => {
-            let found = webhooks::retry(&app, account, &id, &claim).await?;
+            let found = super::retry(&app, account, &id, &claim).await?;
             Ok(Json(show(&app, account, found, true).await?).into_response())
         }
         Begin::Seen(seen) => repeat(&app, account, &seen).await,
@@ -382,7 +383,7 @@ async fn repeat(
     seen: &idempotency::Seen,
 ) -> Result<Response, Problem> {
     let id = DeliveryId::parse(&seen.object_id).ok_or(Code::NotFound)?;
-    let found = webhooks::delivery_of(app, account, &id).await?;
+    let found = super::delivery_of(app, account, &id).await?;
     Ok(idempotency::replayed(Json(show(app, account, found, true).await?)))
 }
 

@@ -173,6 +173,7 @@ async fn five_failures_park_a_target_and_one_probe_frees_it(world: &World) {
     assert_eq!(quiet(&zoo, "/ok").await, 5, "it is parked");
     // One probe fails, the next one succeeds, and everything that waited goes out.
     world.advance(1_001).await;
+    visited(&zoo, "/ok", 6).await;
     assert_eq!(quiet(&zoo, "/ok").await, 6);
     world.advance(2_001).await;
     visited(&zoo, "/ok", 6 + 20).await;

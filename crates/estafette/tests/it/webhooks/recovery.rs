@@ -154,14 +154,13 @@ async fn old_events_and_deliveries_go(world: &World) {
     })
     .await;
     let delivery = log(&ada, &made).await[0]["id"].as_str().unwrap().to_owned();
-    let app = world.app(ada.env).await;
-    world.advance(30 * clock::DAY).await;
-    estafette::webhooks::forget_old(&app).await.unwrap();
+    world.advance(30 * clock::DAY - clock::HOUR).await;
+    world.housekeep().await;
     assert_eq!(log(&ada, &made).await.len(), 3, "tries are kept for 30 days");
     world.advance(5 * clock::DAY).await;
     let new = happen(&ada, Kind::SmsDelivery, 1).await;
     settled(&ada, &made, |one| one["status"] == "delivered" && one["event_id"] == new[0]).await;
-    estafette::webhooks::forget_old(&app).await.unwrap();
+    world.housekeep().await;
     assert_eq!(log(&ada, &made).await.len(), 1);
     ada.get(&format!("/v1/events/{}", old[0])).await.problem("not_found");
     ada.get(&format!("/v1/webhook-deliveries/{delivery}")).await.problem("not_found");
@@ -177,7 +176,6 @@ async fn a_deleted_target_leaves_nothing(world: &World) {
     ada.desk("DELETE", &format!("/v1/webhooks/{}", made.word("id"))).await.ok();
     world.advance(clock::HOUR).await;
     assert_eq!(quiet(&zoo, "/status/500").await, 2);
-    let app = world.app(ada.env).await;
-    estafette::webhooks::forget_old(&app).await.unwrap();
+    world.housekeep().await;
     assert!(ada.desk("GET", "/v1/webhooks").await.ok().list().is_empty());
 }

@@ -3,6 +3,9 @@
 
 pub mod contract;
 pub mod http;
+#[expect(dead_code, reason = "shared with the tests of the store, which use other parts of it")]
+#[path = "../../../../store/tests/server/mod.rs"]
+mod server;
 pub mod tenant;
 
 use std::future::Future;
@@ -13,10 +16,12 @@ use std::time::Duration;
 use clock::{Clock, HOUR, MINUTE, Millis};
 use estafette::app::{App, Env};
 use estafette::config::Config;
+use estafette::kit::secret::Secret;
 use estafette::wiring;
 use tempfile::TempDir;
 
 pub use http::{Answer, Call};
+use server::Database;
 pub use tenant::Tenant;
 
 /// 2026-01-01T00:00:00.000Z: where every held clock starts.
@@ -27,18 +32,36 @@ pub const NEW_YEAR_2026: Millis = Millis(1_767_225_600_000);
 pub enum Engine {
     /// SQLite in the data folder.
     Lite,
+    /// A database of the story's own on the PostgreSQL of the tests.
+    Postgres,
+    /// The same through PgBouncer in transaction mode.
+    Pgbouncer,
 }
 
-/// Makes one test per story and engine.
+/// Makes one test per story and engine; `story with change` runs it with other settings.
 #[macro_export]
 macro_rules! on_every_engine {
-    ($($story:ident),+ $(,)?) => { $(
+    (@change) => { |_| () };
+    (@change $change:ident) => { super::$change };
+    ($($story:ident $(with $change:ident)?),+ $(,)?) => { $(
         mod $story {
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn lite() {
-                let world = $crate::world::World::new($crate::world::Engine::Lite).await;
+            use $crate::world::{Engine, World};
+
+            async fn run(engine: Engine) {
+                let world = World::with(engine, $crate::on_every_engine!(@change $($change)?));
+                let world = world.await;
                 super::$story(&world).await;
                 world.finish().await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn lite() {
+                run(Engine::Lite).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                run(Engine::Postgres).await;
             }
         }
     )+ };
@@ -54,6 +77,7 @@ struct Node {
 /// One service and its clock.
 pub struct World {
     folder: TempDir,
+    _database: Option<Database>,
     config: Config,
     clock: Clock,
     http: reqwest::Client,
@@ -70,9 +94,9 @@ impl World {
 
     /// A fresh one with other settings.
     pub async fn with(engine: Engine, change: impl FnOnce(&mut Config)) -> Self {
-        assert_eq!(engine, Engine::Lite, "the only engine so far");
         let folder = tempfile::tempdir().unwrap();
         let mut config = settings(&folder);
+        let database = settle_in(engine, &mut config).await;
         change(&mut config);
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let http = reqwest::Client::builder()
@@ -83,6 +107,7 @@ impl World {
             .unwrap();
         let world = Self {
             folder,
+            _database: database,
             config,
             clock: Clock::held(NEW_YEAR_2026, 2026),
             http,
@@ -192,6 +217,19 @@ impl World {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
+    /// Lets the chores do what is due.
+    pub async fn housekeep(&self) {
+        const CHORES: usize = 9;
+        self.advance(61_000).await;
+        let app = self.app(Env::Live).await;
+        let is_done = store::Sql("SELECT chore FROM chores WHERE next_at > $1 ORDER BY chore");
+        eventually(|| async {
+            let done: Vec<(String,)> = app.db.rows(is_done, store::args![app.now()]).await.unwrap();
+            (done.len() == CHORES).then_some(())
+        })
+        .await;
+    }
+
     pub fn address(&self, env: Env) -> SocketAddr {
         self.addresses.lock().unwrap()[usize::from(env == Env::Sandbox)]
     }
@@ -276,6 +314,24 @@ impl World {
     }
 }
 
+/// Makes the database of an engine that has a server.
+async fn settle_in(engine: Engine, config: &mut Config) -> Option<Database> {
+    if engine == Engine::Lite {
+        return None;
+    }
+    let database = Database::empty().await;
+    let through_pooler = engine == Engine::Pgbouncer;
+    let server = if through_pooler { server::pgbouncer() } else { server::postgres() };
+    config.database.url = Secret::new(format!("{server}/{}", database.name));
+    // Debian's PgBouncer does not follow prepared statements.
+    config.database.prepared_statements = !through_pooler;
+    config.database.readers = 2;
+    // The machine that runs the stories may be busy with others of them.
+    config.database.patience_ms = 20_000;
+    config.master_key = Secret::new("5a".repeat(32));
+    Some(database)
+}
+
 fn settings(folder: &TempDir) -> Config {
     let mut config =
         estafette::config::load(None, std::iter::empty(), estafette::config::Flags::default())
@@ -288,17 +344,21 @@ fn settings(folder: &TempDir) -> Config {
     config.otp.receipt_wait_ms = 300;
     config.limits.send_per_s = 1_000_000;
     config.limits.read_per_s = 1_000_000;
+    config.limits.guest_per_min = 1_000_000;
+    config.server.max_connections_per_address = 10_000;
     config.access.password_hashers = 2;
     // Receivers of webhooks are on this machine, and no story asks its name servers.
     config.webhooks.allow_http = true;
     config.webhooks.allow_networks = vec!["127.0.0.0/8".to_owned()];
     config.webhooks.dns_server = "127.0.0.1:1".to_owned();
-    config.webhooks.timeout_ms = 1_500;
-    config.webhooks.connect_timeout_ms = 1_000;
+    config.webhooks.timeout_ms = 3_000;
+    config.webhooks.connect_timeout_ms = 2_000;
+    config.retention.chunk = 2;
+    config.retention.pause_ms = 0;
     config
 }
 
-/// Waits until `look` answers something, at most five seconds.
+/// Waits until `look` answers something, at most fifteen seconds.
 #[track_caller]
 pub fn eventually<T, F: Future<Output = Option<T>>>(
     look: impl FnMut() -> F,
@@ -311,11 +371,11 @@ async fn wait_for<T, F: Future<Output = Option<T>>>(
     mut look: impl FnMut() -> F,
     place: &'static std::panic::Location<'static>,
 ) -> T {
-    for _ in 0..250 {
+    for _ in 0..750 {
         if let Some(found) = look().await {
             return found;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("it did not happen within five seconds: {place}")
+    panic!("it did not happen within fifteen seconds: {place}")
 }

@@ -1,0 +1,133 @@
+//! What this room forgets: `Idempotency-Key`s, tokens that ended, old lines of the audit log. A
+//! chunk at a time, with the pauses of a [`Turn`] between.
+
+use clock::DAY;
+use store::{Args, CommitError, Error, Sql, WriteSet, args};
+
+use super::idempotency::LIFE;
+use super::store as sql;
+use crate::app::App;
+use crate::jobs::Turn;
+use crate::kit::id::{AccountId, AuditId};
+
+/// Deletes `Idempotency-Key`s that no longer stand for anything.
+///
+/// # Errors
+/// See [`CommitError`].
+pub async fn forget_idempotency_keys(app: &App, turn: &Turn) -> Result<u64, CommitError> {
+    let args = args![app.now() - LIFE, app.config.retention.chunk];
+    sweep(app, turn, ("idempotency", sql::FORGET_IDEMPOTENT), &args).await
+}
+
+/// Deletes tokens that expired or were revoked long ago.
+///
+/// # Errors
+/// See [`CommitError`].
+pub async fn forget_tokens(app: &App, turn: &Turn) -> Result<u64, CommitError> {
+    let retention = &app.config.retention;
+    let args = args![app.now() - retention.tokens_d * DAY, retention.chunk];
+    let expired = sweep(app, turn, ("tokens", sql::FORGET_EXPIRED_TOKENS), &args).await?;
+    Ok(expired + sweep(app, turn, ("tokens", sql::FORGET_REVOKED_TOKENS), &args).await?)
+}
+
+/// Deletes old lines of the audit log.
+///
+/// # Errors
+/// See [`CommitError`].
+pub async fn forget_audit_log(app: &App, turn: &Turn) -> Result<u64, CommitError> {
+    let retention = &app.config.retention;
+    let oldest = AuditId::bound(app.now() - retention.audit_log_d * DAY);
+    let args = args![&oldest, retention.chunk];
+    sweep(app, turn, ("audit_log", sql::FORGET_AUDIT_ENTRIES), &args).await
+}
+
+/// Runs a DELETE of one chunk until nothing is left or the turn is over; answers the rows. The
+/// statement returns a row for each that it deleted, and its last argument is the chunk.
+///
+/// # Errors
+/// See [`CommitError`].
+pub async fn sweep(
+    app: &App,
+    turn: &Turn,
+    (table, statement): (&'static str, Sql),
+    args: &Args,
+) -> Result<u64, CommitError> {
+    let mut total = 0;
+    loop {
+        let mut set = WriteSet::of(table);
+        set.returning_rows(statement, args.clone());
+        let rows: usize = app.db.commit(set).await?.rows.iter().map(Vec::len).sum();
+        let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+        app.metrics.deleted(table, rows);
+        total += rows;
+        if rows < app.config.retention.chunk.unsigned_abs() || !turn.rest().await {
+            return Ok(total);
+        }
+    }
+}
+
+/// All accounts of both environments, one after the other, for work that goes by account.
+#[derive(Debug, Default)]
+pub struct Accounts {
+    page: std::vec::IntoIter<AccountId>,
+    after: String,
+}
+
+impl Accounts {
+    /// Accounts read at a time.
+    const PAGE: i64 = 500;
+
+    /// The next one; `None` when all were seen.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn next(&mut self, app: &App) -> Result<Option<AccountId>, Error> {
+        if let Some(account) = self.page.next() {
+            return Ok(Some(account));
+        }
+        let args = args![&self.after, Self::PAGE];
+        let rows: Vec<(AccountId,)> = app.db.rows(sql::ACCOUNTS, args).await?;
+        let page: Vec<AccountId> = rows.into_iter().map(|(account,)| account).collect();
+        if let Some(last) = page.last() {
+            last.as_str().clone_into(&mut self.after);
+        }
+        self.page = page.into_iter();
+        Ok(self.page.next())
+    }
+}
+
+/// Deletes an account's `Idempotency-Key`s that stand for something that `is_meant` says, given
+/// the key and the object's id. A repeat of those requests is a new one then.
+///
+/// # Errors
+/// When the database cannot be read or written.
+pub async fn erase_idempotency_keys<E: From<Error> + From<CommitError>>(
+    app: &App,
+    account: &AccountId,
+    is_meant: impl Fn(&str, &str) -> bool,
+) -> Result<u64, E> {
+    let chunk = app.config.retention.chunk;
+    let (mut after, mut erased) = (String::new(), 0);
+    loop {
+        let rows = objects(app, account, &after, chunk).await?;
+        let Some((last, _)) = rows.last() else { return Ok(erased) };
+        after.clone_from(last);
+        let mut set = WriteSet::of(account.as_str());
+        for (key, _) in rows.iter().filter(|(key, object)| is_meant(key, object)) {
+            set.push(sql::FORGET_IDEMPOTENT_KEY, args![account, key]);
+            erased += 1;
+        }
+        if !set.is_empty() {
+            app.db.commit(set).await?;
+        }
+    }
+}
+
+async fn objects(
+    app: &App,
+    account: &AccountId,
+    after: &str,
+    chunk: i64,
+) -> Result<Vec<(String, String)>, Error> {
+    app.db.rows(sql::IDEMPOTENT_OBJECTS, args![account, after, chunk]).await
+}

@@ -1,0 +1,204 @@
+//! Rank 2: chores. Work that nobody waits for, such as forgetting what is old: due again and again,
+//! done by one node at a time, a chunk at a time with pauses between. What the chores are, wiring
+//! hands in as plain functions.
+//!
+//! A row for each chore in the database holds a lease. A node that dies keeps it for a minute at
+//! most. The lease spares work and load; nothing relies on it for being right: every chunk of every
+//! chore may be done twice, at the same time, on two nodes.
+
+mod store;
+mod turn;
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ::store::{CommitError, Db, Reject, WriteSet, args};
+use clock::{Clock, Millis};
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use self::store as sql;
+pub use turn::Turn;
+
+/// How often due chores are looked for, milliseconds.
+const PAUSE_MS: i64 = clock::MINUTE;
+/// A chore that failed is due again after this, milliseconds.
+const RETRY_MS: i64 = 5 * clock::MINUTE;
+const TAKEN: Reject = Reject("chore_taken");
+
+/// Why a chore failed, for the log.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// What a chore does; its answer is kept as the chore's result and logged. No personal data.
+pub type Work = Box<dyn Fn(Arc<Turn>) -> BoxFuture<'static, Result<Value, Failure>> + Send + Sync>;
+
+/// Something to do again and again.
+pub struct Chore {
+    /// Its name in the database, the log and the metrics.
+    pub name: &'static str,
+    /// From its end until it is due again, milliseconds.
+    pub every_ms: i64,
+    /// What is done.
+    pub work: Work,
+}
+
+/// What is known of a chore, whichever node did it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Its name.
+    pub name: String,
+    /// When it was done last.
+    pub done_at: Millis,
+    /// What came of it.
+    pub result: Value,
+}
+
+/// How one turn of this node ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Done until it is due again.
+    Done,
+    /// Left unfinished: this process stops, or another node has taken over.
+    Left,
+    /// It failed, and is tried again.
+    Failed,
+}
+
+impl Ending {
+    /// As counted.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Left => "left",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The chores of one process that are done one after the other, so that they take a bounded share
+/// of the machine together.
+pub struct Chores {
+    db: Db,
+    clock: Clock,
+    node: String,
+    pause: Duration,
+    list: Vec<Chore>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Chores {
+    /// Puts them together; `pause` is the shortest one between two chunks.
+    #[must_use]
+    pub fn new(
+        (db, clock): (Db, Clock),
+        pause: Duration,
+        chores: Vec<Chore>,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
+        let node = clock.id("nod");
+        Self { db, clock, node, pause, list: chores, stopped }
+    }
+
+    /// Does what is due, once a minute, until the process stops. `told` hears of every turn.
+    pub async fn run(&self, told: impl Fn(&'static str, Ending)) {
+        let mut stopped = self.stopped.clone();
+        loop {
+            tokio::select! {
+                () = self.clock.sleep(PAUSE_MS) => {}
+                // An error means that the sender is gone: stop as well.
+                _ = stopped.wait_for(|stop| *stop) => return,
+            }
+            if let Err(error) = self.run_due(&told).await {
+                tracing::warn!(%error, "chores not read; trying again in a minute");
+            }
+        }
+    }
+
+    /// Does what is due now and what no other node has.
+    async fn run_due(&self, told: &impl Fn(&'static str, Ending)) -> Result<(), ::store::Error> {
+        let rows = rows(&self.db).await?;
+        for chore in &self.list {
+            let row = rows.iter().find(|row| row.name == chore.name);
+            let now = self.clock.now();
+            if *self.stopped.borrow()
+                || row.is_some_and(|row| row.next_at.max(row.lease_until) > now)
+            {
+                continue;
+            }
+            match self.take(chore).await {
+                Ok(ending) => told(chore.name, ending),
+                Err(CommitError::Rejected(_)) => {}
+                Err(error) => tracing::warn!(%error, chore = chore.name, "chore not taken or kept"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a chore, does it and gives it back.
+    async fn take(&self, chore: &Chore) -> Result<Ending, CommitError> {
+        let name = chore.name;
+        let now = self.clock.now();
+        let lease_until = now + turn::LEASE_MS;
+        let node = self.node.as_str();
+        let mut set = WriteSet::of(name);
+        set.guard(sql::CLAIM, args![name, node, lease_until, now], TAKEN);
+        self.db.commit(set).await?;
+        let since = Instant::now();
+        let turn = Arc::new(Turn {
+            db: self.db.clone(),
+            clock: self.clock.clone(),
+            name,
+            holder: self.node.clone(),
+            pause: self.pause,
+            stopped: self.stopped.clone(),
+            lease_until: Mutex::new(lease_until),
+            since: Mutex::new(since),
+            is_over: AtomicBool::new(false),
+        });
+        // On a task of its own, so that a panic ends one turn and not all chores.
+        let done = tokio::spawn((chore.work)(Arc::clone(&turn))).await;
+        let done = done.unwrap_or_else(|panicked| Err(panicked.into()));
+        let seconds = since.elapsed().as_secs_f64();
+        let now = self.clock.now();
+        let mut set = WriteSet::of(name);
+        let ending = match done {
+            Ok(result) if !turn.is_over() => {
+                tracing::info!(chore = name, seconds, %result, "chore done");
+                let next_at = now + chore.every_ms;
+                set.push(sql::FINISH, args![next_at, now, result.to_string(), name, node]);
+                Ending::Done
+            }
+            Ok(result) => {
+                tracing::info!(chore = name, seconds, %result, "chore left unfinished");
+                set.push(sql::RELEASE, args![now, name, node]);
+                Ending::Left
+            }
+            Err(error) => {
+                tracing::warn!(chore = name, seconds, %error, "chore failed; trying again later");
+                set.push(sql::RELEASE, args![now + RETRY_MS, name, node]);
+                Ending::Failed
+            }
+        };
+        self.db.commit(set).await?;
+        Ok(ending)
+    }
+}
+
+/// What is known of all chores, by whichever node.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn known(db: &Db) -> Result<Vec<Known>, ::store::Error> {
+    let known = |row: sql::ChoreRow| {
+        let result = serde_json::from_str(&row.result).unwrap_or_default();
+        Some(Known { name: row.name, done_at: row.done_at?, result })
+    };
+    Ok(rows(db).await?.into_iter().filter_map(known).collect())
+}
+
+async fn rows(db: &Db) -> Result<Vec<sql::ChoreRow>, ::store::Error> {
+    db.rows(sql::CHORES, args![""]).await
+}

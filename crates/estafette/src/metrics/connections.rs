@@ -1,0 +1,69 @@
+//! Figures of connections: how many are open, and how many were not let in or were ended.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ListenerLabels {
+    listener: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+/// A connection that counts as open while this lives.
+#[derive(Debug)]
+pub struct OpenConnection(Gauge);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// The figures. Clones share them.
+#[derive(Clone, Default)]
+pub(super) struct Connections {
+    open: Family<ListenerLabels, Gauge>,
+    refused: Family<ReasonLabels, Counter>,
+    cut: Family<ReasonLabels, Counter>,
+}
+
+impl Connections {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "http_server_connections_open",
+            "Connections that are open",
+            self.open.clone(),
+        );
+        registry.register(
+            "http_server_connections_refused",
+            "Connections that were not let in, by reason",
+            self.refused.clone(),
+        );
+        registry.register(
+            "http_server_connections_cut",
+            "Connections that were ended at a deadline, by what was due",
+            self.cut.clone(),
+        );
+    }
+
+    pub(super) fn opened(&self, listener: &'static str) -> OpenConnection {
+        let open = self.open.get_or_create(&ListenerLabels { listener }).clone();
+        open.inc();
+        OpenConnection(open)
+    }
+
+    pub(super) fn refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&ReasonLabels { reason }).inc();
+    }
+
+    pub(super) fn cut(&self, due: &'static str) {
+        self.cut.get_or_create(&ReasonLabels { reason: due }).inc();
+    }
+}

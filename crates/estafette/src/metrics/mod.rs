@@ -1,0 +1,287 @@
+//! Rank 2: figures for the operator, in Prometheus form, by the names and boundaries of the
+//! OpenTelemetry conventions where those have some. Never an account or a phone number as a label.
+
+mod connections;
+mod process;
+mod storage;
+mod webhooks;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use store::Db;
+
+pub use connections::OpenConnection;
+
+use connections::Connections;
+use process::Process;
+use storage::Storage;
+use webhooks::Webhooks;
+
+/// Seconds, the boundaries of the OpenTelemetry conventions for HTTP servers.
+const BUCKETS: [f64; 14] =
+    [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    env: &'static str,
+    method: &'static str,
+    route: String,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SendLabels {
+    channel: &'static str,
+    carrier: String,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TableLabels {
+    table: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ChoreLabels {
+    chore: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TurnLabels {
+    chore: &'static str,
+    ending: &'static str,
+}
+
+/// Seconds with fractions.
+type Seconds = Gauge<f64, AtomicU64>;
+
+/// All figures of the process. Clones share them.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    requests: Family<RequestLabels, Histogram, fn() -> Histogram>,
+    sends: Family<SendLabels, Histogram, fn() -> Histogram>,
+    deleted: Family<TableLabels, Counter>,
+    masked: Family<TableLabels, Counter>,
+    erasures: Counter,
+    turns: Family<TurnLabels, Counter>,
+    chores: Family<ChoreLabels, Seconds>,
+    due_oldest: Seconds,
+    ledger: Arc<OnceLock<Ledger>>,
+    connections: Connections,
+    webhooks: Webhooks,
+    storage: Arc<Storage>,
+}
+
+/// What the last audit found. Not shown before there was one: 0 would be a lie.
+#[derive(Default)]
+struct Ledger {
+    violations: Gauge,
+    dangling: Gauge,
+    unknown: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            registry: Arc::default(),
+            requests: Family::new_with_constructor(histogram as fn() -> Histogram),
+            sends: Family::new_with_constructor(histogram as fn() -> Histogram),
+            deleted: Family::default(),
+            masked: Family::default(),
+            erasures: Counter::default(),
+            turns: Family::default(),
+            chores: Family::default(),
+            due_oldest: Seconds::default(),
+            ledger: Arc::default(),
+            connections: Connections::default(),
+            webhooks: Webhooks::default(),
+            storage: Arc::default(),
+        };
+        metrics.register();
+        metrics
+    }
+}
+
+impl Metrics {
+    fn register(&self) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.register(
+            "http_server_request_duration_seconds",
+            "Time from the request's head to the answer's head",
+            self.requests.clone(),
+        );
+        registry.register(
+            "send_duration_seconds",
+            "Time that a carrier took to answer a submission, by what became of it",
+            self.sends.clone(),
+        );
+        registry.register(
+            "due_oldest_seconds",
+            "How late the oldest due work is; 0 = none is late",
+            self.due_oldest.clone(),
+        );
+        registry.register(
+            "retention_deleted",
+            "Rows deleted because their time had come",
+            self.deleted.clone(),
+        );
+        registry.register(
+            "retention_masked",
+            "Rows whose recipient became a pseudonym",
+            self.masked.clone(),
+        );
+        registry.register("erasures", "Recipients erased on request", self.erasures.clone());
+        registry.register(
+            "chore_turns",
+            "Turns of this node at a chore, by how they ended",
+            self.turns.clone(),
+        );
+        registry.register(
+            "chore_done_timestamp_seconds",
+            "When a chore was done last, by whichever node, in seconds since 1970",
+            self.chores.clone(),
+        );
+        self.connections.register(&mut registry);
+        self.webhooks.register(&mut registry);
+        registry.register_collector(Box::new(Arc::clone(&self.storage)));
+        registry.register_collector(Box::new(Process));
+    }
+
+    /// Counts an answered request; its line is the method and the route's pattern, not its path.
+    pub fn request(&self, env: &'static str, line: (&str, &str), status: u16, seconds: f64) {
+        let (method, route) = (known(line.0), line.1.to_owned());
+        let labels = RequestLabels { env, method, route, status };
+        self.requests.get_or_create(&labels).observe(seconds);
+    }
+
+    /// Counts a submission to a carrier: `way` is the channel and the carrier's name.
+    pub fn submission(&self, way: (&'static str, &str), outcome: &'static str, seconds: f64) {
+        let (channel, carrier) = (way.0, way.1.to_owned());
+        let labels = SendLabels { channel, carrier, outcome };
+        self.sends.get_or_create(&labels).observe(seconds);
+    }
+
+    /// Counts a connection as open, until the answer is dropped.
+    #[must_use]
+    pub fn connection_opened(&self, listener: &'static str) -> OpenConnection {
+        self.connections.opened(listener)
+    }
+
+    /// Counts a connection that was not let in.
+    pub fn connection_refused(&self, reason: &'static str) {
+        self.connections.refused(reason);
+    }
+
+    /// Counts a connection that was ended at a deadline.
+    pub fn connection_cut(&self, due: &'static str) {
+        self.connections.cut(due);
+    }
+
+    /// Counts a try to deliver an event: how long after it was due it began, and how long it took.
+    pub fn webhook_try(&self, outcome: &'static str, lag_ms: i64, latency_ms: i64) {
+        self.webhooks.tried(outcome, lag_ms, latency_ms);
+    }
+
+    /// Notes how many webhook targets this node holds, and how many tries are under way.
+    pub fn webhook_load(&self, targets: usize, in_flight: usize) {
+        self.webhooks.load(targets, in_flight);
+    }
+
+    /// Notes how late the webhook target is that waits longest.
+    pub fn webhook_due_oldest(&self, seconds: f64) {
+        self.webhooks.due_oldest.set(seconds);
+    }
+
+    /// Counts rows that were deleted because their time had come.
+    pub fn deleted(&self, table: &'static str, rows: u64) {
+        self.deleted.get_or_create(&TableLabels { table }).inc_by(rows);
+    }
+
+    /// Counts rows whose recipient became a pseudonym.
+    pub fn masked(&self, table: &'static str, rows: u64) {
+        self.masked.get_or_create(&TableLabels { table }).inc_by(rows);
+    }
+
+    /// Counts an erasure.
+    pub fn erased(&self) {
+        self.erasures.inc();
+    }
+
+    /// Counts a turn of this node at a chore.
+    pub fn turn(&self, chore: &'static str, ending: &'static str) {
+        self.turns.get_or_create(&TurnLabels { chore, ending }).inc();
+    }
+
+    /// Notes when a chore was done last, in seconds since 1970.
+    pub fn chore_done(&self, chore: &str, at_s: f64) {
+        self.chores.get_or_create(&ChoreLabels { chore: chore.to_owned() }).set(at_s);
+    }
+
+    /// Notes how late the oldest due work is.
+    pub fn due_oldest(&self, seconds: f64) {
+        self.due_oldest.set(seconds);
+    }
+
+    /// Notes what the last audit of the ledger found: violations, dangling holds, and attempts of
+    /// which nobody knows whether the carrier has them.
+    pub fn ledger(&self, violations: i64, dangling: i64, unknown: i64) {
+        let ledger = self.ledger.get_or_init(|| {
+            let ledger = Ledger::default();
+            let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+            for (name, help, gauge) in [
+                (
+                    "ledger_audit_violations",
+                    "What must not be, by the last audit",
+                    &ledger.violations,
+                ),
+                (
+                    "ledger_holds_dangling",
+                    "Holds open for too long, by the last audit",
+                    &ledger.dangling,
+                ),
+                (
+                    "attempts_unknown",
+                    "Submissions of unclear fate, by the last audit",
+                    &ledger.unknown,
+                ),
+            ] {
+                registry.register(name, help, gauge.clone());
+            }
+            ledger
+        });
+        ledger.violations.set(violations);
+        ledger.dangling.set(dangling);
+        ledger.unknown.set(unknown);
+    }
+
+    /// The text that Prometheus reads.
+    #[must_use]
+    pub fn render(&self, db: &Db) -> String {
+        self.storage.read(db);
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        // Writing into a String cannot fail.
+        let _infallible = encode(&mut text, &registry);
+        text
+    }
+}
+
+/// Callers can make up methods, and every label is memory: unknown ones are counted together, under
+/// the word of the conventions.
+fn known(method: &str) -> &'static str {
+    const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    KNOWN.into_iter().find(|known| *known == method).unwrap_or("_OTHER")
+}
+
+fn histogram() -> Histogram {
+    Histogram::new(BUCKETS)
+}

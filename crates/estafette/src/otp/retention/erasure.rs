@@ -1,0 +1,182 @@
+//! Erasing a recipient before its time, because the person asked for it: passcodes that are open
+//! end, and every row that names the number names a pseudonym afterwards.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use ::store::{CommitError, WriteSet, args};
+use clock::{HOUR, Millis};
+
+use super::store::{self as sql, Kept};
+use crate::access::retention::erase_idempotency_keys;
+use crate::app::App;
+use crate::kit::id::{AccountId, ChallengeId};
+use crate::otp::settle::{self, Failure};
+use crate::otp::{Error, Status, store, told};
+
+/// Times that a passcode is read again because another was faster.
+const TRIES: u32 = 40;
+/// An `Idempotency-Key` that stands for an older passcode is gone; an hour more than its life.
+const KEYS_LIVE: i64 = 25 * HOUR;
+/// A sender that waits for a receipt commits it within this after its wait.
+const SLACK: Duration = Duration::from_millis(500);
+
+/// What an erasure found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Erased {
+    /// Passcodes that named the recipient.
+    pub challenges: u64,
+    /// Those of them that were open, and are ended.
+    pub ended: u64,
+    /// `Idempotency-Key`s that stood for them.
+    pub idempotency_keys: u64,
+}
+
+impl Erased {
+    /// Counts another account's.
+    pub fn add(&mut self, other: Self) {
+        self.challenges += other.challenges;
+        self.ended += other.ended;
+        self.idempotency_keys += other.idempotency_keys;
+    }
+}
+
+/// Erases a recipient (`+` and digits) from an account: what was sent to it until now. Doing it
+/// again finds nothing.
+///
+/// # Errors
+/// [`Error::Db`], [`Error::Commit`]. What was not reached yet is found by doing it again.
+pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Erased, Error> {
+    let now = app.now();
+    let mut erased = Erased::default();
+    let found = of_recipient(app, account, recipient, now).await?;
+    let mut live = Vec::new();
+    for row in found.iter().filter(|row| now < row.expires_at) {
+        if end(app, account, &row.id).await? {
+            live.push(&row.id);
+        }
+    }
+    // Keys go first: without the passcodes nothing would lead to them any more.
+    let recent = found.iter().filter(|row| row.created_at > now - KEYS_LIVE);
+    let recent: HashSet<&str> = recent.map(|row| row.id.as_str()).collect();
+    if !recent.is_empty() {
+        let digits = recipient.trim_start_matches('+');
+        let is_meant = |key: &str, object: &str| recent.contains(object) || key.contains(digits);
+        let keys = erase_idempotency_keys::<Error>(app, account, is_meant).await;
+        erased.idempotency_keys = keys?;
+    }
+    replace(app, account, &found).await?;
+    forget(app, account, recipient).await?;
+    if !live.is_empty() {
+        // Who waited for a receipt of a passcode that was open may have noted the carrier's id, or
+        // that the recipient cannot be reached.
+        let wait = Duration::from_millis(app.config.otp.receipt_wait_ms);
+        tokio::time::sleep(wait + SLACK).await;
+        forget(app, account, recipient).await?;
+        for chunk in live.chunks(chunk_of(app)) {
+            let mut set = WriteSet::of(account.as_str());
+            for id in chunk {
+                set.push(sql::UNNAME, args![account, *id]);
+                set.push(sql::MASK_ATTEMPTS, args![account, *id]);
+            }
+            app.db.commit(set).await?;
+        }
+    }
+    erased.challenges = u64::try_from(found.len()).unwrap_or(u64::MAX);
+    erased.ended = u64::try_from(live.len()).unwrap_or(u64::MAX);
+    Ok(erased)
+}
+
+/// The passcodes that name a recipient: what else may show them is erased after them.
+///
+/// # Errors
+/// [`Error::Db`].
+pub async fn challenges_of(
+    app: &App,
+    account: &AccountId,
+    recipient: &str,
+) -> Result<HashSet<String>, Error> {
+    let found = of_recipient(app, account, recipient, app.now()).await?;
+    Ok(found.into_iter().map(|row| row.id.into()).collect())
+}
+
+/// Everything that was sent to the recipient until `now`.
+async fn of_recipient(
+    app: &App,
+    account: &AccountId,
+    recipient: &str,
+    now: Millis,
+) -> Result<Vec<Kept>, Error> {
+    let bound = ChallengeId::bound(now + 1);
+    let mut found: Vec<Kept> = Vec::new();
+    loop {
+        let after = found.last().map_or("", |last| last.id.as_str());
+        let args = args![account, recipient, after, &bound, app.config.retention.chunk];
+        let rows: Vec<Kept> = app.db.rows(sql::OF_RECIPIENT, args).await?;
+        if rows.is_empty() {
+            return Ok(found);
+        }
+        found.extend(rows);
+    }
+}
+
+/// Ends a passcode that is open; `false` when it was over already. A price that is held goes back;
+/// what was posted stays so, because the message went out.
+async fn end(app: &App, account: &AccountId, id: &ChallengeId) -> Result<bool, Error> {
+    let mut is_ours = false;
+    for _ in 0..TRIES {
+        let Some(c) = store::challenge(app, account, id).await? else { return Ok(is_ours) };
+        if !c.is_open(app.now()) {
+            return Ok(is_ours);
+        }
+        let Some(a) = store::attempt(app, account, &c.attempt).await? else { return Ok(is_ours) };
+        let mut set = if settle::is_held(&a) {
+            let why = Failure { state: "lapsed", reason: "erased", code: None };
+            settle::give_back(app, &c, &a, &why)
+        } else {
+            WriteSet::of(account.as_str())
+        };
+        store::close(&mut set, &c, Status::Failed, Some("erased"));
+        told::failed(app, &mut set, &c, "erased");
+        match app.db.commit(set).await {
+            Ok(_) => is_ours = true,
+            // Another leg or the outcome of this one came between: look again.
+            Err(CommitError::Rejected(_)) => tokio::time::sleep(Duration::from_millis(25)).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::InProgress)
+}
+
+/// Puts the pseudonym in the place of the number, a chunk at a time.
+async fn replace(app: &App, account: &AccountId, found: &[Kept]) -> Result<(), Error> {
+    let pause = Duration::from_millis(app.config.retention.pause_ms);
+    for (index, rows) in found.chunks(chunk_of(app)).enumerate() {
+        if index > 0 {
+            tokio::time::sleep(pause).await;
+        }
+        let mut set = WriteSet::of(account.as_str());
+        for row in rows {
+            super::mask(app, &mut set, account, row, app.now());
+        }
+        app.db.commit(set).await?;
+        app.metrics.masked("challenges", u64::try_from(rows.len()).unwrap_or(u64::MAX));
+    }
+    Ok(())
+}
+
+/// Deletes what is remembered of the recipient for limits and reachability.
+async fn forget(app: &App, account: &AccountId, recipient: &str) -> Result<(), Error> {
+    let args = args![account, recipient];
+    if app.db.row::<(Millis,)>(sql::IS_REMEMBERED, args.clone()).await?.is_some() {
+        let mut set = WriteSet::of(account.as_str());
+        set.push(sql::ERASE_RECIPIENT, args);
+        app.db.commit(set).await?;
+        app.metrics.deleted("recipients", 1);
+    }
+    Ok(())
+}
+
+fn chunk_of(app: &App) -> usize {
+    usize::try_from(app.config.retention.chunk).unwrap_or(1).max(1)
+}

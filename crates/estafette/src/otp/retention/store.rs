@@ -1,0 +1,99 @@
+//! SQL of forgetting passcodes. Ids are in the order of time, so an account's primary keys find
+//! what is old; no index serves retention alone.
+
+use clock::Millis;
+use store::{Error, FromRow, Row, Sql};
+
+use crate::kit::id::{AccountId, ChallengeId};
+
+pub(super) const MARK: Sql =
+    Sql("SELECT done_until FROM retention_marks WHERE account_id = $1 AND chore = $2");
+pub(super) const SET_MARK: Sql =
+    Sql("INSERT INTO retention_marks (account_id, chore, done_until) \
+     VALUES ($1, $2, $3) ON CONFLICT (account_id, chore) DO UPDATE SET \
+     done_until = excluded.done_until");
+
+/// One stretch of an account's passcodes, oldest first.
+pub(super) const STRETCH: Sql = Sql("SELECT challenge_id, recipient, expires_at, created_at \
+     FROM challenges WHERE account_id = $1 AND challenge_id > $2 AND challenge_id < $3 \
+     ORDER BY challenge_id LIMIT $4");
+/// The passcodes of one recipient.
+pub(super) const OF_RECIPIENT: Sql = Sql("SELECT challenge_id, recipient, expires_at, created_at \
+     FROM challenges WHERE account_id = $1 AND recipient = $2 AND challenge_id > $3 \
+     AND challenge_id < $4 ORDER BY challenge_id LIMIT $5");
+
+/// A recipient becomes a pseudonym, and what may name it otherwise goes. Not while the passcode
+/// can still be verified or sent.
+pub(super) const MASK: Sql = Sql("UPDATE challenges SET recipient = $1, reference = NULL, \
+     slot = NULL, provider_message_id = attempt_id \
+     WHERE account_id = $2 AND challenge_id = $3 \
+     AND (status NOT IN ('sent', 'delivered') OR expires_at <= $4)");
+/// Carriers' ids of messages can hold the recipient's number.
+pub(super) const MASK_ATTEMPTS: Sql = Sql("UPDATE attempts SET provider_id = NULL \
+     WHERE account_id = $1 AND challenge_id = $2 AND provider_id IS NOT NULL");
+pub(super) const UNNAME: Sql = Sql("UPDATE challenges SET provider_message_id = attempt_id \
+     WHERE account_id = $1 AND challenge_id = $2 AND provider_message_id <> attempt_id");
+
+pub(super) const OLDEST_CHALLENGE: Sql = Sql("SELECT challenge_id FROM challenges \
+     WHERE account_id = $1 AND challenge_id < $2 ORDER BY challenge_id LIMIT 1");
+pub(super) const OLDEST_ATTEMPT: Sql = Sql("SELECT attempt_id FROM attempts \
+     WHERE account_id = $1 AND attempt_id < $2 ORDER BY attempt_id LIMIT 1");
+/// What has due work stays until that is done.
+pub(super) const DELETE_CHALLENGES: Sql = Sql("DELETE FROM challenges WHERE account_id = $1 \
+     AND challenge_id IN (SELECT challenge_id FROM challenges WHERE account_id = $1 \
+     AND challenge_id < $2 AND next_at IS NULL ORDER BY challenge_id LIMIT $3 \
+     /*SKIP LOCKED*/) RETURNING created_at");
+/// What still holds credits stays: its fate is open.
+pub(super) const DELETE_ATTEMPTS: Sql = Sql("DELETE FROM attempts WHERE account_id = $1 \
+     AND attempt_id IN (SELECT attempt_id FROM attempts WHERE account_id = $1 \
+     AND attempt_id < $2 AND state NOT IN ('sending', 'unknown') ORDER BY attempt_id LIMIT $3 \
+     /*SKIP LOCKED*/) RETURNING created_at");
+
+/// One stretch of all recipients that are remembered, in the order of the primary key.
+pub(super) const RECIPIENTS: Sql = Sql("SELECT account_id, recipient, unreachable_until, sent_1 \
+     FROM recipients WHERE (account_id, recipient) > ($1, $2) \
+     ORDER BY account_id, recipient LIMIT $3");
+pub(super) const DELETE_RECIPIENT: Sql = Sql("DELETE FROM recipients \
+     WHERE account_id = $1 AND recipient = $2 AND unreachable_until <= $3 AND sent_1 <= $4");
+pub(super) const IS_REMEMBERED: Sql =
+    Sql("SELECT sent_1 FROM recipients WHERE account_id = $1 AND recipient = $2");
+pub(super) const ERASE_RECIPIENT: Sql =
+    Sql("DELETE FROM recipients WHERE account_id = $1 AND recipient = $2");
+
+/// What retention needs of a passcode.
+pub(super) struct Kept {
+    pub(super) id: ChallengeId,
+    pub(super) recipient: String,
+    pub(super) expires_at: Millis,
+    pub(super) created_at: Millis,
+}
+
+impl FromRow for Kept {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.take(0)?,
+            recipient: row.take(1)?,
+            expires_at: row.take(2)?,
+            created_at: row.take(3)?,
+        })
+    }
+}
+
+/// What is remembered of a recipient, as far as retention needs it.
+pub(super) struct Remembered {
+    pub(super) account: AccountId,
+    pub(super) recipient: String,
+    pub(super) unreachable_until: Millis,
+    pub(super) sent_at: Millis,
+}
+
+impl FromRow for Remembered {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            account: row.take(0)?,
+            recipient: row.take(1)?,
+            unreachable_until: row.take(2)?,
+            sent_at: row.take(3)?,
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! Erasing a recipient over HTTP: staff only.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Erased, Error, erase};
+use crate::access::caller::Staff;
+use crate::access::idempotency;
+use crate::app::App;
+use crate::kit::body::Fields;
+use crate::kit::id::AccountId;
+use crate::kit::msisdn::Msisdn;
+use crate::kit::page::Query;
+use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+
+/// The routes of this room.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(erase_recipient))
+}
+
+/// A person who wants to be forgotten.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct NewErasure {
+    /// The phone number, in international form.
+    #[schema(example = "+33612345678")]
+    pub phone: String,
+    /// Only in this account; left out = in all accounts of both environments.
+    #[schema(example = "acc_01h455vb4pex5vsknk084sn02q")]
+    pub account_id: Option<String>,
+}
+
+/// What was found and is erased. The same request again finds nothing.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ErasureView {
+    /// Passcodes that named the number.
+    #[schema(example = 3)]
+    pub challenges: u64,
+    /// Those of them that were open, and are ended.
+    #[schema(example = 1)]
+    pub ended: u64,
+    /// `Idempotency-Key`s that stood for them.
+    #[schema(example = 1)]
+    pub idempotency_keys: u64,
+}
+
+impl From<Erased> for ErasureView {
+    fn from(erased: Erased) -> Self {
+        let Erased { challenges, ended, idempotency_keys } = erased;
+        Self { challenges, ended, idempotency_keys }
+    }
+}
+
+/// Erases a phone number from everything that was sent to it.
+///
+/// Open passcodes end, and what is held for them is given back. Doing it again changes nothing, so
+/// a request without an answer may simply be repeated. What the number's owner is sent from then
+/// on is kept again.
+#[utoipa::path(
+    post, path = "/v1/admin/erasures", tag = "Operator",
+    request_body = NewErasure,
+    responses(
+        (status = 200, body = ErasureView, description = "The number is erased"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_json`, `invalid_request`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+         description = "`overloaded`, `storage_unavailable`: repeat the request"),
+    ),
+    security(("staff_token" = []))
+)]
+async fn erase_recipient(
+    staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<ErasureView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    // Nothing is kept of it: a fingerprint of the request would be one of the number.
+    idempotency::check(&headers)?;
+    let (recipient, account) = read(&app, &body)?;
+    let erased = erase(&app, &recipient, account.as_ref(), staff.by()).await?;
+    Ok(Json(erased.into()))
+}
+
+fn read(app: &App, body: &[u8]) -> Result<(Msisdn, Option<AccountId>), Problem> {
+    let mut fields = Fields::read(body)?;
+    let recipient = fields.required("phone").and_then(|text| match Msisdn::once_valid(&text) {
+        Ok(recipient) => Some(recipient),
+        Err(error) => {
+            fields.fault("phone", "invalid_phone_number", error.to_string());
+            None
+        }
+    });
+    let account = fields.text("account_id");
+    fields.finish(app.is_strict())?;
+    let account = match account {
+        // An id of another shape is no id of ours: unknown, like any other wrong one.
+        Some(text) => Some(AccountId::parse(&text).ok_or(Code::NotFound)?),
+        None => None,
+    };
+    Ok((recipient.ok_or(Code::InternalError)?, account))
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NoAccount => Code::NotFound.into(),
+            // A passcode that changed all the time: the next try finds it quiet.
+            Error::Otp(crate::otp::Error::InProgress) => Code::Overloaded.into(),
+            Error::Otp(error) => error.into(),
+            Error::Access(error) => error.into(),
+            Error::Webhooks(error) => error.into(),
+            Error::Db(error) => error.into(),
+            Error::Commit(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Rank 9: how long things are kept, and how a person's data is erased before that. Each room knows
+//! how to forget what is its own; here is the list of them, for the chores and for an erasure. A
+//! room that keeps a recipient somewhere new adds itself to both.
+
+pub mod api;
+
+use std::sync::Arc;
+
+use ::store::{CommitError, WriteSet};
+use clock::{HOUR, MINUTE};
+use serde_json::json;
+
+use crate::access::retention::{self as of_access, Accounts};
+use crate::access::{self, By, Entry};
+use crate::app::App;
+use crate::events;
+use crate::jobs::{Chore, Turn};
+use crate::kit::id::AccountId;
+use crate::kit::msisdn::Msisdn;
+use crate::kit::seal::hex;
+use crate::otp::{self, retention as of_otp};
+use crate::sandbox;
+use crate::webhooks;
+
+pub use crate::otp::retention::Erased;
+
+/// Everything that is forgotten when its time has come.
+#[must_use]
+pub fn chores(app: &App) -> Vec<Chore> {
+    macro_rules! chore {
+        ($name:literal, $every_ms:expr, $forget:path) => {{
+            let app = app.clone();
+            let every_ms = $every_ms;
+            let work = move |turn: Arc<Turn>| -> futures_util::future::BoxFuture<'static, _> {
+                let app = app.clone();
+                Box::pin(async move { Ok(json!({ "rows": $forget(&app, &turn).await? })) })
+            };
+            Chore { name: $name, every_ms, work: Box::new(work) }
+        }};
+    }
+    vec![
+        chore!("forget_idempotency_keys", 5 * MINUTE, of_access::forget_idempotency_keys),
+        chore!("forget_tokens", HOUR, of_access::forget_tokens),
+        chore!("forget_audit_log", HOUR, of_access::forget_audit_log),
+        chore!("forget_limits", 6 * HOUR, of_otp::forget_recipients),
+        chore!("mask_recipients", HOUR, of_otp::mask_recipients),
+        chore!("forget_challenges", HOUR, of_otp::forget_challenges),
+        chore!("forget_events", HOUR, webhooks::forget_events),
+        chore!("forget_deliveries", HOUR, webhooks::forget_deliveries),
+        chore!("forget_handset_messages", HOUR, sandbox::forget_old),
+    ]
+}
+
+/// Why an erasure did not come to its end. Doing it again goes on where it stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no such account.
+    #[error("there is no such account")]
+    NoAccount,
+    /// A room failed.
+    #[error(transparent)]
+    Otp(#[from] otp::Error),
+    /// A room failed.
+    #[error(transparent)]
+    Access(#[from] access::Error),
+    /// A room failed.
+    #[error(transparent)]
+    Webhooks(#[from] webhooks::Error),
+    /// A read failed.
+    #[error(transparent)]
+    Db(#[from] ::store::Error),
+    /// A write failed.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+/// Erases a recipient from one account, or from all accounts of both environments: ends what is
+/// open, puts a keyed hash in the place of the number, and empties what the database keeps of
+/// deleted rows. The audit log says so first, with a keyed hash of the number.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn erase(
+    app: &App,
+    recipient: &Msisdn,
+    account: Option<&AccountId>,
+    by: By<'_>,
+) -> Result<Erased, Error> {
+    if let Some(account) = account
+        && access::account(app, account).await?.is_none()
+    {
+        return Err(Error::NoAccount);
+    }
+    note(app, recipient, account, by).await?;
+    let mut erased = Erased::default();
+    if let Some(account) = account {
+        erased.add(of_account(app, account, recipient).await?);
+    } else {
+        let mut accounts = Accounts::default();
+        while let Some(account) = accounts.next(app).await? {
+            erased.add(of_account(app, &account, recipient).await?);
+        }
+    }
+    app.db.scrub().await?;
+    app.metrics.erased();
+    tracing::info!(challenges = erased.challenges, ended = erased.ended, "recipient erased");
+    Ok(erased)
+}
+
+/// Room by room: the passcodes, the events that show them, what receivers answered to those.
+async fn of_account(app: &App, account: &AccountId, recipient: &Msisdn) -> Result<Erased, Error> {
+    let number = recipient.e164();
+    let objects = of_otp::challenges_of(app, account, number).await?;
+    let erased = of_otp::erase(app, account, number).await?;
+    let events = events::erase(app, account, number, &objects).await;
+    let events = events.map_err(webhooks::Error::from)?;
+    webhooks::erase(app, account, &events).await?;
+    Ok(erased)
+}
+
+/// The line of the audit log.
+async fn note(
+    app: &App,
+    recipient: &Msisdn,
+    account: Option<&AccountId>,
+    by: By<'_>,
+) -> Result<(), CommitError> {
+    let mac = app.vault.recipient_mac("", recipient.e164());
+    let entry = Entry {
+        actor: by.who,
+        action: "recipient.erase",
+        object_id: &hex(&mac),
+        account,
+        request_id: by.request_id,
+        detail: json!({ "country": recipient.country() }),
+    };
+    let mut set = WriteSet::of(account.map_or("erasures", AccountId::as_str));
+    access::record(app, &mut set, &entry);
+    app.db.commit(set).await.map(drop)
+}

@@ -1,0 +1,100 @@
+//! Handsets in the database, so that any node shows what another one's carrier delivered. A message
+//! holds a code, so it is there only sealed; of the number there is a keyed hash.
+
+use ::store::{CommitError, Db, Error, WriteSet, args};
+use clock::{DAY, Millis};
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+use super::store as sql;
+use crate::access::retention::sweep;
+use crate::app::App;
+use crate::carriers::handsets::{MESSAGES, Received, Shelf};
+use crate::jobs::Turn;
+use crate::kit::seal::Vault;
+
+/// How long a handset keeps a message, milliseconds.
+const LIFE: i64 = DAY;
+
+/// The shelf of a service with several nodes.
+pub struct StoredShelf {
+    db: Db,
+    vault: Vault,
+}
+
+impl StoredShelf {
+    /// A shelf in this database, sealed by this vault.
+    #[must_use]
+    pub fn new(db: Db, vault: Vault) -> Self {
+        Self { db, vault }
+    }
+}
+
+/// What is sealed of a message.
+#[derive(Serialize, Deserialize)]
+struct Content {
+    channel: String,
+    sender: String,
+    text: String,
+    code: Option<String>,
+    buttons: Vec<String>,
+}
+
+fn place<'a>(account_id: &'a str, message_id: &'a str) -> [&'a str; 3] {
+    ["handset_messages", account_id, message_id]
+}
+
+impl Shelf for StoredShelf {
+    fn deliver<'a>(
+        &'a self,
+        account_id: &'a str,
+        phone: &'a str,
+        message: Received,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        let Received { id, channel, sender, text, code, buttons, received_at } = message;
+        let content = Content { channel: channel.to_owned(), sender, text, code, buttons };
+        Box::pin(async move {
+            let json = serde_json::to_vec(&content).map_err(|_| Error::Corrupt { column: 3 })?;
+            let sealed = self.vault.seal(&place(account_id, &id), &json);
+            let mut set = WriteSet::of(account_id);
+            let phone = self.vault.recipient_mac(account_id, phone);
+            set.push(sql::INSERT, args![account_id, phone, id, sealed, received_at]);
+            let committed = self.db.commit(set).await;
+            committed.map(drop).map_err(|error| Error::Unavailable(error.to_string()))
+        })
+    }
+
+    fn messages<'a>(
+        &'a self,
+        account_id: &'a str,
+        phone: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Received>, Error>> {
+        let newest = i64::try_from(MESSAGES).unwrap_or(i64::MAX);
+        Box::pin(async move {
+            let args = args![account_id, self.vault.recipient_mac(account_id, phone), newest];
+            let rows = self.db.rows::<(String, Vec<u8>, Millis)>(sql::NEWEST, args).await?;
+            rows.into_iter().map(|row| self.open(account_id, row)).collect()
+        })
+    }
+}
+
+impl StoredShelf {
+    fn open(&self, account_id: &str, row: (String, Vec<u8>, Millis)) -> Result<Received, Error> {
+        let (id, sealed, received_at) = row;
+        let json = self.vault.open(&place(account_id, &id), &sealed);
+        let content = json.and_then(|json| serde_json::from_slice::<Content>(&json).ok());
+        let content = content.ok_or(Error::Corrupt { column: 1 })?;
+        let Content { channel, sender, text, code, buttons } = content;
+        let channel = if channel == "sms" { "sms" } else { "chatapp" };
+        Ok(Received { id, channel, sender, text, code, buttons, received_at })
+    }
+}
+
+/// Empties shelves of what is older than a day, a chunk at a time.
+///
+/// # Errors
+/// [`CommitError`].
+pub async fn forget_old(app: &App, turn: &Turn) -> Result<u64, CommitError> {
+    let args = args![app.now() - LIFE, app.config.retention.chunk];
+    sweep(app, turn, ("handset_messages", sql::FORGET), &args).await
+}

@@ -1,0 +1,144 @@
+//! What a request may weigh, and its body: read as a whole, at a bounded pace, before a handler
+//! begins. So no handler ever waits for a client, and the time limit of a request is its own.
+
+use std::pin::Pin;
+use std::task::Poll;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
+use hyper::body::Frame;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::pace::Pace;
+use crate::kit::problem::Problem;
+use crate::kit::problem_code::Code;
+
+/// Largest body, bytes.
+pub(super) const BODY_LIMIT: usize = 256 * 1024;
+/// Largest head without its URL: names and values of all headers, bytes.
+const HEADERS_LIMIT: usize = 16 * 1024;
+/// Longest URL, bytes.
+const URL_LIMIT: usize = 8 * 1024;
+
+/// What is too large about a head.
+pub(super) fn oversize(request: &Request) -> Option<Problem> {
+    let uri = request.uri();
+    let url = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    if url > URL_LIMIT {
+        let detail = format!("The URL has {url} bytes; at most {URL_LIMIT} are read.");
+        return Some(Problem::new(Code::InvalidRequest).detail(detail));
+    }
+    let size = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+    let total: usize = request.headers().iter().map(size).sum();
+    (total > HEADERS_LIMIT).then(|| {
+        let largest = largest(request.headers());
+        let detail = format!("all headers together have {total} bytes, at most {HEADERS_LIMIT}");
+        Problem::bad_request(&format!("header:{largest}"), "too_long", detail)
+    })
+}
+
+fn largest(headers: &HeaderMap) -> &str {
+    let largest = headers.iter().max_by_key(|(_, value)| value.len());
+    largest.map_or("", |(name, _)| name.as_str())
+}
+
+/// The request with its whole body at hand. `started` is when the request began.
+///
+/// # Errors
+/// 413 for a body that is too large, 408 for one that does not come in time, 400 for one that
+/// breaks off.
+pub(super) async fn whole(
+    request: Request,
+    pace: Pace,
+    started: Instant,
+) -> Result<Request, Problem> {
+    if request.body().is_end_stream() {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    match (Intake { body, late: None }).read(pace, started).await {
+        Ok(bytes) => Ok(Request::from_parts(parts, Body::from(bytes))),
+        Err(problem) => Err(closing(problem, parts.version)),
+    }
+}
+
+/// What is left of the body is not read, so HTTP/1 cannot go on with the connection.
+fn closing(problem: Problem, version: Version) -> Problem {
+    if version >= Version::HTTP_2 {
+        return problem;
+    }
+    problem.header("connection", HeaderValue::from_static("close"))
+}
+
+fn too_late() -> Problem {
+    let detail = "The body of the request did not come to its end in time.";
+    Problem::new(Code::RequestTimeout).detail(detail)
+}
+
+struct Intake {
+    body: Body,
+    /// Made only for a body that does not come along with its head.
+    late: Option<Pin<Box<Sleep>>>,
+}
+
+impl Intake {
+    async fn read(mut self, pace: Pace, started: Instant) -> Result<Bytes, Problem> {
+        if self.body.size_hint().lower() > BODY_LIMIT as u64 {
+            return Err(Code::PayloadTooLarge.into());
+        }
+        // Nearly every body is one frame, which is handed on as it is.
+        let (mut first, mut more) = (Bytes::new(), Vec::new());
+        let mut due = started + pace.pause;
+        while let Some(data) = self.frame(due).await? {
+            if first.len() + more.len() + data.len() > BODY_LIMIT {
+                return Err(Code::PayloadTooLarge.into());
+            }
+            due = pace.after(due, data.len(), Instant::now());
+            if first.is_empty() {
+                first = data;
+            } else {
+                more.extend_from_slice(&data);
+            }
+        }
+        if more.is_empty() {
+            return Ok(first);
+        }
+        Ok([&first[..], &more].concat().into())
+    }
+
+    /// The next bytes, `None` at the end.
+    async fn frame(&mut self, due: Instant) -> Result<Option<Bytes>, Problem> {
+        if let Some(late) = &mut self.late {
+            late.as_mut().reset(due);
+        }
+        loop {
+            match self.event(due).await {
+                None => return Err(too_late()),
+                Some(None) => return Ok(None),
+                Some(Some(Err(_broken))) => {
+                    let detail = "The body broke off before its end.";
+                    return Err(Problem::new(Code::InvalidRequest).detail(detail));
+                }
+                Some(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) if !data.is_empty() => return Ok(Some(data)),
+                    // Frames that move nothing must not keep the timer from being asked.
+                    _ if Instant::now() >= due => return Err(too_late()),
+                    _ => {}
+                },
+            }
+        }
+    }
+
+    /// What the body does next; `None` when it is too late.
+    async fn event(&mut self, due: Instant) -> Option<Option<Result<Frame<Bytes>, axum::Error>>> {
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(event) = Pin::new(&mut self.body).poll_frame(cx) {
+                return Poll::Ready(Some(event));
+            }
+            let late = self.late.get_or_insert_with(|| Box::pin(sleep_until(due)));
+            late.as_mut().poll(cx).map(|()| None)
+        })
+        .await
+    }
+}

@@ -1,0 +1,149 @@
+//! How many connections there may be: in all, so that files and memory suffice, and from one
+//! address, so that no one takes them all.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ipnet::IpNet;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::config::Server;
+use crate::kit::client_address::{ClientAddress, is_within};
+
+/// Most connections where the setting leaves it to the limit of open files.
+const MOST: usize = 20_000;
+
+/// Guards the listeners that share it.
+#[derive(Clone)]
+pub(super) struct Gate {
+    all: Arc<Semaphore>,
+    each: Arc<Each>,
+}
+
+struct Each {
+    most: usize,
+    trusted: Vec<IpNet>,
+    open: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// The place of one connection, free again when dropped.
+pub(super) struct Place {
+    _in_all: OwnedSemaphorePermit,
+    _of_address: Option<OfAddress>,
+}
+
+struct OfAddress {
+    address: IpAddr,
+    each: Arc<Each>,
+}
+
+impl Gate {
+    /// By the settings.
+    pub(super) fn new(server: &Server) -> Self {
+        let all = match server.max_connections {
+            0 => (open_files() / 4 * 3).clamp(16, MOST),
+            set => set,
+        };
+        tracing::debug!(connections = all, "most connections at a time");
+        Self::of(all, server.max_connections_per_address, server.trusted_proxies.clone())
+    }
+
+    /// With this many places, and no others' addresses to mind.
+    pub(super) fn with_places(all: usize) -> Self {
+        Self::of(all, all, Vec::new())
+    }
+
+    fn of(all: usize, most: usize, trusted: Vec<IpNet>) -> Self {
+        let open = Mutex::new(HashMap::new());
+        Self { all: Arc::new(Semaphore::new(all)), each: Arc::new(Each { most, trusted, open }) }
+    }
+
+    /// Waits until there is a place for one more connection.
+    pub(super) async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.all).acquire_owned().await.ok()
+    }
+
+    /// Gives the place to a client, unless its address has enough of them.
+    pub(super) fn admit(&self, place: OwnedSemaphorePermit, peer: IpAddr) -> Option<Place> {
+        let each = &self.each;
+        if is_within(peer, &each.trusted) {
+            return Some(Place { _in_all: place, _of_address: None });
+        }
+        let address = ClientAddress(peer).unit();
+        let mut open = each.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(address).or_default();
+        if *count >= each.most {
+            return None;
+        }
+        *count += 1;
+        let of_address = OfAddress { address, each: Arc::clone(each) };
+        Some(Place { _in_all: place, _of_address: Some(of_address) })
+    }
+}
+
+impl Drop for OfAddress {
+    fn drop(&mut self) {
+        let mut open = self.each.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = open.get(&self.address).map_or(0, |count| count.saturating_sub(1));
+        if left == 0 {
+            open.remove(&self.address);
+        } else {
+            open.insert(self.address, left);
+        }
+    }
+}
+
+/// How many files this process may open, after asking for as many as it is allowed to ask for: the
+/// usual first answer is 1024, for the sake of programs that cannot count further.
+#[cfg(unix)]
+fn open_files() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let current =
+        if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    // No limit at all is none.
+    current.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
+}
+
+#[cfg(not(unix))]
+fn open_files() -> usize {
+    MOST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Gate;
+    use std::net::IpAddr;
+
+    #[tokio::test]
+    async fn an_address_has_its_share_and_a_proxy_as_much_as_there_is() {
+        let gate = Gate::of(10, 2, vec!["10.0.0.0/8".parse().unwrap()]);
+        let enter = async |peer: &str| {
+            let peer: IpAddr = peer.parse().unwrap();
+            gate.admit(gate.place().await.unwrap(), peer)
+        };
+        let first = enter("203.0.113.7").await;
+        let second = enter("203.0.113.7").await;
+        assert!(first.is_some() && second.is_some());
+        assert!(enter("203.0.113.7").await.is_none());
+        assert!(enter("203.0.113.8").await.is_some());
+        drop(first);
+        assert!(enter("203.0.113.7").await.is_some());
+        drop(second);
+        assert!(gate.each.open.lock().unwrap().is_empty(), "nothing is kept of who left");
+
+        let six = [enter("2001:db8::1").await, enter("2001:db8::2").await];
+        assert!(enter("2001:db8::3").await.is_none(), "one /64 counts as one");
+        assert!(enter("2001:db8:0:1::1").await.is_some());
+        let mut proxied = Vec::new();
+        for _ in 0..8 {
+            proxied.push(enter("10.1.2.3").await);
+        }
+        assert!(proxied.iter().all(Option::is_some));
+        assert_eq!(gate.all.available_permits(), 0);
+        drop((six, proxied));
+        assert_eq!(gate.all.available_permits(), 10);
+    }
+}

@@ -1,0 +1,217 @@
+//! Where connections come in. One loop for each listener accepts them, keeps their number within
+//! bounds, and ends them all gracefully when the service stops. What happens on one of them is in
+//! `connection`; until when it may is in `watch`.
+
+mod answer;
+mod connection;
+mod gate;
+mod refusal;
+mod stream;
+mod tls;
+mod watch;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::Router;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch::Receiver;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+use self::connection::Front;
+use self::gate::{Gate, Place};
+use self::tls::Tls;
+use crate::app::App;
+use crate::config::Server;
+use crate::kit::client_address::ClientAddress;
+use crate::metrics::Metrics;
+
+/// Connections to the metrics listener: nobody but the operator is there.
+const METRICS_PLACES: usize = 64;
+
+/// First pause after a connection could not be accepted for want of files or memory; it doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// The longest of these pauses.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How often the same trouble is logged.
+const SILENCE: Duration = Duration::from_mins(1);
+
+/// What the listeners share.
+pub(super) struct Entrance {
+    gate: Gate,
+    tls: Option<Arc<Tls>>,
+}
+
+/// A listener that does not accept yet.
+pub(super) struct Listener {
+    tcp: TcpListener,
+    name: &'static str,
+}
+
+impl Entrance {
+    /// By the settings.
+    ///
+    /// # Errors
+    /// When the TLS files cannot be used.
+    pub(super) fn open(server: &Server) -> anyhow::Result<Self> {
+        Ok(Self { gate: Gate::new(server), tls: Tls::open(server)? })
+    }
+
+    /// Serves the API of one environment.
+    pub(super) fn serve(
+        &self,
+        listener: Listener,
+        app: &App,
+        router: Router,
+        stopped: Receiver<bool>,
+    ) -> JoinHandle<()> {
+        let front = Front::new(app, router, self.tls.clone());
+        let metrics = app.metrics.clone();
+        let accepting = Accepting { listener, gate: self.gate.clone(), metrics, warned: None };
+        tokio::spawn(accepting.run(Arc::new(front), stopped))
+    }
+
+    /// Keeps the certificate fresh, where there is one.
+    pub(super) fn keep_fresh(&self, stopped: Receiver<bool>) -> Option<JoinHandle<()>> {
+        let tls = self.tls.clone()?;
+        Some(tokio::spawn(tls.keep_fresh(stopped)))
+    }
+}
+
+/// Serves the operator's figures: in the clear, with places of their own, so that they can be read
+/// while the API is flooded.
+pub(super) fn serve_metrics(
+    listener: Listener,
+    app: &App,
+    router: Router,
+    stopped: Receiver<bool>,
+) -> JoinHandle<()> {
+    let gate = Gate::with_places(METRICS_PLACES);
+    Entrance { gate, tls: None }.serve(listener, app, router, stopped)
+}
+
+impl Listener {
+    /// Takes an address.
+    ///
+    /// # Errors
+    /// When it is in use or not of this machine; `key` is the setting to look at.
+    pub(super) async fn bind(
+        address: SocketAddr,
+        key: &str,
+        name: &'static str,
+    ) -> anyhow::Result<Self> {
+        let bound = TcpListener::bind(address).await;
+        let context = || format!("cannot listen on {address} ({key}); is it in use?");
+        Ok(Self { tcp: bound.with_context(context)?, name })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.tcp.local_addr()
+    }
+}
+
+/// The loop of one listener.
+struct Accepting {
+    listener: Listener,
+    gate: Gate,
+    metrics: Metrics,
+    warned: Option<Instant>,
+}
+
+impl Accepting {
+    /// Accepts until the stop, then waits for the connections that are open. Dropping this ends
+    /// them at once.
+    async fn run(mut self, front: Arc<Front>, mut stopped: Receiver<bool>) {
+        let mut connections = JoinSet::new();
+        loop {
+            let (tcp, peer, place) = tokio::select! {
+                biased;
+                // An error means that the sender is gone: stop as well.
+                _ = stopped.wait_for(|stop| *stop) => break,
+                Some(_ended) = connections.join_next() => continue,
+                admitted = self.next() => admitted,
+            };
+            let (front, stopped) = (Arc::clone(&front), stopped.clone());
+            let counted = self.metrics.connection_opened(self.listener.name);
+            connections.spawn(async move {
+                front.serve(tcp, peer, stopped).await;
+                drop((place, counted));
+            });
+        }
+        drop(self.listener);
+        while connections.join_next().await.is_some() {}
+    }
+
+    /// The next connection that may stay. May be given up and asked again.
+    async fn next(&mut self) -> (TcpStream, IpAddr, Place) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let Some(place) = self.gate.place().await else { return std::future::pending().await };
+            match self.listener.tcp.accept().await {
+                Ok((tcp, peer)) => {
+                    // IPv4 in the disguise of IPv6, on a listener for both, is IPv4.
+                    let peer = peer.ip().to_canonical();
+                    if let Some(place) = self.gate.admit(place, peer) {
+                        return (tcp, peer, place);
+                    }
+                    self.refuse(tcp, peer);
+                }
+                Err(error) if concerns_only_the_client(&error) => {}
+                Err(error) => {
+                    self.metrics.connection_refused("accept_error");
+                    if self.may_warn() {
+                        tracing::warn!(%error, "connections cannot be accepted; trying on");
+                    }
+                    // Without a pause this would spin: the connection still waits to be accepted.
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, tcp: TcpStream, peer: IpAddr) {
+        self.metrics.connection_refused("address_limit");
+        if self.may_warn() {
+            let client = ClientAddress(peer);
+            tracing::warn!(
+                %client,
+                "an address has server.max_connections_per_address connections, more are closed; \
+                 if it is a proxy, add it to server.trusted_proxies"
+            );
+        }
+        drop(tcp);
+    }
+
+    /// Once a minute: what happens to one connection may happen to thousands.
+    fn may_warn(&mut self) -> bool {
+        let is_due = self.warned.is_none_or(|last| last.elapsed() >= SILENCE);
+        if is_due {
+            self.warned = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
+/// The client gave up while it waited to be accepted (accept(2), "Error handling").
+fn concerns_only_the_client(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::TimedOut
+    )
+}

@@ -1,0 +1,197 @@
+//! TLS from files, read again when they change. The old certificate serves until the new pair is
+//! whole and fits together, so that it does not matter which file is replaced first.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use zeroize::Zeroizing;
+
+use crate::config::Server;
+use crate::kit::seal::sha256;
+
+/// How often the files are looked at.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// What handshakes are made with.
+pub(super) struct Tls {
+    cert_file: PathBuf,
+    key_file: PathBuf,
+    config: RwLock<Arc<ServerConfig>>,
+    /// A hash of the files that were read last, whether they were good or not.
+    seen: Mutex<[u8; 32]>,
+}
+
+/// The content of both files.
+struct Files {
+    cert: Vec<u8>,
+    key: Zeroizing<Vec<u8>>,
+}
+
+impl Tls {
+    /// As the settings say; `None` = plain HTTP.
+    ///
+    /// # Errors
+    /// When a file cannot be read, holds no certificate or key, or the two do not fit together.
+    pub(super) fn open(server: &Server) -> anyhow::Result<Option<Arc<Self>>> {
+        if !server.has_tls() {
+            return Ok(None);
+        }
+        let (cert_file, key_file) = (server.tls_cert_file.clone(), server.tls_key_file.clone());
+        let files = Files::read(&cert_file, &key_file)?;
+        let seen = Mutex::new(files.hash());
+        let config = RwLock::new(Arc::new(files.config()?));
+        Ok(Some(Arc::new(Self { cert_file, key_file, config, seen })))
+    }
+
+    /// What the next handshake is made with.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        let config = self.config.read().unwrap_or_else(PoisonError::into_inner);
+        TlsAcceptor::from(Arc::clone(&config))
+    }
+
+    /// Takes the files if they have changed; whether they had.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; then the old certificate stays, and the same files are not tried again.
+    fn refresh(&self) -> anyhow::Result<bool> {
+        let files = Files::read(&self.cert_file, &self.key_file)?;
+        let hash = files.hash();
+        let seen =
+            std::mem::replace(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner), hash);
+        if seen == hash {
+            return Ok(false);
+        }
+        let config = Arc::new(files.config()?);
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        Ok(true)
+    }
+
+    /// Looks at the files every ten seconds until the service stops.
+    pub(super) async fn keep_fresh(self: Arc<Self>, mut stopped: watch::Receiver<bool>) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                // An error means that the sender is gone: stop as well.
+                _ = stopped.wait_for(|stop| *stop) => return,
+            }
+            let tls = Arc::clone(&self);
+            let looked = tokio::task::spawn_blocking(move || tls.refresh()).await;
+            match looked {
+                Ok(Ok(true)) => tracing::info!("the new TLS certificate is in use"),
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => {
+                    let error = format!("{error:#}");
+                    tracing::warn!(error, "the TLS files cannot be used; the old ones stay");
+                }
+                Err(error) => tracing::warn!(%error, "the TLS files were not looked at"),
+            }
+        }
+    }
+}
+
+impl Files {
+    fn read(cert_file: &PathBuf, key_file: &PathBuf) -> anyhow::Result<Self> {
+        let read = |file: &PathBuf, key: &str| {
+            let content = std::fs::read(file);
+            content.with_context(|| format!("cannot read {} ({key})", file.display()))
+        };
+        let cert = read(cert_file, "server.tls_cert_file")?;
+        let key = Zeroizing::new(read(key_file, "server.tls_key_file")?);
+        Ok(Self { cert, key })
+    }
+
+    fn hash(&self) -> [u8; 32] {
+        sha256(&[sha256(&self.cert), sha256(&self.key)].concat())
+    }
+
+    fn config(&self) -> anyhow::Result<ServerConfig> {
+        let chain = CertificateDer::pem_slice_iter(&self.cert).collect::<Result<Vec<_>, _>>();
+        let chain = chain.context("server.tls_cert_file is no PEM file of certificates")?;
+        anyhow::ensure!(!chain.is_empty(), "server.tls_cert_file holds no certificate");
+        let key = PrivateKeyDer::from_pem_slice(&self.key)
+            .context("server.tls_key_file is no PEM file of a private key")?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .context("server.tls_cert_file and server.tls_key_file do not fit together")?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use rcgen::generate_simple_self_signed;
+
+    use super::Tls;
+    use crate::config::{self, Server};
+
+    struct Pair {
+        cert: String,
+        key: String,
+    }
+
+    fn pair() -> Pair {
+        let made = generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        Pair { cert: made.cert.pem(), key: made.signing_key.serialize_pem() }
+    }
+
+    fn server(folder: &Path) -> Server {
+        let flags = config::Flags::default();
+        let mut server = config::load(None, std::iter::empty(), flags).unwrap().server;
+        server.tls_cert_file = folder.join("cert.pem");
+        server.tls_key_file = folder.join("key.pem");
+        server
+    }
+
+    fn write(server: &Server, cert: &str, key: &str) {
+        std::fs::write(&server.tls_cert_file, cert).unwrap();
+        std::fs::write(&server.tls_key_file, key).unwrap();
+    }
+
+    #[test]
+    fn a_new_pair_is_taken_once_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = server(folder.path());
+        let (old, new) = (pair(), pair());
+        write(&server, &old.cert, &old.key);
+        let tls = Tls::open(&server).unwrap().unwrap();
+        let config = || Arc::clone(&tls.config.read().unwrap());
+        let first = config();
+        assert!(!tls.refresh().unwrap());
+        write(&server, &new.cert, &old.key);
+        assert!(tls.refresh().is_err());
+        assert!(Arc::ptr_eq(&config(), &first), "half a pair replaces nothing");
+        assert!(!tls.refresh().unwrap(), "and is not complained about again");
+        write(&server, &new.cert, &new.key);
+        assert!(tls.refresh().unwrap());
+        assert!(!Arc::ptr_eq(&config(), &first));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = server(folder.path());
+        let fault = || format!("{:#}", Tls::open(&server).err().unwrap());
+        assert!(fault().contains("cert.pem (server.tls_cert_file)"));
+        let (one, other) = (pair(), pair());
+        write(&server, "", &one.key);
+        assert!(fault().contains("no certificate"));
+        write(&server, &one.cert, "nonsense");
+        assert!(fault().contains("server.tls_key_file is no PEM file"));
+        write(&server, &one.cert, &other.key);
+        assert!(fault().contains("do not fit together"));
+    }
+}

@@ -1,0 +1,199 @@
+//! The figures for the operator: the dashboard and the alerts use only metrics that there are, and
+//! the page for the operator names all of them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use clock::HOUR;
+use estafette::app::Env;
+use serde_json::{Value, json};
+
+use crate::on_every_engine;
+use crate::world::World;
+use crate::world::tenant::phone;
+
+on_every_engine!(
+    dashboard_and_alerts_use_only_metrics_that_there_are,
+    made_up_methods_are_one_label,
+    due_work_that_is_late_shows,
+    the_audit_shows_what_it_found,
+);
+
+/// What Prometheus adds by itself.
+const OF_PROMETHEUS: [&str; 1] = ["up"];
+
+fn document(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The names of metrics in an expression: words that are neither in braces or brackets, nor a
+/// function, nor a label after `by`, nor a word of the language.
+fn metrics_in(expression: &str) -> BTreeSet<String> {
+    const WORDS: [&str; 9] =
+        ["by", "without", "or", "and", "unless", "on", "ignoring", "bool", "offset"];
+    let mut found = BTreeSet::new();
+    let mut rest = expression;
+    while let Some(letter) = rest.chars().next() {
+        if letter == '{' || letter == '[' || letter == '"' {
+            let end = rest[1..].find(['}', ']', '"']).map_or(rest.len(), |at| at + 2);
+            rest = &rest[end..];
+        } else if letter.is_ascii_alphabetic() || letter == '_' {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+            let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(end);
+            rest = after;
+            if ["by", "without", "on", "ignoring"].contains(&word) {
+                rest = &rest[rest.find(')').unwrap_or(0)..];
+            } else if !WORDS.contains(&word) && !after.trim_start().starts_with('(') {
+                found.insert(word.to_owned());
+            }
+        } else if letter.is_ascii_digit() {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.';
+            rest = &rest[rest.find(|c| !is_part(c)).unwrap_or(rest.len())..];
+        } else {
+            rest = &rest[letter.len_utf8()..];
+        }
+    }
+    found
+}
+
+#[test]
+fn metrics_are_told_from_labels_and_functions() {
+    let names = |text: &str| metrics_in(text).into_iter().collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        names("sum by (le, route) (rate(a_bucket{env=~\"x\",b=\"c\"}[5m])) > 0.01"),
+        "a_bucket"
+    );
+    assert_eq!(
+        names("time() - max(b_seconds{c!=\"d\"}) / e_total or vector(0)"),
+        "b_seconds e_total"
+    );
+    assert_eq!(names("nothing_such"), "nothing_such");
+}
+
+/// Every `expr` of a document.
+fn expressions(document: &Value, found: &mut Vec<String>) {
+    match document {
+        Value::Object(map) => {
+            found.extend(map.get("expr").and_then(Value::as_str).map(str::to_owned));
+            map.values().for_each(|value| expressions(value, found));
+        }
+        Value::Array(list) => list.iter().for_each(|value| expressions(value, found)),
+        _ => {}
+    }
+}
+
+/// The metrics and the families of the page.
+fn exported(page: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let name = |line: &str| line.split(['{', ' ']).next().unwrap_or_default().to_owned();
+    let samples = page.lines().filter(|line| !line.starts_with('#')).map(name).collect();
+    let families = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")).map(name).collect();
+    (samples, families)
+}
+
+/// A service that has done a bit of everything.
+async fn busy(world: &World) {
+    let ada = world.account("ada").await;
+    ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
+    ada.verify(json!({"to": phone("5678"), "code": "4821"})).await.ok();
+    let erasure = json!({"phone": phone("5678")});
+    let staff = world.staff().await;
+    world.post(Env::Live, "/v1/admin/erasures").bearer(staff).json(erasure).await.ok();
+    world.advance(HOUR).await;
+    world.housekeep().await;
+    world.advance(1_000).await;
+}
+
+async fn dashboard_and_alerts_use_only_metrics_that_there_are(world: &World) {
+    busy(world).await;
+    let page = world.metrics().await.ok();
+    let (samples, families) = exported(&page.text);
+    let mut used = vec![];
+    expressions(&serde_json::from_str(&document("grafana.json")).unwrap(), &mut used);
+    assert!(used.len() > 15, "only {} expressions in the dashboard", used.len());
+    let alerts = document("alerts.yml");
+    let lines: Vec<&str> =
+        alerts.lines().filter_map(|line| line.trim().strip_prefix("expr: ")).collect();
+    assert!(lines.len() > 10, "only {} alerts", lines.len());
+    used.extend(lines.into_iter().map(str::to_owned));
+    for expression in &used {
+        let names = metrics_in(expression);
+        assert!(!names.is_empty(), "no metric in: {expression}");
+        for name in names {
+            let is_there = samples.contains(&name) || OF_PROMETHEUS.contains(&name.as_str());
+            assert!(is_there, "there is no {name}, used in: {expression}");
+        }
+    }
+    let operations = document("operations.md");
+    for family in &families {
+        assert!(operations.contains(&format!("`{family}")), "operations.md does not name {family}");
+    }
+}
+
+async fn made_up_methods_are_one_label(world: &World) {
+    for method in ["BREW", "PROPFIND", "X1"] {
+        world.call(method, Env::Sandbox, "/v1/me").await;
+    }
+    let page = world.metrics().await.ok();
+    assert!(page.text.contains("method=\"_OTHER\""), "{}", page.text);
+    assert!(!page.text.contains("BREW") && !page.text.contains("PROPFIND"), "{}", page.text);
+}
+
+/// The value of a metric without labels.
+async fn value(world: &World, name: &str) -> Option<f64> {
+    let page = world.metrics().await.ok();
+    let line = page.text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")))?;
+    Some(line.parse().unwrap())
+}
+
+async fn due_work_that_is_late_shows(world: &World) {
+    let ada = world.account("ada").await;
+    ada.send_to(&phone("5678")).await.ok();
+    let app = world.app(Env::Sandbox).await;
+    let mut set = store::WriteSet::of("story");
+    // Work of an environment that nobody serves is never done.
+    set.push(
+        store::Sql("UPDATE accounts SET env = 'nowhere' WHERE env = $1"),
+        store::args!["sandbox"],
+    );
+    app.db.commit(set).await.unwrap();
+    world.advance(1_000_000).await;
+    let late = crate::world::eventually(|| async {
+        let late = value(world, "due_oldest_seconds").await?;
+        (late > 600.0).then_some(late)
+    })
+    .await;
+    assert!(late < 1_000.0, "it was due when the passcode expired: {late}");
+    let mut set = store::WriteSet::of("story");
+    set.push(
+        store::Sql("UPDATE accounts SET env = $1 WHERE env = 'nowhere'"),
+        store::args!["sandbox"],
+    );
+    app.db.commit(set).await.unwrap();
+}
+
+async fn the_audit_shows_what_it_found(world: &World) {
+    let ada = world.account("ada").await;
+    assert_eq!(value(world, "ledger_audit_violations").await, None, "nothing is said before");
+    world.advance(HOUR).await;
+    world.housekeep().await;
+    world.advance(1).await;
+    let found = || async { value(world, "ledger_audit_violations").await };
+    let clean = crate::world::eventually(found).await;
+    assert!(clean.abs() < 0.1, "{clean}");
+    let app = world.app(Env::Sandbox).await;
+    let change = |by: i64| {
+        let mut set = store::WriteSet::of("story");
+        let sql = store::Sql("UPDATE accounts SET posted = posted + $1 WHERE account_id = $2");
+        set.push(sql, store::args![by, &ada.account_id]);
+        app.db.commit(set)
+    };
+    change(1).await.unwrap();
+    world.advance(2 * HOUR).await;
+    world.housekeep().await;
+    world.advance(1).await;
+    let broken = || async { found().await.filter(|violations| *violations > 0.5) };
+    crate::world::eventually(broken).await;
+    change(-1).await.unwrap();
+}

@@ -1,0 +1,211 @@
+//! Stories of forgetting: what is old goes when its time has come, not before, and what stays still
+//! adds up.
+
+use clock::{DAY, HOUR, MINUTE};
+use estafette::app::Env;
+use serde_json::json;
+use store::{Args, Sql, WriteSet, args};
+
+use crate::on_every_engine;
+use crate::world::World;
+use crate::world::tenant::{PASSWORD, phone};
+
+on_every_engine!(
+    an_idempotency_key_is_forgotten_after_a_day,
+    tokens_are_forgotten_a_month_after_their_end,
+    old_lines_of_the_audit_log_are_forgotten,
+    limits_of_a_recipient_are_forgotten_once_they_are_over,
+    an_old_recipient_becomes_a_pseudonym,
+    a_passcode_that_is_still_open_keeps_its_recipient,
+    old_passcodes_are_deleted_and_the_ledger_still_adds_up,
+    chores_are_not_repeated_by_a_restart,
+);
+
+/// The first column of all rows.
+async fn rows<T: store::FromVal>(world: &World, sql: &'static str, args: Args) -> Vec<T> {
+    let db = world.app(Env::Live).await.db.clone();
+    let rows: Vec<(T,)> = db.rows(Sql(sql), args).await.unwrap();
+    rows.into_iter().map(|(value,)| value).collect()
+}
+
+async fn count(world: &World, sql: &'static str) -> i64 {
+    rows::<i64>(world, sql, args![]).await[0]
+}
+
+async fn write(world: &World, sql: &'static str, args: Args) {
+    let mut set = WriteSet::of("story");
+    set.push(Sql(sql), args);
+    world.app(Env::Live).await.db.commit(set).await.unwrap();
+}
+
+/// The value of a metric, by the beginning of its line.
+async fn metric(world: &World, line: &str) -> f64 {
+    let page = world.metrics().await.ok();
+    let found = page.text.lines().find_map(|text| text.strip_prefix(line));
+    found.map_or(0.0, |value| value.trim().parse().unwrap())
+}
+
+async fn an_idempotency_key_is_forgotten_after_a_day(world: &World) {
+    let ada = world.account("ada").await;
+    let keys = "SELECT COUNT(*) FROM idempotency";
+    for index in 0..5 {
+        let sent = ada.send_to(&phone(&format!("56{index:02}")));
+        sent.header("idempotency-key", &format!("key-{index}")).await.ok();
+    }
+    assert_eq!(count(world, keys).await, 5);
+    world.advance(DAY - 10 * MINUTE).await;
+    world.housekeep().await;
+    assert_eq!(count(world, keys).await, 5, "they still stand for their requests");
+    world.advance(10 * MINUTE).await;
+    world.housekeep().await;
+    assert_eq!(count(world, keys).await, 0);
+    let deleted = metric(world, "retention_deleted_total{table=\"idempotency\"}").await;
+    assert!((deleted - 5.0).abs() < 0.1, "{deleted}");
+}
+
+async fn tokens_are_forgotten_a_month_after_their_end(world: &World) {
+    let ada = world.account("ada").await;
+    let tokens = "SELECT COUNT(*) FROM tokens";
+    assert_eq!(count(world, tokens).await, 1);
+    let body = json!({"email": ada.email, "password": PASSWORD});
+    let again = world.post(Env::Sandbox, "/v1/auth/login").json(body).await.ok();
+    let revoked = world.post(Env::Sandbox, "/v1/auth/logout").bearer(again.word("token")).await;
+    assert!(revoked.status < 300, "{}", revoked.text);
+    assert_eq!(count(world, tokens).await, 2);
+    world.advance(30 * DAY - HOUR).await;
+    world.housekeep().await;
+    assert_eq!(count(world, tokens).await, 2, "a month has not passed since the log-out");
+    world.advance(2 * HOUR).await;
+    world.housekeep().await;
+    assert_eq!(count(world, tokens).await, 1, "the token that was revoked is gone");
+    world.get(Env::Sandbox, "/v1/me").bearer(&ada.token).await.problem("token_expired");
+    world.advance(30 * DAY).await;
+    world.housekeep().await;
+    assert_eq!(count(world, tokens).await, 0, "and so is the one that expired");
+    world.get(Env::Sandbox, "/v1/me").bearer(&ada.token).await.problem("invalid_token");
+}
+
+async fn old_lines_of_the_audit_log_are_forgotten(world: &World) {
+    let ada = world.account("ada").await;
+    let lines = "SELECT COUNT(*) FROM audit_log";
+    let before = count(world, lines).await;
+    assert!(before > 0);
+    world.advance(200 * DAY).await;
+    world.credit(&ada, 5).await;
+    let between = count(world, lines).await;
+    world.advance(200 * DAY - 2 * HOUR).await;
+    world.housekeep().await;
+    assert_eq!(count(world, lines).await, between, "nothing is older than 400 days");
+    world.advance(3 * HOUR).await;
+    world.housekeep().await;
+    assert_eq!(count(world, lines).await, between - before);
+}
+
+async fn limits_of_a_recipient_are_forgotten_once_they_are_over(world: &World) {
+    let ada = world.account("ada").await;
+    let known = "SELECT COUNT(*) FROM recipients";
+    for ending in ["0001", "0004"] {
+        ada.send_to(&phone(ending)).await;
+    }
+    assert_eq!(count(world, known).await, 2, "two cannot be reached by the chat-app");
+    let sent = "UPDATE recipients SET sent_1 = $1, unreachable_until = 0 WHERE recipient = $2";
+    write(world, sent, args![world.now() + 12 * HOUR, phone("0004")]).await;
+    world.advance(DAY - HOUR).await;
+    world.housekeep().await;
+    assert_eq!(count(world, known).await, 2);
+    world.advance(7 * HOUR).await;
+    world.housekeep().await;
+    assert_eq!(count(world, known).await, 1, "a send of the last day still counts");
+    world.advance(12 * HOUR).await;
+    world.housekeep().await;
+    assert_eq!(count(world, known).await, 0);
+}
+
+async fn an_old_recipient_becomes_a_pseudonym(world: &World) {
+    let (ada, eve) = (world.account("ada").await, world.account("eve").await);
+    let to = phone("5678");
+    let mut old = vec![];
+    for index in 0..5 {
+        let body = json!({"to": to, "reference": format!("order {index}"), "code": "4821"});
+        old.push(ada.send(body).await.ok().word("challenge_id").to_owned());
+        world.advance(1_000).await;
+    }
+    ada.guess(&old[0], "4821").await.ok();
+    let other = eve.send_to(&to).await.ok().word("challenge_id").to_owned();
+    world.advance(90 * DAY - 2 * HOUR).await;
+    let young = ada.send_to(&to).await.ok().word("challenge_id").to_owned();
+    world.housekeep().await;
+    assert_eq!(ada.challenge(&old[0]).await.ok().word("to"), to);
+    world.advance(3 * HOUR).await;
+    world.housekeep().await;
+    for id in &old {
+        let read = ada.challenge(id).await.ok();
+        assert_eq!((read.word("to"), read.field("reference")), ("", &json!(null)));
+        assert!(read.word("provider_message_id").starts_with("att_"), "{}", read.text);
+    }
+    assert_eq!(ada.challenge(&old[0]).await.ok().word("status"), "verified");
+    assert_eq!(ada.challenge(&young).await.ok().word("to"), to);
+    let all = "SELECT recipient FROM challenges ORDER BY account_id, challenge_id";
+    let names = rows::<String>(world, all, args![]).await;
+    assert_eq!(names.iter().filter(|name| **name == to).count(), 1, "{names:?}");
+    let of_ada = "SELECT recipient FROM challenges WHERE challenge_id = $1";
+    let ada_calls_it = rows::<String>(world, of_ada, args![&old[1]]).await;
+    assert!(ada_calls_it[0].starts_with("FR~") && ada_calls_it[0].len() == 35, "{ada_calls_it:?}");
+    assert_eq!(names.iter().filter(|name| **name == ada_calls_it[0]).count(), 5, "one person");
+    let eve_calls_it = rows::<String>(world, of_ada, args![&other]).await;
+    assert_ne!(ada_calls_it, eve_calls_it, "two accounts cannot compare their people");
+    let named = "SELECT COUNT(*) FROM attempts WHERE provider_id IS NOT NULL";
+    assert_eq!(count(world, named).await, 1, "only the young one keeps the carrier's id");
+    ada.verify(json!({"to": phone("5670"), "code": "4821"})).await.problem("not_found");
+    let masked = metric(world, "retention_masked_total{table=\"challenges\"}").await;
+    assert!((masked - 6.0).abs() < 0.1, "each once: {masked}");
+}
+
+async fn a_passcode_that_is_still_open_keeps_its_recipient(world: &World) {
+    let ada = world.account("ada").await;
+    let to = phone("5678");
+    let id = ada.send(json!({"to": to, "code": "4821"})).await.ok();
+    let id = id.word("challenge_id");
+    let renewed = "UPDATE challenges SET expires_at = $1, next_at = $1 WHERE challenge_id = $2";
+    write(world, renewed, args![world.now() + 92 * DAY, id]).await;
+    world.advance(91 * DAY).await;
+    world.housekeep().await;
+    assert_eq!(ada.challenge(id).await.ok().word("to"), to);
+    ada.guess(id, "4821").await.ok();
+    world.advance(2 * DAY).await;
+    world.housekeep().await;
+    assert_eq!(ada.challenge(id).await.ok().word("to"), "");
+}
+
+async fn old_passcodes_are_deleted_and_the_ledger_still_adds_up(world: &World) {
+    let ada = world.account("ada").await;
+    for ending in ["5678", "0001", "0002", "0003", "0004"] {
+        ada.send_to(&phone(ending)).await;
+    }
+    world.advance(HOUR).await;
+    let transfers = count(world, "SELECT COUNT(*) FROM transfers").await;
+    world.advance(399 * DAY).await;
+    let young = ada.send_to(&phone("5679")).await.ok();
+    world.housekeep().await;
+    assert_eq!(count(world, "SELECT COUNT(*) FROM challenges").await, 6);
+    world.advance(DAY).await;
+    world.housekeep().await;
+    assert_eq!(count(world, "SELECT COUNT(*) FROM challenges").await, 1);
+    assert_eq!(count(world, "SELECT COUNT(*) FROM attempts").await, 1);
+    ada.challenge(young.word("challenge_id")).await.ok();
+    let kept = count(world, "SELECT COUNT(*) FROM transfers").await;
+    assert!(kept > transfers, "the ledger keeps everything: {transfers}, {kept}");
+}
+
+async fn chores_are_not_repeated_by_a_restart(world: &World) {
+    world.advance(HOUR).await;
+    world.housekeep().await;
+    let done = "chore_turns_total{chore=\"audit_ledger\",ending=\"done\"}";
+    assert!(metric(world, done).await > 0.5);
+    world.restart().await;
+    world.advance(2 * MINUTE).await;
+    world.housekeep().await;
+    assert!(metric(world, done).await < 0.5, "this node has not audited: it was done before");
+    let last = metric(world, "chore_done_timestamp_seconds{chore=\"audit_ledger\"}").await;
+    assert!(last > 1.0e9, "but it knows when it was");
+}

@@ -1,0 +1,73 @@
+//! What went wrong at the server, by what can be done about it.
+
+use std::error::Error as _;
+
+use tokio_postgres::error::SqlState;
+
+use crate::Error;
+
+/// Why a statement failed. The texts are for the operator's log: no arguments, no rows.
+#[derive(Clone, Debug)]
+pub(super) enum Failure {
+    /// The connection is gone or of no use any more; another may work.
+    Lost(String),
+    /// A deadlock or a conflict of serializable transactions; the same again may work.
+    Clash(String),
+    /// An earlier statement of the transaction failed, so this one was not tried.
+    Skipped,
+    /// It waited too long for a lock, or took too long.
+    Late(String),
+    /// The server cannot go on: its disk is full, or it is out of something else.
+    Broken(String),
+    /// This statement or its arguments are to blame.
+    Own(String),
+}
+
+impl Failure {
+    pub(super) fn of(error: &tokio_postgres::Error) -> Self {
+        let Some(db) = error.as_db_error() else {
+            // Arguments are checked before they are sent, so this is the connection.
+            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+            return Self::Lost(format!("{error}{cause}"));
+        };
+        let code = db.code();
+        // The message of a data exception quotes the data.
+        let what = if code.code().starts_with("22") { "data exception" } else { db.message() };
+        let text = format!("{what} (SQLSTATE {})", code.code());
+        match *code {
+            SqlState::T_R_DEADLOCK_DETECTED | SqlState::T_R_SERIALIZATION_FAILURE => {
+                Self::Clash(text)
+            }
+            SqlState::IN_FAILED_SQL_TRANSACTION => Self::Skipped,
+            SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => Self::Late(text),
+            // Prepared statements that the server does not know, or whose tables changed.
+            SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::FEATURE_NOT_SUPPORTED
+            // A server that was demoted, or is starting or stopping.
+            | SqlState::READ_ONLY_SQL_TRANSACTION
+            | SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Self::Lost(text),
+            _ => match code.code().get(..2) {
+                Some("08" | "57") => Self::Lost(text),
+                Some("53" | "58" | "XX") => Self::Broken(text),
+                _ => Self::Own(text),
+            },
+        }
+    }
+
+    /// The text, for the log and for errors.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Lost(text)
+            | Self::Clash(text)
+            | Self::Late(text)
+            | Self::Broken(text)
+            | Self::Own(text) => text,
+            Self::Skipped => "an earlier statement of the transaction failed",
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Unavailable(failure.text().to_owned())
+    }
+}

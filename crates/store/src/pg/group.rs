@@ -1,0 +1,471 @@
+//! A group of sets in one transaction: BEGIN and all statements leave in one burst, the row counts
+//! are looked at, and COMMIT or ROLLBACK follows. So a group costs two round trips, however many
+//! sets it has.
+//!
+//! A set that fails costs its group one more burst, however many fail: in it the good sets run
+//! again, and after them, each undone at once, those that failed, to see whether they fail by
+//! themselves or failed only because of each other. Those are refused, these go into the next
+//! group.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::connection::{Connection, Reply, misuse};
+use super::failure::Failure;
+use super::queue::{Job, Outcome};
+use super::writer::{CommitId, MARK, Writer};
+use super::{Fault, Settings};
+use crate::{Args, CommitError, Done, Expect, Reject, Stmt};
+
+/// Rounds of a group before its sets are taken one by one.
+const TOGETHER: u32 = 3;
+/// How often a single set is tried against deadlocks.
+const ALONE: u32 = 5;
+/// Losses of a connection after which a set is suspected of causing them.
+const SUSPICIOUS: u8 = 1;
+/// And after which it is given up.
+const HOPELESS: u8 = 3;
+/// Longest pause before the same is tried again after a deadlock, in milliseconds.
+const CLASH_PAUSE_MS: u64 = 40;
+
+/// Everything up to here can be undone.
+const SAVE: &str = "SAVEPOINT judged";
+const UNDO: &str = "ROLLBACK TO SAVEPOINT judged";
+
+/// Why a batcher must get another connection.
+pub(super) enum Halt {
+    /// It was lost before COMMIT was sent: nothing of these sets happened.
+    Lost { jobs: Vec<Job>, why: String },
+    /// COMMIT was sent and not answered.
+    Unknown(Unknown),
+}
+
+/// A transaction whose COMMIT was not answered.
+pub(super) struct Unknown {
+    pub(super) id: CommitId,
+    /// Sets, and what to answer if it was committed.
+    pub(super) kept: Vec<(Job, Outcome)>,
+    /// Sets that were not in it.
+    pub(super) others: Vec<Job>,
+    pub(super) why: String,
+}
+
+/// Why a transaction did not come to its end.
+enum Stop {
+    Lost(String),
+    Clash(String),
+    Broken(String),
+}
+
+/// What a burst told of one set.
+#[derive(Debug)]
+enum Verdict {
+    Good(Done),
+    Refused(Reject),
+    Failed(String),
+    /// It waited too long; trying again would wait as long.
+    Late(String),
+    /// An error before it ended the transaction.
+    Unreached,
+}
+
+/// One set in a burst.
+struct Trial {
+    job: Job,
+    /// It failed before, so it runs by itself and is undone.
+    is_suspect: bool,
+    verdict: Verdict,
+}
+
+impl Trial {
+    fn of(job: Job) -> Self {
+        Self { job, is_suspect: false, verdict: Verdict::Unreached }
+    }
+
+    fn is_good(&self) -> bool {
+        matches!(self.verdict, Verdict::Good(_))
+    }
+}
+
+/// One thing that is sent in a burst.
+enum Step<'t> {
+    Text(&'t str),
+    Mark(&'t Args),
+    Stmt { trial: usize, index: usize, stmt: &'t Stmt },
+}
+
+/// Executes groups on one connection.
+pub(super) struct Groups<'b> {
+    pub(super) connection: &'b Connection,
+    pub(super) writer: &'b Writer,
+    pub(super) settings: &'b Settings,
+}
+
+impl Groups<'_> {
+    /// Executes all sets and answers each, unless the connection is lost.
+    pub(super) async fn commit(&self, jobs: Vec<Job>) -> Result<(), Halt> {
+        let mut pending = self.vetted(jobs).await?;
+        let mut rounds = 0;
+        while !pending.is_empty() {
+            let is_safe = pending.iter().all(|job| job.losses <= SUSPICIOUS);
+            pending = if pending.len() > 1 && rounds < TOGETHER && is_safe {
+                self.together(pending).await?
+            } else {
+                self.one_by_one(pending).await?;
+                Vec::new()
+            };
+            rounds += 1;
+        }
+        Ok(())
+    }
+
+    /// Answers the sets whose texts or arguments cannot be used, and returns the others.
+    async fn vetted(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Halt> {
+        let texts = || jobs.iter().flat_map(|job| job.set.stmts()).map(|stmt| stmt.sql);
+        let all = texts().chain([MARK]);
+        if let Err((_, failure)) = self.prepare(all).await {
+            if let Failure::Lost(why) = failure {
+                return Err(Halt::Lost { jobs, why });
+            }
+            return self.vetted_singly(jobs).await;
+        }
+        Ok(jobs.into_iter().filter_map(|job| self.accept(job)).collect())
+    }
+
+    async fn vetted_singly(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Halt> {
+        let mut good = Vec::with_capacity(jobs.len());
+        let mut jobs = jobs.into_iter();
+        while let Some(job) = jobs.next() {
+            let texts = job.set.stmts().iter().map(|stmt| stmt.sql).chain([MARK]);
+            match self.prepare(texts).await {
+                Ok(()) => good.extend(self.accept(job)),
+                Err((_, Failure::Lost(why))) => {
+                    good.push(job);
+                    good.extend(jobs);
+                    return Err(Halt::Lost { jobs: good, why });
+                }
+                Err((_, failure)) => blame(job, failure.text()),
+            }
+        }
+        Ok(good)
+    }
+
+    async fn prepare(
+        &self,
+        texts: impl Iterator<Item = crate::Sql>,
+    ) -> Result<(), (crate::Sql, Failure)> {
+        match timeout(self.settings.patience, self.connection.prepare(texts)).await {
+            Ok(prepared) => prepared,
+            Err(_) => Err((MARK, Failure::Lost(silence()))),
+        }
+    }
+
+    fn accept(&self, job: Job) -> Option<Job> {
+        let fits = |stmt: &Stmt| self.connection.check(stmt.sql, &stmt.args);
+        let checked = job.set.stmts().iter().try_for_each(|stmt| {
+            fits(stmt)?;
+            injected(self.settings.fault.as_ref(), stmt)
+        });
+        match checked {
+            Ok(()) => Some(job),
+            Err(failure) => {
+                blame(job, failure.text());
+                None
+            }
+        }
+    }
+
+    /// One round of a group; returns the sets that have no answer yet.
+    async fn together(&self, pending: Vec<Job>) -> Result<Vec<Job>, Halt> {
+        let (id, mut trials) = match self.burst(pending.into_iter().map(Trial::of).collect()).await
+        {
+            Ok(done) => done,
+            Err((stop, jobs)) => return self.stopped(stop, jobs).await,
+        };
+        if trials.iter().all(Trial::is_good) {
+            return self.finish(id, trials).await;
+        }
+        self.roll_back().await;
+        let (late, rest): (Vec<_>, Vec<_>) =
+            trials.into_iter().partition(|trial| matches!(trial.verdict, Verdict::Late(_)));
+        late.into_iter().for_each(settle);
+        trials = rest;
+        for trial in &mut trials {
+            trial.is_suspect = !trial.is_good();
+        }
+        let (id, trials) = match self.burst(trials).await {
+            Ok(done) => done,
+            Err((stop, jobs)) => return self.stopped(stop, jobs).await,
+        };
+        if trials.iter().any(|trial| !trial.is_suspect && !trial.is_good()) {
+            // Another process was faster with something.
+            self.roll_back().await;
+            return Ok(jobs_of(trials));
+        }
+        self.finish(id, trials).await
+    }
+
+    /// Each set in a transaction of its own.
+    async fn one_by_one(&self, pending: Vec<Job>) -> Result<(), Halt> {
+        let mut pending = pending.into_iter();
+        while let Some(job) = pending.next() {
+            if let Err(halt) = self.alone(job).await {
+                return Err(match halt {
+                    Halt::Lost { mut jobs, why } => {
+                        jobs.extend(pending);
+                        Halt::Lost { jobs, why }
+                    }
+                    Halt::Unknown(mut unknown) => {
+                        unknown.others.extend(pending);
+                        Halt::Unknown(unknown)
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+
+    async fn alone(&self, mut job: Job) -> Result<(), Halt> {
+        if job.losses >= HOPELESS {
+            job.fail("the database connection was lost each time this was tried");
+            return Ok(());
+        }
+        for _ in 0..ALONE {
+            let left = match self.burst(vec![Trial::of(job)]).await {
+                Ok((id, trials)) if trials.iter().all(Trial::is_good) => {
+                    self.finish(id, trials).await?
+                }
+                Ok((_, trials)) => {
+                    self.roll_back().await;
+                    trials.into_iter().for_each(settle);
+                    return Ok(());
+                }
+                Err((stop, jobs)) => self.stopped(stop, jobs).await?,
+            };
+            match left.into_iter().next() {
+                Some(again) => job = again,
+                None => return Ok(()),
+            }
+        }
+        job.fail("the set met a deadlock each time it was tried");
+        Ok(())
+    }
+
+    /// Sends a transaction without its end, and waits for all replies.
+    async fn burst(
+        &self,
+        mut trials: Vec<Trial>,
+    ) -> Result<(CommitId, Vec<Trial>), (Stop, Vec<Job>)> {
+        let id = self.writer.new_commit();
+        let mark = self.writer.mark_args(&id);
+        let ran = {
+            let steps = steps(&trials, &self.settings.begin, &mark);
+            let run = self.run(&steps, &trials);
+            timeout(self.settings.patience, run)
+                .await
+                .unwrap_or_else(|_| Err(Stop::Lost(silence())))
+        };
+        match ran {
+            Ok(verdicts) => {
+                for (trial, verdict) in trials.iter_mut().zip(verdicts) {
+                    trial.verdict = verdict;
+                }
+                Ok((id, trials))
+            }
+            Err(stop) => Err((stop, jobs_of(trials))),
+        }
+    }
+
+    async fn run(&self, steps: &[Step<'_>], trials: &[Trial]) -> Result<Vec<Verdict>, Stop> {
+        let mut sent = Vec::with_capacity(steps.len());
+        for step in steps {
+            sent.push(match step {
+                Step::Text(text) => self.connection.send_text(text).await,
+                Step::Mark(args) => self.connection.send(MARK, args).await,
+                Step::Stmt { stmt, .. } => self.connection.send(stmt.sql, &stmt.args).await,
+            });
+        }
+        let mut found: Vec<Vec<Option<Result<Reply, Failure>>>> = trials
+            .iter()
+            .map(|trial| trial.job.set.stmts().iter().map(|_| None).collect())
+            .collect();
+        for (step, sent) in steps.iter().zip(sent) {
+            let reply = sent.reply().await;
+            match (step, reply) {
+                (_, Err(Failure::Lost(why))) => return Err(Stop::Lost(why)),
+                (_, Err(Failure::Clash(why))) => return Err(Stop::Clash(why)),
+                (_, Err(Failure::Broken(why))) => return Err(Stop::Broken(why)),
+                (Step::Stmt { trial, index, .. }, reply) => {
+                    if let Some(place) = found.get_mut(*trial).and_then(|set| set.get_mut(*index)) {
+                        *place = Some(reply);
+                    }
+                }
+                // After the error of a set these are skipped, too.
+                (_, Ok(_) | Err(Failure::Skipped)) => {}
+                (_, Err(failure)) => return Err(Stop::Broken(failure.text().to_owned())),
+            }
+        }
+        Ok(trials.iter().zip(found).map(|(trial, found)| verdict(trial, found)).collect())
+    }
+
+    /// Commits, answers, and returns the sets that only failed because of others.
+    async fn finish(&self, id: CommitId, trials: Vec<Trial>) -> Result<Vec<Job>, Halt> {
+        let (innocent, kept): (Vec<_>, Vec<_>) =
+            trials.into_iter().partition(|trial| trial.is_suspect && trial.is_good());
+        let innocent = jobs_of(innocent);
+        if kept.iter().all(|trial| trial.is_suspect) {
+            self.roll_back().await;
+            kept.into_iter().for_each(settle);
+            return Ok(innocent);
+        }
+        let commit = self.connection.run_text("COMMIT");
+        let committed = timeout(self.settings.patience, commit).await;
+        let why = match committed {
+            Ok(Ok(())) => {
+                kept.into_iter().for_each(settle);
+                return Ok(innocent);
+            }
+            // The server says that it did not commit.
+            Ok(Err(Failure::Clash(why) | Failure::Own(why))) => {
+                let mut jobs = jobs_of(kept);
+                jobs.extend(innocent);
+                return self.stopped(Stop::Clash(why), jobs).await;
+            }
+            Ok(Err(failure)) => failure.text().to_owned(),
+            Err(_) => silence(),
+        };
+        let kept = kept.into_iter().map(outcome).collect();
+        Err(Halt::Unknown(Unknown { id, kept, others: innocent, why }))
+    }
+
+    /// What becomes of the sets of a transaction that stopped half-way.
+    async fn stopped(&self, stop: Stop, mut jobs: Vec<Job>) -> Result<Vec<Job>, Halt> {
+        match stop {
+            Stop::Lost(why) => {
+                for job in &mut jobs {
+                    job.losses = job.losses.saturating_add(1);
+                }
+                Err(Halt::Lost { jobs, why })
+            }
+            Stop::Clash(why) => {
+                tracing::info!(why, sets = jobs.len(), "a group met another and is tried again");
+                self.roll_back().await;
+                let pause_ms = 1 + self.writer.clock().below(CLASH_PAUSE_MS);
+                tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+                Ok(jobs)
+            }
+            Stop::Broken(why) => {
+                tracing::warn!(why, sets = jobs.len(), "a group could not be made durable");
+                self.roll_back().await;
+                for job in jobs {
+                    job.fail(&why);
+                }
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Sent, not waited for: what comes next comes after it.
+    async fn roll_back(&self) {
+        let _ignored = self.connection.send_text("ROLLBACK").await;
+    }
+}
+
+/// The order in which a transaction is sent. Statements that many sets contend for come last and
+/// in the order of their shards, so that such rows are locked shortly, and by all in one order.
+fn steps<'t>(trials: &'t [Trial], begin: &'t str, mark: &'t Args) -> Vec<Step<'t>> {
+    let stmts = |is_suspect| {
+        trials.iter().enumerate().filter(move |(_, trial)| trial.is_suspect == is_suspect).flat_map(
+            |(trial, of)| {
+                let stmts = of.job.set.stmts().iter().enumerate();
+                stmts.map(move |(index, stmt)| (of, Step::Stmt { trial, index, stmt }))
+            },
+        )
+    };
+    let is_contended =
+        |step: &Step<'_>| matches!(step, Step::Stmt { stmt, .. } if stmt.is_contended);
+    let (mut last, first): (Vec<_>, Vec<_>) =
+        stmts(false).partition(|(_, step)| is_contended(step));
+    last.sort_by_key(|(trial, _)| trial.job.set.shard());
+    let mut steps = vec![Step::Text(begin), Step::Mark(mark)];
+    steps.extend(first.into_iter().chain(last).map(|(_, step)| step));
+    let mut before = None;
+    for (_, step) in stmts(true) {
+        let Step::Stmt { trial, .. } = step else { continue };
+        if before != Some(trial) {
+            steps.push(Step::Text(if before.is_none() { SAVE } else { UNDO }));
+            before = Some(trial);
+        }
+        steps.push(step);
+    }
+    if before.is_some() {
+        steps.push(Step::Text(UNDO));
+    }
+    steps
+}
+
+/// What the replies say of a set. Of several guards that refused, the first in the set's own order
+/// is named.
+fn verdict(trial: &Trial, found: Vec<Option<Result<Reply, Failure>>>) -> Verdict {
+    let mut done = Done::default();
+    let mut verdict = None;
+    for (stmt, reply) in trial.job.set.stmts().iter().zip(found) {
+        let reply = match reply {
+            Some(Ok(reply)) => reply,
+            Some(Err(Failure::Late(why))) => return Verdict::Late(why),
+            Some(Err(Failure::Own(why))) => return verdict.unwrap_or(Verdict::Failed(why)),
+            _ => return verdict.unwrap_or(Verdict::Unreached),
+        };
+        match stmt.expect {
+            Expect::One(reject) | Expect::Row(reject) if reply.count != 1 => {
+                verdict = verdict.or(Some(Verdict::Refused(reject)));
+            }
+            Expect::None(reject) if reply.count != 0 => {
+                verdict = verdict.or(Some(Verdict::Refused(reject)));
+            }
+            Expect::Row(_) | Expect::Rows => done.rows.push(reply.rows),
+            Expect::Any | Expect::One(_) | Expect::None(_) => {}
+        }
+    }
+    verdict.unwrap_or(Verdict::Good(done))
+}
+
+fn outcome(trial: Trial) -> (Job, Outcome) {
+    let outcome = match trial.verdict {
+        Verdict::Good(done) => Ok(done),
+        Verdict::Refused(reject) => Err(CommitError::Rejected(reject)),
+        Verdict::Failed(why) | Verdict::Late(why) => {
+            tracing::warn!(error = why, shard = trial.job.set.shard(), "a set failed");
+            Err(CommitError::Unavailable(why))
+        }
+        Verdict::Unreached => Err(CommitError::Unavailable("the set was not reached".to_owned())),
+    };
+    (trial.job, outcome)
+}
+
+fn settle(trial: Trial) {
+    let (job, outcome) = outcome(trial);
+    job.answer(outcome);
+}
+
+fn blame(job: Job, why: &str) {
+    tracing::warn!(error = why, shard = job.set.shard(), "a set failed");
+    job.fail(why);
+}
+
+fn jobs_of(trials: Vec<Trial>) -> Vec<Job> {
+    trials.into_iter().map(|trial| trial.job).collect()
+}
+
+fn silence() -> String {
+    "the server does not answer".to_owned()
+}
+
+/// A test may sleep or panic here; a panic costs its set only.
+fn injected(fault: Option<&Fault>, stmt: &Stmt) -> Result<(), Failure> {
+    let Some(fault) = fault else { return Ok(()) };
+    catch_unwind(AssertUnwindSafe(|| fault(stmt)))
+        .map_err(|_| misuse("executing the set panicked", stmt.sql))
+}

@@ -1,0 +1,236 @@
+//! The scale-out engine: PostgreSQL, by any number of nodes at once. A few batchers commit sets in
+//! groups, each in one burst; a few shared connections answer reads. Nothing is kept in a session,
+//! and a lost connection is replaced: see `batcher` for outages, `group` for the transactions,
+//! `writer` for a COMMIT that was not answered.
+
+mod address;
+mod backup;
+mod batcher;
+mod connection;
+mod failure;
+mod group;
+mod plan;
+mod queue;
+mod readers;
+mod schema;
+mod text;
+mod value;
+mod writer;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::task::JoinHandle;
+
+use crate::{Args, CommitError, Done, Engine, Error, Migration, Plan, Row, Sql, Stmt, WriteSet};
+use address::Address;
+use batcher::Batcher;
+use connection::Connection;
+use queue::{Job, Queue, Room, closed};
+use readers::Readers;
+
+/// Called before each statement of a set; a test may sleep or panic in it.
+type Fault = Arc<dyn Fn(&Stmt) + Send + Sync>;
+
+/// How [`Pg`] uses the server.
+#[derive(Clone)]
+pub struct PgOptions {
+    /// Connections that write; sets of one shard always take the same.
+    pub batchers: usize,
+    /// Connections that read.
+    pub readers: usize,
+    /// Sets that may wait; one more is refused as overloaded.
+    pub queue: usize,
+    /// Sets that share a transaction at most.
+    pub group: usize,
+    /// Whether statements are prepared once for each connection. Off for poolers that do not
+    /// follow prepared statements from one server connection to the next.
+    pub prepared_statements: bool,
+    /// How long a set or a read waits for a server that does not answer, in milliseconds.
+    pub patience_ms: u64,
+    /// How long an unanswered COMMIT is looked up before its callers learn that nobody knows, in
+    /// milliseconds.
+    pub unknown_ms: u64,
+    /// For tests: what happens before each statement of a set.
+    #[doc(hidden)]
+    pub fault: Option<Fault>,
+    /// For tests: take a COMMIT that was not answered for one that did not happen.
+    #[doc(hidden)]
+    pub trusts_silence: bool,
+}
+
+impl Default for PgOptions {
+    fn default() -> Self {
+        Self {
+            batchers: 2,
+            readers: 4,
+            queue: 8192,
+            group: 128,
+            prepared_statements: true,
+            patience_ms: 2_000,
+            unknown_ms: 20_000,
+            fault: None,
+            trusts_silence: false,
+        }
+    }
+}
+
+/// What batchers and readers share.
+struct Settings {
+    address: Address,
+    named: bool,
+    patience: Duration,
+    group: usize,
+    unknown_limit: Duration,
+    /// How every transaction begins.
+    begin: String,
+    fault: Option<Fault>,
+    trusts_silence: bool,
+}
+
+impl Settings {
+    fn of(address: Address, options: &PgOptions) -> Self {
+        let patience_ms = options.patience_ms.max(1);
+        Self {
+            address,
+            named: options.prepared_statements,
+            patience: Duration::from_millis(patience_ms),
+            group: options.group.max(1),
+            unknown_limit: Duration::from_millis(options.unknown_ms),
+            begin: begin(patience_ms),
+            fault: options.fault.clone(),
+            trusts_silence: options.trusts_silence,
+        }
+    }
+}
+
+/// Limits for this transaction only: a pooler may hand the next one to another session. The lock's
+/// is the shortest, so that it is the server that says what was waited for. A node that stopped
+/// half-way holds its locks no longer than the patience of the others.
+fn begin(patience_ms: u64) -> String {
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {}; \
+         SET LOCAL statement_timeout = {patience_ms}; \
+         SET LOCAL idle_in_transaction_session_timeout = {patience_ms}",
+        (patience_ms * 3 / 4).max(1)
+    )
+}
+
+/// PostgreSQL. Dropping it lets the batchers finish in the background; [`Engine::close`] waits for
+/// them.
+pub struct Pg {
+    settings: Arc<Settings>,
+    room: Arc<Room>,
+    queues: Vec<Arc<Queue>>,
+    batchers: Mutex<Vec<JoinHandle<()>>>,
+    readers: Readers,
+}
+
+impl Pg {
+    /// Reads the URL and begins to connect, in the background: a server that is away is waited
+    /// for. Must be called in a Tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the URL cannot be used.
+    pub fn open(url: &str, options: &PgOptions) -> Result<Self, Error> {
+        let runtime = tokio::runtime::Handle::try_current();
+        let runtime = runtime.map_err(|error| Error::Unavailable(error.to_string()))?;
+        let settings = Arc::new(Settings::of(Address::parse(url)?, options));
+        let room = Arc::new(Room::new(options.queue));
+        let queue = |_| Arc::new(Queue::new(Arc::clone(&room), settings.patience));
+        let queues: Vec<_> = (0..options.batchers.max(1)).map(queue).collect();
+        let batcher = |queue: &Arc<Queue>| {
+            runtime.spawn(keep_running(Arc::clone(&settings), Arc::clone(queue)))
+        };
+        let batchers = Mutex::new(queues.iter().map(batcher).collect());
+        let readers = Readers::start(&settings, options.readers);
+        Ok(Self { settings, room, queues, batchers, readers })
+    }
+
+    fn submit(
+        &self,
+        set: WriteSet,
+    ) -> Result<tokio::sync::oneshot::Receiver<queue::Outcome>, CommitError> {
+        let mut hasher = DefaultHasher::new();
+        set.shard().hash(&mut hasher);
+        let turn = hasher.finish() % self.queues.len().max(1) as u64;
+        let queue = usize::try_from(turn).ok().and_then(|turn| self.queues.get(turn));
+        let queue = queue.ok_or_else(closed)?;
+        let (job, answered) = Job::new(set);
+        queue.push(job).map(|()| answered)
+    }
+
+    /// A connection of its own, for what is rare and may take long.
+    async fn dial(&self) -> Result<Connection, Error> {
+        let Settings { address, named, patience, .. } = &*self.settings;
+        Ok(Connection::dial(address, *named, *patience).await?)
+    }
+}
+
+/// A batcher that panics is a fault of the program; the sets that wait get another one.
+async fn keep_running(settings: Arc<Settings>, queue: Arc<Queue>) {
+    loop {
+        let batcher = Batcher::new(Arc::clone(&settings), Arc::clone(&queue));
+        if AssertUnwindSafe(batcher.run()).catch_unwind().await.is_ok() {
+            return;
+        }
+        tracing::error!("a batcher panicked; what it was at is not known");
+    }
+}
+
+impl Engine for Pg {
+    fn commit(&self, set: WriteSet) -> BoxFuture<'_, Result<Done, CommitError>> {
+        Box::pin(async move {
+            if set.is_empty() {
+                return Ok(Done::default());
+            }
+            let unheard = || CommitError::Unknown("the batcher ended".to_owned());
+            self.submit(set)?.await.unwrap_or_else(|_| Err(unheard()))
+        })
+    }
+
+    fn rows(&self, sql: Sql, args: Args) -> BoxFuture<'_, Result<Vec<Row>, Error>> {
+        Box::pin(async move { self.readers.rows(sql, &args).await })
+    }
+
+    fn migrate<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<u32, Error>> {
+        Box::pin(async move { schema::migrate(&self.dial().await?, migrations).await })
+    }
+
+    fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move { backup::copy(&self.dial().await?, to).await })
+    }
+
+    fn plan(&self, sql: Sql) -> BoxFuture<'_, Result<Plan, Error>> {
+        Box::pin(async move { plan::of(&self.dial().await?, sql).await })
+    }
+
+    fn queued(&self) -> usize {
+        self.room.waiting()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.queues.iter().for_each(|queue| queue.close());
+            let batchers =
+                std::mem::take(&mut *self.batchers.lock().unwrap_or_else(PoisonError::into_inner));
+            for batcher in batchers {
+                if batcher.await.is_err() {
+                    tracing::warn!("a batcher of the store did not end well");
+                }
+            }
+            self.readers.stop();
+        })
+    }
+}
+
+impl Drop for Pg {
+    fn drop(&mut self) {
+        self.queues.iter().for_each(|queue| queue.close());
+    }
+}

@@ -1,0 +1,202 @@
+//! The connections for reads. Each is kept open by a task of its own and shared by many callers at
+//! once: the server answers them in the order in which they asked.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clock::Clock;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::Settings;
+use super::connection::{Connection, misuse};
+use super::failure::Failure;
+use super::text;
+use crate::{Args, Error, Row, Sql};
+
+/// The first pause between two tries to connect, and the longest, in milliseconds.
+const SHORTEST_PAUSE_MS: u64 = 20;
+const LONGEST_PAUSE_MS: u64 = 1_000;
+/// How long a read may take on a server that is alive.
+const LONGEST_READ: Duration = Duration::from_mins(2);
+
+/// A connection that may be there, and how many reads are on it.
+#[derive(Default)]
+struct Slot {
+    connection: Mutex<Option<Arc<Connection>>>,
+    reads: AtomicUsize,
+    renew: Notify,
+}
+
+impl Slot {
+    fn get(&self) -> Option<Arc<Connection>> {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        connection.filter(|connection| !connection.is_closed())
+    }
+
+    fn set(&self, connection: Option<Arc<Connection>>) {
+        *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = connection;
+    }
+}
+
+/// What callers are told of the connections.
+#[derive(Clone, Default)]
+struct News {
+    /// Since when there is none, and why.
+    outage: Option<(Instant, String)>,
+}
+
+/// All connections for reads.
+pub(super) struct Readers {
+    settings: Arc<Settings>,
+    slots: Arc<[Slot]>,
+    news: watch::Receiver<News>,
+    keepers: Vec<JoinHandle<()>>,
+}
+
+impl Readers {
+    pub(super) fn start(settings: &Arc<Settings>, count: usize) -> Self {
+        let slots: Arc<[Slot]> = (0..count.max(1)).map(|_| Slot::default()).collect();
+        let (tell, news) = watch::channel(News::default());
+        let tell = Arc::new(tell);
+        let keep = |index| {
+            let (settings, slots) = (Arc::clone(settings), Arc::clone(&slots));
+            tokio::spawn(keep(settings, slots, index, Arc::clone(&tell)))
+        };
+        let keepers = (0..slots.len()).map(keep).collect();
+        Self { settings: Arc::clone(settings), slots, news, keepers }
+    }
+
+    /// Reads committed rows.
+    pub(super) async fn rows(&self, sql: Sql, args: &Args) -> Result<Vec<Row>, Error> {
+        if !text::is_read(sql.0) {
+            return Err(misuse("a read must be a SELECT", sql).into());
+        }
+        let mut is_first = true;
+        loop {
+            let (slot, connection) = self.connection().await?;
+            slot.reads.fetch_add(1, Ordering::Relaxed);
+            let read = self.read(&connection, sql, args).await;
+            slot.reads.fetch_sub(1, Ordering::Relaxed);
+            match read {
+                Ok(rows) => return Ok(rows),
+                // A read may be repeated: it changes nothing.
+                Err(Failure::Lost(_)) if is_first => is_first = false,
+                Err(failure) => {
+                    tracing::warn!(error = failure.text(), "a read failed");
+                    return Err(failure.into());
+                }
+            }
+        }
+    }
+
+    /// Ends the keepers, and with them the connections.
+    pub(super) fn stop(&self) {
+        self.keepers.iter().for_each(JoinHandle::abort);
+        self.slots.iter().for_each(|slot| slot.set(None));
+    }
+
+    async fn read(
+        &self,
+        connection: &Arc<Connection>,
+        sql: Sql,
+        args: &Args,
+    ) -> Result<Vec<Row>, Failure> {
+        let mut read = std::pin::pin!(connection.run(sql, args));
+        let half = self.settings.patience / 2;
+        let reply = match timeout(half, &mut read).await {
+            Ok(reply) => reply,
+            // A long read, or a server that hangs?
+            Err(_) if self.is_alive(half).await => match timeout(LONGEST_READ, read).await {
+                Ok(reply) => reply,
+                Err(_) => Err(Failure::Late("the read took too long".to_owned())),
+            },
+            Err(_) => Err(Failure::Lost("the server does not answer".to_owned())),
+        };
+        if matches!(reply, Err(Failure::Lost(_))) {
+            self.discard(connection);
+        }
+        reply.map(|reply| reply.rows)
+    }
+
+    /// Whether the server answers on a fresh connection.
+    async fn is_alive(&self, patience: Duration) -> bool {
+        const PROBE: Sql = Sql("SELECT 1");
+        let Settings { address, named, .. } = &*self.settings;
+        let probe = async {
+            let connection = Connection::dial(address, *named, patience).await?;
+            connection.run(PROBE, &Args::new()).await
+        };
+        matches!(timeout(patience, probe).await, Ok(Ok(_)))
+    }
+
+    /// Nobody else shall use it; its keeper gets another one.
+    fn discard(&self, connection: &Arc<Connection>) {
+        for slot in self.slots.iter() {
+            if slot.get().is_some_and(|found| Arc::ptr_eq(&found, connection)) {
+                slot.set(None);
+                slot.renew.notify_one();
+            }
+        }
+    }
+
+    /// The connection with the fewest reads on it; waits for one, but not for long.
+    async fn connection(&self) -> Result<(&Slot, Arc<Connection>), Error> {
+        let mut news = self.news.clone();
+        let until = Instant::now() + self.settings.patience;
+        loop {
+            let open = self.slots.iter().filter_map(|slot| slot.get().map(|found| (slot, found)));
+            if let Some(found) = open.min_by_key(|(slot, _)| slot.reads.load(Ordering::Relaxed)) {
+                return Ok(found);
+            }
+            let outage = news.borrow_and_update().outage.clone();
+            let why = outage.as_ref().map_or("no connection to the database", |(_, why)| why);
+            // Nobody is kept waiting for what has not come back for so long.
+            let is_long = |since: &Instant| since.elapsed() > self.settings.patience;
+            let is_hopeless = outage.as_ref().is_some_and(|(since, _)| is_long(since));
+            if is_hopeless || !matches!(timeout_at(until, news.changed()).await, Ok(Ok(()))) {
+                return Err(Error::Unavailable(why.to_owned()));
+            }
+        }
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Keeps the connection of one slot open, for ever.
+async fn keep(
+    settings: Arc<Settings>,
+    slots: Arc<[Slot]>,
+    index: usize,
+    tell: Arc<watch::Sender<News>>,
+) {
+    let (clock, mut pause_ms) = (Clock::system(), SHORTEST_PAUSE_MS);
+    let Some(slot) = slots.get(index) else { return };
+    loop {
+        match Connection::dial(&settings.address, settings.named, settings.patience).await {
+            Ok(connection) => {
+                let over = connection.over();
+                slot.set(Some(Arc::new(connection)));
+                tell.send_modify(|news| news.outage = None);
+                pause_ms = SHORTEST_PAUSE_MS;
+                tokio::select! { () = over => {}, () = slot.renew.notified() => {} }
+                slot.set(None);
+            }
+            Err(failure) => {
+                let why = format!("no connection to the database: {}", failure.text());
+                tell.send_modify(|news| {
+                    let since = news.outage.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+                    news.outage = Some((since, why));
+                });
+            }
+        }
+        sleep(Duration::from_millis(pause_ms / 2 + clock.below(pause_ms / 2 + 1))).await;
+        pause_ms = (pause_ms * 2).min(LONGEST_PAUSE_MS);
+    }
+}

@@ -1,0 +1,95 @@
+//! Migrations on PostgreSQL. Each runs in one transaction that first adds its row to the table of
+//! migrations: whoever comes second waits at that row, so however many nodes start at once, each
+//! migration happens once. No advisory locks: poolers and other engines do not have them.
+
+use super::connection::Connection;
+use super::failure::Failure;
+use super::{text, writer};
+use crate::migrate::{Applied, missing, newest_of};
+use crate::value::FromRow;
+use crate::{Args, Error, Migration, Sql, args};
+
+/// With the text of each, so that a backup can make the same tables.
+const TABLE: &str = "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY, \
+    name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL, body TEXT NOT NULL)";
+const HAS_TABLE: Sql = Sql("SELECT COUNT(*) FROM pg_catalog.pg_class \
+    WHERE oid = to_regclass('schema_migrations')");
+const ENCODING: Sql = Sql("SELECT current_setting('server_encoding')");
+const APPLIED: Sql = Sql("SELECT version, checksum FROM schema_migrations ORDER BY version");
+const RECORD: Sql =
+    Sql("INSERT INTO schema_migrations (version, name, checksum, applied_at, body) \
+    VALUES ($1, $2, $3, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT), $4) \
+    ON CONFLICT (version) DO NOTHING");
+/// Another node's migration may take as long as it takes.
+const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; \
+    SET LOCAL idle_in_transaction_session_timeout = 0";
+/// A change of a table that is in use must not stand in front of everybody for long.
+const BOUND: &str = "SET LOCAL lock_timeout = '10s'";
+
+/// Applies what is missing and answers the version of the database.
+pub(super) async fn migrate(connection: &Connection, known: &[Migration]) -> Result<u32, Error> {
+    check_encoding(connection).await?;
+    if !has_table(connection).await? {
+        create_tables(connection).await?;
+    }
+    loop {
+        let applied = applied(connection).await?;
+        let Some(next) = missing(known, &applied)?.first().copied() else {
+            writer::forget_old(connection).await?;
+            return Ok(newest_of(&applied).unwrap_or(0));
+        };
+        if let Err(failure) = step(connection, next).await {
+            // The connection is this function's caller's, and ends with it.
+            let (version, name, why) = (next.version, next.name, failure.text());
+            return Err(Error::Unavailable(format!("migration {version} ({name}): {why}")));
+        }
+    }
+}
+
+async fn check_encoding(connection: &Connection) -> Result<(), Error> {
+    let found = connection.run(ENCODING, &Args::new()).await?.rows.into_iter().next();
+    let (encoding,) = <(String,)>::from_row(found.ok_or(Error::Corrupt { column: 0 })?)?;
+    if encoding == "UTF8" {
+        return Ok(());
+    }
+    Err(Error::Unavailable(format!(
+        "the database has encoding {encoding}; make one with ENCODING 'UTF8'"
+    )))
+}
+
+async fn has_table(connection: &Connection) -> Result<bool, Error> {
+    let found = connection.run(HAS_TABLE, &Args::new()).await?.rows.into_iter().next();
+    let (count,) = <(i64,)>::from_row(found.ok_or(Error::Corrupt { column: 0 })?)?;
+    Ok(count > 0)
+}
+
+/// The engine's own tables. Nodes that start at once may collide here: then one of them made them.
+async fn create_tables(connection: &Connection) -> Result<(), Error> {
+    let all = format!(
+        "{BEGIN}; {}; {}; COMMIT",
+        text::of_migration(TABLE),
+        text::of_migration(writer::TABLE)
+    );
+    let Err(failure) = connection.run_text(&all).await else { return Ok(()) };
+    if let Failure::Lost(_) = failure {
+        return Err(failure.into());
+    }
+    connection.run_text("ROLLBACK").await?;
+    if has_table(connection).await? { Ok(()) } else { Err(failure.into()) }
+}
+
+async fn step(connection: &Connection, next: &Migration) -> Result<(), Failure> {
+    connection.run_text(BEGIN).await?;
+    let record = args![next.version, next.name, next.checksum(), next.sql];
+    // Waits for a node that is at the same migration.
+    if connection.run(RECORD, &record).await?.count == 1 {
+        connection.run_text(BOUND).await?;
+        connection.run_text(&text::of_migration(next.sql)).await?;
+    }
+    connection.run_text("COMMIT").await
+}
+
+async fn applied(connection: &Connection) -> Result<Vec<Applied>, Error> {
+    let rows = connection.run(APPLIED, &Args::new()).await?.rows;
+    rows.into_iter().map(<(u32, String)>::from_row).collect()
+}

@@ -1,0 +1,91 @@
+//! Values on their way to PostgreSQL and back, in its binary format.
+
+use std::error::Error as StdError;
+
+use bytes::BytesMut;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+
+use crate::{Error, Row, Val};
+
+/// One argument. Its `Debug` shows nothing: the client library logs arguments.
+pub(super) struct Param<'a>(pub(super) &'a Val);
+
+impl std::fmt::Debug for Param<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match self.0 {
+            Val::Null => Ok(IsNull::Yes),
+            Val::Int(int) => int.to_sql(kind, out),
+            Val::Text(text) => text.as_ref().to_sql(kind, out),
+            Val::Bytes(bytes) => bytes.as_slice().to_sql(kind, out),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// The type that a value says it has; the server works out that of NULL.
+pub(super) fn type_of(value: &Val) -> Type {
+    match value {
+        Val::Null => Type::UNKNOWN,
+        Val::Int(_) => Type::INT8,
+        Val::Text(_) => Type::TEXT,
+        Val::Bytes(_) => Type::BYTEA,
+    }
+}
+
+/// Whether a parameter may have this type at all, on every engine.
+pub(super) fn is_portable(kind: &Type) -> bool {
+    [Type::INT8, Type::TEXT, Type::BYTEA].contains(kind)
+}
+
+/// A row of the server as a row of the store.
+pub(super) fn row_of(row: &tokio_postgres::Row) -> Result<Row, Error> {
+    let take = |column| {
+        row.try_get::<_, Column>(column).map(|got| got.0).map_err(|_| Error::Corrupt { column })
+    };
+    (0..row.len()).map(take).collect::<Result<_, _>>().map(Row)
+}
+
+/// Whether a column can come back at all.
+pub(super) fn is_readable(kind: &Type) -> bool {
+    [Type::INT8, Type::INT4, Type::INT2, Type::BOOL, Type::TEXT, Type::VARCHAR, Type::BYTEA]
+        .contains(kind)
+}
+
+struct Column(Val);
+
+impl<'a> FromSql<'a> for Column {
+    fn from_sql(kind: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        Ok(Self(match *kind {
+            Type::INT8 => Val::Int(i64::from_sql(kind, raw)?),
+            Type::INT4 => Val::Int(i32::from_sql(kind, raw)?.into()),
+            Type::INT2 => Val::Int(i16::from_sql(kind, raw)?.into()),
+            // SQLite knows no other truth than 0 and 1.
+            Type::BOOL => Val::Int(bool::from_sql(kind, raw)?.into()),
+            Type::BYTEA => Val::Bytes(raw.to_vec()),
+            _ => Val::Text(String::from_sql(kind, raw)?.into()),
+        }))
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        Ok(Self(Val::Null))
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        is_readable(kind)
+    }
+}

@@ -1,0 +1,106 @@
+//! A COMMIT whose answer never comes: it is looked up, and never repeated blindly.
+
+use std::time::Duration;
+
+use super::proxy::{AtCommit, Network};
+use super::*;
+use store::CommitError;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_never_arrived_is_done_again() {
+    let bench = Bench::new().await;
+    for round in 0..5_i64 {
+        bench.proxy.at_next_commit(AtCommit::Lost);
+        let done = bench.db.commit(entry(&format!("e{round}"))).await.unwrap();
+        assert!(bench.proxy.is_met());
+        assert_eq!(version(done), round + 2);
+    }
+    assert_eq!(ids(&bench.db).await, ["e0", "e1", "e2", "e3", "e4", "warm"]);
+    assert_eq!(version_of(&bench.db, "a").await, 6);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_happened_unanswered_is_not_done_again() {
+    let bench = Bench::new().await;
+    for round in 0..5_i64 {
+        bench.proxy.at_next_commit(AtCommit::Unanswered);
+        let before = bench.proxy.commits();
+        let done = bench.db.commit(bump("b")).await.unwrap();
+        assert!(bench.proxy.is_met());
+        // The rows are those of the transaction that happened.
+        assert_eq!(version(done), round + 1);
+        // Its own, and that of the look-up.
+        assert_eq!(bench.proxy.commits(), before + 2);
+    }
+    assert_eq!(version_of(&bench.db, "b").await, 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_look_up_a_commit_would_happen_twice() {
+    let bench = Bench::with(|options| options.trusts_silence = true).await;
+    bench.proxy.at_next_commit(AtCommit::Unanswered);
+    let done = bench.db.commit(bump("b")).await.unwrap();
+    assert_eq!(version(done), 2, "the control: this is what the look-up prevents");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_is_still_on_its_way_is_waited_for() {
+    let bench = Bench::new().await;
+    // The first transaction of a node inserts its row, later ones change it: both are waited for.
+    let fresh = open(&bench.proxy.url(&bench.database.name), |_| ());
+    for (db, expected) in [(&fresh, 1), (&fresh, 2), (&bench.db, 3)] {
+        bench.proxy.at_next_commit(AtCommit::Late(Duration::from_millis(400)));
+        let done = db.commit(bump("b")).await.unwrap();
+        assert!(bench.proxy.is_met());
+        assert_eq!(version(done), expected);
+    }
+    assert_eq!(version_of(&bench.db, "b").await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_set_of_a_lost_group_gets_its_own_answer() {
+    let bench = Bench::new().await;
+    for fate in [AtCommit::Unanswered, AtCommit::Lost] {
+        let word = format!("{fate:?}");
+        bench.proxy.at_next_commit(fate);
+        let sets = (0..100).map(|index| {
+            let mut set = entry(&format!("{word}{index:02}"));
+            if index % 10 == 9 {
+                set.returning(BUMP, args!["nobody"], NOBODY);
+            }
+            set
+        });
+        let answers = futures_util::future::join_all(sets.map(|set| bench.db.commit(set))).await;
+        assert!(bench.proxy.is_met());
+        for (index, answer) in answers.into_iter().enumerate() {
+            if index % 10 == 9 {
+                assert!(matches!(answer, Err(CommitError::Rejected(NOBODY))), "{answer:?}");
+            } else {
+                answer.unwrap();
+            }
+        }
+    }
+    assert_eq!(ids(&bench.db).await.len(), 1 + 2 * 90);
+    assert_eq!(version_of(&bench.db, "a").await, 1 + 2 * 90);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_ever_for_a_commit_that_nobody_knows_of() {
+    let bench = Bench::with(|options| options.unknown_ms = 500).await;
+    bench.proxy.at_next_commit(AtCommit::Unanswered);
+    let (db, proxy) = (bench.db.clone(), bench.proxy.clone());
+    let waiting = tokio::spawn(async move { db.commit(bump("b")).await });
+    while !proxy.is_met() {
+        tokio::task::yield_now().await;
+    }
+    proxy.set(Network::Silent);
+    let answer = tokio::time::timeout(4 * PATIENCE, waiting).await.unwrap().unwrap();
+    // If it was quicker than the network it knows; otherwise it says that it does not.
+    if let Err(error) = answer {
+        assert!(matches!(error, CommitError::Unknown(_)), "{error:?}");
+    }
+    proxy.set(Network::Up);
+    assert_eq!(version_of(&bench.db, "b").await, 1);
+    let done = bench.db.commit(bump("b")).await;
+    assert_eq!(version(done.unwrap()), 2);
+}

@@ -1,0 +1,182 @@
+//! A network between the engine and PostgreSQL that fails on demand: at a COMMIT, or altogether.
+//! It reads the frames of the protocol (PostgreSQL manual, "Message Formats"): a byte for the
+//! kind, four for the length, which counts itself. Only the first frame has no kind.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// What happens at the next COMMIT, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtCommit {
+    /// The connection ends and COMMIT never arrives.
+    Lost,
+    /// COMMIT arrives and happens, but the connection ends before its answer.
+    Unanswered,
+    /// The connection ends; COMMIT arrives so much later.
+    Late(Duration),
+    /// COMMIT does not arrive, and nothing ends, until the server has had enough.
+    Stuck,
+}
+
+/// The state of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    Up,
+    /// Every connection ends, none begins.
+    Down,
+    /// Connections stay and begin, but nothing passes.
+    Silent,
+}
+
+#[derive(Clone)]
+pub struct Proxy {
+    address: SocketAddr,
+    network: Arc<watch::Sender<Network>>,
+    at_commit: Arc<Mutex<Option<AtCommit>>>,
+    commits: Arc<AtomicU32>,
+}
+
+impl Proxy {
+    /// In front of a server given as `postgres://USER@HOST:PORT`.
+    pub async fn start(server: &str) -> Self {
+        let upstream = server.rsplit('@').next().unwrap().to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = Self {
+            address: listener.local_addr().unwrap(),
+            network: Arc::new(watch::Sender::new(Network::Up)),
+            at_commit: Arc::default(),
+            commits: Arc::default(),
+        };
+        let served = proxy.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(served.clone().carry(client, upstream.clone()));
+            }
+        });
+        proxy
+    }
+
+    /// The server's URL through this network.
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://estafette@{}/{database}", self.address)
+    }
+
+    pub fn set(&self, network: Network) {
+        self.network.send_replace(network);
+    }
+
+    pub fn at_next_commit(&self, fate: AtCommit) {
+        *self.at_commit.lock().unwrap() = Some(fate);
+    }
+
+    /// Whether the fate of a COMMIT has been met.
+    pub fn is_met(&self) -> bool {
+        self.at_commit.lock().unwrap().is_none()
+    }
+
+    /// How many COMMITs came by.
+    pub fn commits(&self) -> u32 {
+        self.commits.load(Ordering::SeqCst)
+    }
+
+    async fn carry(self, client: TcpStream, upstream: String) {
+        let mut network = self.network.subscribe();
+        if *network.borrow_and_update() == Network::Down {
+            return;
+        }
+        let server = TcpStream::connect(upstream).await.unwrap();
+        for stream in [&client, &server] {
+            stream.set_nodelay(true).unwrap();
+        }
+        tokio::select! {
+            () = self.pass(client, server) => {}
+            _ = network.wait_for(|network| *network == Network::Down) => {}
+        }
+    }
+
+    async fn pass(&self, client: TcpStream, server: TcpStream) {
+        let (mut from_client, mut to_client) = client.into_split();
+        let (mut from_server, mut to_server) = server.into_split();
+        let mut network = self.network.subscribe();
+        let mut answers = self.network.subscribe();
+        // While this is locked no answer passes.
+        let gate = tokio::sync::Mutex::new(());
+        let up = async {
+            let mut is_first = true;
+            while let Some(frame) = frame(&mut from_client, is_first).await {
+                is_first = false;
+                up(&mut network).await;
+                let fate = if is_commit(&frame) { self.fate() } else { None };
+                let _shut = match fate {
+                    None => None,
+                    Some(_) => Some(gate.lock().await),
+                };
+                match fate {
+                    None => {}
+                    Some(AtCommit::Lost) => return None,
+                    Some(AtCommit::Late(delay)) => return Some((frame, delay)),
+                    Some(AtCommit::Stuck) => std::future::pending().await,
+                    Some(AtCommit::Unanswered) => return Some((frame, Duration::ZERO)),
+                }
+                if to_server.write_all(&frame).await.is_err() {
+                    return None;
+                }
+            }
+            None
+        };
+        let down = async {
+            let mut bytes = vec![0; 16 << 10];
+            while let Ok(read @ 1..) = from_server.read(&mut bytes).await {
+                up_again(&mut answers).await;
+                let _open = gate.lock().await;
+                if to_client.write_all(&bytes[..read]).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let left = tokio::select! { left = up => left, () = down => None };
+        drop(to_client);
+        drop(from_client);
+        if let Some((frame, delay)) = left {
+            tokio::time::sleep(delay).await;
+            to_server.write_all(&frame).await.unwrap();
+            // Its answer shows that it happened.
+            from_server.read_u8().await.unwrap();
+        }
+    }
+
+    fn fate(&self) -> Option<AtCommit> {
+        self.commits.fetch_add(1, Ordering::SeqCst);
+        self.at_commit.lock().unwrap().take()
+    }
+}
+
+async fn up(network: &mut watch::Receiver<Network>) {
+    let _dropped = network.wait_for(|network| *network != Network::Silent).await;
+}
+
+async fn up_again(network: &mut watch::Receiver<Network>) {
+    up(network).await;
+}
+
+/// The next frame; `None` at the end.
+async fn frame(from: &mut OwnedReadHalf, is_first: bool) -> Option<Vec<u8>> {
+    let mut frame = vec![0; if is_first { 4 } else { 5 }];
+    from.read_exact(&mut frame).await.ok()?;
+    let head = frame.len();
+    let length = u32::from_be_bytes(frame[head - 4..].try_into().unwrap());
+    frame.resize(head - 4 + usize::try_from(length).unwrap(), 0);
+    from.read_exact(&mut frame[head..]).await.ok()?;
+    Some(frame)
+}
+
+fn is_commit(frame: &[u8]) -> bool {
+    frame.first() == Some(&b'Q') && frame.get(5..) == Some(b"COMMIT\0")
+}
