@@ -11,6 +11,7 @@ mod numbers;
 mod race;
 mod slow;
 mod stopwatch;
+mod webhooks;
 mod wire;
 
 use std::process::ExitCode;

@@ -23,6 +23,8 @@ pub(crate) struct Reply {
     pub(crate) replayed: bool,
     /// Whether the server ends the connection after it.
     pub(crate) close: bool,
+    /// The header `Link`.
+    pub(crate) link: Option<String>,
 }
 
 /// A connection that opens itself when needed.
@@ -86,7 +88,8 @@ pub(crate) fn parse(bytes: &[u8]) -> io::Result<Option<Reply>> {
     let head = std::str::from_utf8(head).map_err(|_| malformed("head is no text"))?;
     let mut lines = head.split("\r\n");
     let status = status(lines.next().unwrap_or_default())?;
-    let mut reply = Reply { status, body: Vec::new(), replayed: false, close: false };
+    let mut reply =
+        Reply { status, body: Vec::new(), replayed: false, close: false, link: None };
     let mut length = (status == 204 || status == 304).then_some(0);
     let mut chunked = false;
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
@@ -98,6 +101,8 @@ pub(crate) fn parse(bytes: &[u8]) -> io::Result<Option<Reply>> {
             chunked = value.eq_ignore_ascii_case("chunked");
         } else if name.eq_ignore_ascii_case("connection") {
             reply.close = value.eq_ignore_ascii_case("close");
+        } else if name.eq_ignore_ascii_case("link") {
+            reply.link = Some(value.to_owned());
         } else if name.eq_ignore_ascii_case("idempotent-replayed") {
             reply.replayed = value.eq_ignore_ascii_case("true");
         }

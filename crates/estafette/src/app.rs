@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clock::{Clock, Millis};
+use futures_util::future::BoxFuture;
 use moka::sync::Cache;
 use store::Db;
 
 use crate::carriers::Carriers;
 use crate::config::Config;
 use crate::kit::id::{AccountId, KeyId};
+use crate::kit::outgoing::Outgoing;
 use crate::kit::seal::Vault;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
@@ -104,8 +106,32 @@ impl Default for Memo {
     }
 }
 
+/// What an event says of an object, for the room that can show the object.
+#[derive(Clone, Copy, Debug)]
+pub struct News<'a> {
+    /// Whose object.
+    pub account: &'a AccountId,
+    /// The event's kind, such as `otp.status`.
+    pub kind: &'a str,
+    /// The object.
+    pub object_id: &'a str,
+    /// What was so, in the words of the object's room.
+    pub state: &'a str,
+}
+
+/// Shows an object as its endpoint does, as of an event: a JSON object, or none when it is gone.
+/// Events know no rooms; `wiring` knows which room to ask.
+pub type Tell =
+    for<'a> fn(&'a App, News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>>;
+
 /// The parts that both environments share.
 pub struct Shared {
+    /// A number that no other process has: who left work, and who has it.
+    pub node: i64,
+    /// The way out to URLs of tenants.
+    pub outgoing: Outgoing,
+    /// Shows the objects of events.
+    pub tell: Tell,
     /// Storage.
     pub db: Db,
     /// Time, ids and chance.

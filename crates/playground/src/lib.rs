@@ -1,6 +1,11 @@
 //! Simulated upstreams as real servers on this machine, so that a whole deployment can be tried
-//! without anyone's account. So far: the webhook sink. Further ones come with their carriers.
+//! without anyone's account. So far: receivers of webhooks, good ones and bad ones, and a name
+//! server that says what it is told to. Further ones come with their carriers.
 
+mod name_server;
+mod receiver_zoo;
 mod webhook_sink;
 
+pub use name_server::NameServer;
+pub use receiver_zoo::{ReceiverZoo, Visit};
 pub use webhook_sink::{MAX_BODY_BYTES, Received, WebhookSink};

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
 use tracing::Instrument;
 
 use crate::{Args, FromRow, Groups, Migration, Reject, Row, Sql, WriteSet};
@@ -121,12 +122,13 @@ pub trait Engine: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct Db {
     engine: Arc<dyn Engine>,
+    bell: Arc<Notify>,
 }
 
 impl Db {
     /// Wraps an engine.
     pub fn new(engine: impl Engine) -> Self {
-        Self { engine: Arc::new(engine) }
+        Self { engine: Arc::new(engine), bell: Arc::default() }
     }
 
     /// See [`Engine::commit`].
@@ -140,7 +142,18 @@ impl Db {
         } else {
             tracing::trace_span!(target: "otel", "commit", statements = set.stmts().len())
         };
-        self.engine.commit(set).instrument(span).await
+        let rings = set.rings();
+        let done = self.engine.commit(set).instrument(span).await;
+        if rings && done.is_ok() {
+            self.bell.notify_one();
+        }
+        done
+    }
+
+    /// Returns when a set that rings ([`WriteSet::ring`]) became durable, in this process and since
+    /// the last time. For one listener.
+    pub async fn rung(&self) {
+        self.bell.notified().await;
     }
 
     /// All rows of a SELECT.

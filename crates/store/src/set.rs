@@ -45,13 +45,14 @@ pub struct Stmt {
 pub struct WriteSet {
     shard: Box<str>,
     stmts: Vec<Stmt>,
+    rings: bool,
 }
 
 impl WriteSet {
     /// An empty set of the given shard (an account id, or the id of what has no account).
     #[must_use]
     pub fn of(shard: &str) -> Self {
-        Self { shard: shard.into(), stmts: Vec::with_capacity(6) }
+        Self { shard: shard.into(), stmts: Vec::with_capacity(6), rings: false }
     }
 
     /// Adds a statement that may touch any number of rows.
@@ -91,8 +92,22 @@ impl WriteSet {
 
     /// Appends another set's statements; the shard stays this one's.
     pub fn append(&mut self, other: Self) -> &mut Self {
+        self.rings |= other.rings;
         self.stmts.extend(other.stmts);
         self
+    }
+
+    /// Leaves work for others: once the set is durable, [`crate::Db::rung`] returns in this
+    /// process. A hint only; whoever does the work polls for it as well.
+    pub fn ring(&mut self) -> &mut Self {
+        self.rings = true;
+        self
+    }
+
+    /// Whether the set leaves work for others.
+    #[must_use]
+    pub fn rings(&self) -> bool {
+        self.rings
     }
 
     /// What routes the set to a batcher and, on a sharded engine, to a node.

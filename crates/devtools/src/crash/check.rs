@@ -265,7 +265,7 @@ mod tests {
 
     fn found(ask: Ask, status: u16, body: &str, replayed: bool) -> Findings {
         let mut findings = Findings::default();
-        let reply = Reply { status, body: body.as_bytes().to_vec(), replayed, close: false };
+        let reply = Reply { status, body: body.as_bytes().to_vec(), replayed, close: false, link: None };
         findings.judge(ask, &acked(), &reply);
         findings
     }

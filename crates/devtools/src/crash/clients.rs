@@ -127,7 +127,7 @@ mod tests {
     use crate::wire::Reply;
 
     fn reply(status: u16, body: &str) -> Reply {
-        Reply { status, body: body.as_bytes().to_vec(), replayed: false, close: false }
+        Reply { status, body: body.as_bytes().to_vec(), replayed: false, close: false, link: None }
     }
 
     #[test]

@@ -117,6 +117,14 @@ impl Server {
         Ok(false)
     }
 
+    /// The process that runs now.
+    ///
+    /// # Errors
+    /// When none does.
+    pub(crate) fn pid(&self) -> Result<u32> {
+        self.child.as_ref().and_then(Child::id).context("the service is not running")
+    }
+
     /// Makes an account with credits through the command line; its sandbox API key.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use self::{
     pacer::Pacer,
     tally::{Report, Tally},
 };
-use crate::{api::Api, machine, numbers::Numbers, stopwatch};
+use crate::{api::Api, machine, numbers::Numbers, stopwatch, webhooks};
 
 const EXAMPLES: &str = "Examples:
   devtools load --key est_test_… --workload send --clients 64 --seconds 10
@@ -46,10 +46,20 @@ pub(crate) enum Workload {
     Mixed,
 }
 
+/// A load with a service of its own.
+#[derive(Debug, clap::Subcommand)]
+enum Own {
+    /// Measure how events are delivered: speed, cost, neighbours, memory, kill -9.
+    Webhooks(webhooks::Args),
+}
+
 /// Options of `devtools load`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    own: Option<Own>,
     /// Address of the environment under load.
     #[arg(long, default_value = "http://127.0.0.1:8081")]
     url: String,
@@ -105,6 +115,9 @@ pub(crate) struct Args {
 /// # Errors
 /// For bad options, a service that cannot be reached, or a prefill that fails.
 pub(crate) fn run(args: Args) -> Result<bool> {
+    if let Some(Own::Webhooks(args)) = &args.own {
+        return webhooks::run(args);
+    }
     ensure!(args.seconds > 0.0 && args.warmup_s >= 0.0, "times must be positive");
     ensure!(!args.wrong || args.workload == Workload::Verify, "--wrong needs --workload verify");
     let mut runtime = if args.threads == 1 {

@@ -242,7 +242,7 @@ mod tests {
         let mut tally = Tally::new().unwrap();
         for code in ["rate_limited", "other"] {
             let body = format!(r#"{{"code":"{code}"}}"#).into_bytes();
-            tally.refused(&Reply { status: 429, body, replayed: false, close: false });
+            tally.refused(&Reply { status: 429, body, replayed: false, close: false, link: None });
         }
         let errors = &tally.errors["429"];
         assert_eq!((errors.count, errors.sample.as_str()), (2, "rate_limited"));

@@ -46,6 +46,8 @@ pub enum Who {
     Staff(StaffId),
     /// The operator at the command line.
     Cli,
+    /// The service, by itself.
+    Service,
 }
 
 impl Who {
@@ -57,6 +59,7 @@ impl Who {
             Self::User(_) => "user",
             Self::Staff(_) => "staff",
             Self::Cli => "cli",
+            Self::Service => "service",
         }
     }
 
@@ -68,6 +71,7 @@ impl Who {
             Self::User(id) => id.as_str(),
             Self::Staff(id) => id.as_str(),
             Self::Cli => "cli",
+            Self::Service => "service",
         }
     }
 }

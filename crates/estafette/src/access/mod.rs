@@ -34,8 +34,8 @@ use crate::kit::seal::sha256;
 use crate::kit::secret::Secret;
 use idempotency::{Claim, Seen};
 
-/// How long a repeated creation still answers the raw key, milliseconds.
-const REPLAY: i64 = 10 * clock::MINUTE;
+/// How long a repeated creation still answers what is shown once, milliseconds.
+pub const REPLAY: i64 = 10 * clock::MINUTE;
 const KEY_DISABLED: Reject = Reject("key_disabled");
 
 /// What goes wrong in this room.

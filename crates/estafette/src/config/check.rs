@@ -152,7 +152,15 @@ fn webhooks(webhooks: &Webhooks) -> Check {
         let says = format!("{network} is not a network such as 10.0.0.0/8 or fd00::/8");
         ensure(is_network(network), "webhooks.allow_networks", &says)?;
     }
-    schedule("webhooks.retry_schedule_s", &webhooks.retry_schedule_s)
+    schedule("webhooks.retry_schedule_s", &webhooks.retry_schedule_s)?;
+    within("webhooks.timeout_ms", signed(webhooks.timeout_ms), 100, 60_000)?;
+    let longest = signed(webhooks.timeout_ms);
+    within("webhooks.connect_timeout_ms", signed(webhooks.connect_timeout_ms), 50, longest)?;
+    let parallel = i64::try_from(webhooks.parallel).unwrap_or(i64::MAX);
+    within("webhooks.parallel", parallel, 2, 100_000)?;
+    let dns = webhooks.dns_server.as_str();
+    let is_dns = dns.is_empty() || dns.parse::<SocketAddr>().is_ok();
+    ensure(is_dns, "webhooks.dns_server", "must be empty or an address and port, as 10.0.0.2:53")
 }
 
 fn retention(retention: &Retention) -> Check {

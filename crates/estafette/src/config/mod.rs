@@ -226,6 +226,16 @@ pub struct Webhooks {
     pub allow_networks: Vec<String>,
     /// Pauses between tries, seconds.
     pub retry_schedule_s: Vec<i64>,
+    /// Time for one try, the answer's body included, milliseconds.
+    pub timeout_ms: u64,
+    /// Time for the name, TCP and TLS of one try, milliseconds.
+    pub connect_timeout_ms: u64,
+    /// Tries of one process at the same time; each may need a connection.
+    pub parallel: usize,
+    /// `host:port`; empty = the system's.
+    pub dns_server: String,
+    /// PEM file of authorities that are trusted besides the public ones; empty = none.
+    pub ca_file: String,
 }
 
 /// How long personal data is kept, and how fast it is forgotten.

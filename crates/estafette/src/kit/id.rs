@@ -42,6 +42,13 @@ macro_rules! ids {
                 Self(text)
             }
 
+            /// The instant in it (UUID version 7, RFC 9562 §5.7).
+            #[must_use]
+            pub fn time(&self) -> clock::Millis {
+                let unix_ms = self.uuid().as_u128() >> 80;
+                clock::Millis(i64::try_from(unix_ms).unwrap_or(0))
+            }
+
             /// The UUID inside.
             #[must_use]
             pub fn uuid(&self) -> uuid::Uuid {
@@ -102,6 +109,12 @@ ids! {
     SenderId = "snd";
     /// A line of the audit log.
     AuditId = "aud";
+    /// Something that happened.
+    EventId = "evt";
+    /// A webhook target.
+    WebhookId = "whk";
+    /// An event on its way to a webhook target.
+    DeliveryId = "dlv";
     /// A message that a virtual handset received.
     HandsetMessageId = "hms";
     /// A request.

@@ -1,10 +1,11 @@
 //! Rank 0: what every room may use and that knows of none of them. Problems, phone numbers,
-//! secrets, sealing, request bodies, pages, rate limits.
+//! secrets, sealing, request bodies, pages, rate limits, the way out to URLs of tenants.
 
 pub mod body;
 pub mod client_address;
 pub mod id;
 pub mod msisdn;
+pub mod outgoing;
 pub mod page;
 pub mod problem;
 pub mod problem_code;

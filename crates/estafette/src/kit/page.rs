@@ -105,6 +105,47 @@ impl Query {
     }
 }
 
+/// Rows read at a time while looking for those that a filter keeps.
+const STRETCH: i64 = 500;
+/// Stretches looked through for one page. A filter that keeps little must not read a whole table:
+/// the next page goes on behind them, so a page may be short, even empty, and still lead on.
+const STRETCHES: usize = 20;
+
+/// The rows of one page that `keep` keeps, and the id after which the next page begins, if there is
+/// one. `read` answers the rows after an id, newest first, at most so many; without a filter (`keep`
+/// is none) one read is enough.
+///
+/// # Errors
+/// Those of `read`.
+pub async fn sift<T, E, F: Future<Output = Result<Vec<T>, E>>>(
+    page: &Page,
+    read: impl Fn(String, i64) -> F,
+    id_of: impl Fn(&T) -> String,
+    keep: Option<&(dyn Fn(&T) -> bool + Sync)>,
+) -> Result<(Vec<T>, Option<String>), E> {
+    let limit = usize::try_from(page.limit).unwrap_or(50);
+    let stretch = if keep.is_none() { page.limit + 1 } else { STRETCH };
+    let mut found: Vec<T> = Vec::new();
+    let mut after = page.after.clone();
+    for _ in 0..STRETCHES {
+        let rows = read(after.clone(), stretch).await?;
+        let is_last = i64::try_from(rows.len()).unwrap_or(0) < stretch;
+        if let Some(last) = rows.last() {
+            after = id_of(last);
+        }
+        found.extend(rows.into_iter().filter(|row| keep.is_none_or(|keep| keep(row))));
+        if found.len() > limit {
+            found.truncate(limit);
+            let next = found.last().map(&id_of);
+            return Ok((found, next));
+        }
+        if is_last {
+            return Ok((found, None));
+        }
+    }
+    Ok((found, Some(after)))
+}
+
 /// The JSON array of one page, with the `Link` to the next one when there may be more.
 ///
 /// `path` is the list's path with its filters but without `limit` and `cursor`; rows must have
@@ -120,10 +161,32 @@ pub fn answer<T: Serialize>(
     let more = rows.len() > limit;
     rows.truncate(limit);
     let last = rows.last().map(id_of).filter(|_| more);
-    let mut response = axum::Json(rows).into_response();
+    answer_until(vault, path, page, &rows, last.as_deref())
+}
+
+/// The JSON array of one page; the next one begins after the id `last`, if there is one.
+pub fn answer_until<T: Serialize>(
+    vault: &Vault,
+    path: &str,
+    page: &Page,
+    rows: &[T],
+    last: Option<&str>,
+) -> Response {
+    leading_on(vault, path, page, axum::Json(rows).into_response(), last)
+}
+
+/// Adds the `Link` to the page after this one to an answer that is the page.
+pub fn leading_on(
+    vault: &Vault,
+    path: &str,
+    page: &Page,
+    mut response: Response,
+    last: Option<&str>,
+) -> Response {
+    let limit = page.limit;
     if let Some(last) = last {
         let joint = if path.contains('?') { '&' } else { '?' };
-        let cursor = close(vault, path, &last);
+        let cursor = close(vault, path, last);
         let link = format!("<{path}{joint}limit={limit}&cursor={cursor}>; rel=\"next\"");
         if let Ok(value) = HeaderValue::from_str(&link) {
             response.headers_mut().insert(header::LINK, value);

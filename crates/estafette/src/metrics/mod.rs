@@ -4,6 +4,7 @@
 mod connections;
 mod process;
 mod storage;
+mod webhooks;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -22,6 +23,7 @@ pub use connections::OpenConnection;
 use connections::Connections;
 use process::Process;
 use storage::Storage;
+use webhooks::Webhooks;
 
 /// Seconds, the boundaries of the OpenTelemetry conventions for HTTP servers.
 const BUCKETS: [f64; 14] =
@@ -75,6 +77,7 @@ pub struct Metrics {
     due_oldest: Seconds,
     ledger: Arc<OnceLock<Ledger>>,
     connections: Connections,
+    webhooks: Webhooks,
     storage: Arc<Storage>,
 }
 
@@ -100,6 +103,7 @@ impl Default for Metrics {
             due_oldest: Seconds::default(),
             ledger: Arc::default(),
             connections: Connections::default(),
+            webhooks: Webhooks::default(),
             storage: Arc::default(),
         };
         metrics.register();
@@ -147,6 +151,7 @@ impl Metrics {
             self.chores.clone(),
         );
         self.connections.register(&mut registry);
+        self.webhooks.register(&mut registry);
         registry.register_collector(Box::new(Arc::clone(&self.storage)));
         registry.register_collector(Box::new(Process));
     }
@@ -179,6 +184,21 @@ impl Metrics {
     /// Counts a connection that was ended at a deadline.
     pub fn connection_cut(&self, due: &'static str) {
         self.connections.cut(due);
+    }
+
+    /// Counts a try to deliver an event: how long after it was due it began, and how long it took.
+    pub fn webhook_try(&self, outcome: &'static str, lag_ms: i64, latency_ms: i64) {
+        self.webhooks.tried(outcome, lag_ms, latency_ms);
+    }
+
+    /// Notes how many webhook targets this node holds, and how many tries are under way.
+    pub fn webhook_load(&self, targets: usize, in_flight: usize) {
+        self.webhooks.load(targets, in_flight);
+    }
+
+    /// Notes how late the webhook target is that waits longest.
+    pub fn webhook_due_oldest(&self, seconds: f64) {
+        self.webhooks.due_oldest.set(seconds);
     }
 
     /// Counts rows that were deleted because their time had come.

@@ -351,6 +351,11 @@ async fn sent_view(app: &App, challenge: Challenge) -> Result<SentView, Problem>
 
 fn challenge_view(app: &App, challenge: Challenge) -> ChallengeView {
     let status = challenge.shown_status(app.now());
+    view(challenge, status)
+}
+
+/// A challenge that reads so.
+pub(super) fn view(challenge: Challenge, status: Status) -> ChallengeView {
     ChallengeView {
         challenge_id: challenge.id.into(),
         channel: challenge.channel.word(),

@@ -8,7 +8,7 @@ use store::{CommitError, WriteSet};
 
 use super::carry::{self, Next};
 use super::settle::{self, Failure};
-use super::{Attempt, Challenge, Error, Status, store as sql};
+use super::{Attempt, Challenge, Error, Status, store as sql, told};
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
 
@@ -113,7 +113,12 @@ async fn end(app: &App, c: &Challenge, a: &Attempt, status: Status) -> Result<()
     } else {
         settle::give_back(app, c, a, &Failure::silence())
     };
-    sql::close(&mut set, c, status, None);
+    if status == Status::Expired && c.status.is_open() {
+        sql::expire(&mut set, c);
+        told::stands(app, &mut set, c, Status::Expired);
+    } else {
+        sql::close(&mut set, c, status, None);
+    }
     app.db.commit(set).await?;
     Ok(())
 }

@@ -16,6 +16,7 @@ pub mod retention;
 mod send;
 mod settle;
 mod store;
+mod told;
 mod verify;
 mod wording;
 
@@ -28,6 +29,7 @@ use ::store::Reject;
 
 pub use jobs::{oldest_due, run, run_due};
 pub use receipts::ReceiptDoor;
+pub use told::show;
 
 /// Another request or job was faster: read again and decide again.
 const STALE: Reject = Reject("otp_stale");

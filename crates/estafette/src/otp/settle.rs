@@ -4,7 +4,7 @@
 use clock::Millis;
 use store::WriteSet;
 
-use super::{Attempt, Challenge, LEASE_MS, Status, UNREACHABLE_MS, store as sql};
+use super::{Attempt, Challenge, LEASE_MS, Status, UNREACHABLE_MS, store as sql, told};
 use crate::app::App;
 use crate::carriers::{Channel, Outcome, Refusal};
 use crate::credits;
@@ -53,6 +53,7 @@ pub(super) fn accepted(app: &App, c: &Challenge, a: &Attempt, provider_id: &str)
     sql::move_attempt(&mut set, &c.account, a, "accepted", (Some(provider_id), None));
     credits::post(app, &mut set, &c.account, &a.charge());
     sql::settle(&mut set, c, provider_id, Status::Sent, next_visit(app, c));
+    told::stands(app, &mut set, c, Status::Sent);
     set
 }
 
@@ -71,6 +72,7 @@ pub(super) fn delivered(
     if c.attempt == a.id {
         let provider_id = provider_id.unwrap_or(&c.provider_message_id);
         sql::settle(&mut set, c, provider_id, Status::Delivered, c.expires_at);
+        told::stands(app, &mut set, c, Status::Delivered);
     }
     set
 }
@@ -80,6 +82,7 @@ pub(super) fn unknown(app: &App, c: &Challenge, a: &Attempt) -> WriteSet {
     let mut set = WriteSet::of(c.account.as_str());
     sql::move_attempt(&mut set, &c.account, a, "unknown", (None, None));
     sql::postpone(&mut set, c, next_visit(app, c));
+    told::stands(app, &mut set, c, Status::Sent);
     set
 }
 
@@ -103,6 +106,7 @@ pub(super) fn give_back(app: &App, c: &Challenge, a: &Attempt, why: &Failure) ->
 pub(super) fn fail(app: &App, c: &Challenge, a: &Attempt, why: &Failure) -> WriteSet {
     let mut set = give_back(app, c, a, why);
     sql::close(&mut set, c, Status::Failed, Some(why.reason));
+    told::failed(app, &mut set, c, why.reason);
     set
 }
 

@@ -62,8 +62,8 @@ const INSERT: Sql = Sql("INSERT INTO challenges (account_id, challenge_id, recip
 const INSERT_ATTEMPT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, challenge_id, \
      channel, state, credits, lease_until, created_at) VALUES ($1, $2, $3, $4, 'sending', $5, $6, \
      $7)");
-const FREE_SLOT: Sql = Sql("UPDATE challenges SET slot = NULL, status = 'expired', \
-     code_sealed = NULL, next_at = CASE WHEN settled = 1 THEN NULL ELSE next_at END \
+/// The visit that is due for it says and tells that it expired.
+const FREE_SLOT: Sql = Sql("UPDATE challenges SET slot = NULL, code_sealed = NULL \
      WHERE account_id = $1 AND challenge_id = $2 AND status IN ('sent', 'delivered') \
      AND expires_at <= $3");
 const NEXT_LEG: Sql = Sql("UPDATE challenges SET attempt_id = $1, provider_message_id = $2, \
@@ -75,18 +75,23 @@ const RECODE: Sql = Sql("UPDATE challenges SET code_mac = $1, code_sealed = $2, 
 const SETTLE: Sql = Sql("UPDATE challenges SET provider_message_id = $1, \
      status = CASE WHEN status = 'sent' THEN $2 ELSE status END, \
      next_at = CASE WHEN status IN ('sent', 'delivered') THEN CAST($3 AS BIGINT) ELSE NULL END, \
-     settled = 1 WHERE account_id = $4 AND challenge_id = $5 AND attempt_id = $6");
+     event_count = event_count + 1, settled = 1 WHERE account_id = $4 AND challenge_id = $5 AND attempt_id = $6");
 const CLOSE: Sql = Sql("UPDATE challenges SET \
      status = CASE WHEN status IN ('sent', 'delivered') THEN $1 ELSE status END, \
      failure_reason = CASE WHEN status IN ('sent', 'delivered') THEN $2 ELSE failure_reason END, \
-     code_sealed = NULL, slot = NULL, next_at = NULL, settled = 1 \
+     code_sealed = NULL, slot = NULL, next_at = NULL, event_count = event_count + 1, settled = 1 \
      WHERE account_id = $3 AND challenge_id = $4 AND attempt_id = $5");
-const POSTPONE: Sql = Sql("UPDATE challenges SET next_at = $1 \
+const EXPIRE: Sql = Sql("UPDATE challenges SET status = 'expired', code_sealed = NULL, \
+     slot = NULL, next_at = NULL, event_count = event_count + 1, settled = 1 \
+     WHERE account_id = $1 AND challenge_id = $2 AND attempt_id = $3 \
+     AND status IN ('sent', 'delivered')");
+const POSTPONE: Sql = Sql("UPDATE challenges SET next_at = $1, event_count = event_count + 1 \
      WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4 AND next_at IS NOT NULL");
 const MOVE_ATTEMPT: Sql = Sql("UPDATE attempts SET state = $1, \
      provider_id = COALESCE($2, provider_id), error = $3 \
      WHERE account_id = $4 AND attempt_id = $5 AND state = $6");
 const VERIFY: Sql = Sql("UPDATE challenges SET attempts = attempts + 1, \
+     event_count = event_count + 1, \
      verified_at = CASE WHEN code_mac = $1 THEN CAST($2 AS BIGINT) ELSE NULL END, \
      status = CASE WHEN code_mac = $1 THEN 'verified' \
        WHEN attempts + 1 >= max_attempts THEN 'failed' ELSE status END, \
@@ -99,6 +104,19 @@ const VERIFY: Sql = Sql("UPDATE challenges SET attempts = attempts + 1, \
        THEN NULL ELSE next_at END \
      WHERE account_id = $3 AND challenge_id = $4 AND status IN ('sent', 'delivered') \
      AND attempts < max_attempts AND expires_at > $2 RETURNING status, attempts, max_attempts");
+/// An event, if the challenge stands as it is said to: with this attempt, this status and this
+/// reason; an empty status means that it is over. Everything that may differ at the next event is
+/// in `state`; the carrier's id comes last, because it may hold anything.
+pub(super) const TELL: Sql = Sql("INSERT INTO events (account_id, event_id, kind, object_id, \
+     sequence, state, body, node, due) SELECT account_id, CAST($1 AS TEXT), 'otp.status', \
+     challenge_id, event_count, status || ' ' || channel || ' ' || attempts || ' ' || expires_at \
+     || ' ' || COALESCE(verified_at, 0) || ' ' || COALESCE(failure_reason, '-') || ' ' \
+     || provider_message_id, NULL, CAST($2 AS BIGINT), \
+     (SELECT CAST($3 AS BIGINT) FROM listeners WHERE account_id = $4) \
+     FROM challenges WHERE account_id = $4 AND challenge_id = $5 \
+     AND ($6 = '' OR attempt_id = $6) \
+     AND (status = $7 OR ($7 = '' AND status NOT IN ('sent', 'delivered'))) \
+     AND ($8 = '' OR failure_reason = $8)");
 const REMEMBER_UNREACHABLE: Sql = Sql("INSERT INTO recipients (account_id, recipient, \
      unreachable_until, chatapp_sent_at, sms_sent_at, sent_1, sent_2, sent_3, sent_4, sent_5, \
      sent_6, sent_7, sent_8, sent_9, sent_10) VALUES ($1, $2, $3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
@@ -383,6 +401,12 @@ pub(super) fn close(
 ) {
     let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
     set.push(CLOSE, args![status.word(), reason, account, id, attempt]);
+}
+
+/// Ends a challenge whose time is over, once.
+pub(super) fn expire(set: &mut WriteSet, challenge: &Challenge) {
+    let args = args![&challenge.account, &challenge.id, &challenge.attempt];
+    set.guard(EXPIRE, args, STALE);
 }
 
 pub(super) fn postpone(set: &mut WriteSet, challenge: &Challenge, next_at: Millis) {

@@ -3,7 +3,7 @@
 
 use store::{CommitError, WriteSet};
 
-use super::{Challenge, Error, STALE, Status, store as sql};
+use super::{Challenge, Error, STALE, Status, store as sql, told};
 use crate::access::idempotency::{Claim, SEEN};
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
@@ -37,6 +37,7 @@ pub(super) async fn verify(
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), None, now);
     sql::verify(&mut set, account, &id, mac, now);
+    told::judged(app, &mut set, account, &id);
     match app.db.commit(set).await {
         Ok(done) => {
             let (status, attempts, max_attempts): (String, i64, i64) = done.only()?;

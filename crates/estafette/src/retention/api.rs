@@ -122,6 +122,7 @@ impl From<Error> for Problem {
             Error::Otp(crate::otp::Error::InProgress) => Code::Overloaded.into(),
             Error::Otp(error) => error.into(),
             Error::Access(error) => error.into(),
+            Error::Webhooks(error) => error.into(),
             Error::Db(error) => error.into(),
             Error::Commit(error) => error.into(),
         }

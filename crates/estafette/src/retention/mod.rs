@@ -13,12 +13,14 @@ use serde_json::json;
 use crate::access::retention::{self as of_access, Accounts};
 use crate::access::{self, By, Entry};
 use crate::app::App;
+use crate::events;
 use crate::jobs::{Chore, Turn};
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;
 use crate::otp::{self, retention as of_otp};
 use crate::sandbox;
+use crate::webhooks;
 
 pub use crate::otp::retention::Erased;
 
@@ -43,6 +45,8 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("forget_limits", 6 * HOUR, of_otp::forget_recipients),
         chore!("mask_recipients", HOUR, of_otp::mask_recipients),
         chore!("forget_challenges", HOUR, of_otp::forget_challenges),
+        chore!("forget_events", HOUR, webhooks::forget_events),
+        chore!("forget_deliveries", HOUR, webhooks::forget_deliveries),
         chore!("forget_handset_messages", HOUR, sandbox::forget_old),
     ]
 }
@@ -59,6 +63,9 @@ pub enum Error {
     /// A room failed.
     #[error(transparent)]
     Access(#[from] access::Error),
+    /// A room failed.
+    #[error(transparent)]
+    Webhooks(#[from] webhooks::Error),
     /// A read failed.
     #[error(transparent)]
     Db(#[from] ::store::Error),
@@ -87,16 +94,27 @@ pub async fn erase(
     note(app, recipient, account, by).await?;
     let mut erased = Erased::default();
     if let Some(account) = account {
-        erased.add(of_otp::erase(app, account, recipient.e164()).await?);
+        erased.add(of_account(app, account, recipient).await?);
     } else {
         let mut accounts = Accounts::default();
         while let Some(account) = accounts.next(app).await? {
-            erased.add(of_otp::erase(app, &account, recipient.e164()).await?);
+            erased.add(of_account(app, &account, recipient).await?);
         }
     }
     app.db.scrub().await?;
     app.metrics.erased();
     tracing::info!(challenges = erased.challenges, ended = erased.ended, "recipient erased");
+    Ok(erased)
+}
+
+/// Room by room: the passcodes, the events that show them, what receivers answered to those.
+async fn of_account(app: &App, account: &AccountId, recipient: &Msisdn) -> Result<Erased, Error> {
+    let number = recipient.e164();
+    let objects = of_otp::challenges_of(app, account, number).await?;
+    let erased = of_otp::erase(app, account, number).await?;
+    let events = events::erase(app, account, number, &objects).await;
+    let events = events.map_err(webhooks::Error::from)?;
+    webhooks::erase(app, account, &events).await?;
     Ok(erased)
 }
 

@@ -9,26 +9,30 @@ mod routes;
 mod upkeep;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clock::Clock;
+use futures_util::future::BoxFuture;
 use store::{Db, Lite, LiteOptions, Migration, Pg, PgOptions};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::app::{App, Env, Memo, Shared};
+use crate::app::{App, Env, Memo, News, Shared};
 use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::{Carriers, Door, Handsets};
-use crate::config::{Config, Limits};
-use crate::credits;
+use crate::config::{Config, Limits, Webhooks};
+use crate::{credits, events};
+use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 use crate::otp::{self, ReceiptDoor};
 use crate::sandbox::StoredShelf;
+use crate::webhooks;
 
 use listen::{Entrance, Listener};
 pub use routes::openapi;
@@ -44,6 +48,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 2,
         name: "retention",
         sql: include_str!("../../../../migrations/0002_retention.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "events_and_webhooks",
+        sql: include_str!("../../../../migrations/0003_events_and_webhooks.sql"),
     },
     Migration {
         version: 4,
@@ -90,6 +99,10 @@ pub fn open(config: Config, clock: Clock) -> anyhow::Result<Service> {
     let vault = open_vault(&config, &clock)?;
     let doors = [Arc::new(ReceiptDoor::default()), Arc::new(ReceiptDoor::default())];
     let shared = Arc::new(Shared {
+        // Above 0, and so many that two processes do not share one.
+        node: i64::try_from(1 + clock.below(u64::MAX / 4)).unwrap_or(1),
+        outgoing: way_out(&config.webhooks)?,
+        tell,
         throttle: throttle(&config.limits),
         hashers: Semaphore::new(config.access.password_hashers.max(1)),
         memo: Memo::default(),
@@ -157,6 +170,30 @@ fn open_vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
     }
 }
 
+/// The way out to URLs of tenants, by the settings.
+fn way_out(webhooks: &Webhooks) -> anyhow::Result<Outgoing> {
+    let networks = webhooks.allow_networks.iter();
+    let rules = Rules {
+        allow_http: webhooks.allow_http,
+        allow_networks: networks.filter_map(|network| network.parse().ok()).collect(),
+        dns_server: webhooks.dns_server.parse().ok(),
+        connect_timeout: Duration::from_millis(webhooks.connect_timeout_ms),
+        timeout: Duration::from_millis(webhooks.timeout_ms),
+    };
+    let ca_file = (!webhooks.ca_file.is_empty()).then(|| Path::new(&webhooks.ca_file));
+    Outgoing::new(rules, ca_file)
+        .map_err(|error| anyhow::anyhow!("webhooks.ca_file cannot be used: {error}"))
+}
+
+/// Asks the room of an event's object to show it. Rooms that write down the data itself are not
+/// asked.
+fn tell<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
+    if news.kind == events::Kind::OtpStatus.word() {
+        return otp::show(app, news);
+    }
+    Box::pin(std::future::ready(Ok(None)))
+}
+
 impl Service {
     /// Brings the schema up to date and answers its version.
     ///
@@ -201,6 +238,7 @@ pub async fn start(service: Service) -> anyhow::Result<Running> {
         listen::serve_metrics(metrics, live_app, pages::metrics_router(live_app), stopped.clone()),
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
+        tokio::spawn(webhooks::run(live_app.clone())),
     ];
     tasks.extend(upkeep::start(live_app, &stopped));
     tasks.extend(entrance.keep_fresh(stopped));

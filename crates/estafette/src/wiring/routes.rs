@@ -3,14 +3,17 @@
 use axum::Router;
 use axum::middleware;
 use utoipa::OpenApi;
-use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::path::{HttpMethod, Operation, OperationBuilder, PathItem, Paths};
+use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Required, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::{edge, pages};
 use crate::app::{App, Env};
-use crate::{access, credits, operator, otp, profile, retention, sandbox, senders};
+use crate::{
+    access, credits, events, operator, otp, profile, retention, sandbox, senders, webhooks,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -26,6 +29,8 @@ use crate::{access, credits, operator, otp, profile, retention, sandbox, senders
         (name = "Account", description = "Users, the profile, API keys."),
         (name = "Credits", description = "What was paid for what."),
         (name = "Senders", description = "Names that SMS come from; staff approve them."),
+        (name = "Webhooks", description = "Where events are pushed to, and what became of them."),
+        (name = "Events", description = "What happened; the same that is pushed to webhooks."),
         (name = "Sandbox", description = "Virtual handsets: what a phone received."),
         (name = "Operator", description = "For the staff who run the service.")
     )
@@ -40,6 +45,8 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(access::api::routes())
         .merge(credits::api::routes())
         .merge(senders::api::routes())
+        .merge(events::api::routes())
+        .merge(webhooks::api::routes())
         .merge(operator::api::routes())
         .merge(retention::api::routes());
     match env {
@@ -57,6 +64,7 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
             describe_problems(operation);
         }
     }
+    document.webhooks = Some(pushed());
     let components = document.components.get_or_insert_default();
     let header = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
     components.add_security_scheme("api_key", SecurityScheme::ApiKey(header));
@@ -69,6 +77,30 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
         components.add_security_scheme(name, SecurityScheme::Http(bearer));
     }
     document
+}
+
+/// The requests that targets get: one for each kind of event, with its example.
+fn pushed() -> Paths {
+    let mut paths = Paths::new();
+    for kind in events::CATALOGUE {
+        let content = ContentBuilder::new()
+            .schema(Some(Ref::from_schema_name("EventView")))
+            .example(Some(kind.example_event()))
+            .build();
+        let body = RequestBodyBuilder::new()
+            .content("application/json", content)
+            .required(Some(Required::True));
+        let taken = ResponseBuilder::new().description("Any 2xx within 15 s: it is delivered");
+        let operation = OperationBuilder::new()
+            .operation_id(Some(kind.word().replace('.', "_")))
+            .summary(Some(kind.meaning()))
+            .tag("Events")
+            .request_body(Some(body.build()))
+            .response("2XX", taken.build())
+            .build();
+        paths.paths.insert(kind.word().to_owned(), PathItem::new(HttpMethod::Post, operation));
+    }
+    paths
 }
 
 fn operations(path: &mut PathItem) -> impl Iterator<Item = &mut Operation> {

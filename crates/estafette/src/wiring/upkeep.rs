@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use crate::app::App;
 use crate::credits::audit;
 use crate::jobs::{self, Chore, Ending, Lane};
-use crate::{otp, retention};
+use crate::{otp, retention, webhooks};
 
 /// How often figures are looked for, milliseconds.
 const LOOK_MS: u64 = 15_000;
@@ -90,6 +90,9 @@ async fn figures(app: &App) -> Result<(), store::Error> {
     let oldest = otp::oldest_due(app).await?;
     let late_ms = oldest.map_or(0, |oldest| (app.now() - oldest).max(0));
     app.metrics.due_oldest(late_ms as f64 / 1000.0);
+    let oldest = webhooks::oldest_due(app).await?;
+    let late_ms = oldest.map_or(0, |oldest| (app.now() - oldest).max(0));
+    app.metrics.webhook_due_oldest(late_ms as f64 / 1000.0);
     for chore in jobs::known(&app.db).await? {
         app.metrics.chore_done(&chore.name, chore.done_at.0 as f64 / 1000.0);
         let figure = |name: &str| chore.result[name].as_i64();

@@ -27,7 +27,17 @@ fn operations(document: &Value) -> Vec<(String, String)> {
 
 async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
-    vec![("challenge_id", sent.word("challenge_id").to_owned()), ("key_id", ada.key_id.clone())]
+    let body = json!({"url": "https://127.0.0.1:9999/"});
+    let hook = ada.desk("POST", "/v1/webhooks").json(body).await.ok();
+    let path = format!("/v1/webhooks/{}/test", hook.word("id"));
+    let test = ada.desk("POST", &path).json(json!({})).await.ok();
+    vec![
+        ("challenge_id", sent.word("challenge_id").to_owned()),
+        ("key_id", ada.key_id.clone()),
+        ("webhook_id", hook.word("id").to_owned()),
+        ("event_id", test.word("event_id").to_owned()),
+        ("delivery_id", test.word("id").to_owned()),
+    ]
 }
 
 fn filled(path: &str, objects: &[(&str, String)]) -> String {

@@ -29,4 +29,5 @@ mod statements;
 mod tidy;
 #[cfg(feature = "otlp")]
 mod traces;
+mod webhooks;
 mod world;

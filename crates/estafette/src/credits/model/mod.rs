@@ -16,6 +16,7 @@ use crate::app::{App, Env, Memo, Shared};
 use crate::carriers::Carriers;
 use crate::config::{self, Flags};
 use crate::kit::id::{AccountId, AttemptId, TransferId};
+use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::page::{Page, TOP};
 use crate::kit::seal::Vault;
 use crate::kit::throttle::Throttle;
@@ -35,6 +36,9 @@ async fn app() -> (tempfile::TempDir, App) {
     let db = Db::new(lite);
     db.migrate(SCHEMA).await.unwrap();
     let shared = Shared {
+        node: 1,
+        outgoing: Outgoing::new(Rules::default(), None).unwrap(),
+        tell: |_, _| Box::pin(std::future::ready(Ok(None))),
         db,
         config: config::load(None, std::iter::empty(), Flags::default()).unwrap(),
         vault: Vault::from_hex(&"07".repeat(32), clock.clone()).unwrap(),

@@ -12,7 +12,7 @@ use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::otp::settle::{self, Failure};
-use crate::otp::{Error, Status, store};
+use crate::otp::{Error, Status, store, told};
 
 /// Times that a passcode is read again because another was faster.
 const TRIES: u32 = 40;
@@ -87,6 +87,19 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
     Ok(erased)
 }
 
+/// The passcodes that name a recipient: what else may show them is erased after them.
+///
+/// # Errors
+/// [`Error::Db`].
+pub async fn challenges_of(
+    app: &App,
+    account: &AccountId,
+    recipient: &str,
+) -> Result<HashSet<String>, Error> {
+    let found = of_recipient(app, account, recipient, app.now()).await?;
+    Ok(found.into_iter().map(|row| row.id.into()).collect())
+}
+
 /// Everything that was sent to the recipient until `now`.
 async fn of_recipient(
     app: &App,
@@ -124,6 +137,7 @@ async fn end(app: &App, account: &AccountId, id: &ChallengeId) -> Result<bool, E
             WriteSet::of(account.as_str())
         };
         store::close(&mut set, &c, Status::Failed, Some("erased"));
+        told::failed(app, &mut set, &c, "erased");
         match app.db.commit(set).await {
             Ok(_) => is_ours = true,
             // Another leg or the outcome of this one came between: look again.

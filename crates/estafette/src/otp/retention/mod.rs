@@ -19,7 +19,7 @@ use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;
 
-pub use erasure::{Erased, erase};
+pub use erasure::{Erased, challenges_of, erase};
 
 /// Between country and hash of a pseudonym; no phone number has it.
 const TILDE: char = '~';

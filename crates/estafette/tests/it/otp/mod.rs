@@ -6,4 +6,5 @@ mod fields;
 mod guess;
 mod money;
 mod send;
+mod told;
 mod watchdog;

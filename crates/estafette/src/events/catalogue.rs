@@ -1,0 +1,272 @@
+//! The catalogue of events: every kind with its meaning and an example. The OpenAPI document, the
+//! names that webhooks may ask for, and the test event are made from it.
+
+use serde_json::{Value, json};
+
+/// What kind of thing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A passcode's status changed.
+    OtpStatus,
+    /// An SMS's status changed.
+    SmsDelivery,
+    /// An SMS came in.
+    SmsInbound,
+    /// A chat-app message's status changed.
+    ChatappStatus,
+    /// A chat-app message or button came in.
+    ChatappInbound,
+    /// A consent session changed.
+    ChatappConsent,
+    /// An email's status changed.
+    EmailDelivery,
+    /// A support ticket has a new message.
+    SupportMessage,
+    /// A webhook target was disabled.
+    WebhookDisabled,
+    /// Somebody tries a webhook target.
+    WebhookTest,
+}
+
+/// Every kind, in the order in which they are shown.
+pub const CATALOGUE: &[Kind] = &[
+    Kind::OtpStatus,
+    Kind::SmsDelivery,
+    Kind::SmsInbound,
+    Kind::ChatappStatus,
+    Kind::ChatappInbound,
+    Kind::ChatappConsent,
+    Kind::EmailDelivery,
+    Kind::SupportMessage,
+    Kind::WebhookDisabled,
+    Kind::WebhookTest,
+];
+
+impl Kind {
+    /// As stored, subscribed to and sent.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::OtpStatus => "otp.status",
+            Self::SmsDelivery => "sms.delivery",
+            Self::SmsInbound => "sms.inbound",
+            Self::ChatappStatus => "chatapp.status",
+            Self::ChatappInbound => "chatapp.inbound",
+            Self::ChatappConsent => "chatapp.consent",
+            Self::EmailDelivery => "email.delivery",
+            Self::SupportMessage => "support.message",
+            Self::WebhookDisabled => "webhook.disabled",
+            Self::WebhookTest => "webhook.test",
+        }
+    }
+
+    /// The kind of a word.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        CATALOGUE.iter().copied().find(|kind| kind.word() == word)
+    }
+
+    /// When it happens, in a sentence.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::OtpStatus => "A passcode was sent, delivered, verified, expired or failed.",
+            Self::SmsDelivery => "The delivery status of an SMS changed.",
+            Self::SmsInbound => "Somebody sent an SMS to a number of the account.",
+            Self::ChatappStatus => "A chat-app message was sent, delivered, read or failed.",
+            Self::ChatappInbound => "Somebody replied on the chat-app, with text or a button.",
+            Self::ChatappConsent => "A consent session was opened, declined, ended or failed.",
+            Self::EmailDelivery => "The delivery status of an email changed.",
+            Self::SupportMessage => "Staff answered in a support ticket.",
+            Self::WebhookDisabled => "A webhook target of the account was disabled.",
+            Self::WebhookTest => {
+                "Somebody asked for a test of this webhook target; only it is told."
+            }
+        }
+    }
+
+    /// The `data` of an example: the object as its endpoint shows it, and what the event adds.
+    #[must_use]
+    pub fn example(self) -> Value {
+        match self {
+            Self::OtpStatus => otp_status(),
+            Self::SmsDelivery => sms_delivery(),
+            Self::SmsInbound => inbound("sms", "Thank you"),
+            Self::ChatappStatus => chatapp_status(),
+            Self::ChatappInbound => chatapp_inbound(),
+            Self::ChatappConsent => chatapp_consent(),
+            Self::EmailDelivery => email_delivery(),
+            Self::SupportMessage => support_message(),
+            Self::WebhookDisabled => webhook_disabled(),
+            Self::WebhookTest => json!({
+                "webhook_id": "whk_01kdvqh7e8fzsrxcf7mmwb7n3a",
+                "message": "This is a test. Nothing happened.",
+                "sequence": 1,
+            }),
+        }
+    }
+
+    /// The whole JSON of the example.
+    #[must_use]
+    pub fn example_event(self) -> Value {
+        json!({
+            "id": "evt_01kdvqh7gp2b4rz9k8ynxm5t6c",
+            "type": self.word(),
+            "timestamp": "2026-01-01T00:00:01.750Z",
+            "account_id": "acc_01kdvqh5zr8pq4rfm2v7c6x9da",
+            "data": self.example(),
+        })
+    }
+}
+
+fn otp_status() -> Value {
+    json!({
+        "challenge_id": "otp_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "channel": "chatapp",
+        "provider": "svc",
+        "to": "+33612345678",
+        "reference": "signup-4711",
+        "status": "delivered",
+        "provider_message_id": "att_01kdvqh6m4e5s8w2t9zb3y7n1c",
+        "attempts": 0,
+        "max_attempts": 5,
+        "expires_at": "2026-01-01T00:05:00.000Z",
+        "verified_at": null,
+        "created_at": "2026-01-01T00:00:00.000Z",
+        "sequence": 2,
+    })
+}
+
+fn sms_delivery() -> Value {
+    json!({
+        "id": "sms_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "status": "undelivered",
+        "to": "+33612345678",
+        "sender": "Estafette",
+        "segments": 1,
+        "encoding": "gsm7",
+        "charged_credits": 8,
+        "created_at": "2026-01-01T00:00:00.000Z",
+        "error": { "code": "absent_subscriber", "detail": "The phone is switched off." },
+        "sequence": 3,
+    })
+}
+
+fn inbound(channel: &str, message: &str) -> Value {
+    json!({
+        "id": "inb_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "provider": "svc",
+        "channel": channel,
+        "sender": "+33612345678",
+        "recipient": "+33757000000",
+        "message": message,
+        "received_at": "2026-01-01T00:00:01.000Z",
+        "created_at": "2026-01-01T00:00:01.250Z",
+        "sequence": 1,
+    })
+}
+
+fn chatapp_status() -> Value {
+    json!({
+        "id": "msg_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "channel": "chatapp",
+        "provider": "svc",
+        "billing_mode": "direct",
+        "to": "33612345678",
+        "country": "FR",
+        "status": "read",
+        "template": "order_update",
+        "language": "fr",
+        "billing_kind": "utility",
+        "charged_credits": 3,
+        "session_id": null,
+        "created_at": "2026-01-01T00:00:00.000Z",
+        "sequence": 4,
+    })
+}
+
+fn chatapp_inbound() -> Value {
+    let mut data = inbound("chatapp", "Yes");
+    if let Some(data) = data.as_object_mut() {
+        data.insert("button".to_owned(), "yes".into());
+    }
+    data
+}
+
+fn chatapp_consent() -> Value {
+    json!({
+        "id": "ses_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "recipient": "+33612345678",
+        "country": "FR",
+        "consent_status": "yes",
+        "status": "active",
+        "billed_credits": 10,
+        "expires_at": "2026-01-02T00:00:01.500Z",
+        "consent_at": "2026-01-01T00:00:01.500Z",
+        "reason": "consent_given",
+        "sequence": 2,
+    })
+}
+
+fn email_delivery() -> Value {
+    json!({
+        "id": "eml_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "status": "bounced",
+        "to": ["ada@example.com"],
+        "from_email": "shop@example.com",
+        "subject": "Your order",
+        "reference": "order-4711",
+        "created_at": "2026-01-01T00:00:00.000Z",
+        "error": { "code": "mailbox_unavailable", "detail": "550 5.1.1 no such user" },
+        "sequence": 3,
+    })
+}
+
+fn support_message() -> Value {
+    json!({
+        "id": "tmg_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "ticket_id": "tkt_01kdvqh6m4e5s8w2t9zb3y7n1a",
+        "sender_type": "admin",
+        "message": "We have looked into it.",
+        "attachments": [],
+        "created_at": "2026-01-01T00:00:01.500Z",
+        "sequence": 2,
+    })
+}
+
+fn webhook_disabled() -> Value {
+    json!({
+        "id": "whk_01kdvqh7e8fzsrxcf7mmwb7n3a",
+        "url": "https://hooks.example.com/estafette",
+        "active": false,
+        "reason": "failing",
+        "disabled_at": "2026-01-01T00:00:01.750Z",
+        "sequence": 1,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CATALOGUE, Kind};
+
+    #[test]
+    fn every_kind_has_a_name_of_two_words_and_an_example_with_a_sequence() {
+        for kind in CATALOGUE {
+            let word = kind.word();
+            let parts: Vec<&str> = word.split('.').collect();
+            assert_eq!(parts.len(), 2, "{word}");
+            let is_plain = |part: &&str| part.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            assert!(parts.iter().all(is_plain), "{word}");
+            assert_eq!(Kind::of(word), Some(*kind));
+            assert!(kind.example()["sequence"].is_u64(), "{word}");
+            assert!(kind.meaning().ends_with('.'), "{word}");
+        }
+    }
+
+    #[test]
+    fn no_example_holds_a_passcode() {
+        for kind in CATALOGUE {
+            assert!(kind.example().get("code").is_none(), "{}", kind.word());
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Rank 5: events. Whatever happens to an object is written down in the write set that makes it
+//! happen, so there is no change without its event and no event without its change. Whoever listens
+//! is told by `webhooks`; everybody can read them, newest first, at `GET /v1/events`.
+//!
+//! A row is small, because it is written on the way of every send: it holds what was so at that
+//! moment (`state`), and its room can make the whole object of it later ([`render`]). The JSON that
+//! is pushed is made once and then kept, so that every try sends the same bytes.
+//!
+//! A room whose change is certain when the set is built calls [`emit`]. A room that knows only in
+//! SQL whether something changed inserts into `events` itself, from its own table, with
+//! [`address`] for the columns that are ours:
+//!
+//! ```sql
+//! INSERT INTO events (account_id, event_id, kind, object_id, sequence, state, body, node, due)
+//! SELECT account_id, $1, 'otp.status', challenge_id, event_count, status || …, NULL, $2,
+//!     (SELECT CAST($3 AS BIGINT) FROM listeners WHERE account_id = $4)
+//! FROM challenges WHERE …
+//! ```
+
+pub mod api;
+pub mod catalogue;
+mod render;
+mod store;
+
+use std::collections::HashSet;
+
+use ::store::{CommitError, Error, Reject, WriteSet, args};
+use clock::Millis;
+
+pub use catalogue::{CATALOGUE, Kind};
+pub use render::{MOST_BYTES, render};
+
+use crate::access::retention::{Accounts, sweep};
+use crate::app::App;
+use crate::jobs::Turn;
+use crate::kit::id::{AccountId, EventId};
+
+/// How long an event is left to the node that wrote it, milliseconds.
+const HEAD_START_MS: i64 = 2_000;
+/// Events that one node takes over from another at a time.
+const TAKEN_OVER: i64 = 256;
+/// Another node took the event over.
+const TAKEN: Reject = Reject("event_taken");
+
+/// Something that happened, to be written down.
+#[derive(Clone, Debug)]
+pub struct Event<'a> {
+    /// Whose it is.
+    pub account: &'a AccountId,
+    /// Its id, whose time is the event's time.
+    pub id: &'a EventId,
+    /// What kind of thing.
+    pub kind: Kind,
+    /// To which object.
+    pub object_id: &'a str,
+    /// Rises with every event of the object.
+    pub sequence: i64,
+    /// The event's data. No code, token or secret.
+    pub data: serde_json::Value,
+}
+
+/// An event as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Whose it is.
+    pub account: AccountId,
+    /// Its id.
+    pub id: EventId,
+    /// What kind of thing, as in the catalogue.
+    pub kind: String,
+    /// To which object.
+    pub object_id: String,
+    /// Rises with every event of the object.
+    pub sequence: i64,
+    /// The data as JSON, or what the object's room makes it from.
+    pub state: String,
+    /// The JSON that was pushed, if it was.
+    pub body: Option<String>,
+}
+
+/// The columns of a new row that say who makes its deliveries, and when others may.
+#[must_use]
+pub fn address(app: &App) -> (i64, Millis) {
+    (app.node, app.now() + HEAD_START_MS)
+}
+
+/// Writes an event down in the set that makes it happen.
+pub fn emit(app: &App, set: &mut WriteSet, event: &Event<'_>) {
+    let (node, due) = address(app);
+    let kind = event.kind.word();
+    let (id, object, data) = (event.id, event.object_id, event.data.to_string());
+    set.push(store::EMIT, args![event.account, id, kind, object, event.sequence, data, node, due]);
+    set.ring();
+}
+
+/// Writes an event down that only one listener is told of, by whoever calls this.
+pub fn emit_to_one(set: &mut WriteSet, event: &Event<'_>) {
+    let stored = Stored {
+        account: event.account.clone(),
+        id: event.id.clone(),
+        kind: event.kind.word().to_owned(),
+        object_id: event.object_id.to_owned(),
+        sequence: event.sequence,
+        state: event.data.to_string(),
+        body: None,
+    };
+    let body = render::ready(&stored, &stored.state);
+    let Stored { account, id, kind, object_id, sequence, state, .. } = stored;
+    set.push(store::EMIT_TO_ONE, args![&account, &id, kind, object_id, sequence, state, body]);
+}
+
+/// From now on somebody listens to this account's events.
+pub fn listen(set: &mut WriteSet, account: &AccountId) {
+    set.push(store::LISTEN, args![account]);
+}
+
+/// Events of this node that nobody made deliveries of yet, by account. `after` is the account after
+/// which to begin, so that one with many events does not keep the others waiting.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn due(app: &App, after: &str, limit: i64) -> Result<Vec<Stored>, Error> {
+    app.db.rows(store::DUE, args![after, app.node, limit]).await
+}
+
+/// Whether other nodes left anything lying.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn is_overdue(app: &App) -> Result<bool, Error> {
+    let any: Option<(EventId,)> = app.db.row(store::OVERDUE, args![app.now(), app.node]).await?;
+    Ok(any.is_some())
+}
+
+/// Takes over what other nodes left lying, some of it. Answers how many events.
+///
+/// # Errors
+/// See [`CommitError`].
+pub async fn take_over(app: &App) -> Result<usize, CommitError> {
+    let (node, due) = address(app);
+    let mut set = WriteSet::of("events");
+    set.returning_rows(store::TAKE_OVER, args![node, due, app.now(), node, TAKEN_OVER]);
+    Ok(app.db.commit(set).await?.rows.iter().map(Vec::len).sum())
+}
+
+/// The deliveries of an event are made in this set; from now on its JSON is this one, if there are
+/// any. The set is refused if another node took the event over.
+pub fn done(app: &App, set: &mut WriteSet, event: &Stored, body: Option<&str>) {
+    set.guard(store::DONE, args![body, &event.account, &event.id, app.node], TAKEN);
+}
+
+/// From now on the event's JSON is this one, unless it has one.
+pub fn keep_body(set: &mut WriteSet, event: &Stored, body: &str) {
+    set.push(store::KEEP_BODY, args![body, &event.account, &event.id]);
+}
+
+/// Some events of an account, oldest first, after one id and up to another.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn between(
+    app: &App,
+    account: &AccountId,
+    range: (&str, &str),
+    limit: i64,
+) -> Result<Vec<Stored>, Error> {
+    app.db.rows(store::BETWEEN, args![account, range.0, range.1, limit]).await
+}
+
+/// One event.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn find(app: &App, account: &AccountId, id: &EventId) -> Result<Option<Stored>, Error> {
+    app.db.row(store::BY_ID, args![account, id]).await
+}
+
+/// Deletes events from before an instant; answers how many. Account by account along the primary
+/// key: an index by age would have to be kept by every send.
+///
+/// # Errors
+/// See [`Fault`].
+pub async fn forget_before(app: &App, turn: &Turn, before: Millis) -> Result<u64, Fault> {
+    let before = EventId::bound(before);
+    let mut deleted = 0;
+    let mut accounts = Accounts::default();
+    while turn.breathe().await
+        && let Some(account) = accounts.next(app).await?
+    {
+        let old: Option<(EventId,)> = app.db.row(store::OLD, args![&account, &before]).await?;
+        if old.is_some() {
+            let args = args![&account, &before, app.config.retention.chunk];
+            deleted += sweep(app, turn, ("events", store::FORGET), &args).await?;
+        }
+    }
+    Ok(deleted)
+}
+
+/// Takes out of an account's events what names a recipient (`+` and digits) or shows one of
+/// `objects`, which are about to forget who it was. They are made anew from the objects, where
+/// somebody reads them. Answers which events.
+///
+/// # Errors
+/// See [`Fault`].
+pub async fn erase(
+    app: &App,
+    account: &AccountId,
+    recipient: &str,
+    objects: &HashSet<String>,
+) -> Result<Vec<EventId>, Fault> {
+    let digits = recipient.trim_start_matches('+');
+    let mut erased = Vec::new();
+    let mut after = String::new();
+    loop {
+        let args = args![account, &after, "~", app.config.retention.chunk];
+        let rows: Vec<Stored> = app.db.rows(store::ALL_BETWEEN, args).await?;
+        let Some(last) = rows.last() else { return Ok(erased) };
+        last.id.as_str().clone_into(&mut after);
+        let mut set = WriteSet::of(account.as_str());
+        for row in rows {
+            let names = |text: &str| text.contains(digits);
+            if objects.contains(&row.object_id)
+                || names(&row.state)
+                || row.body.as_deref().is_some_and(names)
+            {
+                set.push(store::ERASE, args![account, &row.id]);
+                erased.push(row.id);
+            }
+        }
+        if !set.is_empty() {
+            app.db.commit(set).await?;
+        }
+    }
+}
+
+/// What goes wrong in this room.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// A read failed.
+    #[error(transparent)]
+    Db(#[from] Error),
+    /// A write failed.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}

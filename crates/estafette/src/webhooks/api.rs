@@ -1,0 +1,432 @@
+//! Webhooks over HTTP: the targets. Their deliveries are in `deliveries`.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::secret::{self, Fault as SecretFault};
+use super::{Change, Error, NewTarget, Patterns, Target, pattern};
+use crate::access::caller::{Caller, Portal, ReadAccount};
+use crate::access::idempotency::{self, Begin};
+use crate::app::App;
+use crate::kit::body::Fields;
+use crate::kit::id::WebhookId;
+use crate::kit::outgoing::{Fault, LONGEST, Place};
+use crate::kit::page::{self, Query};
+use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+use crate::kit::secret::Secret;
+
+/// The routes of the targets.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list_webhooks, create_webhook))
+        .routes(routes!(read_webhook, change_webhook, delete_webhook))
+        .routes(routes!(rotate_webhook_secret))
+        .merge(super::deliveries::api::routes())
+}
+
+/// A webhook target.
+#[derive(Serialize, ToSchema)]
+pub struct WebhookView {
+    /// Its id.
+    #[schema(example = "whk_01kdvqh7e8fzsrxcf7mmwb7n3a")]
+    id: String,
+    /// Where events are pushed to.
+    #[schema(example = "https://hooks.example.com/estafette")]
+    url: String,
+    /// Which events: types, families such as `chatapp.*`, or `*`.
+    #[schema(example = json!(["otp.status", "sms.*"]))]
+    events: Vec<String>,
+    /// Whether events are pushed.
+    active: bool,
+    /// Why not: `manual` (somebody switched it off), `gone` (it answered 410) or `failing` (every
+    /// try of five days failed).
+    disabled_reason: Option<String>,
+    /// Since when not.
+    #[schema(format = DateTime)]
+    disabled_at: Option<String>,
+    /// Since when every try failed.
+    #[schema(format = DateTime)]
+    failing_since: Option<String>,
+    /// When a try last succeeded.
+    #[schema(format = DateTime)]
+    last_success_at: Option<String>,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    created_at: String,
+    /// Signs the requests, see docs/webhooks.md. Only in the answers that make it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD")]
+    secret: Option<String>,
+}
+
+impl From<Target> for WebhookView {
+    fn from(target: Target) -> Self {
+        let shown = |at: Option<clock::Millis>| at.map(|at| at.to_string());
+        Self {
+            failing_since: shown(target.failing_since()),
+            last_success_at: shown(target.last_success_at()),
+            id: target.id.into(),
+            url: target.url,
+            events: target.patterns.words().to_vec(),
+            active: target.active,
+            disabled_reason: target.disabled_reason,
+            disabled_at: shown(target.disabled_at),
+            created_at: target.created_at.to_string(),
+            secret: None,
+        }
+    }
+}
+
+/// A target to be.
+#[derive(Deserialize, ToSchema)]
+pub struct NewWebhook {
+    /// An https URL that leads to a public address; port 443 or 1024 to 65535, no credentials, no
+    /// fragment.
+    #[schema(example = "https://hooks.example.com/estafette", max_length = 2048)]
+    pub url: String,
+    /// Signs the requests: `whsec_` and base64 of 24 to 64 bytes, or any text of 16 to 64 bytes.
+    /// Left out: one is made.
+    #[schema(max_length = 100)]
+    pub secret: Option<String>,
+    /// Types, families such as `chatapp.*`, or `*`. Left out: `sms.delivery` only.
+    #[schema(example = json!(["otp.status"]))]
+    pub events: Option<Vec<String>>,
+}
+
+/// A change; what is left out stays.
+#[derive(Deserialize, ToSchema)]
+pub struct WebhookChange {
+    /// As when it is made.
+    #[schema(max_length = 2048)]
+    pub url: Option<String>,
+    /// As when it is made.
+    pub events: Option<Vec<String>>,
+    /// `true` starts afresh a target that was disabled; what it missed is delivered by `recover`.
+    pub active: Option<bool>,
+}
+
+/// Another secret.
+#[derive(Deserialize, ToSchema)]
+pub struct NewSecret {
+    /// As when the target is made. Left out: one is made.
+    #[schema(max_length = 100)]
+    pub secret: Option<String>,
+}
+
+/// What is left of a deleted target.
+#[derive(Serialize, ToSchema)]
+pub struct DeletedWebhook {
+    id: String,
+    /// Always false.
+    active: bool,
+}
+
+/// Lists the account's webhook targets, newest first.
+#[utoipa::path(
+    get, path = "/v1/webhooks", tag = "Webhooks",
+    params(
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<WebhookView>, description = "One page; `Link` leads on"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+    ),
+    security(("portal_token" = []), ("api_key" = []))
+)]
+async fn list_webhooks(
+    caller: Caller<ReadAccount>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let path = "/v1/webhooks";
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, path)?;
+    let rows = super::list(&app, &caller.account.id, &page).await?;
+    let views: Vec<WebhookView> = rows.into_iter().map(WebhookView::from).collect();
+    Ok(page::answer(&app.vault, path, &page, views, |view| view.id.clone()))
+}
+
+/// Makes a webhook target.
+///
+/// The answer has the signing secret; nothing else ever shows it. A repeat with the same
+/// `Idempotency-Key` shows it again for ten minutes.
+#[utoipa::path(
+    post, path = "/v1/webhooks", tag = "Webhooks",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe")),
+    request_body = NewWebhook,
+    responses(
+        (status = 200, body = WebhookView, description = "The target, with its secret"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`, `webhook_url_not_allowed`"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn create_webhook(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let account = &caller.account.id;
+    let mut fields = Fields::read(&body)?;
+    let url = fields.required("url");
+    let secret = take_secret(&app, &mut fields);
+    let patterns = take_patterns(&mut fields);
+    let place = url.as_deref().and_then(|url| take_place(&app, &mut fields, url));
+    fields.finish(app.is_strict())?;
+    let (Some(url), Some(place), Some(secret)) = (url, place.transpose()?, secret) else {
+        return Err(Code::InternalError.into());
+    };
+    let begin = idempotency::begin(&app, account, &headers, "POST /v1/webhooks", &body).await?;
+    match begin {
+        Begin::Fresh(claim) => {
+            super::vet(&app, &place).await?;
+            let patterns = patterns.unwrap_or_else(|| Patterns::stored(pattern::DEFAULT));
+            let new = NewTarget { url, patterns, secret: secret.clone() };
+            let target = super::create(&app, account, new, caller.by(), &claim).await?;
+            Ok(Json(with_secret(target, Some(&secret))).into_response())
+        }
+        Begin::Seen(seen) => repeat(&app, account, &seen).await,
+    }
+}
+
+/// Reads a webhook target.
+#[utoipa::path(
+    get, path = "/v1/webhooks/{webhook_id}", tag = "Webhooks",
+    params(("webhook_id" = String, Path, description = "The target")),
+    responses(
+        (status = 200, body = WebhookView, description = "The target"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+    ),
+    security(("portal_token" = []), ("api_key" = []))
+)]
+async fn read_webhook(
+    caller: Caller<ReadAccount>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    Path(id): Path<String>,
+) -> Result<Json<WebhookView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
+    Ok(Json(super::find(&app, &caller.account.id, &id).await?.into()))
+}
+
+/// Changes a webhook target.
+///
+/// `active: true` also forgets that it failed. What is on its way to the old URL arrives there.
+#[utoipa::path(
+    patch, path = "/v1/webhooks/{webhook_id}", tag = "Webhooks",
+    params(("webhook_id" = String, Path, description = "The target")),
+    request_body = WebhookChange,
+    responses(
+        (status = 200, body = WebhookView, description = "The target as changed"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`, `webhook_url_not_allowed`"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn change_webhook(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    body: Bytes,
+) -> Result<Json<WebhookView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let mut fields = Fields::read(&body)?;
+    let url = fields.text("url");
+    let patterns = take_patterns(&mut fields);
+    let active = fields.flag("active");
+    let place = url.as_deref().and_then(|url| take_place(&app, &mut fields, url));
+    fields.finish(app.is_strict())?;
+    let place = place.transpose()?;
+    let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
+    if let Some(place) = &place {
+        super::vet(&app, place).await?;
+    }
+    let change = Change { url, patterns, active };
+    let whose = (&caller.account.id, &id);
+    Ok(Json(super::change(&app, whose, &change, caller.by()).await?.into()))
+}
+
+/// Deletes a webhook target, with its deliveries.
+#[utoipa::path(
+    delete, path = "/v1/webhooks/{webhook_id}", tag = "Webhooks",
+    params(("webhook_id" = String, Path, description = "The target")),
+    responses(
+        (status = 200, body = DeletedWebhook, description = "It is gone"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn delete_webhook(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<DeletedWebhook>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
+    super::delete(&app, (&caller.account.id, &id), caller.by()).await?;
+    Ok(Json(DeletedWebhook { id: id.into(), active: false }))
+}
+
+/// Gives a webhook target another secret.
+///
+/// For 24 hours requests are signed with the new one and the one before (three at most), so that a
+/// receiver can change over without losing any. The answer has the new secret; nothing else ever
+/// shows it.
+#[utoipa::path(
+    post, path = "/v1/webhooks/{webhook_id}/rotate-secret", tag = "Webhooks",
+    params(
+        ("webhook_id" = String, Path, description = "The target"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
+    ),
+    request_body = Option<NewSecret>,
+    responses(
+        (status = 200, body = WebhookView, description = "The target, with its new secret"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn rotate_webhook_secret(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let account = &caller.account.id;
+    let mut fields = Fields::read(&body)?;
+    let secret = take_secret(&app, &mut fields);
+    fields.finish(app.is_strict())?;
+    let secret = secret.ok_or(Code::InternalError)?;
+    let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
+    let route = format!("POST /v1/webhooks/{id}/rotate-secret");
+    match idempotency::begin(&app, account, &headers, &route, &body).await? {
+        Begin::Fresh(claim) => {
+            let place = (account, &id);
+            let target = super::rotate(&app, place, &secret, caller.by(), &claim).await?;
+            Ok(Json(with_secret(target, Some(&secret))).into_response())
+        }
+        Begin::Seen(seen) => repeat(&app, account, &seen).await,
+    }
+}
+
+/// What an earlier, equal request was answered with, as it stands now.
+async fn repeat(
+    app: &App,
+    account: &crate::kit::id::AccountId,
+    seen: &idempotency::Seen,
+) -> Result<Response, Problem> {
+    let id = WebhookId::parse(&seen.object_id).ok_or(Code::NotFound)?;
+    let target = super::find(app, account, &id).await?;
+    let secret = super::shown_before(app, account, id.as_str(), seen);
+    Ok(idempotency::replayed(Json(with_secret(target, secret.as_ref()))))
+}
+
+fn with_secret(target: Target, secret: Option<&Secret>) -> WebhookView {
+    let secret = secret.map(|secret| secret.expose().to_owned());
+    WebhookView { secret, ..WebhookView::from(target) }
+}
+
+/// A secret that was given, or a new one; none when it is at fault.
+fn take_secret(app: &App, fields: &mut Fields) -> Option<Secret> {
+    let had_faults = fields.has_faults();
+    let Some(given) = fields.text("secret") else {
+        let is_wrong = fields.has_faults() && !had_faults;
+        return (!is_wrong).then(|| secret::make(&app.clock));
+    };
+    let (code, detail) = match secret::canonical(&Secret::new(given)) {
+        Ok(secret) => return Some(secret),
+        Err(SecretFault::TooShort) => {
+            ("too_short", "must have at least 16 bytes, or 24 behind whsec_")
+        }
+        Err(SecretFault::TooLong) => ("too_long", "must have at most 64 bytes"),
+        Err(SecretFault::Malformed) => {
+            ("invalid_type", "must be base64 (standard alphabet, padded) behind whsec_")
+        }
+    };
+    fields.fault("secret", code, detail);
+    None
+}
+
+fn take_patterns(fields: &mut Fields) -> Option<Patterns> {
+    let had_faults = fields.has_faults();
+    let given = fields.texts("events")?;
+    if fields.has_faults() && !had_faults {
+        return None;
+    }
+    if given.is_empty() {
+        fields.fault("events", "too_short", "must name at least one event");
+        return None;
+    }
+    match Patterns::read(given) {
+        Ok(patterns) => Some(patterns),
+        Err(index) => {
+            let detail = format!("must be one of {}", pattern::known());
+            fields.fault(&format!("events/{index}"), "invalid_enum", detail);
+            None
+        }
+    }
+}
+
+/// Reads a URL. None when it is at fault; one of a kind that is not called is a problem of its own.
+fn take_place(app: &App, fields: &mut Fields, url: &str) -> Option<Result<Place, Problem>> {
+    match app.outgoing.place(url) {
+        Ok(place) => return Some(Ok(place)),
+        Err(Fault::TooLong) => {
+            let detail = format!("must have at most {LONGEST} characters");
+            fields.fault("url", "too_long", detail);
+        }
+        Err(Fault::Malformed) => {
+            fields.fault("url", "invalid_url", "must be an absolute URL without spaces");
+        }
+        Err(Fault::NotAllowed(why)) => {
+            return Some(Err(Error::NotAllowed(format!("the URL {why}")).into()));
+        }
+    }
+    None
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NotAllowed(why) => {
+                let mut letters = why.chars();
+                let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+                let detail = format!("{}{}.", first.unwrap_or_default(), letters.as_str());
+                Self::new(Code::WebhookUrlNotAllowed).detail(detail)
+            }
+            Error::Full => {
+                let item = crate::kit::problem::Item::at("", "out_of_range", error.to_string());
+                Self::invalid(vec![item])
+            }
+            Error::Unknown => Self::new(Code::NotFound),
+            Error::InProgress => Self::new(Code::IdempotencyInProgress),
+            Error::Sealed => Self::new(Code::InternalError).because(&error),
+            Error::Db(error) => error.into(),
+            Error::Commit(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! What was delivered and what was not: the log of a target, and the ways to make up for what it
+//! missed.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use clock::{DAY, Millis};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Attempt, Delivery};
+use crate::access::caller::{Caller, Portal, ReadAccount};
+use crate::access::idempotency::{self, Begin};
+use crate::app::App;
+use crate::events::Kind;
+use crate::kit::body::Fields;
+use crate::kit::id::{DeliveryId, WebhookId};
+use crate::kit::page::{self, Query};
+use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+use crate::webhooks::log::{self, Filter};
+use crate::webhooks;
+
+/// What a delivery can be.
+const STATES: &[&str] = &["pending", "delivered", "failed", "exhausted"];
+/// How far back events can be looked through, milliseconds.
+const KEPT: i64 = 30 * DAY;
+
+/// The routes of deliveries.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(test_webhook))
+        .routes(routes!(list_deliveries))
+        .routes(routes!(recover_webhook))
+        .routes(routes!(read_delivery))
+        .routes(routes!(retry_delivery))
+}
+
+/// An event on its way to a target.
+#[derive(Serialize, ToSchema)]
+pub struct DeliveryView {
+    /// Its id; also in the header `webhook-delivery-id`.
+    #[schema(example = "dlv_01kdvqh7gp2b4rz9k8ynxm5t6c")]
+    id: String,
+    /// To which target.
+    webhook_id: String,
+    /// Which event; also in the header `webhook-id`.
+    event_id: String,
+    /// The event's type.
+    #[schema(example = "otp.status")]
+    r#type: String,
+    /// `pending`, `delivered`, `failed` (the target refused it) or `exhausted` (every try of the
+    /// schedule failed).
+    #[schema(example = "delivered")]
+    status: String,
+    /// Tries so far.
+    attempt_count: i64,
+    /// When it is tried next.
+    #[schema(format = DateTime)]
+    next_attempt_at: Option<String>,
+    /// When it was delivered or given up.
+    #[schema(format = DateTime)]
+    settled_at: Option<String>,
+    /// When the event happened.
+    #[schema(format = DateTime)]
+    created_at: String,
+    /// The tries, first to last.
+    attempts: Vec<AttemptView>,
+}
+
+/// One try.
+#[derive(Serialize, ToSchema)]
+pub struct AttemptView {
+    /// 1, 2, …; also in the header `webhook-attempt`.
+    number: i64,
+    /// When.
+    #[schema(format = DateTime)]
+    at: String,
+    /// The HTTP status of the answer; null when there was none.
+    #[schema(example = 200)]
+    status: Option<u16>,
+    /// Why there was no answer: `dns_error`, `address_not_allowed`, `connection_failed`,
+    /// `connect_timeout`, `tls_error`, `timeout`, `connection_reset` or `invalid_response`.
+    error: Option<String>,
+    /// The same for people.
+    detail: Option<String>,
+    /// From the beginning of the try to the end of the answer.
+    latency_ms: i64,
+    /// The first 4 KiB of the answer's body, in the reading of one delivery. What is not UTF-8 is
+    /// replaced.
+    response: Option<String>,
+}
+
+impl AttemptView {
+    fn of(attempt: Attempt, with_response: bool) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self {
+            number: attempt.number,
+            at: attempt.at.to_string(),
+            status: attempt.status,
+            error: attempt.error,
+            detail: attempt.detail,
+            latency_ms: attempt.latency_ms,
+            response: attempt.body.filter(|_| with_response).map(text),
+        }
+    }
+}
+
+/// What kind of test.
+#[derive(Deserialize, ToSchema)]
+pub struct TestRequest {
+    /// An event type, whose example is sent with `test: true` in its data. Left out:
+    /// `webhook.test`.
+    #[schema(example = "otp.status")]
+    pub r#type: Option<String>,
+}
+
+/// From when on events are looked through.
+#[derive(Deserialize, ToSchema)]
+pub struct RecoverRequest {
+    /// At most 30 days ago.
+    #[schema(format = DateTime)]
+    pub since: String,
+}
+
+/// Events that are being looked through.
+#[derive(Serialize, ToSchema)]
+pub struct Recovery {
+    webhook_id: String,
+    /// From when on.
+    #[schema(format = DateTime)]
+    since: String,
+    /// Always `started`; the log of the target shows what is delivered.
+    status: &'static str,
+}
+
+/// Sends a test event to a webhook target.
+///
+/// It goes the way of all events: signed, in the log, to a public address only. No other target
+/// gets it, and a disabled target gets it as well.
+#[utoipa::path(
+    post, path = "/v1/webhooks/{webhook_id}/test", tag = "Webhooks",
+    params(
+        ("webhook_id" = String, Path, description = "The target"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
+    ),
+    request_body = Option<TestRequest>,
+    responses(
+        (status = 200, body = DeliveryView, description = "The delivery, on its way"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn test_webhook(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let account = &caller.account.id;
+    let mut fields = Fields::read(&body)?;
+    let kind = take_kind(&mut fields);
+    fields.finish(app.is_strict())?;
+    let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
+    let route = format!("POST /v1/webhooks/{id}/test");
+    match idempotency::begin(&app, account, &headers, &route, &body).await? {
+        Begin::Fresh(claim) => {
+            let made = super::test(&app, (account, &id), kind, &claim).await?;
+            Ok(Json(show(&app, account, made, true).await?).into_response())
+        }
+        Begin::Seen(seen) => repeat(&app, account, &seen).await,
+    }
+}
+
+fn take_kind(fields: &mut Fields) -> Kind {
+    let Some(word) = fields.text("type") else { return Kind::WebhookTest };
+    Kind::of(&word).unwrap_or_else(|| {
+        let known: Vec<&str> = crate::events::CATALOGUE.iter().map(|kind| kind.word()).collect();
+        let detail = format!("must be one of {}", known.join(", "));
+        fields.fault("type", "invalid_enum", detail);
+        Kind::WebhookTest
+    })
+}
+
+/// Lists the deliveries of a webhook target, newest event first.
+///
+/// A page of a filtered list may be shorter than `limit`, even empty, and still lead on: go by the
+/// `Link` header.
+#[utoipa::path(
+    get, path = "/v1/webhooks/{webhook_id}/deliveries", tag = "Webhooks",
+    params(
+        ("webhook_id" = String, Path, description = "The target"),
+        ("status" = Option<String>, Query,
+         description = "`pending`, `delivered`, `failed` or `exhausted`"),
+        ("type" = Option<String>, Query, description = "Only events of this type"),
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<DeliveryView>,
+         description = "One page, without the bodies of answers; `Link` leads on"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+    ),
+    security(("portal_token" = []), ("api_key" = []))
+)]
+async fn list_deliveries(
+    caller: Caller<ReadAccount>,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let account = &caller.account.id;
+    let query = Query::read(query.as_deref(), &["status", "type", "limit", "cursor"])?;
+    let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
+    let path = query.path_with(&format!("/v1/webhooks/{id}/deliveries"), &["status", "type"]);
+    let page = query.page(&app.vault, &path)?;
+    let filter = filter(&query)?;
+    webhooks::find(&app, account, &id).await?;
+    let (rows, next) = log::page(&app, (account, &id), &filter, &page).await?;
+    let mut views = Vec::with_capacity(rows.len());
+    for row in rows {
+        views.push(show(&app, account, row, false).await?);
+    }
+    Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
+}
+
+fn filter(query: &Query) -> Result<Filter, Problem> {
+    let status = query.get("status").unwrap_or("").to_owned();
+    if !status.is_empty() && !STATES.contains(&status.as_str()) {
+        let detail = format!("must be one of {}", STATES.join(", "));
+        return Err(Problem::bad_request("?status", "invalid_enum", detail));
+    }
+    let kind = query.get("type").unwrap_or("").to_owned();
+    if !kind.is_empty() && Kind::of(&kind).is_none() {
+        let detail = "is no type of event; see GET /v1/openapi.json";
+        return Err(Problem::bad_request("?type", "invalid_enum", detail));
+    }
+    Ok(Filter { status, kind })
+}
+
+/// Delivers what a webhook target missed.
+///
+/// Every event since that instant which the target asks for is delivered, unless it was delivered
+/// or is on its way. It happens in the background, in the order of the events, and goes on after a
+/// restart; a disabled target gets it when it is enabled.
+#[utoipa::path(
+    post, path = "/v1/webhooks/{webhook_id}/recover", tag = "Webhooks",
+    params(
+        ("webhook_id" = String, Path, description = "The target"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
+    ),
+    request_body = RecoverRequest,
+    responses(
+        (status = 200, body = Recovery, description = "It has begun"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn recover_webhook(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let account = &caller.account.id;
+    let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
+    webhooks::find(&app, account, &id).await?;
+    let mut fields = Fields::read(&body)?;
+    let since = take_since(&app, &mut fields);
+    fields.finish(app.is_strict())?;
+    let since = since.ok_or(Code::InternalError)?;
+    let route = format!("POST /v1/webhooks/{id}/recover");
+    let answer = Json(Recovery {
+        webhook_id: id.as_str().to_owned(),
+        since: since.to_string(),
+        status: "started",
+    });
+    match idempotency::begin(&app, account, &headers, &route, &body).await? {
+        Begin::Fresh(claim) => {
+            webhooks::recover(&app, (account, &id), since, caller.by(), &claim).await?;
+            Ok(answer.into_response())
+        }
+        Begin::Seen(_) => Ok(idempotency::replayed(answer)),
+    }
+}
+
+fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
+    let text = fields.required("since")?;
+    let Some(since) = Millis::parse(&text) else {
+        fields.fault("since", "invalid_type", "must be an RFC 3339 time, as timestamps of events");
+        return None;
+    };
+    let now = app.now();
+    if since > now || now - since > KEPT {
+        fields.fault("since", "out_of_range", "must be in the past, at most 30 days ago");
+        return None;
+    }
+    Some(since)
+}
+
+/// Reads a delivery with its tries.
+#[utoipa::path(
+    get, path = "/v1/webhook-deliveries/{delivery_id}", tag = "Webhooks",
+    params(("delivery_id" = String, Path, description = "The delivery")),
+    responses(
+        (status = 200, body = DeliveryView, description = "The delivery"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+    ),
+    security(("portal_token" = []), ("api_key" = []))
+)]
+async fn read_delivery(
+    caller: Caller<ReadAccount>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    Path(id): Path<String>,
+) -> Result<Json<DeliveryView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
+    let found = super::delivery_of(&app, &caller.account.id, &id).await?;
+    Ok(Json(show(&app, &caller.account.id, found, true).await?))
+}
+
+/// Tries a delivery again, now.
+///
+/// Also one that was delivered: the receiver sees the same `webhook-id`. If it fails, the schedule
+/// begins anew. A disabled target gets this one try.
+#[utoipa::path(
+    post, path = "/v1/webhook-deliveries/{delivery_id}/retry", tag = "Webhooks",
+    params(
+        ("delivery_id" = String, Path, description = "The delivery"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
+    ),
+    responses(
+        (status = 200, body = DeliveryView, description = "The delivery, on its way"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn retry_delivery(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let account = &caller.account.id;
+    let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
+    let route = format!("POST /v1/webhook-deliveries/{id}/retry");
+    match idempotency::begin(&app, account, &headers, &route, b"").await? {
+        Begin::Fresh(claim) => {
+            let found = super::retry(&app, account, &id, &claim).await?;
+            Ok(Json(show(&app, account, found, true).await?).into_response())
+        }
+        Begin::Seen(seen) => repeat(&app, account, &seen).await,
+    }
+}
+
+async fn repeat(
+    app: &App,
+    account: &crate::kit::id::AccountId,
+    seen: &idempotency::Seen,
+) -> Result<Response, Problem> {
+    let id = DeliveryId::parse(&seen.object_id).ok_or(Code::NotFound)?;
+    let found = super::delivery_of(app, account, &id).await?;
+    Ok(idempotency::replayed(Json(show(app, account, found, true).await?)))
+}
+
+async fn show(
+    app: &App,
+    account: &crate::kit::id::AccountId,
+    delivery: Delivery,
+    with_response: bool,
+) -> Result<DeliveryView, Problem> {
+    let attempts = log::attempts(app, account, &delivery).await?;
+    Ok(DeliveryView {
+        attempts: attempts.into_iter().map(|one| AttemptView::of(one, with_response)).collect(),
+        created_at: delivery.event.time().to_string(),
+        id: delivery.id.into(),
+        webhook_id: delivery.webhook.into(),
+        event_id: delivery.event.into(),
+        r#type: delivery.kind,
+        status: delivery.state,
+        attempt_count: delivery.attempts,
+        next_attempt_at: delivery.due_at.map(|at| at.to_string()),
+        settled_at: delivery.settled_at.map(|at| at.to_string()),
+    })
+}

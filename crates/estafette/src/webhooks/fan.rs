@@ -1,0 +1,133 @@
+//! From events to deliveries: one for each active target that asked for the kind, in the write set
+//! that marks the event as done. Accounts take turns, so that one with many events does not keep
+//! the others waiting.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::{StreamExt, stream};
+use hyper::body::Bytes;
+use store::{CommitError, WriteSet, args};
+
+use super::engine::{Engine, LEASE_MS};
+use super::tries::Job;
+use super::{Error, Target, delivery_id, store as sql};
+use crate::events::{self, Stored};
+
+/// Events read at a time.
+const BATCH: i64 = 128;
+/// Accounts worked on at the same time.
+const PARALLEL: usize = 32;
+/// Deliveries made in one write set.
+const MOST_DELIVERIES: usize = 512;
+
+/// Makes deliveries of all events of this node that are due. Answers of how many events.
+pub(super) async fn round(engine: &Arc<Engine>) -> Result<usize, store::Error> {
+    let mut after = String::new();
+    let done = AtomicUsize::new(0);
+    loop {
+        let found = events::due(&engine.app, &after, BATCH).await?;
+        let Some(last) = found.last() else { return Ok(done.into_inner()) };
+        last.account.as_str().clone_into(&mut after);
+        let accounts = stream::iter(found.chunk_by(|a, b| a.account == b.account));
+        let work = accounts.for_each_concurrent(PARALLEL, |of_account| async {
+            done.fetch_add(fan_out(engine, of_account).await, Ordering::Relaxed);
+        });
+        work.await;
+    }
+}
+
+/// The events of one account. Answers how many are done; the others are due again.
+async fn fan_out(engine: &Arc<Engine>, found: &[Stored]) -> usize {
+    let Some(first) = found.first() else { return 0 };
+    let targets: Vec<Target> = match engine.app.db.rows(sql::ACTIVE, args![&first.account]).await {
+        Ok(targets) => targets,
+        Err(error) => return failed(&error),
+    };
+    let mut done = 0;
+    let at_once = (MOST_DELIVERIES / targets.len().max(1)).max(1);
+    for some in found.chunks(at_once) {
+        done += match deliver(engine, some, &targets).await {
+            Ok(()) => some.len(),
+            // One that cannot be done keeps the others of its set from it no longer.
+            Err(_) if some.len() > 1 => one_by_one(engine, some, &targets).await,
+            Err(error) => failed(&error),
+        };
+    }
+    done
+}
+
+async fn one_by_one(engine: &Arc<Engine>, found: &[Stored], targets: &[Target]) -> usize {
+    let mut done = 0;
+    for event in found {
+        done += match deliver(engine, std::slice::from_ref(event), targets).await {
+            Ok(()) => 1,
+            Err(error) => failed(&error),
+        };
+    }
+    done
+}
+
+fn failed(error: &dyn std::fmt::Display) -> usize {
+    tracing::warn!(%error, "deliveries of an event not made; trying again");
+    0
+}
+
+async fn deliver(engine: &Arc<Engine>, found: &[Stored], targets: &[Target]) -> Result<(), Error> {
+    let app = &engine.app;
+    let now = app.now();
+    let mut jobs: Vec<Vec<Job>> = targets.iter().map(|_| Vec::new()).collect();
+    let Some(first) = found.first() else { return Ok(()) };
+    let account = &first.account;
+    let mut set = WriteSet::of(account.as_str());
+    for event in found {
+        let wanted = |target: &&Target| target.patterns.matches(&event.kind);
+        if !targets.iter().any(|target| wanted(&target)) {
+            events::done(app, &mut set, event, None);
+            continue;
+        }
+        let body = events::render(app, event).await?;
+        events::done(app, &mut set, event, Some(&body));
+        let body = Bytes::from(body);
+        for (target, jobs) in targets.iter().zip(&mut jobs) {
+            if wanted(&target) {
+                let job = job(event, target, body.clone(), now);
+                let (id, kind) = (&target.id, event.kind.as_str());
+                let row = args![account, id, &job.delivery, &event.id, kind, 0_i64, now];
+                set.push(sql::DELIVER, row);
+                jobs.push(job);
+            }
+        }
+    }
+    let lease = now + LEASE_MS;
+    for (target, jobs) in targets.iter().zip(&jobs) {
+        if !jobs.is_empty() {
+            set.returning_rows(sql::WAKE, args![now, app.node, lease, account, &target.id]);
+        }
+    }
+    let done = match app.db.commit(set).await {
+        Ok(done) => done,
+        // Another node has taken the events over, because this one was slow.
+        Err(CommitError::Rejected(_)) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let jobs = jobs.into_iter().filter(|jobs| !jobs.is_empty());
+    for (rows, jobs) in done.rows.into_iter().zip(jobs) {
+        // No row: the target was deleted meanwhile.
+        for row in rows {
+            engine.hand_over(store::FromRow::from_row(row)?, jobs.clone());
+        }
+    }
+    Ok(())
+}
+
+fn job(event: &Stored, target: &Target, body: Bytes, now: clock::Millis) -> Job {
+    Job {
+        delivery: delivery_id(&event.id, &target.id),
+        event: event.id.clone(),
+        body,
+        step: 0,
+        attempts: 0,
+        due_at: now,
+    }
+}

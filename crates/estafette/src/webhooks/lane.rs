@@ -1,0 +1,455 @@
+//! One target's deliveries on this node, from the moment that it has the target's lease until it
+//! gives it back. A task of its own, so that a target that hangs keeps nobody but itself.
+
+use std::collections::{HashSet, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::future::{BoxFuture, OptionFuture};
+use futures_util::stream::FuturesUnordered;
+use hyper::body::Bytes;
+use store::{CommitError, Error, FromRow, Row, WriteSet, args};
+use tokio::sync::mpsc;
+
+use super::engine::{Engine, LEASE_MS, RENEW_MS};
+use super::outcome::Health;
+use super::recovery;
+use super::settle::{self, Settled};
+use super::tries::{Aim, Job, Tried};
+use super::turns::Turn;
+use super::{Target, store as sql};
+use crate::events;
+use crate::kit::id::DeliveryId;
+
+/// Deliveries that wait in memory; the others wait in the database.
+const WAITING: usize = 64;
+/// How long a target waits that is only probed, while too many others are, milliseconds.
+const PROBE_LATER_MS: i64 = 20_000;
+/// How long to wait after the database failed, milliseconds.
+const PAUSE_MS: u64 = 500;
+
+/// News for a lane.
+pub(super) enum Note {
+    /// New deliveries, and the target as it is since.
+    Jobs(Box<Target>, Vec<Job>),
+    /// The lease was taken anew, after it had run out.
+    Adopt(Box<Target>),
+    /// Something changed: look at the database.
+    Look,
+}
+
+/// What was written, and whether it was.
+struct Written {
+    tries: Vec<Tried>,
+    health: Health,
+    is_disabled: bool,
+    outcome: Result<(), CommitError>,
+}
+
+pub(super) struct Lane {
+    engine: Arc<Engine>,
+    notes: mpsc::UnboundedReceiver<Note>,
+    target: Target,
+    aim: Option<Arc<Aim>>,
+    /// What is tried next, in the order in which it was due.
+    queue: VecDeque<Job>,
+    /// What is in memory, from the queue until it is written down.
+    known: HashSet<DeliveryId>,
+    /// Whether the database may hold more that is due.
+    more: bool,
+    flying: FuturesUnordered<BoxFuture<'static, Tried>>,
+    landed: Vec<Tried>,
+    writing: Option<BoxFuture<'static, Written>>,
+    waiting: Option<BoxFuture<'static, Turn>>,
+    turn: Option<Turn>,
+    renew: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Another node has the target by now.
+    is_lost: bool,
+}
+
+/// A row of due work.
+struct Due {
+    job: Job,
+    /// The JSON is stored in the set that makes the delivery. None when somebody was erased from
+    /// it, or when the event is gone.
+    body: Option<String>,
+}
+
+impl FromRow for Due {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let job = Job {
+            delivery: row.take(0)?,
+            event: row.take(1)?,
+            step: row.take(2)?,
+            attempts: row.take(3)?,
+            due_at: row.take(4)?,
+            body: Bytes::new(),
+        };
+        Ok(Self { job, body: row.take(5)? })
+    }
+}
+
+impl Lane {
+    /// A lane of a target whose lease this node has.
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        target: Target,
+        notes: mpsc::UnboundedReceiver<Note>,
+    ) -> Self {
+        let renew = Box::pin(sleep(&engine));
+        Self {
+            engine,
+            notes,
+            target,
+            aim: None,
+            queue: VecDeque::new(),
+            known: HashSet::new(),
+            more: true,
+            flying: FuturesUnordered::new(),
+            landed: Vec::new(),
+            writing: None,
+            waiting: None,
+            turn: None,
+            renew,
+            is_lost: false,
+        }
+    }
+
+    /// Carries what is due until nothing is, or until the lease is lost.
+    pub(super) async fn run(mut self) {
+        loop {
+            self.carry().await;
+            if self.engine.end(&self.target) {
+                return;
+            }
+            // The lease was taken anew at the last moment: the news is here already.
+            self.is_lost = false;
+            while let Ok(note) = self.notes.try_recv() {
+                self.heard(note);
+            }
+        }
+    }
+
+    /// Until the lease is given back or lost.
+    async fn carry(&mut self) {
+        while !self.is_lost {
+            self.write_down();
+            if let Err(error) = self.fill().await {
+                let webhook = self.target.id.as_str();
+                tracing::warn!(%error, webhook, "due deliveries not read; trying again");
+                self.engine.app.clock.tick(PAUSE_MS).await;
+                continue;
+            }
+            self.start();
+            if self.is_lost {
+                break;
+            }
+            if !self.is_idle() {
+                self.wait().await;
+            } else if self.give_back().await {
+                break;
+            }
+        }
+    }
+
+    /// Waits for whatever happens next.
+    async fn wait(&mut self) {
+        tokio::select! {
+            Some(tried) = self.flying.next() => self.landed.push(tried),
+            Some(written) = OptionFuture::from(self.writing.as_mut()) => {
+                self.writing = None;
+                self.written(written).await;
+            }
+            Some(turn) = OptionFuture::from(self.waiting.as_mut()) => {
+                self.waiting = None;
+                self.turn = Some(turn);
+            }
+            note = self.notes.recv() => match note {
+                Some(note) => self.heard(note),
+                None => self.is_lost = true,
+            },
+            () = &mut self.renew => self.renew().await,
+        }
+    }
+
+    fn heard(&mut self, note: Note) {
+        match note {
+            Note::Jobs(target, jobs) => {
+                // A step that is missing was made by another node.
+                self.more |= target.work != self.target.work + 1;
+                self.know(*target);
+                for job in jobs {
+                    // Once some are left to the database, all later ones are, until it was read.
+                    self.more |= self.queue.len() >= WAITING || !self.is_open();
+                    if !self.more && self.known.insert(job.delivery.clone()) {
+                        self.queue.push_back(job);
+                    }
+                }
+            }
+            Note::Adopt(target) => {
+                self.target.epoch = target.epoch;
+                self.know(*target);
+                self.renew = Box::pin(sleep(&self.engine));
+                self.more = true;
+            }
+            Note::Look => self.more = true,
+        }
+    }
+
+    /// Takes over what the database says of the target. Its health is ours to say, but somebody may
+    /// have reset it; what is not written yet will be.
+    fn know(&mut self, target: Target) {
+        let epoch = self.target.epoch;
+        let health = if self.writing.is_some() { self.target.health } else { target.health };
+        self.target = Target { epoch, health, ..target };
+        if !self.target.active {
+            self.forget_queue();
+        }
+    }
+
+    /// What waits in memory is left to the database.
+    fn forget_queue(&mut self) {
+        for job in self.queue.drain(..) {
+            self.known.remove(&job.delivery);
+        }
+        self.more = true;
+    }
+
+    /// Whether anything may be tried now.
+    fn is_open(&self) -> bool {
+        let app = &self.engine.app;
+        !app.is_draining() && self.target.health.parked_until <= app.now()
+    }
+
+    /// Reads what is due, when nothing waits in memory any more; else looks further through old
+    /// events, if somebody asked for that.
+    async fn fill(&mut self) -> Result<(), super::Error> {
+        if !self.queue.is_empty() || !self.is_open() {
+            return Ok(());
+        }
+        if self.more {
+            self.load().await?;
+        }
+        let recovers = self.target.active && self.target.recover_after.is_some();
+        if self.queue.is_empty() && !self.more && recovers {
+            match recovery::step(&self.engine.app, &mut self.target).await {
+                Ok(()) => self.more = true,
+                Err(super::Error::Commit(CommitError::Rejected(_))) => self.refresh().await,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn load(&mut self) -> Result<(), super::Error> {
+        let app = &self.engine.app;
+        let (account, id) = (&self.target.account, &self.target.id);
+        // The target first: work that is left after this is seen by the guard of giving back.
+        let row: Option<Target> = app.db.row(sql::BY_ID, args![account, id]).await?;
+        let Some(row) = row.filter(|row| row.epoch == self.target.epoch) else {
+            self.is_lost = true;
+            return Ok(());
+        };
+        let limit = i64::try_from(WAITING + self.known.len()).unwrap_or(i64::MAX);
+        let due = if row.active { sql::DUE } else { sql::DUE_MANUAL };
+        let rows: Vec<Due> = app.db.rows(due, args![account, id, app.now(), limit]).await?;
+        self.know(row);
+        self.more = i64::try_from(rows.len()).unwrap_or(0) == limit;
+        for Due { job, body } in rows {
+            if self.known.contains(&job.delivery) {
+                continue;
+            }
+            match body {
+                Some(body) => {
+                    self.known.insert(job.delivery.clone());
+                    self.queue.push_back(Job { body: Bytes::from(body), ..job });
+                }
+                None => self.make_body(&job).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the JSON of a delivery that lost it, or gives the delivery up if its event is gone.
+    async fn make_body(&mut self, job: &Job) -> Result<(), super::Error> {
+        let app = &self.engine.app;
+        let (account, id) = (&self.target.account, &self.target.id);
+        let mut set = WriteSet::of(account.as_str());
+        match events::find(app, account, &job.event).await? {
+            Some(event) => events::keep_body(&mut set, &event, &events::render(app, &event).await?),
+            None => {
+                set.push(sql::GIVE_UP, args![app.now(), account, id, &job.delivery]);
+            }
+        }
+        app.db.commit(set).await?;
+        self.more = true;
+        Ok(())
+    }
+
+    /// Starts as many tries as may be under way now.
+    fn start(&mut self) {
+        if self.queue.is_empty() || !self.is_open() {
+            (self.waiting, self.turn) = (None, None);
+            return;
+        }
+        let is_suspect = self.target.health.streak > 0;
+        let most = self.engine.turns.most(self.target.health);
+        while !self.queue.is_empty() && self.flying.len() < most {
+            // A database that takes nothing is noticed by what is not written down.
+            if self.known.len() - self.queue.len() >= 2 * WAITING {
+                return;
+            }
+            let turns = &self.engine.turns;
+            let turn =
+                self.turn.take().or_else(|| turns.try_take(&self.target.account, is_suspect));
+            let Some(turn) = turn else { return self.wait_for_turn(is_suspect) };
+            let Some(aim) = self.aim() else { return };
+            let Some(job) = self.queue.pop_front() else { return };
+            let app = self.engine.app.clone();
+            self.flying.push(Box::pin(async move {
+                let tried = aim.shoot(&app, job).await;
+                drop(turn);
+                tried
+            }));
+        }
+    }
+
+    /// All turns are taken. A target that works gets in line; one that is only probed comes again
+    /// later, so that many dead ones do not fill the line.
+    fn wait_for_turn(&mut self, is_suspect: bool) {
+        if self.target.health.is_probing() {
+            let until = self.engine.app.now() + PROBE_LATER_MS;
+            self.target.health.parked_until = until;
+        } else if self.waiting.is_none() {
+            let turn = self.engine.turns.take(&self.target.account, is_suspect);
+            self.waiting = Some(Box::pin(turn));
+        }
+    }
+
+    /// The target made ready, or nothing while its secrets cannot be opened: that is our fault and
+    /// costs no try.
+    fn aim(&mut self) -> Option<Arc<Aim>> {
+        let app = &self.engine.app;
+        if let Some(aim) = self.aim.as_ref().filter(|aim| aim.fits(&self.target, app.now())) {
+            return Some(Arc::clone(aim));
+        }
+        match Aim::at(app, &self.target) {
+            Ok(aim) => {
+                let aim = Arc::new(aim);
+                self.aim = Some(Arc::clone(&aim));
+                Some(aim)
+            }
+            Err(error) => {
+                let webhook = self.target.id.as_str();
+                tracing::error!(%error, webhook, "nothing is sent without a signature");
+                self.target.health.parked_until = app.now() + PROBE_LATER_MS;
+                None
+            }
+        }
+    }
+
+    /// Writes down what came of the tries that ended, while the next ones are under way: the more
+    /// there are, the more share a write set.
+    fn write_down(&mut self) {
+        if self.writing.is_some() || self.landed.is_empty() {
+            return;
+        }
+        let tries = std::mem::take(&mut self.landed);
+        let app = self.engine.app.clone();
+        let Settled { set, health, is_disabled } = settle::settle(&app, &self.target, &tries);
+        self.writing = Some(Box::pin(async move {
+            let outcome = app.db.commit(set).await.map(drop);
+            Written { tries, health, is_disabled, outcome }
+        }));
+    }
+
+    async fn written(&mut self, written: Written) {
+        let Written { tries, health, is_disabled, outcome } = written;
+        match outcome {
+            Ok(()) => {
+                settle::count(&self.engine.app, &tries);
+                self.target.health = health;
+                for tried in tries {
+                    self.known.remove(&tried.job.delivery);
+                }
+                if is_disabled {
+                    self.target.active = false;
+                    self.forget_queue();
+                }
+            }
+            Err(CommitError::Rejected(_)) => self.is_lost = true,
+            Err(error) => {
+                // The tries were made and are written down as soon as that is possible.
+                let webhook = self.target.id.as_str();
+                tracing::warn!(%error, webhook, "tries not written down; trying again");
+                self.landed.splice(0..0, tries);
+                self.engine.app.clock.tick(PAUSE_MS).await;
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        let is_busy = !self.flying.is_empty()
+            || !self.landed.is_empty()
+            || self.writing.is_some()
+            || self.waiting.is_some();
+        let has_work = !self.queue.is_empty() || self.more;
+        !is_busy && !(has_work && self.is_open())
+    }
+
+    /// Ends the lease, unless there is new work. The row says when the target is needed again.
+    async fn give_back(&mut self) -> bool {
+        let app = &self.engine.app;
+        let (account, id, target) = (&self.target.account, &self.target.id, &self.target);
+        let release = if target.active { sql::RELEASE } else { sql::RELEASE_DISABLED };
+        let parked_until = target.health.parked_until;
+        let mut set = WriteSet::of(account.as_str());
+        let args = args![parked_until, account, id, target.epoch, target.work];
+        set.guard(release, args, sql::CHANGED);
+        match app.db.commit(set).await {
+            Ok(_) => return true,
+            Err(CommitError::Rejected(_)) => self.refresh().await,
+            Err(error) => {
+                tracing::warn!(%error, webhook = id.as_str(), "a target was not given back");
+                app.clock.tick(PAUSE_MS).await;
+            }
+        }
+        false
+    }
+
+    /// Reads the target anew: somebody changed it, or left work.
+    async fn refresh(&mut self) {
+        let app = &self.engine.app;
+        let (account, id) = (&self.target.account, &self.target.id);
+        match app.db.row::<Target>(sql::BY_ID, args![account, id]).await {
+            Ok(Some(row)) if row.epoch == self.target.epoch => self.know(row),
+            Ok(_) => self.is_lost = true,
+            Err(_) => app.clock.tick(PAUSE_MS).await,
+        }
+        self.more = true;
+    }
+
+    /// Prolongs the lease. Where that fails for long, another node takes over.
+    async fn renew(&mut self) {
+        let app = &self.engine.app;
+        let until = app.now() + LEASE_MS;
+        let (account, id) = (&self.target.account, &self.target.id);
+        let mut set = WriteSet::of(account.as_str());
+        set.guard(sql::RENEW, args![until, account, id, self.target.epoch], sql::LOST);
+        match app.db.commit(set).await {
+            Ok(_) => {}
+            Err(CommitError::Rejected(_)) => self.is_lost = true,
+            Err(error) => {
+                tracing::warn!(%error, webhook = id.as_str(), "a lease was not prolonged");
+            }
+        }
+        self.renew = Box::pin(sleep(&self.engine));
+    }
+}
+
+/// Until the lease is to be prolonged.
+fn sleep(engine: &Engine) -> impl Future<Output = ()> + Send + 'static {
+    let clock = engine.app.clock.clone();
+    async move { clock.sleep(RENEW_MS).await }
+}

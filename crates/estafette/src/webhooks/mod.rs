@@ -1,0 +1,401 @@
+//! Rank 6: webhooks. An account names targets; events are pushed to them, signed, at least once,
+//! and no slow target delays another.
+//!
+//! The database is the queue. An event is a row that is due (`events`); `fan` turns it into one
+//! delivery for each target that asked for its kind, in one write set. A target is a **lane**: one
+//! node at a time has it, by a lease with an epoch, so its deliveries need no leases of their own,
+//! and the bounds of a target hold over all nodes. `lane` carries what is due, and writes down what
+//! came of it; a write by somebody who lost the lease is refused. `engine` finds events and lanes
+//! with work: at once when this process left it, else within a quarter of a second.
+//!
+//! Whatever ends a process ends its leases a little later, and the next node goes on where the
+//! database says. See `docs/decisions/0012-webhook-lanes.md`.
+
+pub mod api;
+pub mod deliveries;
+mod engine;
+mod fan;
+mod lane;
+pub mod log;
+pub mod outcome;
+pub mod pattern;
+mod recovery;
+mod retention;
+pub mod secret;
+mod settle;
+mod store;
+mod tries;
+mod turns;
+
+use ::store::{CommitError, WriteSet, args};
+use clock::Millis;
+use uuid::Uuid;
+
+pub use deliveries::{Attempt, Delivery};
+pub use engine::run;
+pub use pattern::Patterns;
+pub use retention::{erase, forget_deliveries, forget_events};
+
+use crate::access::idempotency::{self, Claim};
+use crate::access::{By, Entry, Who, record};
+use crate::app::App;
+use crate::events;
+use crate::kit::id::{AccountId, DeliveryId, EventId, WebhookId};
+use crate::kit::outgoing;
+use crate::kit::page::Page;
+use crate::kit::secret::Secret;
+use outcome::Health;
+use secret::Secrets;
+use store as sql;
+
+/// Targets of one account.
+pub const MOST: i64 = 100;
+/// Times that secrets are rotated anew because another was faster.
+const TRIES: u32 = 5;
+/// How long a name is looked up when a target is named, milliseconds. One that is not resolved by
+/// then is looked at when it is called.
+const LOOK_UP_MS: u64 = 2_000;
+
+/// A webhook target as stored.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Whose it is.
+    pub account: AccountId,
+    /// Its id.
+    pub id: WebhookId,
+    /// Where it is.
+    pub url: String,
+    /// What it gets.
+    pub patterns: Patterns,
+    /// Its signing secrets, sealed.
+    sealed: Vec<u8>,
+    /// Whether events are pushed to it.
+    pub active: bool,
+    /// Why it is not: `manual`, `gone` or `failing`.
+    pub disabled_reason: Option<String>,
+    /// Since when it is not.
+    pub disabled_at: Option<Millis>,
+    /// When it was named.
+    pub created_at: Millis,
+    /// How it fares.
+    health: Health,
+    event_count: i64,
+    recover_after: Option<String>,
+    recover_until: Option<String>,
+    work: i64,
+    holder: Option<i64>,
+    epoch: i64,
+}
+
+impl Target {
+    /// Since when all tries failed.
+    #[must_use]
+    pub fn failing_since(&self) -> Option<Millis> {
+        self.health.failing_since
+    }
+
+    /// When a try last succeeded.
+    #[must_use]
+    pub fn last_success_at(&self) -> Option<Millis> {
+        self.health.last_success_at
+    }
+}
+
+/// What goes wrong in this room.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The URL leads to where no webhook may be.
+    #[error("{0}")]
+    NotAllowed(String),
+    /// The account has [`MOST`] targets.
+    #[error("the account has {MOST} webhooks already; delete one first")]
+    Full,
+    /// No such target or delivery of this account.
+    #[error("there is no such webhook or delivery")]
+    Unknown,
+    /// The secrets cannot be opened: they were sealed with another master key.
+    #[error("the secrets of the webhook cannot be opened")]
+    Sealed,
+    /// The same request is being carried out right now.
+    #[error("the same request is still running")]
+    InProgress,
+    /// A read failed.
+    #[error(transparent)]
+    Db(#[from] ::store::Error),
+    /// A write failed.
+    #[error(transparent)]
+    Commit(CommitError),
+}
+
+impl From<events::Fault> for Error {
+    fn from(fault: events::Fault) -> Self {
+        match fault {
+            events::Fault::Db(error) => Self::Db(error),
+            events::Fault::Commit(error) => Self::Commit(error),
+        }
+    }
+}
+
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Rejected(idempotency::SEEN) => Self::InProgress,
+            CommitError::Rejected(sql::FULL) => Self::Full,
+            CommitError::Rejected(sql::CHANGED) => Self::Unknown,
+            other => Self::Commit(other),
+        }
+    }
+}
+
+/// A target to be.
+#[derive(Debug)]
+pub struct NewTarget {
+    /// Where it is.
+    pub url: String,
+    /// What it gets.
+    pub patterns: Patterns,
+    /// What signs for it.
+    pub secret: Secret,
+}
+
+/// A change of a target; what is `None` stays.
+#[derive(Debug, Default)]
+pub struct Change {
+    /// Where it is.
+    pub url: Option<String>,
+    /// What it gets.
+    pub patterns: Option<Patterns>,
+    /// Whether events are pushed to it.
+    pub active: Option<bool>,
+}
+
+/// Whether a URL that is well formed may be called: what its name leads to is looked at now, and
+/// again at every try.
+///
+/// # Errors
+/// [`Error::NotAllowed`]. A name that is not resolved is no reason: it may be there tomorrow.
+pub async fn vet(app: &App, place: &outgoing::Place) -> Result<(), Error> {
+    let patience = std::time::Duration::from_millis(LOOK_UP_MS);
+    match tokio::time::timeout(patience, app.outgoing.vet(place)).await {
+        Ok(Err(failure @ outgoing::Failure::NotAllowed(_))) => {
+            Err(Error::NotAllowed(format!("the URL leads to where no webhook may be: {failure}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Names a target.
+///
+/// # Errors
+/// [`Error::Full`], [`Error::InProgress`], [`Error::Commit`].
+pub async fn create(
+    app: &App,
+    account: &AccountId,
+    new: NewTarget,
+    by: By<'_>,
+    claim: &Claim,
+) -> Result<Target, Error> {
+    let id = WebhookId::new(&app.clock);
+    let sealed = seal(app, account, &id, &Secrets::of(&new.secret));
+    let patterns = new.patterns.to_stored();
+    let mut set = WriteSet::of(account.as_str());
+    claim.add_to(&mut set, id.as_str(), shown_again(app, account, &id, &new.secret), app.now());
+    set.absent(sql::LAST_OF_ALL, args![account, MOST - 1], sql::FULL);
+    set.push(sql::INSERT, args![account, &id, &new.url, &patterns, sealed, app.now()]);
+    events::listen(&mut set, account);
+    let detail = serde_json::json!({ "events": new.patterns.words() });
+    note(app, &mut set, (account, &id), by, ("webhook.create", detail));
+    app.db.commit(set).await?;
+    find(app, account, &id).await
+}
+
+/// One target.
+///
+/// # Errors
+/// [`Error::Unknown`], [`Error::Db`].
+pub async fn find(app: &App, account: &AccountId, id: &WebhookId) -> Result<Target, Error> {
+    app.db.row(sql::BY_ID, args![account, id]).await?.ok_or(Error::Unknown)
+}
+
+/// One page of an account's targets, newest first, and one more if there is one.
+///
+/// # Errors
+/// [`Error::Db`].
+pub async fn list(app: &App, account: &AccountId, page: &Page) -> Result<Vec<Target>, Error> {
+    Ok(app.db.rows(sql::LIST, args![account, page.after.as_str(), page.limit + 1]).await?)
+}
+
+/// Changes a target.
+///
+/// # Errors
+/// [`Error::Unknown`], [`Error::Commit`].
+pub async fn change(
+    app: &App,
+    place: (&AccountId, &WebhookId),
+    change: &Change,
+    by: By<'_>,
+) -> Result<Target, Error> {
+    let (account, id) = place;
+    let patterns = change.patterns.as_ref().map(Patterns::to_stored);
+    let mut set = WriteSet::of(account.as_str());
+    let row = args![change.url.clone(), patterns, account, id];
+    set.guard(sql::CHANGE, row, sql::CHANGED);
+    match change.active {
+        Some(true) => drop(set.push(sql::ENABLE, args![app.now(), account, id])),
+        Some(false) => drop(set.push(sql::DISABLE, args!["manual", app.now(), account, id])),
+        None => {}
+    }
+    let detail = serde_json::json!({
+        "url": change.url.is_some(),
+        "events": change.patterns.as_ref().map(Patterns::words),
+        "active": change.active,
+    });
+    note(app, &mut set, place, by, ("webhook.change", detail));
+    set.ring();
+    app.db.commit(set).await?;
+    find(app, account, id).await
+}
+
+/// Ends a target and what is on its way to it. Ending it again is [`Error::Unknown`].
+///
+/// # Errors
+/// [`Error::Unknown`], [`Error::Commit`].
+pub async fn delete(app: &App, place: (&AccountId, &WebhookId), by: By<'_>) -> Result<(), Error> {
+    let (account, id) = place;
+    let mut set = WriteSet::of(account.as_str());
+    set.guard(sql::DELETE, args![Vec::<u8>::new(), account, id], sql::CHANGED);
+    note(app, &mut set, place, by, ("webhook.delete", serde_json::json!({})));
+    app.db.commit(set).await?;
+    Ok(())
+}
+
+/// Gives a target another secret; the one before still signs for a day.
+///
+/// # Errors
+/// [`Error::Unknown`], [`Error::Sealed`], [`Error::InProgress`], [`Error::Commit`].
+pub async fn rotate(
+    app: &App,
+    place: (&AccountId, &WebhookId),
+    secret: &Secret,
+    by: By<'_>,
+    claim: &Claim,
+) -> Result<Target, Error> {
+    let (account, id) = place;
+    for _ in 0..TRIES {
+        let target = find(app, account, id).await?;
+        let secrets = open(app, &target)?.rotated(secret, app.now());
+        let sealed = seal(app, account, id, &secrets);
+        let mut set = WriteSet::of(account.as_str());
+        claim.add_to(&mut set, id.as_str(), shown_again(app, account, id, secret), app.now());
+        set.guard(sql::ROTATE, args![sealed, account, id, target.sealed.clone()], sql::CHANGED);
+        note(app, &mut set, place, by, ("webhook.rotate_secret", serde_json::json!({})));
+        set.ring();
+        match app.db.commit(set).await {
+            // Somebody else rotated at the same moment: theirs signs as well.
+            Err(CommitError::Rejected(sql::CHANGED)) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Ok(target),
+        }
+    }
+    Err(Error::Commit(CommitError::Overloaded))
+}
+
+/// Looks through the account's events from an instant on, and delivers what was not.
+///
+/// # Errors
+/// [`Error::Unknown`], [`Error::InProgress`], [`Error::Commit`].
+pub async fn recover(
+    app: &App,
+    place: (&AccountId, &WebhookId),
+    since: Millis,
+    by: By<'_>,
+    claim: &Claim,
+) -> Result<(), Error> {
+    let (account, id) = place;
+    let now = app.now();
+    let (after, until) = (EventId::bound(since), EventId::bound(now + 1));
+    let mut set = WriteSet::of(account.as_str());
+    claim.add_to(&mut set, id.as_str(), None, now);
+    set.guard(sql::RECOVER, args![&after, &until, now, account, id], sql::CHANGED);
+    let detail = serde_json::json!({ "since": since.to_string() });
+    note(app, &mut set, place, by, ("webhook.recover", detail));
+    set.ring();
+    app.db.commit(set).await?;
+    Ok(())
+}
+
+/// When the target was due that waits longest for a node, if one does.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn oldest_due(app: &App) -> Result<Option<Millis>, ::store::Error> {
+    let oldest: Option<(Millis,)> = app.db.row(sql::OLDEST_DUE, args![]).await?;
+    Ok(oldest.map(|(at,)| at))
+}
+
+/// The id of an event's delivery to a target follows from both, so there is one and no second. It
+/// has the event's time, which keeps a target's deliveries in the order of its events.
+#[must_use]
+fn delivery_id(event: &EventId, webhook: &WebhookId) -> DeliveryId {
+    let both = [event.uuid().into_bytes(), webhook.uuid().into_bytes()].concat();
+    let mut random = [0_u8; 10];
+    random.copy_from_slice(crate::kit::seal::sha256(&both).get(..10).unwrap_or(&[0; 10]));
+    let unix_ms = u64::try_from(event.time().0).unwrap_or(0);
+    let uuid: Uuid = uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid();
+    DeliveryId::of(uuid)
+}
+
+fn place_of<'a>(account: &'a AccountId, id: &'a WebhookId) -> [&'a str; 3] {
+    ["webhooks", account.as_str(), id.as_str()]
+}
+
+fn seal(app: &App, account: &AccountId, id: &WebhookId, secrets: &Secrets) -> Vec<u8> {
+    app.vault.seal(&place_of(account, id), &secrets.write())
+}
+
+fn open(app: &App, target: &Target) -> Result<Secrets, Error> {
+    let opened = app.vault.open(&place_of(&target.account, &target.id), &target.sealed);
+    opened.and_then(|bytes| Secrets::read(&bytes)).ok_or(Error::Sealed)
+}
+
+/// What a repeat of the same request shows once more.
+fn shown_again(app: &App, account: &AccountId, id: &WebhookId, secret: &Secret) -> Option<Vec<u8>> {
+    let place = ["idempotency", account.as_str(), id.as_str()];
+    Some(app.vault.seal(&place, secret.expose().as_bytes()))
+}
+
+/// The secret that an earlier, equal request was answered with, for ten minutes.
+#[must_use]
+pub fn shown_before(
+    app: &App,
+    account: &AccountId,
+    id: &str,
+    seen: &idempotency::Seen,
+) -> Option<Secret> {
+    let is_recent = app.now() - seen.created_at <= crate::access::REPLAY;
+    let sealed = seen.sealed.as_deref().filter(|_| is_recent)?;
+    let opened = app.vault.open(&["idempotency", account.as_str(), id], sealed)?;
+    String::from_utf8(opened).ok().map(Secret::new)
+}
+
+fn note(
+    app: &App,
+    set: &mut WriteSet,
+    place: (&AccountId, &WebhookId),
+    by: By<'_>,
+    (action, detail): (&'static str, serde_json::Value),
+) {
+    let (account, id) = place;
+    let entry = Entry {
+        actor: by.who,
+        action,
+        object_id: id.as_str(),
+        account: Some(account),
+        request_id: by.request_id,
+        detail,
+    };
+    record(app, set, &entry);
+}
+
+/// What the service itself does, in the audit log.
+const ITSELF: By<'static> = By { who: &Who::Service, request_id: "" };

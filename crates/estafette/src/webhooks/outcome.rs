@@ -1,0 +1,234 @@
+//! What a try means for its delivery and for its target. Pure: the same news at the same time is
+//! the same decision, whichever node makes it.
+
+use clock::{DAY, HOUR, Millis};
+
+/// Tries that fail in a row until a target is tried one delivery at a time.
+const STREAK: i64 = 5;
+/// Longest pause between two such tries, milliseconds.
+const LONGEST_PARK: i64 = 60_000;
+/// A target that fails for so long is disabled, milliseconds.
+const FAILING: i64 = 5 * DAY;
+/// …if it failed so often.
+const FAILURES: i64 = 10;
+/// Longest wait that a receiver may ask for, milliseconds.
+const LONGEST_WAIT: i64 = 24 * HOUR;
+
+/// What one try came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The receiver has it.
+    Delivered,
+    /// It may work later.
+    Again,
+    /// The receiver does not want it.
+    Over,
+    /// The receiver is gone for good.
+    Gone,
+}
+
+/// The fate of a try that was answered with this status, or not at all.
+#[must_use]
+pub fn fate(status: Option<u16>) -> Fate {
+    match status {
+        Some(200..=299) => Fate::Delivered,
+        Some(410) => Fate::Gone,
+        None | Some(429 | 500..=599) => Fate::Again,
+        Some(_) => Fate::Over,
+    }
+}
+
+/// How long the receiver asks to be left alone, milliseconds. Only 429 and 503 may ask (RFC 9110
+/// §10.2.3 and RFC 6585 §4); the header holds seconds or a date.
+#[must_use]
+pub fn asked_wait_ms(status: u16, retry_after: Option<&str>, now: Millis) -> Option<i64> {
+    let text = retry_after.filter(|_| matches!(status, 429 | 503))?.trim();
+    let wait_ms = match text.parse::<u32>() {
+        Ok(seconds) => i64::from(seconds) * 1_000,
+        Err(_) => {
+            let at = httpdate::parse_http_date(text).ok()?;
+            let since = at.duration_since(std::time::UNIX_EPOCH).ok()?;
+            i64::try_from(since.as_millis()).ok()? - now.0
+        }
+    };
+    Some(wait_ms.clamp(0, LONGEST_WAIT))
+}
+
+/// When a delivery is tried again: the pause of its step, more or less by a fifth, or longer if the
+/// receiver asked for it. None when the schedule is at its end. `chance` is below 1,000.
+#[must_use]
+pub fn next_try(
+    schedule_s: &[i64],
+    step: i64,
+    asked_ms: Option<i64>,
+    now: Millis,
+    chance: u64,
+) -> Option<Millis> {
+    let pause_ms = schedule_s.get(usize::try_from(step).ok()?)? * 1_000;
+    let fifths = 800 + i64::try_from(chance * 401 / 1_000).unwrap_or(200);
+    let wait_ms = pause_ms * fifths / 1_000;
+    Some(now + wait_ms.max(asked_ms.unwrap_or(0)))
+}
+
+/// How a target fares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Tries that failed since the last success.
+    pub failures: i64,
+    /// When the first of them did.
+    pub failing_since: Option<Millis>,
+    /// Tries in a row that may work later.
+    pub streak: i64,
+    /// How often it was parked in a row.
+    pub probes: i64,
+    /// Until when nothing is tried.
+    pub parked_until: Millis,
+    /// When a try last succeeded.
+    pub last_success_at: Option<Millis>,
+}
+
+impl Health {
+    /// After one more try.
+    #[must_use]
+    pub fn after(self, fate: Fate, asked_ms: Option<i64>, now: Millis) -> Self {
+        if fate == Fate::Delivered {
+            // What the receiver asked for still holds; what we concluded ourselves does not.
+            let parked_until = if self.is_probing() { Millis(0) } else { self.parked_until };
+            return Self { last_success_at: Some(now), parked_until, ..Self::default() };
+        }
+        let mut health = self;
+        health.failures += 1;
+        health.failing_since = self.failing_since.or(Some(now));
+        if fate == Fate::Again {
+            health.streak += 1;
+            // Those that were under way when it was parked say nothing new.
+            if health.streak >= STREAK && now >= self.parked_until {
+                health.probes += 1;
+                let doubled = 1_000_i64 << (health.probes - 1).min(6);
+                health.parked_until = now + doubled.min(LONGEST_PARK);
+            }
+        } else {
+            health.streak = 0;
+        }
+        if let Some(asked_ms) = asked_ms {
+            health.parked_until = health.parked_until.max(now + asked_ms);
+        }
+        health
+    }
+
+    /// Whether only one delivery at a time is tried.
+    #[must_use]
+    pub fn is_probing(self) -> bool {
+        self.streak >= STREAK
+    }
+
+    /// Whether it failed for so long that it is given up.
+    #[must_use]
+    pub fn is_hopeless(self, now: Millis) -> bool {
+        self.failures >= FAILURES && self.failing_since.is_some_and(|since| now - since >= FAILING)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Millis = Millis(1_767_225_600_000);
+    const SCHEDULE: [i64; 9] = [5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400];
+
+    #[test]
+    fn only_what_may_work_later_is_tried_again() {
+        for status in [200, 201, 204, 299] {
+            assert_eq!(fate(Some(status)), Fate::Delivered, "{status}");
+        }
+        for status in [429, 500, 502, 503, 504, 599] {
+            assert_eq!(fate(Some(status)), Fate::Again, "{status}");
+        }
+        for status in [101, 301, 302, 304, 307, 400, 401, 403, 404, 408, 409, 411, 422, 451, 600] {
+            assert_eq!(fate(Some(status)), Fate::Over, "{status}");
+        }
+        assert_eq!(fate(Some(410)), Fate::Gone);
+        assert_eq!(fate(None), Fate::Again);
+    }
+
+    #[test]
+    fn the_schedule_is_kept_to_a_fifth_and_ends() {
+        for (step, pause_s) in SCHEDULE.iter().enumerate() {
+            let step = i64::try_from(step).unwrap();
+            let waits = [0, 500, 999]
+                .map(|chance| next_try(&SCHEDULE, step, None, NOW, chance).unwrap() - NOW);
+            assert_eq!(waits, [800, 1000, 1200].map(|fifths| pause_s * fifths), "step {step}");
+        }
+        assert_eq!(next_try(&SCHEDULE, 9, None, NOW, 0), None);
+        assert_eq!(next_try(&SCHEDULE, -1, None, NOW, 0), None);
+    }
+
+    #[test]
+    fn a_receiver_may_ask_for_more_time_but_not_for_less_nor_for_ever() {
+        let next = |asked_ms| next_try(&SCHEDULE, 0, asked_ms, NOW, 500).unwrap() - NOW;
+        assert_eq!((next(Some(1_000)), next(Some(60_000))), (5_000, 60_000));
+        assert_eq!(asked_wait_ms(429, Some("120"), NOW), Some(120_000));
+        assert_eq!(asked_wait_ms(503, Some(" 7 "), NOW), Some(7_000));
+        assert_eq!(asked_wait_ms(429, Some("4000000000"), NOW), Some(24 * HOUR));
+        let date = "Thu, 01 Jan 2026 00:01:00 GMT";
+        assert_eq!(asked_wait_ms(503, Some(date), NOW), Some(60_000));
+        assert_eq!(asked_wait_ms(503, Some("Thu, 01 Jan 2015 00:01:00 GMT"), NOW), Some(0));
+        for text in ["-1", "soon", "", "1.5"] {
+            assert_eq!(asked_wait_ms(429, Some(text), NOW), None, "{text}");
+        }
+        assert_eq!(asked_wait_ms(500, Some("120"), NOW), None);
+        assert_eq!(asked_wait_ms(429, None, NOW), None);
+    }
+
+    #[test]
+    fn five_failures_park_a_target_and_one_success_frees_it() {
+        let mut health = Health::default();
+        for _ in 0..4 {
+            health = health.after(Fate::Again, None, NOW);
+        }
+        assert_eq!((health.is_probing(), health.parked_until), (false, Millis(0)));
+        health = health.after(Fate::Again, None, NOW);
+        assert_eq!((health.is_probing(), health.parked_until - NOW), (true, 1_000));
+        // Eleven more that were under way at the time.
+        for _ in 0..11 {
+            health = health.after(Fate::Again, None, NOW);
+        }
+        assert_eq!(health.parked_until - NOW, 1_000);
+        let mut parks = vec![];
+        for _ in 0..8 {
+            let now = health.parked_until;
+            health = health.after(Fate::Again, None, now);
+            parks.push((health.parked_until - now) / 1_000);
+        }
+        assert_eq!(parks, [2, 4, 8, 16, 32, 60, 60, 60]);
+        health = health.after(Fate::Delivered, None, NOW);
+        assert_eq!(health, Health { last_success_at: Some(NOW), ..Health::default() });
+    }
+
+    #[test]
+    fn refusals_do_not_park_but_count_as_failures() {
+        let mut health = Health::default();
+        for _ in 0..20 {
+            health = health.after(Fate::Over, None, NOW);
+        }
+        assert_eq!((health.is_probing(), health.failures), (false, 20));
+        assert!(!health.is_hopeless(NOW + FAILING - 1));
+        assert!(health.is_hopeless(NOW + FAILING));
+    }
+
+    #[test]
+    fn a_few_failures_are_not_hopeless_however_long_ago() {
+        let mut health = Health::default();
+        for _ in 0..9 {
+            health = health.after(Fate::Again, None, NOW);
+        }
+        assert!(!health.is_hopeless(NOW + 100 * DAY));
+    }
+
+    #[test]
+    fn asking_for_time_parks_the_whole_target() {
+        let health = Health::default().after(Fate::Again, Some(9_000), NOW);
+        assert_eq!(health.parked_until - NOW, 9_000);
+        assert!(!health.is_probing());
+    }
+}

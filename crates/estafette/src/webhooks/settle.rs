@@ -1,0 +1,137 @@
+//! What became of some tries of one target, as one write set: the target's health first, because
+//! it refuses the whole set when another node has the target by now.
+
+use clock::Millis;
+use store::{WriteSet, args};
+
+use super::outcome::{self, Fate, Health};
+use super::store as sql;
+use super::tries::Tried;
+use super::{ITSELF, Target};
+use crate::access::{Entry, record};
+use crate::app::App;
+use crate::events::{self, Event, Kind};
+use crate::kit::id::EventId;
+
+/// What a set of tries leads to.
+pub(super) struct Settled {
+    pub(super) set: WriteSet,
+    pub(super) health: Health,
+    /// Whether the target is disabled by it.
+    pub(super) is_disabled: bool,
+}
+
+/// Works out what to write. The tries are in the order in which they ended.
+pub(super) fn settle(app: &App, target: &Target, tries: &[Tried]) -> Settled {
+    let now = app.now();
+    let mut health = target.health;
+    let mut is_gone = false;
+    for tried in tries {
+        let fate = tried.fate();
+        health = health.after(fate, tried.asked_ms, now);
+        is_gone |= fate == Fate::Gone;
+    }
+    let disabled = match (target.active, is_gone, health.is_hopeless(now)) {
+        (true, true, _) => Some("gone"),
+        (true, false, true) => Some("failing"),
+        _ => None,
+    };
+    let mut set = WriteSet::of(target.account.as_str());
+    let fare = args![
+        health.failures,
+        health.failing_since,
+        health.streak,
+        health.probes,
+        health.parked_until,
+        health.last_success_at,
+        &target.account,
+        &target.id,
+        target.epoch,
+    ];
+    set.guard(sql::FARE, fare, sql::LOST);
+    for tried in tries {
+        write_down(app, &mut set, target, tried, now);
+    }
+    if let Some(reason) = disabled {
+        disable(app, &mut set, target, reason, now);
+    }
+    Settled { set, health, is_disabled: disabled.is_some() }
+}
+
+/// Counts tries that were written down.
+pub(super) fn count(app: &App, tries: &[Tried]) {
+    for tried in tries {
+        let lag_ms = tried.at - tried.job.due_at;
+        app.metrics.webhook_try(class(tried), lag_ms, tried.latency_ms);
+    }
+}
+
+/// The class of an outcome, for the operator's figures.
+fn class(tried: &Tried) -> &'static str {
+    match (tried.fate(), &tried.failure) {
+        (Fate::Delivered, _) => "delivered",
+        (Fate::Gone, _) => "gone",
+        (Fate::Over, _) => "refused",
+        (Fate::Again, Some((word, _))) => word,
+        (Fate::Again, None) => "server_error",
+    }
+}
+
+fn write_down(app: &App, set: &mut WriteSet, target: &Target, tried: &Tried, now: Millis) {
+    let (account, id, job) = (&target.account, &target.id, &tried.job);
+    let number = job.attempts + 1;
+    let again = || {
+        let schedule = &app.config.webhooks.retry_schedule_s;
+        outcome::next_try(schedule, job.step, tried.asked_ms, now, app.clock.below(1_000))
+    };
+    let (state, due_at) = match tried.fate() {
+        Fate::Delivered => ("delivered", None),
+        Fate::Over | Fate::Gone => ("failed", None),
+        Fate::Again => again().map_or(("exhausted", None), |at| ("pending", Some(at))),
+    };
+    let settled_at = due_at.is_none().then_some(now);
+    let delivery = &job.delivery;
+    let row = args![state, job.step + 1, number, due_at, settled_at, account, id, delivery];
+    set.push(sql::SETTLE, row);
+    let (error, detail) = tried.failure.clone().unzip();
+    let status = tried.status.map(i64::from);
+    let body = tried.body.clone();
+    let (at, latency_ms) = (tried.at, tried.latency_ms);
+    let error = error.map(str::to_owned);
+    let row = args![account, id, delivery, number, at, status, error, detail, latency_ms, body];
+    set.push(sql::TRIED, row);
+}
+
+/// The end of a target that does not work, told in its own row, the audit log and an event, which
+/// reaches the account's other targets and whoever reads events.
+fn disable(app: &App, set: &mut WriteSet, target: &Target, reason: &'static str, now: Millis) {
+    let (account, id) = (&target.account, &target.id);
+    set.push(sql::DISABLE, args![reason, now, account, id]);
+    let entry = Entry {
+        actor: ITSELF.who,
+        action: "webhook.disable",
+        object_id: id.as_str(),
+        account: Some(account),
+        request_id: ITSELF.request_id,
+        detail: serde_json::json!({ "reason": reason }),
+    };
+    record(app, set, &entry);
+    // What follows the path may be a key of the receiver's.
+    let url = target.url.split('?').next().unwrap_or_default();
+    let event = Event {
+        account,
+        id: &EventId::new(&app.clock),
+        kind: Kind::WebhookDisabled,
+        object_id: id.as_str(),
+        sequence: target.event_count + 1,
+        data: serde_json::json!({
+            "id": id.as_str(),
+            "url": url,
+            "active": false,
+            "reason": reason,
+            "disabled_at": now.to_string(),
+        }),
+    };
+    events::emit(app, set, &event);
+    tracing::info!(webhook = %id, reason, "a webhook was disabled");
+}

@@ -1,0 +1,239 @@
+//! What becomes of a delivery that fails, and of its target.
+
+use estafette::events::Kind;
+use playground::ReceiverZoo;
+use serde_json::{Value, json};
+
+use super::{ada, happen, hook, json_of, log, quiet, settled, target, visited};
+use crate::on_every_engine;
+use crate::world::{World, eventually};
+
+on_every_engine!(
+    a_server_error_is_tried_again_with_the_same_bytes,
+    the_schedule_is_kept_and_ends,
+    refusals_and_redirects_end_a_delivery_at_once,
+    a_target_that_is_gone_is_disabled_and_told_of,
+    a_receiver_that_asks_for_time_gets_it,
+    every_failure_without_an_answer_is_tried_again,
+    five_failures_park_a_target_and_one_probe_frees_it,
+    five_days_of_failure_disable_a_target,
+    the_log_shows_every_try_and_filters,
+);
+
+const SCHEDULE_S: [i64; 9] = [5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400];
+
+fn ms(text: &Value) -> i64 {
+    clock::Millis::parse(text.as_str().unwrap()).unwrap().0
+}
+
+/// Moves the clock to when a delivery is due.
+async fn advance_to_next(world: &World, delivery: &Value) {
+    let wait = ms(&delivery["next_attempt_at"]) - world.now().0;
+    world.advance(wait.max(0)).await;
+}
+
+async fn a_server_error_is_tried_again_with_the_same_bytes(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    zoo.tell("/ok", &[500, 503, 429]);
+    let made = hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    for tries in 1..=3 {
+        let waiting = settled(&ada, &made, move |one| one["attempt_count"] == tries).await;
+        assert_eq!(waiting["status"], "pending");
+        assert_eq!(zoo.visits_to("/ok").len(), tries);
+        advance_to_next(world, &waiting).await;
+    }
+    let done = settled(&ada, &made, |one| one["status"] == "delivered").await;
+    assert_eq!((&done["attempt_count"], &done["next_attempt_at"]), (&json!(4), &json!(null)));
+    let visits = zoo.visits_to("/ok");
+    for (index, visit) in visits.iter().enumerate() {
+        assert_eq!(visit.body, visits[0].body);
+        assert_eq!(visit.headers["webhook-id"], visits[0].headers["webhook-id"]);
+        assert_eq!(visit.headers["webhook-attempt"], (index + 1).to_string());
+    }
+    assert_ne!(visits[0].headers["webhook-timestamp"], visits[3].headers["webhook-timestamp"]);
+    assert_ne!(visits[0].headers["webhook-signature"], visits[3].headers["webhook-signature"]);
+    assert_eq!(quiet(&zoo, "/ok").await, 4);
+}
+
+async fn the_schedule_is_kept_and_ends(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/status/500"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    for (index, pause_s) in SCHEDULE_S.iter().enumerate() {
+        let waiting = settled(&ada, &made, move |one| one["attempt_count"] == index + 1).await;
+        let last = waiting["attempts"].as_array().unwrap().last().unwrap().clone();
+        let pause = ms(&waiting["next_attempt_at"]) - ms(&last["at"]);
+        let (least, most) = (pause_s * 800 - 100, pause_s * 1_200 + 100);
+        assert!((least..=most).contains(&pause), "try {}: {pause} ms", index + 1);
+        advance_to_next(world, &waiting).await;
+    }
+    let over = settled(&ada, &made, |one| one["status"] == "exhausted").await;
+    assert_eq!(over["attempt_count"], 10);
+    world.advance(30 * clock::HOUR).await;
+    assert_eq!(quiet(&zoo, "/status/500").await, 10);
+}
+
+async fn refusals_and_redirects_end_a_delivery_at_once(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let elsewhere = format!("/redirect/{}", zoo.url("/ok"));
+    for path in ["/status/400", "/status/404", "/status/302", &elsewhere] {
+        let made = hook(&ada, &zoo.url(path), &["*"]).await;
+        happen(&ada, Kind::SmsDelivery, 1).await;
+        let failed = settled(&ada, &made, |one| one["status"] == "failed").await;
+        assert_eq!(failed["attempt_count"], 1, "{path}");
+        assert_eq!(target(&ada, &made).await.body["active"], json!(true));
+        ada.desk("DELETE", &format!("/v1/webhooks/{}", made.word("id"))).await.ok();
+    }
+    world.advance(clock::HOUR).await;
+    assert!(zoo.visits_to("/ok").is_empty());
+    assert_eq!(zoo.visits().len(), 4);
+}
+
+async fn a_target_that_is_gone_is_disabled_and_told_of(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/status/410?key=k1"), &["sms.delivery"]).await;
+    hook(&ada, &zoo.url("/ok"), &["webhook.disabled"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    let told = visited(&zoo, "/ok", 1).await.remove(0);
+    let event = json_of(&told);
+    assert_eq!(event["data"]["id"], made.word("id"));
+    assert_eq!(event["data"]["reason"], "gone");
+    assert!(!event.to_string().contains("k1"), "{event}");
+    let now = target(&ada, &made).await;
+    assert_eq!(now.body["active"], json!(false));
+    assert_eq!(now.word("disabled_reason"), "gone");
+    assert_eq!(log(&ada, &made).await[0]["status"], "failed");
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    assert_eq!(quiet(&zoo, "/status/410?key=k1").await, 1);
+    let entries = world.get(ada.env, "/v1/admin/audit-log").bearer(world.staff().await).await.ok();
+    let entry = entries.list().iter().find(|entry| entry["action"] == "webhook.disable").unwrap();
+    assert_eq!(entry["object_id"], made.word("id"));
+}
+
+async fn a_receiver_that_asks_for_time_gets_it(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/later/429/600"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    let waiting = settled(&ada, &made, |one| one["attempt_count"] == 1).await;
+    let at = ms(&waiting["attempts"][0]["at"]);
+    assert!(ms(&waiting["next_attempt_at"]) - at >= 600_000);
+    // The whole target is left alone.
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    world.advance(500_000).await;
+    assert_eq!(quiet(&zoo, "/later/429/600").await, 1);
+    world.advance(101_000).await;
+    visited(&zoo, "/later/429/600", 2).await;
+}
+
+async fn every_failure_without_an_answer_is_tried_again(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed = format!("http://{}/", nobody.local_addr().unwrap());
+    drop(nobody);
+    for (url, error) in [
+        (zoo.url("/hang"), "timeout"),
+        (zoo.url("/drip"), "timeout"),
+        (zoo.url("/close"), "connection_reset"),
+        (zoo.url("/reset"), "connection_reset"),
+        (zoo.url("/half"), "connection_reset"),
+        (zoo.url("/garbage"), "invalid_response"),
+        (zoo.url("/head"), "invalid_response"),
+        (closed, "connection_failed"),
+        ("https://no-such-host.test/".to_owned(), "dns_error"),
+        (zoo.url("/ok").replace("http:", "https:"), "tls_error"),
+    ] {
+        let made = hook(&ada, &url, &["*"]).await;
+        happen(&ada, Kind::SmsDelivery, 1).await;
+        let waiting = settled(&ada, &made, |one| one["attempt_count"] == 1).await;
+        assert_eq!(waiting["status"], "pending", "{url}");
+        assert_eq!(waiting["attempts"][0]["error"], error, "{url}: {waiting}");
+        assert!(waiting["attempts"][0]["detail"].is_string());
+        ada.desk("DELETE", &format!("/v1/webhooks/{}", made.word("id"))).await.ok();
+    }
+}
+
+async fn five_failures_park_a_target_and_one_probe_frees_it(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    zoo.tell("/ok", &[500, 500, 500, 500, 500, 500]);
+    hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    for tries in 1..=5 {
+        happen(&ada, Kind::SmsDelivery, 1).await;
+        visited(&zoo, "/ok", tries).await;
+    }
+    assert_eq!(quiet(&zoo, "/ok").await, 5);
+    happen(&ada, Kind::SmsDelivery, 20).await;
+    assert_eq!(quiet(&zoo, "/ok").await, 5, "it is parked");
+    // One probe fails, the next one succeeds, and everything that waited goes out.
+    world.advance(1_001).await;
+    visited(&zoo, "/ok", 6).await;
+    assert_eq!(quiet(&zoo, "/ok").await, 6);
+    world.advance(2_001).await;
+    visited(&zoo, "/ok", 6 + 20).await;
+    world.advance(10_000).await;
+    visited(&zoo, "/ok", 6 + 25).await;
+    assert_eq!(quiet(&zoo, "/ok").await, 6 + 25);
+}
+
+async fn five_days_of_failure_disable_a_target(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/status/404"), &["sms.delivery"]).await;
+    for day in 0..5 {
+        for _ in 0..2 {
+            happen(&ada, Kind::SmsDelivery, 1).await;
+        }
+        visited(&zoo, "/status/404", 2 * (day + 1)).await;
+        world.advance(clock::DAY).await;
+    }
+    assert_eq!(target(&ada, &made).await.body["active"], json!(true));
+    assert!(target(&ada, &made).await.body["failing_since"].is_string());
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    let disabled = eventually(|| async {
+        Some(target(&ada, &made).await).filter(|now| now.body["active"] == json!(false))
+    })
+    .await;
+    assert_eq!(disabled.word("disabled_reason"), "failing");
+    let events = ada.get("/v1/events?type=webhook.disabled").await.ok();
+    assert_eq!(events.list()[0]["data"]["reason"], "failing");
+    // Somebody mends it and switches it on again.
+    let path = format!("/v1/webhooks/{}", made.word("id"));
+    let on = ada.desk("PATCH", &path).json(json!({"active": true})).await.ok();
+    assert_eq!(on.field("failing_since"), &json!(null));
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    visited(&zoo, "/status/404", 12).await;
+    assert_eq!(target(&ada, &made).await.body["active"], json!(true));
+}
+
+async fn the_log_shows_every_try_and_filters(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    zoo.tell("/body/9000", &[]);
+    let made = hook(&ada, &zoo.url("/body/9000"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    let done = settled(&ada, &made, |one| one["status"] == "delivered").await;
+    assert_eq!(done["attempts"][0]["status"], 200);
+    assert_eq!(done["attempts"][0]["response"], json!(null));
+    let path = format!("/v1/webhook-deliveries/{}", done["id"].as_str().unwrap());
+    let whole = ada.get(&path).await.ok();
+    assert_eq!(whole.body["attempts"][0]["response"].as_str().unwrap().len(), 4_096);
+    assert!(whole.body["attempts"][0]["latency_ms"].as_i64().unwrap() >= 0);
+    happen(&ada, Kind::OtpStatus, 3).await;
+    eventually(|| async { (log(&ada, &made).await.len() == 4).then_some(()) }).await;
+    let list =
+        |query: &str| ada.get(&format!("/v1/webhooks/{}/deliveries{query}", made.word("id")));
+    assert_eq!(list("?type=sms.delivery").await.ok().list().len(), 1);
+    assert_eq!(list("?type=otp.status&limit=2").await.ok().list().len(), 2);
+    eventually(|| async { (list("?status=delivered").await.ok().list().len() == 4).then_some(()) })
+        .await;
+    assert!(list("?status=failed").await.ok().list().is_empty());
+    list("?status=lost").await.problem("invalid_request");
+    list("?type=lost").await.problem("invalid_request");
+}

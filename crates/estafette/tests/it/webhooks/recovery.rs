@@ -1,0 +1,181 @@
+//! Making up for what was missed: tests, trying again, recovering since, restarts.
+
+use estafette::events::Kind;
+use playground::ReceiverZoo;
+use serde_json::json;
+
+use super::{ada, happen, hook, json_of, log, quiet, settled, visited};
+use crate::on_every_engine;
+use crate::world::{World, eventually};
+
+on_every_engine!(
+    a_test_reaches_its_target_only_and_a_disabled_one_as_well,
+    a_delivery_is_tried_again_by_hand,
+    what_a_target_missed_is_recovered_once,
+    recovery_goes_far_back_and_survives_a_restart,
+    what_is_under_way_survives_a_restart,
+    old_events_and_deliveries_go,
+    a_deleted_target_leaves_nothing,
+);
+
+async fn a_test_reaches_its_target_only_and_a_disabled_one_as_well(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/ok/one"), &["sms.delivery"]).await;
+    hook(&ada, &zoo.url("/ok/other"), &["*"]).await;
+    let path = format!("/v1/webhooks/{}", made.word("id"));
+    let test = ada.desk("POST", &format!("{path}/test")).json(json!({})).await.ok();
+    assert_eq!((test.word("type"), test.word("status")), ("webhook.test", "pending"));
+    let visit = visited(&zoo, "/ok/one", 1).await.remove(0);
+    assert_eq!(visit.headers["webhook-id"], test.word("event_id"));
+    assert_eq!(json_of(&visit)["data"]["webhook_id"], made.word("id"));
+    ada.desk("PATCH", &path).json(json!({"active": false})).await.ok();
+    let body = json!({"type": "otp.status"});
+    let test = ada.desk("POST", &format!("{path}/test")).json(body).await.ok();
+    let visit = visited(&zoo, "/ok/one", 2).await.remove(1);
+    assert_eq!(json_of(&visit)["type"], "otp.status");
+    assert_eq!(json_of(&visit)["data"]["test"], json!(true));
+    let pulled = ada.get(&format!("/v1/events/{}", test.word("event_id"))).await.ok();
+    assert_eq!(pulled.text.as_bytes(), visit.body);
+    assert_eq!(quiet(&zoo, "/ok/other").await, 0);
+    let body = json!({"type": "nope"});
+    ada.desk("POST", &format!("{path}/test")).json(body).await.fault("/type", "invalid_enum");
+    let post = || {
+        let call = ada.desk("POST", &format!("{path}/test"));
+        call.header("idempotency-key", "t").json(json!({}))
+    };
+    assert_eq!(post().await.ok().word("id"), post().await.ok().word("id"));
+    visited(&zoo, "/ok/one", 3).await;
+    assert_eq!(quiet(&zoo, "/ok/one").await, 3);
+}
+
+async fn a_delivery_is_tried_again_by_hand(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    zoo.tell("/ok", &[400, 500]);
+    let made = hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    let failed = settled(&ada, &made, |one| one["status"] == "failed").await;
+    let path = format!("/v1/webhook-deliveries/{}/retry", failed["id"].as_str().unwrap());
+    let again = ada.desk("POST", &path).await.ok();
+    assert_eq!(again.word("status"), "pending");
+    // It fails once more, and then goes along the schedule from its beginning.
+    let waiting = settled(&ada, &made, |one| one["attempt_count"] == 2).await;
+    assert_eq!(waiting["status"], "pending");
+    world.advance(6_001).await;
+    let done = settled(&ada, &made, |one| one["status"] == "delivered").await;
+    assert_eq!(done["attempt_count"], 3);
+    // One that was delivered goes out again as well, with the same id.
+    ada.desk("POST", &path).await.ok();
+    let visits = visited(&zoo, "/ok", 4).await;
+    assert!(visits.iter().all(|visit| visit.body == visits[0].body));
+    ada.desk("POST", "/v1/webhook-deliveries/dlv_x/retry").await.problem("not_found");
+}
+
+async fn what_a_target_missed_is_recovered_once(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/ok"), &["sms.*"]).await;
+    let path = format!("/v1/webhooks/{}", made.word("id"));
+    let before = happen(&ada, Kind::SmsDelivery, 2).await;
+    visited(&zoo, "/ok", 2).await;
+    world.advance(1_000).await;
+    let since = world.now();
+    let delivered = happen(&ada, Kind::SmsDelivery, 1).await;
+    visited(&zoo, "/ok", 3).await;
+    ada.desk("PATCH", &path).json(json!({"active": false})).await.ok();
+    let missed = happen(&ada, Kind::SmsDelivery, 5).await;
+    happen(&ada, Kind::EmailDelivery, 5).await;
+    ada.desk("PATCH", &path).json(json!({"active": true})).await.ok();
+    zoo.tell("/ok", &[400]);
+    let refused = happen(&ada, Kind::SmsInbound, 1).await;
+    settled(&ada, &made, |one| one["status"] == "failed").await;
+    let recover = |since: &str| {
+        let call = ada.desk("POST", &format!("{path}/recover"));
+        call.json(json!({"since": since}))
+    };
+    recover(&since.to_string()).await.ok();
+    // What was missed, and what was refused.
+    visited(&zoo, "/ok", 4 + 5 + 1).await;
+    assert_eq!(quiet(&zoo, "/ok").await, 10);
+    let ids: Vec<String> =
+        zoo.visits_to("/ok").iter().map(|visit| visit.headers["webhook-id"].clone()).collect();
+    let times = |id: &String| ids.iter().filter(|seen| *seen == id).count();
+    assert!(before.iter().chain(&delivered).chain(&missed).all(|id| times(id) == 1));
+    assert_eq!(times(&refused[0]), 2);
+    assert!(log(&ada, &made).await.iter().all(|one| one["status"] == "delivered"));
+    recover("yesterday").await.fault("/since", "invalid_type");
+    recover("2027-01-01T00:00:00Z").await.fault("/since", "out_of_range");
+    recover("2025-01-01T00:00:00Z").await.fault("/since", "out_of_range");
+    ada.desk("POST", &format!("{path}/recover")).json(json!({})).await.fault("/since", "required");
+}
+
+async fn recovery_goes_far_back_and_survives_a_restart(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let since = world.now();
+    world.advance(10).await;
+    // Nobody listened when these happened, and there are more than one step looks at.
+    happen(&ada, Kind::SmsDelivery, 450).await;
+    let made = hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    let path = format!("/v1/webhooks/{}/recover", made.word("id"));
+    ada.desk("POST", &path).json(json!({"since": since.to_string()})).await.ok();
+    visited(&zoo, "/ok", 1).await;
+    world.restart().await;
+    visited(&zoo, "/ok", 450).await;
+    quiet(&zoo, "/ok").await;
+    let mut ids: Vec<String> =
+        zoo.visits_to("/ok").iter().map(|visit| visit.headers["webhook-id"].clone()).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 450);
+}
+
+async fn what_is_under_way_survives_a_restart(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    zoo.tell("/ok", &[500]);
+    let made = hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    settled(&ada, &made, |one| one["attempt_count"] == 1).await;
+    world.restart_after(6_001).await;
+    let done = settled(&ada, &made, |one| one["status"] == "delivered").await;
+    assert_eq!(done["attempt_count"], 2);
+}
+
+async fn old_events_and_deliveries_go(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    let old = happen(&ada, Kind::SmsDelivery, 3).await;
+    eventually(|| async {
+        let all = log(&ada, &made).await;
+        (all.len() == 3 && all.iter().all(|one| one["status"] == "delivered")).then_some(())
+    })
+    .await;
+    let delivery = log(&ada, &made).await[0]["id"].as_str().unwrap().to_owned();
+    world.advance(30 * clock::DAY - clock::HOUR).await;
+    world.housekeep().await;
+    assert_eq!(log(&ada, &made).await.len(), 3, "tries are kept for 30 days");
+    world.advance(5 * clock::DAY).await;
+    let new = happen(&ada, Kind::SmsDelivery, 1).await;
+    settled(&ada, &made, |one| one["status"] == "delivered" && one["event_id"] == new[0]).await;
+    world.housekeep().await;
+    assert_eq!(log(&ada, &made).await.len(), 1);
+    ada.get(&format!("/v1/events/{}", old[0])).await.problem("not_found");
+    ada.get(&format!("/v1/webhook-deliveries/{delivery}")).await.problem("not_found");
+    ada.get(&format!("/v1/events/{}", new[0])).await.ok();
+}
+
+async fn a_deleted_target_leaves_nothing(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/status/500"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 2).await;
+    visited(&zoo, "/status/500", 2).await;
+    ada.desk("DELETE", &format!("/v1/webhooks/{}", made.word("id"))).await.ok();
+    world.advance(clock::HOUR).await;
+    assert_eq!(quiet(&zoo, "/status/500").await, 2);
+    world.housekeep().await;
+    assert!(ada.desk("GET", "/v1/webhooks").await.ok().list().is_empty());
+}

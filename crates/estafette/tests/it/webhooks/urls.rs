@@ -1,0 +1,82 @@
+//! Which URLs are taken, with the settings that a deployment has.
+
+use estafette::events::Kind;
+use playground::NameServer;
+use serde_json::json;
+
+use super::{ada, happen, log};
+use crate::world::{Engine, World, eventually};
+
+async fn strict(dns_server: String) -> World {
+    World::with(Engine::Lite, |config| {
+        config.webhooks.allow_http = false;
+        config.webhooks.allow_networks = vec![];
+        config.webhooks.dns_server = dns_server;
+    })
+    .await
+}
+
+#[tokio::test]
+async fn urls_into_the_operators_network_are_refused() {
+    let names = NameServer::start(|name| match name {
+        "inside.test" => Some(vec!["10.0.0.7".parse().unwrap()]),
+        "both.test" => Some(vec!["93.184.216.34".parse().unwrap(), "::1".parse().unwrap()]),
+        "public.test" => Some(vec!["93.184.216.34".parse().unwrap()]),
+        _ => None,
+    })
+    .await
+    .unwrap();
+    let world = strict(names.address().to_string()).await;
+    let ada = ada(&world).await;
+    let made = ada.desk("POST", "/v1/webhooks").json(json!({"url": "https://public.test/"})).await;
+    let path = format!("/v1/webhooks/{}", made.ok().word("id"));
+    for url in [
+        "http://public.test/",
+        "https://127.0.0.1/",
+        "https://2130706433/",
+        "https://0x7f.1/",
+        "https://[::1]/",
+        "https://[::ffff:169.254.169.254]/",
+        "https://169.254.169.254/latest/meta-data/",
+        "https://localhost/",
+        "https://inside.test/",
+        "https://both.test/",
+        "https://user:password@public.test/",
+        "https://public.test:25/",
+        "https://public.test/#fragment",
+        "ftp://public.test/",
+    ] {
+        let body = json!({"url": url});
+        let refused = ada.desk("POST", "/v1/webhooks").json(&body).await;
+        refused.problem("webhook_url_not_allowed");
+        let refused = ada.desk("PATCH", &path).json(&body).await;
+        refused.problem("webhook_url_not_allowed");
+    }
+    // Whether a name exists is looked at when it is called.
+    ada.desk("POST", "/v1/webhooks").json(json!({"url": "https://new.test/"})).await.ok();
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_name_that_moves_inside_is_refused_at_the_next_try() {
+    let calls = std::sync::atomic::AtomicUsize::new(0);
+    let names = NameServer::start(move |_| {
+        let is_first = calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 2;
+        Some(vec![if is_first { "93.184.216.34" } else { "127.0.0.1" }.parse().unwrap()])
+    })
+    .await
+    .unwrap();
+    let world = strict(names.address().to_string()).await;
+    let ada = ada(&world).await;
+    let body = json!({"url": "https://moving.test:9999/", "events": ["*"]});
+    let hook = ada.desk("POST", "/v1/webhooks").json(body).await.ok();
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    let tried = eventually(|| async {
+        log(&ada, &hook).await.into_iter().find(|delivery| delivery["attempt_count"] == 1)
+    })
+    .await;
+    assert_eq!(tried["attempts"][0]["error"], "address_not_allowed");
+    assert_eq!(tried["attempts"][0]["status"], json!(null));
+    assert_eq!(tried["status"], "pending");
+    world.finish().await;
+}
