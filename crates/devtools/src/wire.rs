@@ -88,8 +88,7 @@ pub(crate) fn parse(bytes: &[u8]) -> io::Result<Option<Reply>> {
     let head = std::str::from_utf8(head).map_err(|_| malformed("head is no text"))?;
     let mut lines = head.split("\r\n");
     let status = status(lines.next().unwrap_or_default())?;
-    let mut reply =
-        Reply { status, body: Vec::new(), replayed: false, close: false, link: None };
+    let mut reply = Reply { status, body: Vec::new(), replayed: false, close: false, link: None };
     let mut length = (status == 204 || status == 304).then_some(0);
     let mut chunked = false;
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {

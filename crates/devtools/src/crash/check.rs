@@ -265,7 +265,8 @@ mod tests {
 
     fn found(ask: Ask, status: u16, body: &str, replayed: bool) -> Findings {
         let mut findings = Findings::default();
-        let reply = Reply { status, body: body.as_bytes().to_vec(), replayed, close: false, link: None };
+        let reply =
+            Reply { status, body: body.as_bytes().to_vec(), replayed, close: false, link: None };
         findings.judge(ask, &acked(), &reply);
         findings
     }

@@ -143,7 +143,9 @@ mod tests {
 
     #[test]
     fn only_a_server_that_cannot_is_given_up_for_another() {
-        let reply = |status| Ok(Reply { status, body: Vec::new(), replayed: false, close: false, link: None });
+        let reply = |status| {
+            Ok(Reply { status, body: Vec::new(), replayed: false, close: false, link: None })
+        };
         for (status, failed) in [(200, false), (409, false), (422, false), (500, true), (503, true)]
         {
             assert_eq!(has_failed(&reply(status)), failed, "{status}");

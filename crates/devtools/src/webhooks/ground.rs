@@ -91,7 +91,12 @@ impl Tenant {
     ///
     /// # Errors
     /// When it is not.
-    pub(crate) async fn desk(&self, method: &str, path: &str, body: Option<Value>) -> Result<Value> {
+    pub(crate) async fn desk(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value> {
         let (reply, _) = self.page(method, path, body).await?;
         Ok(reply)
     }

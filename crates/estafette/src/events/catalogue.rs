@@ -101,6 +101,7 @@ impl Kind {
             Self::WebhookTest => json!({
                 "webhook_id": "whk_01kdvqh7e8fzsrxcf7mmwb7n3a",
                 "message": "This is a test. Nothing happened.",
+                "test": true,
                 "sequence": 1,
             }),
         }

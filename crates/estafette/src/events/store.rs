@@ -9,8 +9,8 @@ pub(super) const EMIT: Sql = Sql("INSERT INTO events (account_id, event_id, kind
      sequence, state, body, node, due) VALUES ($1, $2, $3, $4, $5, $6, NULL, $7, \
      (SELECT CAST($8 AS BIGINT) FROM listeners WHERE account_id = $1))");
 
-/// An event for one listener only (node -1): its deliveries are made elsewhere, and it is not looked
-/// through again.
+/// An event for one listener only (node -1): its deliveries are made elsewhere, and it is not
+/// looked through again.
 pub(super) const EMIT_TO_ONE: Sql = Sql("INSERT INTO events (account_id, event_id, kind, \
      object_id, sequence, state, body, node, due) VALUES ($1, $2, $3, $4, $5, $6, $7, -1, NULL)");
 

@@ -112,8 +112,8 @@ const STRETCH: i64 = 500;
 const STRETCHES: usize = 20;
 
 /// The rows of one page that `keep` keeps, and the id after which the next page begins, if there is
-/// one. `read` answers the rows after an id, newest first, at most so many; without a filter (`keep`
-/// is none) one read is enough.
+/// one. `read` answers the rows after an id, newest first, at most so many; without a filter
+/// (`keep` is none) one read is enough.
 ///
 /// # Errors
 /// Those of `read`.

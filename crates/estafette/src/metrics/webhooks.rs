@@ -1,4 +1,5 @@
-//! Figures of webhooks: what became of tries, how long they waited and took, how many are under way.
+//! Figures of webhooks: what became of tries, how long they waited and took, how many are under
+//! way.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;

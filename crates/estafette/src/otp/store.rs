@@ -75,7 +75,8 @@ const RECODE: Sql = Sql("UPDATE challenges SET code_mac = $1, code_sealed = $2, 
 const SETTLE: Sql = Sql("UPDATE challenges SET provider_message_id = $1, \
      status = CASE WHEN status = 'sent' THEN $2 ELSE status END, \
      next_at = CASE WHEN status IN ('sent', 'delivered') THEN CAST($3 AS BIGINT) ELSE NULL END, \
-     event_count = event_count + 1, settled = 1 WHERE account_id = $4 AND challenge_id = $5 AND attempt_id = $6");
+     event_count = event_count + 1, settled = 1 WHERE account_id = $4 AND challenge_id = $5 \
+     AND attempt_id = $6");
 const CLOSE: Sql = Sql("UPDATE challenges SET \
      status = CASE WHEN status IN ('sent', 'delivered') THEN $1 ELSE status END, \
      failure_reason = CASE WHEN status IN ('sent', 'delivered') THEN $2 ELSE failure_reason END, \

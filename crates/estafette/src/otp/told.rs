@@ -1,6 +1,6 @@
-//! The events of passcodes: `otp.status` whenever one changes how it reads. The row is made from the
-//! challenge's own row after the change, so it says what is true, also when the decision was made
-//! on something older: a receipt that comes after the right guess tells nothing.
+//! The events of passcodes: `otp.status` whenever one changes how it reads. The row is made from
+//! the challenge's own row after the change, so it says what is true, also when the decision was
+//! made on something older: a receipt that comes after the right guess tells nothing.
 
 use clock::Millis;
 use futures_util::future::BoxFuture;

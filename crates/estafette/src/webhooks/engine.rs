@@ -39,7 +39,7 @@ struct Handle {
 }
 
 /// The deliveries of one process.
-pub struct Engine {
+pub(super) struct Engine {
     pub(super) app: App,
     pub(super) turns: Turns,
     lanes: Mutex<HashMap<WebhookId, Handle>>,

@@ -324,12 +324,12 @@ pub async fn recover(
     Ok(())
 }
 
-/// When the target was due that waits longest for a node, if one does.
+/// When the target was due that waits longest for a node, if one is due.
 ///
 /// # Errors
 /// When the database cannot be read.
 pub async fn oldest_due(app: &App) -> Result<Option<Millis>, ::store::Error> {
-    let oldest: Option<(Millis,)> = app.db.row(sql::OLDEST_DUE, args![]).await?;
+    let oldest: Option<(Millis,)> = app.db.row(sql::OLDEST_DUE, args![app.now()]).await?;
     Ok(oldest.map(|(at,)| at))
 }
 

@@ -225,7 +225,7 @@ pub(super) const ERASE: Sql = Sql("UPDATE webhook_attempts SET body = NULL \
      WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3");
 /// How long the longest waiting target has waited.
 pub(super) const OLDEST_DUE: Sql =
-    Sql("SELECT next_at FROM webhooks WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1");
+    Sql("SELECT next_at FROM webhooks WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
 /// Retention: a deleted target of which nothing is left.
 pub(super) const BURY: Sql =
     Sql("DELETE FROM webhooks WHERE account_id = $1 AND webhook_id = $2 AND deleted = 1");

@@ -25,7 +25,6 @@ use crate::app::{App, Env, Memo, News, Shared};
 use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::{Carriers, Door, Handsets};
 use crate::config::{Config, Limits, Webhooks};
-use crate::{credits, events};
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
 use crate::kit::throttle::Throttle;
@@ -33,6 +32,7 @@ use crate::metrics::Metrics;
 use crate::otp::{self, ReceiptDoor};
 use crate::sandbox::StoredShelf;
 use crate::webhooks;
+use crate::{credits, events};
 
 use listen::{Entrance, Listener};
 pub use routes::openapi;

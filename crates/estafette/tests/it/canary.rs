@@ -6,10 +6,12 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use playground::ReceiverZoo;
 use serde_json::json;
 
-use crate::world::tenant::{PASSWORD, phone};
-use crate::world::{Engine, World};
+use crate::webhooks::visited;
+use crate::world::tenant::{PASSWORD, Tenant, phone};
+use crate::world::{Answer, Engine, World};
 
 /// Collects everything that is logged.
 #[derive(Clone, Default)]
@@ -99,7 +101,10 @@ async fn secrets_stay_secret(engine: Engine) {
         .init();
     let world = World::new(engine).await;
     let ada = world.account("ada").await;
-    let (mut codes, mut phones) = (vec![], vec![]);
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let body = json!({"url": zoo.url("/ok"), "events": ["*"], "secret": "a plain signing secret"});
+    let hook = ada.desk("POST", "/v1/webhooks").json(body).await.ok();
+    let (mut codes, mut phones, mut secrets) = (vec![], vec![], vec![]);
     let endings = ["5678", "0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0021"];
     for ending in endings {
         let to = phone(ending);
@@ -122,6 +127,7 @@ async fn secrets_stay_secret(engine: Engine) {
         }
         phones.push(to);
     }
+    secrets.extend(signing_secrets(&ada, &zoo, &hook).await);
     ada.send(json!({"to": "+33612349", "code": "77665544"})).await.problem("validation_failed");
     ada.send(json!({"to": phone("5678"), "code": "77665x44"})).await.problem("validation_failed");
     codes.push("77665544".to_owned());
@@ -132,7 +138,12 @@ async fn secrets_stay_secret(engine: Engine) {
         Engine::Lite => std::fs::read_to_string(world.folder().join("master.key")).unwrap(),
         _ => world.config().master_key.expose().to_owned(),
     };
-    let mut secrets = codes;
+    for visit in zoo.visits() {
+        for code in &codes {
+            assert!(!holds(&visit.body, code), "a code was pushed");
+        }
+    }
+    secrets.extend(codes);
     secrets.extend([ada.key.clone(), ada.token.clone(), PASSWORD.to_owned()]);
     secrets.push(world.staff().await.to_owned());
     let wrong_key = format!("{}x", ada.key);
@@ -155,4 +166,22 @@ async fn secrets_stay_secret(engine: Engine) {
         }
     }
     world.finish().await;
+}
+
+/// The secrets of a webhook in the forms that they have: as given, as shown, and the one after a
+/// rotation. Both sign, so they are in use.
+async fn signing_secrets(ada: &Tenant<'_>, zoo: &ReceiverZoo, hook: &Answer) -> Vec<String> {
+    let path = format!("/v1/webhooks/{}", hook.word("id"));
+    let rotated = ada.desk("POST", &format!("{path}/rotate-secret")).json(json!({})).await.ok();
+    let before = zoo.visits().len();
+    ada.desk("POST", &format!("{path}/test")).json(json!({})).await.ok();
+    let all = visited(zoo, "/ok", before + 1).await;
+    let signatures = &all.last().unwrap().headers["webhook-signature"];
+    assert_eq!(signatures.split(' ').count(), 2, "{signatures}");
+    let bare = |shown: &str| shown.trim_start_matches("whsec_").to_owned();
+    vec![
+        "a plain signing secret".to_owned(),
+        bare(hook.word("secret")),
+        bare(rotated.word("secret")),
+    ]
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use estafette::app::Env;
+use estafette::events::CATALOGUE;
 use estafette::kit::problem_code::Code;
 use serde_json::Value;
 
@@ -72,4 +73,47 @@ fn the_list_of_errors_is_locked() {
         write!(page, "\n## {word}\n\n{status}. {title}. {}\n", code.advice()).unwrap();
     }
     is_locked("docs/errors.md", &page);
+}
+
+const EVENTS: &str = "# Events
+
+What can happen, with an example of each: the body of the request that a webhook target gets, and
+what `GET /v1/events` lists. How they are delivered and verified is in [webhooks.md](webhooks.md).
+This page is made from the code (`crates/estafette/src/events/catalogue.rs`); a test keeps it true,
+and another one compares the examples of what this version sends with what it does send.
+
+`data` is the object as its own `GET` shows it, what the event adds (`reason`, `error`, `button`),
+and `sequence`, which rises with every event of the object. Members may be added: ignore what you
+do not know.
+
+| type | when |
+|---|---|
+";
+
+#[test]
+fn the_catalogue_of_events_is_locked() {
+    let mut page = EVENTS.to_owned();
+    for kind in CATALOGUE {
+        let (word, anchor) = (kind.word(), kind.word().replace('.', ""));
+        writeln!(page, "| [`{word}`](#{anchor}) | {} |", kind.meaning()).unwrap();
+    }
+    for kind in CATALOGUE {
+        let example = serde_json::to_string_pretty(&kind.example_event()).unwrap();
+        write!(page, "\n## {}\n\n{}\n\n", kind.word(), kind.meaning()).unwrap();
+        writeln!(page, "```json\n{example}\n```").unwrap();
+    }
+    is_locked("docs/events.md", &page);
+}
+
+/// What is documented for programs is the same catalogue, with the same examples.
+#[test]
+fn the_description_has_every_kind_of_event_with_its_example() {
+    let document = serde_json::to_value(estafette::wiring::openapi()).unwrap();
+    let pushed = document["webhooks"].as_object().unwrap();
+    assert_eq!(pushed.len(), CATALOGUE.len());
+    for kind in CATALOGUE {
+        let body = &pushed[kind.word()]["post"]["requestBody"]["content"]["application/json"];
+        assert_eq!(body["example"], kind.example_event(), "{}", kind.word());
+        assert_eq!(pushed[kind.word()]["post"]["summary"], kind.meaning());
+    }
 }

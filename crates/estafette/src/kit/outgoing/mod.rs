@@ -178,6 +178,10 @@ impl Outgoing {
     /// [`Failure::NotAllowed`] when any of them may not be called, [`Failure::Name`].
     pub async fn vet(&self, place: &Place) -> Result<Vec<SocketAddr>, Failure> {
         let inner = &*self.inner;
+        // In development, names of the networks that are open may be the ones that are meant.
+        if place.is_local_name() && inner.rules.allow_networks.is_empty() {
+            return Err(Failure::NotAllowed("a name of local networks"));
+        }
         let found = match place.literal() {
             Some(ip) => vec![ip],
             None => inner.names.addresses(&place.server_name()).await.map_err(Failure::Name)?,
@@ -226,7 +230,8 @@ impl Outgoing {
         let begun = Instant::now();
         let connect_timeout = self.inner.rules.connect_timeout;
         let vetted = timeout(connect_timeout, self.vet(place)).await;
-        let addresses = vetted.unwrap_or(Err(Failure::ConnectTimeout))?;
+        let too_slow = || Failure::Name("was not resolved in time".to_owned());
+        let addresses = vetted.unwrap_or_else(|_| Err(too_slow()))?;
         let request = request(place, headers, body)?;
         if let Some((key, mut connection)) = self.idle(place, &addresses).await {
             match connection.sender.send_request(request.clone()).await {

@@ -86,6 +86,17 @@ impl Place {
         }
     }
 
+    /// Whether the URL has a name that no public address can have: `.local` (RFC 6762), `.internal`
+    /// (set aside by ICANN in 2024), `home.arpa` (RFC 8375), and names without a dot (RFC 7085).
+    pub(super) fn is_local_name(&self) -> bool {
+        let Host::Domain(name) = &self.host else { return false };
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let is_below = |top: &str| {
+            name.strip_suffix(top).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        !name.contains('.') || ["local", "internal", "home.arpa"].into_iter().any(is_below)
+    }
+
     /// The name or address without brackets and without the dot at a name's end: what a
     /// certificate is checked against.
     pub(super) fn server_name(&self) -> String {
@@ -135,6 +146,16 @@ mod tests {
         assert_eq!(place.server_name(), "2606:4700::1");
         assert_eq!(read("https://bücher.example/").unwrap().server_name(), "xn--bcher-kva.example");
         assert_eq!(read("https://example.com./").unwrap().server_name(), "example.com");
+    }
+
+    #[test]
+    fn names_that_are_never_public_are_known() {
+        for host in ["backend", "Printer.LOCAL", "metadata.google.internal.", "nas.home.arpa"] {
+            assert!(read(&format!("https://{host}/")).unwrap().is_local_name(), "{host}");
+        }
+        for host in ["example.com", "local.example.com", "notlocal.dev", "arpa.net", "1.1.1.1"] {
+            assert!(!read(&format!("https://{host}/")).unwrap().is_local_name(), "{host}");
+        }
     }
 
     #[test]

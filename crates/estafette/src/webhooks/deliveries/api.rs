@@ -22,8 +22,8 @@ use crate::kit::id::{DeliveryId, WebhookId};
 use crate::kit::page::{self, Query};
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
-use crate::webhooks::log::{self, Filter};
 use crate::webhooks;
+use crate::webhooks::log::{self, Filter};
 
 /// What a delivery can be.
 const STATES: &[&str] = &["pending", "delivered", "failed", "exhausted"];

@@ -126,4 +126,3 @@ pub async fn delivery_of(
 ) -> Result<Delivery, Error> {
     app.db.row(sql::DELIVERY, args![account, id]).await?.ok_or(Error::Unknown)
 }
-

@@ -5,7 +5,7 @@ use playground::ReceiverZoo;
 use serde_json::{Value, json};
 
 use crate::on_every_engine;
-use crate::webhooks::{hook, json_of, visited};
+use crate::webhooks::{hook, json_of, like_its_example, visited};
 use crate::world::tenant::{Tenant, other_than, phone};
 use crate::world::{World, eventually};
 
@@ -23,8 +23,12 @@ on_every_engine!(
 /// The events of a challenge, oldest first.
 async fn told(ada: &Tenant<'_>, id: &str) -> Vec<Value> {
     let all = ada.get("/v1/events?type=otp.status&limit=200").await.ok();
-    let mut of_it: Vec<Value> =
-        all.list().iter().map(|event| event["data"].clone()).filter(|d| d["challenge_id"] == id).collect();
+    let mut of_it: Vec<Value> = all
+        .list()
+        .iter()
+        .map(|event| event["data"].clone())
+        .filter(|d| d["challenge_id"] == id)
+        .collect();
     of_it.sort_by_key(|data| data["sequence"].as_i64());
     let sequences: Vec<i64> = of_it.iter().map(|data| data["sequence"].as_i64().unwrap()).collect();
     assert!(sequences.windows(2).all(|pair| pair[0] < pair[1]), "{sequences:?}");
@@ -83,7 +87,10 @@ async fn a_failure_is_told_with_its_reason(world: &World) {
     let refused = ada.send_to(&phone("0004")).await.problem("recipient_unreachable");
     let events = told(&ada, refused.word("challenge_id")).await;
     let last = events.last().unwrap();
-    assert_eq!((&last["status"], &last["failure_reason"]), (&json!("failed"), &json!("unreachable")));
+    assert_eq!(
+        (&last["status"], &last["failure_reason"]),
+        (&json!("failed"), &json!("unreachable"))
+    );
     assert_eq!(statuses(&events).iter().filter(|(status, _)| *status == "failed").count(), 1);
 }
 
@@ -150,6 +157,7 @@ async fn a_target_hears_it_signed_and_without_the_code(world: &World) {
     for event in &seen {
         assert_eq!(event["type"], "otp.status");
         assert_eq!(event["data"]["challenge_id"], id);
+        like_its_example(event);
         assert!(!event.to_string().contains("73519264"), "{event}");
     }
     visited(&zoo, "/ok", 2).await;

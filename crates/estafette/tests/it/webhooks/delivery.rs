@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{ada, happen, hook, is_signed, json_of, quiet, to_the_present, visited};
 use crate::on_every_engine;
-use crate::world::World;
 use crate::world::contract::is_id;
+use crate::world::{World, eventually};
 
 on_every_engine!(
     an_event_is_pushed_signed_and_can_be_read_in_the_same_bytes,
@@ -20,6 +20,7 @@ on_every_engine!(
     a_target_that_hangs_delays_nobody with patient,
     an_account_with_much_to_do_delays_nobody,
     a_target_has_sixteen_tries_under_way_at_most with patient,
+    an_account_has_sixty_four_tries_under_way_at_most with patient,
     connections_are_used_again,
 );
 
@@ -30,8 +31,8 @@ fn patient(config: &mut Config) {
 
 async fn an_event_is_pushed_signed_and_can_be_read_in_the_same_bytes(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
-    let ada = ada(world).await;
     to_the_present(world).await;
+    let ada = ada(world).await;
     let made = hook(&ada, &zoo.url("/ok?from=estafette"), &["sms.delivery"]).await;
     let ids = happen(&ada, Kind::SmsDelivery, 1).await;
     let visit = visited(&zoo, "/ok?from=estafette", 1).await.remove(0);
@@ -156,6 +157,25 @@ async fn a_target_has_sixteen_tries_under_way_at_most(world: &World) {
     visited(&zoo, "/hang", 16).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(zoo.hanging(), (16, 16));
+}
+
+async fn an_account_has_sixty_four_tries_under_way_at_most(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    // Five targets could have eighty.
+    for path in ["/hang/1", "/hang/2", "/hang/3", "/hang/4", "/hang/5"] {
+        hook(&ada, &zoo.url(path), &["*"]).await;
+    }
+    happen(&ada, Kind::SmsDelivery, 20).await;
+    eventually(|| async { (zoo.hanging().0 == 64).then_some(()) }).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(zoo.hanging(), (64, 64));
+    // They are this account's only.
+    let eve = world.account("eve").await;
+    hook(&eve, &zoo.url("/ok"), &["*"]).await;
+    happen(&eve, Kind::SmsDelivery, 5).await;
+    visited(&zoo, "/ok", 5).await;
+    assert_eq!(zoo.hanging(), (64, 64));
 }
 
 async fn connections_are_used_again(world: &World) {

@@ -7,6 +7,8 @@ mod recovery;
 mod targets;
 mod urls;
 
+use std::collections::BTreeSet;
+
 use estafette::app::Env;
 use estafette::events::{self, Event, Kind};
 use estafette::kit::id::{AccountId, EventId};
@@ -127,6 +129,17 @@ pub async fn to_the_present(world: &World) {
 /// The JSON of a visit.
 pub fn json_of(visit: &Visit) -> Value {
     serde_json::from_slice(&visit.body).unwrap()
+}
+
+/// Whether an event has the members of the example that is documented for its kind, and no others.
+pub fn like_its_example(event: &Value) {
+    let kind = Kind::of(event["type"].as_str().unwrap()).unwrap();
+    let example = kind.example_event();
+    let names = |value: &Value| -> BTreeSet<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(names(event), names(&example), "{}", kind.word());
+    assert_eq!(names(&event["data"]), names(&example["data"]), "{}", kind.word());
 }
 
 /// The account that most stories need.

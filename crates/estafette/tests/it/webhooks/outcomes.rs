@@ -4,7 +4,7 @@ use estafette::events::Kind;
 use playground::ReceiverZoo;
 use serde_json::{Value, json};
 
-use super::{ada, happen, hook, json_of, log, quiet, settled, target, visited};
+use super::{ada, happen, hook, json_of, like_its_example, log, quiet, settled, target, visited};
 use crate::on_every_engine;
 use crate::world::{World, eventually};
 
@@ -103,6 +103,7 @@ async fn a_target_that_is_gone_is_disabled_and_told_of(world: &World) {
     let event = json_of(&told);
     assert_eq!(event["data"]["id"], made.word("id"));
     assert_eq!(event["data"]["reason"], "gone");
+    like_its_example(&event);
     assert!(!event.to_string().contains("k1"), "{event}");
     let now = target(&ada, &made).await;
     assert_eq!(now.body["active"], json!(false));

@@ -4,7 +4,7 @@ use estafette::events::Kind;
 use playground::ReceiverZoo;
 use serde_json::json;
 
-use super::{ada, happen, hook, json_of, log, quiet, settled, visited};
+use super::{ada, happen, hook, json_of, like_its_example, log, quiet, settled, visited};
 use crate::on_every_engine;
 use crate::world::{World, eventually};
 
@@ -29,6 +29,7 @@ async fn a_test_reaches_its_target_only_and_a_disabled_one_as_well(world: &World
     let visit = visited(&zoo, "/ok/one", 1).await.remove(0);
     assert_eq!(visit.headers["webhook-id"], test.word("event_id"));
     assert_eq!(json_of(&visit)["data"]["webhook_id"], made.word("id"));
+    like_its_example(&json_of(&visit));
     ada.desk("PATCH", &path).json(json!({"active": false})).await.ok();
     let body = json!({"type": "otp.status"});
     let test = ada.desk("POST", &format!("{path}/test")).json(body).await.ok();

@@ -111,8 +111,8 @@ async fn faulty_targets_are_refused_with_every_fault(world: &World) {
 
 async fn every_form_of_a_secret_signs(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
-    let ada = ada(world).await;
     to_the_present(world).await;
+    let ada = ada(world).await;
     let given = [
         (json!("whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"), "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"),
         (json!("my own plain secret"), "whsec_bXkgb3duIHBsYWluIHNlY3JldA=="),
@@ -159,8 +159,8 @@ async fn a_secret_is_shown_at_creation_and_rotation_and_never_else(world: &World
 
 async fn after_a_rotation_the_old_secret_signs_for_a_day(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
-    let ada = ada(world).await;
     to_the_present(world).await;
+    let ada = ada(world).await;
     let made = hook(&ada, &zoo.url("/ok"), &["sms.delivery"]).await;
     let path = format!("/v1/webhooks/{}/rotate-secret", made.word("id"));
     let rotated = ada.desk("POST", &path).json(json!({})).await.ok();

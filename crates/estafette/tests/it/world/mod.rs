@@ -220,7 +220,7 @@ impl World {
     /// Lets the chores do what is due. A turn that is under way when the clock jumps may lose its
     /// lease and be taken again a minute later, as on a node that stood still.
     pub async fn housekeep(&self) {
-        const CHORES: usize = 9;
+        const CHORES: usize = 10;
         let app = self.app(Env::Live).await;
         let is_done = store::Sql("SELECT chore FROM chores WHERE next_at > $1 ORDER BY chore");
         for _ in 0..6 {
