@@ -1,7 +1,7 @@
 //! The service under test, one account of it, and what is asked of both over HTTP.
 
 use std::{
-    path::PathBuf,
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -27,7 +27,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 ///
 /// # Errors
 /// When it does not start.
-pub(crate) async fn serve(binary: &PathBuf, database: Option<&str>) -> Result<Server> {
+pub(crate) async fn serve(binary: &Path, database: Option<&str>) -> Result<Server> {
     let key = "5a".repeat(32);
     let mut settings = vec![
         ("ESTAFETTE__WEBHOOKS__ALLOW_HTTP", "true"),

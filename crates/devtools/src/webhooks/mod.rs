@@ -36,7 +36,7 @@ Starts a service of its own. Exit code 1 means that an event was lost, or that a
 /// How long nothing may come until everything has.
 const SILENCE: Duration = Duration::from_secs(2);
 /// The longest that is waited for what is left.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 /// Connections of the sends.
 const CLIENTS: u64 = 64;
 /// Sends per second of the healthy account, and of its neighbour.

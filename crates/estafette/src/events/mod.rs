@@ -22,7 +22,7 @@ pub mod catalogue;
 mod render;
 mod store;
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use ::store::{CommitError, Error, Reject, WriteSet, args};
 use clock::Millis;
@@ -206,7 +206,7 @@ pub async fn erase(
     app: &App,
     account: &AccountId,
     recipient: &str,
-    objects: &HashSet<String>,
+    objects: &BTreeSet<String>,
 ) -> Result<Vec<EventId>, Fault> {
     let digits = recipient.trim_start_matches('+');
     let mut erased = Vec::new();

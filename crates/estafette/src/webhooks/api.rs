@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{FromRequest, FromRequestParts, Path, RawQuery, Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -127,6 +127,28 @@ pub struct DeletedWebhook {
     id: String,
     /// Always false.
     active: bool,
+}
+
+/// A POST about one target, without a query.
+pub(super) struct Posted {
+    pub(super) id: WebhookId,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl FromRequest<App> for Posted {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        Query::read(parts.uri.query(), &[])?;
+        let path = Path::<String>::from_request_parts(&mut parts, app).await;
+        let id = path.ok().and_then(|Path(id)| WebhookId::parse(&id)).ok_or(Code::NotFound)?;
+        let headers = parts.headers.clone();
+        // The edge has read it by now.
+        let body = Bytes::from_request(Request::from_parts(parts, body), app).await;
+        Ok(Self { id, headers, body: body.map_err(|_| Code::InternalError)? })
+    }
 }
 
 /// Lists the account's webhook targets, newest first.
@@ -310,18 +332,13 @@ async fn delete_webhook(
 async fn rotate_webhook_secret(
     caller: Caller<Portal>,
     State(app): State<App>,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: Bytes,
+    Posted { id, headers, body }: Posted,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let account = &caller.account.id;
     let mut fields = Fields::read(&body)?;
     let secret = take_secret(&app, &mut fields);
     fields.finish(app.is_strict())?;
     let secret = secret.ok_or(Code::InternalError)?;
-    let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
     let route = format!("POST /v1/webhooks/{id}/rotate-secret");
     match idempotency::begin(&app, account, &headers, &route, &body).await? {
         Begin::Fresh(claim) => {

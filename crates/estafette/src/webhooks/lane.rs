@@ -202,7 +202,7 @@ impl Lane {
     fn know(&mut self, target: Target) {
         let epoch = self.target.epoch;
         let health = if self.writing.is_some() { self.target.health } else { target.health };
-        self.target = Target { epoch, health, ..target };
+        self.target = Target { health, epoch, ..target };
         if !self.target.active {
             self.forget_queue();
         }
@@ -395,7 +395,7 @@ impl Lane {
             || self.writing.is_some()
             || self.waiting.is_some();
         let has_work = !self.queue.is_empty() || self.more;
-        !is_busy && !(has_work && self.is_open())
+        !(is_busy || has_work && self.is_open())
     }
 
     /// Ends the lease, unless there is new work. The row says when the target is needed again.

@@ -199,7 +199,12 @@ pub async fn create(
     let sealed = seal(app, account, &id, &Secrets::of(&new.secret));
     let patterns = new.patterns.to_stored();
     let mut set = WriteSet::of(account.as_str());
-    claim.add_to(&mut set, id.as_str(), shown_again(app, account, &id, &new.secret), app.now());
+    claim.add_to(
+        &mut set,
+        id.as_str(),
+        Some(shown_again(app, account, &id, &new.secret)),
+        app.now(),
+    );
     set.absent(sql::LAST_OF_ALL, args![account, MOST - 1], sql::FULL);
     set.push(sql::INSERT, args![account, &id, &new.url, &patterns, sealed, app.now()]);
     events::listen(&mut set, account);
@@ -286,7 +291,7 @@ pub async fn rotate(
         let secrets = open(app, &target)?.rotated(secret, app.now());
         let sealed = seal(app, account, id, &secrets);
         let mut set = WriteSet::of(account.as_str());
-        claim.add_to(&mut set, id.as_str(), shown_again(app, account, id, secret), app.now());
+        claim.add_to(&mut set, id.as_str(), Some(shown_again(app, account, id, secret)), app.now());
         set.guard(sql::ROTATE, args![sealed, account, id, target.sealed.clone()], sql::CHANGED);
         note(app, &mut set, place, by, ("webhook.rotate_secret", serde_json::json!({})));
         set.ring();
@@ -359,9 +364,9 @@ fn open(app: &App, target: &Target) -> Result<Secrets, Error> {
 }
 
 /// What a repeat of the same request shows once more.
-fn shown_again(app: &App, account: &AccountId, id: &WebhookId, secret: &Secret) -> Option<Vec<u8>> {
+fn shown_again(app: &App, account: &AccountId, id: &WebhookId, secret: &Secret) -> Vec<u8> {
     let place = ["idempotency", account.as_str(), id.as_str()];
-    Some(app.vault.seal(&place, secret.expose().as_bytes()))
+    app.vault.seal(&place, secret.expose().as_bytes())
 }
 
 /// The secret that an earlier, equal request was answered with, for ten minutes.

@@ -43,13 +43,12 @@ pub fn fate(status: Option<u16>) -> Fate {
 #[must_use]
 pub fn asked_wait_ms(status: u16, retry_after: Option<&str>, now: Millis) -> Option<i64> {
     let text = retry_after.filter(|_| matches!(status, 429 | 503))?.trim();
-    let wait_ms = match text.parse::<u32>() {
-        Ok(seconds) => i64::from(seconds) * 1_000,
-        Err(_) => {
-            let at = httpdate::parse_http_date(text).ok()?;
-            let since = at.duration_since(std::time::UNIX_EPOCH).ok()?;
-            i64::try_from(since.as_millis()).ok()? - now.0
-        }
+    let wait_ms = if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
+        text.parse::<i64>().map_or(LONGEST_WAIT, |seconds| seconds.saturating_mul(1_000))
+    } else {
+        let at = httpdate::parse_http_date(text).ok()?;
+        let since = at.duration_since(std::time::UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_millis()).ok()? - now.0
     };
     Some(wait_ms.clamp(0, LONGEST_WAIT))
 }
@@ -170,6 +169,9 @@ mod tests {
         assert_eq!(asked_wait_ms(429, Some("120"), NOW), Some(120_000));
         assert_eq!(asked_wait_ms(503, Some(" 7 "), NOW), Some(7_000));
         assert_eq!(asked_wait_ms(429, Some("4000000000"), NOW), Some(24 * HOUR));
+        for long in ["99999999999", "9999999999999999999999"] {
+            assert_eq!(asked_wait_ms(429, Some(long), NOW), Some(24 * HOUR), "{long}");
+        }
         let date = "Thu, 01 Jan 2026 00:01:00 GMT";
         assert_eq!(asked_wait_ms(503, Some(date), NOW), Some(60_000));
         assert_eq!(asked_wait_ms(503, Some("Thu, 01 Jan 2015 00:01:00 GMT"), NOW), Some(0));

@@ -57,9 +57,10 @@ impl Turns {
     /// A turn, if there is one now.
     pub(super) fn try_take(&self, account: &AccountId, is_suspect: bool) -> Option<Turn> {
         let of_account = self.of_account(account).try_acquire_owned().ok()?;
-        let suspect = match is_suspect {
-            true => Some(Arc::clone(&self.suspects).try_acquire_owned().ok()?),
-            false => None,
+        let suspect = if is_suspect {
+            Some(Arc::clone(&self.suspects).try_acquire_owned().ok()?)
+        } else {
+            None
         };
         let node = Arc::clone(&self.node).try_acquire_owned().ok()?;
         Some(Turn { _account: of_account, _suspect: suspect, _node: node })

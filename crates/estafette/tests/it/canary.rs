@@ -104,29 +104,8 @@ async fn secrets_stay_secret(engine: Engine) {
     let zoo = ReceiverZoo::start().await.unwrap();
     let body = json!({"url": zoo.url("/ok"), "events": ["*"], "secret": "a plain signing secret"});
     let hook = ada.desk("POST", "/v1/webhooks").json(body).await.ok();
-    let (mut codes, mut phones, mut secrets) = (vec![], vec![], vec![]);
-    let endings = ["5678", "0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0021"];
-    for ending in endings {
-        let to = phone(ending);
-        for mode in ["auto", "sms"] {
-            let body = json!({
-                "to": to, "code_length": 8, "delivery_mode": mode, "reference": mode,
-            });
-            let sent = ada.send(body).await;
-            if sent.status != 200 {
-                continue;
-            }
-            world.advance(5_000).await;
-            world.advance(20_000).await;
-            let shown = ada.handset(&to).await;
-            let seen = shown.iter().filter_map(|one| one["code"].as_str().map(str::to_owned));
-            codes.extend(seen);
-            ada.guess(sent.word("challenge_id"), "00000000").await;
-            let last = codes.last().cloned().unwrap_or_default();
-            ada.guess(sent.word("challenge_id"), &last).await;
-        }
-        phones.push(to);
-    }
+    let mut secrets = vec![];
+    let (mut codes, phones) = use_every_way(&world, &ada).await;
     secrets.extend(signing_secrets(&ada, &zoo, &hook).await);
     ada.send(json!({"to": "+33612349", "code": "77665544"})).await.problem("validation_failed");
     ada.send(json!({"to": phone("5678"), "code": "77665x44"})).await.problem("validation_failed");
@@ -184,4 +163,32 @@ async fn signing_secrets(ada: &Tenant<'_>, zoo: &ReceiverZoo, hook: &Answer) -> 
         bare(hook.word("secret")),
         bare(rotated.word("secret")),
     ]
+}
+
+/// Passcodes in every way that the sandbox has; their codes, and to whom they went.
+async fn use_every_way(world: &World, ada: &Tenant<'_>) -> (Vec<String>, Vec<String>) {
+    let (mut codes, mut phones) = (vec![], vec![]);
+    let endings = ["5678", "0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0021"];
+    for ending in endings {
+        let to = phone(ending);
+        for mode in ["auto", "sms"] {
+            let body = json!({
+                "to": to, "code_length": 8, "delivery_mode": mode, "reference": mode,
+            });
+            let sent = ada.send(body).await;
+            if sent.status != 200 {
+                continue;
+            }
+            world.advance(5_000).await;
+            world.advance(20_000).await;
+            let shown = ada.handset(&to).await;
+            let seen = shown.iter().filter_map(|one| one["code"].as_str().map(str::to_owned));
+            codes.extend(seen);
+            ada.guess(sent.word("challenge_id"), "00000000").await;
+            let last = codes.last().cloned().unwrap_or_default();
+            ada.guess(sent.word("challenge_id"), &last).await;
+        }
+        phones.push(to);
+    }
+    (codes, phones)
 }

@@ -40,7 +40,8 @@ fn worse(one: Verdict, other: Verdict) -> Verdict {
     match (one, other) {
         (Verdict::Never(_), _) | (_, Verdict::Open) => one,
         (_, Verdict::Never(_)) | (Verdict::Open, _) => other,
-        (Verdict::Closed(_), Verdict::Closed(_)) => one,
+        // Which of two reasons is told does not matter.
+        (Verdict::Closed(_), Verdict::Closed(what)) => Verdict::Closed(what),
     }
 }
 
@@ -54,7 +55,7 @@ const SPECIAL_4: &[(Ipv4Addr, u8, Verdict)] = &[
     (Ipv4Addr::UNSPECIFIED, 32, Verdict::Never("no destination (RFC 1122)")),
     (Ipv4Addr::BROADCAST, 32, Verdict::Never("broadcast (RFC 919)")),
     (Ipv4Addr::new(224, 0, 0, 0), 4, Verdict::Never("multicast (RFC 5771)")),
-    (Ipv4Addr::new(0, 0, 0, 0), 8, Verdict::Closed("this network (RFC 791)")),
+    (Ipv4Addr::UNSPECIFIED, 8, Verdict::Closed("this network (RFC 791)")),
     (Ipv4Addr::new(10, 0, 0, 0), 8, Verdict::Closed("private (RFC 1918)")),
     (Ipv4Addr::new(100, 64, 0, 0), 10, Verdict::Closed("shared address space (RFC 6598)")),
     (Ipv4Addr::new(127, 0, 0, 0), 8, Verdict::Closed("loopback (RFC 1122)")),
@@ -74,7 +75,7 @@ fn registry_4(ip: Ipv4Addr) -> Verdict {
     found.map_or(Verdict::Open, |(_, _, verdict)| *verdict)
 }
 
-/// IPv6 within 2000::/3, the only block that IANA hands out, and the few beyond that need a word
+/// IPv6 within `2000::/3`, the only block that IANA hands out, and the few beyond that need a word
 /// of their own. The first that fits decides.
 const SPECIAL_6: &[(Ipv6Addr, u8, Verdict)] = &[
     // Metadata services of AWS and Google inside unique-local space.
@@ -97,8 +98,7 @@ const SPECIAL_6: &[(Ipv6Addr, u8, Verdict)] = &[
 ];
 
 const fn net6(words: [u16; 8]) -> Ipv6Addr {
-    let [a, b, c, d, e, f, g, h] = words;
-    Ipv6Addr::new(a, b, c, d, e, f, g, h)
+    Ipv6Addr::from_segments(words)
 }
 
 fn registry_6(ip: Ipv6Addr) -> Verdict {
@@ -126,14 +126,13 @@ fn embedded(ip: IpAddr) -> Option<Ipv4Addr> {
         [0, 0, 0, 0, 0, 0, high, low] | [0x0064, 0xff9b, _, _, _, _, high, low] => {
             Some(v4(high, low))
         }
-        // IPv4-translated (RFC 2765 §2.1).
-        [0, 0, 0, 0, 0xffff, 0, high, low] => Some(v4(high, low)),
-        // 6to4 (RFC 3056 §2).
-        [0x2002, high, low, ..] => Some(v4(high, low)),
         // Teredo: the client's address, inverted (RFC 4380 §4).
         [0x2001, 0, _, _, _, _, high, low] => Some(v4(!high, !low)),
-        // ISATAP (RFC 5214 §6.1), in any prefix.
-        [_, _, _, _, 0 | 0x0200, 0x5efe, high, low] => Some(v4(high, low)),
+        // IPv4-translated (RFC 2765 §2.1), 6to4 (RFC 3056 §2), and ISATAP in any prefix (RFC 5214
+        // §6.1).
+        [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x2002, high, low, ..]
+        | [_, _, _, _, 0 | 0x0200, 0x5efe, high, low] => Some(v4(high, low)),
         _ => None,
     }
 }

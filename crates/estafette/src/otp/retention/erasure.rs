@@ -1,7 +1,7 @@
 //! Erasing a recipient before its time, because the person asked for it: passcodes that are open
 //! end, and every row that names the number names a pseudonym afterwards.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use ::store::{CommitError, WriteSet, args};
@@ -95,7 +95,7 @@ pub async fn challenges_of(
     app: &App,
     account: &AccountId,
     recipient: &str,
-) -> Result<HashSet<String>, Error> {
+) -> Result<BTreeSet<String>, Error> {
     let found = of_recipient(app, account, recipient, app.now()).await?;
     Ok(found.into_iter().map(|row| row.id.into()).collect())
 }

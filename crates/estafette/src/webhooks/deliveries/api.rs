@@ -2,7 +2,6 @@
 //! missed.
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
@@ -23,6 +22,7 @@ use crate::kit::page::{self, Query};
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 use crate::webhooks;
+use crate::webhooks::api::Posted;
 use crate::webhooks::log::{self, Filter};
 
 /// What a delivery can be.
@@ -161,17 +161,12 @@ pub struct Recovery {
 async fn test_webhook(
     caller: Caller<Portal>,
     State(app): State<App>,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: Bytes,
+    Posted { id, headers, body }: Posted,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let account = &caller.account.id;
     let mut fields = Fields::read(&body)?;
     let kind = take_kind(&mut fields);
     fields.finish(app.is_strict())?;
-    let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
     let route = format!("POST /v1/webhooks/{id}/test");
     match idempotency::begin(&app, account, &headers, &route, &body).await? {
         Begin::Fresh(claim) => {
@@ -275,14 +270,9 @@ fn filter(query: &Query) -> Result<Filter, Problem> {
 async fn recover_webhook(
     caller: Caller<Portal>,
     State(app): State<App>,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: Bytes,
+    Posted { id, headers, body }: Posted,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let account = &caller.account.id;
-    let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
     webhooks::find(&app, account, &id).await?;
     let mut fields = Fields::read(&body)?;
     let since = take_since(&app, &mut fields);

@@ -19,7 +19,7 @@ on_every_engine!(
 );
 
 /// A second process on the same database, whose jobs do not run until a story starts them.
-async fn second(world: &World) -> wiring::Service {
+fn second(world: &World) -> wiring::Service {
     wiring::open(world.config().clone(), world.clock().clone()).unwrap()
 }
 
@@ -27,7 +27,7 @@ async fn events_of_a_node_that_died_are_taken_over(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
     let ada = ada(world).await;
     hook(&ada, &zoo.url("/ok"), &["*"]).await;
-    let other = second(world).await;
+    let other = second(world);
     happen_by(&other.sandbox, &ada, Kind::SmsDelivery, 10).await;
     other.close().await;
     assert_eq!(quiet(&zoo, "/ok").await, 0, "they are left to whoever wrote them, at first");
@@ -40,7 +40,7 @@ async fn a_target_of_a_node_that_died_is_taken_over(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
     let ada = ada(world).await;
     let made = hook(&ada, &zoo.url("/hang"), &["*"]).await;
-    let other = second(world).await;
+    let other = second(world);
     let engine = tokio::spawn(webhooks::run(other.live.clone()));
     happen_by(&other.sandbox, &ada, Kind::SmsDelivery, 3).await;
     visited(&zoo, "/hang", 3).await;
@@ -62,7 +62,7 @@ async fn two_nodes_deliver_each_event_once(world: &World) {
     for path in ["/ok/1", "/ok/2", "/ok/3"] {
         hook(&ada, &zoo.url(path), &["*"]).await;
     }
-    let other = second(world).await;
+    let other = second(world);
     let engine = tokio::spawn(webhooks::run(other.live.clone()));
     let (here, there) = tokio::join!(
         happen(&ada, Kind::SmsDelivery, 150),

@@ -356,7 +356,7 @@ fn settings(folder: &TempDir) -> Config {
     // Receivers of webhooks are on this machine, and no story asks its name servers.
     config.webhooks.allow_http = true;
     config.webhooks.allow_networks = vec!["127.0.0.0/8".to_owned()];
-    config.webhooks.dns_server = "127.0.0.1:1".to_owned();
+    "127.0.0.1:1".clone_into(&mut config.webhooks.dns_server);
     config.webhooks.timeout_ms = 3_000;
     config.webhooks.connect_timeout_ms = 2_000;
     config.retention.chunk = 2;
