@@ -291,7 +291,9 @@ async fn request<T: AsyncRead + Unpin>(
             buffer.drain(..size);
             return Ok(Some(visit));
         }
-        if buffer.len() > MOST_BYTES || stream.read_buf(buffer).await? == 0 {
+        // A TLS handshake (RFC 8446 §5.1) is no HTTP: a plain server ends it.
+        let is_tls = buffer.first() == Some(&22);
+        if is_tls || buffer.len() > MOST_BYTES || stream.read_buf(buffer).await? == 0 {
             return Ok(None);
         }
     }

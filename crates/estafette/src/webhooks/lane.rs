@@ -13,7 +13,7 @@ use store::{CommitError, Error, FromRow, Row, WriteSet, args};
 use tokio::sync::mpsc;
 
 use super::engine::{Engine, LEASE_MS, RENEW_MS};
-use super::outcome::Health;
+use super::outcome::Fate;
 use super::recovery;
 use super::settle::{self, Settled};
 use super::tries::{Aim, Job, Tried};
@@ -42,7 +42,6 @@ pub(super) enum Note {
 /// What was written, and whether it was.
 struct Written {
     tries: Vec<Tried>,
-    health: Health,
     is_disabled: bool,
     outcome: Result<(), CommitError>,
 }
@@ -66,6 +65,8 @@ pub(super) struct Lane {
     renew: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Another node has the target by now.
     is_lost: bool,
+    /// The receiver is gone or has failed for too long: nothing is begun until that is written.
+    is_over: bool,
 }
 
 /// A row of due work.
@@ -113,6 +114,7 @@ impl Lane {
             turn: None,
             renew,
             is_lost: false,
+            is_over: false,
         }
     }
 
@@ -156,7 +158,7 @@ impl Lane {
     /// Waits for whatever happens next.
     async fn wait(&mut self) {
         tokio::select! {
-            Some(tried) = self.flying.next() => self.landed.push(tried),
+            Some(tried) = self.flying.next() => self.land(tried),
             Some(written) = OptionFuture::from(self.writing.as_mut()) => {
                 self.writing = None;
                 self.written(written).await;
@@ -170,7 +172,16 @@ impl Lane {
                 None => self.is_lost = true,
             },
             () = &mut self.renew => self.renew().await,
+            () = std::future::ready(()), if self.looks_further() => {}
         }
+    }
+
+    /// A try ended. What it means for the target holds at once; only later is it written down.
+    fn land(&mut self, tried: Tried) {
+        let (fate, now) = (tried.fate(), self.engine.app.now());
+        self.target.health = self.target.health.after(fate, tried.asked_ms, now);
+        self.is_over |= fate == Fate::Gone || self.target.health.is_hopeless(now);
+        self.landed.push(tried);
     }
 
     fn heard(&mut self, note: Note) {
@@ -201,7 +212,8 @@ impl Lane {
     /// have reset it; what is not written yet will be.
     fn know(&mut self, target: Target) {
         let epoch = self.target.epoch;
-        let health = if self.writing.is_some() { self.target.health } else { target.health };
+        let is_written = self.writing.is_none() && self.landed.is_empty();
+        let health = if is_written { target.health } else { self.target.health };
         self.target = Target { health, epoch, ..target };
         if !self.target.active {
             self.forget_queue();
@@ -219,7 +231,13 @@ impl Lane {
     /// Whether anything may be tried now.
     fn is_open(&self) -> bool {
         let app = &self.engine.app;
-        !app.is_draining() && self.target.health.parked_until <= app.now()
+        !app.is_draining() && !self.is_over && self.target.health.parked_until <= app.now()
+    }
+
+    /// Whether the database is to be looked at before anything else can begin.
+    fn looks_further(&self) -> bool {
+        let recovers = self.target.active && self.target.recover_after.is_some();
+        self.queue.is_empty() && (self.more || recovers) && self.is_open()
     }
 
     /// Reads what is due, when nothing waits in memory any more; else looks further through old
@@ -357,19 +375,19 @@ impl Lane {
         }
         let tries = std::mem::take(&mut self.landed);
         let app = self.engine.app.clone();
-        let Settled { set, health, is_disabled } = settle::settle(&app, &self.target, &tries);
+        let Settled { set, is_disabled } = settle::settle(&app, &self.target, &tries);
         self.writing = Some(Box::pin(async move {
             let outcome = app.db.commit(set).await.map(drop);
-            Written { tries, health, is_disabled, outcome }
+            Written { tries, is_disabled, outcome }
         }));
     }
 
     async fn written(&mut self, written: Written) {
-        let Written { tries, health, is_disabled, outcome } = written;
+        let Written { tries, is_disabled, outcome } = written;
         match outcome {
             Ok(()) => {
                 settle::count(&self.engine.app, &tries);
-                self.target.health = health;
+                self.is_over = false;
                 for tried in tries {
                     self.known.remove(&tried.job.delivery);
                 }

@@ -4,7 +4,7 @@
 use clock::Millis;
 use store::{WriteSet, args};
 
-use super::outcome::{self, Fate, Health};
+use super::outcome::{self, Fate};
 use super::store as sql;
 use super::tries::Tried;
 use super::{ITSELF, Target};
@@ -16,21 +16,15 @@ use crate::kit::id::EventId;
 /// What a set of tries leads to.
 pub(super) struct Settled {
     pub(super) set: WriteSet,
-    pub(super) health: Health,
     /// Whether the target is disabled by it.
     pub(super) is_disabled: bool,
 }
 
-/// Works out what to write. The tries are in the order in which they ended.
+/// Works out what to write. The target's health is as it is after these tries.
 pub(super) fn settle(app: &App, target: &Target, tries: &[Tried]) -> Settled {
     let now = app.now();
-    let mut health = target.health;
-    let mut is_gone = false;
-    for tried in tries {
-        let fate = tried.fate();
-        health = health.after(fate, tried.asked_ms, now);
-        is_gone |= fate == Fate::Gone;
-    }
+    let health = target.health;
+    let is_gone = tries.iter().any(|tried| tried.fate() == Fate::Gone);
     let disabled = match (target.active, is_gone, health.is_hopeless(now)) {
         (true, true, _) => Some("gone"),
         (true, false, true) => Some("failing"),
@@ -55,7 +49,7 @@ pub(super) fn settle(app: &App, target: &Target, tries: &[Tried]) -> Settled {
     if let Some(reason) = disabled {
         disable(app, &mut set, target, reason, now);
     }
-    Settled { set, health, is_disabled: disabled.is_some() }
+    Settled { set, is_disabled: disabled.is_some() }
 }
 
 /// Counts tries that were written down.

@@ -123,12 +123,14 @@ pub(super) const HELD: Sql =
 pub(super) const RENEW: Sql = Sql("UPDATE webhooks SET lease_until = $1, next_at = $1 \
      WHERE account_id = $2 AND webhook_id = $3 AND epoch = $4");
 
-/// The lease ends, unless somebody left work meanwhile. The first due delivery says when any node
-/// is needed again, but not before the target may be tried.
+/// The lease ends, unless somebody left work meanwhile. Old events that are still to be looked
+/// through, or else the first due delivery, say when any node is needed again, but not before the
+/// target may be tried.
 pub(super) const RELEASE: Sql = Sql("UPDATE webhooks SET holder = NULL, lease_until = 0, \
-     parked_until = $1, next_at = (SELECT CASE WHEN d.due_at < $1 THEN CAST($1 AS BIGINT) \
+     parked_until = $1, next_at = CASE WHEN recover_after IS NOT NULL THEN CAST($1 AS BIGINT) \
+       ELSE (SELECT CASE WHEN d.due_at < $1 THEN CAST($1 AS BIGINT) \
        ELSE d.due_at END FROM webhook_deliveries d WHERE d.account_id = $2 \
-       AND d.webhook_id = $3 AND d.due_at IS NOT NULL ORDER BY d.due_at LIMIT 1) \
+       AND d.webhook_id = $3 AND d.due_at IS NOT NULL ORDER BY d.due_at LIMIT 1) END \
      WHERE account_id = $2 AND webhook_id = $3 AND epoch = $4 AND work = $5 AND active = 1");
 /// The same for a disabled target: only what somebody asked for counts.
 pub(super) const RELEASE_DISABLED: Sql = Sql("UPDATE webhooks SET holder = NULL, \

@@ -140,13 +140,13 @@ async fn an_account_with_much_to_do_delays_nobody(world: &World) {
     let eve = world.account("eve").await;
     hook(&eve, &zoo.url("/ok/eve"), &["*"]).await;
     hook(&ada, &zoo.url("/ok/ada"), &["*"]).await;
-    happen(&eve, Kind::SmsDelivery, 2_000).await;
+    happen(&eve, Kind::SmsDelivery, 800).await;
     let before = zoo.visits_to("/ok/eve").len();
     happen(&ada, Kind::SmsDelivery, 1).await;
     visited(&zoo, "/ok/ada", 1).await;
-    assert!(before < 2_000, "there was nothing left to wait for");
-    visited(&zoo, "/ok/eve", 2_000).await;
-    assert_eq!(quiet(&zoo, "/ok/eve").await, 2_000);
+    assert!(before < 800, "there was nothing left to wait for");
+    visited(&zoo, "/ok/eve", 800).await;
+    assert_eq!(quiet(&zoo, "/ok/eve").await, 800);
 }
 
 async fn a_target_has_sixteen_tries_under_way_at_most(world: &World) {

@@ -88,7 +88,7 @@ pub async fn quiet(zoo: &ReceiverZoo, path: &str) -> usize {
 /// The deliveries of a target, newest first.
 pub async fn log(ada: &Tenant<'_>, hook: &Answer) -> Vec<Value> {
     let path = format!("/v1/webhooks/{}/deliveries?limit=200", hook.word("id"));
-    ada.desk("GET", &path).await.ok().list().to_vec()
+    ada.get(&path).await.ok().list().to_vec()
 }
 
 /// Waits until the newest delivery of a target reads so.
@@ -107,7 +107,7 @@ pub fn settled<'a>(
 
 /// The target as it reads now.
 pub async fn target(ada: &Tenant<'_>, hook: &Answer) -> Answer {
-    ada.desk("GET", &format!("/v1/webhooks/{}", hook.word("id"))).await.ok()
+    ada.get(&format!("/v1/webhooks/{}", hook.word("id"))).await.ok()
 }
 
 /// Whether a visit carries the signature of a secret, by the official verifier. It compares with

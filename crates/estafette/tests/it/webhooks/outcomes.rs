@@ -191,7 +191,11 @@ async fn five_days_of_failure_disable_a_target(world: &World) {
         for _ in 0..2 {
             happen(&ada, Kind::SmsDelivery, 1).await;
         }
-        visited(&zoo, "/status/404", 2 * (day + 1)).await;
+        eventually(|| async {
+            let over = log(&ada, &made).await.into_iter().filter(|one| one["status"] == "failed");
+            (over.count() == 2 * (day + 1)).then_some(())
+        })
+        .await;
         world.advance(clock::DAY).await;
     }
     assert_eq!(target(&ada, &made).await.body["active"], json!(true));
