@@ -19,6 +19,7 @@ use tokio::{
 
 use crate::stopwatch;
 
+const DAY_MS: u64 = 86_400_000;
 const OK: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 const ENDLESS: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
@@ -29,6 +30,8 @@ pub(crate) struct Book {
     pub(crate) events: HashMap<String, u64>,
     /// By challenge, when its delivery was told.
     pub(crate) delivered: HashMap<String, Instant>,
+    /// How old each event was when it came, milliseconds.
+    pub(crate) ages_ms: Vec<u64>,
     /// When the first and the last came.
     pub(crate) span: Option<(Instant, Instant)>,
 }
@@ -119,14 +122,25 @@ fn note(book: &Mutex<Book>, request: &str) {
     let now = stopwatch::now();
     let id = between(request, "webhook-id: ", "\r").unwrap_or_default().to_owned();
     let challenge = between(request, "\"challenge_id\":\"", "\"").map(str::to_owned);
+    let happened = between(request, "\"timestamp\":\"", "\"").and_then(ms_of_day);
     let is_delivered = request.contains("\"status\":\"delivered\"");
     let mut book = lock(book);
     *book.events.entry(id).or_default() += 1;
     if let Some(challenge) = challenge.filter(|_| is_delivered) {
         book.delivered.entry(challenge).or_insert(now);
     }
+    if let Some(happened) = happened {
+        book.ages_ms.push((stopwatch::ms_of_day() + DAY_MS - happened) % DAY_MS);
+    }
     let first = book.span.map_or(now, |(first, _)| first);
     book.span = Some((first, now));
+}
+
+/// The time of the day of `2026-01-01T00:00:01.750Z`, milliseconds.
+fn ms_of_day(timestamp: &str) -> Option<u64> {
+    let part = |range| timestamp.get(range)?.parse::<u64>().ok();
+    let minutes = part(11..13)? * 60 + part(14..16)?;
+    Some((minutes * 60 + part(17..19)?) * 1_000 + part(20..23)?)
 }
 
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
@@ -155,7 +169,14 @@ async fn endless(stream: &mut TcpStream) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{between, whole};
+    use super::{between, ms_of_day, whole};
+
+    #[test]
+    fn the_time_of_the_day_is_read() {
+        assert_eq!(ms_of_day("2026-01-01T00:00:01.750Z"), Some(1_750));
+        assert_eq!(ms_of_day("2026-01-01T23:59:59.999Z"), Some(super::DAY_MS - 1));
+        assert_eq!(ms_of_day("yesterday"), None);
+    }
 
     #[test]
     fn a_request_is_whole_with_its_body_and_not_before() {
