@@ -20,6 +20,7 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
 BINARY = TARGET / "release" / "estafette"
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
+DATABASE = ("ESTAFETTE__DATABASE__URL", "ESTAFETTE__MASTER_KEY")
 
 
 class Broken(Exception):
@@ -97,8 +98,12 @@ class Sandbox:
             "LOG__FORMAT": "json",
             **self.settings,
         }
-        # Settings of the caller's own shell must not decide what a script finds.
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("ESTAFETTE__")}
+        # Settings of the caller's own shell must not decide what a script finds; those of
+        # `with-postgres --service` are meant.
+        kept = DATABASE if "ESTAFETTE_TEST_SERVICE" in os.environ else ()
+        environment = {
+            k: v for k, v in os.environ.items() if k in kept or not k.startswith("ESTAFETTE__")
+        }
         environment.update({f"ESTAFETTE__{k}": str(v) for k, v in settings.items()})
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
