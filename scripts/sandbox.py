@@ -20,7 +20,6 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
 BINARY = TARGET / "release" / "estafette"
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
-DATABASE = ("ESTAFETTE__DATABASE__URL", "ESTAFETTE__MASTER_KEY")
 
 
 class Broken(Exception):
@@ -53,6 +52,18 @@ def call(url, method="GET", body=None, headers=None):
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.headers, error.read()
+
+
+def on_postgres():
+    """Settings for a new database on the server that scripts/with-postgres started."""
+    server = os.environ.get("ESTAFETTE_TEST_POSTGRES")
+    if not server:
+        raise Broken("there is no PostgreSQL; run this through scripts/with-postgres")
+    name = f"sandbox_{secrets.token_hex(8)}"
+    create = ["psql", "-q", f"{server}/postgres", "-c", f"CREATE DATABASE {name}"]
+    if subprocess.run(create, check=False).returncode != 0:
+        raise Broken("the database could not be made")
+    return {"DATABASE__URL": f"{server}/{name}", "MASTER_KEY": secrets.token_hex(32)}
 
 
 class Sandbox:
@@ -98,12 +109,8 @@ class Sandbox:
             "LOG__FORMAT": "json",
             **self.settings,
         }
-        # Settings of the caller's own shell must not decide what a script finds; those of
-        # `with-postgres --service` are meant.
-        kept = DATABASE if "ESTAFETTE_TEST_SERVICE" in os.environ else ()
-        environment = {
-            k: v for k, v in os.environ.items() if k in kept or not k.startswith("ESTAFETTE__")
-        }
+        # Settings of the caller's own shell must not decide what a script finds.
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("ESTAFETTE__")}
         environment.update({f"ESTAFETTE__{k}": str(v) for k, v in settings.items()})
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
@@ -130,6 +137,12 @@ class Sandbox:
         self.token = self.ask("POST", "/v1/auth/signup", who)["token"]
         made = self.ask("POST", "/v1/api-keys", {"name": "script"}, self.bearer())
         self.key = made["api_key"]
+
+    def another_key(self):
+        """The API key of a new user's account."""
+        who = {"email": f"{secrets.token_hex(8)}@example.com", "password": self.password}
+        bearer = {"Authorization": f"Bearer {self.ask('POST', '/v1/auth/signup', who)['token']}"}
+        return self.ask("POST", "/v1/api-keys", {"name": "script"}, bearer)["api_key"]
 
     def bearer(self):
         """The portal token as a header."""
