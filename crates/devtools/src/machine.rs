@@ -21,7 +21,10 @@ pub(crate) fn cpu_us_of_trees(pids: &[u32]) -> Option<f64> {
         all.extend(children.collect::<Vec<_>>());
         at += 1;
     }
-    let ticks = |pid: &String| sum_of_ticks(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?, 4);
+    let ticks = |pid: &String| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        sum_of_ticks(&stat, 4)
+    };
     let (given, found) = all.split_at_checked(pids.len())?;
     let mut sum = given.iter().map(ticks).sum::<Option<f64>>()?;
     // A child may end between the look at the list and the look at itself.

@@ -3,11 +3,12 @@
 
 use std::future::IntoFuture;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use estafette::wiring::{self, Running};
 use futures_util::future::join_all;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::world::tenant::phone;
 use crate::world::{Answer, Call, Engine, Tenant, World};

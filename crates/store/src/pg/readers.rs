@@ -125,6 +125,7 @@ impl Readers {
         sql: Sql,
         args: &Args,
     ) -> Result<Vec<Row>, Failure> {
+        connection.refresh_plans().await;
         let mut read = std::pin::pin!(connection.run(sql, args));
         let longest = Instant::now() + LONGEST_READ;
         let reply = loop {
