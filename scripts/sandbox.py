@@ -54,6 +54,18 @@ def call(url, method="GET", body=None, headers=None):
             return error.code, error.headers, error.read()
 
 
+def on_postgres():
+    """Settings for a new database on the server that scripts/with-postgres started."""
+    server = os.environ.get("ESTAFETTE_TEST_POSTGRES")
+    if not server:
+        raise Broken("there is no PostgreSQL; run this through scripts/with-postgres")
+    name = f"sandbox_{secrets.token_hex(8)}"
+    create = ["psql", "-q", f"{server}/postgres", "-c", f"CREATE DATABASE {name}"]
+    if subprocess.run(create, check=False).returncode != 0:
+        raise Broken("the database could not be made")
+    return {"DATABASE__URL": f"{server}/{name}", "MASTER_KEY": secrets.token_hex(32)}
+
+
 class Sandbox:
     """A running service. `url` is the sandbox address; `token` and `key` belong to its account."""
 
@@ -125,6 +137,12 @@ class Sandbox:
         self.token = self.ask("POST", "/v1/auth/signup", who)["token"]
         made = self.ask("POST", "/v1/api-keys", {"name": "script"}, self.bearer())
         self.key = made["api_key"]
+
+    def another_key(self):
+        """The API key of a new user's account."""
+        who = {"email": f"{secrets.token_hex(8)}@example.com", "password": self.password}
+        bearer = {"Authorization": f"Bearer {self.ask('POST', '/v1/auth/signup', who)['token']}"}
+        return self.ask("POST", "/v1/api-keys", {"name": "script"}, bearer)["api_key"]
 
     def bearer(self):
         """The portal token as a header."""

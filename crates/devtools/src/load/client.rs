@@ -27,6 +27,8 @@ const DRAIN: Duration = Duration::from_secs(10);
 pub(crate) struct Shared {
     /// Where and as whom.
     pub(crate) api: Api,
+    /// The nodes that clients spread over.
+    pub(crate) addresses: Vec<String>,
     /// The recipients.
     pub(crate) numbers: Numbers,
     /// The seed of codes and choices.
@@ -62,12 +64,13 @@ struct Own {
     verified: bool,
 }
 
-/// Runs one client to the end of the run.
+/// Runs client number `at` to the end of the run.
 ///
 /// # Errors
 /// When a request cannot be rendered.
-pub(crate) async fn drive(shared: Arc<Shared>) -> Result<()> {
-    let mut conn = Conn::new(&shared.api.address);
+pub(crate) async fn drive(shared: Arc<Shared>, at: u64) -> Result<()> {
+    let node = usize::try_from(at)? % shared.addresses.len().max(1);
+    let mut conn = Conn::new(shared.addresses.get(node).unwrap_or(&shared.api.address));
     let mut out = Vec::with_capacity(512);
     let mut own = Own::default();
     while let Some((turn, intended)) = take_turn(&shared).await {

@@ -60,9 +60,9 @@ enum Own {
 pub(crate) struct Args {
     #[command(subcommand)]
     own: Option<Own>,
-    /// Address of the environment under load.
-    #[arg(long, default_value = "http://127.0.0.1:8081")]
-    url: String,
+    /// Address of the environment under load; clients spread over several, as over nodes.
+    #[arg(long = "url", default_value = "http://127.0.0.1:8081")]
+    urls: Vec<String>,
     /// API key; several are used in turn.
     #[arg(long = "key", required = true)]
     keys: Vec<String>,
@@ -93,9 +93,10 @@ pub(crate) struct Args {
     /// Sends without the consent prompt.
     #[arg(long)]
     no_consent: bool,
-    /// Process whose CPU time and memory are reported.
-    #[arg(long)]
-    server_pid: Option<u32>,
+    /// Process whose CPU time, with its children's, is reported, and the first one's memory. Given
+    /// several times, such as for nodes and their database server, the times are added up.
+    #[arg(long = "server-pid")]
+    server_pids: Vec<u32>,
     /// Statuses that do not fail the run, such as 429,503.
     #[arg(long, value_delimiter = ',')]
     allow_status: Vec<u16>,
@@ -133,7 +134,10 @@ pub(crate) fn run(args: Args) -> Result<bool> {
 
 async fn measure(args: Args) -> Result<Report> {
     let seed = args.seed.unwrap_or_else(stopwatch::fresh_seed);
-    let api = Api::new(&args.url, args.keys.clone())?;
+    let nodes = args.urls.iter().map(|url| Api::new(url, args.keys.clone()));
+    let nodes = nodes.collect::<Result<Vec<_>>>()?;
+    let api = nodes.first().cloned().context("give at least one --url")?;
+    let addresses = nodes.into_iter().map(|node| node.address).collect();
     let numbers = Numbers::new(seed);
     let warmup = Duration::try_from_secs_f64(args.warmup_s)?;
     let span = Duration::try_from_secs_f64(args.seconds)?;
@@ -144,9 +148,10 @@ async fn measure(args: Args) -> Result<Report> {
     let measure_from = begin + warmup;
     let pacer = args.rate.map(|rate| Pacer::start(rate, begin, warmup + span, args.clients));
     let clients = args.clients;
-    let server = args.server_pid.map(|pid| pid.to_string());
+    let servers = args.server_pids.clone();
     let shared = Arc::new(Shared {
         api,
+        addresses,
         numbers,
         seed,
         filled,
@@ -158,25 +163,30 @@ async fn measure(args: Args) -> Result<Report> {
         args,
     });
     let tasks: Vec<_> =
-        (0..clients).map(|_| tokio::spawn(client::drive(Arc::clone(&shared)))).collect();
+        (0..clients).map(|at| tokio::spawn(client::drive(Arc::clone(&shared), at))).collect();
     tokio::time::sleep(measure_from.saturating_duration_since(stopwatch::now())).await;
-    let server_before = server.as_deref().and_then(machine::cpu_us);
+    let server_before = cpu_us(&servers);
     let driver_before = machine::cpu_us("self");
     let counted_from = stopwatch::now();
     for task in tasks {
         task.await.context("a client of the driver failed")??;
     }
     let elapsed = counted_from.elapsed().as_secs_f64();
-    let server_after = server.as_deref().and_then(machine::cpu_us);
+    let server_after = cpu_us(&servers);
     let driver_after = machine::cpu_us("self");
     let tally = shared.tally.lock().map_err(|_| anyhow::anyhow!("a client panicked"))?;
     let mut report = Report::of(&shared.args, seed, elapsed, &tally);
     report.cpu_us_per_op = tally::per_operation(server_before, server_after, report.operations);
     report.driver_cpu_us_per_op =
         tally::per_operation(driver_before, driver_after, report.operations);
-    if let Some((now, peak)) = server.as_deref().and_then(machine::rss_mib) {
+    let first = servers.first().map(ToString::to_string);
+    if let Some((now, peak)) = first.as_deref().and_then(machine::rss_mib) {
         report.rss_mib = Some(tally::round(now));
         report.rss_peak_mib = Some(tally::round(peak));
     }
     Ok(report)
+}
+
+fn cpu_us(servers: &[u32]) -> Option<f64> {
+    if servers.is_empty() { None } else { machine::cpu_us_of_trees(servers) }
 }

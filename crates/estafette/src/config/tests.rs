@@ -192,3 +192,24 @@ fn secrets_are_masked_without_their_length() {
     assert!(!format!("{config:?}").contains("hunter2"));
     assert!(shown.contains("access_token = \"***\"") && shown.contains("app_secret = \"\""));
 }
+
+#[test]
+fn telemetry_needs_a_program_that_was_built_for_it() {
+    let endpoint = |url| from_environment(&[("ESTAFETTE__TELEMETRY__OTLP_ENDPOINT", url)]);
+    let with_collector = endpoint("http://127.0.0.1:4318");
+    if cfg!(feature = "otlp") {
+        assert_eq!(with_collector.unwrap().telemetry.otlp_endpoint, "http://127.0.0.1:4318");
+        assert!(fault(endpoint("https://127.0.0.1:4318")).contains("must be http://"));
+    } else {
+        assert!(fault(with_collector).contains("without the feature `otlp`"));
+    }
+}
+
+#[test]
+fn passcodes_are_not_deleted_before_their_recipient_is_forgotten() {
+    let text = fault(from_file("[retention]\nrecipients_d = 30\nchallenges_d = 29\n"));
+    assert!(text.contains("retention.challenges_d") && text.contains("30"), "{text}");
+    assert!(from_file("[retention]\nrecipients_d = 30\nchallenges_d = 30\n").is_ok());
+    let text = fault(from_environment(&[("ESTAFETTE__RETENTION__TOKENS_D", "0")]));
+    assert!(text.contains("retention.tokens_d"), "{text}");
+}

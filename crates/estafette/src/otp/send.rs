@@ -95,7 +95,9 @@ pub(super) async fn seen(app: &App, account: &Account, id: &str) -> Result<Chall
     let challenge = sql::challenge(app, &account.id, &id).await?.ok_or(Error::Unknown)?;
     if !challenge.settled && challenge.status == super::Status::Sent {
         let attempt = sql::attempt(app, &account.id, &challenge.attempt).await?;
-        let sending = attempt.is_some_and(|a| a.state == "sending" && app.now() < a.lease_until);
+        // Whoever carries it: where a node died with it, another one ends it. An answer before that
+        // would be taken back by the next repeat.
+        let sending = attempt.is_some_and(|attempt| attempt.state == "sending");
         // A later leg in flight is the challenge's own business, not the first request's.
         let first_leg = !challenge.fallback_used;
         if sending && (first_leg || app.carriers.inbox().is_waiting(challenge.attempt.as_str())) {

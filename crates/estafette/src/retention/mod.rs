@@ -4,10 +4,12 @@
 
 pub mod api;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ::store::{CommitError, WriteSet};
 use clock::{HOUR, MINUTE};
+use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::access::retention::{self as of_access, Accounts};
@@ -23,6 +25,9 @@ use crate::sandbox;
 use crate::webhooks;
 
 pub use crate::otp::retention::Erased;
+
+/// Accounts that are looked through at the same time for an erasure.
+const PARALLEL: usize = 16;
 
 /// Everything that is forgotten when its time has come.
 #[must_use]
@@ -96,10 +101,7 @@ pub async fn erase(
     if let Some(account) = account {
         erased.add(of_account(app, account, recipient).await?);
     } else {
-        let mut accounts = Accounts::default();
-        while let Some(account) = accounts.next(app).await? {
-            erased.add(of_account(app, &account, recipient).await?);
-        }
+        erased = erase_everywhere(app, recipient).await?;
     }
     app.db.scrub().await?;
     app.metrics.erased();
@@ -107,15 +109,54 @@ pub async fn erase(
     Ok(erased)
 }
 
-/// Room by room: the passcodes, the events that show them, what receivers answered to those.
+/// Room by room: the events that show its passcodes and what receivers answered to those, then the
+/// passcodes. Events that happened meanwhile are gone through once more.
 async fn of_account(app: &App, account: &AccountId, recipient: &Msisdn) -> Result<Erased, Error> {
     let number = recipient.e164();
     let objects = of_otp::challenges_of(app, account, number).await?;
+    // First the events: an erasure that stops here finds the passcodes again when it is repeated.
+    erase_events(app, account, number, &objects).await?;
     let erased = of_otp::erase(app, account, number).await?;
-    let events = events::erase(app, account, number, &objects).await;
-    let events = events.map_err(webhooks::Error::from)?;
-    webhooks::erase(app, account, &events).await?;
+    erase_events(app, account, number, &objects).await?;
     Ok(erased)
+}
+
+/// Most accounts never heard of the recipient, so their events are not read.
+async fn erase_events(
+    app: &App,
+    account: &AccountId,
+    number: &str,
+    objects: &BTreeSet<String>,
+) -> Result<(), Error> {
+    if objects.is_empty() {
+        return Ok(());
+    }
+    let events = events::erase(app, account, number, objects).await;
+    let events = events.map_err(webhooks::Error::from)?;
+    Ok(webhooks::erase(app, account, &events).await?)
+}
+
+/// Goes through all accounts; most of them never heard of the recipient.
+async fn erase_everywhere(app: &App, recipient: &Msisdn) -> Result<Erased, Error> {
+    let mut erased = Erased::default();
+    let mut accounts = Accounts::default();
+    loop {
+        let mut some = Vec::with_capacity(PARALLEL);
+        while some.len() < PARALLEL
+            && let Some(account) = accounts.next(app).await?
+        {
+            some.push(account);
+        }
+        if some.is_empty() {
+            return Ok(erased);
+        }
+        let erasures = some.iter().map(|account| of_account(app, account, recipient));
+        for done in join_all(erasures).await {
+            erased.add(done?);
+        }
+        // Reads of the embedded database are done in place: let others have the thread.
+        tokio::task::yield_now().await;
+    }
 }
 
 /// The line of the audit log.

@@ -2,6 +2,7 @@
 //! begins. So no handler ever waits for a client, and the time limit of a request is its own.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::Poll;
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -18,6 +19,9 @@ use crate::kit::problem_code::Code;
 pub(super) const BODY_LIMIT: usize = 256 * 1024;
 /// Largest head without its URL: names and values of all headers, bytes.
 const HEADERS_LIMIT: usize = 16 * 1024;
+/// Bytes of all bodies together that are not there to their end, so that memory stays bounded
+/// whoever sends. Bodies that come in one piece, as nearly all do, do not count.
+const HELD_LIMIT: usize = 64 * 1024 * 1024;
 /// Longest URL, bytes.
 const URL_LIMIT: usize = 8 * 1024;
 
@@ -47,7 +51,7 @@ fn largest(headers: &HeaderMap) -> &str {
 ///
 /// # Errors
 /// 413 for a body that is too large, 408 for one that does not come in time, 400 for one that
-/// breaks off.
+/// breaks off, 503 when too many of them are half there.
 pub(super) async fn whole(
     request: Request,
     pace: Pace,
@@ -57,7 +61,7 @@ pub(super) async fn whole(
         return Ok(request);
     }
     let (parts, body) = request.into_parts();
-    match (Intake { body, late: None }).read(pace, started).await {
+    match (Intake { body, late: None, held: 0 }).read(pace, started).await {
         Ok(bytes) => Ok(Request::from_parts(parts, Body::from(bytes))),
         Err(problem) => Err(closing(problem, parts.version)),
     }
@@ -76,10 +80,22 @@ fn too_late() -> Problem {
     Problem::new(Code::RequestTimeout).detail(detail)
 }
 
+/// Bytes of unfinished bodies in this process.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// A body that is being read.
 struct Intake {
     body: Body,
     /// Made only for a body that does not come along with its head.
     late: Option<Pin<Box<Sleep>>>,
+    /// Its share of [`HELD`].
+    held: usize,
+}
+
+impl Drop for Intake {
+    fn drop(&mut self) {
+        HELD.fetch_sub(self.held, Relaxed);
+    }
 }
 
 impl Intake {
@@ -87,24 +103,34 @@ impl Intake {
         if self.body.size_hint().lower() > BODY_LIMIT as u64 {
             return Err(Code::PayloadTooLarge.into());
         }
-        // Nearly every body is one frame, which is handed on as it is.
-        let (mut first, mut more) = (Bytes::new(), Vec::new());
         let mut due = started + pace.pause;
-        while let Some(data) = self.frame(due).await? {
-            if first.len() + more.len() + data.len() > BODY_LIMIT {
-                return Err(Code::PayloadTooLarge.into());
-            }
-            due = pace.after(due, data.len(), Instant::now());
-            if first.is_empty() {
-                first = data;
-            } else {
-                more.extend_from_slice(&data);
-            }
-        }
-        if more.is_empty() {
+        let Some(first) = self.frame(due).await? else { return Ok(Bytes::new()) };
+        // Nearly every body is one frame, which is handed on as it is.
+        if self.body.is_end_stream() {
             return Ok(first);
         }
-        Ok([&first[..], &more].concat().into())
+        self.hold(first.len())?;
+        let mut all = Vec::from(first);
+        let mut came = all.len();
+        loop {
+            due = pace.after(due, came, Instant::now());
+            let Some(data) = self.frame(due).await? else { return Ok(all.into()) };
+            came = data.len();
+            if all.len() + data.len() > BODY_LIMIT {
+                return Err(Code::PayloadTooLarge.into());
+            }
+            self.hold(data.len())?;
+            all.extend_from_slice(&data);
+        }
+    }
+
+    /// Notes bytes that are kept while the client takes its time for the others.
+    fn hold(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.held += bytes;
+        if HELD.fetch_add(bytes, Relaxed) + bytes > HELD_LIMIT {
+            return Err(Code::Overloaded.into());
+        }
+        Ok(())
     }
 
     /// The next bytes, `None` at the end.

@@ -59,6 +59,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "handsets",
         sql: include_str!("../../../../migrations/0004_handsets.sql"),
     },
+    Migration {
+        version: 5,
+        name: "index order",
+        sql: include_str!("../../../../migrations/0005_index_order.sql"),
+    },
 ];
 
 /// The two environments, ready to be migrated and served.

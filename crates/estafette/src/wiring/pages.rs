@@ -1,6 +1,7 @@
 //! What is not the API itself: health, the API description and its reference, error pages, metrics.
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
@@ -14,13 +15,13 @@ use crate::kit::problem_code::Code;
 
 pub(super) fn router(app: &App) -> Router<App> {
     let document = routes::openapi();
-    let text = serde_json::to_string(&document).unwrap_or_default();
+    let text = Bytes::from(serde_json::to_vec(&document).unwrap_or_default());
     let viewer =
         SwaggerUi::new("/docs").config(utoipa_swagger_ui::Config::from("/v1/openapi.json"));
     Router::<App>::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
-        .route("/v1/openapi.json", get(move || std::future::ready(openapi(&text))))
+        .route("/v1/openapi.json", get(move || std::future::ready(openapi(text.clone()))))
         .route("/errors/{code}", get(error_page))
         .merge(Router::from(viewer).with_state(()))
         .with_state::<App>(app.clone())
@@ -47,9 +48,8 @@ async fn readyz(State(app): State<App>) -> Response {
     }
 }
 
-fn openapi(text: &str) -> Response {
-    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text.to_owned())
-        .into_response()
+fn openapi(text: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response()
 }
 
 /// The page behind `type` of a problem.

@@ -17,6 +17,7 @@ on_every_engine!(
     nothing_is_sent_to_an_erased_recipient,
     receipts_after_an_erasure_bring_nothing_back,
     a_sender_that_waits_brings_nothing_back,
+    an_erasure_gives_back_what_is_held,
     an_erasure_beside_sends_in_flight_leaves_no_hold,
     an_erasure_may_be_of_one_account,
     an_erasure_is_noted_without_the_number,
@@ -228,6 +229,36 @@ async fn a_sender_that_waits_brings_nothing_back(world: &World) {
     assert_eq!(erased.number("challenges"), 1, "{}", erased.text);
     assert_eq!(carriers_ids(world).await, 0);
     assert_eq!(holding(world, &to).await, Vec::<String>::new());
+}
+
+/// As if the carrier's answer had been lost: nobody knows whether it has the message, and the price
+/// is held.
+async fn lose_the_answer(world: &World, ada: &Tenant<'_>, challenge: &str) {
+    let price = world.price("chatapp", "FR");
+    let mut set = store::WriteSet::of(&ada.account_id);
+    for sql in [
+        "UPDATE attempts SET state = 'unknown' WHERE account_id = $1 AND challenge_id = $2",
+        "UPDATE challenges SET settled = 0 WHERE account_id = $1 AND challenge_id = $2",
+        "DELETE FROM transfers WHERE account_id = $1 AND object_id = $2 AND kind = 'post'",
+    ] {
+        set.push(store::Sql(sql), store::args![&ada.account_id, challenge]);
+    }
+    let held = "UPDATE accounts SET held = held + $1, posted = posted + $1 WHERE account_id = $2";
+    set.push(store::Sql(held), store::args![price, &ada.account_id]);
+    world.app(ada.env).await.db.commit(set).await.unwrap();
+}
+
+async fn an_erasure_gives_back_what_is_held(world: &World) {
+    let ada = world.account("ada").await;
+    let before = ada.balance().await;
+    let sent = ada.send_to(&phone("0003")).await.ok();
+    lose_the_answer(world, &ada, sent.word("challenge_id")).await;
+    assert_eq!(ada.balance().await, before - world.price("chatapp", "FR"));
+    assert_eq!(erased(world, &phone("0003")).await.number("ended"), 1);
+    assert_eq!(ada.balance().await, before);
+    let moves = ada.movements().await;
+    let kinds: Vec<&str> = moves.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(kinds, ["hold", "void"]);
 }
 
 async fn an_erasure_beside_sends_in_flight_leaves_no_hold(world: &World) {

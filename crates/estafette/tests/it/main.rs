@@ -21,6 +21,7 @@ mod handsets;
 mod idempotency;
 mod isolation;
 mod locked;
+mod nodes;
 mod numbers;
 mod otp;
 mod postgres;

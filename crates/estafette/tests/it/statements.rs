@@ -146,3 +146,35 @@ async fn a_scan_is_caught(world: &World) {
     assert!(look_up.scans.is_empty(), "{:?}", look_up.scans);
     assert!(db.plan(Sql("SELECT nothing FROM nowhere")).await.is_err());
 }
+
+/// Indexes that begin with the account beside the primary key, and why that does no harm.
+const MAY_BEGIN_WITH_ACCOUNT: &[(&str, &str)] = &[
+    ("audit_log_of_account", "the primary key does not"),
+    ("senders_by_value", "an account has a handful"),
+];
+
+/// PostgreSQL takes such an index for a look-up by primary key while the table is small, and then
+/// goes through all that the account has.
+#[test]
+fn only_primary_keys_begin_with_the_account() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+    files.sort();
+    let mut found = std::collections::BTreeSet::new();
+    for file in files {
+        let sql = std::fs::read_to_string(file).unwrap();
+        for statement in sql.split(';') {
+            let words: Vec<&str> = statement.split_whitespace().collect();
+            let Some(at) = words.iter().position(|word| *word == "INDEX") else { continue };
+            let name = words[at + 1].to_owned();
+            // What serves some rows only, no look-up by primary key can use.
+            if words.contains(&"DROP") || words.contains(&"WHERE") {
+                found.remove(&name);
+            } else if words[at + 4].starts_with("(account_id") {
+                found.insert(name);
+            }
+        }
+    }
+    let allowed: Vec<&str> = MAY_BEGIN_WITH_ACCOUNT.iter().map(|(name, _)| *name).collect();
+    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), allowed);
+}

@@ -54,12 +54,14 @@ impl Batcher {
                 Ok(()) => {}
                 Err(Halt::Lost { jobs, why }) => {
                     tracing::warn!(why, sets = jobs.len(), "a database connection was lost");
+                    self.queue.outage(&why);
                     self.queue.put_back(jobs);
                     return;
                 }
                 Err(Halt::Unknown(unknown)) => {
                     let why = unknown.why.as_str();
                     tracing::warn!(why, sets = unknown.kept.len(), "a COMMIT was not answered");
+                    self.queue.outage(why);
                     self.unknown = Some((unknown, Instant::now()));
                     return;
                 }

@@ -3,7 +3,8 @@
 //! transaction to another server connection does no harm.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
@@ -43,7 +44,6 @@ impl Sent<'_> {
 }
 
 /// What is known of a text on this connection.
-#[derive(Clone)]
 struct Known {
     text: std::borrow::Cow<'static, str>,
     parameters: usize,
@@ -58,8 +58,29 @@ pub(super) struct Connection {
     open: watch::Receiver<()>,
     /// Whether statements are prepared once, under a name that the server remembers.
     named: bool,
-    /// By text, not by its place in memory: one constant may stand in several.
-    known: Mutex<HashMap<&'static str, Known>>,
+    texts: Mutex<Texts>,
+    /// How often something was asked.
+    uses: AtomicU64,
+}
+
+/// The texts that are known. A constant may stand in several places of the program, so its place
+/// only saves reading it again.
+#[derive(Default)]
+struct Texts {
+    by_place: HashMap<(usize, usize), Arc<Known>>,
+    by_text: HashMap<&'static str, Arc<Known>>,
+}
+
+impl Texts {
+    fn get(&mut self, sql: Sql) -> Option<Arc<Known>> {
+        let place = (sql.0.as_ptr().addr(), sql.0.len());
+        if let Some(known) = self.by_place.get(&place) {
+            return Some(Arc::clone(known));
+        }
+        let known = self.by_text.get(sql.0)?;
+        self.by_place.insert(place, Arc::clone(known));
+        Some(Arc::clone(known))
+    }
 }
 
 impl Connection {
@@ -79,7 +100,10 @@ impl Connection {
             }
         });
         match dialled.await {
-            Ok(Ok((client, open))) => Ok(Self { client, open, named, known: Mutex::default() }),
+            Ok(Ok((client, open))) => {
+                let (texts, uses) = (Mutex::default(), AtomicU64::new(0));
+                Ok(Self { client, open, named, texts, uses })
+            }
             Ok(Err(error)) => Err(Failure::Lost(Failure::of(&error).text().to_owned())),
             Err(_) => Err(Failure::Lost("the server does not answer".to_owned())),
         }
@@ -117,8 +141,10 @@ impl Connection {
         if self.named {
             self.name(&mut news).await?;
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.extend(news.into_iter().map(|(sql, known)| (sql.0, known)));
+        if !news.is_empty() {
+            let news = news.into_iter().map(|(sql, known)| (sql.0, Arc::new(known)));
+            self.texts().by_text.extend(news);
+        }
         Ok(())
     }
 
@@ -207,8 +233,22 @@ impl Connection {
         &self.client
     }
 
-    fn get(&self, sql: Sql) -> Option<Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(sql.0).cloned()
+    /// Has the server plan prepared statements anew, after 1, 2, 4, 8, … uses. A plan that was
+    /// made while a table was empty may take any index that begins with the account, and reads all
+    /// of the account's rows ever after. Sent, not waited for.
+    pub(super) async fn refresh_plans(&self) {
+        let uses = self.uses.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.named && uses.is_power_of_two() {
+            let _ignored = self.send_text("DISCARD PLANS").await;
+        }
+    }
+
+    fn get(&self, sql: Sql) -> Option<Arc<Known>> {
+        self.texts().get(sql)
+    }
+
+    fn texts(&self) -> MutexGuard<'_, Texts> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

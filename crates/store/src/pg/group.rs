@@ -107,6 +107,7 @@ impl Groups<'_> {
     /// Executes all sets and answers each, unless the connection is lost.
     pub(super) async fn commit(&self, jobs: Vec<Job>) -> Result<(), Halt> {
         let mut pending = self.vetted(jobs).await?;
+        self.connection.refresh_plans().await;
         let mut rounds = 0;
         while !pending.is_empty() {
             let is_safe = pending.iter().all(|job| job.losses <= SUSPICIOUS);

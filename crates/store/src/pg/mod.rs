@@ -94,12 +94,17 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(address: Address, options: &PgOptions) -> Self {
+    fn of(mut address: Address, options: &PgOptions) -> Self {
         let patience_ms = options.patience_ms.max(1);
+        let patience = Duration::from_millis(patience_ms);
+        if address.config.get_tcp_user_timeout().is_none() {
+            // A connection that leads nowhere any more ends, however alive the server is.
+            address.config.tcp_user_timeout(patience);
+        }
         Self {
             address,
             named: options.prepared_statements,
-            patience: Duration::from_millis(patience_ms),
+            patience,
             group: options.group.max(1),
             unknown_limit: Duration::from_millis(options.unknown_ms),
             begin: begin(patience_ms),

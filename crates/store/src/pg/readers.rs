@@ -41,6 +41,22 @@ impl Slot {
     }
 }
 
+/// One read on a connection, also when its caller goes away.
+struct Reading<'s>(&'s Slot);
+
+impl<'s> Reading<'s> {
+    fn on(slot: &'s Slot) -> Self {
+        slot.reads.fetch_add(1, Ordering::Relaxed);
+        Self(slot)
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.reads.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// What callers are told of the connections.
 #[derive(Clone, Default)]
 struct News {
@@ -53,6 +69,8 @@ pub(super) struct Readers {
     settings: Arc<Settings>,
     slots: Arc<[Slot]>,
     news: watch::Receiver<News>,
+    /// When the server was last asked whether it is there, and whether it was.
+    pulse: tokio::sync::Mutex<Option<(Instant, bool)>>,
     keepers: Vec<JoinHandle<()>>,
 }
 
@@ -66,7 +84,8 @@ impl Readers {
             tokio::spawn(keep(settings, slots, index, Arc::clone(&tell)))
         };
         let keepers = (0..slots.len()).map(keep).collect();
-        Self { settings: Arc::clone(settings), slots, news, keepers }
+        let pulse = tokio::sync::Mutex::default();
+        Self { settings: Arc::clone(settings), slots, news, pulse, keepers }
     }
 
     /// Reads committed rows.
@@ -74,17 +93,18 @@ impl Readers {
         if !text::is_read(sql.0) {
             return Err(misuse("a read must be a SELECT", sql).into());
         }
-        // A read changes nothing, so it may be repeated. One more time than there are connections:
-        // after a change of the schema, what each has prepared is of no use any more.
-        let mut tries = self.slots.len();
+        // A read changes nothing, so it may be repeated: once more than there are connections,
+        // because after a change of the schema what each has prepared is of no use any more. Who
+        // has waited for a server that is silent has waited enough.
+        let (begin, mut tries) = (Instant::now(), self.slots.len());
         loop {
             let (slot, connection) = self.connection().await?;
-            slot.reads.fetch_add(1, Ordering::Relaxed);
+            let reading = Reading::on(slot);
             let read = self.read(&connection, sql, args).await;
-            slot.reads.fetch_sub(1, Ordering::Relaxed);
+            drop(reading);
             match read {
                 Ok(rows) => return Ok(rows),
-                Err(Failure::Lost(_)) if tries > 0 => tries -= 1,
+                Err(Failure::Lost(_)) if tries > 0 && begin.elapsed() < self.half() => tries -= 1,
                 Err(failure) => {
                     tracing::warn!(error = failure.text(), "a read failed");
                     return Err(failure.into());
@@ -105,16 +125,19 @@ impl Readers {
         sql: Sql,
         args: &Args,
     ) -> Result<Vec<Row>, Failure> {
+        connection.refresh_plans().await;
         let mut read = std::pin::pin!(connection.run(sql, args));
-        let half = self.settings.patience / 2;
-        let reply = match timeout(half, &mut read).await {
-            Ok(reply) => reply,
-            // A long read, or a server that hangs?
-            Err(_) if self.is_alive(half).await => match timeout(LONGEST_READ, read).await {
-                Ok(reply) => reply,
-                Err(_) => Err(Failure::Late("the read took too long".to_owned())),
-            },
-            Err(_) => Err(Failure::Lost("the server does not answer".to_owned())),
+        let longest = Instant::now() + LONGEST_READ;
+        let reply = loop {
+            match timeout(self.half(), &mut read).await {
+                Ok(reply) => break reply,
+                Err(_) if Instant::now() > longest => {
+                    break Err(Failure::Late("the read took too long".to_owned()));
+                }
+                // A long read, or a server that hangs?
+                Err(_) if self.is_alive().await => {}
+                Err(_) => break Err(Failure::Lost("the server does not answer".to_owned())),
+            }
         };
         if matches!(reply, Err(Failure::Lost(_))) {
             self.discard(connection);
@@ -122,15 +145,30 @@ impl Readers {
         reply.map(|reply| reply.rows)
     }
 
-    /// Whether the server answers on a fresh connection.
-    async fn is_alive(&self, patience: Duration) -> bool {
+    /// Half of the patience is for the read, half for finding out why it takes so long.
+    fn half(&self) -> Duration {
+        self.settings.patience / 2
+    }
+
+    /// Whether the server answers on a fresh connection. One caller asks for all.
+    async fn is_alive(&self) -> bool {
         const PROBE: Sql = Sql("SELECT 1");
+        let asked = Instant::now();
+        let mut pulse = self.pulse.lock().await;
+        if let Some((at, is_alive)) = *pulse
+            && at + self.half() >= asked
+        {
+            return is_alive;
+        }
+        let at = Instant::now();
         let Settings { address, named, .. } = &*self.settings;
         let probe = async {
-            let connection = Connection::dial(address, *named, patience).await?;
+            let connection = Connection::dial(address, *named, self.half()).await?;
             connection.run(PROBE, &Args::new()).await
         };
-        matches!(timeout(patience, probe).await, Ok(Ok(_)))
+        let is_alive = matches!(timeout(self.half(), probe).await, Ok(Ok(_)));
+        *pulse = Some((at, is_alive));
+        is_alive
     }
 
     /// Nobody else shall use it; its keeper gets another one.

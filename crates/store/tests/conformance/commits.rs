@@ -311,3 +311,17 @@ pub(super) async fn reads_at_once_get_their_own_rows(kind: Kind) {
         assert_eq!(found, Some((expected,)));
     }
 }
+
+pub(super) async fn a_text_is_the_same_wherever_it_is_in_the_program(kind: Kind) {
+    let bench = Bench::new(kind, &Wish::default(), 10).await;
+    for index in 0..3 {
+        // A copy at another place, as the compiler may make of a constant.
+        let entry = Sql(ENTRY.0.to_owned().leak());
+        let args = args!["a", format!("l{index}"), 1];
+        bench.db.commit(set("a", &[(entry, args, Expect::Any)])).await.unwrap();
+        let balance = Sql(BALANCE.0.to_owned().leak());
+        let found: Option<(i64,)> = bench.db.row(balance, args!["a"]).await.unwrap();
+        assert_eq!(found, Some((10,)));
+    }
+    assert_eq!(bench.entries().await, (3, 3));
+}

@@ -184,6 +184,7 @@ on_every_engine! {
     a_contended_guard_runs_once_and_refuses_its_own_set,
     nodes_that_race_never_spend_more_than_there_is,
     reads_at_once_get_their_own_rows,
+    a_text_is_the_same_wherever_it_is_in_the_program,
 }
 
 on_every_engine! {

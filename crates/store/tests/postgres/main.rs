@@ -12,6 +12,7 @@ mod clashes;
 mod commits;
 mod encryption;
 mod outages;
+mod plans;
 mod proxy;
 #[expect(dead_code, reason = "shared with tests that use other parts of it")]
 #[path = "../server/mod.rs"]

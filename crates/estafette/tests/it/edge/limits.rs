@@ -164,3 +164,37 @@ async fn a_listener_without_clients_takes_no_place_from_the_others() {
     }
     world.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_that_are_half_there_have_64_mib_together() {
+    let world = World::new(Engine::Lite).await;
+    let head = "POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+                Content-Length: 262144\r\n\r\n";
+    let half = [head.as_bytes(), &vec![b' '; 240 * 1024]].concat();
+    let mut all = vec![];
+    for _ in 0..400 {
+        let mut raw = Raw::open(&world).await;
+        raw.try_send(&half).await;
+        all.push(tokio::spawn(async move {
+            let (bytes, _) = raw.rest().await;
+            String::from_utf8_lossy(&bytes).into_owned()
+        }));
+    }
+    // Bodies that come in one piece are taken all the same.
+    let body = serde_json::json!({"email": "x@example.com", "password": "wrong"});
+    world.post(Env::Sandbox, "/v1/auth/login").json(body).await.problem("invalid_login");
+    let (mut overloaded, mut late) = (0, 0);
+    for answer in all {
+        let answer = answer.await.unwrap();
+        if answer.starts_with("HTTP/1.1 503") {
+            is_last_problem(&answer, 503, "overloaded");
+            overloaded += 1;
+        } else {
+            is_last_problem(&answer, 408, "request_timeout");
+            late += 1;
+        }
+    }
+    // 64 MiB are 273 times 240 KiB; those that were too many gave back what they held.
+    assert!((200..=273).contains(&late), "{late} waited for, {overloaded} refused");
+    world.finish().await;
+}

@@ -217,8 +217,8 @@ impl World {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
-    /// Lets the chores do what is due. A turn that is under way when the clock jumps may lose its
-    /// lease and be taken again a minute later, as on a node that stood still.
+    /// Lets the chores do what is due. A lane looks once in a minute of the clock: what became due
+    /// while it was at work, it sees a minute later.
     pub async fn housekeep(&self) {
         const CHORES: usize = 10;
         let app = self.app(Env::Live).await;

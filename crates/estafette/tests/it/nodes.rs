@@ -1,0 +1,133 @@
+//! Two nodes on one database: what is taken away at one is soon refused at the other, and what the
+//! database counts is counted once.
+
+use std::future::IntoFuture;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use estafette::wiring::{self, Running};
+use futures_util::future::join_all;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::world::tenant::phone;
+use crate::world::{Answer, Call, Engine, Tenant, World};
+
+/// What a node may remember, and time for a request on a busy machine.
+const SOON: Duration = Duration::from_secs(5 + 2);
+
+/// A second process on the world's database.
+struct Second {
+    running: Running,
+    http: reqwest::Client,
+}
+
+impl Second {
+    async fn beside(world: &World) -> Self {
+        let service = wiring::open(world.config().clone(), world.clock().clone()).unwrap();
+        let running = wiring::start(service).await.unwrap();
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { running, http }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.running.addresses.sandbox
+    }
+
+    /// A passcode through this node.
+    fn send(&self, ada: &Tenant<'_>, to: &str) -> Call {
+        ada.world.clock().advance(1);
+        let url = format!("http://{}/v1/otp/send", self.address());
+        let body = json!({"to": to, "delivery_mode": "sms"});
+        Call::new(self.http.post(url)).key(&ada.key).json(body)
+    }
+
+    /// Sends until it is refused with `code`, at most [`SOON`]; how many were let through.
+    async fn refuses(&self, ada: &Tenant<'_>, code: &str) -> usize {
+        let begin = Instant::now();
+        for number in 0.. {
+            let answer = self.send(ada, &phone(&format!("6{:03}", number % 1_000))).await;
+            if answer.status != 200 && answer.status != 429 {
+                answer.problem(code);
+                return number;
+            }
+            assert!(begin.elapsed() < SOON, "the other node goes on sending");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        unreachable!()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_node_disables_the_other_refuses_within_five_seconds() {
+    let world = World::new(Engine::Postgres).await;
+    let other = Second::beside(&world).await;
+    let [ada, bob, eve] =
+        [world.account("ada").await, world.account("bob").await, world.account("eve").await];
+    for tenant in [&ada, &bob, &eve] {
+        // From now on the other node remembers key and account.
+        other.send(tenant, &phone("5678")).await.ok();
+    }
+    ada.desk("DELETE", &format!("/v1/api-keys/{}", ada.key_id)).await.ok();
+    world.set(&bob, json!({"status": "suspended"})).await.ok();
+    world.set(&eve, json!({"settings": {"countries": ["TG"]}})).await.ok();
+    // At once where it happened.
+    ada.send_to(&phone("5679")).await.problem("invalid_api_key");
+    bob.send_to(&phone("5679")).await.problem("account_suspended");
+    eve.send_to(&phone("5679")).await.problem("country_not_allowed");
+    tokio::join!(
+        other.refuses(&ada, "invalid_api_key"),
+        other.refuses(&bob, "account_suspended"),
+        other.refuses(&eve, "country_not_allowed"),
+    );
+    other.running.stop().await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn credits_for_nine_sends_are_spent_by_nine_of_forty_at_two_nodes() {
+    let world = World::new(Engine::Postgres).await;
+    let other = Second::beside(&world).await;
+    let ada = world.account("ada").await;
+    let (all, price) = (ada.balance().await, world.price("sms", "FR"));
+    world.credit(&ada, 9 * price - all).await.ok();
+    let numbers: Vec<String> = (0..40).map(|number| phone(&format!("56{number:02}"))).collect();
+    let sends = numbers.iter().enumerate().map(|(index, to)| {
+        let here = ada.send(json!({"to": to, "delivery_mode": "sms"}));
+        if index % 2 == 0 { here } else { other.send(&ada, to) }.into_future()
+    });
+    let answers: Vec<Answer> = join_all(sends).await;
+    assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 9);
+    assert_eq!(answers.iter().filter(|answer| answer.status == 402).count(), 31);
+    assert_eq!(ada.balance().await, 0);
+    other.running.stop().await;
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_key_at_two_nodes_makes_one_passcode() {
+    let world = World::new(Engine::Postgres).await;
+    let other = Second::beside(&world).await;
+    let ada = world.account("ada").await;
+    let before = ada.balance().await;
+    for round in 0..10 {
+        let to = phone(&format!("56{round:02}"));
+        let key = format!("round-{round}");
+        let send = |call: Call| call.header("idempotency-key", &key).into_future();
+        let body = json!({"to": &to, "delivery_mode": "sms"});
+        let (here, there) = tokio::join!(send(ada.send(body)), send(other.send(&ada, &to)));
+        let again = send(other.send(&ada, &to)).await.ok();
+        assert_eq!(again.head("idempotent-replayed"), "true");
+        for answer in [here, there] {
+            if answer.status == 200 {
+                assert_eq!(answer.word("challenge_id"), again.word("challenge_id"));
+            } else {
+                answer.problem("idempotency_in_progress");
+            }
+        }
+        assert_eq!(ada.handset(&to).await.len(), 1);
+    }
+    assert_eq!(ada.balance().await, before - 10 * world.price("sms", "FR"));
+    other.running.stop().await;
+    world.finish().await;
+}
