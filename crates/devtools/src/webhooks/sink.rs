@@ -138,7 +138,7 @@ fn note(book: &Mutex<Book>, request: &str) {
 
 /// The time of the day of `2026-01-01T00:00:01.750Z`, milliseconds.
 fn ms_of_day(timestamp: &str) -> Option<u64> {
-    let part = |range| timestamp.get(range)?.parse::<u64>().ok();
+    let part = |range: std::ops::Range<usize>| timestamp.get(range)?.parse::<u64>().ok();
     let minutes = part(11..13)? * 60 + part(14..16)?;
     Some((minutes * 60 + part(17..19)?) * 1_000 + part(20..23)?)
 }
