@@ -68,6 +68,7 @@ impl Book {
 /// | `/reset` | resets the connection |
 /// | `/garbage` | something that is no HTTP |
 /// | `/body/9000` | 200 with so many bytes |
+/// | `/echo` | 200 with the body that it got |
 pub struct ReceiverZoo {
     address: SocketAddr,
     book: Arc<Book>,
@@ -177,8 +178,12 @@ async fn converse<T: AsyncRead + AsyncWrite + Unpin>(
 ) -> io::Result<(T, bool)> {
     let mut buffer = Vec::new();
     while let Some(visit) = request(&mut stream, &mut buffer).await? {
-        let path = visit.path.clone();
+        let (path, body) = (visit.path.clone(), visit.body.clone());
         book.visits().push(visit);
+        if path.starts_with("/echo") {
+            echo(&mut stream, &body).await?;
+            continue;
+        }
         match behave(&mut stream, book, &path).await? {
             Next::Keep => {}
             Next::Close => break,
@@ -260,6 +265,11 @@ async fn plain<T: AsyncWrite + Unpin>(
     let length = if status == 204 { String::new() } else { format!("Content-Length: {size}\r\n") };
     let answer = format!("HTTP/1.1 {status} Status\r\n{length}{headers}\r\n{body}");
     stream.write_all(answer.as_bytes()).await
+}
+
+async fn echo<T: AsyncWrite + Unpin>(stream: &mut T, body: &[u8]) -> io::Result<()> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all(&[head.as_bytes(), body].concat()).await
 }
 
 async fn drip<T: AsyncWrite + Unpin>(stream: &mut T) -> io::Result<()> {

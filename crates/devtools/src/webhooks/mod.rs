@@ -74,6 +74,9 @@ pub(crate) struct Args {
     /// URL of an empty PostgreSQL database; left out = SQLite.
     #[arg(long)]
     database: Option<String>,
+    /// The database's server: its CPU time and that of its children is reported, too.
+    #[arg(long)]
+    database_pid: Option<u32>,
     /// What is measured; all, in turn, when left out.
     #[arg(long = "part", value_enum)]
     parts: Vec<Part>,
@@ -95,6 +98,9 @@ pub(crate) struct Args {
     /// Decides recipients and kill times; differs from run to run when left out.
     #[arg(long)]
     seed: Option<u64>,
+    /// kill: forgets some of what came, to show that a lost event is seen.
+    #[arg(long)]
+    control: bool,
 }
 
 /// Runs the parts; `Ok(false)` when a promise was broken.
@@ -145,6 +151,21 @@ async fn measure(
     }
 }
 
+/// CPU time so far, µs; that of an embedded database is the service's own.
+struct Cpu {
+    service_us: f64,
+    database_us: f64,
+}
+
+impl Cpu {
+    fn now(args: &Args, server: &Server) -> Result<Self> {
+        let service_us = machine::cpu_us(&server.pid()?.to_string()).context("no CPU time")?;
+        let database = args.database_pid.map(|pid| machine::cpu_us_of_trees(&[pid]));
+        let database_us = database.unwrap_or(Some(0.0)).context("no such database server")?;
+        Ok(Self { service_us, database_us })
+    }
+}
+
 type Outcome = Result<(&'static str, Value, bool)>;
 
 async fn drain(args: &Args, server: &Server, sink: &Sink, tenant: &Tenant) -> Outcome {
@@ -152,8 +173,7 @@ async fn drain(args: &Args, server: &Server, sink: &Sink, tenant: &Tenant) -> Ou
     let ids = tenant.events().await?;
     let events = u64::try_from(ids.len())?;
     let oldest = tenant.time_of(ids.last().context("no events")?).await?;
-    let pid = server.pid()?.to_string();
-    let before = machine::cpu_us(&pid).context("no CPU time")?;
+    let before = Cpu::now(args, server)?;
     for target in 0..args.targets {
         let id = tenant.hook(&format!("{}/ok/{target}", sink.url)).await?;
         let body = json!({"since": oldest});
@@ -161,16 +181,18 @@ async fn drain(args: &Args, server: &Server, sink: &Sink, tenant: &Tenant) -> Ou
     }
     let wanted = events * args.targets;
     quiet(sink, wanted).await;
-    let after = machine::cpu_us(&pid).context("no CPU time")?;
+    let cpu = Cpu::now(args, server)?;
     let (delivered, span) = (sink.count(), sink.book().span);
     let (first, last) = span.context("nothing was delivered")?;
     let seconds = last.duration_since(first).as_secs_f64();
+    let per_delivery = |us: f64| json!(round(us / number(delivered).max(1.0)));
     let figures = json!({
         "events": events,
         "delivered": delivered,
         "seconds": round(seconds),
         "delivered_per_s": round(number(delivered) / seconds.max(1e-9)),
-        "cpu_us_per_delivery": round((after - before) / number(delivered).max(1.0)),
+        "cpu_us_per_delivery": per_delivery(cpu.service_us - before.service_us),
+        "database_cpu_us_per_delivery": per_delivery(cpu.database_us - before.database_us),
     });
     Ok(("drain", figures, sink.book().events.len() == usize::try_from(events)?))
 }
@@ -180,15 +202,14 @@ async fn live(args: &Args, server: &Server, sink: &Sink, tenant: &Tenant) -> Out
     tenant.send_at(args.rate, 1.0).await?;
     quiet(sink, 0).await;
     sink.clear();
-    let pid = server.pid()?.to_string();
-    let before = machine::cpu_us(&pid).context("no CPU time")?;
+    let before = Cpu::now(args, server)?;
     let acks = tenant.send_at(args.rate, args.seconds).await?;
     quiet(sink, 0).await;
-    let after = machine::cpu_us(&pid).context("no CPU time")?;
+    let after = Cpu::now(args, server)?;
     let lags = lags(&acks, sink)?;
     let sent = lock(&acks).len();
     let mut figures = lags.shown();
-    let cpu_us = (after - before) / number(u64::try_from(sent)?).max(1.0);
+    let cpu_us = (after.service_us - before.service_us) / number(u64::try_from(sent)?).max(1.0);
     figures.insert("sent".to_owned(), json!(sent));
     figures.insert("requests".to_owned(), json!(sink.count()));
     figures.insert("cpu_us_per_send_and_deliveries".to_owned(), json!(round(cpu_us)));
@@ -295,7 +316,10 @@ async fn kill(
     tokio::time::sleep(Duration::from_secs(22)).await;
     quiet(sink, 0).await;
     let events = tenant.events().await?;
-    let book = sink.book();
+    let mut book = sink.book();
+    if args.control {
+        book.events.retain(|id, _| !id.ends_with('7'));
+    }
     let lost = events.iter().filter(|id| !book.events.contains_key(*id)).count();
     let requests: u64 = book.events.values().sum();
     let unique = u64::try_from(book.events.len())?;

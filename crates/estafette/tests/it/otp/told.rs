@@ -5,9 +5,9 @@ use playground::ReceiverZoo;
 use serde_json::{Value, json};
 
 use crate::on_every_engine;
-use crate::webhooks::{hook, json_of, like_its_example, visited};
+use crate::webhooks::{hook, json_of, like_its_example, log, visited};
 use crate::world::tenant::{Tenant, other_than, phone};
-use crate::world::{World, eventually};
+use crate::world::{Answer, World, eventually};
 
 on_every_engine!(
     delivery_and_verification_are_told_as_the_passcode_reads,
@@ -163,21 +163,38 @@ async fn a_target_hears_it_signed_and_without_the_code(world: &World) {
     visited(&zoo, "/ok", 2).await;
 }
 
+/// Everything that a target answered, once all of it is in the log.
+async fn answers(ada: &Tenant<'_>, hook: &Answer) -> String {
+    let all = eventually(|| async {
+        let all = log(ada, hook).await;
+        all.iter().all(|one| one["status"] == "delivered").then_some(all)
+    });
+    let mut answers = String::new();
+    for one in all.await {
+        let path = format!("/v1/webhook-deliveries/{}", one["id"].as_str().unwrap());
+        answers += &ada.get(&path).await.ok().text;
+    }
+    answers
+}
+
 async fn an_erased_recipient_is_in_no_event(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
     let ada = world.account("ada").await;
-    hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    // It answers with what it was told, and the log of deliveries keeps that.
+    let made = hook(&ada, &zoo.url("/echo"), &["*"]).await;
     let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
     let id = sent.word("challenge_id");
     ada.guess(id, "4821").await.ok();
-    visited(&zoo, "/ok", 2).await;
+    visited(&zoo, "/echo", 2).await;
     let digits = phone("5678")[1..].to_owned();
     assert!(ada.get("/v1/events").await.ok().text.contains(&digits));
+    assert!(answers(&ada, &made).await.contains(&digits));
     let erasure = world.post(ada.env, "/v1/admin/erasures").bearer(world.staff().await);
     erasure.json(json!({"phone": phone("5678")})).await.ok();
     let after = ada.get("/v1/events").await.ok();
     assert!(!after.text.contains(&digits), "{}", after.text);
     assert!(!told(&ada, id).await.is_empty(), "that it happened is still told");
+    assert!(!answers(&ada, &made).await.contains(&digits));
     if let Some(held) = world.app(ada.env).await.db.holds(digits.as_bytes()).await.unwrap() {
         assert!(!held, "the number is still in the files");
     }
