@@ -227,9 +227,9 @@ pub async fn start(service: Service) -> anyhow::Result<Running> {
     service.migrate().await?;
     let server = &service.live.config.server;
     let entrance = Entrance::open(server)?;
-    let live = Listener::bind(server.live, "server.live", "live").await?;
-    let sandbox = Listener::bind(server.sandbox, "server.sandbox", "sandbox").await?;
-    let metrics = Listener::bind(server.metrics, "server.metrics", "metrics").await?;
+    let live = Listener::bind(server.live, "server.live", "live")?;
+    let sandbox = Listener::bind(server.sandbox, "server.sandbox", "sandbox")?;
+    let metrics = Listener::bind(server.metrics, "server.metrics", "metrics")?;
     let addresses = Addresses {
         live: live.address()?,
         sandbox: sandbox.address()?,

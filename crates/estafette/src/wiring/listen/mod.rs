@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch::Receiver;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
@@ -30,6 +30,9 @@ use crate::config::Server;
 use crate::kit::client_address::ClientAddress;
 use crate::metrics::Metrics;
 
+/// Connections that may wait to be accepted. The system's bound, `net.core.somaxconn`, is usually
+/// the same.
+const BACKLOG: u32 = 4096;
 /// Connections to the metrics listener: nobody but the operator is there.
 const METRICS_PLACES: usize = 64;
 
@@ -100,14 +103,9 @@ impl Listener {
     ///
     /// # Errors
     /// When it is in use or not of this machine; `key` is the setting to look at.
-    pub(super) async fn bind(
-        address: SocketAddr,
-        key: &str,
-        name: &'static str,
-    ) -> anyhow::Result<Self> {
-        let bound = TcpListener::bind(address).await;
+    pub(super) fn bind(address: SocketAddr, key: &str, name: &'static str) -> anyhow::Result<Self> {
         let context = || format!("cannot listen on {address} ({key}); is it in use?");
-        Ok(Self { tcp: bound.with_context(context)?, name })
+        Ok(Self { tcp: listen(address).with_context(context)?, name })
     }
 
     /// Where it listens.
@@ -117,6 +115,15 @@ impl Listener {
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.tcp.local_addr()
     }
+}
+
+/// The usual queue has 128 places. A burst beyond them is answered with SYN cookies, and whoever says
+/// nothing afterwards is neither accepted nor told.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// The loop of one listener.

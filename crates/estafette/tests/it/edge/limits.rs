@@ -198,3 +198,19 @@ async fn bodies_that_are_half_there_have_64_mib_together() {
     assert!((200..=273).contains(&late), "{late} waited for, {overloaded} refused");
     world.finish().await;
 }
+
+/// On one thread, so that nobody is accepted before all have come.
+#[tokio::test(flavor = "current_thread")]
+async fn a_burst_of_connections_is_accepted_and_those_that_say_nothing_are_ended() {
+    let world = hasty().await;
+    let address = world.address(Env::Sandbox);
+    let all: Vec<_> = (0..400).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+    for one in all {
+        one.set_nonblocking(true).unwrap();
+        let mut one = tokio::net::TcpStream::from_std(one).unwrap();
+        let ended = tokio::io::AsyncReadExt::read_u8(&mut one);
+        let ended = tokio::time::timeout(Duration::from_secs(10), ended).await;
+        assert!(ended.expect("it is ended, not forgotten").is_err());
+    }
+    world.finish().await;
+}
