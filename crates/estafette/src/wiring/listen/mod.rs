@@ -117,8 +117,8 @@ impl Listener {
     }
 }
 
-/// The usual queue has 128 places. A burst beyond them is answered with SYN cookies, and whoever says
-/// nothing afterwards is neither accepted nor told.
+/// The usual queue has 128 places. A burst beyond them is answered with SYN cookies, and whoever
+/// says nothing afterwards is neither accepted nor told.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
