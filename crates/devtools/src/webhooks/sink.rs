@@ -30,8 +30,8 @@ pub(crate) struct Book {
     pub(crate) events: HashMap<String, u64>,
     /// By challenge, when its delivery was told.
     pub(crate) delivered: HashMap<String, Instant>,
-    /// How old each event was when it came, milliseconds.
-    pub(crate) ages_ms: Vec<u64>,
+    /// When each event came, and how old it was then, milliseconds.
+    pub(crate) ages_ms: Vec<(Instant, u64)>,
     /// When the first and the last came.
     pub(crate) span: Option<(Instant, Instant)>,
 }
@@ -130,7 +130,8 @@ fn note(book: &Mutex<Book>, request: &str) {
         book.delivered.entry(challenge).or_insert(now);
     }
     if let Some(happened) = happened {
-        book.ages_ms.push((stopwatch::ms_of_day() + DAY_MS - happened) % DAY_MS);
+        let age_ms = (stopwatch::ms_of_day() + DAY_MS - happened) % DAY_MS;
+        book.ages_ms.push((now, age_ms));
     }
     let first = book.span.map_or(now, |(first, _)| first);
     book.span = Some((first, now));
