@@ -6,7 +6,7 @@ mod id;
 mod millis;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -23,11 +23,16 @@ pub const HOUR: i64 = 60 * MINUTE;
 /// One day in milliseconds.
 pub const DAY: i64 = 24 * HOUR;
 
+/// How far a clock may be set back without ids falling, milliseconds.
+const BACKWARDS_MS: u64 = 1_000;
+
 /// A source of time, ids and chance. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Clock {
     source: Source,
     chance: Chance,
+    /// Milliseconds and counter of the latest id.
+    latest: Arc<AtomicU64>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,14 +51,15 @@ impl Clock {
     /// The machine's own time and chance.
     #[must_use]
     pub fn system() -> Self {
-        Self { source: Source::System, chance: Chance::system() }
+        Self { source: Source::System, chance: Chance::system(), latest: Arc::default() }
     }
 
     /// A clock that stands still until [`Clock::advance`], with chance from `seed`.
     #[must_use]
     pub fn held(at: Millis, seed: u64) -> Self {
         let held = Held { now: AtomicI64::new(at.0), moved: watch::Sender::new(at.0) };
-        Self { source: Source::Held(Arc::new(held)), chance: Chance::seeded(seed) }
+        let (source, chance) = (Source::Held(Arc::new(held)), Chance::seeded(seed));
+        Self { source, chance, latest: Arc::default() }
     }
 
     /// The instant now, for what is stored and shown.
@@ -116,13 +122,27 @@ impl Clock {
         self.chance.below(bound)
     }
 
-    /// A time-ordered UUID, version 7 (RFC 9562 §5.7).
+    /// A time-ordered UUID, version 7 (RFC 9562 §5.7). Those of one clock rise, also within a
+    /// millisecond: the twelve bits behind the time are a counter with a random start (§6.2, method
+    /// 1). When it is full, the next millisecond begins early.
     #[must_use]
     pub fn uuid(&self) -> Uuid {
         let mut random = [0_u8; 10];
         self.fill(&mut random);
-        let unix_ms = u64::try_from(self.now().0).unwrap_or(0);
-        uuid::Builder::from_unix_timestamp_millis(unix_ms, &random).into_uuid()
+        let now_ms = u64::try_from(self.now().0).unwrap_or(0);
+        let start = u64::from(u16::from_be_bytes([random[0] & 0x07, random[1]]));
+        let fresh = (now_ms << 12) | start;
+        let next = |last: u64| {
+            // A clock that was set back by more than a little is believed.
+            let is_ahead = last >> 12 > now_ms + BACKWARDS_MS;
+            if is_ahead { fresh } else { fresh.max(last + 1) }
+        };
+        let last =
+            self.latest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
+        let taken = next(last.unwrap_or_default());
+        let [.., high, low] = (taken & 0x0fff).to_be_bytes();
+        [random[0], random[1]] = [high, low];
+        uuid::Builder::from_unix_timestamp_millis(taken >> 12, &random).into_uuid()
     }
 
     /// A new TypeID: `prefix_` and 26 characters.
@@ -157,5 +177,20 @@ mod tests {
         let ids = |seed| Clock::held(Millis(0), seed).id("otp");
         assert_eq!(ids(1), ids(1));
         assert_ne!(ids(1), ids(2));
+    }
+
+    #[test]
+    fn ids_rise_within_a_millisecond_and_follow_a_clock_that_is_set_back() {
+        let clock = Clock::held(Millis(1_767_225_600_000), 7);
+        let ids: Vec<Uuid> = (0..5_000).map(|_| clock.uuid()).collect();
+        assert!(ids.is_sorted_by(|a, b| a < b));
+        assert!(ids.iter().all(|id| id.get_version_num() == 7));
+        let ms = |id: &Uuid| id.as_u128() >> 80;
+        let first = ids.first().map(ms).unwrap();
+        assert_eq!(first, 1_767_225_600_000);
+        // Five thousand do not fit into one.
+        assert!((1..=2).contains(&(ids.last().map(ms).unwrap() - first)));
+        clock.advance(-60_000);
+        assert_eq!(ms(&clock.uuid()), 1_767_225_540_000);
     }
 }

@@ -71,6 +71,9 @@ pub(super) fn delivered(
     }
     if c.attempt == a.id {
         let provider_id = provider_id.unwrap_or(&c.provider_message_id);
+        if a.state == "sending" {
+            told::went_out(app, &mut set, c, provider_id);
+        }
         sql::settle(&mut set, c, provider_id, Status::Delivered, c.expires_at);
         told::stands(app, &mut set, c, Status::Delivered);
     }

@@ -56,9 +56,10 @@ const LIMITS: Sql = Sql("SELECT chatapp_sent_at, sms_sent_at, sent_1, sent_2, se
 const INSERT: Sql = Sql("INSERT INTO challenges (account_id, challenge_id, recipient, reference, \
      slot, mode, channel, status, attempt_id, provider_message_id, code_mac, code_sealed, \
      attempts, \
-     max_attempts, fallback_used, fallback_ms, settled, wording, expires_at, created_at, next_at) \
+     max_attempts, fallback_used, fallback_ms, settled, wording, expires_at, created_at, next_at, \
+     event_count) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, 'sent', $8, $9, $10, $11, 0, $12, $13, $14, 0, $15, $16, \
-     $17, $18) ON CONFLICT DO NOTHING");
+     $17, $18, 1) ON CONFLICT DO NOTHING");
 const INSERT_ATTEMPT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, challenge_id, \
      channel, state, credits, lease_until, created_at) VALUES ($1, $2, $3, $4, 'sending', $5, $6, \
      $7)");
@@ -112,12 +113,12 @@ pub(super) const TELL: Sql = Sql("INSERT INTO events (account_id, event_id, kind
      sequence, state, body, node, due) SELECT account_id, CAST($1 AS TEXT), 'otp.status', \
      challenge_id, event_count, status || ' ' || channel || ' ' || attempts || ' ' || expires_at \
      || ' ' || COALESCE(verified_at, 0) || ' ' || COALESCE(failure_reason, '-') || ' ' \
-     || provider_message_id, NULL, CAST($2 AS BIGINT), \
-     (SELECT CAST($3 AS BIGINT) FROM listeners WHERE account_id = $4) \
-     FROM challenges WHERE account_id = $4 AND challenge_id = $5 \
-     AND ($6 = '' OR attempt_id = $6) \
-     AND (status = $7 OR ($7 = '' AND status NOT IN ('sent', 'delivered'))) \
-     AND ($8 = '' OR failure_reason = $8)");
+     || COALESCE($2, provider_message_id), NULL, CAST($3 AS BIGINT), \
+     (SELECT CAST($4 AS BIGINT) FROM listeners WHERE account_id = $5) \
+     FROM challenges WHERE account_id = $5 AND challenge_id = $6 \
+     AND ($7 = '' OR attempt_id = $7) \
+     AND (status = $8 OR ($8 = '' AND status NOT IN ('sent', 'delivered'))) \
+     AND ($9 = '' OR failure_reason = $9)");
 const REMEMBER_UNREACHABLE: Sql = Sql("INSERT INTO recipients (account_id, recipient, \
      unreachable_until, chatapp_sent_at, sms_sent_at, sent_1, sent_2, sent_3, sent_4, sent_5, \
      sent_6, sent_7, sent_8, sent_9, sent_10) VALUES ($1, $2, $3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \

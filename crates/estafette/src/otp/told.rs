@@ -17,6 +17,13 @@ pub(super) fn stands(app: &App, set: &mut WriteSet, c: &Challenge, status: Statu
     tell(app, set, (&c.account, &c.id), [c.attempt.as_str(), status.word(), ""]);
 }
 
+/// Tells that an attempt went out under this id of the carrier's, before the set says that it came
+/// through: who counts steps misses none.
+pub(super) fn went_out(app: &App, set: &mut WriteSet, c: &Challenge, provider_id: &str) {
+    let conditions = [c.attempt.as_str(), Status::Sent.word(), ""];
+    tell_as(app, set, (&c.account, &c.id), conditions, Some(provider_id));
+}
+
 /// Tells that a challenge failed for this reason, if it did.
 pub(super) fn failed(app: &App, set: &mut WriteSet, c: &Challenge, reason: &str) {
     tell(app, set, (&c.account, &c.id), [c.attempt.as_str(), Status::Failed.word(), reason]);
@@ -28,15 +35,21 @@ pub(super) fn judged(app: &App, set: &mut WriteSet, account: &AccountId, id: &Ch
 }
 
 /// The conditions are the attempt, the status and the reason; empty ones do not count.
-fn tell(
+fn tell(app: &App, set: &mut WriteSet, of: (&AccountId, &ChallengeId), conditions: [&str; 3]) {
+    tell_as(app, set, of, conditions, None);
+}
+
+fn tell_as(
     app: &App,
     set: &mut WriteSet,
     (account, id): (&AccountId, &ChallengeId),
     [attempt, status, reason]: [&str; 3],
+    provider_id: Option<&str>,
 ) {
     let (node, due) = events::address(app);
     let event = EventId::new(&app.clock);
-    set.push(sql::TELL, args![&event, node, due, account, id, attempt, status, reason]);
+    let whose = args![&event, provider_id, node, due, account, id, attempt, status, reason];
+    set.push(sql::TELL, whose);
     set.ring();
 }
 

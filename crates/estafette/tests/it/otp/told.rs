@@ -53,6 +53,10 @@ async fn delivery_and_verification_are_told_as_the_passcode_reads(world: &World)
     let id = sent.word("challenge_id");
     let read = ada.until(id, |c| c["status"] == "delivered").await;
     let events = told(&ada, id).await;
+    assert_eq!(statuses(&events), [("sent", "chatapp"), ("delivered", "chatapp")]);
+    let sequences: Vec<&Value> = events.iter().map(|data| &data["sequence"]).collect();
+    assert_eq!(sequences, [1, 2]);
+    assert_eq!(events[0]["provider_message_id"], read.body["provider_message_id"]);
     assert_eq!(events.last().map(plain).as_ref(), Some(&read.body));
     let code = ada.code_on(&phone("5678")).await;
     ada.guess(id, &other_than(&code)).await.problem("otp_code_invalid");
@@ -160,7 +164,7 @@ async fn a_target_hears_it_signed_and_without_the_code(world: &World) {
         like_its_example(event);
         assert!(!event.to_string().contains("73519264"), "{event}");
     }
-    visited(&zoo, "/ok", 2).await;
+    visited(&zoo, "/ok", 3).await;
 }
 
 /// Everything that a target answered, once all of it is in the log.
