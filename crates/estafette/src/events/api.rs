@@ -60,7 +60,7 @@ pub struct EventView {
         (status = 400, body = ProblemBody, content_type = "application/problem+json",
          description = "`invalid_request`, `invalid_cursor`"),
     ),
-    security(("portal_token" = []), ("api_key" = []))
+    security(("api_key" = []), ("portal_token" = []))
 )]
 async fn list_events(
     caller: Caller<ReadAccount>,
@@ -106,7 +106,7 @@ fn json(text: String) -> Response {
         (status = 404, body = ProblemBody, content_type = "application/problem+json",
          description = "`not_found`"),
     ),
-    security(("portal_token" = []), ("api_key" = []))
+    security(("api_key" = []), ("portal_token" = []))
 )]
 async fn read_event(
     caller: Caller<ReadAccount>,

@@ -163,7 +163,7 @@ impl FromRequest<App> for Posted {
         (status = 400, body = ProblemBody, content_type = "application/problem+json",
          description = "`invalid_request`, `invalid_cursor`"),
     ),
-    security(("portal_token" = []), ("api_key" = []))
+    security(("api_key" = []), ("portal_token" = []))
 )]
 async fn list_webhooks(
     caller: Caller<ReadAccount>,
@@ -232,7 +232,7 @@ async fn create_webhook(
         (status = 404, body = ProblemBody, content_type = "application/problem+json",
          description = "`not_found`"),
     ),
-    security(("portal_token" = []), ("api_key" = []))
+    security(("api_key" = []), ("portal_token" = []))
 )]
 async fn read_webhook(
     caller: Caller<ReadAccount>,

@@ -209,7 +209,7 @@ fn take_kind(fields: &mut Fields) -> Kind {
         (status = 404, body = ProblemBody, content_type = "application/problem+json",
          description = "`not_found`"),
     ),
-    security(("portal_token" = []), ("api_key" = []))
+    security(("api_key" = []), ("portal_token" = []))
 )]
 async fn list_deliveries(
     caller: Caller<ReadAccount>,
@@ -316,7 +316,7 @@ fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
         (status = 404, body = ProblemBody, content_type = "application/problem+json",
          description = "`not_found`"),
     ),
-    security(("portal_token" = []), ("api_key" = []))
+    security(("api_key" = []), ("portal_token" = []))
 )]
 async fn read_delivery(
     caller: Caller<ReadAccount>,
