@@ -126,14 +126,14 @@ impl<'w> Tenant<'w> {
         self.get(&path).await.ok().list().to_vec()
     }
 
-    /// The newest code on a virtual handset.
+    /// The newest code on a virtual handset, as soon as there is a message: the challenge reads as
+    /// sent by a channel a moment before the carrier has it.
     #[track_caller]
     pub fn code_on(&self, phone: &str) -> impl Future<Output = String> {
         let place = std::panic::Location::caller();
+        let newest = eventually(async || self.handset(phone).await.into_iter().next());
         async move {
-            let messages = self.handset(phone).await;
-            let newest = messages.first().unwrap_or_else(|| panic!("no message: {place}"));
-            newest["code"].as_str().unwrap_or_else(|| panic!("no code: {place}")).to_owned()
+            newest.await["code"].as_str().unwrap_or_else(|| panic!("no code: {place}")).to_owned()
         }
     }
 
