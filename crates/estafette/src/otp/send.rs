@@ -95,12 +95,10 @@ pub(super) async fn seen(app: &App, account: &Account, id: &str) -> Result<Chall
     let challenge = sql::challenge(app, &account.id, &id).await?.ok_or(Error::Unknown)?;
     if !challenge.settled && challenge.status == super::Status::Sent {
         let attempt = sql::attempt(app, &account.id, &challenge.attempt).await?;
-        // Whoever carries it: where a node died with it, another one ends it. An answer before that
-        // would be taken back by the next repeat.
         let sending = attempt.is_some_and(|attempt| attempt.state == "sending");
-        // A later leg in flight is the challenge's own business, not the first request's.
-        let first_leg = !challenge.fallback_used;
-        if sending && (first_leg || app.carriers.inbox().is_waiting(challenge.attempt.as_str())) {
+        // Only while its request waits here. One that was answered when its wait was over is not
+        // taken back, not even after a crash; another node says how the challenge stands.
+        if sending && app.carriers.inbox().is_waiting(challenge.attempt.as_str()) {
             return Err(Error::InProgress);
         }
     }
