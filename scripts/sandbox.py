@@ -20,6 +20,13 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
 BINARY = TARGET / "release" / "estafette"
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
+# Limits that would be what a script measures.
+UNLIMITED = {
+    "LIMITS__SEND_PER_S": 1_000_000,
+    "LIMITS__READ_PER_S": 1_000_000,
+    "LIMITS__GUEST_PER_MIN": 1_000_000,
+    "SERVER__MAX_CONNECTIONS_PER_ADDRESS": 100_000,
+}
 
 
 class Broken(Exception):

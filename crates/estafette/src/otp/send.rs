@@ -93,12 +93,12 @@ pub(super) async fn send(
 pub(super) async fn seen(app: &App, account: &Account, id: &str) -> Result<Challenge, Error> {
     let id = ChallengeId::parse(id).ok_or(Error::Unknown)?;
     let challenge = sql::challenge(app, &account.id, &id).await?.ok_or(Error::Unknown)?;
-    if !challenge.settled && challenge.status == super::Status::Sent {
+    // Only while its request waits here. One that was answered when its wait was over is not taken
+    // back, not even after a crash; another node says how the challenge stands.
+    let may_run = !challenge.settled && challenge.status == super::Status::Sent;
+    if may_run && app.carriers.inbox().is_waiting(challenge.attempt.as_str()) {
         let attempt = sql::attempt(app, &account.id, &challenge.attempt).await?;
-        let sending = attempt.is_some_and(|attempt| attempt.state == "sending");
-        // Only while its request waits here. One that was answered when its wait was over is not
-        // taken back, not even after a crash; another node says how the challenge stands.
-        if sending && app.carriers.inbox().is_waiting(challenge.attempt.as_str()) {
+        if attempt.is_some_and(|attempt| attempt.state == "sending") {
             return Err(Error::InProgress);
         }
     }

@@ -234,8 +234,8 @@ impl Connection {
     }
 
     /// Has the server plan prepared statements anew, after 1, 2, 4, 8, … uses. A plan that was
-    /// made while a table was empty may take any index that begins with the account, and reads all
-    /// of the account's rows ever after. Sent, not waited for.
+    /// made while a table was small reads the whole table, and would go on doing so when it is
+    /// large. Sent, not waited for.
     pub(super) async fn refresh_plans(&self) {
         let uses = self.uses.fetch_add(1, Ordering::Relaxed) + 1;
         if self.named && uses.is_power_of_two() {
