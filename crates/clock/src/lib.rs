@@ -4,9 +4,10 @@
 mod chance;
 mod id;
 mod millis;
+mod monotonic;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -43,8 +44,14 @@ enum Source {
 
 #[derive(Debug)]
 struct Held {
-    now: AtomicI64,
-    moved: watch::Sender<i64>,
+    time: watch::Sender<HeldTime>,
+}
+
+/// What a held clock says, and how much time has passed by it.
+#[derive(Clone, Copy, Debug)]
+struct HeldTime {
+    now: Millis,
+    passed_ms: i64,
 }
 
 impl Clock {
@@ -57,7 +64,7 @@ impl Clock {
     /// A clock that stands still until [`Clock::advance`], with chance from `seed`.
     #[must_use]
     pub fn held(at: Millis, seed: u64) -> Self {
-        let held = Held { now: AtomicI64::new(at.0), moved: watch::Sender::new(at.0) };
+        let held = Held { time: watch::Sender::new(HeldTime { now: at, passed_ms: 0 }) };
         let (source, chance) = (Source::Held(Arc::new(held)), Chance::seeded(seed));
         Self { source, chance, latest: Arc::default() }
     }
@@ -67,19 +74,40 @@ impl Clock {
     pub fn now(&self) -> Millis {
         match &self.source {
             Source::System => Millis::of_the_machine(),
-            Source::Held(held) => Millis(held.now.load(Ordering::SeqCst)),
+            Source::Held(held) => held.time.borrow().now,
         }
     }
 
-    /// Moves a held clock forward; the system's clock moves by itself.
+    /// Milliseconds since a fixed moment, as time passes: whatever the clock is set to meanwhile,
+    /// and also while the machine sleeps, where the system can tell.
+    #[must_use]
+    pub fn monotonic_ms(&self) -> i64 {
+        match &self.source {
+            Source::System => monotonic::of_the_machine(),
+            Source::Held(held) => held.time.borrow().passed_ms,
+        }
+    }
+
+    /// Lets time pass by a held clock; by the system's it passes by itself.
     pub fn advance(&self, by_ms: i64) {
+        self.change(|time| {
+            time.now = time.now + by_ms;
+            time.passed_ms += by_ms.max(0);
+        });
+    }
+
+    /// Sets a held clock forward or, with a negative number, back: no time passes.
+    pub fn step(&self, by_ms: i64) {
+        self.change(|time| time.now = time.now + by_ms);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut HeldTime)) {
         if let Source::Held(held) = &self.source {
-            let now = held.now.fetch_add(by_ms, Ordering::SeqCst) + by_ms;
-            held.moved.send_replace(now);
+            held.time.send_modify(change);
         }
     }
 
-    /// Returns once it is `at` or later by this clock.
+    /// Returns after as much time as there is now until `at`, however the clock is set meanwhile.
     pub async fn sleep_until(&self, at: Millis) {
         match &self.source {
             Source::System => {
@@ -87,9 +115,11 @@ impl Clock {
                 tokio::time::sleep(Duration::from_millis(wait_ms)).await;
             }
             Source::Held(held) => {
+                let mut time = held.time.subscribe();
+                let HeldTime { now, passed_ms } = *time.borrow();
+                let until_ms = passed_ms + (at - now);
                 // The sender lives in `held`, so waiting cannot fail.
-                let mut moved = held.moved.subscribe();
-                let _moved = moved.wait_for(|now| *now >= at.0).await;
+                let _passed = time.wait_for(|time| time.passed_ms >= until_ms).await;
             }
         }
     }
@@ -105,8 +135,8 @@ impl Clock {
         match &self.source {
             Source::System => pause.await,
             Source::Held(held) => {
-                let mut moved = held.moved.subscribe();
-                tokio::select! { () = pause => {}, _ = moved.changed() => {} }
+                let mut time = held.time.subscribe();
+                tokio::select! { () = pause => {}, _ = time.changed() => {} }
             }
         }
     }
@@ -170,6 +200,33 @@ mod tests {
         clock.advance(1);
         sleeper.await.unwrap();
         assert_eq!(clock.now(), Millis(1_500));
+    }
+
+    #[tokio::test]
+    async fn who_sleeps_is_not_woken_by_a_clock_that_is_set() {
+        let clock = Clock::held(Millis(1_000_000), 7);
+        let sleeper = tokio::spawn({
+            let clock = clock.clone();
+            async move { clock.sleep(500).await }
+        });
+        tokio::task::yield_now().await;
+        clock.step(3_600_000);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(!sleeper.is_finished(), "no time has passed");
+        clock.step(-7_200_000);
+        assert_eq!((clock.now(), clock.monotonic_ms()), (Millis(-2_600_000), 0));
+        clock.advance(500);
+        sleeper.await.unwrap();
+        assert_eq!(clock.monotonic_ms(), 500);
+    }
+
+    #[test]
+    fn the_time_of_the_machine_passes() {
+        let clock = Clock::system();
+        let before = clock.monotonic_ms();
+        std::thread::sleep(Duration::from_millis(30));
+        let passed = clock.monotonic_ms() - before;
+        assert!((29..5_000).contains(&passed), "{passed}");
     }
 
     #[test]

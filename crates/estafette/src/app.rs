@@ -148,6 +148,8 @@ pub struct Shared {
     pub metrics: Metrics,
     /// Passwords being hashed: each takes memory, so only a few at a time.
     pub hashers: tokio::sync::Semaphore,
+    /// Set once the database is there and up to date.
+    pub open: AtomicBool,
     /// Set while the process stops.
     pub draining: AtomicBool,
 }
@@ -180,6 +182,12 @@ impl App {
     #[must_use]
     pub fn now(&self) -> Millis {
         self.clock.now()
+    }
+
+    /// Whether the database is there and up to date. Until then nothing is served.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::SeqCst)
     }
 
     /// Whether the process is stopping.

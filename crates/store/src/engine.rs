@@ -35,6 +35,21 @@ pub enum Error {
         /// What this program has.
         known: u32,
     },
+    /// The database can never be used as it is; the text says what to change.
+    #[error("the database cannot be used: {0}")]
+    Unfit(String),
+    /// Another process serves from the database.
+    #[error(
+        "{place} is in use by another `serve`{by}: only one at a time. Stop that one, or give this \
+         one another --data-dir",
+        by = holder.map(|id| format!(" (process id {id})")).unwrap_or_default()
+    )]
+    Reserved {
+        /// The database.
+        place: String,
+        /// The other process, where it could be read.
+        holder: Option<u32>,
+    },
 }
 
 /// Why a commit did not happen.
@@ -88,6 +103,15 @@ pub trait Engine: Send + Sync + 'static {
     fn commit(&self, set: WriteSet) -> BoxFuture<'_, Result<Done, CommitError>>;
     /// Reads committed rows.
     fn rows(&self, sql: Sql, args: Args) -> BoxFuture<'_, Result<Vec<Row>, Error>>;
+    /// Whether any migration was ever applied: `false` for what is no database of ours yet.
+    fn has_tables(&self) -> BoxFuture<'_, Result<bool, Error>>;
+    /// Commits a set without statements, as far as that tells whether writes work.
+    fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>>;
+    /// Makes this process the only one that serves from the database, until it closes it or ends,
+    /// however it ends. An engine that any number of processes may serve from does nothing.
+    fn reserve(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// Applies the migrations that are missing, once, however many processes try.
     fn migrate<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<u32, Error>>;
     /// Copies the database to a file while it is in use.
@@ -170,6 +194,30 @@ impl Db {
     /// See [`Error`].
     pub async fn row<T: FromRow>(&self, sql: Sql, args: Args) -> Result<Option<T>, Error> {
         self.engine.rows(sql, args).await?.into_iter().next().map(T::from_row).transpose()
+    }
+
+    /// See [`Engine::has_tables`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn has_tables(&self) -> Result<bool, Error> {
+        self.engine.has_tables().await
+    }
+
+    /// See [`Engine::probe`].
+    ///
+    /// # Errors
+    /// See [`CommitError`].
+    pub async fn probe(&self) -> Result<(), CommitError> {
+        self.engine.probe().await
+    }
+
+    /// See [`Engine::reserve`].
+    ///
+    /// # Errors
+    /// [`Error::Reserved`], or [`Error::Unavailable`] when the lock cannot be made.
+    pub async fn reserve(&self) -> Result<(), Error> {
+        self.engine.reserve().await
     }
 
     /// See [`Engine::migrate`]. Answers the version that the database has now.

@@ -15,7 +15,7 @@ use crate::kit::id::{AccountId, AuditId};
 /// # Errors
 /// See [`CommitError`].
 pub async fn forget_idempotency_keys(app: &App, turn: &Turn) -> Result<u64, CommitError> {
-    let args = args![app.now() - LIFE, app.config.retention.chunk];
+    let args = args![turn.now() - LIFE, app.config.retention.chunk];
     sweep(app, turn, ("idempotency", sql::FORGET_IDEMPOTENT), &args).await
 }
 
@@ -25,7 +25,7 @@ pub async fn forget_idempotency_keys(app: &App, turn: &Turn) -> Result<u64, Comm
 /// See [`CommitError`].
 pub async fn forget_tokens(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     let retention = &app.config.retention;
-    let args = args![app.now() - retention.tokens_d * DAY, retention.chunk];
+    let args = args![turn.now() - retention.tokens_d * DAY, retention.chunk];
     let expired = sweep(app, turn, ("tokens", sql::FORGET_EXPIRED_TOKENS), &args).await?;
     Ok(expired + sweep(app, turn, ("tokens", sql::FORGET_REVOKED_TOKENS), &args).await?)
 }
@@ -36,7 +36,7 @@ pub async fn forget_tokens(app: &App, turn: &Turn) -> Result<u64, CommitError> {
 /// See [`CommitError`].
 pub async fn forget_audit_log(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     let retention = &app.config.retention;
-    let oldest = AuditId::bound(app.now() - retention.audit_log_d * DAY);
+    let oldest = AuditId::bound(turn.now() - retention.audit_log_d * DAY);
     let args = args![&oldest, retention.chunk];
     sweep(app, turn, ("audit_log", sql::FORGET_AUDIT_ENTRIES), &args).await
 }

@@ -106,8 +106,8 @@ Examples:
     Demo(DemoArgs),
     /// Bring the database up to date and stop.
     #[command(after_help = "\
-`serve` and all commands that use the database do this by themselves; this is for deployments that
-want it as a step of its own.
+`serve` does this by itself; this is for deployments that want it as a step of its own. Makes the
+database where there is none, as only `serve` and `demo` do besides.
 
 Examples:
   estafette migrate
@@ -180,6 +180,18 @@ Examples:
   estafette backup /backup/estafette.db
   estafette backup --json copy.db         {\"file\": \"copy.db\", \"bytes\": 172032}")]
     Backup(BackupArgs),
+    /// Show whether the machine's clock is believed, or say that it is right.
+    #[command(after_help = "\
+Nothing is deleted for its age on the word of a clock that jumped ahead by more than a day. That is
+also how it looks when a service was off for longer, or when an old backup was restored. If the
+clock is right, say so; nodes hear of it within a minute, and the audit log notes it.
+
+Examples:
+  estafette clock
+  estafette clock --confirm
+
+--json: {clock, witnessed, ahead_s, holds_back}.")]
+    Clock(ClockArgs),
     /// Print the settings in force, secrets masked.
     #[command(after_help = "\
 Examples:
@@ -231,6 +243,14 @@ pub(super) struct EraseArgs {
     pub(super) account: Option<String>,
 }
 
+/// Of `clock`.
+#[derive(Args)]
+pub(super) struct ClockArgs {
+    /// The clock is right: believe it.
+    #[arg(long)]
+    pub(super) confirm: bool,
+}
+
 /// Of `backup`.
 #[derive(Args)]
 pub(super) struct BackupArgs {
@@ -262,7 +282,7 @@ pub(super) struct LoginArgs {
 pub(super) enum StaffCommand {
     /// Add a member of staff, who may use /v1/admin.
     #[command(after_help = "\
-Brings the database up to date first, and works beside a running service.
+Works beside a running service, on its database.
 
 Examples:
   estafette staff add --email ops@example.com
@@ -277,7 +297,7 @@ Examples:
 pub(super) enum AccountCommand {
     /// Add a user with an account in each environment.
     #[command(after_help = "\
-Brings the database up to date first, and works beside a running service.
+Works beside a running service, on its database.
 
 Examples:
   estafette account add --email dev@example.com
@@ -292,7 +312,7 @@ Examples:
 pub(super) enum CreditsCommand {
     /// Give credits to an account; a negative amount takes back what is not held or spent.
     #[command(after_help = "\
-Brings the database up to date first, and works beside a running service.
+Works beside a running service, on its database.
 
 Examples:
   estafette credits add --account acc_01h455vb4pex5vsknk084sn02q --amount 5000
@@ -321,7 +341,7 @@ pub(super) struct CreditsArgs {
 pub(super) enum KeyCommand {
     /// Make an API key for an account; it is shown this once.
     #[command(after_help = "\
-Brings the database up to date first, and works beside a running service. Scopes: otp:send,
+Works beside a running service, on its database. Scopes: otp:send,
 otp:verify, sms:send, chatapp:send, chatapp:receive, email:send, account:read. Without --scope, all.
 
 Examples:

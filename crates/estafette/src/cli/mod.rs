@@ -2,6 +2,7 @@
 //! thing and prints one answer: text for people, or with `--json` one object for programs.
 
 mod accounts;
+mod clock;
 mod commands;
 mod demo;
 mod health;
@@ -14,9 +15,9 @@ mod upkeep;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use ::clock::Clock;
 use anyhow::Context;
 use clap::Parser;
-use clock::Clock;
 
 use crate::config::{self, Config};
 use crate::telemetry;
@@ -77,16 +78,26 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         Command::Compact => upkeep::compact(config, output).await,
         Command::Audit => upkeep::audit(config, output).await,
         Command::Backup(args) => upkeep::backup(config, &args.file, output).await,
+        Command::Clock(args) => clock::run(config, &args, output).await,
         Command::Config => Ok(upkeep::config(&config, output)),
         Command::Playground(_) | Command::Openapi => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// Opens the database of `config` and brings its schema up to date, so that every command works
-/// before the first start and after an upgrade.
+/// Opens the database that a service made, and brings its schema up to date, so that every command
+/// works after an upgrade. A directory without a database is refused: a new one would answer for
+/// the one that was meant.
 async fn open(config: Config) -> anyhow::Result<Service> {
     logs::start(&config)?;
+    wiring::must_exist(&config)?;
     let service = wiring::open(config, Clock::system())?;
+    service.must_have_tables().await?;
     service.migrate().await.context("cannot bring the database up to date")?;
     Ok(service)
+}
+
+/// The same for the commands that make a database where there is none.
+fn open_or_make(config: Config) -> anyhow::Result<Service> {
+    logs::start(&config)?;
+    wiring::open(config, Clock::system())
 }

@@ -11,8 +11,12 @@ use crate::wiring;
 /// Runs it.
 pub(super) async fn run(config: Config, output: Output) -> anyhow::Result<ExitCode> {
     let shown = config.clone();
-    let service = super::open(config).await?;
-    let running = wiring::start(service).await?;
+    let service = super::open_or_make(config)?;
+    let running = tokio::select! {
+        running = wiring::start(service) => running?,
+        // Nothing runs yet that would have to end first.
+        () = told_to_stop() => return Ok(ExitCode::SUCCESS),
+    };
     let places = Places::of(&running.addresses, &shown);
     if output.is_json() {
         output.answer(&places.json(), String::new);

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use serde_json::json;
 
 use super::commands::EraseArgs;
-use super::{logs, output::Output};
+use super::output::Output;
 use crate::access::By;
 use crate::config::{Config, show, show_json};
 use crate::kit::id::AccountId;
@@ -18,8 +18,7 @@ use crate::{credits, wiring};
 
 /// Brings the schema up to date.
 pub(super) async fn migrate(config: Config, output: Output) -> anyhow::Result<ExitCode> {
-    logs::start(&config)?;
-    let service = wiring::open(config, clock::Clock::system())?;
+    let service = super::open_or_make(config)?;
     let version = service.migrate().await?;
     service.close().await;
     output.answer(&json!({ "version": version }), || {
@@ -103,11 +102,7 @@ pub(super) async fn erase(
 
 /// Writes the embedded database anew.
 pub(super) async fn compact(config: Config, output: Output) -> anyhow::Result<ExitCode> {
-    let url = config.database.url.expose();
-    let path = match url.strip_prefix("sqlite:") {
-        Some(path) => path.into(),
-        None => config.data_dir.join("estafette.db"),
-    };
+    let path = wiring::database_file(&config).unwrap_or_default();
     let size = || std::fs::metadata(&path).map_or(0, |found| found.len());
     let service = super::open(config).await?;
     let before = size();

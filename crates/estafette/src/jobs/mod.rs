@@ -5,11 +5,14 @@
 //! A row for each chore in the database holds a lease. A node that dies keeps it for a minute at
 //! most. The lease spares work and load; nothing relies on it for being right: every chunk of every
 //! chore may be done twice, at the same time, on two nodes.
+//!
+//! Chores go by the time that the [`Witness`] believes, not by the clock alone.
 
 mod store;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod witness;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -24,11 +27,14 @@ use tokio::time::Instant;
 
 use self::store as sql;
 pub use turn::Turn;
+pub use witness::{Judged, Witness, confirm, judge};
 
 /// How often due chores are looked for, milliseconds.
 const PAUSE_MS: i64 = clock::MINUTE;
 /// A chore that failed is due again after this, milliseconds.
 const RETRY_MS: i64 = 5 * clock::MINUTE;
+/// What nodes' clocks may differ by, milliseconds, before a time is taken for that of a wrong one.
+const SLACK_MS: i64 = clock::MINUTE;
 const TAKEN: Reject = Reject("chore_taken");
 
 /// Why a chore failed, for the log.
@@ -85,6 +91,7 @@ impl Ending {
 pub struct Lane {
     db: Db,
     clock: Clock,
+    witness: Arc<Witness>,
     node: String,
     pause: Duration,
     list: Vec<Chore>,
@@ -96,12 +103,13 @@ impl Lane {
     #[must_use]
     pub fn new(
         (db, clock): (Db, Clock),
+        witness: Arc<Witness>,
         pause: Duration,
         chores: Vec<Chore>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
         let node = clock.id("nod");
-        Self { db, clock, node, pause, list: chores, stopped }
+        Self { db, clock, witness, node, pause, list: chores, stopped }
     }
 
     /// Does what is due, once a minute, until the process stops. `told` hears of every turn.
@@ -113,8 +121,12 @@ impl Lane {
                 // An error means that the sender is gone: stop as well.
                 _ = stopped.wait_for(|stop| *stop) => return,
             }
-            if let Err(error) = self.run_due(&told).await {
-                tracing::warn!(%error, "chores not read; trying again in a minute");
+            let done = match self.witness.look().await {
+                Ok(_judged) => self.run_due(&told).await.map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(error) = done {
+                tracing::warn!(error, "chores not read; trying again in a minute");
             }
         }
     }
@@ -124,10 +136,8 @@ impl Lane {
         let rows = rows(&self.db).await?;
         for chore in &self.list {
             let row = rows.iter().find(|row| row.name == chore.name);
-            let now = self.clock.now();
-            if *self.stopped.borrow()
-                || row.is_some_and(|row| row.next_at.max(row.lease_until) > now)
-            {
+            let is_waiting = row.is_some_and(|row| self.bounds(chore).keep(row));
+            if *self.stopped.borrow() || is_waiting {
                 continue;
             }
             match self.take(chore).await {
@@ -139,19 +149,25 @@ impl Lane {
         Ok(())
     }
 
+    fn bounds(&self, chore: &Chore) -> Bounds {
+        let now = self.witness.now();
+        let next_at = now + chore.every_ms.max(RETRY_MS) + SLACK_MS;
+        Bounds { now, next_at, lease_until: now + turn::LEASE_MS + SLACK_MS }
+    }
+
     /// Takes a chore, does it and gives it back.
     async fn take(&self, chore: &Chore) -> Result<Ending, CommitError> {
         let name = chore.name;
-        let now = self.clock.now();
+        let Bounds { now, next_at, lease_until: longest } = self.bounds(chore);
         let lease_until = now + turn::LEASE_MS;
         let node = self.node.as_str();
         let mut set = WriteSet::of(name);
-        set.guard(sql::CLAIM, args![name, node, lease_until, now], TAKEN);
+        set.guard(sql::CLAIM, args![name, node, lease_until, now, next_at, longest], TAKEN);
         self.db.commit(set).await?;
         let since = Instant::now();
         let turn = Arc::new(Turn {
             db: self.db.clone(),
-            clock: self.clock.clone(),
+            witness: Arc::clone(&self.witness),
             name,
             holder: self.node.clone(),
             pause: self.pause,
@@ -164,7 +180,7 @@ impl Lane {
         let done = tokio::spawn((chore.work)(Arc::clone(&turn))).await;
         let done = done.unwrap_or_else(|panicked| Err(panicked.into()));
         let seconds = since.elapsed().as_secs_f64();
-        let now = self.clock.now();
+        let now = self.witness.now();
         let mut set = WriteSet::of(name);
         let ending = match done {
             Ok(result) if !turn.is_over() => {
@@ -186,6 +202,21 @@ impl Lane {
         };
         self.db.commit(set).await?;
         Ok(ending)
+    }
+}
+
+/// Between now and these a chore can be due again, or a lease can end. What lies further ahead was
+/// written by a clock that was wrong, and nobody waits for it.
+struct Bounds {
+    now: Millis,
+    next_at: Millis,
+    lease_until: Millis,
+}
+
+impl Bounds {
+    fn keep(&self, row: &sql::ChoreRow) -> bool {
+        let is_ahead = |at: Millis, latest: Millis| self.now < at && at <= latest;
+        is_ahead(row.next_at, self.next_at) || is_ahead(row.lease_until, self.lease_until)
     }
 }
 

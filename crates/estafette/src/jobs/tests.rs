@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ::store::{Db, Lite, LiteOptions, Migration};
-use clock::{Clock, HOUR, MINUTE, Millis};
+use ::store::{Db, Lite, LiteOptions, Migration, WriteSet};
+use clock::{Clock, DAY, HOUR, MINUTE, Millis};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 
-use super::{Chore, Ending, Lane, Turn, Work, known};
+use super::{Chore, Ending, Lane, Turn, Witness, Work, confirm, known};
 
 const SCHEMA: &[Migration] = &[
     Migration {
@@ -22,6 +22,11 @@ const SCHEMA: &[Migration] = &[
         name: "retention",
         sql: include_str!("../../../../migrations/0002_retention.sql"),
     },
+    Migration {
+        version: 10,
+        name: "operations",
+        sql: include_str!("../../../../migrations/0010_operations.sql"),
+    },
 ];
 
 /// A database and a clock that two nodes share.
@@ -29,6 +34,7 @@ struct Bench {
     _folder: tempfile::TempDir,
     db: Db,
     clock: Clock,
+    witness: Arc<Witness>,
     stop: watch::Sender<bool>,
 }
 
@@ -39,14 +45,21 @@ impl Bench {
         let db = Db::new(lite);
         db.migrate(SCHEMA).await.unwrap();
         let clock = Clock::held(Millis(1_700_000_000_000), 11);
-        Self { _folder: folder, db, clock, stop: watch::channel(false).0 }
+        let witness = Arc::new(Witness::call(db.clone(), clock.clone()).await.unwrap());
+        Self { _folder: folder, db, clock, witness, stop: watch::channel(false).0 }
     }
 
     /// A node with one chore.
     fn node(&self, work: Work) -> Lane {
         let chore = Chore { name: "tidy", every_ms: HOUR, work };
         let shared = (self.db.clone(), self.clock.clone());
-        Lane::new(shared, Duration::ZERO, vec![chore], self.stop.subscribe())
+        Lane::new(
+            shared,
+            Arc::clone(&self.witness),
+            Duration::ZERO,
+            vec![chore],
+            self.stop.subscribe(),
+        )
     }
 }
 
@@ -201,4 +214,58 @@ async fn a_chore_works_for_a_tenth_of_the_time() {
     }));
     assert_eq!(endings(&node).await, [Ending::Done]);
     assert_eq!(known(&bench.db).await.unwrap()[0].result, json!(true), "nothing to rest from");
+}
+
+#[tokio::test]
+async fn a_chore_runs_when_its_time_lies_further_ahead_than_its_period() {
+    let bench = Bench::new().await;
+    let times = Arc::new(AtomicUsize::new(0));
+    let node = bench.node(count(&times));
+    bench.clock.step(DAY);
+    assert_eq!(endings(&node).await, [Ending::Done]);
+    bench.clock.step(-DAY);
+    assert_eq!(endings(&node).await, [Ending::Done], "a clock that was wrong wrote the time");
+    assert_eq!(endings(&node).await, [], "and now it has its period");
+    bench.clock.advance(HOUR);
+    assert_eq!(endings(&node).await, [Ending::Done]);
+}
+
+/// What a process believes that starts now.
+async fn believed(bench: &Bench) -> Millis {
+    Witness::call(bench.db.clone(), bench.clock.clone()).await.unwrap().now()
+}
+
+#[tokio::test]
+async fn a_step_of_more_than_a_day_is_believed_once_an_operator_says_so() {
+    let bench = Bench::new().await;
+    let begin = bench.clock.now();
+    bench.clock.advance(400 * DAY);
+    assert_eq!(bench.witness.now(), begin + 400 * DAY, "time that passed is believed");
+    bench.witness.look().await.unwrap();
+    bench.clock.step(DAY);
+    assert_eq!(bench.witness.now(), bench.clock.now(), "a day is believed");
+    bench.witness.look().await.unwrap();
+    let before = bench.clock.now();
+    bench.clock.step(DAY + 1);
+    assert_eq!(bench.witness.now(), before, "more is not");
+    assert_eq!(believed(&bench).await, before, "nor by a process that starts now");
+    for _ in 0..5 {
+        bench.clock.advance(HOUR);
+        assert!(bench.witness.look().await.unwrap().is_refused());
+    }
+    assert_eq!(bench.witness.now(), before + 5 * HOUR, "time that passes is believed still");
+    let mut set = WriteSet::of("clock");
+    confirm(&mut set, &bench.clock);
+    bench.db.commit(set).await.unwrap();
+    bench.witness.look().await.unwrap();
+    assert_eq!(bench.witness.now(), bench.clock.now());
+    // Back again, and confirmed: what is agreed on goes back, too.
+    bench.clock.step(-100 * DAY);
+    assert_eq!(bench.witness.now(), bench.clock.now(), "a clock that is behind deletes too little");
+    let mut set = WriteSet::of("clock");
+    confirm(&mut set, &bench.clock);
+    bench.db.commit(set).await.unwrap();
+    bench.witness.look().await.unwrap();
+    bench.clock.step(2 * DAY);
+    assert!(bench.witness.judged().is_refused());
 }

@@ -2,14 +2,15 @@
 //! chore from being noticed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use clock::{Clock, Millis};
+use clock::Millis;
 use store::{CommitError, Db, Reject, WriteSet, args};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::Witness;
 use super::store as sql;
 
 /// How long a node may be silent before another takes over, milliseconds.
@@ -25,7 +26,7 @@ const LOST: Reject = Reject("chore_lost");
 /// What a chore has of the runner.
 pub struct Turn {
     pub(super) db: Db,
-    pub(super) clock: Clock,
+    pub(super) witness: Arc<Witness>,
     pub(super) name: &'static str,
     pub(super) holder: String,
     /// The shortest pause.
@@ -37,6 +38,12 @@ pub struct Turn {
 }
 
 impl Turn {
+    /// The instant by which things are old: not the clock's alone, which may be wrong by a year.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.witness.now()
+    }
+
     /// Call this after every small step, such as a read: rests when enough came together.
     pub async fn breathe(&self) -> bool {
         let busy = self.since.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
@@ -69,9 +76,9 @@ impl Turn {
 
     /// Makes the lease longer once half of it is over.
     async fn keep(&self) -> bool {
-        let now = self.clock.now();
+        let now = self.now();
         let until = *self.lease_until.lock().unwrap_or_else(PoisonError::into_inner);
-        if until - now > LEASE_MS / 2 {
+        if (LEASE_MS / 2 + 1..=LEASE_MS).contains(&(until - now)) {
             return true;
         }
         let mut set = WriteSet::of(self.name);

@@ -75,6 +75,7 @@ pub struct Metrics {
     turns: Family<TurnLabels, Counter>,
     chores: Family<ChoreLabels, Seconds>,
     due_oldest: Seconds,
+    clock_ahead: Seconds,
     ledger: Arc<OnceLock<Ledger>>,
     connections: Connections,
     webhooks: Webhooks,
@@ -101,6 +102,7 @@ impl Default for Metrics {
             turns: Family::default(),
             chores: Family::default(),
             due_oldest: Seconds::default(),
+            clock_ahead: Seconds::default(),
             ledger: Arc::default(),
             connections: Connections::default(),
             webhooks: Webhooks::default(),
@@ -128,6 +130,11 @@ impl Metrics {
             "due_oldest_seconds",
             "How late the oldest due work is; 0 = none is late",
             self.due_oldest.clone(),
+        );
+        registry.register(
+            "clock_ahead_seconds",
+            "How far the clock is ahead of what the rows and running time say; negative = behind",
+            self.clock_ahead.clone(),
         );
         registry.register(
             "retention_deleted",
@@ -224,6 +231,11 @@ impl Metrics {
     /// Notes when a chore was done last, in seconds since 1970.
     pub fn chore_done(&self, chore: &str, at_s: f64) {
         self.chores.get_or_create(&ChoreLabels { chore: chore.to_owned() }).set(at_s);
+    }
+
+    /// Notes how far the clock is ahead of its witnesses.
+    pub fn clock_ahead(&self, seconds: f64) {
+        self.clock_ahead.set(seconds);
     }
 
     /// Notes how late the oldest due work is.

@@ -16,7 +16,7 @@ use crate::access::retention::{self as of_access, Accounts};
 use crate::access::{self, By, Entry};
 use crate::app::App;
 use crate::events;
-use crate::jobs::{Chore, Turn};
+use crate::jobs::{self, Chore, Turn};
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;
@@ -54,6 +54,25 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("forget_deliveries", HOUR, webhooks::forget_deliveries),
         chore!("forget_handset_messages", HOUR, sandbox::forget_old),
     ]
+}
+
+/// Notes that somebody believes the clock, and believes it: what it makes look old goes.
+///
+/// # Errors
+/// See [`CommitError`].
+pub async fn confirm_clock(app: &App, by: By<'_>) -> Result<(), CommitError> {
+    let entry = Entry {
+        actor: by.who,
+        action: "clock.confirm",
+        object_id: "",
+        account: None,
+        request_id: by.request_id,
+        detail: json!({ "clock": app.now().to_string() }),
+    };
+    let mut set = WriteSet::of("clock");
+    access::record(app, &mut set, &entry);
+    jobs::confirm(&mut set, &app.clock);
+    app.db.commit(set).await.map(drop)
 }
 
 /// Why an erasure did not come to its end. Doing it again goes on where it stopped.

@@ -95,6 +95,6 @@ impl StoredShelf {
 /// # Errors
 /// [`CommitError`].
 pub async fn forget_old(app: &App, turn: &Turn) -> Result<u64, CommitError> {
-    let args = args![app.now() - LIFE, app.config.retention.chunk];
+    let args = args![turn.now() - LIFE, app.config.retention.chunk];
     sweep(app, turn, ("handset_messages", sql::FORGET), &args).await
 }

@@ -19,9 +19,9 @@ const PAGE: i64 = 200;
 
 /// Tries are kept for 30 days; so events and deliveries are kept for 30 days and the time that the
 /// schedule may take.
-fn oldest(app: &App) -> Millis {
+fn oldest(app: &App, turn: &Turn) -> Millis {
     let schedule_s: i64 = app.config.webhooks.retry_schedule_s.iter().sum();
-    app.now() - KEPT - schedule_s * 1_200
+    turn.now() - KEPT - schedule_s * 1_200
 }
 
 /// Deletes old events; answers how many.
@@ -29,7 +29,7 @@ fn oldest(app: &App) -> Millis {
 /// # Errors
 /// [`Error::Db`], [`Error::Commit`].
 pub async fn forget_events(app: &App, turn: &Turn) -> Result<u64, Error> {
-    Ok(events::forget_before(app, turn, oldest(app)).await?)
+    Ok(events::forget_before(app, turn, oldest(app, turn)).await?)
 }
 
 /// Deletes old deliveries and tries, and targets that were deleted; answers how many rows.
@@ -37,7 +37,7 @@ pub async fn forget_events(app: &App, turn: &Turn) -> Result<u64, Error> {
 /// # Errors
 /// [`Error::Db`], [`Error::Commit`].
 pub async fn forget_deliveries(app: &App, turn: &Turn) -> Result<u64, Error> {
-    let before = DeliveryId::bound(oldest(app));
+    let before = DeliveryId::bound(oldest(app, turn));
     let mut last = (String::new(), String::new());
     let mut deleted = 0;
     loop {

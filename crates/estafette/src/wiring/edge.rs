@@ -91,6 +91,9 @@ fn refuse_early(app: &App, request: &Request) -> Option<Problem> {
     if !path.starts_with("/v1/") {
         return None;
     }
+    if !app.is_open() {
+        return Some(Problem::new(Code::StorageUnavailable));
+    }
     if !accepts_json(request.headers()) {
         return Some(Problem::new(Code::NotAcceptable));
     }

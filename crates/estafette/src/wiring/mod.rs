@@ -3,18 +3,19 @@
 mod edge;
 mod intake;
 mod listen;
+mod opening;
 mod pace;
 mod pages;
 mod routes;
 mod upkeep;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clock::Clock;
 use futures_util::future::BoxFuture;
 use store::{Db, Lite, LiteOptions, Migration, Pg, PgOptions};
@@ -32,9 +33,10 @@ use crate::metrics::Metrics;
 use crate::otp::{self, ReceiptDoor};
 use crate::sandbox::StoredShelf;
 use crate::webhooks;
-use crate::{credits, events};
+use crate::{credits, events, jobs};
 
 use listen::{Entrance, Listener};
+pub use opening::{OpenError, must_exist};
 pub use routes::openapi;
 
 /// The schema, one file after the other.
@@ -63,6 +65,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 5,
         name: "index order",
         sql: include_str!("../../../../migrations/0005_index_order.sql"),
+    },
+    Migration {
+        version: 10,
+        name: "operations",
+        sql: include_str!("../../../../migrations/0010_operations.sql"),
     },
 ];
 
@@ -112,6 +119,7 @@ pub fn open(config: Config, clock: Clock) -> anyhow::Result<Service> {
         hashers: Semaphore::new(config.access.password_hashers.max(1)),
         memo: Memo::default(),
         metrics: Metrics::default(),
+        open: AtomicBool::new(false),
         draining: AtomicBool::new(false),
         db,
         vault,
@@ -132,9 +140,19 @@ fn throttle(limits: &Limits) -> Throttle {
     Throttle::new(limits.send_per_s, limits.read_per_s, limits.guest_per_min)
 }
 
+/// The file of the embedded database; `None` = a server has the data.
+#[must_use]
+pub fn database_file(config: &Config) -> Option<PathBuf> {
+    let url = config.database.url.expose();
+    match url.strip_prefix("sqlite:") {
+        Some(path) => Some(path.into()),
+        None => url.is_empty().then(|| config.data_dir.join("estafette.db")),
+    }
+}
+
 fn open_database(config: &Config) -> anyhow::Result<Db> {
     let (url, settings) = (config.database.url.expose(), &config.database);
-    if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+    if settings.is_shared() {
         let options = PgOptions {
             batchers: settings.batchers,
             readers: settings.readers,
@@ -145,10 +163,7 @@ fn open_database(config: &Config) -> anyhow::Result<Db> {
         };
         return Ok(Db::new(Pg::open(url, &options)?));
     }
-    let path = match url.strip_prefix("sqlite:") {
-        None => config.data_dir.join("estafette.db"),
-        Some(path) => path.into(),
-    };
+    let Some(path) = database_file(config) else { bail!("database.url is of no known kind") };
     let options = LiteOptions { queue: settings.queue, ..LiteOptions::default() };
     let lite = Lite::open(&path, options);
     Ok(Db::new(lite.with_context(|| format!("cannot open the database {}", path.display()))?))
@@ -203,8 +218,8 @@ impl Service {
     /// Brings the schema up to date and answers its version.
     ///
     /// # Errors
-    /// When the database refuses or is newer than this program.
-    pub async fn migrate(&self) -> anyhow::Result<u32> {
+    /// [`OpenError`].
+    pub async fn migrate(&self) -> Result<u32, OpenError> {
         let version = self.live.db.migrate(MIGRATIONS).await?;
         credits::seed_prices(&self.live).await?;
         Ok(version)
@@ -219,13 +234,39 @@ impl Service {
     }
 }
 
-/// Migrates, listens on all addresses and starts the due work.
+/// Listens on all addresses, waits for a database that is away, brings it up to date and starts the
+/// due work. Until then `/readyz` and the API answer 503.
 ///
 /// # Errors
-/// When the schema cannot be brought up to date or an address is taken.
+/// When another process serves from the same file, an address is taken, or the database can never
+/// be used as it is.
 pub async fn start(service: Service) -> anyhow::Result<Running> {
-    service.migrate().await?;
-    let server = &service.live.config.server;
+    service.live.db.reserve().await?;
+    let (stop, stopped) = watch::channel(false);
+    let (addresses, mut tasks) = listen_everywhere(&service, &stopped)?;
+    if let Err(error) = opening::wait(&service).await {
+        tasks.iter().for_each(JoinHandle::abort);
+        service.close().await;
+        return Err(error.into());
+    }
+    let (live_app, sandbox_app) = (&service.live, &service.sandbox);
+    let witness = jobs::Witness::call(live_app.db.clone(), live_app.clock.clone()).await?;
+    live_app.open.store(true, Ordering::SeqCst);
+    tasks.extend([
+        tokio::spawn(otp::run(live_app.clone())),
+        tokio::spawn(otp::run(sandbox_app.clone())),
+        tokio::spawn(webhooks::run(live_app.clone())),
+    ]);
+    tasks.extend(upkeep::start(live_app, witness, &stopped));
+    Ok(Running { addresses, service, stop, tasks })
+}
+
+fn listen_everywhere(
+    service: &Service,
+    stopped: &watch::Receiver<bool>,
+) -> anyhow::Result<(Addresses, Vec<JoinHandle<()>>)> {
+    let (live_app, sandbox_app) = (&service.live, &service.sandbox);
+    let server = &live_app.config.server;
     let entrance = Entrance::open(server)?;
     let live = Listener::bind(server.live, "server.live", "live")?;
     let sandbox = Listener::bind(server.sandbox, "server.sandbox", "sandbox")?;
@@ -235,19 +276,14 @@ pub async fn start(service: Service) -> anyhow::Result<Running> {
         sandbox: sandbox.address()?,
         metrics: metrics.address()?,
     };
-    let (stop, stopped) = watch::channel(false);
-    let (live_app, sandbox_app) = (&service.live, &service.sandbox);
+    let stop = || stopped.clone();
     let mut tasks = vec![
-        entrance.serve(live, live_app, routes::router(live_app), stopped.clone()),
-        entrance.serve(sandbox, sandbox_app, routes::router(sandbox_app), stopped.clone()),
-        listen::serve_metrics(metrics, live_app, pages::metrics_router(live_app), stopped.clone()),
-        tokio::spawn(otp::run(live_app.clone())),
-        tokio::spawn(otp::run(sandbox_app.clone())),
-        tokio::spawn(webhooks::run(live_app.clone())),
+        entrance.serve(live, live_app, routes::router(live_app), stop()),
+        entrance.serve(sandbox, sandbox_app, routes::router(sandbox_app), stop()),
+        listen::serve_metrics(metrics, live_app, pages::metrics_router(live_app), stop()),
     ];
-    tasks.extend(upkeep::start(live_app, &stopped));
-    tasks.extend(entrance.keep_fresh(stopped));
-    Ok(Running { addresses, service, stop, tasks })
+    tasks.extend(entrance.keep_fresh(stop()));
+    Ok((addresses, tasks))
 }
 
 impl Running {

@@ -1,16 +1,21 @@
 //! What is not the API itself: health, the API description and its reference, error pages, metrics.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use store::WriteSet;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 use utoipa_swagger_ui::SwaggerUi;
 
 use super::routes;
 use crate::app::App;
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 pub(super) fn router(app: &App) -> Router<App> {
@@ -18,9 +23,10 @@ pub(super) fn router(app: &App) -> Router<App> {
     let text = Bytes::from(serde_json::to_vec(&document).unwrap_or_default());
     let viewer =
         SwaggerUi::new("/docs").config(utoipa_swagger_ui::Config::from("/v1/openapi.json"));
+    let readiness = Arc::<Readiness>::default();
     Router::<App>::new()
         .route("/livez", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz))
+        .route("/readyz", get(move |State(app)| async move { readiness.of(&app).await }))
         .route("/v1/openapi.json", get(move || std::future::ready(openapi(text.clone()))))
         .route("/errors/{code}", get(error_page))
         .merge(Router::from(viewer).with_state(()))
@@ -34,17 +40,46 @@ pub(super) fn metrics_router(app: &App) -> Router {
         .with_state(app.clone())
 }
 
-/// Ready = storage takes a write, and the process is not stopping.
-async fn readyz(State(app): State<App>) -> Response {
-    if app.is_draining() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response();
-    }
-    match app.db.commit(WriteSet::of("readyz")).await {
-        Ok(_) => (StatusCode::OK, "ready\n").into_response(),
-        Err(error) => {
-            tracing::warn!(%error, "not ready");
-            (StatusCode::SERVICE_UNAVAILABLE, "storage is unavailable\n").into_response()
+/// How long the answer of storage is remembered: health checks are no load, however many ask.
+const REMEMBERED: Duration = Duration::from_secs(1);
+
+/// Whether storage takes a write, as of at most a second ago.
+#[derive(Default)]
+struct Readiness {
+    /// Held while storage is asked, so that one asks for all who wait.
+    last: Mutex<Option<(Instant, bool)>>,
+}
+
+impl Readiness {
+    /// Ready = the database is there and takes a write, and the process is not stopping.
+    async fn of(&self, app: &App) -> Result<&'static str, Problem> {
+        if app.is_draining() {
+            return Err(Code::Draining.into());
         }
+        if !app.is_open() {
+            let detail =
+                "The service has just started and waits for its database; the log says why.";
+            return Err(Problem::new(Code::StorageUnavailable).detail(detail));
+        }
+        if !self.storage_works(app).await {
+            return Err(Code::StorageUnavailable.into());
+        }
+        Ok("ready\n")
+    }
+
+    async fn storage_works(&self, app: &App) -> bool {
+        let mut last = self.last.lock().await;
+        if let Some((at, works)) = *last
+            && at.elapsed() < REMEMBERED
+        {
+            return works;
+        }
+        let probed = app.db.probe().await;
+        if let Err(error) = &probed {
+            tracing::warn!(%error, "not ready");
+        }
+        *last = Some((Instant::now(), probed.is_ok()));
+        probed.is_ok()
     }
 }
 
@@ -55,7 +90,7 @@ fn openapi(text: Bytes) -> Response {
 /// The page behind `type` of a problem.
 async fn error_page(Path(word): Path<String>) -> Response {
     let Some(code) = Code::of(&word) else {
-        return crate::kit::problem::Problem::new(Code::NotFound).into_response();
+        return Problem::new(Code::NotFound).into_response();
     };
     let (word, status, title) = (code.word(), code.status(), code.title());
     let advice = code.advice().replace('&', "&amp;").replace('<', "&lt;");

@@ -1,5 +1,6 @@
 //! What runs beside the requests: the chores, and the figures that somebody has to look for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Clock;
@@ -9,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::app::App;
 use crate::credits::audit;
-use crate::jobs::{self, Chore, Ending, Lane};
+use crate::jobs::{self, Chore, Ending, Lane, Witness};
 use crate::{otp, retention, webhooks};
 
 /// How often figures are looked for, milliseconds.
@@ -18,18 +19,25 @@ const LOOK_MS: u64 = 15_000;
 const NAMED: usize = 20;
 
 /// Starts all of it. Forgetting and the audit have a lane each, so that neither waits for hours.
-pub(super) fn start(app: &App, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+pub(super) fn start(
+    app: &App,
+    witness: Witness,
+    stopped: &watch::Receiver<bool>,
+) -> Vec<JoinHandle<()>> {
+    let witness = Arc::new(witness);
+    let lane =
+        |chores| tokio::spawn(lane(app.clone(), Arc::clone(&witness), chores, stopped.clone()));
     vec![
-        tokio::spawn(lane(app.clone(), retention::chores(app), stopped.clone())),
-        tokio::spawn(lane(app.clone(), audits(app), stopped.clone())),
-        tokio::spawn(look(app.clone(), stopped.clone())),
+        lane(retention::chores(app)),
+        lane(audits(app)),
+        tokio::spawn(look(app.clone(), Arc::clone(&witness), stopped.clone())),
     ]
 }
 
-async fn lane(app: App, chores: Vec<Chore>, stopped: watch::Receiver<bool>) {
+async fn lane(app: App, witness: Arc<Witness>, chores: Vec<Chore>, stopped: watch::Receiver<bool>) {
     let pause = Duration::from_millis(app.config.retention.pause_ms);
     let (db, clock): (_, Clock) = (app.db.clone(), app.clock.clone());
-    let lane = Lane::new((db, clock), pause, chores, stopped);
+    let lane = Lane::new((db, clock), witness, pause, chores, stopped);
     let told = |chore, ending: Ending| app.metrics.turn(chore, ending.word());
     lane.run(told).await;
 }
@@ -71,8 +79,10 @@ fn told(report: &audit::Report) -> Value {
 }
 
 /// Looks for figures, and lets the rate limits forget callers that are gone.
-async fn look(app: App, mut stopped: watch::Receiver<bool>) {
+#[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
+async fn look(app: App, witness: Arc<Witness>, mut stopped: watch::Receiver<bool>) {
     loop {
+        app.metrics.clock_ahead(witness.judged().ahead_ms() as f64 / 1000.0);
         app.throttle.forget_idle();
         if let Err(error) = figures(&app).await {
             tracing::debug!(%error, "figures not read; the metrics show the last ones");
@@ -80,8 +90,12 @@ async fn look(app: App, mut stopped: watch::Receiver<bool>) {
         tokio::select! {
             () = app.clock.tick(LOOK_MS) => {}
             // An error means that the sender is gone: stop as well.
-            _ = stopped.wait_for(|stop| *stop) => return,
+            _ = stopped.wait_for(|stop| *stop) => break,
         }
+    }
+    // What was agreed on until now is what the next start begins with.
+    if let Err(error) = witness.look().await {
+        tracing::debug!(%error, "the time was not written down");
     }
 }
 

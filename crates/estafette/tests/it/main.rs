@@ -25,6 +25,7 @@ mod nodes;
 mod numbers;
 mod otp;
 mod postgres;
+mod process;
 mod retention;
 mod statements;
 mod tidy;

@@ -19,6 +19,8 @@ on_every_engine!(
     a_passcode_that_is_still_open_keeps_its_recipient,
     old_passcodes_are_deleted_and_the_ledger_still_adds_up,
     chores_are_not_repeated_by_a_restart,
+    a_clock_that_jumps_a_year_ahead_and_back_loses_nothing,
+    a_step_that_an_operator_confirms_is_believed,
 );
 
 /// The first column of all rows.
@@ -208,4 +210,94 @@ async fn chores_are_not_repeated_by_a_restart(world: &World) {
     assert!(metric(world, done).await < 0.5, "this node has not audited: it was done before");
     let last = metric(world, "chore_done_timestamp_seconds{chore=\"audit_ledger\"}").await;
     assert!(last > 1.0e9, "but it knows when it was");
+}
+
+/// Rows of everything that is forgotten for its age.
+async fn kept(world: &World) -> Vec<i64> {
+    let mut found = vec![];
+    for table in [
+        "SELECT COUNT(*) FROM idempotency",
+        "SELECT COUNT(*) FROM tokens",
+        "SELECT COUNT(*) FROM audit_log",
+        "SELECT COUNT(*) FROM challenges",
+        "SELECT COUNT(*) FROM challenges WHERE recipient LIKE '+%'",
+        "SELECT COUNT(*) FROM attempts",
+        "SELECT COUNT(*) FROM events",
+        "SELECT COUNT(*) FROM recipients",
+    ] {
+        found.push(count(world, table).await);
+    }
+    found
+}
+
+/// How often this node has done all chores of forgetting, by the one that it does last.
+async fn turns(world: &World) -> f64 {
+    let line = "chore_turns_total{chore=\"forget_handset_messages\",ending=\"done\"}";
+    metric(world, line).await
+}
+
+/// Minutes pass until the chores were done once more.
+async fn until_done_again(world: &World) {
+    let before = turns(world).await;
+    for _ in 0..20 {
+        world.advance(5 * MINUTE).await;
+        for _ in 0..50 {
+            if turns(world).await > before + 0.5 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+    panic!("the chores were not done within a hundred minutes");
+}
+
+/// An account with something of everything, more than an hour ago.
+async fn history(world: &World) {
+    let ada = world.account("ada").await;
+    for ending in ["5678", "0001", "0004"] {
+        let key = format!("key-{ending}");
+        ada.send_to(&phone(ending)).header("idempotency-key", &key).await;
+    }
+    world.advance(HOUR).await;
+    until_done_again(world).await;
+}
+
+async fn a_clock_that_jumps_a_year_ahead_and_back_loses_nothing(world: &World) {
+    history(world).await;
+    let before = kept(world).await;
+    assert!(before.iter().all(|rows| *rows > 0), "{before:?}");
+    world.clock().step(400 * DAY);
+    world.advance(HOUR).await;
+    until_done_again(world).await;
+    assert_eq!(kept(world).await, before, "nobody saw the time pass");
+    let ahead = metric(world, "clock_ahead_seconds ").await;
+    assert!((ahead - 400.0 * 86_400.0).abs() < 600.0, "{ahead}");
+    world.restart().await;
+    world.advance(HOUR).await;
+    until_done_again(world).await;
+    assert_eq!(kept(world).await, before, "nor did a process that starts with that clock");
+    world.clock().step(-400 * DAY);
+    until_done_again(world).await;
+    assert_eq!(kept(world).await, before);
+    let late = "SELECT COUNT(*) FROM chores WHERE next_at > $1";
+    let late = rows::<i64>(world, late, args![world.now() + DAY]).await;
+    assert_eq!(late, [0], "no chore waits for next year");
+}
+
+async fn a_step_that_an_operator_confirms_is_believed(world: &World) {
+    history(world).await;
+    let before = kept(world).await;
+    world.clock().step(400 * DAY);
+    let app = world.app(Env::Live).await;
+    let by = estafette::access::By::CLI;
+    estafette::retention::confirm_clock(&app, by).await.unwrap();
+    world.advance(HOUR).await;
+    until_done_again(world).await;
+    let after = kept(world).await;
+    for index in [0, 1, 3, 4, 5, 6, 7] {
+        assert_eq!(after[index], 0, "{before:?} {after:?}");
+    }
+    assert!(after[2] < before[2] + 1, "the audit log keeps who confirmed: {after:?}");
+    let told = "SELECT COUNT(*) FROM audit_log WHERE action = 'clock.confirm'";
+    assert_eq!(count(world, told).await, 1);
 }

@@ -280,3 +280,22 @@ fn formless_files_are_caught() {
     assert_eq!(faults_of_form(&of("estafette/src/common/a.rs", "//! x")).len(), 1);
     assert!(faults_of_form(&of("estafette/src/kit/a.rs", "//! x\n")).is_empty());
 }
+
+/// What deletes by age goes by the time that the turn believes: the clock alone may be a year off.
+fn faults_of_age(source: &Source) -> Vec<String> {
+    let functions = source.text.split("\n}\n");
+    let is_fault = |text: &&str| text.contains("turn: &Turn") && text.contains("app.now()");
+    functions.filter(is_fault).map(|_| format!("{}: a chore asks the clock", source.path)).collect()
+}
+
+#[test]
+fn chores_ask_their_turn_for_the_time() {
+    check(&service(), faults_of_age);
+}
+
+#[test]
+fn a_chore_that_asks_the_clock_is_caught() {
+    let chore = |time: &str| format!("fn forget(app: &App, turn: &Turn) {{\n    {time};\n}}\n");
+    assert_eq!(faults_of_age(&of("estafette/src/otp/a.rs", &chore("app.now()"))).len(), 1);
+    assert!(faults_of_age(&of("estafette/src/otp/a.rs", &chore("turn.now()"))).is_empty());
+}

@@ -3,6 +3,7 @@
 
 pub(crate) mod backup;
 mod checkpoint;
+mod lock;
 mod plan;
 mod readers;
 mod schema;
@@ -24,6 +25,7 @@ use crate::{
     Args, CommitError, Done, Engine, Error, Groups, Migration, Plan, Row, Sql, Stmt, WriteSet,
 };
 use checkpoint::Checkpoints;
+use lock::Lock;
 use readers::Readers;
 use session::{Role, Session};
 use writer::{Job, Writer};
@@ -84,6 +86,7 @@ pub struct Lite {
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Readers,
     groups: Arc<GroupCounter>,
+    lock: Mutex<Option<Lock>>,
 }
 
 impl Lite {
@@ -119,6 +122,7 @@ impl Lite {
             writer: Mutex::new(Some(writer)),
             readers,
             groups,
+            lock: Mutex::default(),
         })
     }
 
@@ -144,6 +148,22 @@ impl Engine for Lite {
 
     fn rows(&self, sql: Sql, args: Args) -> BoxFuture<'_, Result<Vec<Row>, Error>> {
         Box::pin(async move { self.readers.rows(sql, &args) })
+    }
+
+    fn has_tables(&self) -> BoxFuture<'_, Result<bool, Error>> {
+        Box::pin(async move { self.readers.with(|session| schema::has_tables(session)) })
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>> {
+        Box::pin(async move { self.commit(WriteSet::of("probe")).await.map(drop) })
+    }
+
+    fn reserve(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let lock = Lock::take(&self.path)?;
+            *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = Some(lock);
+            Ok(())
+        })
     }
 
     fn migrate<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<u32, Error>> {
@@ -196,6 +216,7 @@ impl Engine for Lite {
                     tracing::warn!("the writer of the store did not end well");
                 }
             }
+            self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         })
     }
 }

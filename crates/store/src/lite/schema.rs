@@ -19,6 +19,11 @@ const APPLIED: &str = "SELECT version, checksum FROM schema_migrations ORDER BY 
 const RECORD: &str = "INSERT INTO schema_migrations (version, name, checksum, applied_at) \
     VALUES ($1, $2, $3, CAST(strftime('%s', 'now') AS BIGINT) * 1000)";
 
+/// Whether any migration was ever applied.
+pub(super) fn has_tables(session: &Session) -> Result<bool, Error> {
+    has_table(&session.conn).map_err(|error| unavailable(&error))
+}
+
 /// Applies what is missing and answers the version of the database.
 pub(super) fn migrate(
     path: &Path,
@@ -54,8 +59,12 @@ fn step(conn: &mut Connection, known: &[Migration]) -> Result<(), Error> {
     tx.commit().map_err(failed)
 }
 
+fn has_table(conn: &Connection) -> rusqlite::Result<bool> {
+    Ok(conn.query_row(HAS_TABLE, [], |row| row.get::<_, i64>(0))? > 0)
+}
+
 fn applied(conn: &Connection) -> rusqlite::Result<Vec<Applied>> {
-    if conn.query_row(HAS_TABLE, [], |row| row.get::<_, i64>(0))? == 0 {
+    if !has_table(conn)? {
         return Ok(Vec::new());
     }
     let mut statement = conn.prepare(APPLIED)?;

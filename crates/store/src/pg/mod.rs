@@ -170,6 +170,11 @@ impl Pg {
         queue.push(job).map(|()| answered)
     }
 
+    async fn carry(&self, set: WriteSet) -> Result<Done, CommitError> {
+        let unheard = || CommitError::Unknown("the batcher ended".to_owned());
+        self.submit(set)?.await.unwrap_or_else(|_| Err(unheard()))
+    }
+
     /// A connection of its own, for what is rare and may take long.
     async fn dial(&self) -> Result<Connection, Error> {
         let Settings { address, named, patience, .. } = &*self.settings;
@@ -194,13 +199,21 @@ impl Engine for Pg {
             if set.is_empty() {
                 return Ok(Done::default());
             }
-            let unheard = || CommitError::Unknown("the batcher ended".to_owned());
-            self.submit(set)?.await.unwrap_or_else(|_| Err(unheard()))
+            self.carry(set).await
         })
     }
 
     fn rows(&self, sql: Sql, args: Args) -> BoxFuture<'_, Result<Vec<Row>, Error>> {
         Box::pin(async move { self.readers.rows(sql, &args).await })
+    }
+
+    fn has_tables(&self) -> BoxFuture<'_, Result<bool, Error>> {
+        Box::pin(async move { schema::has_tables(&self.dial().await?).await })
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>> {
+        // A group leaves its mark in the database, whatever is in it.
+        Box::pin(async move { self.carry(WriteSet::of("probe")).await.map(drop) })
     }
 
     fn migrate<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<u32, Error>> {

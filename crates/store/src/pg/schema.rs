@@ -29,7 +29,7 @@ const BOUND: &str = "SET LOCAL lock_timeout = '10s'";
 /// Applies what is missing and answers the version of the database.
 pub(super) async fn migrate(connection: &Connection, known: &[Migration]) -> Result<u32, Error> {
     check_encoding(connection).await?;
-    if !has_table(connection).await? {
+    if !has_tables(connection).await? {
         create_tables(connection).await?;
     }
     loop {
@@ -52,12 +52,11 @@ async fn check_encoding(connection: &Connection) -> Result<(), Error> {
     if encoding == "UTF8" {
         return Ok(());
     }
-    Err(Error::Unavailable(format!(
-        "the database has encoding {encoding}; make one with ENCODING 'UTF8'"
-    )))
+    Err(Error::Unfit(format!("it has encoding {encoding}; make one with ENCODING 'UTF8'")))
 }
 
-async fn has_table(connection: &Connection) -> Result<bool, Error> {
+/// Whether any migration was ever applied.
+pub(super) async fn has_tables(connection: &Connection) -> Result<bool, Error> {
     let found = connection.run(HAS_TABLE, &Args::new()).await?.rows.into_iter().next();
     let (count,) = <(i64,)>::from_row(found.ok_or(Error::Corrupt { column: 0 })?)?;
     Ok(count > 0)
@@ -75,7 +74,7 @@ async fn create_tables(connection: &Connection) -> Result<(), Error> {
         return Err(failure.into());
     }
     connection.run_text("ROLLBACK").await?;
-    if has_table(connection).await? { Ok(()) } else { Err(failure.into()) }
+    if has_tables(connection).await? { Ok(()) } else { Err(failure.into()) }
 }
 
 async fn step(connection: &Connection, next: &Migration) -> Result<(), Failure> {

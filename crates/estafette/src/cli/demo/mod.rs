@@ -26,7 +26,8 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let is_lent = database.is_some();
     let (config, ground) = ground::prepare(config, database, output)?;
-    let service = super::open(config.clone()).await?;
+    let service = super::open_or_make(config.clone())?;
+    service.migrate().await?;
     if is_lent {
         ground::must_be_empty(&service.live).await?;
     }

@@ -46,6 +46,7 @@ async fn app() -> (tempfile::TempDir, App) {
         throttle: Throttle::new(100, 100, 100),
         metrics: Metrics::default(),
         hashers: tokio::sync::Semaphore::new(1),
+        open: AtomicBool::new(true),
         draining: AtomicBool::new(false),
         clock,
     };

@@ -49,12 +49,12 @@ fn pseudonym(app: &App, account: &AccountId, e164: &str) -> String {
 /// # Errors
 /// [`Error::Db`], [`Error::Commit`].
 pub async fn mask_recipients(app: &App, turn: &Turn) -> Result<u64, Error> {
-    let bound = ChallengeId::bound(app.now() - app.config.retention.recipients_d * DAY);
+    let bound = ChallengeId::bound(turn.now() - app.config.retention.recipients_d * DAY);
     let mut masked = 0;
     let mut accounts = Accounts::default();
     while let Some(account) = next(app, turn, &mut accounts).await? {
         loop {
-            let chunk = mask_chunk(app, &account, &bound).await?;
+            let chunk = mask_chunk(app, turn, &account, &bound).await?;
             masked += chunk.masked;
             if chunk.is_written && !turn.rest().await {
                 return Ok(masked);
@@ -76,8 +76,13 @@ struct Chunk {
 }
 
 /// One chunk of an account, from where the last one ended.
-async fn mask_chunk(app: &App, account: &AccountId, bound: &ChallengeId) -> Result<Chunk, Error> {
-    let (now, chunk) = (app.now(), app.config.retention.chunk);
+async fn mask_chunk(
+    app: &App,
+    turn: &Turn,
+    account: &AccountId,
+    bound: &ChallengeId,
+) -> Result<Chunk, Error> {
+    let (now, chunk) = (turn.now(), app.config.retention.chunk);
     let mark: Option<(String,)> = app.db.row(sql::MARK, args![account, MASKING]).await?;
     let after = mark.map(|(mark,)| mark).unwrap_or_default();
     let rows: Vec<Kept> = app.db.rows(sql::STRETCH, args![account, after, bound, chunk]).await?;
@@ -115,7 +120,7 @@ fn mask(app: &App, set: &mut WriteSet, account: &AccountId, row: &Kept, now: Mil
 /// [`Error::Db`], [`Error::Commit`].
 pub async fn forget_challenges(app: &App, turn: &Turn) -> Result<u64, Error> {
     let retention = &app.config.retention;
-    let oldest = app.now() - retention.challenges_d * DAY;
+    let oldest = turn.now() - retention.challenges_d * DAY;
     let (challenges, attempts) = (ChallengeId::bound(oldest), AttemptId::bound(oldest));
     let mut deleted = 0;
     let mut accounts = Accounts::default();
@@ -145,7 +150,7 @@ pub async fn forget_recipients(app: &App, turn: &Turn) -> Result<u64, Error> {
     let (mut account, mut recipient) = (String::new(), String::new());
     let mut deleted = 0;
     loop {
-        let now = app.now();
+        let now = turn.now();
         let args = args![&account, &recipient, chunk];
         let rows: Vec<Remembered> = app.db.rows(sql::RECIPIENTS, args).await?;
         let Some(last) = rows.last() else { return Ok(deleted) };

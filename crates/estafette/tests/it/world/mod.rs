@@ -21,7 +21,7 @@ use estafette::wiring;
 use tempfile::TempDir;
 
 pub use http::{Answer, Call};
-use server::Database;
+pub use server::{Database, postgres};
 pub use tenant::Tenant;
 
 /// 2026-01-01T00:00:00.000Z: where every held clock starts.

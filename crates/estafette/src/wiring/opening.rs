@@ -1,0 +1,127 @@
+//! From settings to a database that can be served from: which commands may make one, what a start
+//! waits for, and what ends it.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use store::CommitError;
+use url::Url;
+
+use super::{Service, database_file};
+use crate::config::Config;
+use crate::credits;
+
+/// The first pause before a database that is away is tried again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// Why a database cannot be served from.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The schema.
+    #[error(transparent)]
+    Db(#[from] store::Error),
+    /// The prices of a new database.
+    #[error(transparent)]
+    Prices(#[from] credits::Error),
+}
+
+impl OpenError {
+    /// Whether it may pass: the server is away, or just not able to.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Db(error) | Self::Prices(credits::Error::Db(error)) => {
+                matches!(error, store::Error::Unavailable(_))
+            }
+            Self::Prices(credits::Error::Commit(error)) => {
+                !matches!(error, CommitError::Rejected(_))
+            }
+            Self::Prices(_) => false,
+        }
+    }
+}
+
+/// Brings the database up to date. One on a server that is away is waited for, however long: a
+/// service that ends because of it would not be there when it comes back.
+pub(super) async fn wait(service: &Service) -> Result<(), OpenError> {
+    let is_elsewhere = service.live.config.database.is_shared();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match service.migrate().await {
+            Ok(_version) => return Ok(()),
+            Err(error) if is_elsewhere && error.may_pass() => {
+                let wait_s = pause.as_secs();
+                tracing::warn!(%error, wait_s, "waiting for the database; nothing is served yet");
+            }
+            Err(error) => return Err(error),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Refuses an embedded database that is not there, before opening would make it.
+///
+/// # Errors
+/// Says where was looked.
+pub fn must_exist(config: &Config) -> anyhow::Result<()> {
+    let Some(path) = database_file(config) else { return Ok(()) };
+    ensure!(path.is_file(), nothing_at(&place_of(config)));
+    Ok(())
+}
+
+impl Service {
+    /// Refuses a database without tables, such as a new one on a server.
+    ///
+    /// # Errors
+    /// Says where was looked, or why the database does not answer.
+    pub async fn must_have_tables(&self) -> anyhow::Result<()> {
+        let has_tables = self.live.db.has_tables().await?;
+        ensure!(has_tables, nothing_at(&place_of(&self.live.config)));
+        Ok(())
+    }
+}
+
+fn nothing_at(place: &str) -> String {
+    format!(
+        "there is no database of estafette at {place}. Name the service's own settings with \
+         --config FILE, or its directory with --data-dir DIR. Only `serve`, `demo` and `migrate` \
+         make a new database"
+    )
+}
+
+/// Where the database is, without credentials.
+fn place_of(config: &Config) -> String {
+    if let Some(path) = database_file(config) {
+        return std::path::absolute(&path).unwrap_or(path).display().to_string();
+    }
+    let Ok(url) = Url::parse(config.database.url.expose()) else {
+        return "database.url".to_owned();
+    };
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("postgres://{}{port}{}", url.host_str().unwrap_or_default(), url.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place_of;
+    use crate::config::{Flags, load};
+    use crate::kit::secret::Secret;
+
+    #[test]
+    fn a_place_has_no_password() {
+        let mut config = load(None, std::iter::empty(), Flags::default()).unwrap();
+        assert!(place_of(&config).ends_with("/estafette-data/estafette.db"));
+        assert!(place_of(&config).starts_with('/'));
+        config.database.url = Secret::new("sqlite:/x/y.db".to_owned());
+        assert_eq!(place_of(&config), "/x/y.db");
+        for (url, place) in [
+            ("postgres://ada:secret@db.example:5433/shop?x=y", "postgres://db.example:5433/shop"),
+            ("postgres://ada:secret@db1,db2/shop", "postgres://db1,db2/shop"),
+        ] {
+            config.database.url = Secret::new(url.to_owned());
+            let shown = place_of(&config);
+            assert!(shown == place || shown == "database.url", "{shown}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The program as operators start it: which directory it uses, who may serve from it, and what it
+//! does while its database is away. Real processes, killed with SIGKILL.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use crate::world::{Answer, Call, Database, eventually, postgres};
+
+/// The program with settings that touch nothing of this machine.
+pub fn estafette(data_dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_estafette"));
+    command.env_clear().arg("--data-dir").arg(data_dir);
+    command
+}
+
+/// Runs a command to its end.
+pub fn run(data_dir: &Path, arguments: &[&str]) -> Output {
+    estafette(data_dir).args(arguments).output().unwrap()
+}
+
+/// What a command answered with `--json`.
+pub fn answer(data_dir: &Path, arguments: &[&str]) -> Value {
+    let done = estafette(data_dir).args(arguments).arg("--json").output().unwrap();
+    assert!(done.status.success(), "{arguments:?}: {}", told(&done));
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+/// What a command said on the error output.
+pub fn told(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+/// A `serve` on free ports, killed when it is dropped.
+pub struct Serving {
+    child: Child,
+    at: Value,
+    http: reqwest::Client,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+impl Serving {
+    /// Starts it and waits until it says where it answers.
+    pub fn on(data_dir: &Path) -> Self {
+        Self::of(estafette(data_dir))
+    }
+
+    /// The same with a command that has settings of its own.
+    pub fn of(mut command: Command) -> Self {
+        command.args(["serve", "--json", "--live", "127.0.0.1:0", "--sandbox", "127.0.0.1:0"]);
+        command.args(["--metrics", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let done = child.wait_with_output().unwrap();
+            panic!("serve ended: {}", told(&done));
+        }
+        Self { child, at: serde_json::from_str(&line).unwrap(), http: reqwest::Client::new() }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A request to the sandbox.
+    pub async fn get(&self, path: &str) -> Answer {
+        let url = format!("{}{path}", self.at["sandbox"].as_str().unwrap());
+        Call::new(self.http.get(url)).await
+    }
+}
+
+#[test]
+fn commands_without_a_database_say_where_they_looked_and_make_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = folder.path().join("mistyped");
+    let account = "acc_01h455vb4pex5vsknk084sn02q";
+    let copy = folder.path().join("copy.db");
+    for arguments in [
+        &["audit"][..],
+        &["backup", copy.to_str().unwrap()],
+        &["compact"],
+        &["erase", "--recipient", "+33612345678"],
+        &["staff", "add", "--email", "ops@example.com"],
+        &["account", "add", "--email", "ada@example.com"],
+        &["credits", "add", "--account", account, "--amount", "5"],
+        &["key", "add", "--account", account, "--name", "shop"],
+    ] {
+        for is_there in [false, true] {
+            let place = if is_there { folder.path() } else { nowhere.as_path() };
+            let done = run(place, arguments);
+            assert_eq!(done.status.code(), Some(1), "{arguments:?}");
+            let file = place.join("estafette.db");
+            assert!(told(&done).contains(file.to_str().unwrap()), "{arguments:?}: {}", told(&done));
+            assert!(told(&done).contains("--data-dir"), "{arguments:?}: {}", told(&done));
+            assert!(done.stdout.is_empty(), "{arguments:?}");
+            let left: Vec<_> = folder.path().read_dir().unwrap().collect();
+            assert!(left.is_empty(), "{arguments:?} made {left:?}");
+        }
+    }
+    // The control: where there is one, it is used.
+    answer(folder.path(), &["migrate"]);
+    assert_eq!(answer(folder.path(), &["audit"])["ok"], true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_on_an_empty_server_say_where_they_looked() {
+    let database = Database::empty().await;
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("{}/{}", postgres(), database.name);
+    let on_server = |arguments: &[&str]| {
+        estafette(folder.path())
+            .args(arguments)
+            .env("ESTAFETTE__DATABASE__URL", &url)
+            .env("ESTAFETTE__MASTER_KEY", "5a".repeat(32))
+            .output()
+            .unwrap()
+    };
+    let refused = on_server(&["audit"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(told(&refused).contains(&database.name), "{}", told(&refused));
+    assert!(on_server(&["migrate"]).status.success());
+    assert!(on_server(&["audit"]).status.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_serve_names_the_first_which_a_kill_lets_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Serving::on(folder.path());
+    let refused = run(folder.path(), &["serve", "--live", "127.0.0.1:0"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let holder = format!("process id {}", first.id());
+    assert!(told(&refused).contains(&holder), "{}", told(&refused));
+    let place = folder.path().join("estafette.db");
+    assert!(told(&refused).contains(place.to_str().unwrap()), "{}", told(&refused));
+    // Every other command works beside it.
+    let added = answer(folder.path(), &["account", "add", "--email", "ada@example.com"]);
+    let account = added["accounts"]["live"].as_str().unwrap();
+    let credits = answer(folder.path(), &["credits", "add", "--account", account, "--amount", "7"]);
+    assert_eq!(credits["balance_credits"], 7);
+    assert_eq!(answer(folder.path(), &["audit"])["ok"], true);
+    let copy = folder.path().join("copy.db");
+    answer(folder.path(), &["backup", copy.to_str().unwrap()]);
+    assert_eq!(first.get("/readyz").await.status, 200);
+    drop(first);
+    let second = Serving::on(folder.path());
+    assert_eq!(second.get("/readyz").await.status, 200);
+}
+
+/// Leads a port of this machine to a server, and can cut all that goes through it.
+struct Wire {
+    task: JoinHandle<()>,
+}
+
+impl Wire {
+    async fn on(port: u16, server: SocketAddr) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+        let task = tokio::spawn(async move {
+            let mut open = tokio::task::JoinSet::new();
+            while let Ok((mut here, _)) = listener.accept().await {
+                open.spawn(async move {
+                    let mut there = TcpStream::connect(server).await.unwrap();
+                    let _ended = tokio::io::copy_bidirectional(&mut here, &mut there).await;
+                });
+            }
+        });
+        Self { task }
+    }
+
+    async fn cut(self) {
+        self.task.abort();
+        let _ended = self.task.await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_waits_for_postgresql_and_says_so() {
+    let database = Database::empty().await;
+    let server = postgres();
+    let (user, address) = server.trim_start_matches("postgres://").split_once('@').unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let own = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let sandbox = own.local_addr().unwrap();
+    drop(own);
+    let folder = tempfile::tempdir().unwrap();
+    let log = std::fs::File::create(folder.path().join("log")).unwrap();
+    let mut child = estafette(folder.path())
+        .args(["serve", "--live", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--sandbox"])
+        .arg(sandbox.to_string())
+        .env(
+            "ESTAFETTE__DATABASE__URL",
+            format!("postgres://{user}@127.0.0.1:{port}/{}", database.name),
+        )
+        .env("ESTAFETTE__MASTER_KEY", "5a".repeat(32))
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let http = reqwest::Client::new();
+    let ask = async |path: &str| http.get(format!("http://{sandbox}{path}")).send().await.ok();
+    let status = async |path: &str| Some(ask(path).await?.status().as_u16());
+    let says = |words: &str| {
+        let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+        log.contains(words).then_some(())
+    };
+    eventually(async || status("/livez").await.filter(|status| *status == 200)).await;
+    assert_eq!(status("/readyz").await, Some(503));
+    let refused = ask("/v1/me").await.unwrap();
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.json::<Value>().await.unwrap()["code"], "storage_unavailable");
+    eventually(async || says("waiting for the database")).await;
+    assert!(child.try_wait().unwrap().is_none(), "it goes on waiting");
+    // The server comes: nobody has to restart anything.
+    let wire = Wire::on(port, address.parse().unwrap()).await;
+    eventually(async || status("/readyz").await.filter(|status| *status == 200)).await;
+    assert_eq!(ask("/v1/me").await.unwrap().status(), 401);
+    // It goes and comes again.
+    wire.cut().await;
+    eventually(async || status("/readyz").await.filter(|status| *status == 503)).await;
+    let wire = Wire::on(port, address.parse().unwrap()).await;
+    eventually(async || status("/readyz").await.filter(|status| *status == 200)).await;
+    assert!(child.try_wait().unwrap().is_none());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wire.cut().await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+fn packaged(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name);
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn the_documented_install_has_one_data_directory() {
+    let unit = packaged("estafette.service");
+    let setting = |key: &str| {
+        let lines = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        lines.collect::<Vec<_>>()
+    };
+    let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/estafette.toml");
+    let config = estafette::config::load(
+        Some(&settings),
+        std::iter::empty(),
+        estafette::config::Flags::default(),
+    );
+    let data_dir = config.unwrap().data_dir;
+    let state = format!("/var/lib/{}", setting("StateDirectory")[0]);
+    assert_eq!(data_dir, Path::new(&state), "the settings name the directory that the unit has");
+    // What only the service knows, the commands beside it would not.
+    assert!(setting("Environment").is_empty(), "{unit}");
+    let start = setting("ExecStart")[0];
+    assert_eq!(start, "/usr/bin/estafette --config /etc/estafette/estafette.toml serve");
+    let operations = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
+    let operations = std::fs::read_to_string(operations).unwrap();
+    assert!(operations.contains("packaging/estafette.toml /etc/estafette/estafette.toml"));
+    assert_eq!(setting("StartLimitIntervalSec"), ["0"], "no count of restarts ends the service");
+    assert_eq!(setting("Restart"), ["on-failure"]);
+}
