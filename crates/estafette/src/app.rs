@@ -92,8 +92,17 @@ pub struct KnownKey {
 pub struct Memo {
     /// API keys by hash.
     pub keys: Cache<[u8; 32], Arc<KnownKey>>,
-    /// Prices by `channel|category|country`: credits, `None` = not sold.
-    pub prices: Cache<String, Option<i64>>,
+    /// Prices by `channel|category|country`.
+    pub prices: Cache<String, KnownPrice>,
+}
+
+/// A price as it was at an instant.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownPrice {
+    /// Credits; `None` = not sold.
+    pub credits: Option<i64>,
+    /// When it was looked up.
+    pub at: Millis,
 }
 
 impl Default for Memo {

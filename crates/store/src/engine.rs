@@ -155,6 +155,12 @@ impl Db {
         Self { engine: Arc::new(engine), bell: Arc::default() }
     }
 
+    /// The same with another engine around this one's, such as one that fails on purpose.
+    #[must_use]
+    pub fn through(self, around: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>) -> Self {
+        Self { engine: around(self.engine), ..self }
+    }
+
     /// See [`Engine::commit`].
     ///
     /// # Errors

@@ -1,12 +1,14 @@
-//! What a message costs. A price holds from `valid_from` until `valid_until` or a newer one of
-//! the same channel, category and country; country `*` is for all countries without their own.
+//! What a message costs. A price without `valid_until` is a base price: it holds from `valid_from`
+//! until the next base price of the same channel, category and country. One with `valid_until` is a
+//! promotion: it holds in the place of the base price, which stands again when it ends. Country `*`
+//! is for all countries without their own.
 
 use ::store::{WriteSet, args};
 use clock::Millis;
 use uuid::Uuid;
 
 use super::{Error, store};
-use crate::app::App;
+use crate::app::{App, KnownPrice};
 use crate::kit::id::PriceId;
 use crate::kit::page::{Page, TOP};
 use crate::kit::seal::sha256;
@@ -18,6 +20,9 @@ pub const CATEGORIES: &[&str] =
     &["authentication", "utility", "marketing", "service", "session", "message"];
 /// The country of a price for all others.
 pub const EVERYWHERE: &str = "*";
+
+/// How long a price is remembered, milliseconds.
+const MEMO_MS: i64 = 5_000;
 
 /// The shard of sets that touch prices: they belong to no account.
 pub const SHARD: &str = "prices";
@@ -37,8 +42,10 @@ pub struct Price {
     pub credits: i64,
     /// From this instant on.
     pub valid_from: Millis,
-    /// Until before this instant; `None` = until replaced.
+    /// Until before this instant: a promotion. `None` = a base price.
     pub valid_until: Option<Millis>,
+    /// From this instant on a newer base price holds in its place.
+    pub replaced_at: Option<Millis>,
 }
 
 /// Which prices a list shows; empty texts do not filter.
@@ -64,12 +71,16 @@ pub fn is_country(text: &str) -> bool {
 /// [`Error::NoPrice`] when it is not sold there, [`Error::Db`].
 pub async fn price(app: &App, channel: &str, category: &str, country: &str) -> Result<i64, Error> {
     let key = format!("{channel}|{category}|{country}");
-    let credits = if let Some(known) = app.memo.prices.get(&key) {
-        known
+    let now = app.now();
+    // By the service's own clock, too: a promotion ends by it.
+    let known =
+        app.memo.prices.get(&key).filter(|known| (known.at..known.at + MEMO_MS).contains(&now));
+    let credits = if let Some(KnownPrice { credits, .. }) = known {
+        credits
     } else {
-        let found = look_up(app, channel, category, country).await?;
-        app.memo.prices.insert(key, found);
-        found
+        let credits = look_up(app, channel, category, country).await?;
+        app.memo.prices.insert(key, KnownPrice { credits, at: now });
+        credits
     };
     credits.ok_or_else(|| Error::NoPrice {
         channel: channel.to_owned(),
@@ -123,10 +134,12 @@ fn seeded_id(channel: &str, category: &str, country: &str) -> PriceId {
     PriceId::of(uuid::Builder::from_custom_bytes(first).into_uuid())
 }
 
-/// Adds a price, and ends the one that it replaces where it begins.
+/// Adds a price. A base price ends what holds when it begins; a promotion ends nothing.
 pub fn replace(set: &mut WriteSet, price: &Price) {
     let (channel, category, country) = (&price.channel, &price.category, &price.country);
-    set.push(store::CLOSE_PRICE, args![price.valid_from, channel, category, country]);
+    if price.valid_until.is_none() {
+        set.push(store::CLOSE_PRICE, args![price.valid_from, channel, category, country]);
+    }
     let (from, until) = (price.valid_from, price.valid_until);
     let args = args![&price.id, channel, category, country, price.credits, from, until];
     set.push(store::ADD_PRICE, args);

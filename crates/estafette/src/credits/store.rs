@@ -52,10 +52,13 @@ pub(super) const LEDGER: Sql = Sql("SELECT transfer_id, kind, amount, of_transfe
      object_id, created_at, mac FROM transfers \
      WHERE account_id = $1 AND transfer_id < $2 ORDER BY transfer_id DESC LIMIT $3");
 
-/// The price of one country at one instant; the newest row wins.
+/// The price of one country at one instant: a promotion before the base price, and of several the
+/// one that began last.
 pub(super) const PRICE: Sql = Sql("SELECT credits FROM prices \
      WHERE channel = $1 AND category = $2 AND country = $3 AND valid_from <= $4 \
-     AND (valid_until IS NULL OR valid_until > $4) ORDER BY valid_from DESC LIMIT 1");
+     AND (valid_until IS NULL OR valid_until > $4) AND (replaced_at IS NULL OR replaced_at > $4) \
+     ORDER BY CASE WHEN valid_until IS NULL THEN 1 ELSE 0 END, valid_from DESC, price_id DESC \
+     LIMIT 1");
 
 /// Whether there is any price.
 pub(super) const ANY_PRICE: Sql = Sql("SELECT price_id FROM prices WHERE price_id > $1 LIMIT 1");
@@ -64,15 +67,15 @@ pub(super) const ANY_PRICE: Sql = Sql("SELECT price_id FROM prices WHERE price_i
 pub(super) const ADD_PRICE: Sql = Sql("INSERT INTO prices (price_id, channel, category, country, \
      credits, valid_from, valid_until) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING");
 
-/// Ends what a new price replaces.
-pub(super) const CLOSE_PRICE: Sql = Sql("UPDATE prices SET valid_until = $1 \
+/// Ends what a new base price replaces: what holds when it begins, promotions too.
+pub(super) const CLOSE_PRICE: Sql = Sql("UPDATE prices SET replaced_at = $1 \
      WHERE channel = $2 AND category = $3 AND country = $4 AND valid_from <= $1 \
-     AND (valid_until IS NULL OR valid_until > $1)");
+     AND (valid_until IS NULL OR valid_until > $1) AND (replaced_at IS NULL OR replaced_at > $1)");
 
 /// One page of the prices that have not ended; empty texts do not filter.
 pub(super) const PRICES: Sql = Sql("SELECT price_id, channel, category, country, credits, \
-     valid_from, valid_until FROM prices \
-     WHERE price_id < $1 AND (valid_until IS NULL OR valid_until > $2) \
+     valid_from, valid_until, replaced_at FROM prices WHERE price_id < $1 \
+     AND (valid_until IS NULL OR valid_until > $2) AND (replaced_at IS NULL OR replaced_at > $2) \
      AND ($3 = '' OR channel = $3) AND ($4 = '' OR category = $4) AND ($5 = '' OR country = $5) \
      ORDER BY price_id DESC LIMIT $6");
 
@@ -164,6 +167,7 @@ impl FromRow for Price {
             credits: row.take(4)?,
             valid_from: row.take(5)?,
             valid_until: row.take(6)?,
+            replaced_at: row.take(7)?,
         })
     }
 }

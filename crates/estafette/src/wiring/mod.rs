@@ -67,6 +67,11 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../../../migrations/0005_index_order.sql"),
     },
     Migration {
+        version: 7,
+        name: "promises",
+        sql: include_str!("../../../../migrations/0007_promises.sql"),
+    },
+    Migration {
         version: 10,
         name: "operations",
         sql: include_str!("../../../../migrations/0010_operations.sql"),
@@ -108,6 +113,14 @@ pub struct Running {
 /// When the database or the master key cannot be opened.
 pub fn open(config: Config, clock: Clock) -> anyhow::Result<Service> {
     let db = open_database(&config)?;
+    assemble(config, clock, db)
+}
+
+/// Puts the parts together around a storage that is open.
+///
+/// # Errors
+/// When the master key cannot be opened.
+pub fn assemble(config: Config, clock: Clock, db: Db) -> anyhow::Result<Service> {
     let vault = open_vault(&config, &clock)?;
     let doors = [Arc::new(ReceiptDoor::default()), Arc::new(ReceiptDoor::default())];
     let shared = Arc::new(Shared {
@@ -150,7 +163,11 @@ pub fn database_file(config: &Config) -> Option<PathBuf> {
     }
 }
 
-fn open_database(config: &Config) -> anyhow::Result<Db> {
+/// Opens the storage that the settings say.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn open_database(config: &Config) -> anyhow::Result<Db> {
     let (url, settings) = (config.database.url.expose(), &config.database);
     if settings.is_shared() {
         let options = PgOptions {

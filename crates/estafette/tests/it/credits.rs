@@ -1,5 +1,6 @@
 //! Stories of money: the ledger, balances, prices, pages.
 
+use estafette::app::Env;
 use serde_json::{Value, json};
 
 use crate::on_every_engine;
@@ -14,6 +15,8 @@ on_every_engine!(
     staff_give_and_take_credits,
     postpaid_accounts_have_a_limit,
     prices_follow_the_country_and_their_validity,
+    a_promotion_leaves_the_price_before_it_standing,
+    a_new_base_price_ends_a_promotion,
     the_ledger_pages_to_its_end_without_gaps_or_doubles,
     a_tampered_cursor_is_refused,
 );
@@ -141,6 +144,59 @@ async fn prices_follow_the_country_and_their_validity(world: &World) {
     assert_eq!(cost("+33612345678", "b").await, 77);
     let list = world.get(ada.env, "/v1/admin/prices").bearer(staff).await.ok();
     assert!(list.list().iter().any(|row| row["credits"] == 77 && row["country"] == "FR"));
+}
+
+/// Sets the price of a passcode by SMS to France.
+async fn set_price(world: &World, credits: i64, until: Option<clock::Millis>) -> Value {
+    let price = json!({
+        "channel": "sms", "category": "authentication", "country": "FR", "credits": credits,
+        "valid_until": until.map(|at| at.to_string()),
+    });
+    let call = world.put(Env::Sandbox, "/v1/admin/prices").bearer(world.staff().await);
+    call.json(json!({"prices": [price]})).await.ok().body
+}
+
+/// What a passcode by SMS to France costs now.
+async fn cost(ada: &Tenant<'_>) -> i64 {
+    let before = ada.balance().await;
+    let body = json!({"to": phone("5678"), "delivery_mode": "sms"});
+    ada.send(body).await.ok();
+    before - ada.balance().await
+}
+
+async fn a_promotion_leaves_the_price_before_it_standing(world: &World) {
+    let ada = world.account("ada").await;
+    set_price(world, 31, None).await;
+    assert_eq!(cost(&ada).await, 31);
+    let end = world.now() + 3_600_000;
+    let all = set_price(world, 5, Some(end)).await;
+    let shown = |credits: i64| {
+        let rows = all.as_array().unwrap();
+        let is_it = |row: &&Value| row["country"] == "FR" && row["credits"] == credits;
+        rows.iter().find(is_it).unwrap()["valid_until"].clone()
+    };
+    assert_eq!((shown(5), shown(31)), (json!(end.to_string()), Value::Null));
+    assert_eq!(cost(&ada).await, 5);
+    world.advance(end - world.now() - 1_000).await;
+    assert_eq!(cost(&ada).await, 5);
+    // Remembered prices do not outlive a promotion by more than their five seconds.
+    world.advance(6_000).await;
+    assert_eq!(cost(&ada).await, 31, "when it ends, the price before it holds again");
+    // One that ended does not come back, and the country's price is not lost with a second one.
+    set_price(world, 6, Some(world.now() + 60_000)).await;
+    assert_eq!(cost(&ada).await, 6);
+    world.advance(66_000).await;
+    assert_eq!(cost(&ada).await, 31);
+}
+
+async fn a_new_base_price_ends_a_promotion(world: &World) {
+    let ada = world.account("ada").await;
+    set_price(world, 5, Some(world.now() + 3_600_000)).await;
+    assert_eq!(cost(&ada).await, 5);
+    set_price(world, 40, None).await;
+    assert_eq!(cost(&ada).await, 40);
+    world.advance(3_700_000).await;
+    assert_eq!(cost(&ada).await, 40);
 }
 
 async fn the_ledger_pages_to_its_end_without_gaps_or_doubles(world: &World) {

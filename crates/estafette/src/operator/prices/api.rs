@@ -44,7 +44,8 @@ pub struct PriceView {
     /// From this instant on.
     #[schema(format = DateTime, example = "2026-01-31T12:00:00.000Z")]
     pub valid_from: String,
-    /// Until this instant; null = until replaced.
+    /// Until this instant: the end of a promotion, or the start of the next base price. Null =
+    /// until replaced.
     #[schema(format = DateTime)]
     pub valid_until: Option<String>,
 }
@@ -58,7 +59,11 @@ impl From<Price> for PriceView {
             country: price.country,
             credits: price.credits,
             valid_from: price.valid_from.to_string(),
-            valid_until: price.valid_until.map(|at| at.to_string()),
+            valid_until: [price.valid_until, price.replaced_at]
+                .into_iter()
+                .flatten()
+                .min()
+                .map(|at| at.to_string()),
         }
     }
 }
@@ -81,7 +86,8 @@ pub struct NewPrice {
     /// From this instant on; now when left out or in the past.
     #[schema(format = DateTime)]
     pub valid_from: Option<String>,
-    /// Until this instant; until replaced when left out.
+    /// Until this instant: a promotion, after which the price before it holds again. A base price,
+    /// which holds until replaced, when left out.
     #[schema(format = DateTime)]
     pub valid_until: Option<String>,
 }
@@ -132,8 +138,9 @@ async fn list_prices(
 
 /// Sets prices.
 ///
-/// Each new price replaces the one of the same channel, category and country from its
-/// `valid_from` on; other prices stay. Answers all prices that have not ended.
+/// A price without `valid_until` replaces the one of the same channel, category and country from
+/// its `valid_from` on. One with `valid_until` is a promotion: when it ends, the price before it
+/// holds again. Other prices stay. Answers all prices that have not ended.
 #[utoipa::path(
     put, path = "/v1/admin/prices", tag = "Operator",
     request_body = NewPrices,

@@ -89,7 +89,17 @@ impl Reader<'_> {
         }
         let (channel, category) = (channel?, category?);
         let (country, credits, id) = (country?, credits?, new_id(app));
-        Some(Price { id, channel, category, country, credits, valid_from, valid_until })
+        let replaced_at = None;
+        Some(Price {
+            id,
+            channel,
+            category,
+            country,
+            credits,
+            valid_from,
+            valid_until,
+            replaced_at,
+        })
     }
 
     fn fault(&mut self, name: &str, code: &'static str, detail: impl Into<String>) {
