@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::idempotency::{self, Begin};
+use super::idempotency::{self, Claim, Repeatable, Seen};
 use super::{
     ApiKey, Caller, Credentials, Error, Guest, Login, NewKey, Portal, Scope, Staff, create_key,
     disable_key, list_keys, password, replay_key,
@@ -47,7 +47,6 @@ impl From<Error> for Problem {
             Error::EmailTaken => item("/email", "invalid_email", "is already registered"),
             Error::Password(fault) => item("/password", fault.code(), &fault.to_string()),
             Error::NoSuchKey => Code::NotFound.into(),
-            Error::InProgress => Code::IdempotencyInProgress.into(),
             Error::Overloaded => Code::Overloaded.into(),
             Error::Hashing(_) => Self::new(Code::InternalError).because(&error),
             Error::Db(error) => error.into(),
@@ -328,16 +327,16 @@ async fn create_api_key(
     Query::read(query.as_deref(), &[])?;
     let wanted = new_key(&app, &body)?;
     let account = &caller.account;
-    match idempotency::begin(&app, &account.id, &headers, "POST /v1/api-keys", &body).await? {
-        Begin::Fresh(claim) => {
-            let (raw, key) = create_key(&app, account, &wanted, caller.by(), &claim).await?;
-            Ok(private(NewKeyView::of(Some(&raw), key)))
-        }
-        Begin::Seen(seen) => {
-            let (raw, key) = replay_key(&app, &account.id, &seen).await?;
-            Ok(idempotency::replayed(private(NewKeyView::of(raw.as_ref(), key))))
-        }
-    }
+    let request = Repeatable::by_tenant(&account.id, &headers, "POST /v1/api-keys", &body);
+    let fresh = async |claim: Claim| {
+        let (raw, key) = create_key(&app, account, &wanted, caller.by(), &claim).await?;
+        Ok(private(NewKeyView::of(Some(&raw), key)))
+    };
+    let again = async |seen: Seen| {
+        let (raw, key) = replay_key(&app, &account.id, &seen).await?;
+        Ok(private(NewKeyView::of(raw.as_ref(), key)))
+    };
+    Ok(idempotency::once(&app, request, fresh, again).await?.into_response())
 }
 
 /// Ends an API key. Ending it again answers the same.

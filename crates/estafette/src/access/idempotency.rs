@@ -1,16 +1,16 @@
 //! `Idempotency-Key`: the same request sent twice has one effect. The key is stored in the write
-//! set of the effect, so that the one is never there without the other.
+//! set of the effect, so that the one is never there without the other. What the request said is
+//! stored as a keyed hash: bodies hold codes, which a plain hash would give away.
 
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use clock::{DAY, Millis};
-use sha2::{Digest, Sha256};
-use store::{Error, FromRow, Reject, Row, WriteSet, args};
+use store::{CommitError, Error, FromRow, Reject, Row, WriteSet, args};
 
 use super::store as sql;
 use crate::app::App;
 use crate::kit::id::AccountId;
-use crate::kit::problem::{Item, Problem};
+use crate::kit::problem::{self, Item, Problem};
 use crate::kit::problem_code::Code;
 
 /// How long a key stands for its request, milliseconds.
@@ -20,12 +20,105 @@ const LONGEST: usize = 255;
 const HEADER: &str = "idempotency-key";
 
 /// A commit refused with this raced with the same request: 409 `idempotency_in_progress`.
-pub const SEEN: Reject = Reject("idempotency_seen");
+pub const SEEN: Reject = problem::IN_PROGRESS;
 
-/// What an `Idempotency-Key` says of a request.
+/// Who chooses the keys: what one side has used is free to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Namespace {
+    /// The account's programs and people.
+    Tenant,
+    /// The operator's staff, about an account.
+    Staff,
+}
+
+impl Namespace {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Tenant => "tenant",
+            Self::Staff => "staff",
+        }
+    }
+}
+
+/// A request that may come again. `route` is such as `POST /v1/otp/send`.
+#[derive(Clone, Copy, Debug)]
+pub struct Repeatable<'a> {
+    namespace: Namespace,
+    account: &'a AccountId,
+    headers: &'a HeaderMap,
+    route: &'a str,
+    body: &'a [u8],
+}
+
+impl<'a> Repeatable<'a> {
+    /// From the account's own programs and people.
+    #[must_use]
+    pub fn by_tenant(
+        account: &'a AccountId,
+        headers: &'a HeaderMap,
+        route: &'a str,
+        body: &'a [u8],
+    ) -> Self {
+        Self { namespace: Namespace::Tenant, account, headers, route, body }
+    }
+
+    /// From the operator's staff, about an account.
+    #[must_use]
+    pub fn by_staff(
+        account: &'a AccountId,
+        headers: &'a HeaderMap,
+        route: &'a str,
+        body: &'a [u8],
+    ) -> Self {
+        Self { namespace: Namespace::Staff, account, headers, route, body }
+    }
+}
+
+/// An answer, and whether it repeats an earlier one: then it says `Idempotent-Replayed: true`.
 #[derive(Debug)]
-pub enum Begin {
-    /// No key, or the first time: add the claim to the write set of the effect.
+pub struct Once<T> {
+    answer: T,
+    is_replayed: bool,
+}
+
+impl<T> Once<T> {
+    /// The same of another form.
+    pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Once<U> {
+        Once { answer: form(self.answer), is_replayed: self.is_replayed }
+    }
+}
+
+impl<T: IntoResponse> IntoResponse for Once<T> {
+    fn into_response(self) -> Response {
+        let mut response = self.answer.into_response();
+        if self.is_replayed {
+            let is_so = HeaderValue::from_static("true");
+            response.headers_mut().insert("idempotent-replayed", is_so);
+        }
+        response
+    }
+}
+
+/// Carries a request out the first time, with a claim for the write set of its effect, and answers
+/// again when it was taken before.
+///
+/// # Errors
+/// 400 `invalid_idempotency_key`, 422 `idempotency_key_reused`, storage problems, and those of
+/// `fresh` and `again`.
+pub async fn once<T>(
+    app: &App,
+    request: Repeatable<'_>,
+    fresh: impl AsyncFnOnce(Claim) -> Result<T, Problem>,
+    again: impl AsyncFnOnce(Seen) -> Result<T, Problem>,
+) -> Result<Once<T>, Problem> {
+    match begin(app, request).await? {
+        Begin::Fresh(claim) => Ok(Once { answer: fresh(claim).await?, is_replayed: false }),
+        Begin::Seen(seen) => Ok(Once { answer: again(seen).await?, is_replayed: true }),
+    }
+}
+
+enum Begin {
+    /// No key, or the first time.
     Fresh(Claim),
     /// The same request was taken before.
     Seen(Seen),
@@ -36,6 +129,8 @@ pub enum Begin {
 pub struct Seen {
     /// What it made.
     pub object_id: String,
+    /// What it was told, where a repeat must be told the same.
+    pub answer: Option<String>,
     /// A sealed part of its answer.
     pub sealed: Option<Vec<u8>>,
     /// When it was taken.
@@ -51,6 +146,7 @@ pub struct Claim {
 #[derive(Clone, Debug)]
 struct Keyed {
     account: AccountId,
+    namespace: Namespace,
     key: String,
     fingerprint: [u8; 32],
 }
@@ -71,50 +167,75 @@ impl Claim {
         sealed: Option<Vec<u8>>,
         now: Millis,
     ) {
-        let Some(Keyed { account, key, fingerprint }) = &self.inner else { return };
-        let args = args![account, key.as_str(), *fingerprint, object_id, sealed, now, now - LIFE];
+        let Some(Keyed { account, namespace, key, fingerprint }) = &self.inner else { return };
+        let args = args![
+            account,
+            namespace.word(),
+            key.as_str(),
+            *fingerprint,
+            object_id,
+            sealed,
+            now,
+            now - LIFE
+        ];
         set.guard(sql::ADD_IDEMPOTENT, args, SEEN);
+    }
+
+    /// The key under which a tenant's request is stored, if one was sent: for a write set that
+    /// works out the answer.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.inner.as_ref().map(|keyed| keyed.key.as_str())
+    }
+
+    /// Stores what the request is told, once its effect is durable. Nothing if no key was sent.
+    ///
+    /// # Errors
+    /// See [`CommitError`].
+    pub async fn tell(&self, app: &App, answer: &'static str) -> Result<(), CommitError> {
+        let Some(Keyed { account, namespace, key, .. }) = &self.inner else { return Ok(()) };
+        let mut set = WriteSet::of(account.as_str());
+        let args = args![answer, account, namespace.word(), key.as_str()];
+        set.push(sql::ANSWER_IDEMPOTENT, args);
+        app.db.commit(set).await.map(drop)
     }
 }
 
 struct Known {
-    fingerprint: Vec<u8>,
+    /// `None` = stored by a version that did not key them: compared with nothing.
+    fingerprint: Option<Vec<u8>>,
     seen: Seen,
 }
 
 impl FromRow for Known {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let fingerprint = row.take(0)?;
-        let (object_id, sealed, created_at) = (row.take(1)?, row.take(2)?, row.take(3)?);
-        Ok(Self { fingerprint, seen: Seen { object_id, sealed, created_at } })
+        let (object_id, answer) = (row.take(1)?, row.take(2)?);
+        let (sealed, created_at) = (row.take(3)?, row.take(4)?);
+        Ok(Self { fingerprint, seen: Seen { object_id, answer, sealed, created_at } })
     }
 }
 
-/// Looks the request up. `route` is such as `POST /v1/otp/send`.
-///
-/// # Errors
-/// 400 `invalid_idempotency_key`, 422 `idempotency_key_reused`, or storage problems.
-pub async fn begin(
-    app: &App,
-    account: &AccountId,
-    headers: &HeaderMap,
-    route: &str,
-    body: &[u8],
-) -> Result<Begin, Problem> {
-    let Some(key) = read(headers)? else {
+/// Looks the request up.
+async fn begin(app: &App, request: Repeatable<'_>) -> Result<Begin, Problem> {
+    let Some(key) = read(request.headers)? else {
         return Ok(Begin::Fresh(Claim::default()));
     };
-    let fingerprint = fingerprint(route, body);
-    let args = args![account, key.as_str()];
+    let Repeatable { namespace, account, .. } = request;
+    let place = [account.as_str(), namespace.word(), request.route];
+    let fingerprint = app.vault.request_mac(place, request.body);
+    let args = args![account, namespace.word(), key.as_str()];
     let known: Option<Known> = app.db.row(sql::IDEMPOTENT, args).await?;
     // The same bound as in the guard of the claim.
     let oldest = app.now() - LIFE;
     match known.filter(|known| known.seen.created_at >= oldest) {
         None => {
-            let inner = Some(Keyed { account: account.clone(), key, fingerprint });
-            Ok(Begin::Fresh(Claim { inner }))
+            let inner = Keyed { account: account.clone(), namespace, key, fingerprint };
+            Ok(Begin::Fresh(Claim { inner: Some(inner) }))
         }
-        Some(known) if known.fingerprint == fingerprint => Ok(Begin::Seen(known.seen)),
+        Some(known) if known.fingerprint.as_ref().is_none_or(|stored| *stored == fingerprint) => {
+            Ok(Begin::Seen(known.seen))
+        }
         Some(_) => Err(Code::IdempotencyKeyReused.into()),
     }
 }
@@ -125,18 +246,6 @@ pub async fn begin(
 /// 400 `invalid_idempotency_key`.
 pub fn check(headers: &HeaderMap) -> Result<(), Problem> {
     read(headers).map(drop)
-}
-
-/// An answer that repeats an earlier one: adds `Idempotent-Replayed: true`.
-pub fn replayed(response: impl IntoResponse) -> Response {
-    let mut response = response.into_response();
-    response.headers_mut().insert("idempotent-replayed", HeaderValue::from_static("true"));
-    response
-}
-
-fn fingerprint(route: &str, body: &[u8]) -> [u8; 32] {
-    let hasher = Sha256::new().chain_update(route).chain_update([0x1f]).chain_update(body);
-    hasher.finalize().into()
 }
 
 fn read(headers: &HeaderMap) -> Result<Option<String>, Problem> {
@@ -186,7 +295,7 @@ fn malformed() -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use super::{fingerprint, key_of, read};
+    use super::{key_of, read};
     use axum::http::{HeaderMap, HeaderValue};
 
     #[test]
@@ -214,13 +323,5 @@ mod tests {
         assert_eq!(read(&headers).unwrap().as_deref(), Some("a"));
         headers.append("idempotency-key", HeaderValue::from_static("a"));
         assert_eq!(read(&headers).unwrap_err().code().word(), "invalid_idempotency_key");
-    }
-
-    #[test]
-    fn a_fingerprint_tells_routes_and_bodies_apart() {
-        let first = fingerprint("POST /v1/a", b"{}");
-        assert_eq!(first, fingerprint("POST /v1/a", b"{}"));
-        assert_ne!(first, fingerprint("POST /v1/b", b"{}"));
-        assert_ne!(first, fingerprint("POST /v1/a", b"{ }"));
     }
 }

@@ -62,9 +62,6 @@ pub enum Error {
     /// No such key of this account.
     #[error("there is no such API key")]
     NoSuchKey,
-    /// The same request is being carried out right now.
-    #[error("the same request is still running")]
-    InProgress,
     /// Too many passwords wait to be hashed, or too many writes.
     #[error("the service is busy")]
     Overloaded,
@@ -82,7 +79,6 @@ pub enum Error {
 impl From<CommitError> for Error {
     fn from(error: CommitError) -> Self {
         match error {
-            CommitError::Rejected(idempotency::SEEN) => Self::InProgress,
             CommitError::Rejected(person::EMAIL_TAKEN) => Self::EmailTaken,
             CommitError::Rejected(person::PASSWORD_CHANGED) => Self::InvalidLogin,
             CommitError::Overloaded => Self::Overloaded,
@@ -133,7 +129,7 @@ pub struct NewKey {
 /// Makes a key for an account. The raw key exists in this answer only.
 ///
 /// # Errors
-/// [`Error::InProgress`], [`Error::Overloaded`], [`Error::Commit`].
+/// [`Error::Overloaded`], [`Error::Commit`].
 pub async fn create_key(
     app: &App,
     account: &Account,

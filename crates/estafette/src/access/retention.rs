@@ -107,14 +107,14 @@ pub async fn erase_idempotency_keys<E: From<Error> + From<CommitError>>(
     is_meant: impl Fn(&str, &str) -> bool,
 ) -> Result<u64, E> {
     let chunk = app.config.retention.chunk;
-    let (mut after, mut erased) = (String::new(), 0);
+    let (mut after, mut erased) = ((String::new(), String::new()), 0);
     loop {
-        let rows = objects(app, account, &after, chunk).await?;
-        let Some((last, _)) = rows.last() else { return Ok(erased) };
-        after.clone_from(last);
+        let rows = objects(app, account, (&after.0, &after.1), chunk).await?;
+        let Some((namespace, key, _)) = rows.last() else { return Ok(erased) };
+        after = (namespace.clone(), key.clone());
         let mut set = WriteSet::of(account.as_str());
-        for (key, _) in rows.iter().filter(|(key, object)| is_meant(key, object)) {
-            set.push(sql::FORGET_IDEMPOTENT_KEY, args![account, key]);
+        for (namespace, key, _) in rows.iter().filter(|(_, key, object)| is_meant(key, object)) {
+            set.push(sql::FORGET_IDEMPOTENT_KEY, args![account, namespace, key]);
             erased += 1;
         }
         if !set.is_empty() {
@@ -126,8 +126,8 @@ pub async fn erase_idempotency_keys<E: From<Error> + From<CommitError>>(
 async fn objects(
     app: &App,
     account: &AccountId,
-    after: &str,
+    (namespace, key): (&str, &str),
     chunk: i64,
-) -> Result<Vec<(String, String)>, Error> {
-    app.db.rows(sql::IDEMPOTENT_OBJECTS, args![account, after, chunk]).await
+) -> Result<Vec<(String, String, String)>, Error> {
+    app.db.rows(sql::IDEMPOTENT_OBJECTS, args![account, namespace, key, chunk]).await
 }

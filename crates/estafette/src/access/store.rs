@@ -73,21 +73,26 @@ pub(super) const KEYS: Sql = Sql("SELECT key_id, name, key_prefix, scopes, activ
 pub(super) const DISABLE_KEY: Sql = Sql("UPDATE api_keys SET active = 0, disabled_at = $1 \
      WHERE account_id = $2 AND key_id = $3 AND active = 1");
 
-pub(super) const IDEMPOTENT: Sql = Sql("SELECT fingerprint, object_id, sealed, created_at \
-     FROM idempotency WHERE account_id = $1 AND idem_key = $2");
-pub(super) const ADD_IDEMPOTENT: Sql = Sql("INSERT INTO idempotency (account_id, idem_key, \
-     fingerprint, object_id, sealed, created_at) VALUES ($1, $2, $3, $4, $5, $6) \
-     ON CONFLICT (account_id, idem_key) DO UPDATE SET fingerprint = excluded.fingerprint, \
-     object_id = excluded.object_id, sealed = excluded.sealed, \
-     created_at = excluded.created_at WHERE idempotency.created_at < $7");
+pub(super) const IDEMPOTENT: Sql =
+    Sql("SELECT fingerprint, object_id, answer, sealed, created_at \
+     FROM idempotency WHERE account_id = $1 AND namespace = $2 AND idem_key = $3");
+pub(super) const ADD_IDEMPOTENT: Sql = Sql("INSERT INTO idempotency (account_id, namespace, \
+     idem_key, fingerprint, object_id, sealed, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
+     ON CONFLICT (account_id, namespace, idem_key) DO UPDATE SET \
+     fingerprint = excluded.fingerprint, object_id = excluded.object_id, answer = NULL, \
+     sealed = excluded.sealed, created_at = excluded.created_at \
+     WHERE idempotency.created_at < $8");
+pub(super) const ANSWER_IDEMPOTENT: Sql = Sql("UPDATE idempotency SET answer = $1 \
+     WHERE account_id = $2 AND namespace = $3 AND idem_key = $4 AND answer IS NULL");
 pub(super) const FORGET_IDEMPOTENT: Sql = Sql("DELETE FROM idempotency \
-     WHERE (account_id, idem_key) IN (SELECT account_id, idem_key FROM idempotency \
-     WHERE created_at < $1 ORDER BY created_at LIMIT $2 /*SKIP LOCKED*/) RETURNING created_at");
+     WHERE (account_id, namespace, idem_key) IN \
+     (SELECT account_id, namespace, idem_key FROM idempotency WHERE created_at < $1 ORDER BY created_at LIMIT $2 /*SKIP LOCKED*/) RETURNING created_at");
 /// One stretch of an account's keys, for an erasure: what each stands for.
-pub(super) const IDEMPOTENT_OBJECTS: Sql = Sql("SELECT idem_key, object_id FROM idempotency \
-     WHERE account_id = $1 AND idem_key > $2 ORDER BY idem_key LIMIT $3");
-pub(super) const FORGET_IDEMPOTENT_KEY: Sql =
-    Sql("DELETE FROM idempotency WHERE account_id = $1 AND idem_key = $2");
+pub(super) const IDEMPOTENT_OBJECTS: Sql = Sql("SELECT namespace, idem_key, object_id \
+     FROM idempotency WHERE account_id = $1 AND (namespace, idem_key) > ($2, $3) \
+     ORDER BY namespace, idem_key LIMIT $4");
+pub(super) const FORGET_IDEMPOTENT_KEY: Sql = Sql("DELETE FROM idempotency \
+     WHERE account_id = $1 AND namespace = $2 AND idem_key = $3");
 
 pub(super) const ADD_AUDIT_ENTRY: Sql = Sql("INSERT INTO audit_log (entry_id, at, actor_kind, \
      actor_id, action, object_id, account_id, request_id, detail) \

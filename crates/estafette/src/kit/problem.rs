@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 
 use super::problem_code::Code;
 
+/// A commit refused with this raced with the same request under the same `Idempotency-Key`.
+pub const IN_PROGRESS: store::Reject = store::Reject("idempotency_in_progress");
+
 /// One field at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Item {
@@ -233,6 +236,7 @@ impl From<store::CommitError> for Problem {
         let code = match error {
             store::CommitError::Overloaded => Code::Overloaded,
             store::CommitError::Unavailable(_) => Code::StorageUnavailable,
+            store::CommitError::Rejected(IN_PROGRESS) => Code::IdempotencyInProgress,
             store::CommitError::Rejected(_) => Code::InternalError,
             store::CommitError::Unknown(_) => Code::DeadlineExceeded,
         };

@@ -20,6 +20,7 @@ pub struct Vault {
     cursors: [u8; 32],
     ledger: [u8; 32],
     recipients: [u8; 32],
+    requests: [u8; 32],
     cipher: XChaCha20Poly1305,
     clock: Clock,
 }
@@ -84,6 +85,7 @@ impl Vault {
             cursors: sub("estafette cursors v1"),
             ledger: sub("estafette ledger v1"),
             recipients: sub("estafette recipients v1"),
+            requests: sub("estafette requests v1"),
             cipher: XChaCha20Poly1305::new(&Key::from(seal)),
             clock,
         }
@@ -105,6 +107,13 @@ impl Vault {
     #[must_use]
     pub fn recipient_mac(&self, account: &str, e164: &str) -> [u8; 32] {
         mac(&self.recipients, &[account, e164])
+    }
+
+    /// The keyed hash by which a repeated request is known: of where it went, and of its body.
+    #[must_use]
+    pub fn request_mac(&self, place: [&str; 3], body: &[u8]) -> [u8; 32] {
+        let [account, namespace, route] = place.map(str::as_bytes);
+        mac(&self.requests, &[account, namespace, route, body])
     }
 
     /// The keyed hash in a page cursor.
@@ -166,13 +175,13 @@ fn unhex(hex: &str) -> Option<[u8; 32]> {
 }
 
 /// Fields are prefixed with their length, so that two lists never read as one.
-fn mac(key: &[u8; 32], fields: &[&str]) -> [u8; 32] {
+fn mac<F: AsRef<[u8]>>(key: &[u8; 32], fields: &[F]) -> [u8; 32] {
     let Ok(mut mac) = <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(key) else {
         return [0; 32];
     };
-    for field in fields {
+    for field in fields.iter().map(AsRef::as_ref) {
         mac.update(&u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
-        mac.update(field.as_bytes());
+        mac.update(field);
     }
     mac.finalize().into_bytes().into()
 }
@@ -216,6 +225,19 @@ mod tests {
     fn fields_of_a_mac_do_not_run_together() {
         let vault = vault();
         assert_ne!(vault.code_mac("a", "bc", "d"), vault.code_mac("ab", "c", "d"));
+    }
+
+    #[test]
+    fn a_request_is_told_from_others_by_all_that_it_is() {
+        let (vault, place) = (vault(), ["acc_1", "tenant", "POST /v1/a"]);
+        let first = vault.request_mac(place, b"{}");
+        assert_eq!(first, vault.request_mac(place, b"{}"));
+        assert_ne!(first, vault.request_mac(place, b"{ }"));
+        assert_ne!(first, vault.request_mac(["acc_1", "staff", "POST /v1/a"], b"{}"));
+        assert_ne!(first, vault.request_mac(["acc_1", "tenant", "POST /v1/b"], b"{}"));
+        assert_ne!(first, vault.request_mac(["acc_2", "tenant", "POST /v1/a"], b"{}"));
+        let other = Vault::from_hex(&"08".repeat(32), Clock::held(Millis(0), 1)).unwrap();
+        assert_ne!(first, other.request_mac(place, b"{}"), "keyed");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use super::secret::{self, Fault as SecretFault};
 use super::{Change, Error, NewTarget, Patterns, Target, pattern};
 use crate::access::caller::{Caller, Portal, ReadAccount};
-use crate::access::idempotency::{self, Begin};
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::WebhookId;
@@ -210,17 +210,16 @@ async fn create_webhook(
     let (Some(url), Some(place), Some(secret)) = (url, place.transpose()?, secret) else {
         return Err(Code::InternalError.into());
     };
-    let begin = idempotency::begin(&app, account, &headers, "POST /v1/webhooks", &body).await?;
-    match begin {
-        Begin::Fresh(claim) => {
-            super::vet(&app, &place).await?;
-            let patterns = patterns.unwrap_or_else(|| Patterns::stored(pattern::DEFAULT));
-            let new = NewTarget { url, patterns, secret: secret.clone() };
-            let target = super::create(&app, account, new, caller.by(), &claim).await?;
-            Ok(Json(with_secret(target, Some(&secret))).into_response())
-        }
-        Begin::Seen(seen) => repeat(&app, account, &seen).await,
-    }
+    let request = Repeatable::by_tenant(account, &headers, "POST /v1/webhooks", &body);
+    let fresh = async |claim: Claim| {
+        super::vet(&app, &place).await?;
+        let patterns = patterns.unwrap_or_else(|| Patterns::stored(pattern::DEFAULT));
+        let new = NewTarget { url, patterns, secret: secret.clone() };
+        let target = super::create(&app, account, new, caller.by(), &claim).await?;
+        Ok(Json(with_secret(target, Some(&secret))))
+    };
+    let again = async |seen: Seen| repeat(&app, account, &seen).await;
+    Ok(idempotency::once(&app, request, fresh, again).await?.into_response())
 }
 
 /// Reads a webhook target.
@@ -340,26 +339,25 @@ async fn rotate_webhook_secret(
     fields.finish(app.is_strict())?;
     let secret = secret.ok_or(Code::InternalError)?;
     let route = format!("POST /v1/webhooks/{id}/rotate-secret");
-    match idempotency::begin(&app, account, &headers, &route, &body).await? {
-        Begin::Fresh(claim) => {
-            let place = (account, &id);
-            let target = super::rotate(&app, place, &secret, caller.by(), &claim).await?;
-            Ok(Json(with_secret(target, Some(&secret))).into_response())
-        }
-        Begin::Seen(seen) => repeat(&app, account, &seen).await,
-    }
+    let request = Repeatable::by_tenant(account, &headers, &route, &body);
+    let fresh = async |claim: Claim| {
+        let target = super::rotate(&app, (account, &id), &secret, caller.by(), &claim).await?;
+        Ok(Json(with_secret(target, Some(&secret))))
+    };
+    let again = async |seen: Seen| repeat(&app, account, &seen).await;
+    Ok(idempotency::once(&app, request, fresh, again).await?.into_response())
 }
 
 /// What an earlier, equal request was answered with, as it stands now.
 async fn repeat(
     app: &App,
     account: &crate::kit::id::AccountId,
-    seen: &idempotency::Seen,
-) -> Result<Response, Problem> {
+    seen: &Seen,
+) -> Result<Json<WebhookView>, Problem> {
     let id = WebhookId::parse(&seen.object_id).ok_or(Code::NotFound)?;
     let target = super::find(app, account, &id).await?;
     let secret = super::shown_before(app, account, id.as_str(), seen);
-    Ok(idempotency::replayed(Json(with_secret(target, secret.as_ref()))))
+    Ok(Json(with_secret(target, secret.as_ref())))
 }
 
 fn with_secret(target: Target, secret: Option<&Secret>) -> WebhookView {
@@ -440,7 +438,6 @@ impl From<Error> for Problem {
                 Self::invalid(vec![item])
             }
             Error::Unknown => Self::new(Code::NotFound),
-            Error::InProgress => Self::new(Code::IdempotencyInProgress),
             Error::Sealed => Self::new(Code::InternalError).because(&error),
             Error::Db(error) => error.into(),
             Error::Commit(error) => error.into(),

@@ -116,9 +116,6 @@ pub enum Error {
     /// The secrets cannot be opened: they were sealed with another master key.
     #[error("the secrets of the webhook cannot be opened")]
     Sealed,
-    /// The same request is being carried out right now.
-    #[error("the same request is still running")]
-    InProgress,
     /// A read failed.
     #[error(transparent)]
     Db(#[from] ::store::Error),
@@ -139,7 +136,6 @@ impl From<events::Fault> for Error {
 impl From<CommitError> for Error {
     fn from(error: CommitError) -> Self {
         match error {
-            CommitError::Rejected(idempotency::SEEN) => Self::InProgress,
             CommitError::Rejected(sql::FULL) => Self::Full,
             CommitError::Rejected(sql::CHANGED) => Self::Unknown,
             other => Self::Commit(other),
@@ -187,7 +183,7 @@ pub async fn vet(app: &App, place: &outgoing::Place) -> Result<(), Error> {
 /// Names a target.
 ///
 /// # Errors
-/// [`Error::Full`], [`Error::InProgress`], [`Error::Commit`].
+/// [`Error::Full`], [`Error::Commit`].
 pub async fn create(
     app: &App,
     account: &AccountId,
@@ -277,7 +273,7 @@ pub async fn delete(app: &App, place: (&AccountId, &WebhookId), by: By<'_>) -> R
 /// Gives a target another secret; the one before still signs for a day.
 ///
 /// # Errors
-/// [`Error::Unknown`], [`Error::Sealed`], [`Error::InProgress`], [`Error::Commit`].
+/// [`Error::Unknown`], [`Error::Sealed`], [`Error::Commit`].
 pub async fn rotate(
     app: &App,
     place: (&AccountId, &WebhookId),
@@ -308,7 +304,7 @@ pub async fn rotate(
 /// Looks through the account's events from an instant on, and delivers what was not.
 ///
 /// # Errors
-/// [`Error::Unknown`], [`Error::InProgress`], [`Error::Commit`].
+/// [`Error::Unknown`], [`Error::Commit`].
 pub async fn recover(
     app: &App,
     place: (&AccountId, &WebhookId),

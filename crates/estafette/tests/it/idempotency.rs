@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use estafette::kit::seal::sha256;
+
 use crate::on_every_engine;
 use crate::world::tenant::{Tenant, phone};
 use crate::world::{Answer, Call, World};
@@ -19,6 +21,13 @@ on_every_engine!(
     a_repeated_guess_burns_one_attempt,
     a_repeat_survives_a_restart,
     a_repeated_chatapp_send_answers_the_same,
+    a_wrong_guess_stays_wrong_when_it_is_repeated,
+    a_last_guess_and_a_right_one_are_told_as_at_first,
+    staff_and_tenants_have_keys_of_their_own,
+    a_send_that_failed_after_its_answer_is_repeated_as_it_stands,
+    a_send_that_was_refused_repeats_its_refusal,
+    a_code_is_not_found_from_what_is_stored_of_its_request,
+    a_key_of_a_version_without_keyed_hashes_still_stands,
 );
 
 fn send(ada: &Tenant<'_>, key: &str, ending: &str) -> Call {
@@ -168,4 +177,155 @@ async fn a_repeated_chatapp_send_answers_the_same(world: &World) {
     let again = send().await.ok();
     assert_eq!(again.body, first.body);
     assert_eq!(ada.handset(&phone("5678")).await.len(), 1);
+}
+
+async fn a_wrong_guess_stays_wrong_when_it_is_repeated(world: &World) {
+    let ada = world.account("ada").await;
+    let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
+    let id = sent.word("challenge_id");
+    let wrong = |key: &'static str| ada.guess(id, "0000").header("idempotency-key", key);
+    let first = wrong("a").await.problem("otp_code_invalid");
+    assert_eq!((first.number("attempts"), first.number("attempts_remaining")), (1, 4));
+    wrong("b").await.problem("otp_code_invalid");
+    let again = wrong("a").await.problem("otp_code_invalid");
+    assert_eq!(again.number("attempts"), 1, "as it was told at first");
+    ada.guess(id, "4821").await.ok();
+    for (key, attempts) in [("a", 1), ("b", 2)] {
+        let again = wrong(key).await.problem("otp_code_invalid");
+        assert_eq!(again.field("verified"), false);
+        assert_eq!(again.number("attempts"), attempts);
+        assert_eq!(again.word("challenge_status"), "delivered");
+    }
+    world.advance(400_000).await;
+    assert_eq!(wrong("b").await.problem("otp_code_invalid").number("attempts"), 2);
+}
+
+async fn a_last_guess_and_a_right_one_are_told_as_at_first(world: &World) {
+    let ada = world.account("ada").await;
+    let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
+    let id = sent.word("challenge_id");
+    for _ in 0..4 {
+        ada.guess(id, "0000").await.problem("otp_code_invalid");
+    }
+    let last = || ada.guess(id, "0001").header("idempotency-key", "last");
+    last().await.problem("otp_attempts_exhausted");
+    last().await.problem("otp_attempts_exhausted");
+    let sent = ada.send(json!({"to": phone("5679"), "code": "4821"})).await.ok();
+    let id = sent.word("challenge_id");
+    let right = || ada.guess(id, "4821").header("idempotency-key", "right");
+    let first = right().await.ok();
+    world.advance(400_000).await;
+    assert_eq!(right().await.ok().body, first.body);
+}
+
+async fn staff_and_tenants_have_keys_of_their_own(world: &World) {
+    let ada = world.account("ada").await;
+    let sent = send(&ada, "one", "5678").await.ok();
+    let path = format!("/v1/admin/accounts/{}/credits", ada.account_id);
+    let staff = world.staff().await;
+    let grant = |key: &'static str| {
+        let body = json!({"amount": 7, "reason": "a story"});
+        world.post(ada.env, &path).bearer(staff).header("idempotency-key", key).json(body)
+    };
+    let before = ada.balance().await;
+    let first = grant("one").await.ok();
+    assert_eq!(first.head("idempotent-replayed"), "");
+    let again = grant("one").await.ok();
+    assert_eq!(again.head("idempotent-replayed"), "true");
+    assert_eq!(again.field("transfer_id"), first.field("transfer_id"));
+    assert_eq!(ada.balance().await, before + 7);
+    // And the other way round.
+    grant("two").await.ok();
+    let other = send(&ada, "two", "5679").await.ok();
+    assert_eq!(other.head("idempotent-replayed"), "");
+    let again = send(&ada, "one", "5678").await.ok();
+    assert_eq!(again.field("challenge_id"), sent.field("challenge_id"));
+}
+
+async fn a_send_that_failed_after_its_answer_is_repeated_as_it_stands(world: &World) {
+    let ada = world.account("ada").await;
+    let send = || {
+        let body = json!({"to": phone("0002"), "delivery_mode": "chatapp"});
+        ada.send(body).header("idempotency-key", "one")
+    };
+    let first = send().await.ok();
+    assert_eq!(first.word("status"), "sent");
+    world.advance(3_100).await;
+    ada.until(first.word("challenge_id"), |now| now["status"] == "failed").await;
+    let again = send().await.ok();
+    assert_eq!(again.head("idempotent-replayed"), "true");
+    assert_eq!(again.word("status"), "failed");
+    assert_eq!(again.field("chatapp_available"), false, "known by now");
+    assert_eq!(again.field("challenge_id"), first.field("challenge_id"));
+}
+
+async fn a_send_that_was_refused_repeats_its_refusal(world: &World) {
+    let ada = world.account("ada").await;
+    let chatapp = |key: &'static str| {
+        let body = json!({"to": phone("0001"), "delivery_mode": "chatapp", "reference": key});
+        ada.send(body).header("idempotency-key", key)
+    };
+    let first = chatapp("one").await.problem("recipient_unreachable");
+    // Another send of the same passcode arrives; the first was refused all the same.
+    let body = json!({"to": phone("0001"), "delivery_mode": "sms", "reference": "one"});
+    ada.send(body).await.ok();
+    let again = chatapp("one").await.problem("recipient_unreachable");
+    assert_eq!(again.head("idempotent-replayed"), "");
+    assert_eq!(again.field("challenge_id"), first.field("challenge_id"));
+    assert_eq!(ada.handset(&phone("0001")).await.len(), 1);
+}
+
+/// The bodies that an attacker tries who knows the request but for its code.
+fn guesses(id: &str) -> impl Iterator<Item = (String, String)> {
+    let id = id.to_owned();
+    (0..10_000).map(move |code| {
+        let code = format!("{code:04}");
+        let body = json!({"challenge_id": id, "code": code}).to_string();
+        (code, body)
+    })
+}
+
+async fn a_code_is_not_found_from_what_is_stored_of_its_request(world: &World) {
+    let ada = world.account("ada").await;
+    let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
+    let id = sent.word("challenge_id");
+    ada.guess(id, "4821").header("idempotency-key", "one").await.ok();
+    let db = world.app(ada.env).await.db.clone();
+    let sql = store::Sql("SELECT fingerprint FROM idempotency WHERE account_id = $1");
+    let mut stored: Vec<Vec<u8>> = db
+        .rows::<(Vec<u8>,)>(sql, store::args![&ada.account_id])
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|(fingerprint,)| fingerprint)
+        .collect();
+    assert_eq!(stored.len(), 1);
+    let hash = |body: &str| sha256(format!("POST /v1/otp/verify\u{1f}{body}").as_bytes());
+    let found = |stored: &[Vec<u8>]| {
+        let is_it = |(_, body): &(String, String)| stored.iter().any(|one| *one == hash(body));
+        guesses(id).find(is_it).map(|(code, _)| code)
+    };
+    assert_eq!(found(&stored), None, "the code was found");
+    // The attack works on a hash without a key.
+    let body = json!({"challenge_id": id, "code": "4821"}).to_string();
+    stored.push(hash(&body).to_vec());
+    assert_eq!(found(&stored), Some("4821".to_owned()));
+}
+
+async fn a_key_of_a_version_without_keyed_hashes_still_stands(world: &World) {
+    let ada = world.account("ada").await;
+    let first = send(&ada, "one", "5678").await.ok();
+    let guess = ada.send(json!({"to": phone("5679"), "code": "4821"})).await.ok();
+    let id = guess.word("challenge_id");
+    ada.guess(id, "0000").header("idempotency-key", "guess").await.problem("otp_code_invalid");
+    ada.guess(id, "4821").await.ok();
+    let mut set = store::WriteSet::of(&ada.account_id);
+    let sql = "UPDATE idempotency SET fingerprint = NULL, answer = NULL WHERE account_id = $1";
+    set.push(store::Sql(sql), store::args![&ada.account_id]);
+    world.app(ada.env).await.db.commit(set).await.unwrap();
+    let again = send(&ada, "one", "5678").await.ok();
+    assert_eq!(again.field("challenge_id"), first.field("challenge_id"));
+    assert_eq!(ada.handset(&phone("5678")).await.len(), 1, "nothing is sent twice");
+    let again = ada.guess(id, "0000").header("idempotency-key", "guess").await;
+    again.problem("otp_already_verified");
 }

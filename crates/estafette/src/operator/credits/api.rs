@@ -6,14 +6,14 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use store::{CommitError, WriteSet};
+use store::WriteSet;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::audit::{Entry, record};
 use crate::access::caller::Staff;
-use crate::access::idempotency::{self, Begin};
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::credits::api::TransferView;
 use crate::credits::{self, Error};
@@ -97,40 +97,31 @@ async fn add_credits(
     // Unknown accounts are told apart before a key is looked up in their scope.
     credits::balance(&app, &account).await?;
     let route = format!("POST /v1/admin/accounts/{account}/credits");
-    match idempotency::begin(&app, &account, &headers, &route, &body).await? {
-        Begin::Seen(seen) => {
-            let view = show(&app, &account, seen.object_id).await?;
-            Ok(idempotency::replayed(Json(view)))
-        }
-        Begin::Fresh(claim) => {
-            let mut effect = WriteSet::of(account.as_str());
-            let transfer = if amount > 0 {
-                credits::grant(&app, &mut effect, &account, amount, &reason)
-            } else {
-                credits::correct(&app, &mut effect, &account, amount.saturating_neg(), &reason)
-            };
-            let mut set = WriteSet::of(account.as_str());
-            claim.add_to(&mut set, transfer.as_str(), None, app.now());
-            set.append(effect);
-            let entry = Entry {
-                actor: &staff.who,
-                action: "credits.add",
-                object_id: transfer.as_str(),
-                account: Some(&account),
-                request_id: &staff.request_id,
-                detail: serde_json::json!({ "amount": amount, "reason": reason }),
-            };
-            record(&app, &mut set, &entry);
-            match app.db.commit(set).await {
-                Ok(_) => {}
-                Err(CommitError::Rejected(idempotency::SEEN)) => {
-                    return Err(Code::IdempotencyInProgress.into());
-                }
-                Err(error) => return Err(Error::from(error).into()),
-            }
-            Ok(Json(show(&app, &account, transfer.into()).await?).into_response())
-        }
-    }
+    let request = Repeatable::by_staff(&account, &headers, &route, &body);
+    let fresh = async |claim: Claim| {
+        let mut effect = WriteSet::of(account.as_str());
+        let transfer = if amount > 0 {
+            credits::grant(&app, &mut effect, &account, amount, &reason)
+        } else {
+            credits::correct(&app, &mut effect, &account, amount.saturating_neg(), &reason)
+        };
+        let mut set = WriteSet::of(account.as_str());
+        claim.add_to(&mut set, transfer.as_str(), None, app.now());
+        set.append(effect);
+        let entry = Entry {
+            actor: &staff.who,
+            action: "credits.add",
+            object_id: transfer.as_str(),
+            account: Some(&account),
+            request_id: &staff.request_id,
+            detail: serde_json::json!({ "amount": amount, "reason": reason }),
+        };
+        record(&app, &mut set, &entry);
+        app.db.commit(set).await.map_err(Error::from)?;
+        Ok(Json(show(&app, &account, transfer.into()).await?))
+    };
+    let again = async |seen: Seen| Ok(Json(show(&app, &account, seen.object_id).await?));
+    Ok(idempotency::once(&app, request, fresh, again).await?.into_response())
 }
 
 fn read(app: &App, body: &[u8]) -> Result<(i64, String), Problem> {

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use super::{Attempt, Delivery};
 use crate::access::caller::{Caller, Portal, ReadAccount};
-use crate::access::idempotency::{self, Begin};
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::events::Kind;
 use crate::kit::body::Fields;
@@ -168,13 +168,13 @@ async fn test_webhook(
     let kind = take_kind(&mut fields);
     fields.finish(app.is_strict())?;
     let route = format!("POST /v1/webhooks/{id}/test");
-    match idempotency::begin(&app, account, &headers, &route, &body).await? {
-        Begin::Fresh(claim) => {
-            let made = super::test(&app, (account, &id), kind, &claim).await?;
-            Ok(Json(show(&app, account, made, true).await?).into_response())
-        }
-        Begin::Seen(seen) => repeat(&app, account, &seen).await,
-    }
+    let request = Repeatable::by_tenant(account, &headers, &route, &body);
+    let fresh = async |claim: Claim| {
+        let made = super::test(&app, (account, &id), kind, &claim).await?;
+        Ok(Json(show(&app, account, made, true).await?))
+    };
+    let again = async |seen: Seen| repeat(&app, account, &seen).await;
+    Ok(idempotency::once(&app, request, fresh, again).await?.into_response())
 }
 
 fn take_kind(fields: &mut Fields) -> Kind {
@@ -284,13 +284,12 @@ async fn recover_webhook(
         since: since.to_string(),
         status: "started",
     });
-    match idempotency::begin(&app, account, &headers, &route, &body).await? {
-        Begin::Fresh(claim) => {
-            webhooks::recover(&app, (account, &id), since, caller.by(), &claim).await?;
-            Ok(answer.into_response())
-        }
-        Begin::Seen(_) => Ok(idempotency::replayed(answer)),
-    }
+    let request = Repeatable::by_tenant(account, &headers, &route, &body);
+    let fresh = async |claim: Claim| {
+        Ok(webhooks::recover(&app, (account, &id), since, caller.by(), &claim).await?)
+    };
+    let done = idempotency::once(&app, request, fresh, async |_| Ok(())).await?;
+    Ok(done.map(|()| answer).into_response())
 }
 
 fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
@@ -358,23 +357,23 @@ async fn retry_delivery(
     let account = &caller.account.id;
     let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
     let route = format!("POST /v1/webhook-deliveries/{id}/retry");
-    match idempotency::begin(&app, account, &headers, &route, b"").await? {
-        Begin::Fresh(claim) => {
-            let found = super::retry(&app, account, &id, &claim).await?;
-            Ok(Json(show(&app, account, found, true).await?).into_response())
-        }
-        Begin::Seen(seen) => repeat(&app, account, &seen).await,
-    }
+    let request = Repeatable::by_tenant(account, &headers, &route, b"");
+    let fresh = async |claim: Claim| {
+        let found = super::retry(&app, account, &id, &claim).await?;
+        Ok(Json(show(&app, account, found, true).await?))
+    };
+    let again = async |seen: Seen| repeat(&app, account, &seen).await;
+    Ok(idempotency::once(&app, request, fresh, again).await?.into_response())
 }
 
 async fn repeat(
     app: &App,
     account: &crate::kit::id::AccountId,
-    seen: &idempotency::Seen,
-) -> Result<Response, Problem> {
+    seen: &Seen,
+) -> Result<Json<DeliveryView>, Problem> {
     let id = DeliveryId::parse(&seen.object_id).ok_or(Code::NotFound)?;
     let found = super::delivery_of(app, account, &id).await?;
-    Ok(idempotency::replayed(Json(show(app, account, found, true).await?)))
+    Ok(Json(show(app, account, found, true).await?))
 }
 
 async fn show(

@@ -56,7 +56,7 @@ pub struct Attempt {
 /// Sends a test event to one target, disabled or not.
 ///
 /// # Errors
-/// [`Error::Unknown`], [`Error::InProgress`], [`Error::Db`], [`Error::Commit`].
+/// [`Error::Unknown`], [`Error::Db`], [`Error::Commit`].
 pub async fn test(
     app: &App,
     place: (&AccountId, &WebhookId),
@@ -97,7 +97,7 @@ pub async fn test(
 /// Tries a delivery now, whatever became of it, and then along the schedule.
 ///
 /// # Errors
-/// [`Error::Unknown`], [`Error::InProgress`], [`Error::Db`], [`Error::Commit`].
+/// [`Error::Unknown`], [`Error::Db`], [`Error::Commit`].
 pub async fn retry(
     app: &App,
     account: &AccountId,
