@@ -157,6 +157,20 @@ impl Clock {
     /// 1). When it is full, the next millisecond begins early.
     #[must_use]
     pub fn uuid(&self) -> Uuid {
+        self.uuid_from(0)
+    }
+
+    /// The same, but above `floor`, also where that lies ahead of the clock: an id of another
+    /// clock, or of this one before it was set back.
+    #[must_use]
+    pub fn uuid_above(&self, floor: Uuid) -> Uuid {
+        let (time, low) = (floor.as_u128() >> 80, (floor.as_u128() >> 64) & 0x0fff);
+        let taken = u64::try_from((time << 12) | low).unwrap_or(0);
+        self.uuid_from(taken + 1)
+    }
+
+    /// One whose milliseconds and counter are not below `least`.
+    fn uuid_from(&self, least: u64) -> Uuid {
         let mut random = [0_u8; 10];
         self.fill(&mut random);
         let now_ms = u64::try_from(self.now().0).unwrap_or(0);
@@ -169,7 +183,7 @@ impl Clock {
         };
         let last =
             self.latest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
-        let taken = next(last.unwrap_or_default());
+        let taken = next(last.unwrap_or_default()).max(least);
         let [.., high, low] = (taken & 0x0fff).to_be_bytes();
         [random[0], random[1]] = [high, low];
         uuid::Builder::from_unix_timestamp_millis(taken >> 12, &random).into_uuid()
@@ -249,5 +263,19 @@ mod tests {
         assert!((1..=2).contains(&(ids.last().map(ms).unwrap() - first)));
         clock.advance(-60_000);
         assert_eq!(ms(&clock.uuid()), 1_767_225_540_000);
+    }
+
+    #[test]
+    fn an_id_above_another_is_above_it_whatever_the_clock_says() {
+        let clock = Clock::held(Millis(1_767_225_600_000), 7);
+        let ahead = clock.uuid();
+        clock.advance(-60_000);
+        assert!(clock.uuid() < ahead);
+        let above = clock.uuid_above(ahead);
+        assert!(above > ahead && above.get_version_num() == 7);
+        assert!(clock.uuid_above(above) > above);
+        // And what lies below the clock does not hold it back.
+        let ms = |id: &Uuid| id.as_u128() >> 80;
+        assert_eq!(ms(&clock.uuid_above(Uuid::nil())), 1_767_225_540_000);
     }
 }

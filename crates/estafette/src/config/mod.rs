@@ -214,6 +214,9 @@ pub struct Otp {
     pub recipient_per_10_min: u32,
     /// Sends to one recipient in a day (live); at most 10.
     pub recipient_per_day: u32,
+    /// Wrong guesses at one recipient's codes in a day, after which sends to it are an hour apart
+    /// (live); at most 20.
+    pub wrong_guesses_per_day: u32,
 }
 
 /// Webhooks.

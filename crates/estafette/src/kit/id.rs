@@ -16,6 +16,12 @@ macro_rules! ids {
                 Self(clock.id(Self::PREFIX))
             }
 
+            /// A new one that is above another, also where the clock says otherwise.
+            #[must_use]
+            pub fn above(clock: &clock::Clock, floor: &Self) -> Self {
+                Self::of(clock.uuid_above(floor.uuid()))
+            }
+
             /// The one of this UUID.
             #[must_use]
             pub fn of(uuid: uuid::Uuid) -> Self {

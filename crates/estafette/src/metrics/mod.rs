@@ -55,6 +55,11 @@ struct ChoreLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CauseLabels {
+    cause: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TurnLabels {
     chore: &'static str,
     ending: &'static str,
@@ -76,6 +81,7 @@ pub struct Metrics {
     chores: Family<ChoreLabels, Seconds>,
     due_oldest: Seconds,
     clock_ahead: Seconds,
+    unwritten: Family<CauseLabels, Counter>,
     ledger: Arc<OnceLock<Ledger>>,
     connections: Connections,
     webhooks: Webhooks,
@@ -103,6 +109,7 @@ impl Default for Metrics {
             chores: Family::default(),
             due_oldest: Seconds::default(),
             clock_ahead: Seconds::default(),
+            unwritten: Family::default(),
             ledger: Arc::default(),
             connections: Connections::default(),
             webhooks: Webhooks::default(),
@@ -130,6 +137,15 @@ impl Metrics {
             "due_oldest_seconds",
             "How late the oldest due work is; 0 = none is late",
             self.due_oldest.clone(),
+        );
+        for cause in ["refused", "overloaded", "storage"] {
+            // Shown from the start: an alert cannot see a first count that comes out of nothing.
+            drop(self.unwritten.get_or_create(&CauseLabels { cause }));
+        }
+        registry.register(
+            "settlements_unwritten",
+            "Fates of messages that were not written when they were known; due work finds them",
+            self.unwritten.clone(),
         );
         registry.register(
             "clock_ahead_seconds",
@@ -236,6 +252,11 @@ impl Metrics {
     /// Notes how far the clock is ahead of its witnesses.
     pub fn clock_ahead(&self, seconds: f64) {
         self.clock_ahead.set(seconds);
+    }
+
+    /// Counts a fate of a message that was not written when it was known.
+    pub fn unwritten(&self, cause: &'static str) {
+        self.unwritten.get_or_create(&CauseLabels { cause }).inc();
     }
 
     /// Notes how late the oldest due work is.

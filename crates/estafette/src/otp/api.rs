@@ -11,10 +11,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::parse;
-use super::send::Order;
-use super::{Challenge, Error, Status, retention, send, store as sql, verify};
+use super::send::{self, Order, Sent};
+use super::{Challenge, Error, Reason, Status, retention, store as sql, verify};
 use crate::access::caller::{Caller, CheckOtp, SendOtp};
-use crate::access::idempotency::{self, Begin};
+use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::id::ChallengeId;
@@ -169,7 +169,7 @@ pub struct ChallengeView {
     /// With `failed`: `attempts_exhausted`, `unreachable`, `undelivered`, `carrier_error` or
     /// `insufficient_credits`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    failure_reason: Option<String>,
+    failure_reason: Option<&'static str>,
     provider_message_id: String,
     attempts: i64,
     max_attempts: i64,
@@ -200,10 +200,10 @@ async fn send_otp(
 ) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;
     let order = parse::send(&app, &body)?;
-    let (challenge, replayed) =
-        place(&app, &caller, &order, ("/v1/otp/send", &headers, &body)).await?;
-    let view = sent_view(&app, challenge).await?;
-    Ok(finish(Json(view), replayed))
+    let account = &caller.account.id;
+    let request = Repeatable::by_tenant(account, &headers, "POST /v1/otp/send", &body);
+    let sent = place(&app, &caller, &order, request).await?;
+    Ok(sent.map(|sent| Json(sent_view(&app, sent))).into_response())
 }
 
 /// Send a passcode by chat-app only.
@@ -222,9 +222,10 @@ async fn send_chatapp_otp(
 ) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;
     let (order, client_id) = parse::chatapp_send(&app, &body)?;
-    let request = ("/v1/chatapp/otp/send", &headers, &*body);
-    let (challenge, replayed) = place(&app, &caller, &order, request).await?;
-    let view = ChatappSentView {
+    let account = &caller.account.id;
+    let request = Repeatable::by_tenant(account, &headers, "POST /v1/chatapp/otp/send", &body);
+    let sent = place(&app, &caller, &order, request).await?;
+    let view = |Sent { challenge, .. }| ChatappSentView {
         sent: challenge.status != Status::Failed,
         to: retention::shown(challenge.recipient),
         chatapp_message_id: challenge.provider_message_id,
@@ -233,7 +234,7 @@ async fn send_chatapp_otp(
         reference: challenge.reference,
         provider: "svc",
     };
-    Ok(finish(Json(view), replayed))
+    Ok(sent.map(|sent| Json(view(sent))).into_response())
 }
 
 /// Verify a passcode.
@@ -255,20 +256,18 @@ async fn verify_otp(
     Query::read(query.as_deref(), &[])?;
     let (address, code) = parse::verify(&app, &body)?;
     let account = &caller.account.id;
-    let begin = idempotency::begin(&app, account, &headers, "POST /v1/otp/verify", &body).await?;
-    let (verified, replayed) = match begin {
-        Begin::Fresh(claim) => {
-            (verify::verify(&app, account, (&address, &code), &claim).await?, false)
-        }
-        Begin::Seen(seen) => (verify::seen(&app, account, &seen.object_id).await?, true),
-    };
-    let view = VerifiedView {
+    let request = Repeatable::by_tenant(account, &headers, "POST /v1/otp/verify", &body);
+    let fresh =
+        async |claim: Claim| Ok(verify::verify(&app, account, (&address, &code), &claim).await?);
+    let again = async |seen: Seen| Ok(verify::seen(&app, account, &seen).await?);
+    let verified = idempotency::once(&app, request, fresh, again).await?;
+    let view = |verified: verify::Verified| VerifiedView {
         verified: true,
         challenge_id: verified.id.into(),
         status: Status::Verified.word(),
         verified_at: verified.at.to_string(),
     };
-    Ok(finish(Json(view), replayed))
+    Ok(verified.map(|verified| Json(view(verified))).into_response())
 }
 
 /// Read a challenge.
@@ -295,47 +294,25 @@ async fn place(
     app: &App,
     caller: &Caller<SendOtp>,
     order: &Order,
-    request: (&str, &HeaderMap, &[u8]),
-) -> Result<(Challenge, bool), Problem> {
-    let (path, headers, body) = request;
+    request: Repeatable<'_>,
+) -> Result<Once<Sent>, Problem> {
     let account = &caller.account;
-    let route = format!("POST {path}");
-    let (challenge, replayed) =
-        match idempotency::begin(app, &account.id, headers, &route, body).await? {
-            Begin::Fresh(claim) => (send::send(app, account, order, &claim).await?, false),
-            Begin::Seen(seen) => (send::seen(app, account, &seen.object_id).await?, true),
-        };
-    match verdict(&challenge) {
-        Some(error) => Err(Problem::from(error).with("challenge_id", challenge.id.as_str())),
-        None => Ok((challenge, replayed)),
-    }
+    let fresh = async |claim: Claim| told(send::send(app, account, order, &claim).await?);
+    let again = async |seen: Seen| told(send::seen(app, account, &seen).await?);
+    idempotency::once(app, request, fresh, again).await
 }
 
 /// A send that reached nobody is an error, also when it is told again.
-fn verdict(challenge: &Challenge) -> Option<Error> {
-    if challenge.status != Status::Failed {
-        return None;
-    }
-    match challenge.failure_reason.as_deref() {
-        Some("unreachable") => Some(Error::Unreachable),
-        Some("carrier_error") => Some(Error::CarrierFailed),
-        Some("insufficient_credits") => Some(Error::CreditsRanOut),
-        _ => None,
+fn told(mut sent: Sent) -> Result<Sent, Problem> {
+    match sent.refusal.take() {
+        Some(error) => Err(Problem::from(error).with("challenge_id", sent.challenge.id.as_str())),
+        None => Ok(sent),
     }
 }
 
-fn finish(answer: impl IntoResponse, replayed: bool) -> Response {
-    if replayed { idempotency::replayed(answer) } else { answer.into_response() }
-}
-
-async fn sent_view(app: &App, challenge: Challenge) -> Result<SentView, Problem> {
-    let until = if challenge.channel == Channel::Sms && challenge.mode == "auto" {
-        sql::unreachable_until(app, &challenge.account, &challenge.recipient).await?
-    } else {
-        clock::Millis(0)
-    };
-    let configured = app.carriers.on(Channel::Chatapp).is_some();
-    Ok(SentView {
+fn sent_view(app: &App, sent: Sent) -> SentView {
+    let Sent { challenge, is_unreachable, .. } = sent;
+    SentView {
         channel: challenge.channel.word(),
         provider: "svc",
         status: challenge.shown_status(app.now()).word(),
@@ -345,8 +322,8 @@ async fn sent_view(app: &App, challenge: Challenge) -> Result<SentView, Problem>
         provider_message_id: challenge.provider_message_id,
         expires_at: challenge.expires_at.to_string(),
         fallback_used: challenge.fallback_used,
-        chatapp_available: configured && until <= app.now(),
-    })
+        chatapp_available: app.carriers.on(Channel::Chatapp).is_some() && !is_unreachable,
+    }
 }
 
 fn challenge_view(app: &App, challenge: Challenge) -> ChallengeView {
@@ -363,7 +340,10 @@ pub(super) fn view(challenge: Challenge, status: Status) -> ChallengeView {
         to: retention::shown(challenge.recipient),
         reference: challenge.reference,
         status: status.word(),
-        failure_reason: challenge.failure_reason.filter(|_| status == Status::Failed),
+        failure_reason: challenge
+            .failure_reason
+            .filter(|_| status == Status::Failed)
+            .map(Reason::word),
         provider_message_id: challenge.provider_message_id,
         attempts: challenge.attempts,
         max_attempts: challenge.max_attempts,

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use store::CommitError;
+use store::{CommitError, WriteSet};
 use tracing::Instrument;
 
 use super::code::code_of;
 use super::settle::{self, Failure};
+use super::store as sql;
 use super::wording::Wording;
-use super::{Attempt, Challenge, Error, Status};
+use super::{Attempt, Challenge, Reason, STALE, State, Status};
 use crate::app::App;
 use crate::carriers::inbox::{News, Waiter};
 use crate::carriers::{Channel, Fate, Outbound, Outcome};
@@ -22,57 +23,111 @@ const GRACE: Duration = Duration::from_millis(4);
 /// Submissions of one attempt while the carrier throttles.
 const TRIES: usize = 4;
 
-/// Where a challenge stands after one attempt was carried.
-pub(super) enum Next {
-    /// Nothing is left to do now; this is how it stands, durably.
-    Stands(Challenge),
-    /// Another leg follows.
-    Leg(Challenge, Attempt),
+/// A challenge on its way, as far as is durably known, and its current attempt.
+pub(super) struct Leg {
+    pub(super) challenge: Challenge,
+    pub(super) attempt: Attempt,
+    /// Whether the chat-app refused the recipient on the way.
+    pub(super) is_unreachable: bool,
 }
 
-/// Carries an attempt and, where it falls back, the next one, until nothing is left to do now.
-/// Answers how the challenge stands then; `None` when somebody else moved it meanwhile.
-pub(super) async fn run(
-    app: &App,
-    challenge: Challenge,
-    attempt: Attempt,
-) -> Result<Option<Challenge>, Error> {
-    let mut leg = (challenge, attempt);
+/// What came of carrying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carried {
+    /// Nothing is left to do now: the leg shows how it stands.
+    Stands,
+    /// It reached nobody, and what it cost is given back.
+    Failed(Reason),
+    /// Somebody else moved it meanwhile.
+    Moved,
+}
+
+/// What follows after one attempt.
+pub(super) enum Next {
+    /// Nothing now.
+    Over(Carried),
+    /// The leg's new attempt.
+    Attempt,
+}
+
+/// Why a write set did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unwritten {
+    /// Another was faster: read again and decide again.
+    Stale,
+    /// The service failed. Due work finds what is not written, so this is nobody's answer.
+    Lost,
+}
+
+impl Leg {
+    pub(super) fn new(challenge: Challenge, attempt: Attempt) -> Self {
+        Self { challenge, attempt, is_unreachable: false }
+    }
+}
+
+/// Carries a leg's attempt and, where it falls back, the next one, until nothing is left to do now.
+/// It was recorded and paid before, so no failure of the service is an answer here: the leg shows
+/// what is durably known, and due work goes on from there.
+pub(super) async fn run(app: &App, leg: &mut Leg) -> Carried {
     loop {
-        match carry(app, &leg.0, &leg.1).await {
-            Ok(Next::Stands(challenge)) => return Ok(Some(challenge)),
-            Ok(Next::Leg(challenge, attempt)) => leg = (challenge, attempt),
-            // The receipt door or the watchdog was faster and did the same work.
-            Err(Error::Commit(CommitError::Rejected(_))) => return Ok(None),
-            Err(error) => return Err(error),
+        match carry(app, leg).await {
+            Ok(Next::Attempt) => {}
+            Ok(Next::Over(carried)) => return carried,
+            // The receipt door or due work was faster and did the same.
+            Err(Unwritten::Stale) => return Carried::Moved,
+            Err(Unwritten::Lost) => return Carried::Stands,
         }
     }
 }
 
+/// Commits what became of a challenge. Only [`STALE`] is a lost race.
+pub(super) async fn write(app: &App, c: &Challenge, set: WriteSet) -> Result<(), Unwritten> {
+    app.db.commit(set).await.map(drop).map_err(|error| unwritten(app, c, &error))
+}
+
+fn unwritten(app: &App, c: &Challenge, error: &CommitError) -> Unwritten {
+    let challenge = c.id.as_str();
+    let cause = match error {
+        CommitError::Rejected(STALE) => return Unwritten::Stale,
+        CommitError::Rejected(_) => "refused",
+        CommitError::Overloaded => "overloaded",
+        CommitError::Unavailable(_) | CommitError::Unknown(_) => "storage",
+    };
+    app.metrics.unwritten(cause);
+    if cause == "refused" {
+        tracing::error!(%error, challenge, "a settlement contradicts what is stored");
+    } else {
+        tracing::warn!(%error, challenge, "not settled now; due work goes on");
+    }
+    Unwritten::Lost
+}
+
 /// One attempt: submit, wait for what comes at once, commit B.
-async fn carry(app: &App, c: &Challenge, a: &Attempt) -> Result<Next, Error> {
+async fn carry(app: &App, leg: &mut Leg) -> Result<Next, Unwritten> {
     let receipt_wait = Duration::from_millis(app.config.otp.receipt_wait_ms);
-    let wait = if a.channel == Channel::Chatapp { receipt_wait } else { Duration::ZERO };
-    let mut waiter = app.carriers.inbox().expect(a.id.as_str());
-    match submit(app, c, a).await {
+    let is_chatapp = leg.attempt.channel == Channel::Chatapp;
+    let wait = if is_chatapp { receipt_wait } else { Duration::ZERO };
+    let mut waiter = app.carriers.inbox().expect(leg.attempt.id.as_str());
+    match submit(app, &leg.challenge, &leg.attempt).await {
         Outcome::Accepted { provider_id } => {
             if let Some(news) = at_once(&mut waiter, wait).await
                 && news.receipt.fate != Fate::Sent
             {
-                return heard(app, c, a, news).await;
+                return heard(app, leg, news).await;
             }
-            let (c, a) = accepted(app, c, a, &provider_id).await?;
-            listen(app, c, &a, (&mut waiter, wait.saturating_sub(GRACE))).await
+            accepted(app, leg, &provider_id).await?;
+            listen(app, leg, (&mut waiter, wait.saturating_sub(GRACE))).await
         }
         Outcome::Unknown => {
             if let Some(news) = at_once(&mut waiter, receipt_wait).await {
-                return heard(app, c, a, news).await;
+                return heard(app, leg, news).await;
             }
-            app.db.commit(settle::unknown(app, c, a)).await?;
-            let a = Attempt { state: "unknown".to_owned(), ..a.clone() };
-            listen(app, c.clone(), &a, (&mut waiter, receipt_wait.saturating_sub(GRACE))).await
+            let set = settle::unknown(app, &leg.challenge, &leg.attempt);
+            write(app, &leg.challenge, set).await?;
+            leg.attempt.state = State::Unknown;
+            listen(app, leg, (&mut waiter, receipt_wait.saturating_sub(GRACE))).await
         }
-        Outcome::Refused { class, code } => failed(app, c, a, &Failure::refused(class, code)).await,
+        Outcome::Refused { class, code } => failed(app, leg, &Failure::refused(class, code)).await,
     }
 }
 
@@ -81,100 +136,123 @@ async fn at_once(waiter: &mut Waiter, wait: Duration) -> Option<News> {
 }
 
 /// The acceptance becomes durable.
-async fn accepted(
-    app: &App,
-    c: &Challenge,
-    a: &Attempt,
-    provider_id: &str,
-) -> Result<(Challenge, Attempt), Error> {
-    app.db.commit(settle::accepted(app, c, a, provider_id)).await?;
-    let provider_message_id = provider_id.to_owned();
-    let c = Challenge { provider_message_id, settled: true, ..c.clone() };
-    Ok((c, Attempt { state: "accepted".to_owned(), ..a.clone() }))
+async fn accepted(app: &App, leg: &mut Leg, provider_id: &str) -> Result<(), Unwritten> {
+    let set = settle::accepted(app, &leg.challenge, &leg.attempt, provider_id);
+    write(app, &leg.challenge, set).await?;
+    provider_id.clone_into(&mut leg.challenge.provider_message_id);
+    leg.challenge.settled = true;
+    leg.attempt.state = State::Accepted;
+    Ok(())
 }
 
 /// Waits for the first receipt of an attempt that is committed already.
 async fn listen(
     app: &App,
-    c: Challenge,
-    a: &Attempt,
-    waiting: (&mut Waiter, Duration),
-) -> Result<Next, Error> {
-    let (waiter, wait) = waiting;
+    leg: &mut Leg,
+    (waiter, wait): (&mut Waiter, Duration),
+) -> Result<Next, Unwritten> {
     let news = if wait.is_zero() { None } else { waiter.next(wait).await };
     match news {
-        Some(news) => heard(app, &c, a, news).await,
-        None => Ok(Next::Stands(c)),
+        Some(news) => heard(app, leg, news).await,
+        None => Ok(Next::Over(Carried::Stands)),
     }
 }
 
 /// A receipt came while the answer waited: both become durable together.
-async fn heard(app: &App, c: &Challenge, a: &Attempt, news: News) -> Result<Next, Error> {
+async fn heard(app: &App, leg: &mut Leg, news: News) -> Result<Next, Unwritten> {
+    let provider_id = news.receipt.provider_id.clone();
     let next = match news.receipt.fate {
         Fate::Delivered => {
-            let provider_id = news.receipt.provider_id.as_deref();
-            app.db.commit(settle::delivered(app, c, a, provider_id)).await?;
-            let provider_id = provider_id.unwrap_or(&c.provider_message_id);
-            Next::Stands(Challenge {
-                provider_message_id: provider_id.to_owned(),
-                status: if c.status == Status::Sent { Status::Delivered } else { c.status },
-                settled: true,
-                ..c.clone()
-            })
+            delivered(app, leg, provider_id).await?;
+            Next::Over(Carried::Stands)
         }
         Fate::Failed => {
             let why = Failure::receipt(news.receipt.error.clone());
-            failed(app, c, a, &why).await?
+            failed(app, leg, &why).await?
         }
-        Fate::Sent if a.state == "accepted" => Next::Stands(c.clone()),
+        Fate::Sent if leg.attempt.state == State::Accepted => Next::Over(Carried::Stands),
         Fate::Sent => {
-            let provider_id = news.receipt.provider_id.as_deref().unwrap_or(a.id.as_str());
-            Next::Stands(accepted(app, c, a, provider_id).await?.0)
+            let provider_id = provider_id.unwrap_or_else(|| leg.attempt.id.as_str().to_owned());
+            accepted(app, leg, &provider_id).await?;
+            Next::Over(Carried::Stands)
         }
     };
     news.done();
     Ok(next)
 }
 
-/// An attempt did not work out: SMS takes over, or the challenge ends.
-pub(super) async fn failed(
-    app: &App,
-    c: &Challenge,
-    a: &Attempt,
-    why: &Failure,
-) -> Result<Next, Error> {
-    let can_fall_back = c.falls_back() && c.is_open(app.now());
-    if !can_fall_back || app.carriers.on(Channel::Sms).is_none() {
-        return end(app, c, a, why).await;
+async fn delivered(app: &App, leg: &mut Leg, provider_id: Option<String>) -> Result<(), Unwritten> {
+    let set = settle::delivered(app, &leg.challenge, &leg.attempt, provider_id.as_deref());
+    write(app, &leg.challenge, set).await?;
+    let c = &mut leg.challenge;
+    if let Some(provider_id) = provider_id {
+        c.provider_message_id = provider_id;
     }
-    let country = Msisdn::stored(c.recipient.clone()).country().to_owned();
-    let price = credits::price(app, Channel::Sms.word(), "authentication", &country).await?;
-    let (set, leg) = settle::fall_back(app, c, a, why, price);
+    if c.status == Status::Sent {
+        c.status = Status::Delivered;
+    }
+    c.settled = true;
+    leg.attempt.state = State::Delivered;
+    Ok(())
+}
+
+/// An attempt did not work out, or did not before: what it cost is given back, and SMS takes over
+/// where it may. A price that cannot be told now is due work's to ask for again.
+pub(super) async fn failed(app: &App, leg: &mut Leg, why: &Failure) -> Result<Next, Unwritten> {
+    leg.is_unreachable |=
+        why.reason == Reason::Unreachable && leg.attempt.channel == Channel::Chatapp;
+    let can_fall_back = leg.challenge.falls_back() && leg.challenge.is_open(app.now());
+    if !can_fall_back || app.carriers.on(Channel::Sms).is_none() {
+        return end(app, leg, why).await;
+    }
+    let country = Msisdn::stored(leg.challenge.recipient.clone()).country().to_owned();
+    match credits::price(app, Channel::Sms.word(), "authentication", &country).await {
+        Ok(price) => fall_back(app, leg, why, price).await,
+        Err(error) => {
+            let challenge = leg.challenge.id.as_str();
+            tracing::error!(%error, challenge, "no price for the fallback now; trying again");
+            let set = settle::owe(app, &leg.challenge, &leg.attempt, why);
+            write(app, &leg.challenge, set).await?;
+            leg.attempt.state = why.state;
+            Ok(Next::Over(Carried::Stands))
+        }
+    }
+}
+
+async fn fall_back(app: &App, leg: &mut Leg, why: &Failure, price: i64) -> Result<Next, Unwritten> {
+    let (set, attempt) = settle::fall_back(app, &leg.challenge, &leg.attempt, why, price);
     match app.db.commit(set).await {
         Ok(_) => {
-            let next = Challenge {
-                attempt: leg.id.clone(),
-                provider_message_id: leg.id.as_str().to_owned(),
-                channel: Channel::Sms,
-                fallback_used: true,
-                settled: false,
-                ..c.clone()
-            };
-            Ok(Next::Leg(next, leg))
+            leg.challenge = leg.challenge.carried_by(&attempt, true);
+            leg.attempt = attempt;
+            Ok(Next::Attempt)
         }
         Err(CommitError::Rejected(credits::INSUFFICIENT)) => {
-            end(app, c, a, &Failure { reason: "insufficient_credits", ..why.clone() }).await
+            end(app, leg, &Failure { reason: Reason::InsufficientCredits, ..why.clone() }).await
         }
-        Err(error) => Err(error.into()),
+        // Verified meanwhile, perhaps: then only this attempt ends.
+        Err(CommitError::Rejected(STALE)) => end(app, leg, why).await,
+        Err(error) => Err(unwritten(app, &leg.challenge, &error)),
     }
 }
 
 /// The attempt failed and nothing follows. A challenge that was verified meanwhile stays so, which
 /// only the database knows.
-async fn end(app: &App, c: &Challenge, a: &Attempt, why: &Failure) -> Result<Next, Error> {
-    app.db.commit(settle::fail(app, c, a, why)).await?;
-    let now = super::store::challenge(app, &c.account, &c.id).await?;
-    Ok(Next::Stands(now.ok_or(Error::Unknown)?))
+async fn end(app: &App, leg: &mut Leg, why: &Failure) -> Result<Next, Unwritten> {
+    let c = &leg.challenge;
+    let found = sql::has_other_leg(app, c, &leg.attempt).await;
+    let is_last =
+        !found.map_err(|error| unwritten(app, c, &CommitError::Unavailable(error.to_string())))?;
+    write(app, c, settle::fail(app, c, &leg.attempt, why, is_last)).await?;
+    leg.attempt.state = why.state;
+    // What is shown is read again; if it cannot be, it is what was written just now.
+    if let Ok(Some(now)) = sql::challenge(app, &c.account, &c.id).await {
+        leg.challenge = now;
+    } else if is_last && leg.challenge.status == Status::Sent {
+        leg.challenge.status = Status::Failed;
+        leg.challenge.failure_reason = Some(why.reason);
+    }
+    Ok(Next::Over(Carried::Failed(why.reason)))
 }
 
 /// Hands the message to the carrier, again while it throttles.

@@ -4,11 +4,11 @@
 use std::sync::atomic::Ordering;
 
 use futures_util::{StreamExt, stream};
-use store::{CommitError, WriteSet};
+use store::WriteSet;
 
-use super::carry::{self, Next};
+use super::carry::{self, Leg, Next, Unwritten, write};
 use super::settle::{self, Failure};
-use super::{Attempt, Challenge, Error, Status, store as sql, told};
+use super::{Attempt, Challenge, Error, State, Status, store as sql, told};
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
 
@@ -58,55 +58,68 @@ pub async fn oldest_due(app: &App) -> Result<Option<clock::Millis>, ::store::Err
 }
 
 async fn visit(app: &App, account: AccountId, id: ChallengeId) {
-    match try_visit(app, &account, &id).await {
-        // Somebody else was faster, with the same result.
-        Ok(()) | Err(Error::Commit(CommitError::Rejected(_))) => {}
+    match look_at(app, &account, &id).await {
+        // Whoever was faster came to the same result; what was lost is logged, and due again when
+        // the claim ends.
+        Ok(Some((c, a))) => drop(settle_due(app, c, a).await),
+        Ok(None) => {}
         Err(error) => {
-            tracing::warn!(%error, challenge = %id, "due passcode not settled; trying again");
+            tracing::warn!(%error, challenge = %id, "due passcode not read; trying again");
         }
     }
 }
 
-async fn try_visit(app: &App, account: &AccountId, id: &ChallengeId) -> Result<(), Error> {
-    let Some(c) = sql::challenge(app, account, id).await? else { return Ok(()) };
-    let Some(a) = sql::attempt(app, account, &c.attempt).await? else { return Ok(()) };
+async fn look_at(
+    app: &App,
+    account: &AccountId,
+    id: &ChallengeId,
+) -> Result<Option<(Challenge, Attempt)>, ::store::Error> {
+    let Some(c) = sql::challenge(app, account, id).await? else { return Ok(None) };
+    let a = sql::attempt(app, account, &c.attempt).await?;
+    Ok(a.map(|a| (c, a)))
+}
+
+async fn settle_due(app: &App, c: Challenge, a: Attempt) -> Result<(), Unwritten> {
     let now = app.now();
-    if a.state == "sending" && now < a.lease_until {
+    if a.state == State::Sending && now < a.lease_until {
         return postpone(app, &c, a.lease_until).await;
     }
     match c.shown_status(now) {
-        Status::Sent | Status::Delivered => watch(app, &c, &a).await,
-        Status::Expired => end(app, &c, &a, Status::Expired).await,
+        Status::Sent | Status::Delivered => watch(app, c, a).await,
         status => end(app, &c, &a, status).await,
     }
 }
 
 /// An open challenge: the lease, the watchdog's time or nothing in particular is over.
-async fn watch(app: &App, c: &Challenge, a: &Attempt) -> Result<(), Error> {
+async fn watch(app: &App, c: Challenge, a: Attempt) -> Result<(), Unwritten> {
     let watchdog_at = a.lease_until - super::LEASE_MS + c.fallback_ms;
-    match a.state.as_str() {
+    match a.state {
         // The process that was sending it died: maybe it went out, so it is not sent again.
-        "sending" => {
-            app.db.commit(settle::unknown(app, c, a)).await?;
+        State::Sending => {
+            write(app, &c, settle::unknown(app, &c, &a)).await?;
             let next = if c.falls_back() { watchdog_at.min(c.expires_at) } else { c.expires_at };
-            postpone(app, c, next).await
+            postpone(app, &c, next).await
         }
-        "unknown" | "accepted" if c.falls_back() && app.now() < watchdog_at => {
-            postpone(app, c, watchdog_at.min(c.expires_at)).await
+        State::Unknown | State::Accepted if c.falls_back() && app.now() < watchdog_at => {
+            postpone(app, &c, watchdog_at.min(c.expires_at)).await
         }
-        "unknown" | "accepted" if c.falls_back() => {
-            match carry::failed(app, c, a, &Failure::silence()).await? {
-                Next::Leg(challenge, leg) => carry::run(app, challenge, leg).await.map(drop),
-                Next::Stands(_) => Ok(()),
+        // Nobody said anything, or SMS is owed since it could not take over at once.
+        State::Unknown | State::Accepted | State::Refused | State::Failed | State::Lapsed
+            if c.falls_back() =>
+        {
+            let mut leg = Leg::new(c, a);
+            if let Next::Attempt = carry::failed(app, &mut leg, &Failure::silence()).await? {
+                carry::run(app, &mut leg).await;
             }
+            Ok(())
         }
-        _ => postpone(app, c, c.expires_at).await,
+        _ => postpone(app, &c, c.expires_at).await,
     }
 }
 
 /// A challenge that is over: what its attempt still holds is posted if the code came through.
-async fn end(app: &App, c: &Challenge, a: &Attempt, status: Status) -> Result<(), Error> {
-    let mut set = if !settle::is_held(a) {
+async fn end(app: &App, c: &Challenge, a: &Attempt, status: Status) -> Result<(), Unwritten> {
+    let mut set = if !a.state.is_held() {
         WriteSet::of(c.account.as_str())
     } else if status == Status::Verified {
         settle::delivered(app, c, a, None)
@@ -119,13 +132,11 @@ async fn end(app: &App, c: &Challenge, a: &Attempt, status: Status) -> Result<()
     } else {
         sql::close(&mut set, c, status, None);
     }
-    app.db.commit(set).await?;
-    Ok(())
+    write(app, c, set).await
 }
 
-async fn postpone(app: &App, c: &Challenge, until: clock::Millis) -> Result<(), Error> {
+async fn postpone(app: &App, c: &Challenge, until: clock::Millis) -> Result<(), Unwritten> {
     let mut set = WriteSet::of(c.account.as_str());
     sql::postpone(&mut set, c, until.max(app.now() + 1));
-    app.db.commit(set).await?;
-    Ok(())
+    write(app, c, set).await
 }

@@ -10,6 +10,7 @@ pub mod api;
 mod carry;
 mod code;
 mod jobs;
+mod limits;
 mod parse;
 mod receipts;
 pub mod retention;
@@ -33,12 +34,8 @@ pub use told::show;
 
 /// Another request or job was faster: read again and decide again.
 const STALE: Reject = Reject("otp_stale");
-/// One of the recipient's limits is reached.
-const LIMITED: Reject = Reject("otp_limited");
 /// How long a submission may take before its outcome counts as unknown, milliseconds.
 const LEASE_MS: i64 = 15_000;
-/// How long an unreachable recipient is remembered, milliseconds.
-const UNREACHABLE_MS: i64 = clock::DAY;
 
 /// Where a challenge stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +76,81 @@ impl Status {
     }
 }
 
+/// Which channels may carry a passcode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// The chat-app, then SMS with the same code.
+    Auto,
+    /// This channel only.
+    Only(Channel),
+}
+
+impl Mode {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Only(channel) => channel.word(),
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        if word == "auto" { Some(Self::Auto) } else { Channel::of(word).map(Self::Only) }
+    }
+}
+
+/// Why a challenge failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// The recipient cannot be reached on any channel that was asked for.
+    Unreachable,
+    /// A receipt said no, or nobody said anything in time.
+    Undelivered,
+    /// The carrier failed for reasons that are not the recipient's.
+    CarrierError,
+    /// The account could not pay the SMS that would have followed.
+    InsufficientCredits,
+    /// All guesses are used up.
+    AttemptsExhausted,
+    /// The recipient asked to be forgotten.
+    Erased,
+}
+
+impl Reason {
+    const ALL: [Self; 6] = [
+        Self::Unreachable,
+        Self::Undelivered,
+        Self::CarrierError,
+        Self::InsufficientCredits,
+        Self::AttemptsExhausted,
+        Self::Erased,
+    ];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Undelivered => "undelivered",
+            Self::CarrierError => "carrier_error",
+            Self::InsufficientCredits => "insufficient_credits",
+            Self::AttemptsExhausted => "attempts_exhausted",
+            Self::Erased => "erased",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.word() == word)
+    }
+
+    /// What a send that ends so is answered with; `None` = the challenge as it stands.
+    const fn refusal(self) -> Option<Error> {
+        match self {
+            Self::Unreachable => Some(Error::Unreachable),
+            Self::CarrierError => Some(Error::CarrierFailed),
+            Self::InsufficientCredits => Some(Error::CreditsRanOut),
+            Self::Undelivered | Self::AttemptsExhausted | Self::Erased => None,
+        }
+    }
+}
+
 /// A challenge as stored. The code is in it only sealed.
 #[derive(Clone, Debug)]
 struct Challenge {
@@ -86,10 +158,10 @@ struct Challenge {
     id: ChallengeId,
     recipient: String,
     reference: Option<String>,
-    mode: String,
+    mode: Mode,
     channel: Channel,
     status: Status,
-    failure_reason: Option<String>,
+    failure_reason: Option<Reason>,
     attempt: AttemptId,
     provider_message_id: String,
     attempts: i64,
@@ -115,9 +187,78 @@ impl Challenge {
         if self.status.is_open() && now >= self.expires_at { Status::Expired } else { self.status }
     }
 
+    /// The same with another attempt in the place of the current one.
+    fn carried_by(&self, attempt: &Attempt, fallback_used: bool) -> Self {
+        Self {
+            attempt: attempt.id.clone(),
+            provider_message_id: attempt.id.as_str().to_owned(),
+            channel: attempt.channel,
+            fallback_used,
+            settled: false,
+            ..self.clone()
+        }
+    }
+
     /// Whether SMS takes over when the chat-app does not deliver.
     fn falls_back(&self) -> bool {
-        self.mode == "auto" && self.channel == Channel::Chatapp
+        self.mode == Mode::Auto && self.channel == Channel::Chatapp
+    }
+}
+
+/// Where an attempt stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// On its way to the carrier, until its lease ends.
+    Sending,
+    /// Nobody knows whether the carrier has it.
+    Unknown,
+    /// The carrier has it.
+    Accepted,
+    /// A receipt says that it arrived.
+    Delivered,
+    /// The carrier did not take it.
+    Refused,
+    /// A receipt says that it will not arrive.
+    Failed,
+    /// Nobody said anything in time.
+    Lapsed,
+}
+
+impl State {
+    const ALL: [Self; 7] = [
+        Self::Sending,
+        Self::Unknown,
+        Self::Accepted,
+        Self::Delivered,
+        Self::Refused,
+        Self::Failed,
+        Self::Lapsed,
+    ];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Sending => "sending",
+            Self::Unknown => "unknown",
+            Self::Accepted => "accepted",
+            Self::Delivered => "delivered",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Lapsed => "lapsed",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.word() == word)
+    }
+
+    /// Whether the price is still only held.
+    const fn is_held(self) -> bool {
+        matches!(self, Self::Sending | Self::Unknown)
+    }
+
+    /// Whether news can still change it: states only move upwards.
+    const fn is_undecided(self) -> bool {
+        matches!(self, Self::Sending | Self::Unknown | Self::Accepted)
     }
 }
 
@@ -127,7 +268,7 @@ struct Attempt {
     id: AttemptId,
     challenge: ChallengeId,
     channel: Channel,
-    state: String,
+    state: State,
     credits: i64,
     lease_until: Millis,
 }
@@ -207,7 +348,7 @@ pub enum Error {
     /// The credits did not suffice for the SMS.
     #[error("the account has not enough credits for the SMS that would have followed")]
     CreditsRanOut,
-    /// The first request with this Idempotency-Key is still running.
+    /// The first request with this `Idempotency-Key` is still running.
     #[error("the first request is still running")]
     InProgress,
     /// Credits.

@@ -9,7 +9,8 @@ use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
-use super::send::{Mode, Order};
+use super::Mode;
+use super::send::Order;
 use super::verify::Address;
 
 /// `POST /v1/otp/send`.

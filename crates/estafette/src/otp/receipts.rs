@@ -2,15 +2,13 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use futures_util::future::BoxFuture;
-use store::CommitError;
-
-use super::carry::{self, Next};
+use super::carry::{self, Leg, Next, Unwritten, write};
 use super::settle::{self, Failure};
-use super::{Error, retention, store as sql};
+use super::{Attempt, Challenge, retention, store as sql};
 use crate::app::App;
 use crate::carriers::{Door, Fate, NotNow, Receipt};
 use crate::kit::id::{AccountId, AttemptId};
+use futures_util::future::BoxFuture;
 
 /// The door of one environment. It is made before the app that it leads to.
 #[derive(Default)]
@@ -34,9 +32,7 @@ impl Door for ReceiptDoor {
                 return Ok(());
             }
             match take_in(&app, &receipt).await {
-                Ok(()) => Ok(()),
-                // A sender or the watchdog moved the attempt meanwhile: look again later.
-                Err(Error::Commit(CommitError::Rejected(_))) => Err(NotNow),
+                Ok(taken) => taken.map_err(|_| NotNow),
                 Err(error) => {
                     tracing::warn!(%error, attempt = receipt.attempt_id, "receipt not stored");
                     Err(NotNow)
@@ -46,46 +42,51 @@ impl Door for ReceiptDoor {
     }
 }
 
-/// Makes a receipt durable. News that changes nothing (late, double, out of order) is dropped.
-async fn take_in(app: &App, receipt: &Receipt) -> Result<(), Error> {
+/// Makes a receipt durable. News that changes nothing (late, double, out of order) is dropped. A
+/// sender or due work may move the attempt meanwhile: look again later.
+async fn take_in(app: &App, receipt: &Receipt) -> Result<Result<(), Unwritten>, ::store::Error> {
     let (Some(account), Some(attempt)) =
         (AccountId::parse(&receipt.account_id), AttemptId::parse(&receipt.attempt_id))
     else {
-        return Ok(());
+        return Ok(Ok(()));
     };
-    let Some(a) = sql::attempt(app, &account, &attempt).await? else { return Ok(()) };
-    if !settle::is_undecided(&a) {
-        return Ok(());
+    let Some(a) = sql::attempt(app, &account, &attempt).await? else { return Ok(Ok(())) };
+    if !a.state.is_undecided() {
+        return Ok(Ok(()));
     }
-    let Some(c) = sql::challenge(app, &account, &a.challenge).await? else { return Ok(()) };
+    let Some(c) = sql::challenge(app, &account, &a.challenge).await? else { return Ok(Ok(())) };
+    Ok(become_durable(app, c, a, receipt).await)
+}
+
+async fn become_durable(
+    app: &App,
+    c: Challenge,
+    a: Attempt,
+    receipt: &Receipt,
+) -> Result<(), Unwritten> {
     // A carrier's id can hold the recipient's number: nothing may bring it back once it is erased.
     let provider_id = receipt.provider_id.as_deref().filter(|_| retention::is_number(&c.recipient));
+    let is_current = c.attempt == a.id;
     match receipt.fate {
-        Fate::Delivered => {
-            app.db.commit(settle::delivered(app, &c, &a, provider_id)).await?;
-        }
-        Fate::Sent if settle::is_held(&a) && c.attempt == a.id => {
+        Fate::Delivered => write(app, &c, settle::delivered(app, &c, &a, provider_id)).await,
+        Fate::Sent if a.state.is_held() && is_current => {
             let provider_id = provider_id.unwrap_or(a.id.as_str());
-            app.db.commit(settle::accepted(app, &c, &a, provider_id)).await?;
+            write(app, &c, settle::accepted(app, &c, &a, provider_id)).await
         }
-        Fate::Sent => {}
-        Fate::Failed if c.attempt == a.id => {
+        Fate::Sent => Ok(()),
+        Fate::Failed if is_current => {
+            let mut leg = Leg::new(c, a);
             let why = Failure::receipt(receipt.error.clone());
-            let next = carry::failed(app, &c, &a, &why).await?;
-            if let Next::Leg(challenge, leg) = next {
-                // The receipt is durable; the next leg is its own work.
+            if let Next::Attempt = carry::failed(app, &mut leg, &why).await? {
+                // The receipt is durable; the next attempt is its own work.
                 let app = app.clone();
-                tokio::spawn(async move {
-                    if let Err(error) = carry::run(&app, challenge, leg).await {
-                        tracing::warn!(%error, "fallback not finished; the watchdog goes on");
-                    }
-                });
+                tokio::spawn(async move { carry::run(&app, &mut leg).await });
             }
+            Ok(())
         }
         Fate::Failed => {
             let why = Failure::receipt(receipt.error.clone());
-            app.db.commit(settle::give_back(app, &c, &a, &why)).await?;
+            write(app, &c, settle::give_back(app, &c, &a, &why)).await
         }
     }
-    Ok(())
 }

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use clock::Millis;
 use store::{CommitError, WriteSet};
 
+use super::carry::{Carried, Leg};
 use super::code::{code_of, mac, new_code, seal};
+use super::limits::{self, LIMITED, Way};
 use super::settle::{self, Failure};
 use super::store::{self as sql, NewChallenge};
 use super::wording::Wording;
-use super::{Attempt, Challenge, Error, LIMITED, STALE, carry};
-use crate::access::idempotency::{Claim, SEEN};
-use crate::app::{Account, App, Env};
+use super::{Attempt, Challenge, Error, Mode, Reason, STALE, State, Status, carry};
+use crate::access::idempotency::{Claim, Seen};
+use crate::app::{Account, App};
 use crate::carriers::Channel;
 use crate::credits;
 use crate::kit::id::ChallengeId;
@@ -21,22 +22,6 @@ use crate::senders;
 
 /// Times that a decision is made anew because another was faster.
 const RETRIES: u32 = 40;
-
-/// Which channels may carry a passcode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    Auto,
-    Only(Channel),
-}
-
-impl Mode {
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Only(channel) => channel.word(),
-        }
-    }
-}
 
 /// A passcode to send, checked.
 pub(super) struct Order {
@@ -52,21 +37,48 @@ pub(super) struct Order {
 
 impl Order {
     /// What at most one open challenge of an account has: recipient and reference.
-    fn slot(&self) -> String {
+    pub(super) fn slot(&self) -> String {
         format!("{}|{}", self.to.e164(), self.reference.as_deref().unwrap_or(""))
     }
 }
 
-/// Sends a passcode. Answers the challenge as it stands when this is known or the wait is over.
+/// What a send came to.
+pub(super) struct Sent {
+    /// The challenge, as far as is durably known.
+    pub(super) challenge: Challenge,
+    /// Why this request is refused although it was recorded; what it cost is given back.
+    pub(super) refusal: Option<Error>,
+    /// Whether the chat-app refused the recipient within the last day.
+    pub(super) is_unreachable: bool,
+}
+
+/// Sends a passcode, and answers when what became of it is known or the wait is over.
 pub(super) async fn send(
     app: &App,
     account: &Account,
     order: &Order,
     claim: &Claim,
-) -> Result<Challenge, Error> {
+) -> Result<Sent, Error> {
     check(app, account, order).await?;
+    let mut leg = record(app, account, order, claim).await?;
+    let reason = match carry::run(app, &mut leg).await {
+        Carried::Stands => None,
+        Carried::Failed(reason) => Some(reason),
+        Carried::Moved => read_again(app, &mut leg).await,
+    };
+    let refusal = reason.and_then(Reason::refusal);
+    if let (Some(reason), Some(_)) = (reason, &refusal)
+        && let Err(error) = claim.tell(app, reason.word()).await
+    {
+        tracing::warn!(%error, "a repeat will not be told that this send was refused");
+    }
+    Ok(Sent { challenge: leg.challenge, refusal, is_unreachable: leg.is_unreachable })
+}
+
+/// Commit A, made anew while another is faster.
+async fn record(app: &App, account: &Account, order: &Order, claim: &Claim) -> Result<Leg, Error> {
     let mut tries = 0;
-    let (challenge, attempt) = loop {
+    loop {
         // Most recipients have no past. The first try trusts in that, and its guard tells.
         let past = if tries == 0 { Past::None } else { Past::read(app, account, order).await? };
         match begin(app, account, order, claim, past).await {
@@ -79,30 +91,38 @@ pub(super) async fn send(
             Err(Error::Commit(CommitError::Rejected(STALE))) => {
                 return Err(Error::ResendTooSoon { wait_s: 1 });
             }
-            other => break other?,
+            other => return other,
         }
-    };
-    let id = challenge.id.clone();
-    match carry::run(app, challenge, attempt).await? {
-        Some(challenge) => Ok(challenge),
-        None => sql::challenge(app, &account.id, &id).await?.ok_or(Error::Unknown),
     }
 }
 
-/// What a send with the same Idempotency-Key made, as it stands now.
-pub(super) async fn seen(app: &App, account: &Account, id: &str) -> Result<Challenge, Error> {
-    let id = ChallengeId::parse(id).ok_or(Error::Unknown)?;
+/// Somebody else moved the challenge: how it stands now, and why it failed if it did. What cannot
+/// be read stays as it was known.
+async fn read_again(app: &App, leg: &mut Leg) -> Option<Reason> {
+    let c = &leg.challenge;
+    let now = sql::challenge(app, &c.account, &c.id).await.ok().flatten()?;
+    let unreachable = limits::is_unreachable(app, &c.account, &c.recipient).await;
+    leg.is_unreachable = unreachable.unwrap_or(leg.is_unreachable);
+    leg.challenge = now;
+    leg.challenge.failure_reason.filter(|_| leg.challenge.status == Status::Failed)
+}
+
+/// What a send with the same Idempotency-Key made, as it stands now; refused, if it was.
+pub(super) async fn seen(app: &App, account: &Account, seen: &Seen) -> Result<Sent, Error> {
+    let id = ChallengeId::parse(&seen.object_id).ok_or(Error::Unknown)?;
     let challenge = sql::challenge(app, &account.id, &id).await?.ok_or(Error::Unknown)?;
     // Only while its request waits here. One that was answered when its wait was over is not taken
     // back, not even after a crash; another node says how the challenge stands.
-    let may_run = !challenge.settled && challenge.status == super::Status::Sent;
+    let may_run = !challenge.settled && challenge.status == Status::Sent;
     if may_run && app.carriers.inbox().is_waiting(challenge.attempt.as_str()) {
         let attempt = sql::attempt(app, &account.id, &challenge.attempt).await?;
-        if attempt.is_some_and(|attempt| attempt.state == "sending") {
+        if attempt.is_some_and(|attempt| attempt.state == State::Sending) {
             return Err(Error::InProgress);
         }
     }
-    Ok(challenge)
+    let told = seen.answer.as_deref().and_then(Reason::of);
+    let is_unreachable = limits::is_unreachable(app, &account.id, &challenge.recipient).await?;
+    Ok(Sent { challenge, refusal: told.and_then(Reason::refusal), is_unreachable })
 }
 
 /// What can be refused before anything is read or written.
@@ -137,14 +157,32 @@ enum Past {
         found: Option<Box<Challenge>>,
         /// Whether the recipient is known as unreachable on the chat-app.
         unreachable: bool,
+        /// The newest challenge of the recipient or of the reference.
+        newest: Option<ChallengeId>,
     },
 }
 
 impl Past {
     async fn read(app: &App, account: &Account, order: &Order) -> Result<Self, Error> {
         let found = sql::open_in_slot(app, &account.id, &order.slot()).await?;
-        let until = sql::unreachable_until(app, &account.id, order.to.e164()).await?;
-        Ok(Self::Read { found: found.map(Box::new), unreachable: until > app.now() })
+        let unreachable = limits::is_unreachable(app, &account.id, order.to.e164()).await?;
+        let mut newest = sql::newest_by_recipient(app, &account.id, &order.to).await?;
+        if let Some(reference) = &order.reference {
+            newest = newest.max(sql::newest_by_reference(app, &account.id, reference).await?);
+        }
+        Ok(Self::Read { found: found.map(Box::new), unreachable, newest })
+    }
+
+    fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Read { unreachable: true, .. })
+    }
+
+    /// An id above those of the challenges before, whatever the clock says.
+    fn new_id(&self, app: &App) -> ChallengeId {
+        match self {
+            Self::Read { newest: Some(newest), .. } => ChallengeId::above(&app.clock, newest),
+            _ => ChallengeId::new(&app.clock),
+        }
     }
 
     fn found(&self) -> Option<&Challenge> {
@@ -154,12 +192,11 @@ impl Past {
 
 /// Where the first attempt goes, and whether that is a fallback already.
 fn first_channel(app: &App, order: &Order, past: &Past) -> (Channel, bool) {
-    let known_unreachable = matches!(past, Past::Read { unreachable: true, .. });
     match order.mode {
         Mode::Only(channel) => (channel, false),
         Mode::Auto if app.carriers.on(Channel::Sms).is_none() => (Channel::Chatapp, false),
         Mode::Auto if app.carriers.on(Channel::Chatapp).is_none() => (Channel::Sms, true),
-        Mode::Auto if known_unreachable => (Channel::Sms, true),
+        Mode::Auto if past.is_unreachable() => (Channel::Sms, true),
         Mode::Auto => (Channel::Chatapp, false),
     }
 }
@@ -171,23 +208,21 @@ async fn begin(
     order: &Order,
     claim: &Claim,
     past: Past,
-) -> Result<(Challenge, Attempt), Error> {
+) -> Result<Leg, Error> {
     let now = app.now();
     let (channel, fallback) = first_channel(app, order, &past);
     let price = credits::price(app, channel.word(), "authentication", order.to.country()).await?;
     let open = past.found().filter(|challenge| challenge.is_open(now));
-    let id = open.map_or_else(|| ChallengeId::new(&app.clock), |open| open.id.clone());
+    let id = open.map_or_else(|| past.new_id(app), |open| open.id.clone());
     let attempt = settle::new_attempt(app, id.clone(), channel, price);
 
     let mut set = WriteSet::of(account.id.as_str());
-    let slot = order.slot();
     if matches!(past, Past::None) {
-        sql::no_past(&mut set, &account.id, &order.to, &slot, now);
+        sql::no_past(&mut set, &account.id, order, &id, now);
     }
     claim.add_to(&mut set, id.as_str(), None, now);
-    if app.env == Env::Live {
-        count_send(app, account, &mut set, (&order.to, channel), now);
-    }
+    let way = Way { account: &account.id, to: &order.to, channel };
+    limits::count_send(app, &mut set, way);
     let challenge = if let Some(open) = open {
         // What the last leg still holds is free before this one's price is held.
         let challenge = resend(app, &mut set, open, order, (account, &attempt, fallback)).await?;
@@ -198,15 +233,15 @@ async fn begin(
         if let Some(stale) = past.found() {
             sql::free_slot(&mut set, stale, now);
         }
-        create(app, &mut set, account, order, (&slot, &attempt, fallback))
+        create(app, &mut set, account, order, (&attempt, fallback))
     };
     sql::insert_attempt(&mut set, &account.id, &attempt, now);
     match app.db.commit(set).await {
-        Ok(_) => Ok((challenge, attempt)),
-        Err(CommitError::Rejected(SEEN)) => Err(Error::InProgress),
-        Err(CommitError::Rejected(LIMITED)) => {
-            Err(limit(app, account, (&order.to, channel), now).await?)
+        Ok(_) => {
+            let is_unreachable = past.is_unreachable();
+            Ok(Leg { challenge, attempt, is_unreachable })
         }
+        Err(CommitError::Rejected(LIMITED)) => Err(limits::which(app, way).await?),
         Err(CommitError::Rejected(credits::INSUFFICIENT)) => {
             Err(credits::insufficient(app, &account.id, price).await.into())
         }
@@ -219,9 +254,9 @@ fn create(
     set: &mut WriteSet,
     account: &Account,
     order: &Order,
-    place: (&str, &Attempt, bool),
+    (attempt, fallback_used): (&Attempt, bool),
 ) -> Challenge {
-    let (slot, attempt, fallback_used) = place;
+    let slot = order.slot();
     let (now, config, settings) = (app.now(), &app.config.otp, &account.settings);
     let code = order.code.clone().unwrap_or_else(|| new_code(app, order.code_length));
     let wording = Wording {
@@ -234,9 +269,9 @@ fn create(
         id: attempt.challenge.clone(),
         recipient: order.to.e164().to_owned(),
         reference: order.reference.clone(),
-        mode: order.mode.word().to_owned(),
+        mode: order.mode,
         channel: attempt.channel,
-        status: super::Status::Sent,
+        status: Status::Sent,
         failure_reason: None,
         attempt: attempt.id.clone(),
         provider_message_id: attempt.id.as_str().to_owned(),
@@ -256,8 +291,8 @@ fn create(
         id: &challenge.id,
         recipient: &order.to,
         reference: order.reference.as_deref(),
-        slot,
-        mode: order.mode.word(),
+        slot: &slot,
+        mode: order.mode,
         channel: attempt.channel,
         attempt: &attempt.id,
         code_mac: mac(app, &account.id, &challenge.id, &code),
@@ -279,7 +314,8 @@ fn validity_ms(app: &App, account: &Account) -> i64 {
     account.settings.otp_validity_s.unwrap_or(app.config.otp.validity_s) * 1000
 }
 
-/// The same challenge goes out again; an explicit other code takes the old one's place.
+/// The same challenge goes out again, by the way that this request asks for; an explicit other code
+/// takes the old one's place.
 async fn resend(
     app: &App,
     set: &mut WriteSet,
@@ -292,23 +328,15 @@ async fn resend(
     if !open.settled {
         let stale = || Error::Commit(CommitError::Rejected(STALE));
         let last = sql::attempt(app, &open.account, &open.attempt).await?.ok_or_else(stale)?;
-        if last.state == "sending" && now < last.lease_until {
+        if last.state == State::Sending && now < last.lease_until {
             return Err(stale());
         }
-        if settle::is_held(&last) {
+        if last.state.is_held() {
             set.append(settle::give_back(app, open, &last, &Failure::silence()));
         }
     }
-    sql::next_leg(set, open, attempt, fallback_used, now);
-    let mut challenge = Challenge {
-        attempt: attempt.id.clone(),
-        provider_message_id: attempt.id.as_str().to_owned(),
-        channel: attempt.channel,
-        fallback_used,
-        settled: false,
-        mode: open.mode.clone(),
-        ..open.clone()
-    };
+    sql::next_leg(set, open, (attempt, order.mode), fallback_used, now);
+    let mut challenge = Challenge { mode: order.mode, ..open.carried_by(attempt, fallback_used) };
     if let Some(code) = &order.code
         && code_of(app, open).as_ref() != Some(code)
     {
@@ -319,38 +347,4 @@ async fn resend(
         sql::recode(set, open, mac, sealed, challenge.expires_at);
     }
     Ok(challenge)
-}
-
-fn count_send(
-    app: &App,
-    account: &Account,
-    set: &mut WriteSet,
-    place: (&Msisdn, Channel),
-    now: Millis,
-) {
-    let config = &app.config.otp;
-    let (per_10_min, per_day) = (config.recipient_per_10_min, config.recipient_per_day);
-    let limits = (per_10_min.into(), per_day.into(), config.resend_after_s * 1000);
-    sql::count_send(set, (&account.id, place.0, place.1), limits, now);
-}
-
-/// Which limit refused, and for how long.
-async fn limit(
-    app: &App,
-    account: &Account,
-    place: (&Msisdn, Channel),
-    now: Millis,
-) -> Result<Error, Error> {
-    let config = &app.config.otp;
-    let sends = sql::sends(app, &account.id, place.0).await?.unwrap_or_default();
-    let seconds = |ms: i64| (ms + 999).div_euclid(1000).max(1);
-    let on_channel = sends[usize::from(place.1 == Channel::Sms)];
-    let too_soon = on_channel + config.resend_after_s * 1000 - now.0;
-    if too_soon > 0 {
-        return Ok(Error::ResendTooSoon { wait_s: seconds(too_soon) });
-    }
-    let nth = |count: u32| sends.get(1 + count.clamp(1, 10) as usize).copied().unwrap_or(0);
-    let soon = nth(config.recipient_per_10_min) + 10 * clock::MINUTE - now.0;
-    let late = nth(config.recipient_per_day) + clock::DAY - now.0;
-    Ok(Error::RecipientLimit { wait_s: seconds(soon.max(late)) })
 }

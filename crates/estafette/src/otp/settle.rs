@@ -4,7 +4,7 @@
 use clock::Millis;
 use store::WriteSet;
 
-use super::{Attempt, Challenge, LEASE_MS, Status, UNREACHABLE_MS, store as sql, told};
+use super::{Attempt, Challenge, LEASE_MS, Reason, State, Status, limits, store as sql, told};
 use crate::app::App;
 use crate::carriers::{Channel, Outcome, Refusal};
 use crate::credits;
@@ -13,13 +13,16 @@ use crate::kit::id::AttemptId;
 /// Upstream's code for a recipient that is not on the chat-app.
 const NOT_ON_CHATAPP: &str = "131026";
 
+/// How soon a fallback that could not be made is tried again, milliseconds.
+pub(super) const OWED_MS: i64 = 2_000;
+
 /// Why an attempt did not work out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
-    /// The attempt's last state: `refused`, `failed` or `lapsed`.
-    pub(super) state: &'static str,
+    /// The attempt's last state.
+    pub(super) state: State,
     /// What a challenge that ends here says.
-    pub(super) reason: &'static str,
+    pub(super) reason: Reason,
     /// The carrier's code.
     pub(super) code: Option<String>,
 }
@@ -28,29 +31,29 @@ impl Failure {
     /// The carrier said no.
     pub(super) fn refused(class: Refusal, code: String) -> Self {
         let reason = match class {
-            Refusal::Unreachable => "unreachable",
-            Refusal::Throttled { .. } | Refusal::Sender | Refusal::Down => "carrier_error",
+            Refusal::Unreachable => Reason::Unreachable,
+            Refusal::Throttled { .. } | Refusal::Sender | Refusal::Down => Reason::CarrierError,
         };
-        Self { state: "refused", reason, code: Some(code) }
+        Self { state: State::Refused, reason, code: Some(code) }
     }
 
     /// A receipt said no.
     pub(super) fn receipt(code: Option<String>) -> Self {
         let unreachable = code.as_deref() == Some(NOT_ON_CHATAPP);
-        let reason = if unreachable { "unreachable" } else { "undelivered" };
-        Self { state: "failed", reason, code }
+        let reason = if unreachable { Reason::Unreachable } else { Reason::Undelivered };
+        Self { state: State::Failed, reason, code }
     }
 
     /// Nobody said anything in time.
     pub(super) fn silence() -> Self {
-        Self { state: "lapsed", reason: "undelivered", code: None }
+        Self { state: State::Lapsed, reason: Reason::Undelivered, code: None }
     }
 }
 
 /// The carrier has it: the price is due.
 pub(super) fn accepted(app: &App, c: &Challenge, a: &Attempt, provider_id: &str) -> WriteSet {
     let mut set = WriteSet::of(c.account.as_str());
-    sql::move_attempt(&mut set, &c.account, a, "accepted", (Some(provider_id), None));
+    sql::move_attempt(&mut set, &c.account, a, State::Accepted, (Some(provider_id), None));
     credits::post(app, &mut set, &c.account, &a.charge());
     sql::settle(&mut set, c, provider_id, Status::Sent, next_visit(app, c));
     told::stands(app, &mut set, c, Status::Sent);
@@ -65,13 +68,13 @@ pub(super) fn delivered(
     provider_id: Option<&str>,
 ) -> WriteSet {
     let mut set = WriteSet::of(c.account.as_str());
-    sql::move_attempt(&mut set, &c.account, a, "delivered", (provider_id, None));
-    if is_held(a) {
+    sql::move_attempt(&mut set, &c.account, a, State::Delivered, (provider_id, None));
+    if a.state.is_held() {
         credits::post(app, &mut set, &c.account, &a.charge());
     }
     if c.attempt == a.id {
         let provider_id = provider_id.unwrap_or(&c.provider_message_id);
-        if a.state == "sending" {
+        if a.state == State::Sending {
             told::went_out(app, &mut set, c, provider_id);
         }
         sql::settle(&mut set, c, provider_id, Status::Delivered, c.expires_at);
@@ -83,33 +86,51 @@ pub(super) fn delivered(
 /// Nobody knows whether the carrier has it: the hold stays until a receipt or the end tells.
 pub(super) fn unknown(app: &App, c: &Challenge, a: &Attempt) -> WriteSet {
     let mut set = WriteSet::of(c.account.as_str());
-    sql::move_attempt(&mut set, &c.account, a, "unknown", (None, None));
+    sql::move_attempt(&mut set, &c.account, a, State::Unknown, (None, None));
     sql::postpone(&mut set, c, next_visit(app, c));
     told::stands(app, &mut set, c, Status::Sent);
     set
 }
 
-/// It did not work out: the money goes back.
+/// It did not work out: the money goes back, unless it has done so before.
 pub(super) fn give_back(app: &App, c: &Challenge, a: &Attempt, why: &Failure) -> WriteSet {
     let mut set = WriteSet::of(c.account.as_str());
+    if !a.state.is_undecided() {
+        return set;
+    }
     sql::move_attempt(&mut set, &c.account, a, why.state, (None, why.code.as_deref()));
-    if is_held(a) {
+    if a.state.is_held() {
         credits::void(app, &mut set, &c.account, &a.charge());
     } else {
         credits::refund(app, &mut set, &c.account, &a.charge());
     }
-    if why.reason == "unreachable" && a.channel == Channel::Chatapp {
-        let until = app.now() + UNREACHABLE_MS;
-        sql::remember_unreachable(&mut set, &c.account, &c.recipient, until);
+    if why.reason == Reason::Unreachable && a.channel == Channel::Chatapp {
+        limits::remember_unreachable(app, &mut set, c);
     }
     set
 }
 
-/// The same, and the challenge ends with it.
-pub(super) fn fail(app: &App, c: &Challenge, a: &Attempt, why: &Failure) -> WriteSet {
+/// The same, and the challenge ends with it; not if another leg has brought the code or still may.
+pub(super) fn fail(
+    app: &App,
+    c: &Challenge,
+    a: &Attempt,
+    why: &Failure,
+    is_last: bool,
+) -> WriteSet {
     let mut set = give_back(app, c, a, why);
-    sql::close(&mut set, c, Status::Failed, Some(why.reason));
-    told::failed(app, &mut set, c, why.reason);
+    if is_last {
+        sql::fail(&mut set, c, why.reason);
+        told::failed(app, &mut set, c, why.reason);
+    }
+    sql::leg_over(&mut set, c, c.expires_at);
+    set
+}
+
+/// The same, and SMS is owed: it takes over as soon as it can.
+pub(super) fn owe(app: &App, c: &Challenge, a: &Attempt, why: &Failure) -> WriteSet {
+    let mut set = give_back(app, c, a, why);
+    sql::leg_over(&mut set, c, c.expires_at.min(app.now() + OWED_MS));
     set
 }
 
@@ -125,7 +146,8 @@ pub(super) fn fall_back(
     let leg = new_attempt(app, c.id.clone(), Channel::Sms, sms_credits);
     credits::hold(app, &mut set, &c.account, &leg.charge());
     sql::insert_attempt(&mut set, &c.account, &leg, app.now());
-    sql::next_leg(&mut set, c, &leg, true, app.now());
+    sql::next_leg(&mut set, c, (&leg, c.mode), true, app.now());
+    limits::count_fallback(app, &mut set, c);
     (set, leg)
 }
 
@@ -140,7 +162,7 @@ pub(super) fn new_attempt(
         id: AttemptId::of(credits::new_hold(app)),
         challenge,
         channel,
-        state: "sending".to_owned(),
+        state: State::Sending,
         credits: price,
         lease_until: app.now() + LEASE_MS,
     }
@@ -150,16 +172,6 @@ pub(super) fn new_attempt(
 fn next_visit(app: &App, c: &Challenge) -> Millis {
     let end = c.expires_at;
     if c.falls_back() { end.min(app.now() + c.fallback_ms) } else { end }
-}
-
-/// Whether the attempt's price is still only held.
-pub(super) fn is_held(a: &Attempt) -> bool {
-    matches!(a.state.as_str(), "sending" | "unknown")
-}
-
-/// Whether news can still change the attempt: states only move upwards.
-pub(super) fn is_undecided(a: &Attempt) -> bool {
-    matches!(a.state.as_str(), "sending" | "unknown" | "accepted")
 }
 
 /// A throttled submission may go again: how long to wait, milliseconds.

@@ -3,7 +3,8 @@
 use clock::Millis;
 use store::{Args, Error, FromRow, Row, Sql, WriteSet, args};
 
-use super::{Attempt, Challenge, STALE, Status};
+use super::send::Order;
+use super::{Attempt, Challenge, Mode, Reason, STALE, State, Status};
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
@@ -24,11 +25,17 @@ const BY_SLOT: Sql = Sql(
      expires_at, verified_at, created_at, code_sealed, account_id FROM challenges \
      WHERE account_id = $1 AND slot = $2",
 );
-/// Anything that a first send to a recipient must look at: an open challenge in its slot, or that
-/// the recipient is known as unreachable on the chat-app.
+/// Anything that a first send to a recipient must look at: an open challenge in its slot, that the
+/// recipient is known as unreachable on the chat-app, or a challenge of the same recipient or
+/// reference whose id is not below the new one, because the clock was set back or another node's is
+/// ahead: the newest one must be the one with the highest id.
 const PAST: Sql = Sql("SELECT challenge_id FROM challenges WHERE account_id = $1 AND slot = $2 \
      UNION ALL SELECT recipient FROM recipients \
-     WHERE account_id = $1 AND recipient = $3 AND unreachable_until > $4");
+     WHERE account_id = $1 AND recipient = $3 AND unreachable_until > $4 \
+     UNION ALL SELECT challenge_id FROM challenges \
+     WHERE account_id = $1 AND recipient = $3 AND challenge_id >= $5 \
+     UNION ALL SELECT challenge_id FROM challenges \
+     WHERE account_id = $1 AND reference = $6 AND challenge_id >= $5");
 const NEWEST_BY_REFERENCE: Sql = Sql("SELECT challenge_id, recipient FROM challenges \
      WHERE account_id = $1 AND reference = $2 ORDER BY challenge_id DESC LIMIT 1");
 const NEWEST_BY_RECIPIENT: Sql = Sql("SELECT challenge_id, reference FROM challenges \
@@ -47,11 +54,10 @@ const OLDEST_DUE: Sql =
     Sql("SELECT next_at FROM challenges WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
 const ATTEMPT: Sql = Sql("SELECT attempt_id, challenge_id, channel, state, credits, lease_until \
      FROM attempts WHERE account_id = $1 AND attempt_id = $2");
-const UNREACHABLE: Sql =
-    Sql("SELECT unreachable_until FROM recipients WHERE account_id = $1 AND recipient = $2");
-const LIMITS: Sql = Sql("SELECT chatapp_sent_at, sms_sent_at, sent_1, sent_2, sent_3, sent_4, \
-     sent_5, sent_6, sent_7, sent_8, sent_9, sent_10 FROM recipients \
-     WHERE account_id = $1 AND recipient = $2");
+/// Another leg of the challenge that brought the code or still may.
+const OTHER_LEG: Sql = Sql("SELECT attempt_id FROM attempts WHERE account_id = $1 \
+     AND challenge_id = $2 AND attempt_id <> $3 \
+     AND state IN ('sending', 'unknown', 'accepted', 'delivered') LIMIT 1");
 
 const INSERT: Sql = Sql("INSERT INTO challenges (account_id, challenge_id, recipient, reference, \
      slot, mode, channel, status, attempt_id, provider_message_id, code_mac, code_sealed, \
@@ -68,9 +74,9 @@ const FREE_SLOT: Sql = Sql("UPDATE challenges SET slot = NULL, code_sealed = NUL
      WHERE account_id = $1 AND challenge_id = $2 AND status IN ('sent', 'delivered') \
      AND expires_at <= $3");
 const NEXT_LEG: Sql = Sql("UPDATE challenges SET attempt_id = $1, provider_message_id = $2, \
-     channel = $3, fallback_used = $4, next_at = $5, settled = 0 \
-     WHERE account_id = $6 AND challenge_id = $7 AND attempt_id = $8 \
-     AND status IN ('sent', 'delivered') AND expires_at > $9");
+     channel = $3, mode = $4, fallback_used = $5, next_at = $6, settled = 0 \
+     WHERE account_id = $7 AND challenge_id = $8 AND attempt_id = $9 \
+     AND status IN ('sent', 'delivered') AND expires_at > $10");
 const RECODE: Sql = Sql("UPDATE challenges SET code_mac = $1, code_sealed = $2, expires_at = $3 \
      WHERE account_id = $4 AND challenge_id = $5 AND status IN ('sent', 'delivered')");
 const SETTLE: Sql = Sql("UPDATE challenges SET provider_message_id = $1, \
@@ -83,6 +89,13 @@ const CLOSE: Sql = Sql("UPDATE challenges SET \
      failure_reason = CASE WHEN status IN ('sent', 'delivered') THEN $2 ELSE failure_reason END, \
      code_sealed = NULL, slot = NULL, next_at = NULL, event_count = event_count + 1, settled = 1 \
      WHERE account_id = $3 AND challenge_id = $4 AND attempt_id = $5");
+/// Ends a challenge that nothing was heard of. One that was delivered or ended before stays so.
+const FAIL: Sql = Sql("UPDATE challenges SET status = 'failed', failure_reason = $1, \
+     code_sealed = NULL, slot = NULL, event_count = event_count + 1 \
+     WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4 AND status = 'sent'");
+const LEG_OVER: Sql = Sql("UPDATE challenges SET settled = 1, next_at = \
+     CASE WHEN status IN ('sent', 'delivered') THEN CAST($1 AS BIGINT) ELSE NULL END \
+     WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4");
 const EXPIRE: Sql = Sql("UPDATE challenges SET status = 'expired', code_sealed = NULL, \
      slot = NULL, next_at = NULL, event_count = event_count + 1, settled = 1 \
      WHERE account_id = $1 AND challenge_id = $2 AND attempt_id = $3 \
@@ -119,45 +132,25 @@ pub(super) const TELL: Sql = Sql("INSERT INTO events (account_id, event_id, kind
      AND ($7 = '' OR attempt_id = $7) \
      AND (status = $8 OR ($8 = '' AND status NOT IN ('sent', 'delivered'))) \
      AND ($9 = '' OR failure_reason = $9)");
-const REMEMBER_UNREACHABLE: Sql = Sql("INSERT INTO recipients (account_id, recipient, \
-     unreachable_until, chatapp_sent_at, sms_sent_at, sent_1, sent_2, sent_3, sent_4, sent_5, \
-     sent_6, sent_7, sent_8, sent_9, sent_10) VALUES ($1, $2, $3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-     0, 0) \
-     ON CONFLICT (account_id, recipient) DO UPDATE SET unreachable_until = $3");
-/// Counts one send in a sliding log of ten, if neither limit is reached.
-const COUNT_SEND: Sql = Sql("INSERT INTO recipients (account_id, recipient, unreachable_until, \
-     chatapp_sent_at, sms_sent_at, sent_1, sent_2, sent_3, sent_4, sent_5, sent_6, sent_7, sent_8, \
-     sent_9, sent_10) VALUES ($1, $2, 0, $3, $4, $5, 0, 0, 0, 0, 0, 0, 0, 0, 0) \
-     ON CONFLICT (account_id, recipient) DO UPDATE SET \
-     chatapp_sent_at = CASE WHEN $3 > 0 THEN $3 ELSE recipients.chatapp_sent_at END, \
-     sms_sent_at = CASE WHEN $4 > 0 THEN $4 ELSE recipients.sms_sent_at END, \
-     sent_1 = $5, sent_2 = recipients.sent_1, sent_3 = recipients.sent_2, \
-     sent_4 = recipients.sent_3, sent_5 = recipients.sent_4, sent_6 = recipients.sent_5, \
-     sent_7 = recipients.sent_6, sent_8 = recipients.sent_7, sent_9 = recipients.sent_8, \
-     sent_10 = recipients.sent_9 \
-     WHERE (CASE CAST($6 AS BIGINT) WHEN 1 THEN recipients.sent_1 WHEN 2 THEN recipients.sent_2 \
-       WHEN 3 THEN recipients.sent_3 WHEN 4 THEN recipients.sent_4 WHEN 5 THEN recipients.sent_5 \
-       WHEN 6 THEN recipients.sent_6 WHEN 7 THEN recipients.sent_7 WHEN 8 THEN recipients.sent_8 \
-       WHEN 9 THEN recipients.sent_9 ELSE recipients.sent_10 END) <= $7 \
-     AND (CASE CAST($8 AS BIGINT) WHEN 1 THEN recipients.sent_1 WHEN 2 THEN recipients.sent_2 \
-       WHEN 3 THEN recipients.sent_3 WHEN 4 THEN recipients.sent_4 WHEN 5 THEN recipients.sent_5 \
-       WHEN 6 THEN recipients.sent_6 WHEN 7 THEN recipients.sent_7 WHEN 8 THEN recipients.sent_8 \
-       WHEN 9 THEN recipients.sent_9 ELSE recipients.sent_10 END) <= $9 \
-     AND (CASE WHEN $3 > 0 THEN recipients.chatapp_sent_at ELSE recipients.sms_sent_at END) <= \
-     $10");
-
+/// What a guess came to, for a repeat of its request: the challenge as it stands after it.
+const TELL_VERDICT: Sql = Sql("UPDATE idempotency SET answer = (SELECT status || ' ' || attempts \
+     || ' ' || max_attempts || ' ' || COALESCE(verified_at, 0) FROM challenges \
+     WHERE account_id = $1 AND challenge_id = $2) \
+     WHERE account_id = $1 AND namespace = 'tenant' AND idem_key = $3");
 impl FromRow for Challenge {
     fn from_row(mut row: Row) -> Result<Self, Error> {
+        let mode: String = row.take(3)?;
         let channel: String = row.take(4)?;
         let status: String = row.take(5)?;
+        let reason: Option<String> = row.take(6)?;
         Ok(Self {
             id: row.take(0)?,
             recipient: row.take(1)?,
             reference: row.take(2)?,
-            mode: row.take(3)?,
+            mode: Mode::of(&mode).ok_or(Error::Corrupt { column: 3 })?,
             channel: Channel::of(&channel).ok_or(Error::Corrupt { column: 4 })?,
             status: Status::of(&status).ok_or(Error::Corrupt { column: 5 })?,
-            failure_reason: row.take(6)?,
+            failure_reason: reason.as_deref().and_then(Reason::of),
             attempt: row.take(7)?,
             provider_message_id: row.take(8)?,
             attempts: row.take(9)?,
@@ -178,11 +171,12 @@ impl FromRow for Challenge {
 impl FromRow for Attempt {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let channel: String = row.take(2)?;
+        let state: String = row.take(3)?;
         Ok(Self {
             id: row.take(0)?,
             challenge: row.take(1)?,
             channel: Channel::of(&channel).ok_or(Error::Corrupt { column: 2 })?,
-            state: row.take(3)?,
+            state: State::of(&state).ok_or(Error::Corrupt { column: 3 })?,
             credits: row.take(4)?,
             lease_until: row.take(5)?,
         })
@@ -254,28 +248,10 @@ pub(super) async fn attempt(
     app.db.row(ATTEMPT, args![account, id]).await
 }
 
-pub(super) async fn unreachable_until(
-    app: &App,
-    account: &AccountId,
-    recipient: &str,
-) -> Result<Millis, Error> {
-    let found = app.db.row::<(Millis,)>(UNREACHABLE, args![account, recipient]).await?;
-    Ok(found.map_or(Millis(0), |(until,)| until))
-}
-
-/// When the recipient was last sent to: by chat-app, by SMS, and the last ten times at all.
-pub(super) async fn sends(
-    app: &App,
-    account: &AccountId,
-    recipient: &Msisdn,
-) -> Result<Option<[i64; 12]>, Error> {
-    let row = app.db.row::<Row>(LIMITS, args![account, recipient.e164()]).await?;
-    let Some(mut row) = row else { return Ok(None) };
-    let mut sends = [0; 12];
-    for (index, sent) in sends.iter_mut().enumerate() {
-        *sent = row.take(index)?;
-    }
-    Ok(Some(sends))
+/// Whether another leg of the challenge brought the code or still may.
+pub(super) async fn has_other_leg(app: &App, c: &Challenge, a: &Attempt) -> Result<bool, Error> {
+    let found = app.db.row::<(String,)>(OTHER_LEG, args![&c.account, &c.id, &a.id]).await?;
+    Ok(found.is_some())
 }
 
 pub(super) struct NewChallenge<'a> {
@@ -284,7 +260,7 @@ pub(super) struct NewChallenge<'a> {
     pub(super) recipient: &'a Msisdn,
     pub(super) reference: Option<&'a str>,
     pub(super) slot: &'a str,
-    pub(super) mode: &'static str,
+    pub(super) mode: Mode,
     pub(super) channel: Channel,
     pub(super) attempt: &'a AttemptId,
     pub(super) code_mac: [u8; 32],
@@ -298,15 +274,16 @@ pub(super) struct NewChallenge<'a> {
     pub(super) next_at: Millis,
 }
 
-/// Refuses the set if there is a past that it must look at.
+/// Refuses the set if there is a past that the new challenge must look at.
 pub(super) fn no_past(
     set: &mut WriteSet,
     account: &AccountId,
-    recipient: &Msisdn,
-    slot: &str,
+    order: &Order,
+    id: &ChallengeId,
     now: Millis,
 ) {
-    set.absent(PAST, args![account, slot, recipient.e164(), now], STALE);
+    let (to, reference) = (order.to.e164(), order.reference.as_deref());
+    set.absent(PAST, args![account, order.slot(), to, now, id, reference], STALE);
 }
 
 pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
@@ -316,7 +293,7 @@ pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
         new.recipient.e164(),
         new.reference,
         new.slot,
-        new.mode,
+        new.mode.word(),
         new.channel.word(),
         new.attempt,
         new.attempt.as_str(),
@@ -353,7 +330,7 @@ pub(super) fn free_slot(set: &mut WriteSet, challenge: &Challenge, now: Millis) 
 pub(super) fn next_leg(
     set: &mut WriteSet,
     challenge: &Challenge,
-    leg: &Attempt,
+    (leg, mode): (&Attempt, Mode),
     fallback_used: bool,
     now: Millis,
 ) {
@@ -361,6 +338,7 @@ pub(super) fn next_leg(
         &leg.id,
         leg.id.as_str(),
         leg.channel.word(),
+        mode.word(),
         fallback_used,
         leg.lease_until,
         &challenge.account,
@@ -399,10 +377,23 @@ pub(super) fn close(
     set: &mut WriteSet,
     challenge: &Challenge,
     status: Status,
-    reason: Option<&'static str>,
+    reason: Option<Reason>,
 ) {
     let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
-    set.push(CLOSE, args![status.word(), reason, account, id, attempt]);
+    set.push(CLOSE, args![status.word(), reason.map(Reason::word), account, id, attempt]);
+}
+
+/// Ends a challenge of which nothing was heard.
+pub(super) fn fail(set: &mut WriteSet, challenge: &Challenge, reason: Reason) {
+    let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
+    set.push(FAIL, args![reason.word(), account, id, attempt]);
+}
+
+/// The current attempt's fate is known to be bad: nothing is held for it, and if the challenge is
+/// still open, it has due work at `next_at`.
+pub(super) fn leg_over(set: &mut WriteSet, challenge: &Challenge, next_at: Millis) {
+    let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
+    set.push(LEG_OVER, args![next_at, account, id, attempt]);
 }
 
 /// Ends a challenge whose time is over, once.
@@ -421,12 +412,12 @@ pub(super) fn move_attempt(
     set: &mut WriteSet,
     account: &AccountId,
     attempt: &Attempt,
-    to: &'static str,
+    to: State,
     news: (Option<&str>, Option<&str>),
 ) {
     let (provider_id, error) = news;
-    let state = attempt.state.as_str();
-    set.guard(MOVE_ATTEMPT, args![to, provider_id, error, account, &attempt.id, state], STALE);
+    let (to, from) = (to.word(), attempt.state.word());
+    set.guard(MOVE_ATTEMPT, args![to, provider_id, error, account, &attempt.id, from], STALE);
 }
 
 pub(super) fn verify(
@@ -439,36 +430,7 @@ pub(super) fn verify(
     set.returning(VERIFY, args![code_mac, now, account, id], STALE);
 }
 
-pub(super) fn remember_unreachable(
-    set: &mut WriteSet,
-    account: &AccountId,
-    recipient: &str,
-    until: Millis,
-) {
-    set.push(REMEMBER_UNREACHABLE, args![account, recipient, until]);
-}
-
-/// Counts a send against the recipient's limits: (how many in 10 minutes, in a day, gap in ms).
-pub(super) fn count_send(
-    set: &mut WriteSet,
-    place: (&AccountId, &Msisdn, Channel),
-    limits: (i64, i64, i64),
-    now: Millis,
-) {
-    let (account, recipient, channel) = place;
-    let (per_10_min, per_day, gap_ms) = limits;
-    let at = |wanted| if channel == wanted { now.0 } else { 0 };
-    let args = args![
-        account,
-        recipient.e164(),
-        at(Channel::Chatapp),
-        at(Channel::Sms),
-        now,
-        per_10_min,
-        now - 10 * clock::MINUTE,
-        per_day,
-        now - clock::DAY,
-        now - gap_ms
-    ];
-    set.guard(COUNT_SEND, args, super::LIMITED);
+/// Keeps the verdict of the guess in this set for a repeat of its request.
+pub(super) fn tell_verdict(set: &mut WriteSet, account: &AccountId, id: &ChallengeId, key: &str) {
+    set.push(TELL_VERDICT, args![account, id, key]);
 }

@@ -6,7 +6,7 @@ use clock::Millis;
 use futures_util::future::BoxFuture;
 use store::{Error, WriteSet, args};
 
-use super::{Challenge, Status, api, store as sql};
+use super::{Challenge, Reason, Status, api, store as sql};
 use crate::app::{App, News};
 use crate::carriers::Channel;
 use crate::events;
@@ -25,8 +25,9 @@ pub(super) fn went_out(app: &App, set: &mut WriteSet, c: &Challenge, provider_id
 }
 
 /// Tells that a challenge failed for this reason, if it did.
-pub(super) fn failed(app: &App, set: &mut WriteSet, c: &Challenge, reason: &str) {
-    tell(app, set, (&c.account, &c.id), [c.attempt.as_str(), Status::Failed.word(), reason]);
+pub(super) fn failed(app: &App, set: &mut WriteSet, c: &Challenge, reason: Reason) {
+    let conditions = [c.attempt.as_str(), Status::Failed.word(), reason.word()];
+    tell(app, set, (&c.account, &c.id), conditions);
 }
 
 /// Tells what a guess came to, if it ended the challenge.
@@ -79,7 +80,7 @@ fn as_of(app: &App, c: Challenge, state: &str) -> (Challenge, Status) {
         attempts,
         expires_at: Millis(expires_at),
         verified_at: (verified_at > 0).then_some(Millis(verified_at)),
-        failure_reason: (reason != "-").then(|| reason.to_owned()),
+        failure_reason: Reason::of(reason),
         provider_message_id: word().to_owned(),
         ..c
     };

@@ -3,8 +3,8 @@
 
 use store::{CommitError, WriteSet};
 
-use super::{Challenge, Error, STALE, Status, store as sql, told};
-use crate::access::idempotency::{Claim, SEEN};
+use super::{Challenge, Error, Reason, STALE, Status, limits, store as sql, told};
+use crate::access::idempotency::{Claim, Seen};
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
@@ -38,31 +38,61 @@ pub(super) async fn verify(
     claim.add_to(&mut set, id.as_str(), None, now);
     sql::verify(&mut set, account, &id, mac, now);
     told::judged(app, &mut set, account, &id);
+    limits::count_guess(app, &mut set, account, &id);
+    if let Some(key) = claim.key() {
+        sql::tell_verdict(&mut set, account, &id, key);
+    }
     match app.db.commit(set).await {
         Ok(done) => {
             let (status, attempts, max_attempts): (String, i64, i64) = done.only()?;
-            match Status::of(&status) {
-                Some(Status::Verified) => Ok(Verified { id, at: now }),
-                Some(Status::Failed) => Err(Error::Exhausted),
-                status => {
-                    let status = status.unwrap_or(Status::Sent);
-                    Err(Error::WrongCode { challenge: id, status, attempts, max_attempts })
-                }
-            }
+            let status = Status::of(&status).unwrap_or(Status::Sent);
+            Verdict { status, attempts, max_attempts, at: now }.tell(id)
         }
-        Err(CommitError::Rejected(SEEN)) => Err(Error::InProgress),
         Err(CommitError::Rejected(STALE)) => Err(why_not(app, account, &id).await?),
         Err(error) => Err(error.into()),
     }
 }
 
-/// What a guess with the same Idempotency-Key came to, as it stands now. It is not judged again.
-pub(super) async fn seen(app: &App, account: &AccountId, id: &str) -> Result<Verified, Error> {
-    let id = ChallengeId::parse(id).ok_or(Error::Unknown)?;
+/// What one guess came to.
+struct Verdict {
+    /// The challenge after it.
+    status: Status,
+    attempts: i64,
+    max_attempts: i64,
+    /// When it was judged, if it was right.
+    at: clock::Millis,
+}
+
+impl Verdict {
+    /// As stored by [`sql::tell_verdict`].
+    fn stored(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let status = Status::of(words.next()?)?;
+        let mut number = || words.next()?.parse::<i64>().ok();
+        let (attempts, max_attempts, at) = (number()?, number()?, clock::Millis(number()?));
+        Some(Self { status, attempts, max_attempts, at })
+    }
+
+    fn tell(self, id: ChallengeId) -> Result<Verified, Error> {
+        let Self { status, attempts, max_attempts, at } = self;
+        match status {
+            Status::Verified => Ok(Verified { id, at }),
+            Status::Failed => Err(Error::Exhausted),
+            status => Err(Error::WrongCode { challenge: id, status, attempts, max_attempts }),
+        }
+    }
+}
+
+/// What a guess with the same Idempotency-Key came to when it was judged.
+pub(super) async fn seen(app: &App, account: &AccountId, seen: &Seen) -> Result<Verified, Error> {
+    let id = ChallengeId::parse(&seen.object_id).ok_or(Error::Unknown)?;
+    if let Some(verdict) = seen.answer.as_deref().and_then(Verdict::stored) {
+        return verdict.tell(id);
+    }
+    // Judged by a version that kept no verdicts: nothing may make a wrong guess a right one.
     let challenge = sql::challenge(app, account, &id).await?.ok_or(Error::Unknown)?;
-    match (challenge.shown_status(app.now()), challenge.verified_at) {
-        (Status::Verified, Some(at)) => Ok(Verified { id, at }),
-        (status @ (Status::Sent | Status::Delivered), _) => {
+    match challenge.shown_status(app.now()) {
+        status @ (Status::Sent | Status::Delivered) => {
             let (attempts, max_attempts) = (challenge.attempts, challenge.max_attempts);
             Err(Error::WrongCode { challenge: id, status, attempts, max_attempts })
         }
@@ -104,7 +134,7 @@ async fn why_not(app: &App, account: &AccountId, id: &ChallengeId) -> Result<Err
     };
     Ok(match challenge.shown_status(app.now()) {
         Status::Verified => Error::AlreadyVerified,
-        Status::Failed if challenge.failure_reason.as_deref() == Some("attempts_exhausted") => {
+        Status::Failed if challenge.failure_reason == Some(Reason::AttemptsExhausted) => {
             Error::Exhausted
         }
         Status::Failed => Error::NotDelivered,

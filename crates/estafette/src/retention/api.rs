@@ -118,8 +118,6 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
             Error::NoAccount => Code::NotFound.into(),
-            // A passcode that changed all the time: the next try finds it quiet.
-            Error::Otp(crate::otp::Error::InProgress) => Code::Overloaded.into(),
             Error::Otp(error) => error.into(),
             Error::Access(error) => error.into(),
             Error::Webhooks(error) => error.into(),

@@ -12,7 +12,7 @@ use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::otp::settle::{self, Failure};
-use crate::otp::{Error, Status, store, told};
+use crate::otp::{Error, Reason, STALE, State, Status, store, told};
 
 /// Times that a passcode is read again because another was faster.
 const TRIES: u32 = 40;
@@ -130,22 +130,25 @@ async fn end(app: &App, account: &AccountId, id: &ChallengeId) -> Result<bool, E
             return Ok(is_ours);
         }
         let Some(a) = store::attempt(app, account, &c.attempt).await? else { return Ok(is_ours) };
-        let mut set = if settle::is_held(&a) {
-            let why = Failure { state: "lapsed", reason: "erased", code: None };
+        let mut set = if a.state.is_held() {
+            let why = Failure { state: State::Lapsed, reason: Reason::Erased, code: None };
             settle::give_back(app, &c, &a, &why)
         } else {
             WriteSet::of(account.as_str())
         };
-        store::close(&mut set, &c, Status::Failed, Some("erased"));
-        told::failed(app, &mut set, &c, "erased");
+        store::close(&mut set, &c, Status::Failed, Some(Reason::Erased));
+        told::failed(app, &mut set, &c, Reason::Erased);
         match app.db.commit(set).await {
             Ok(_) => is_ours = true,
             // Another leg or the outcome of this one came between: look again.
-            Err(CommitError::Rejected(_)) => tokio::time::sleep(Duration::from_millis(25)).await,
+            Err(CommitError::Rejected(STALE)) => {
+                tokio::time::sleep(Duration::from_millis(25)).await
+            }
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Error::InProgress)
+    // It changed all the time: the next try finds it quiet.
+    Err(Error::Commit(CommitError::Overloaded))
 }
 
 /// Puts the pseudonym in the place of the number, a chunk at a time.

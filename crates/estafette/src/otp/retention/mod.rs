@@ -8,7 +8,7 @@ mod erasure;
 mod store;
 
 use ::store::{WriteSet, args};
-use clock::{DAY, Millis};
+use clock::{DAY, MINUTE, Millis};
 
 use self::store::{self as sql, Kept, Remembered};
 use super::Error;
@@ -23,6 +23,8 @@ pub use erasure::{Erased, challenges_of, erase};
 
 /// Between country and hash of a pseudonym; no phone number has it.
 const TILDE: char = '~';
+/// How long after a send a guess may come: the longest validity, milliseconds.
+const LATEST_GUESS_MS: i64 = 10 * MINUTE;
 /// The name under which marks are kept.
 const MASKING: &str = "recipients";
 
@@ -166,7 +168,7 @@ pub async fn forget_recipients(app: &App, turn: &Turn) -> Result<u64, Error> {
 
 /// Deletes those of one chunk that are not needed any more, a write set for each account.
 async fn forget_of(app: &App, rows: &[Remembered], now: Millis) -> Result<u64, Error> {
-    let day_ago = now - DAY;
+    let day_ago = now - DAY - LATEST_GUESS_MS;
     let is_idle = |row: &&Remembered| row.unreachable_until <= now && row.sent_at <= day_ago;
     let idle: Vec<&Remembered> = rows.iter().filter(is_idle).collect();
     for of_account in idle.chunk_by(|one, next| one.account == next.account) {

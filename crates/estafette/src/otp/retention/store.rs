@@ -53,6 +53,7 @@ pub(super) const DELETE_ATTEMPTS: Sql = Sql("DELETE FROM attempts WHERE account_
 pub(super) const RECIPIENTS: Sql = Sql("SELECT account_id, recipient, unreachable_until, sent_1 \
      FROM recipients WHERE (account_id, recipient) > ($1, $2) \
      ORDER BY account_id, recipient LIMIT $3");
+/// A guess comes at most ten minutes after a send, the longest validity.
 pub(super) const DELETE_RECIPIENT: Sql = Sql("DELETE FROM recipients \
      WHERE account_id = $1 AND recipient = $2 AND unreachable_until <= $3 AND sent_1 <= $4");
 pub(super) const IS_REMEMBERED: Sql =

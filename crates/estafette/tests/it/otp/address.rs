@@ -13,6 +13,7 @@ on_every_engine!(
     several_ways_that_agree_find_it,
     several_ways_that_disagree_find_nothing,
     no_way_at_all_is_a_fault,
+    the_newest_challenge_answers_though_the_clock_was_set_back,
 );
 
 async fn a_challenge_is_found_by_its_reference(world: &World) {
@@ -85,4 +86,24 @@ async fn no_way_at_all_is_a_fault(world: &World) {
     let ada = world.account("ada").await;
     let answer = ada.verify(json!({"code": "4821"})).await;
     answer.fault("/challenge_id", "required");
+}
+
+async fn the_newest_challenge_answers_though_the_clock_was_set_back(world: &World) {
+    let ada = world.account("ada").await;
+    let first = json!({"to": phone("5678"), "code": "1111", "reference": "r"});
+    let first = ada.send(first).await.ok();
+    ada.guess(first.word("challenge_id"), "1111").await.ok();
+    world.clock().advance(-clock::HOUR);
+    // What was handed out before is not known to a process that starts only now.
+    world.restart().await;
+    let by_reference = json!({"to": phone("5679"), "code": "2222", "reference": "r"});
+    let by_reference = ada.send(by_reference).await.ok();
+    let right = ada.verify(json!({"reference": "r", "code": "2222"})).await.ok();
+    assert_eq!(right.field("challenge_id"), by_reference.field("challenge_id"));
+    let by_recipient = json!({"to": phone("5678"), "code": "3333"});
+    let by_recipient = ada.send(by_recipient).await.ok();
+    let right = ada.verify(json!({"to": phone("5678"), "code": "3333"})).await.ok();
+    assert_eq!(right.field("challenge_id"), by_recipient.field("challenge_id"));
+    assert!(by_recipient.word("challenge_id") > first.word("challenge_id"));
+    world.clock().advance(clock::HOUR);
 }

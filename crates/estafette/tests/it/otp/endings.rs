@@ -20,6 +20,7 @@ on_every_engine!(
     modes_of_one_channel_never_fall_back,
     a_chatapp_only_message_that_fails_later_stays_failed,
     an_unreachable_recipient_is_remembered_for_a_day,
+    an_unreachable_recipient_is_told_in_every_mode,
     both_channels_carry_the_same_code,
     every_valid_number_works_in_the_sandbox,
 );
@@ -233,6 +234,22 @@ async fn an_unreachable_recipient_is_remembered_for_a_day(world: &World) {
     // Another account learned nothing from it.
     let bob = world.account("bob").await;
     assert_eq!(bob.send_to(&to).await.ok().field("chatapp_available"), true);
+}
+
+async fn an_unreachable_recipient_is_told_in_every_mode(world: &World) {
+    let ada = world.account("ada").await;
+    let to = phone("0001");
+    let send = async |mode: &str, is_available: bool| {
+        let body = json!({"to": to, "delivery_mode": mode, "reference": world.now().to_string()});
+        let sent = ada.send(body).await.ok();
+        assert_eq!(sent.field("chatapp_available"), is_available, "{mode}");
+    };
+    send("sms", true).await;
+    send("auto", false).await;
+    send("sms", false).await;
+    send("auto", false).await;
+    world.advance(24 * 3_600_000 + 1_000).await;
+    send("sms", true).await;
 }
 
 async fn both_channels_carry_the_same_code(world: &World) {

@@ -2,9 +2,12 @@
 
 mod address;
 mod endings;
+mod faults;
 mod fields;
 mod guess;
+mod limits;
 mod money;
+mod resend;
 mod send;
 mod told;
 mod watchdog;

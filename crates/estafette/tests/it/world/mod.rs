@@ -2,6 +2,7 @@
 //! spoken to over HTTP only. A story that ends leaves a ledger that adds up.
 
 pub mod contract;
+pub mod faults;
 pub mod http;
 #[expect(dead_code, reason = "shared with the tests of the store, which use other parts of it")]
 #[path = "../../../../store/tests/server/mod.rs"]
@@ -10,16 +11,20 @@ pub mod tenant;
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clock::{Clock, HOUR, MINUTE, Millis};
 use estafette::app::{App, Env};
+use estafette::carriers::handsets::MemoryShelf;
+use estafette::carriers::{Carriers, Door, Handsets};
 use estafette::config::Config;
 use estafette::kit::secret::Secret;
+use estafette::otp::ReceiptDoor;
 use estafette::wiring;
 use tempfile::TempDir;
 
+use faults::Faults;
 pub use http::{Answer, Call};
 pub use server::{Database, postgres};
 pub use tenant::Tenant;
@@ -72,6 +77,8 @@ struct Node {
     running: wiring::Running,
     live: App,
     sandbox: App,
+    /// Where the carriers of live bring their receipts, if a story gave it some.
+    live_door: Option<Arc<ReceiptDoor>>,
 }
 
 /// One service and its clock.
@@ -84,6 +91,9 @@ pub struct World {
     node: tokio::sync::Mutex<Option<Node>>,
     addresses: Mutex<[SocketAddr; 3]>,
     staff: tokio::sync::OnceCell<String>,
+    has_live_carriers: std::sync::atomic::AtomicBool,
+    /// What is to fail in storage.
+    pub faults: Faults,
 }
 
 impl World {
@@ -114,24 +124,46 @@ impl World {
             node: tokio::sync::Mutex::new(None),
             addresses: Mutex::new([nowhere; 3]),
             staff: tokio::sync::OnceCell::new(),
+            has_live_carriers: std::sync::atomic::AtomicBool::new(false),
+            faults: Faults::default(),
         };
         world.start().await;
         world
     }
 
     async fn start(&self) {
-        let service = wiring::open(self.config.clone(), self.clock.clone()).unwrap();
+        let db = wiring::open_database(&self.config).unwrap();
+        let db = db.through(|engine| self.faults.around(engine));
+        let mut service = wiring::assemble(self.config.clone(), self.clock.clone(), db).unwrap();
+        let mut live_door = None;
+        if self.has_live_carriers.load(std::sync::atomic::Ordering::SeqCst) {
+            let own = Arc::new(ReceiptDoor::default());
+            let (shelf, door) = (Arc::new(MemoryShelf::default()), Arc::<ReceiptDoor>::clone(&own));
+            let door: Arc<dyn Door> = door;
+            service.live.carriers = Carriers::simulated(&self.clock, &door, Handsets::on(shelf));
+            own.lead_to(Some(service.live.clone()));
+            live_door = Some(own);
+        }
         let (live, sandbox) = (service.live.clone(), service.sandbox.clone());
         let running = wiring::start(service).await.unwrap();
         let found = &running.addresses;
         *self.addresses.lock().unwrap() = [found.live, found.sandbox, found.metrics];
-        *self.node.lock().await = Some(Node { running, live, sandbox });
+        *self.node.lock().await = Some(Node { running, live, sandbox, live_door });
     }
 
     async fn stop(&self) {
         if let Some(node) = self.node.lock().await.take() {
+            if let Some(door) = &node.live_door {
+                door.lead_to(None);
+            }
             node.running.stop().await;
         }
+    }
+
+    /// Gives live the simulated carriers of the sandbox, with their endings, from now on.
+    pub async fn give_live_carriers(&self) {
+        self.has_live_carriers.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.restart().await;
     }
 
     /// Stops the service and starts it on the same data folder.

@@ -1,0 +1,97 @@
+//! Sending again: the newest request says by which way, and one message that fails never takes
+//! back what another brought.
+
+use serde_json::json;
+
+use crate::on_every_engine;
+use crate::world::World;
+use crate::world::tenant::phone;
+
+on_every_engine!(
+    a_resend_by_chatapp_only_never_goes_out_by_sms,
+    an_auto_resend_after_sms_falls_back,
+    a_resend_that_is_refused_does_not_end_what_was_delivered,
+    a_resend_that_fails_later_does_not_end_what_was_delivered,
+    a_resend_that_nobody_can_pay_does_not_end_what_was_delivered,
+);
+
+const GRANT: i64 = 1_000_000;
+
+async fn a_resend_by_chatapp_only_never_goes_out_by_sms(world: &World) {
+    let ada = world.account("ada").await;
+    let to = phone("0003");
+    let sent = ada.send_to(&to).await.ok();
+    let again = ada.send(json!({"to": to, "delivery_mode": "chatapp"})).await.ok();
+    assert_eq!(again.field("challenge_id"), sent.field("challenge_id"));
+    world.advance(25_000).await;
+    world.advance(25_000).await;
+    let read = ada.challenge(sent.word("challenge_id")).await.ok();
+    assert_eq!((read.word("channel"), read.word("status")), ("chatapp", "sent"));
+    assert!(ada.handset(&to).await.is_empty(), "no SMS was asked for");
+    // The next one asks for it.
+    ada.send_to(&to).await.ok();
+    world.advance(20_100).await;
+    ada.until(sent.word("challenge_id"), |now| now["channel"] == "sms").await;
+}
+
+async fn an_auto_resend_after_sms_falls_back(world: &World) {
+    let ada = world.account("ada").await;
+    for (ending, is_at_once) in [("0001", true), ("0003", false)] {
+        let to = phone(ending);
+        let sent = ada.send(json!({"to": to, "delivery_mode": "sms"})).await.ok();
+        let id = sent.word("challenge_id");
+        ada.until(id, |now| now["status"] == "delivered").await;
+        let again = ada.send(json!({"to": to, "delivery_mode": "auto"})).await.ok();
+        assert_eq!(again.word("challenge_id"), id);
+        assert_eq!(again.field("fallback_used"), is_at_once, "{}", again.text);
+        world.advance(20_100).await;
+        ada.until(id, |now| now["channel"] == "sms" && now["status"] == "delivered").await;
+        assert_eq!(ada.handset(&to).await.len(), 2);
+        let code = ada.code_on(&to).await;
+        ada.guess(id, &code).await.ok();
+    }
+}
+
+async fn a_resend_that_is_refused_does_not_end_what_was_delivered(world: &World) {
+    let ada = world.account("ada").await;
+    let to = phone("0001");
+    let sent = ada.send(json!({"to": to, "delivery_mode": "sms"})).await.ok();
+    let id = sent.word("challenge_id");
+    ada.until(id, |now| now["status"] == "delivered").await;
+    let again = ada.send(json!({"to": to, "delivery_mode": "chatapp"})).await;
+    let again = again.problem("recipient_unreachable");
+    assert_eq!(again.word("challenge_id"), id);
+    assert_eq!(ada.challenge(id).await.ok().word("status"), "delivered");
+    assert_eq!(GRANT - ada.balance().await, world.price("sms", "FR"), "the refusal costs nothing");
+    let code = ada.code_on(&to).await;
+    ada.guess(id, &code).await.ok();
+}
+
+async fn a_resend_that_fails_later_does_not_end_what_was_delivered(world: &World) {
+    let ada = world.account("ada").await;
+    let to = phone("0021");
+    let sent = ada.send_to(&to).await.ok();
+    let id = sent.word("challenge_id");
+    assert_eq!(sent.word("status"), "delivered");
+    let code = ada.code_on(&to).await;
+    ada.send(json!({"to": to, "delivery_mode": "sms"})).await.ok();
+    let chatapp = world.price("chatapp", "FR");
+    crate::world::eventually(async || (GRANT - ada.balance().await == chatapp).then_some(())).await;
+    let read = ada.challenge(id).await.ok();
+    assert_eq!(read.word("status"), "delivered", "{}", read.text);
+    ada.guess(id, &code).await.ok();
+}
+
+async fn a_resend_that_nobody_can_pay_does_not_end_what_was_delivered(world: &World) {
+    let ada = world.account("ada").await;
+    let to = phone("0001");
+    let (sms, chatapp) = (world.price("sms", "FR"), world.price("chatapp", "FR"));
+    world.credit(&ada, sms + chatapp - GRANT).await.ok();
+    let sent = ada.send(json!({"to": to, "delivery_mode": "sms"})).await.ok();
+    let id = sent.word("challenge_id");
+    ada.until(id, |now| now["status"] == "delivered").await;
+    ada.send_to(&to).await.problem("insufficient_credits");
+    assert_eq!(ada.balance().await, chatapp, "the refused message is given back");
+    let code = ada.code_on(&to).await;
+    ada.guess(id, &code).await.ok();
+}

@@ -1,0 +1,123 @@
+//! An engine that fails on purpose: the commits that a story names, as often as it says.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+use store::{
+    Args, CommitError, Done, Engine, Error, Groups, Migration, Plan, Reject, Row, Sql, WriteSet,
+};
+
+/// A statement of every commit that settles an attempt.
+pub const COMMIT_B: &str = "UPDATE attempts SET state";
+
+/// How a commit fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// The queue is full; nothing happened.
+    Overloaded,
+    /// The database is away; nothing happened.
+    Unavailable,
+    /// The answer is lost, and nothing happened.
+    LostBefore,
+    /// The answer is lost, but it happened.
+    LostAfter,
+    /// A guard refuses it that is no lost race.
+    Contradiction,
+}
+
+/// What is to fail yet: a text in a statement, how, and how often.
+#[derive(Clone, Default)]
+pub struct Faults {
+    planned: Arc<Mutex<Vec<(&'static str, How, usize)>>>,
+}
+
+impl Faults {
+    /// The next `times` commits with this text in a statement fail.
+    pub fn plan(&self, text: &'static str, how: How, times: usize) {
+        self.planned.lock().unwrap().push((text, how, times));
+    }
+
+    /// How many planned failures have not happened.
+    pub fn left(&self) -> usize {
+        self.planned.lock().unwrap().iter().map(|(_, _, times)| times).sum()
+    }
+
+    fn next(&self, set: &WriteSet) -> Option<How> {
+        let mut planned = self.planned.lock().unwrap();
+        let is_meant = |text: &str| set.stmts().iter().any(|stmt| stmt.sql.0.contains(text));
+        let found = planned.iter_mut().find(|(text, _, times)| *times > 0 && is_meant(text))?;
+        found.2 -= 1;
+        Some(found.1)
+    }
+
+    /// An engine with these faults around another.
+    pub fn around(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
+        Arc::new(Faulty { engine, faults: self.clone() })
+    }
+}
+
+struct Faulty {
+    engine: Arc<dyn Engine>,
+    faults: Faults,
+}
+
+impl Engine for Faulty {
+    fn commit(&self, set: WriteSet) -> BoxFuture<'_, Result<Done, CommitError>> {
+        let Some(how) = self.faults.next(&set) else { return self.engine.commit(set) };
+        Box::pin(async move {
+            let planned = || "planned".to_owned();
+            Err(match how {
+                How::Overloaded => CommitError::Overloaded,
+                How::Unavailable => CommitError::Unavailable(planned()),
+                How::LostBefore => CommitError::Unknown(planned()),
+                How::LostAfter => {
+                    self.engine.commit(set).await?;
+                    CommitError::Unknown(planned())
+                }
+                How::Contradiction => CommitError::Rejected(Reject("a contradiction")),
+            })
+        })
+    }
+
+    fn rows(&self, sql: Sql, args: Args) -> BoxFuture<'_, Result<Vec<Row>, Error>> {
+        self.engine.rows(sql, args)
+    }
+
+    fn migrate<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<u32, Error>> {
+        self.engine.migrate(migrations)
+    }
+
+    fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<(), Error>> {
+        self.engine.backup(to)
+    }
+
+    fn plan(&self, sql: Sql) -> BoxFuture<'_, Result<Plan, Error>> {
+        self.engine.plan(sql)
+    }
+
+    fn queued(&self) -> usize {
+        self.engine.queued()
+    }
+
+    fn groups(&self) -> Groups {
+        self.engine.groups()
+    }
+
+    fn scrub(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.engine.scrub()
+    }
+
+    fn compact(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.engine.compact()
+    }
+
+    fn holds(&self, bytes: &[u8]) -> BoxFuture<'_, Result<Option<bool>, Error>> {
+        let bytes = bytes.to_owned();
+        Box::pin(async move { self.engine.holds(&bytes).await })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.engine.close()
+    }
+}
