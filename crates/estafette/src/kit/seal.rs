@@ -20,6 +20,7 @@ pub struct Vault {
     cursors: [u8; 32],
     ledger: [u8; 32],
     recipients: [u8; 32],
+    proofs: [u8; 32],
     cipher: XChaCha20Poly1305,
     clock: Clock,
 }
@@ -84,6 +85,7 @@ impl Vault {
             cursors: sub("estafette cursors v1"),
             ledger: sub("estafette ledger v1"),
             recipients: sub("estafette recipients v1"),
+            proofs: sub("estafette proofs v1"),
             cipher: XChaCha20Poly1305::new(&Key::from(seal)),
             clock,
         }
@@ -99,6 +101,13 @@ impl Vault {
     #[must_use]
     pub fn ledger_mac(&self, fields: &[&str]) -> [u8; 32] {
         mac(&self.ledger, fields)
+    }
+
+    /// The keyed hash under a seal of the ledger or a line of the audit log; the first field says
+    /// which.
+    #[must_use]
+    pub fn proof_mac(&self, fields: &[&str]) -> [u8; 32] {
+        mac(&self.proofs, fields)
     }
 
     /// The keyed hash that stands for a forgotten phone number, the same within one account.
@@ -144,6 +153,17 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
+/// SHA-256 over fields, each behind its length, so that two lists never read as one.
+#[must_use]
+pub fn sha256_of(fields: &[&[u8]]) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    for field in fields {
+        digest.update(u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
+        digest.update(field);
+    }
+    digest.finalize().into()
+}
+
 /// Lower-case hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
@@ -154,7 +174,9 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn unhex(hex: &str) -> Option<[u8; 32]> {
+/// 32 bytes from 64 hexadecimal digits.
+#[must_use]
+pub fn unhex(hex: &str) -> Option<[u8; 32]> {
     if hex.len() != 64 || !hex.is_ascii() {
         return None;
     }
