@@ -83,7 +83,7 @@ pub(super) async fn build(folder: &Path) -> Result<Base> {
     app.db.backup(&old_file).await?;
     clock.advance(26 * HOUR);
     traffic(&app, ada, "222").await?;
-    seal(&app, 2).await?;
+    seal(&app, 5).await?;
     let head = seals::newest(&app).await?.context("nothing was sealed")?.head();
     // The end that no seal covers yet.
     clock.advance(MINUTE);
@@ -186,11 +186,8 @@ async fn by_hand(app: &App, account: &AccountId) -> Result<()> {
     credits::correct(app, &mut set, account, 200, "slip");
     app.db.commit(set).await?;
     for limit in [900, 50] {
-        let patch = Patch {
-            billing_mode: Some("postpaid"),
-            credit_limit: Some(limit),
-            ..Patch::default()
-        };
+        let patch =
+            Patch { billing_mode: Some("postpaid"), credit_limit: Some(limit), ..Patch::default() };
         app.clock.advance(1);
         accounts::change(app, account, &patch, By::CLI).await?;
     }

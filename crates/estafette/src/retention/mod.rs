@@ -16,7 +16,6 @@ use crate::access::retention::{self as of_access, Accounts};
 use crate::access::{self, By, Entry};
 use crate::app::{App, Env};
 use crate::credits::seals::{self, Forgotten};
-use crate::{credits, events};
 use crate::jobs::{self, Chore, Turn};
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
@@ -24,6 +23,7 @@ use crate::kit::seal::hex;
 use crate::otp::{self, retention as of_otp};
 use crate::sandbox;
 use crate::webhooks;
+use crate::{credits, events};
 
 pub use crate::otp::retention::Erased;
 

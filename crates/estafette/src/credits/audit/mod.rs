@@ -1,12 +1,12 @@
-//! Proves the ledger: reads every row that there is, whatever its id looks like, and checks what must
-//! hold.
+//! Proves the ledger: reads every row that there is, whatever its id looks like, and checks what
+//! must hold.
 //!
 //! - I1 per environment, debits equal credits over the books `topups`, `tenants` and `sales`.
 //! - I2 an account's counters equal the fold of its transfers (read in one snapshot).
 //! - I3 nothing is spent beyond the credit limit, and nothing negative is held.
 //! - I4 a hold is resolved at most once; open ones older than the horizon are listed as dangling.
-//! - I5 a message that was accepted or delivered is posted, one still on its way is held; no attempt
-//!   is gone but those that retention deleted.
+//! - I5 a message that was accepted or delivered is posted, one still on its way is held; no
+//!   attempt is gone but those that retention deleted.
 //! - I6 a message that was refused is voided; one that failed is voided or refunded.
 //! - I7 a refund is of a posted hold and of its amount.
 //! - I9 no transfer was changed or made up: its keyed hash fits.
@@ -283,8 +283,8 @@ async fn check_terms(
     Ok(())
 }
 
-/// While the service runs, a fence is published every half an hour. Transfers that are a day younger
-/// than the newest fence say that it ran without.
+/// While the service runs, a fence is published every half an hour. Transfers that are a day
+/// younger than the newest fence say that it ran without.
 async fn check_pace(app: &App, report: &mut Report, scope: &Scope<'_>) -> Result<(), Error> {
     let Some(unsealed_ms) = scope.unsealed_ms else { return Ok(()) };
     let fence = seals::newest_of(app, NOBODY, Kind::Fence).await?;

@@ -1,5 +1,5 @@
-//! SQL of the audit. It looks at tables of other rooms, read-only: at `attempts` and `challenges`, to
-//! compare fates with money, and at everything that names an account.
+//! SQL of the audit. It looks at tables of other rooms, read-only: at `attempts` and `challenges`,
+//! to compare fates with money, and at everything that names an account.
 
 use store::{Error, FromRow, Row, Sql};
 

@@ -5,8 +5,8 @@
 //!
 //! [`round`] makes them. A block is a stretch of an account's transfer ids. Ids are in the order of
 //! time, so new rows come behind it, except the end of an old hold and a late refund, whose ids
-//! follow from the hold's. Therefore each round ends by publishing a *fence*, and the next one, half
-//! an hour later, seals what lies before it. Whoever writes a transfer behind the fence says so in
+//! follow from the hold's. Therefore each round ends by publishing a *fence*, and the next one,
+//! half an hour later, seals what lies before it. Whoever writes a transfer behind the fence says so in
 //! `late_transfers`, in the same write set; those rows are no part of the block and have seals of
 //! their own. A send writes ahead of the fence and pays nothing for all this.
 
@@ -30,8 +30,8 @@ pub use round::{Round, round};
 
 /// Seals that belong to no account.
 pub const NOBODY: &str = "";
-/// The fence stays this far behind the clock, milliseconds, so that the post of a send that is going
-/// on is not late.
+/// The fence stays this far behind the clock, milliseconds, so that the post of a send that is
+/// going on is not late.
 const FENCE_DELAY_MS: i64 = MINUTE;
 /// Appending to the chain against others who do.
 const TRIES: u32 = 20;
@@ -272,29 +272,36 @@ fn insert(set: &mut WriteSet, seal: &Seal) {
     set.guard(sql::INSERT, args, TAKEN);
 }
 
-/// The end of the chain.
+/// The end of the chain, if it can be read.
 ///
 /// # Errors
 /// [`Error::Db`].
 pub async fn newest(app: &App) -> Result<Option<Seal>, Error> {
-    Ok(app.db.row(sql::NEWEST, args![0_i64]).await?)
+    let found: Option<Found<Seal>> = app.db.row(sql::NEWEST, args![0_i64]).await?;
+    Ok(found.and_then(|found| found.row))
 }
 
-/// The newest seal of one kind.
+/// The newest seal of one kind, if it can be read and is the service's own. One that is neither is
+/// for the audit to find, and nothing is sealed behind it: the guard of [`append`] refuses.
 ///
 /// # Errors
 /// [`Error::Db`].
 pub async fn newest_of(app: &App, account: &str, kind: Kind) -> Result<Option<Seal>, Error> {
-    Ok(app.db.row(sql::NEWEST_OF, args![account, kind.word()]).await?)
+    let args = args![account, kind.word()];
+    let found: Option<Found<Seal>> = app.db.row(sql::NEWEST_OF, args).await?;
+    Ok(found.and_then(|found| found.row).filter(|seal| seal.is_genuine(&app.vault)))
 }
 
-/// Reads where the fence is; every process does so now and then.
+/// Reads where the fence is, and remembers the newest seal; every process does so now and then.
 ///
 /// # Errors
 /// [`Error::Db`].
 pub async fn refresh(app: &App) -> Result<(), Error> {
     if let Some(fence) = newest_of(app, NOBODY, Kind::Fence).await? {
         app.sealing.raise_fence(fence_of(&fence));
+    }
+    if let Some(seal) = newest(app).await?.filter(|seal| seal.is_genuine(&app.vault)) {
+        app.sealing.saw(seal.head());
     }
     Ok(())
 }
@@ -303,8 +310,9 @@ pub async fn refresh(app: &App) -> Result<(), Error> {
 /// shortly after the first fence.
 pub(super) async fn legacy_until(app: &App) -> Result<String, Error> {
     let args = args![NOBODY, Kind::Fence.word(), 0_i64, i64::MAX, 1_i64];
-    let first: Option<Seal> = app.db.row(sql::CHAIN_OF, args).await?;
-    let until = first.map(|first| AuditId::bound(fence_of(&first) + HOUR));
+    let first: Option<Found<Seal>> = app.db.row(sql::CHAIN_OF, args).await?;
+    let until =
+        first.and_then(|found| found.row).map(|first| AuditId::bound(fence_of(&first) + HOUR));
     Ok(until.map_or_else(|| "~".to_owned(), String::from))
 }
 

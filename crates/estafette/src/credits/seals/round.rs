@@ -23,8 +23,8 @@ use crate::kit::walk::Found;
 const BLOCK: i64 = 5_000;
 /// Late transfers of a seal at most.
 const LATE: i64 = 500;
-/// How far a round moves the fence at most, milliseconds: a clock that jumps ahead by years does not
-/// take the fence with it, and a service that was away for long catches up within some rounds.
+/// How far a round moves the fence at most, milliseconds: a clock that jumps ahead by years does
+/// not take the fence with it, and a service that was away for long catches up within some rounds.
 const LEAP_MS: i64 = 7 * DAY;
 
 /// What a round did.
@@ -112,12 +112,15 @@ async fn seal_transfers(
         let end = rows.iter().rev().find_map(|found| found.id.clone());
         let until = if is_last { fence.to_owned() } else { end.unwrap_or_default() };
         // After the rows: a late one comes together with the word that it is late.
-        let late: BTreeMap<String, i64> =
-            app.db.rows(sql::LATE_BETWEEN, args![account, &after, &until]).await?.into_iter().collect();
+        let late: BTreeMap<String, i64> = app
+            .db
+            .rows(sql::LATE_BETWEEN, args![account, &after, &until])
+            .await?
+            .into_iter()
+            .collect();
         let mut tally = Tally::default();
         for transfer in rows.into_iter().filter_map(|found| found.row) {
-            if !late.contains_key(transfer.id.as_str())
-                && transfer.is_genuine(&app.vault, account)
+            if !late.contains_key(transfer.id.as_str()) && transfer.is_genuine(&app.vault, account)
             {
                 tally.add_transfer(account, &transfer);
             }
@@ -188,8 +191,7 @@ async fn seal_late_of(
 ) -> Result<(), Error> {
     let (mut tally, mut late) = (Tally::default(), Vec::new());
     for id in ids {
-        let row: Option<Found<Transfer>> =
-            app.db.row(sql::TRANSFER, args![account, &id]).await?;
+        let row: Option<Found<Transfer>> = app.db.row(sql::TRANSFER, args![account, &id]).await?;
         // One that is not there or not genuine stays open, and the audit says so.
         let transfer = row.and_then(|found| found.row);
         if let Some(transfer) = transfer.filter(|it| it.is_genuine(&app.vault, account)) {

