@@ -1,5 +1,5 @@
-//! The drivers that measure and torment a running service: load, races, slow clients, kill -9 and
-//! nodes that fail.
+//! The drivers that measure and torment a running service: load, races, slow clients, kill -9,
+//! nodes that fail, and forgers.
 
 mod api;
 mod chance;
@@ -11,6 +11,7 @@ mod numbers;
 mod race;
 mod slow;
 mod stopwatch;
+mod tamper;
 mod webhooks;
 mod wire;
 
@@ -38,6 +39,8 @@ enum Command {
     Crash(crash::Args),
     /// Kill, pause and restart nodes on one database under load, and the database itself.
     Nodes(nodes::Args),
+    /// Forge the ledger in every way on copies of a database, and see what the audit notices.
+    Tamper(tamper::Args),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Slow(args) => slow::run(&args),
         Command::Crash(args) => crash::run(args),
         Command::Nodes(args) => nodes::run(args),
+        Command::Tamper(args) => tamper::run(&args),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::kit::id::{AccountId, KeyId};
 use crate::kit::outgoing::Outgoing;
 use crate::kit::seal::Vault;
+use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 
@@ -159,6 +160,8 @@ pub struct Shared {
     pub hashers: tokio::sync::Semaphore,
     /// Set once the database is there and up to date.
     pub open: AtomicBool,
+    /// What this process knows of the ledger's seals.
+    pub sealing: Sealing,
     /// Set while the process stops.
     pub draining: AtomicBool,
 }

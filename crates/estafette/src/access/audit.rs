@@ -1,11 +1,15 @@
 //! The audit log: who did what to which object, written in the same write set as the deed.
 
-use store::{WriteSet, args};
+use clock::Millis;
+use store::{Args, Error, WriteSet, args};
+use uuid::Uuid;
 
 use super::caller::Who;
 use super::store as sql;
 use crate::app::App;
 use crate::kit::id::{AccountId, AuditId};
+use crate::kit::seal::{Vault, sha256_of};
+use crate::kit::walk::{Feed, Found};
 
 /// Who acts, and in which request.
 #[derive(Clone, Copy, Debug)]
@@ -38,18 +42,116 @@ pub struct Entry<'a> {
     pub detail: serde_json::Value,
 }
 
+/// A line as it is stored. It carries a keyed hash, so that a made-up one is told from the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its id, in the order of time.
+    pub id: String,
+    /// When.
+    pub at: Millis,
+    /// Which kind of actor.
+    pub actor_kind: String,
+    /// The actor's id.
+    pub actor_id: String,
+    /// What was done.
+    pub action: String,
+    /// What it was done to.
+    pub object_id: String,
+    /// The account that it concerns.
+    pub account: Option<String>,
+    /// The request.
+    pub request_id: String,
+    /// JSON.
+    pub detail: String,
+    /// Keyed hash of the above; `None` in lines of versions that had none.
+    pub mac: Option<Vec<u8>>,
+}
+
+impl Line {
+    /// Whether the service wrote the line just so. Lines without a hash are good only up to
+    /// `legacy_until`, where they were sealed first.
+    #[must_use]
+    pub fn is_genuine(&self, vault: &Vault, legacy_until: &str) -> bool {
+        match &self.mac {
+            Some(mac) => *mac == self.keyed(vault),
+            None => self.id.as_str() <= legacy_until,
+        }
+    }
+
+    fn keyed(&self, vault: &Vault) -> [u8; 32] {
+        let at = self.at.0.to_string();
+        let [a, b, c, d, e, f, g, h, i] = self.fields(&at);
+        vault.proof_mac(&["audit_log", a, b, c, d, e, f, g, h, i])
+    }
+
+    /// What the seals of the log cover.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        sha256_of(&self.fields(&self.at.0.to_string()).map(str::as_bytes))
+    }
+
+    fn fields<'a>(&'a self, at: &'a str) -> [&'a str; 9] {
+        let account = self.account.as_deref().unwrap_or_default();
+        let Self { id, actor_kind, actor_id, action, object_id, request_id, detail, .. } = self;
+        [id, at, actor_kind, actor_id, action, object_id, account, request_id, detail]
+    }
+}
+
 /// Adds a line to the write set of the deed.
 pub fn record(app: &App, set: &mut WriteSet, entry: &Entry<'_>) {
+    let mut line = Line {
+        id: next_id(app).into(),
+        at: app.now(),
+        actor_kind: entry.actor.kind().to_owned(),
+        actor_id: entry.actor.id().to_owned(),
+        action: entry.action.to_owned(),
+        object_id: entry.object_id.to_owned(),
+        account: entry.account.map(|account| account.as_str().to_owned()),
+        request_id: entry.request_id.to_owned(),
+        detail: entry.detail.to_string(),
+        mac: None,
+    };
+    line.mac = Some(line.keyed(&app.vault).to_vec());
     let args = args![
-        &AuditId::new(&app.clock),
-        app.now(),
-        entry.actor.kind(),
-        entry.actor.id(),
-        entry.action,
-        entry.object_id,
-        entry.account.map(AccountId::as_str),
-        entry.request_id,
-        entry.detail.to_string(),
+        line.id,
+        line.at,
+        line.actor_kind,
+        line.actor_id,
+        line.action,
+        line.object_id,
+        line.account,
+        line.request_id,
+        line.detail,
+        line.mac,
     ];
     set.push(sql::ADD_AUDIT_ENTRY, args);
+}
+
+/// An id ahead of the fence: after a clock that went back, too, new lines come behind sealed ones.
+fn next_id(app: &App) -> AuditId {
+    let (id, fence) = (AuditId::new(&app.clock), app.sealing.fence());
+    if id.time() >= fence {
+        return id;
+    }
+    let chance = id.uuid().as_u128() & ((1 << 80) - 1);
+    AuditId::of(Uuid::from_u128(AuditId::bound(fence).uuid().as_u128() | chance))
+}
+
+/// All lines, oldest first.
+#[must_use]
+pub fn lines(app: &App) -> Feed<'_, Line> {
+    Feed::new(&app.db, sql::AUDIT_LINES, Args::new())
+}
+
+/// At most `max` lines about what was done to an account itself, after a line, oldest first.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn lines_of_account(
+    app: &App,
+    account: &str,
+    after: &str,
+    max: i64,
+) -> Result<Vec<Found<Line>>, Error> {
+    app.db.rows(sql::AUDIT_LINES_OF_ACCOUNT, args![account, after, max]).await
 }

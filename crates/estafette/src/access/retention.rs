@@ -1,7 +1,7 @@
 //! What this room forgets: `Idempotency-Key`s, tokens that ended, old lines of the audit log. A
 //! chunk at a time, with the pauses of a [`Turn`] between.
 
-use clock::DAY;
+use clock::{DAY, Millis};
 use store::{Args, CommitError, Error, Sql, WriteSet, args};
 
 use super::idempotency::LIFE;
@@ -30,14 +30,12 @@ pub async fn forget_tokens(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     Ok(expired + sweep(app, turn, ("tokens", sql::FORGET_REVOKED_TOKENS), &args).await?)
 }
 
-/// Deletes old lines of the audit log.
+/// Deletes lines of the audit log that are older than `until`.
 ///
 /// # Errors
 /// See [`CommitError`].
-pub async fn forget_audit_log(app: &App, turn: &Turn) -> Result<u64, CommitError> {
-    let retention = &app.config.retention;
-    let oldest = AuditId::bound(turn.now() - retention.audit_log_d * DAY);
-    let args = args![&oldest, retention.chunk];
+pub async fn forget_audit_log(app: &App, turn: &Turn, until: Millis) -> Result<u64, CommitError> {
+    let args = args![&AuditId::bound(until), app.config.retention.chunk];
     sweep(app, turn, ("audit_log", sql::FORGET_AUDIT_ENTRIES), &args).await
 }
 

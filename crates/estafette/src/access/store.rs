@@ -3,6 +3,7 @@
 use clock::Millis;
 use store::{Error, FromRow, Row, Sql};
 
+use super::audit::Line;
 use crate::app::{Account, Env};
 use crate::kit::id::{AccountId, KeyId};
 
@@ -95,12 +96,38 @@ pub(super) const FORGET_IDEMPOTENT_KEY: Sql = Sql("DELETE FROM idempotency \
      WHERE account_id = $1 AND namespace = $2 AND idem_key = $3");
 
 pub(super) const ADD_AUDIT_ENTRY: Sql = Sql("INSERT INTO audit_log (entry_id, at, actor_kind, \
-     actor_id, action, object_id, account_id, request_id, detail) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+     actor_id, action, object_id, account_id, request_id, detail, mac) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)");
+/// The audit log from a line on, oldest first.
+pub(super) const AUDIT_LINES: Sql = Sql("SELECT entry_id, at, actor_kind, actor_id, action, \
+     object_id, account_id, request_id, detail, mac FROM audit_log \
+     WHERE entry_id >= $1 ORDER BY entry_id LIMIT $2 OFFSET $3");
+/// What was done to an account itself after a line, oldest first.
+pub(super) const AUDIT_LINES_OF_ACCOUNT: Sql = Sql("SELECT entry_id, at, actor_kind, actor_id, \
+     action, object_id, account_id, request_id, detail, mac FROM audit_log \
+     WHERE account_id = $1 AND entry_id > $2 AND action LIKE 'account.%' \
+     ORDER BY entry_id LIMIT $3");
 /// Ids are in the order of time.
 pub(super) const FORGET_AUDIT_ENTRIES: Sql = Sql("DELETE FROM audit_log WHERE entry_id IN \
      (SELECT entry_id FROM audit_log WHERE entry_id < $1 ORDER BY entry_id LIMIT $2 \
      /*SKIP LOCKED*/) RETURNING at");
+
+impl FromRow for Line {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.take(0)?,
+            at: row.take(1)?,
+            actor_kind: row.take(2)?,
+            actor_id: row.take(3)?,
+            action: row.take(4)?,
+            object_id: row.take(5)?,
+            account: row.take(6)?,
+            request_id: row.take(7)?,
+            detail: row.take(8)?,
+            mac: row.take(9)?,
+        })
+    }
+}
 
 /// A user or a member of staff, for a login.
 pub(super) struct Person {

@@ -127,14 +127,20 @@ Examples:
     Key(KeyCommand),
     /// Prove that the ledger adds up; exit code 1 if it does not.
     #[command(after_help = "\
-Recomputes every balance from its transfers and checks that no transfer was changed. Works beside
-a running service.
+Recomputes every balance from its transfers, and checks that nothing in the ledger and the audit log
+was changed, made up or removed. Works beside a running service. Only a seal that was kept elsewhere
+shows that the whole database is an old copy: print the newest one now and then, and compare later.
 
 Examples:
   estafette audit
-  estafette audit --json     {ok, accounts, transfers, holds_open,
-                             attempts_unknown, violations, dangling}")]
-    Audit,
+  estafette audit --head > /elsewhere/ledger.head
+  estafette audit --since-head /elsewhere/ledger.head
+  estafette audit --json     {ok, accounts, transfers, unsealed, seals, log_lines, holds_open,
+                             attempts_unknown, violations_found, violations, dangling_found,
+                             dangling}; the first 1,000 findings are named
+
+--head --json: {head, seal, hash, sealed_at}; head is null where nothing is sealed yet.")]
+    Audit(AuditArgs),
     /// Ask the running service on this machine whether it is well; exit code 1 if it is not.
     #[command(after_help = "\
 For supervisors that can only run a command, such as a container's health check. Finds the service
@@ -222,6 +228,17 @@ pub(super) struct DemoArgs {
     /// Stop after the last step instead of serving on.
     #[arg(long, visible_alias = "exit")]
     pub(super) once: bool,
+}
+
+/// Of `audit`.
+#[derive(Args)]
+pub(super) struct AuditArgs {
+    /// Print the newest seal, for keeping elsewhere, and audit nothing.
+    #[arg(long, conflicts_with = "since_head")]
+    pub(super) head: bool,
+    /// A seal that was kept elsewhere, or a file with it; - reads it from the standard input.
+    #[arg(long, value_name = "SEAL")]
+    pub(super) since_head: Option<String>,
 }
 
 /// Of `health`.
@@ -383,7 +400,7 @@ mod tests {
         let cli = Cli::parse_from(["estafette", "--json"]);
         assert!(cli.command.is_none() && cli.global.json);
         let cli = Cli::parse_from(["estafette", "audit", "--data-dir", "x", "--json"]);
-        assert!(cli.global.json && matches!(cli.command, Some(Command::Audit)));
+        assert!(cli.global.json && matches!(cli.command, Some(Command::Audit(_))));
     }
 
     #[test]

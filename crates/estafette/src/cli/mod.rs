@@ -76,7 +76,7 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         Command::Health(args) => health::run(&config, &args, output).await,
         Command::Erase(args) => upkeep::erase(config, &args, output).await,
         Command::Compact => upkeep::compact(config, output).await,
-        Command::Audit => upkeep::audit(config, output).await,
+        Command::Audit(args) => upkeep::audit(config, &args, output).await,
         Command::Backup(args) => upkeep::backup(config, &args.file, output).await,
         Command::Clock(args) => clock::run(config, &args, output).await,
         Command::Config => Ok(upkeep::config(&config, output)),

@@ -7,12 +7,16 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
 
-use super::commands::EraseArgs;
+use super::commands::{AuditArgs, EraseArgs};
 use super::output::Output;
 use crate::access::By;
 use crate::config::{Config, show, show_json};
+use crate::credits::audit::{self, Scope};
+use crate::credits::seals::Seal;
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
+use crate::kit::seal::hex;
+use crate::kit::sealing::SealHead;
 use crate::retention::{self, Erased};
 use crate::{credits, wiring};
 
@@ -27,10 +31,27 @@ pub(super) async fn migrate(config: Config, output: Output) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Proves the ledger.
-pub(super) async fn audit(config: Config, output: Output) -> anyhow::Result<ExitCode> {
+/// Proves the ledger, or prints its newest seal.
+pub(super) async fn audit(
+    config: Config,
+    args: &AuditArgs,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
+    let since = args.since_head.as_deref().map(kept_head).transpose()?;
     let service = super::open(config).await?;
-    let report = credits::audit::audit(&service.live, credits::audit::HORIZON_MS).await?;
+    let app = &service.live;
+    if args.head {
+        let newest = credits::seals::newest(app).await?;
+        service.close().await;
+        return Ok(tell_head(newest.as_ref(), output));
+    }
+    let scope = Scope {
+        horizon_ms: audit::HORIZON_MS,
+        unsealed_ms: Some(audit::UNSEALED_MS),
+        since,
+        turn: None,
+    };
+    let report = audit::read_all(app, &scope).await?.unwrap_or_default();
     service.close().await;
     let ok = report.is_ok();
     let mut object = serde_json::to_value(&report)?;
@@ -39,15 +60,58 @@ pub(super) async fn audit(config: Config, output: Output) -> anyhow::Result<Exit
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// A seal as it was kept: itself, the file that it is in, or - for the standard input.
+fn kept_head(place: &str) -> anyhow::Result<SealHead> {
+    if let Some(head) = credits::seals::head_of(place) {
+        return Ok(head);
+    }
+    let text = if place == "-" {
+        std::io::read_to_string(std::io::stdin()).context("cannot read the seal")?
+    } else {
+        let read = std::fs::read_to_string(place);
+        read.with_context(|| format!("--since-head {place} is neither a seal nor a file"))?
+    };
+    credits::seals::head_of(&text)
+        .context("--since-head takes what `estafette audit --head` printed: a number, -, 64 digits")
+}
+
+fn tell_head(newest: Option<&Seal>, output: Output) -> ExitCode {
+    let Some(seal) = newest else {
+        output.answer(&json!({ "head": null }), || {
+            "Nothing is sealed yet: the service seals every half an hour.".to_owned()
+        });
+        return ExitCode::FAILURE;
+    };
+    let text = credits::seals::head_text(&seal.head());
+    let object = json!({
+        "head": text, "seal": seal.number, "hash": hex(&seal.hash),
+        "sealed_at": seal.sealed_at.to_string(),
+    });
+    output.answer(&object, || text);
+    ExitCode::SUCCESS
+}
+
 fn summary(report: &serde_json::Value) -> String {
+    const FIGURES: [&str; 9] = [
+        "accounts",
+        "transfers",
+        "unsealed",
+        "seals",
+        "log_lines",
+        "holds_open",
+        "attempts_unknown",
+        "violations_found",
+        "dangling_found",
+    ];
     let mut lines = Vec::new();
-    for name in
-        ["accounts", "transfers", "holds_open", "attempts_unknown", "violations", "dangling"]
-    {
-        let list = report[name].as_array();
-        let figure = list.map_or_else(|| report[name].to_string(), |list| list.len().to_string());
-        lines.push(format!("{name:<12} {figure:>12}"));
+    for name in FIGURES {
+        lines.push(format!("{name:<16} {:>12}", report[name].to_string()));
+        let list = name.strip_suffix("_found").and_then(|list| report[list].as_array());
         lines.extend(list.into_iter().flatten().map(|item| format!("  {item}")));
+        let (named, all) = (list.map_or(0, |list| list.len()), report[name].as_u64());
+        let all = all.and_then(|all| usize::try_from(all).ok()).filter(|_| list.is_some());
+        let more = all.map_or(0, |all| all.saturating_sub(named));
+        lines.extend((more > 0).then(|| format!("  and {more} more")));
     }
     let verdict = if report["ok"] == true { "The ledger adds up." } else { "NOT ok: see above." };
     lines.push(verdict.to_owned());

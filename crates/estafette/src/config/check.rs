@@ -118,6 +118,7 @@ fn access(access: &Access) -> Check {
 fn credits(credits: &Credits) -> Check {
     within("credits.sandbox_grant", credits.sandbox_grant, 0, 1_000_000_000_000)?;
     within("credits.audit_every_s", credits.audit_every_s, 0, YEAR_S)?;
+    within("credits.seal_every_s", credits.seal_every_s, 60, 86_400)?;
     let mut seen = BTreeSet::new();
     for (at, price) in credits.prices.iter().enumerate() {
         let key = |name: &str| format!("credits.prices.{at}.{name}");

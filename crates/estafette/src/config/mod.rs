@@ -180,6 +180,8 @@ pub struct Credits {
     pub prices: Vec<DefaultPrice>,
     /// Seconds between two audits in the background; 0 = none.
     pub audit_every_s: i64,
+    /// Seconds between two rounds of sealing.
+    pub seal_every_s: i64,
 }
 
 /// One price of a new database.

@@ -97,13 +97,16 @@ impl From<Error> for Problem {
                 Self::new(Code::InsufficientCredits).detail(sentence(&error))
             }
             Error::NotAvailable => {
-                let detail = "takes more than is available; held and spent credits stay";
+                let detail = "takes more than is posted and neither held nor spent; a credit \
+                              limit cannot be taken";
                 Self::invalid(vec![Item::at("/amount", "out_of_range", detail)])
             }
             error @ Error::NoPrice { .. } => {
                 Self::new(Code::CarrierUnavailable).detail(sentence(&error))
             }
             Error::NoAccount => Self::new(Code::NotFound),
+            // No request seals.
+            Error::SealsGone { .. } => Self::new(Code::InternalError),
             Error::Db(error) => error.into(),
             Error::Commit(::store::CommitError::Rejected(super::INSUFFICIENT)) => {
                 Self::new(Code::InsufficientCredits)

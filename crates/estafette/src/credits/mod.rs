@@ -5,13 +5,14 @@
 //!
 //! `accounts.posted` and `.held` are the fold of an account's transfers; what can be spent is
 //! `posted - held + credit_limit`. Every transfer carries a keyed hash of its fields, and
-//! [`audit`] proves all of this.
+//! [`audit`] proves all of this. [`seals`] make visible what was removed.
 
 pub mod api;
 pub mod audit;
 #[cfg(test)]
 mod model;
 pub mod prices;
+pub mod seals;
 pub mod store;
 
 use ::store::{CommitError, Reject, WriteSet, args};
@@ -21,7 +22,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::kit::id::{AccountId, TransferId};
 use crate::kit::page::Page;
-use crate::kit::seal::Vault;
+use crate::kit::seal::{Vault, sha256_of};
 
 pub use prices::{price, seed_prices};
 
@@ -67,6 +68,14 @@ pub enum Error {
     /// There is no such account.
     #[error("there is no such account")]
     NoAccount,
+    /// The chain of seals is not the one that this process knows.
+    #[error("seal {number} ({hash}) is gone or another: run `estafette audit`")]
+    SealsGone {
+        /// The newest seal that this process knows.
+        number: i64,
+        /// Its hash.
+        hash: String,
+    },
     /// A read failed.
     #[error(transparent)]
     Db(#[from] ::store::Error),
@@ -148,17 +157,31 @@ impl Transfer {
     }
 
     /// The hash that the row must carry.
-    fn seal(&self, vault: &Vault, account: &AccountId) -> [u8; 32] {
-        vault.ledger_mac(&[
-            account.as_str(),
-            self.id.as_str(),
-            &self.kind,
-            &self.amount.to_string(),
-            self.of.as_ref().map_or("", TransferId::as_str),
-            &self.reason,
-            &self.object_id,
-            &self.created_at.0.to_string(),
-        ])
+    fn seal(&self, vault: &Vault, account: &str) -> [u8; 32] {
+        let (amount, created_at) = (self.amount.to_string(), self.created_at.0.to_string());
+        vault.ledger_mac(&self.fields(account, &amount, &created_at))
+    }
+
+    /// Whether the service wrote the row just so.
+    fn is_genuine(&self, vault: &Vault, account: &str) -> bool {
+        self.mac == self.seal(vault, account)
+    }
+
+    /// What its seal covers. No key: a row that is genuine says the rest.
+    fn digest(&self, account: &str) -> [u8; 32] {
+        let (amount, created_at) = (self.amount.to_string(), self.created_at.0.to_string());
+        sha256_of(&self.fields(account, &amount, &created_at).map(str::as_bytes))
+    }
+
+    fn fields<'a>(
+        &'a self,
+        account: &'a str,
+        amount: &'a str,
+        created_at: &'a str,
+    ) -> [&'a str; 8] {
+        let of = self.of.as_ref().map_or("", TransferId::as_str);
+        let id = self.id.as_str();
+        [account, id, &self.kind, amount, of, &self.reason, &self.object_id, created_at]
     }
 }
 
@@ -230,7 +253,7 @@ pub fn sandbox_grant(app: &App, set: &mut WriteSet, account: &AccountId) {
 }
 
 /// Takes `amount` credits (more than 0) back and answers the transfer's id; refused with
-/// [`NOT_AVAILABLE`] when they are held or spent.
+/// [`NOT_AVAILABLE`] when they are held or spent, and where there is only a credit limit.
 pub fn correct(
     app: &App,
     set: &mut WriteSet,
@@ -316,11 +339,12 @@ fn by_hand(
 }
 
 fn insert(app: &App, set: &mut WriteSet, account: &AccountId, row: Transfer, exists: Reject) {
-    let mac = row.seal(&app.vault, account);
+    let mac = row.seal(&app.vault, account.as_str());
+    let is_late = app.sealing.is_behind_fence(&row.id);
     let of = row.of.map(String::from);
     let args = args![
         account,
-        &row.id,
+        row.id.as_str(),
         row.kind,
         row.amount,
         of,
@@ -330,4 +354,7 @@ fn insert(app: &App, set: &mut WriteSet, account: &AccountId, row: Transfer, exi
         mac
     ];
     set.guard(store::INSERT, args, exists);
+    if is_late {
+        set.push(store::LATE, args![account, &row.id]);
+    }
 }

@@ -1,5 +1,4 @@
-//! SQL of the ledger and of the prices. The audit's look at `attempts` is the one place in the
-//! credits room that reads another room's table: read-only, to compare fates with money.
+//! SQL of the ledger and of the prices.
 
 use clock::Millis;
 use store::{Error, FromRow, Row, Sql};
@@ -32,10 +31,13 @@ pub(super) const REFUND: Sql = Sql("UPDATE accounts SET posted = posted + $1 \
 pub(super) const GRANT: Sql = Sql("UPDATE accounts SET posted = posted + $1 \
      WHERE account_id = $2 AND posted <= 1000000000000000000 - $1");
 
-/// Takes credits back, but never what is held or spent.
+/// Takes credits back that were added: neither what is held or spent, nor a credit limit.
 pub(super) const CORRECT: Sql = Sql("UPDATE accounts SET posted = posted - $1 \
-     WHERE account_id = $2 AND CAST($1 AS BIGINT) >= 0 \
-     AND posted - held + credit_limit >= $1");
+     WHERE account_id = $2 AND CAST($1 AS BIGINT) >= 0 AND posted - held >= $1");
+
+/// Says that a transfer came after the block that its id belongs to was, or is about to be, sealed.
+pub(super) const LATE: Sql = Sql("INSERT INTO late_transfers (account_id, transfer_id, seal_no) \
+     VALUES ($1, $2, 0)");
 
 /// One transfer; the primary key refuses a second one of the same id.
 pub(super) const INSERT: Sql =
@@ -79,32 +81,6 @@ pub(super) const PRICES: Sql = Sql("SELECT price_id, channel, category, country,
      AND ($3 = '' OR channel = $3) AND ($4 = '' OR category = $4) AND ($5 = '' OR country = $5) \
      ORDER BY price_id DESC LIMIT $6");
 
-/// Audit: one chunk of accounts.
-pub(super) const ACCOUNTS: Sql = Sql("SELECT account_id, env FROM accounts \
-     WHERE account_id > $1 ORDER BY account_id LIMIT $2");
-
-/// Audit: an account's counters and the sums of its transfers by kind, in one snapshot.
-pub(super) const FOLD: Sql = Sql("SELECT MAX(a.posted), MAX(a.held), MAX(a.credit_limit), \
-     COUNT(t.transfer_id), \
-     CAST(COALESCE(SUM(CASE WHEN t.kind = 'topup' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
-     CAST(COALESCE(SUM(CASE WHEN t.kind = 'correction' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
-     CAST(COALESCE(SUM(CASE WHEN t.kind = 'hold' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
-     CAST(COALESCE(SUM(CASE WHEN t.kind = 'post' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
-     CAST(COALESCE(SUM(CASE WHEN t.kind = 'void' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
-     CAST(COALESCE(SUM(CASE WHEN t.kind = 'refund' THEN t.amount ELSE 0 END), 0) AS BIGINT) \
-     FROM accounts a LEFT JOIN transfers t ON t.account_id = a.account_id \
-     WHERE a.account_id = $1");
-
-/// Audit: one chunk of an account's transfers, oldest first.
-pub(super) const TRANSFERS: Sql = Sql("SELECT transfer_id, kind, amount, of_transfer, reason, \
-     object_id, created_at, mac FROM transfers \
-     WHERE account_id = $1 AND transfer_id > $2 AND transfer_id <= $3 \
-     ORDER BY transfer_id LIMIT $4");
-
-/// Audit: the fates of an account's attempts in a range of ids.
-pub(super) const ATTEMPTS: Sql = Sql("SELECT attempt_id, state FROM attempts \
-     WHERE account_id = $1 AND attempt_id > $2 AND attempt_id <= $3 ORDER BY attempt_id");
-
 /// All statements, for the test that prepares each of them.
 pub const ALL: &[Sql] = &[
     HOLD,
@@ -113,6 +89,7 @@ pub const ALL: &[Sql] = &[
     REFUND,
     GRANT,
     CORRECT,
+    LATE,
     INSERT,
     BALANCE,
     LEDGER,
@@ -121,10 +98,6 @@ pub const ALL: &[Sql] = &[
     ADD_PRICE,
     CLOSE_PRICE,
     PRICES,
-    ACCOUNTS,
-    FOLD,
-    TRANSFERS,
-    ATTEMPTS,
 ];
 
 impl FromRow for Balance {
@@ -168,38 +141,6 @@ impl FromRow for Price {
             valid_from: row.take(5)?,
             valid_until: row.take(6)?,
             replaced_at: row.take(7)?,
-        })
-    }
-}
-
-/// What [`FOLD`] answers.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Fold {
-    pub(super) posted: Option<i64>,
-    pub(super) held: Option<i64>,
-    pub(super) credit_limit: Option<i64>,
-    pub(super) transfers: i64,
-    pub(super) topups: i64,
-    pub(super) corrections: i64,
-    pub(super) holds: i64,
-    pub(super) posts: i64,
-    pub(super) voids: i64,
-    pub(super) refunds: i64,
-}
-
-impl FromRow for Fold {
-    fn from_row(mut row: Row) -> Result<Self, Error> {
-        Ok(Self {
-            posted: row.take(0)?,
-            held: row.take(1)?,
-            credit_limit: row.take(2)?,
-            transfers: row.take(3)?,
-            topups: row.take(4)?,
-            corrections: row.take(5)?,
-            holds: row.take(6)?,
-            posts: row.take(7)?,
-            voids: row.take(8)?,
-            refunds: row.take(9)?,
         })
     }
 }

@@ -10,5 +10,7 @@ pub mod page;
 pub mod problem;
 pub mod problem_code;
 pub mod seal;
+pub mod sealing;
 pub mod secret;
 pub mod throttle;
+pub mod walk;

@@ -21,6 +21,7 @@ pub struct Vault {
     ledger: [u8; 32],
     recipients: [u8; 32],
     requests: [u8; 32],
+    proofs: [u8; 32],
     cipher: XChaCha20Poly1305,
     clock: Clock,
 }
@@ -86,6 +87,7 @@ impl Vault {
             ledger: sub("estafette ledger v1"),
             recipients: sub("estafette recipients v1"),
             requests: sub("estafette requests v1"),
+            proofs: sub("estafette proofs v1"),
             cipher: XChaCha20Poly1305::new(&Key::from(seal)),
             clock,
         }
@@ -101,6 +103,13 @@ impl Vault {
     #[must_use]
     pub fn ledger_mac(&self, fields: &[&str]) -> [u8; 32] {
         mac(&self.ledger, fields)
+    }
+
+    /// The keyed hash under a seal of the ledger or a line of the audit log; the first field says
+    /// which.
+    #[must_use]
+    pub fn proof_mac(&self, fields: &[&str]) -> [u8; 32] {
+        mac(&self.proofs, fields)
     }
 
     /// The keyed hash that stands for a forgotten phone number, the same within one account.
@@ -153,6 +162,17 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
+/// SHA-256 over fields, each behind its length, so that two lists never read as one.
+#[must_use]
+pub fn sha256_of(fields: &[&[u8]]) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    for field in fields {
+        digest.update(u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
+        digest.update(field);
+    }
+    digest.finalize().into()
+}
+
 /// Lower-case hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
@@ -163,7 +183,9 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn unhex(hex: &str) -> Option<[u8; 32]> {
+/// 32 bytes from 64 hexadecimal digits.
+#[must_use]
+pub fn unhex(hex: &str) -> Option<[u8; 32]> {
     if hex.len() != 64 || !hex.is_ascii() {
         return None;
     }

@@ -121,6 +121,7 @@ impl From<Error> for Problem {
             Error::Otp(error) => error.into(),
             Error::Access(error) => error.into(),
             Error::Webhooks(error) => error.into(),
+            Error::Credits(error) => error.into(),
             Error::Db(error) => error.into(),
             Error::Commit(error) => error.into(),
         }

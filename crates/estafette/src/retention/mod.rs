@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ::store::{CommitError, WriteSet};
-use clock::{HOUR, MINUTE};
+use clock::{DAY, HOUR, MINUTE};
 use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::access::retention::{self as of_access, Accounts};
 use crate::access::{self, By, Entry};
-use crate::app::App;
-use crate::events;
+use crate::app::{App, Env};
+use crate::credits::seals::{self, Forgotten};
 use crate::jobs::{self, Chore, Turn};
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
@@ -23,6 +23,7 @@ use crate::kit::seal::hex;
 use crate::otp::{self, retention as of_otp};
 use crate::sandbox;
 use crate::webhooks;
+use crate::{credits, events};
 
 pub use crate::otp::retention::Erased;
 
@@ -46,10 +47,10 @@ pub fn chores(app: &App) -> Vec<Chore> {
     vec![
         chore!("forget_idempotency_keys", 5 * MINUTE, of_access::forget_idempotency_keys),
         chore!("forget_tokens", HOUR, of_access::forget_tokens),
-        chore!("forget_audit_log", HOUR, of_access::forget_audit_log),
+        chore!("forget_audit_log", HOUR, forget_audit_log),
         chore!("forget_limits", 6 * HOUR, of_otp::forget_recipients),
         chore!("mask_recipients", HOUR, of_otp::mask_recipients),
-        chore!("forget_challenges", HOUR, of_otp::forget_challenges),
+        chore!("forget_challenges", HOUR, forget_challenges),
         chore!("forget_events", HOUR, webhooks::forget_events),
         chore!("forget_deliveries", HOUR, webhooks::forget_deliveries),
         chore!("forget_handset_messages", HOUR, sandbox::forget_old),
@@ -75,6 +76,23 @@ pub async fn confirm_clock(app: &App, by: By<'_>) -> Result<(), CommitError> {
     app.db.commit(set).await.map(drop)
 }
 
+/// Deletes old lines of the audit log. The seals say so first: a line that is gone without that was
+/// removed by somebody else.
+async fn forget_audit_log(app: &App, turn: &Turn) -> Result<u64, Error> {
+    let until = turn.now() - app.config.retention.audit_log_d * DAY;
+    seals::forgotten(app, Forgotten::AuditLog, until).await?;
+    Ok(of_access::forget_audit_log(app, turn, until).await?)
+}
+
+/// Deletes old passcodes and their attempts, after the seals said so.
+async fn forget_challenges(app: &App, turn: &Turn) -> Result<u64, Error> {
+    let until = turn.now() - app.config.retention.challenges_d * DAY;
+    for env in [Env::Live, Env::Sandbox] {
+        seals::forgotten(app, Forgotten::Attempts(env), until).await?;
+    }
+    Ok(of_otp::forget_challenges(app, turn, until).await?)
+}
+
 /// Why an erasure did not come to its end. Doing it again goes on where it stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -90,6 +108,9 @@ pub enum Error {
     /// A room failed.
     #[error(transparent)]
     Webhooks(#[from] webhooks::Error),
+    /// A room failed.
+    #[error(transparent)]
+    Credits(#[from] credits::Error),
     /// A read failed.
     #[error(transparent)]
     Db(#[from] ::store::Error),

@@ -28,6 +28,7 @@ use crate::carriers::{Carriers, Door, Handsets};
 use crate::config::{Config, Limits, Webhooks};
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
+use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 use crate::otp::{self, ReceiptDoor};
@@ -65,6 +66,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 5,
         name: "index order",
         sql: include_str!("../../../../migrations/0005_index_order.sql"),
+    },
+    Migration {
+        version: 6,
+        name: "seals",
+        sql: include_str!("../../../../migrations/0006_seals.sql"),
     },
     Migration {
         version: 7,
@@ -133,6 +139,7 @@ pub fn assemble(config: Config, clock: Clock, db: Db) -> anyhow::Result<Service>
         memo: Memo::default(),
         metrics: Metrics::default(),
         open: AtomicBool::new(false),
+        sealing: Sealing::default(),
         draining: AtomicBool::new(false),
         db,
         vault,
@@ -239,6 +246,7 @@ impl Service {
     pub async fn migrate(&self) -> Result<u32, OpenError> {
         let version = self.live.db.migrate(MIGRATIONS).await?;
         credits::seed_prices(&self.live).await?;
+        credits::seals::refresh(&self.live).await?;
         Ok(version)
     }
 

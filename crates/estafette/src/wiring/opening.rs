@@ -21,7 +21,7 @@ pub enum OpenError {
     /// The schema.
     #[error(transparent)]
     Db(#[from] store::Error),
-    /// The prices of a new database.
+    /// The prices of a new database, or the seals.
     #[error(transparent)]
     Prices(#[from] credits::Error),
 }

@@ -9,9 +9,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::app::App;
-use crate::credits::audit;
+use crate::credits::audit::{self, Scope};
+use crate::credits::seals;
 use crate::jobs::{self, Chore, Ending, Lane, Witness};
-use crate::{otp, retention, webhooks};
+use crate::{credits, otp, retention, webhooks};
 
 /// How often figures are looked for, milliseconds.
 const LOOK_MS: u64 = 15_000;
@@ -42,21 +43,31 @@ async fn lane(app: App, witness: Arc<Witness>, chores: Vec<Chore>, stopped: watc
     lane.run(told).await;
 }
 
-/// The proof of the ledger as a chore.
+/// The proof of the ledger as chores: first the seals, then the audit of them.
 fn audits(app: &App) -> Vec<Chore> {
-    let every_ms = app.config.credits.audit_every_s.saturating_mul(1_000);
-    if every_ms == 0 {
-        return vec![];
-    }
-    let app = app.clone();
-    let work: jobs::Work = Box::new(move |turn| {
-        let app = app.clone();
+    let seconds = |seconds: i64| seconds.saturating_mul(1_000);
+    let sealing = app.clone();
+    let seal: jobs::Work = Box::new(move |turn| {
+        let app = sealing.clone();
+        Box::pin(async move { Ok(json!(seals::round(&app, Some(&turn)).await?)) })
+    });
+    let auditing = app.clone();
+    let audit: jobs::Work = Box::new(move |turn| {
+        let app = auditing.clone();
         Box::pin(async move {
-            let report = audit::audit_slowly(&app, audit::HORIZON_MS, &turn).await?;
+            let (horizon_ms, unsealed_ms) = (audit::HORIZON_MS, Some(audit::UNSEALED_MS));
+            let scope = Scope { horizon_ms, unsealed_ms, since: None, turn: Some(&turn) };
+            let report = audit::read_all(&app, &scope).await?;
             Ok(report.map_or(Value::Null, |report| told(&report)))
         })
     });
-    vec![Chore { name: "audit_ledger", every_ms, work }]
+    let settings = &app.config.credits;
+    let (seal_ms, audit_ms) = (seconds(settings.seal_every_s), seconds(settings.audit_every_s));
+    let mut chores = vec![Chore { name: "seal_ledger", every_ms: seal_ms, work: seal }];
+    if audit_ms > 0 {
+        chores.push(Chore { name: "audit_ledger", every_ms: audit_ms, work: audit });
+    }
+    chores
 }
 
 /// The figures of a report, as every node shows them; what is wrong goes to the log.
@@ -72,8 +83,9 @@ fn told(report: &audit::Report) -> Value {
     json!({
         "accounts": report.accounts,
         "transfers": report.transfers,
-        "violations": report.violations.len(),
-        "dangling": report.dangling.len(),
+        "unsealed": report.unsealed,
+        "violations": report.violations_found,
+        "dangling": report.dangling_found,
         "unknown": report.attempts_unknown,
     })
 }
@@ -101,6 +113,9 @@ async fn look(app: App, witness: Arc<Witness>, mut stopped: watch::Receiver<bool
 
 #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
 async fn figures(app: &App) -> Result<(), store::Error> {
+    if let Err(credits::Error::Db(error)) = seals::refresh(app).await {
+        return Err(error);
+    }
     let oldest = otp::oldest_due(app).await?;
     let late_ms = oldest.map_or(0, |oldest| (app.now() - oldest).max(0));
     app.metrics.due_oldest(late_ms as f64 / 1000.0);

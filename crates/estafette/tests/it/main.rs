@@ -26,6 +26,7 @@ mod numbers;
 mod otp;
 mod postgres;
 mod process;
+mod proof;
 mod retention;
 mod statements;
 mod tidy;

@@ -88,8 +88,7 @@ impl Session {
             let mut values = Vec::with_capacity(columns);
             for column in 0..columns {
                 let value = row.get_ref(column).map_err(|error| failure(&error, sql.0))?;
-                let value = value_of(value).ok_or(Error::Corrupt { column });
-                values.push(value.map_err(|error| Failure { error, broken: false })?);
+                values.push(value_of(value));
             }
             found.push(Row(values));
         }
@@ -195,15 +194,18 @@ pub(crate) fn input(value: &Val) -> ToSqlOutput<'_> {
     })
 }
 
-fn value_of(value: ValueRef<'_>) -> Option<Val> {
+/// What the engine itself never writes becomes a value of another type than its column's: whoever
+/// takes the column is told that it is corrupt, and whoever audits can go on to the next row.
+fn value_of(value: ValueRef<'_>) -> Val {
     match value {
-        ValueRef::Null => Some(Val::Null),
-        ValueRef::Integer(int) => Some(Val::Int(int)),
-        ValueRef::Text(text) => {
-            std::str::from_utf8(text).ok().map(|text| Val::Text(Cow::Owned(text.to_owned())))
-        }
-        ValueRef::Blob(bytes) => Some(Val::Bytes(bytes.to_vec())),
-        ValueRef::Real(_) => None,
+        ValueRef::Null => Val::Null,
+        ValueRef::Integer(int) => Val::Int(int),
+        ValueRef::Text(text) => match std::str::from_utf8(text) {
+            Ok(text) => Val::Text(Cow::Owned(text.to_owned())),
+            Err(_) => Val::Bytes(text.to_vec()),
+        },
+        ValueRef::Blob(bytes) => Val::Bytes(bytes.to_vec()),
+        ValueRef::Real(real) => Val::Text(Cow::Owned(real.to_string())),
     }
 }
 

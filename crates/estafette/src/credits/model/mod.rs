@@ -11,7 +11,9 @@ use ::store::{CommitError, Db, Lite, LiteOptions, Migration, Reject, Sql, WriteS
 use clock::{Clock, Millis};
 
 use super::audit::audit;
+use super::seals;
 use super::{Charge, balance, correct, grant, hold, new_hold, post, refund, void};
+use crate::access::{By, Entry, record};
 use crate::app::{App, Env, Memo, Shared};
 use crate::carriers::Carriers;
 use crate::config::{self, Flags};
@@ -19,14 +21,22 @@ use crate::kit::id::{AccountId, AttemptId, TransferId};
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::page::{Page, TOP};
 use crate::kit::seal::Vault;
+use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 
-const SCHEMA: &[Migration] = &[Migration {
-    version: 1,
-    name: "foundation",
-    sql: include_str!("../../../../../migrations/0001_foundation.sql"),
-}];
+const SCHEMA: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "foundation",
+        sql: include_str!("../../../../../migrations/0001_foundation.sql"),
+    },
+    Migration {
+        version: 6,
+        name: "seals",
+        sql: include_str!("../../../../../migrations/0006_seals.sql"),
+    },
+];
 
 /// An app on a database of its own, which lives as long as the folder.
 async fn app() -> (tempfile::TempDir, App) {
@@ -47,6 +57,7 @@ async fn app() -> (tempfile::TempDir, App) {
         metrics: Metrics::default(),
         hashers: tokio::sync::Semaphore::new(1),
         open: AtomicBool::new(true),
+        sealing: Sealing::default(),
         draining: AtomicBool::new(false),
         clock,
     };
@@ -55,7 +66,18 @@ async fn app() -> (tempfile::TempDir, App) {
 
 async fn account(app: &App) -> AccountId {
     let account = AccountId::new(&app.clock);
-    write(app, store::ACCOUNT, args![&account]).await;
+    let mut set = WriteSet::of(account.as_str());
+    set.push(store::ACCOUNT, args![&account]);
+    let entry = Entry {
+        actor: By::CLI.who,
+        action: "account.update",
+        object_id: account.as_str(),
+        account: Some(&account),
+        request_id: "",
+        detail: serde_json::json!({ "billing_mode": "postpaid", "credit_limit": 20 }),
+    };
+    record(app, &mut set, &entry);
+    app.db.commit(set).await.unwrap();
     account
 }
 
@@ -78,6 +100,30 @@ async fn commit(app: &App, account: &AccountId, fill: impl FnOnce(&mut WriteSet)
 fn charge_of(app: &App, amount: i64) -> Charge {
     let hold = TransferId::of(new_hold(app));
     Charge { hold, amount, reason: "test", object_id: "otp_1".to_owned() }
+}
+
+/// Holds the price of a new attempt.
+fn open(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge) {
+    hold(app, set, account, charge);
+    let attempt = AttemptId::of(charge.hold.uuid());
+    set.push(store::ATTEMPT, args![account, &attempt, "sending", charge.amount]);
+}
+
+/// Ends what is held, or gives it back, together with the attempt.
+fn end(app: &App, set: &mut WriteSet, account: &AccountId, (charge, fate): (&Charge, Fate)) {
+    let state = match fate {
+        Fate::Held => "sending",
+        Fate::Posted => "accepted",
+        Fate::Voided => "refused",
+        Fate::Refunded => "failed",
+    };
+    match fate {
+        Fate::Held => {}
+        Fate::Posted => post(app, set, account, charge),
+        Fate::Voided => void(app, set, account, charge),
+        Fate::Refunded => refund(app, set, account, charge),
+    }
+    set.push(store::MOVE, args![state, account, &AttemptId::of(charge.hold.uuid())]);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,30 +196,33 @@ async fn step(app: &App, account: &AccountId, model: &mut Model, known: &mut Vec
         }
         1 => {
             let done = commit(app, account, |set| drop(correct(app, set, account, amount, "t")));
-            let expected = model.available() >= amount;
+            let expected = model.posted - model.held >= amount;
             model.posted -= if expected { amount } else { 0 };
             (done.await, expected, "correction")
         }
         2..=5 => {
             let fresh = charge_of(app, amount);
             known.push(fresh.clone());
-            let done = commit(app, account, |set| hold(app, set, account, &fresh)).await;
+            let done = commit(app, account, |set| open(app, set, account, &fresh)).await;
             (done, model.hold(&fresh), "hold")
         }
         6 => {
-            let done = commit(app, account, |set| hold(app, set, account, &charge)).await;
+            let done = commit(app, account, |set| open(app, set, account, &charge)).await;
             (done, model.hold(&charge), "hold again")
         }
         7 | 8 => {
-            let done = commit(app, account, |set| post(app, set, account, &charge)).await;
+            let fate = (&charge, Fate::Posted);
+            let done = commit(app, account, |set| end(app, set, account, fate)).await;
             (done, model.turn(&charge, Fate::Held, Fate::Posted), "post")
         }
         9 => {
-            let done = commit(app, account, |set| void(app, set, account, &charge)).await;
+            let fate = (&charge, Fate::Voided);
+            let done = commit(app, account, |set| end(app, set, account, fate)).await;
             (done, model.turn(&charge, Fate::Held, Fate::Voided), "void")
         }
         _ => {
-            let done = commit(app, account, |set| refund(app, set, account, &charge)).await;
+            let fate = (&charge, Fate::Refunded);
+            let done = commit(app, account, |set| end(app, set, account, fate)).await;
             (done, model.turn(&charge, Fate::Posted, Fate::Refunded), "refund")
         }
     };
@@ -218,7 +267,8 @@ async fn posted(app: &App, state: &str) -> (AccountId, Charge) {
     assert!(commit(app, &account, |set| drop(grant(app, set, &account, 50, "t"))).await);
     assert!(commit(app, &account, |set| hold(app, set, &account, &charge)).await);
     assert!(commit(app, &account, |set| post(app, set, &account, &charge)).await);
-    write(app, store::ATTEMPT, args![&account, &AttemptId::of(charge.hold.uuid()), state]).await;
+    let attempt = AttemptId::of(charge.hold.uuid());
+    write(app, store::ATTEMPT, args![&account, &attempt, state, 10_i64]).await;
     (account, charge)
 }
 
@@ -261,7 +311,7 @@ async fn an_old_open_hold_dangles() {
     let (_folder, app) = app().await;
     let account = account(&app).await;
     let charge = charge_of(&app, 10);
-    assert!(commit(&app, &account, |set| hold(&app, set, &account, &charge)).await);
+    assert!(commit(&app, &account, |set| open(&app, set, &account, &charge)).await);
     app.clock.advance(1_000);
     assert!(audit(&app, 1_000).await.unwrap().is_ok());
     app.clock.advance(1);
@@ -274,7 +324,96 @@ async fn an_old_open_hold_dangles() {
 async fn an_attempt_without_a_hold_is_found_wherever_it_stands() {
     let (_folder, app) = app().await;
     let account = account(&app).await;
-    write(&app, store::ATTEMPT, args![&account, &AttemptId::of(new_hold(&app)), "sending"]).await;
+    let attempt = AttemptId::of(new_hold(&app));
+    write(&app, store::ATTEMPT, args![&account, &attempt, "sending", 10_i64]).await;
     let (_, _) = posted(&app, "accepted").await;
     assert_eq!(broken(&app).await, ["I5"]);
+}
+
+/// Two rounds of sealing: what lies before is sealed then.
+async fn seal(app: &App) {
+    for _ in 0..2 {
+        app.clock.advance(clock::HOUR);
+        seals::round(app, None).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_send_pays_nothing_for_the_seals_and_a_late_void_one_statement() {
+    let (_folder, app) = app().await;
+    let account = account(&app).await;
+    assert!(commit(&app, &account, |set| drop(grant(&app, set, &account, 50, "t"))).await);
+    let charge = charge_of(&app, 10);
+    let count = |fill: &dyn Fn(&mut WriteSet)| {
+        let mut set = WriteSet::of("test");
+        fill(&mut set);
+        set.stmts().len()
+    };
+    let counts = || {
+        [
+            count(&|set| hold(&app, set, &account, &charge)),
+            count(&|set| post(&app, set, &account, &charge)),
+            count(&|set| void(&app, set, &account, &charge)),
+            count(&|set| refund(&app, set, &account, &charge)),
+        ]
+    };
+    assert_eq!(counts(), [2; 4]);
+    assert!(commit(&app, &account, |set| open(&app, set, &account, &charge)).await);
+    seal(&app).await;
+    assert_eq!(counts(), [3; 4], "the hold is two hours old: what ends it now is late");
+    let fresh = charge_of(&app, 10);
+    assert_eq!(count(&|set| hold(&app, set, &account, &fresh)), 2);
+}
+
+#[tokio::test]
+async fn the_late_end_of_a_hold_is_sealed_like_all_others() {
+    let (_folder, app) = app().await;
+    let account = account(&app).await;
+    let charge = charge_of(&app, 10);
+    assert!(commit(&app, &account, |set| drop(grant(&app, set, &account, 50, "t"))).await);
+    assert!(commit(&app, &account, |set| open(&app, set, &account, &charge)).await);
+    seal(&app).await;
+    let voided = (&charge, Fate::Voided);
+    assert!(commit(&app, &account, |set| end(&app, set, &account, voided)).await);
+    let late: Vec<(String,)> = app.db.rows(store::LATE, args![&account]).await.unwrap();
+    assert_eq!(late.len(), 1);
+    assert!(broken(&app).await.is_empty(), "late and not sealed yet");
+    seal(&app).await;
+    assert!(broken(&app).await.is_empty(), "late and sealed");
+    for sql in [store::LOSE_LATE, store::UNHOLD, store::REVIVE] {
+        write(&app, sql, args![&account]).await;
+    }
+    assert_eq!(broken(&app).await, ["S2"], "gone, with all the rest mended");
+    write(&app, store::FORGET_LATE, args![&account]).await;
+    assert_eq!(broken(&app).await, ["S2"], "and the mark, too");
+}
+
+#[tokio::test]
+async fn a_process_seals_no_other_chain_than_the_one_it_knows() {
+    let (folder, app) = app().await;
+    account(&app).await;
+    seal(&app).await;
+    let before = seals::newest(&app).await.unwrap().unwrap();
+    write(&app, store::LOSE_SEAL, args![before.number]).await;
+    let refused = seals::round(&app, None).await;
+    assert!(matches!(refused, Err(super::Error::SealsGone { .. })), "{refused:?}");
+    assert_eq!(broken(&app).await, ["S6"], "its memory is a head kept elsewhere");
+    drop(folder);
+}
+
+#[tokio::test]
+async fn a_clock_that_goes_back_makes_new_rows_late_and_nothing_wrong() {
+    let (_folder, app) = app().await;
+    let account = account(&app).await;
+    seal(&app).await;
+    app.sealing.raise_fence(app.now() + clock::DAY);
+    let charge = charge_of(&app, 10);
+    assert!(commit(&app, &account, |set| drop(grant(&app, set, &account, 50, "t"))).await);
+    assert!(commit(&app, &account, |set| open(&app, set, &account, &charge)).await);
+    let posted = (&charge, Fate::Posted);
+    assert!(commit(&app, &account, |set| end(&app, set, &account, posted)).await);
+    let late: Vec<(String,)> = app.db.rows(store::LATE, args![&account]).await.unwrap();
+    assert_eq!(late.len(), 3);
+    seal(&app).await;
+    assert!(broken(&app).await.is_empty());
 }

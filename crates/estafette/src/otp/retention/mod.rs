@@ -116,14 +116,13 @@ fn mask(app: &App, set: &mut WriteSet, account: &AccountId, row: &Kept, now: Mil
     set.push(sql::MASK_ATTEMPTS, args![account, &row.id]);
 }
 
-/// Deletes old passcodes and their attempts; answers how many rows.
+/// Deletes passcodes and attempts that are older than `until`; answers how many rows.
 ///
 /// # Errors
 /// [`Error::Db`], [`Error::Commit`].
-pub async fn forget_challenges(app: &App, turn: &Turn) -> Result<u64, Error> {
+pub async fn forget_challenges(app: &App, turn: &Turn, until: Millis) -> Result<u64, Error> {
     let retention = &app.config.retention;
-    let oldest = turn.now() - retention.challenges_d * DAY;
-    let (challenges, attempts) = (ChallengeId::bound(oldest), AttemptId::bound(oldest));
+    let (challenges, attempts) = (ChallengeId::bound(until), AttemptId::bound(until));
     let mut deleted = 0;
     let mut accounts = Accounts::default();
     while let Some(account) = next(app, turn, &mut accounts).await? {

@@ -1,0 +1,132 @@
+//! What the transfers of one uuid must be to each other, and to the attempt that they pay for.
+
+use super::walk::Attempt;
+use crate::credits::{Transfer, resolution_of};
+
+/// One finding before it has an account: invariant and words.
+pub(super) type Finding = (&'static str, String);
+
+/// A hold with its resolution and refund, or a movement by hand: the transfers of one UUID but
+/// for its two lowest bits.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Group {
+    pub(super) first: Option<Transfer>,
+    second: Option<Transfer>,
+    refund: Option<Transfer>,
+    stray: Option<Transfer>,
+}
+
+impl Group {
+    pub(super) fn put(&mut self, transfer: Transfer) {
+        let place = match transfer.id.uuid().as_u128() & 3 {
+            0 => &mut self.first,
+            1 => &mut self.second,
+            2 => &mut self.refund,
+            _ => &mut self.stray,
+        };
+        *place = Some(transfer);
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = &Transfer> {
+        [&self.first, &self.second, &self.refund, &self.stray].into_iter().flatten()
+    }
+
+    /// Whether it pays for a message, rather than being made by hand.
+    pub(super) fn is_of_attempt(&self) -> bool {
+        self.first.as_ref().is_some_and(|first| first.kind == "hold")
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.second.is_none() && self.is_of_attempt()
+    }
+
+    fn is_resolved_as(&self, kind: &str) -> bool {
+        self.second.as_ref().is_some_and(|second| second.kind == kind)
+    }
+
+    /// What the transfers must be to each other.
+    pub(super) fn check_shape(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if let Some(stray) = &self.stray {
+            findings.push(("I1", format!("{} {} belongs to no book", stray.kind, stray.id)));
+        }
+        match &self.first {
+            Some(first) if matches!(first.kind.as_str(), "topup" | "correction" | "hold") => {}
+            Some(first) => {
+                findings.push(("I1", format!("{} {} belongs to no book", first.kind, first.id)));
+            }
+            None if self.second.is_some() || self.refund.is_some() => {
+                findings.push(("I4", "a resolution or refund has no hold".to_owned()));
+            }
+            // Nothing at all: a group that was only asked for because of an attempt.
+            None => {}
+        }
+        for transfer in self.rows().filter(|transfer| transfer.amount < 0) {
+            findings.push(("I1", format!("{} has a negative amount", transfer.id)));
+        }
+        findings.extend(self.check_resolution());
+        findings
+    }
+
+    fn check_resolution(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let Some(hold) = &self.first else { return findings };
+        if let Some(second) = &self.second {
+            let is_one = matches!(second.kind.as_str(), "post" | "void") && hold.kind == "hold";
+            if !is_one || second.of.as_ref() != Some(&hold.id) || second.amount != hold.amount {
+                let detail = format!("{} does not resolve its hold as it is", second.id);
+                findings.push(("I4", detail));
+            }
+        }
+        if let Some(refund) = &self.refund {
+            let is_of_post = refund.of.as_ref() == Some(&resolution_of(&hold.id));
+            let is_refund = refund.kind == "refund" && self.is_resolved_as("post");
+            if !is_refund || !is_of_post || refund.amount > hold.amount {
+                findings.push(("I7", format!("{} does not refund a posted hold", refund.id)));
+            }
+        }
+        findings
+    }
+
+    /// What the money must say of a message whose attempt stands like this.
+    pub(super) fn check_fate(&self, attempt: &Attempt) -> Option<Finding> {
+        let state = attempt.state.as_str();
+        let is_held = self.is_of_attempt();
+        let is_open = self.is_open() && self.refund.is_none();
+        let is_voided = self.is_resolved_as("void") && self.refund.is_none();
+        let is_posted = self.is_resolved_as("post");
+        let is_refunded = is_posted && self.refund.is_some();
+        let (invariant, is_right) = match state {
+            "sending" | "unknown" => ("I5", is_open),
+            "accepted" | "delivered" => ("I5", is_posted && !is_refunded),
+            "refused" => ("I6", is_voided),
+            "failed" | "lapsed" => ("I6", is_voided || is_refunded),
+            _ => ("I5", false),
+        };
+        let money = match (is_held, is_refunded, is_posted, is_voided, is_open) {
+            (false, ..) => "not held",
+            (_, true, ..) => "refunded",
+            (_, _, true, ..) => "posted",
+            (_, _, _, true, _) => "voided",
+            (.., true) => "held",
+            _ => "in disorder",
+        };
+        if !is_held || !is_right {
+            return Some((invariant, format!("the attempt is {state}, its credits are {money}")));
+        }
+        self.check_attempt(attempt)
+    }
+
+    /// Price and object of an attempt are those of its hold.
+    fn check_attempt(&self, attempt: &Attempt) -> Option<Finding> {
+        let hold = self.first.as_ref()?;
+        if attempt.credits != hold.amount {
+            let (price, amount) = (attempt.credits, hold.amount);
+            return Some(("I5", format!("the attempt says {price} credits, its hold {amount}")));
+        }
+        (attempt.challenge != hold.object_id).then(|| {
+            let (one, other) = (&attempt.challenge, &hold.object_id);
+            ("I5", format!("the attempt is of {one}, its hold of {other}"))
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! SQL of the audit. It looks at tables of other rooms, read-only: at `attempts` and `challenges`,
+//! to compare fates with money, and at everything that names an account.
+
+use store::{Error, FromRow, Row, Sql};
+
+use super::fold::Fold;
+use super::walk::Attempt;
+
+/// The next account, by any table that names one.
+pub(super) const NEXT_ACCOUNT: Sql =
+    Sql("SELECT account_id FROM accounts WHERE account_id > $1 ORDER BY account_id LIMIT 1");
+pub(super) const NEXT_OF_TRANSFERS: Sql =
+    Sql("SELECT account_id FROM transfers WHERE account_id > $1 ORDER BY account_id LIMIT 1");
+pub(super) const NEXT_OF_CHALLENGES: Sql =
+    Sql("SELECT account_id FROM challenges WHERE account_id > $1 ORDER BY account_id LIMIT 1");
+pub(super) const NEXT_OF_ATTEMPTS: Sql =
+    Sql("SELECT account_id FROM attempts WHERE account_id > $1 ORDER BY account_id LIMIT 1");
+pub(super) const NEXT_OF_SEALS: Sql =
+    Sql("SELECT account_id FROM seals WHERE account_id > $1 ORDER BY account_id LIMIT 1");
+pub(super) const NEXT_OF_LATE: Sql =
+    Sql("SELECT account_id FROM late_transfers WHERE account_id > $1 ORDER BY account_id LIMIT 1");
+
+/// An account's counters and the sums of its transfers by kind, in one snapshot.
+pub(super) const FOLD: Sql = Sql("SELECT MAX(a.posted), MAX(a.held), MAX(a.credit_limit), \
+     CAST(COALESCE(SUM(CASE WHEN t.kind = 'topup' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
+     CAST(COALESCE(SUM(CASE WHEN t.kind = 'correction' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
+     CAST(COALESCE(SUM(CASE WHEN t.kind = 'hold' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
+     CAST(COALESCE(SUM(CASE WHEN t.kind = 'post' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
+     CAST(COALESCE(SUM(CASE WHEN t.kind = 'void' THEN t.amount ELSE 0 END), 0) AS BIGINT), \
+     CAST(COALESCE(SUM(CASE WHEN t.kind = 'refund' THEN t.amount ELSE 0 END), 0) AS BIGINT) \
+     FROM accounts a LEFT JOIN transfers t ON t.account_id = a.account_id \
+     WHERE a.account_id = $1");
+
+/// An account's transfers from an id on, whatever the ids are.
+pub(super) const TRANSFERS: Sql = Sql("SELECT transfer_id, kind, amount, of_transfer, reason, \
+     object_id, created_at, mac FROM transfers WHERE account_id = $1 AND transfer_id >= $2 \
+     ORDER BY transfer_id LIMIT $3 OFFSET $4");
+/// An account's transfers that came late.
+pub(super) const LATE: Sql = Sql("SELECT transfer_id, seal_no FROM late_transfers \
+     WHERE account_id = $1 AND transfer_id >= $2 ORDER BY transfer_id LIMIT $3 OFFSET $4");
+/// An account's attempts from an id on, whatever the ids are.
+pub(super) const ATTEMPTS: Sql = Sql("SELECT attempt_id, state, credits, challenge_id \
+     FROM attempts WHERE account_id = $1 AND attempt_id >= $2 \
+     ORDER BY attempt_id LIMIT $3 OFFSET $4");
+/// An account's challenges, each with its attempt, if there is one.
+pub(super) const CHALLENGES: Sql = Sql("SELECT c.challenge_id, (SELECT a.attempt_id \
+     FROM attempts a WHERE a.account_id = c.account_id AND a.attempt_id = c.attempt_id), \
+     c.attempt_id FROM challenges c WHERE c.account_id = $1 AND c.challenge_id >= $2 \
+     ORDER BY c.challenge_id LIMIT $3 OFFSET $4");
+
+/// An account's newest transfer before an id.
+pub(super) const NEWEST_BEFORE: Sql = Sql("SELECT transfer_id FROM transfers \
+     WHERE account_id = $1 AND transfer_id < $2 ORDER BY transfer_id DESC LIMIT 1");
+
+/// The transfers of one group.
+pub(super) const GROUP: Sql = Sql("SELECT transfer_id, kind, amount, of_transfer, reason, \
+     object_id, created_at, mac FROM transfers \
+     WHERE account_id = $1 AND transfer_id >= $2 AND transfer_id <= $3 \
+     ORDER BY transfer_id LIMIT 4");
+/// One attempt.
+pub(super) const ATTEMPT: Sql = Sql("SELECT attempt_id, state, credits, challenge_id \
+     FROM attempts WHERE account_id = $1 AND attempt_id = $2");
+
+impl FromRow for Attempt {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.take(0)?,
+            state: row.take(1)?,
+            credits: row.take(2)?,
+            challenge: row.take(3)?,
+        })
+    }
+}
+
+impl FromRow for Fold {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            posted: row.take(0)?,
+            held: row.take(1)?,
+            credit_limit: row.take(2)?,
+            topups: row.take(3)?,
+            corrections: row.take(4)?,
+            holds: row.take(5)?,
+            posts: row.take(6)?,
+            voids: row.take(7)?,
+            refunds: row.take(8)?,
+        })
+    }
+}
