@@ -20,6 +20,7 @@ pub struct Vault {
     cursors: [u8; 32],
     ledger: [u8; 32],
     recipients: [u8; 32],
+    guessers: [u8; 32],
     cipher: XChaCha20Poly1305,
     clock: Clock,
 }
@@ -84,6 +85,7 @@ impl Vault {
             cursors: sub("estafette cursors v1"),
             ledger: sub("estafette ledger v1"),
             recipients: sub("estafette recipients v1"),
+            guessers: sub("estafette guessers v1"),
             cipher: XChaCha20Poly1305::new(&Key::from(seal)),
             clock,
         }
@@ -105,6 +107,12 @@ impl Vault {
     #[must_use]
     pub fn recipient_mac(&self, account: &str, e164: &str) -> [u8; 32] {
         mac(&self.recipients, &[account, e164])
+    }
+
+    /// The keyed hash that stands for somebody who tries passwords: email and address.
+    #[must_use]
+    pub fn guesser_mac(&self, fields: &[&str]) -> [u8; 32] {
+        mac(&self.guessers, fields)
     }
 
     /// The keyed hash in a page cursor.

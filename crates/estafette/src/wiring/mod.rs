@@ -18,13 +18,14 @@ use anyhow::Context as _;
 use clock::Clock;
 use futures_util::future::BoxFuture;
 use store::{Db, Lite, LiteOptions, Migration, Pg, PgOptions};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::app::{App, Env, Memo, News, Shared};
 use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::{Carriers, Door, Handsets};
 use crate::config::{Config, Limits, Webhooks};
+use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
 use crate::kit::throttle::Throttle;
@@ -63,6 +64,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 5,
         name: "index order",
         sql: include_str!("../../../../migrations/0005_index_order.sql"),
+    },
+    Migration {
+        version: 8,
+        name: "people",
+        sql: include_str!("../../../../migrations/0008_people.sql"),
     },
 ];
 
@@ -109,7 +115,7 @@ pub fn open(config: Config, clock: Clock) -> anyhow::Result<Service> {
         outgoing: way_out(&config.webhooks)?,
         tell,
         throttle: throttle(&config.limits),
-        hashers: Semaphore::new(config.access.password_hashers.max(1)),
+        hashers: Hashers::new(config.access.password_hashers),
         memo: Memo::default(),
         metrics: Metrics::default(),
         draining: AtomicBool::new(false),
