@@ -12,6 +12,7 @@ use store::Db;
 
 use crate::carriers::Carriers;
 use crate::config::Config;
+use crate::kit::hashers::Hashers;
 use crate::kit::id::{AccountId, KeyId};
 use crate::kit::outgoing::Outgoing;
 use crate::kit::seal::Vault;
@@ -63,6 +64,38 @@ pub struct Settings {
     pub default_sender: Option<String>,
 }
 
+/// What an account may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// Made by a sign-up that the operator has not looked at: it can be read.
+    Pending,
+    /// Everything that its keys and owner ask for.
+    Active,
+    /// Stopped by the operator: its owner can read it.
+    Suspended,
+}
+
+impl Standing {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::Pending, Self::Active, Self::Suspended];
+
+    /// As stored and shown, in `status`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Active => "active",
+            Self::Suspended => "suspended",
+        }
+    }
+
+    /// From what is stored.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|standing| standing.word() == word)
+    }
+}
+
 /// An account as requests see it; remembered for a few seconds.
 #[derive(Clone, Debug)]
 pub struct Account {
@@ -70,8 +103,8 @@ pub struct Account {
     pub id: AccountId,
     /// Its environment.
     pub env: Env,
-    /// Whether the operator suspended it.
-    pub suspended: bool,
+    /// What it may do.
+    pub standing: Standing,
     /// Its settings.
     pub settings: Settings,
 }
@@ -156,8 +189,8 @@ pub struct Shared {
     pub throttle: Throttle,
     /// Figures for the operator.
     pub metrics: Metrics,
-    /// Passwords being hashed: each takes memory, so only a few at a time.
-    pub hashers: tokio::sync::Semaphore,
+    /// Places for hashing passwords: each takes memory, so only a few at a time.
+    pub hashers: Hashers,
     /// Set once the database is there and up to date.
     pub open: AtomicBool,
     /// What this process knows of the ledger's seals.

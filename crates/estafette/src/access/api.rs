@@ -11,9 +11,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::idempotency::{self, Claim, Repeatable, Seen};
+use super::token::Kind;
 use super::{
-    ApiKey, Caller, Credentials, Error, Guest, Login, NewKey, Portal, Scope, Staff, create_key,
-    disable_key, list_keys, password, replay_key,
+    ApiKey, Caller, Credentials, Error, Guest, Login, MOST_KEYS, Myself, NewKey, Owner, Portal,
+    Scope, create_key, disable_key, list_keys, password, replay_key, sessions, staff,
 };
 use crate::app::App;
 use crate::kit::body::Fields;
@@ -22,6 +23,7 @@ use crate::kit::page::{self, Query};
 use crate::kit::problem::{Item, Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
+use crate::kit::throttle::Class;
 
 const KEYS: &str = "/v1/api-keys";
 
@@ -33,8 +35,8 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(change_password))
         .routes(routes!(list_api_keys, create_api_key))
         .routes(routes!(disable_api_key))
-        .routes(routes!(staff_login))
-        .routes(routes!(staff_logout))
+        .merge(sessions::api::routes())
+        .merge(staff::api::routes())
 }
 
 impl From<Error> for Problem {
@@ -46,7 +48,18 @@ impl From<Error> for Problem {
             Error::InvalidEmail => item("/email", "invalid_email", "must be an email address"),
             Error::EmailTaken => item("/email", "invalid_email", "is already registered"),
             Error::Password(fault) => item("/password", fault.code(), &fault.to_string()),
-            Error::NoSuchKey => Code::NotFound.into(),
+            Error::NewPassword(fault) => item("/new", fault.code(), &fault.to_string()),
+            Error::NoSuchKey | Error::NoSuchPerson | Error::NoSuchSession => Code::NotFound.into(),
+            Error::LastStaff => Self::new(Code::LimitReached).detail(
+                "At least one member of staff must remain. Add another one first, or use \
+                 `estafette staff remove`.",
+            ),
+            Error::TooManyKeys => Self::new(Code::LimitReached).detail(format!(
+                "The account has {MOST_KEYS} active API keys, the most there may be. Disable one \
+                 that is no longer used."
+            )),
+            Error::OverShare => Self::new(Code::RateLimited)
+                .detail("Too many logins of this client are under way. Send one after the other."),
             Error::Overloaded => Code::Overloaded.into(),
             Error::Hashing(_) => Self::new(Code::InternalError).because(&error),
             Error::Db(error) => error.into(),
@@ -207,14 +220,15 @@ pub struct DisabledKeyView {
             description = "`overloaded`"),
     ))]
 async fn login(
-    _guest: Guest,
+    guest: Guest,
     State(app): State<App>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
     let (email, password) = credentials(&app, query.as_deref(), &headers, &body)?;
-    let login = super::login(&app, Credentials { email: &email, password: &password }).await?;
+    let credentials = Credentials { email: &email, password: &password };
+    let login = super::login(&app, Kind::Portal, credentials, &guest).await?;
     Ok(private(LoginView::from(login)))
 }
 
@@ -228,18 +242,20 @@ async fn login(
             description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ))]
 async fn logout(
-    caller: Caller<Portal>,
+    caller: Caller<Myself>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<DoneView>, Problem> {
     nothing_but(&app, query.as_deref(), &headers, &body)?;
-    super::logout(&app, &caller).await?;
+    let token = caller.token.ok_or(Code::InternalError)?;
+    super::logout(&app, Kind::Portal, caller.by(), token).await?;
     Ok(Json(DoneView { ok: true }))
 }
 
-/// Replaces the password and ends all other tokens of the user. An `Idempotency-Key` is checked
+/// Replaces the password and ends all other tokens of the user. It must differ from the current
+/// one, be none of the commonest, and not be the email. An `Idempotency-Key` is checked
 /// but not kept: a repeat finds the old password gone.
 #[utoipa::path(post, path = "/v1/auth/password", tag = "Account",
     request_body = PasswordRequest, security(("portal_token" = [])),
@@ -256,22 +272,37 @@ async fn logout(
             description = "`overloaded`"),
     ))]
 async fn change_password(
-    caller: Caller<Portal>,
+    caller: Caller<Myself>,
+    guest: Guest,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
+    about: (RawQuery, HeaderMap),
     body: Bytes,
+) -> Result<Json<DoneView>, Problem> {
+    let owner = Owner { by: caller.by(), token: caller.token, guest: &guest };
+    replace_password(&app, Kind::Portal, owner, (about, body)).await
+}
+
+/// What a change of password does, for users and for staff.
+///
+/// # Errors
+/// See the endpoints.
+pub(super) async fn replace_password(
+    app: &App,
+    kind: Kind,
+    owner: Owner<'_>,
+    ((RawQuery(query), headers), body): ((RawQuery, HeaderMap), Bytes),
 ) -> Result<Json<DoneView>, Problem> {
     Query::read(query.as_deref(), &[])?;
     idempotency::check(&headers)?;
     let mut fields = Fields::read(&body)?;
     let current = fields.required("current");
-    let new = new_password(&mut fields, "new");
+    let new = new_password(&mut fields, "new", "");
     fields.finish(app.is_strict())?;
     let (Some(current), Some(new)) = (current.map(Secret::new), new) else {
         return Err(Code::InternalError.into());
     };
-    super::change_password(&app, &caller, &current, &new).await?;
+    app.throttle.take(Class::Password, owner.by.who.id())?;
+    super::change_password(app, kind, owner, (&current, &new)).await?;
     Ok(Json(DoneView { ok: true }))
 }
 
@@ -312,8 +343,10 @@ async fn list_api_keys(
             description = "`invalid_json`, `invalid_idempotency_key`"),
         (status = 401, body = ProblemBody, content_type = "application/problem+json",
             description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 403, body = ProblemBody, content_type = "application/problem+json",
+            description = "`account_pending`, `account_suspended`"),
         (status = 409, body = ProblemBody, content_type = "application/problem+json",
-            description = "`idempotency_in_progress`"),
+            description = "`idempotency_in_progress`; `limit_reached` with 100 active keys"),
         (status = 422, body = ProblemBody, content_type = "application/problem+json",
             description = "`validation_failed`, `idempotency_key_reused`"),
     ))]
@@ -347,6 +380,8 @@ async fn create_api_key(
         (status = 200, body = DisabledKeyView, description = "The key opens nothing any more"),
         (status = 401, body = ProblemBody, content_type = "application/problem+json",
             description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 403, body = ProblemBody, content_type = "application/problem+json",
+            description = "`account_pending`, `account_suspended`"),
         (status = 404, body = ProblemBody, content_type = "application/problem+json",
             description = "`not_found`"),
     ))]
@@ -362,63 +397,15 @@ async fn disable_api_key(
     Ok(Json(DisabledKeyView { id: id.into(), active: false }))
 }
 
-/// Opens the operator's routes. An `Idempotency-Key` is checked but not kept.
-#[utoipa::path(post, path = "/v1/admin/auth/login", tag = "Operator",
-    request_body = LoginRequest,
-    responses(
-        (status = 200, body = LoginView, description = "Logged in"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_login`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`too_many_logins`, `rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`"),
-    ))]
-async fn staff_login(
-    guest: Guest,
-    State(app): State<App>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Problem> {
-    let (email, password) = credentials(&app, query.as_deref(), &headers, &body)?;
-    let credentials = Credentials { email: &email, password: &password };
-    let login = super::staff_login(&app, credentials, &guest.request_id).await?;
-    Ok(private(LoginView::from(login)))
-}
-
-/// Ends the staff token that it is called with. An `Idempotency-Key` is checked but not kept.
-#[utoipa::path(post, path = "/v1/admin/auth/logout", tag = "Operator",
-    request_body = Option<EmptyRequest>,
-    security(("staff_token" = [])),
-    responses(
-        (status = 200, body = DoneView, description = "The token has ended"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-    ))]
-async fn staff_logout(
-    staff: Staff,
-    State(app): State<App>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Json<DoneView>, Problem> {
-    nothing_but(&app, query.as_deref(), &headers, &body)?;
-    super::staff_logout(&app, &staff).await?;
-    Ok(Json(DoneView { ok: true }))
-}
-
 /// An answer that no cache may keep, because it carries a secret.
 pub fn private(view: impl Serialize) -> Response {
     ([(header::CACHE_CONTROL, "no-store")], Json(view)).into_response()
 }
 
-/// A required new password, its faults noted.
-pub fn new_password(fields: &mut Fields, name: &'static str) -> Option<Secret> {
+/// A required new password of the person with this email, its faults noted.
+pub fn new_password(fields: &mut Fields, name: &'static str, email: &str) -> Option<Secret> {
     let text = fields.required(name)?;
-    match password::check(&text) {
+    match password::check(&text, email) {
         Ok(()) => Some(Secret::new(text)),
         Err(fault) => {
             fields.fault(name, fault.code(), fault.to_string());
@@ -427,7 +414,7 @@ pub fn new_password(fields: &mut Fields, name: &'static str) -> Option<Secret> {
     }
 }
 
-fn credentials(
+pub(super) fn credentials(
     app: &App,
     query: Option<&str>,
     headers: &HeaderMap,
@@ -442,7 +429,7 @@ fn credentials(
     both.ok_or_else(|| Code::InternalError.into())
 }
 
-fn nothing_but(
+pub(super) fn nothing_but(
     app: &App,
     query: Option<&str>,
     headers: &HeaderMap,

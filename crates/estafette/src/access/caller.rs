@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, Method};
 use store::args;
 
 use super::audit::By;
@@ -16,7 +16,7 @@ use super::scope::Scope;
 use super::store as sql;
 use super::token::{self, Kind};
 use super::{key, person};
-use crate::app::{Account, App, KnownKey};
+use crate::app::{Account, App, KnownKey, Standing};
 use crate::kit::client_address::ClientAddress;
 use crate::kit::id::{AccountId, KeyId, StaffId, UserId};
 use crate::kit::problem::Problem;
@@ -24,7 +24,7 @@ use crate::kit::problem_code::Code;
 use crate::kit::seal::sha256;
 use crate::kit::throttle::Class;
 
-/// The header of an API key.
+/// The header of an API key; `Authorization: Bearer` is as good.
 const API_KEY: &str = "x-api-key";
 
 /// Where the extractor leaves the `RateLimit` headers for the edge, which puts an empty one into
@@ -48,6 +48,8 @@ pub enum Who {
     Cli,
     /// The service, by itself.
     Service,
+    /// Nobody known: who failed to log in.
+    Stranger,
 }
 
 impl Who {
@@ -60,6 +62,7 @@ impl Who {
             Self::Staff(_) => "staff",
             Self::Cli => "cli",
             Self::Service => "service",
+            Self::Stranger => "stranger",
         }
     }
 
@@ -72,6 +75,7 @@ impl Who {
             Self::Staff(id) => id.as_str(),
             Self::Cli => "cli",
             Self::Service => "service",
+            Self::Stranger => "",
         }
     }
 }
@@ -84,10 +88,16 @@ pub trait Policy: Send + Sync + 'static {
     const PORTAL: bool;
     /// The budget that it draws on.
     const CLASS: Class;
+    /// Whether it is about the account, whose standing then decides about writes, or about the
+    /// person alone.
+    const OF_ACCOUNT: bool = true;
 }
 
 macro_rules! policies {
-    ($($(#[$doc:meta])* $name:ident: $key:expr, $portal:literal, $class:ident;)*) => { $(
+    (@of_account) => { true };
+    (@of_account of_person) => { false };
+    ($($(#[$doc:meta])* $name:ident: $key:expr, $portal:literal, $class:ident $(, $of:ident)?;)*) =>
+    { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
@@ -96,6 +106,7 @@ macro_rules! policies {
             const KEY: Option<&'static [Scope]> = $key;
             const PORTAL: bool = $portal;
             const CLASS: Class = Class::$class;
+            const OF_ACCOUNT: bool = policies!(@of_account $($of)?);
         }
     )* };
 }
@@ -109,6 +120,9 @@ policies! {
     ReadAccount: Some(&[Scope::AccountRead]), true, Read;
     /// Portal tokens only.
     Portal: None, true, Read;
+    /// Portal tokens, for what belongs to the person: password and sessions. Whatever the
+    /// operator thinks of their accounts, people can log out.
+    Myself: None, true, Read, of_person;
     /// Any key, and portal tokens: the sandbox's handsets.
     TestCaller: Some(&[]), true, Read;
 }
@@ -141,12 +155,21 @@ impl<P: Policy> FromRequestParts<App> for Caller<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let headers = &parts.headers;
-        let mut caller = match (P::KEY, headers.get(API_KEY), bearer(headers)) {
-            (Some(accepted), Some(text), _) => by_key(app, text, accepted).await?,
-            (_, _, Some(text)) if P::PORTAL => by_token(app, text).await?,
+        let mut caller = match (Pass::shown_in(&parts.headers)?, P::KEY) {
+            (Pass::Key(text), Some(_)) => by_key(app, text).await?,
+            (Pass::Token(text), _) if P::PORTAL => by_token(app, text).await?,
+            (Pass::KeyAndToken { key, .. }, Some(_)) if !P::PORTAL => by_key(app, key).await?,
+            (Pass::KeyAndToken { token, .. }, None) if P::PORTAL => by_token(app, token).await?,
+            (Pass::KeyAndToken { .. }, _) => return Err(ambiguous("an API key and a token")),
             _ => return Err(missing(P::KEY.is_some(), P::PORTAL)),
         };
+        // Before the scope: a suspended account's keys all say that it is suspended.
+        if P::OF_ACCOUNT {
+            may(caller.account.standing, &caller.who, &parts.method)?;
+        }
+        if let (Who::Key(_), Some(accepted)) = (&caller.who, P::KEY) {
+            needs_one_of(accepted, caller.scopes)?;
+        }
         take(app, parts, P::CLASS, caller.who.id())?;
         caller.request_id = request_id(parts).0;
         Ok(caller)
@@ -178,9 +201,12 @@ impl FromRequestParts<App> for Staff {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let Some(text) = bearer(&parts.headers) else {
-            let detail = "This endpoint takes a staff token in `Authorization: Bearer`.";
-            return Err(Problem::new(Code::MissingCredentials).detail(detail));
+        let text = match Pass::shown_in(&parts.headers)? {
+            Pass::Token(text) | Pass::KeyAndToken { token: text, .. } => text,
+            Pass::Key(_) | Pass::None => {
+                let detail = "This endpoint takes a staff token in `Authorization: Bearer`.";
+                return Err(Problem::new(Code::MissingCredentials).detail(detail));
+            }
         };
         let (subject, token) = subject_of(app, text, Kind::Staff).await?;
         take(app, parts, Class::Read, &subject)?;
@@ -190,12 +216,16 @@ impl FromRequestParts<App> for Staff {
     }
 }
 
-/// Somebody without a key or token, who is about to get one. Their address has a budget, because
-/// hashing a password costs more than asking for it.
+/// Whoever makes a password be hashed: somebody without a token who is about to get one, or who
+/// changes the password. Their address has a budget, because hashing costs more than asking for it.
 #[derive(Clone, Debug)]
 pub struct Guest {
     /// The id of the request, for the audit log.
     pub request_id: String,
+    /// What counts as one client: an address, or the /64 of an IPv6 one.
+    pub address: String,
+    /// The network of it, which names no person: for the audit log.
+    pub network: String,
 }
 
 impl FromRequestParts<App> for Guest {
@@ -204,31 +234,79 @@ impl FromRequestParts<App> for Guest {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let client = parts.extensions.get::<ClientAddress>();
         // Every connection has an address; without one all share a budget.
-        let who = client.map(|client| client.unit().to_string()).unwrap_or_default();
-        take(app, parts, Class::Guest, &who)?;
-        Ok(Self { request_id: request_id(parts).0 })
+        let address = client.map(|client| client.unit().to_string()).unwrap_or_default();
+        let network = client.map(ToString::to_string).unwrap_or_default();
+        take(app, parts, Class::Guest, &address)?;
+        Ok(Self { request_id: request_id(parts).0, address, network })
     }
 }
 
-async fn by_key<P>(
-    app: &App,
-    header: &HeaderValue,
-    accepted: &'static [Scope],
-) -> Result<Caller<P>, Problem> {
-    let text = header.to_str().map_err(|_| Code::InvalidApiKey)?;
+/// What a request shows to be let in.
+#[derive(Debug, PartialEq, Eq)]
+enum Pass<'a> {
+    None,
+    Key(&'a str),
+    Token(&'a str),
+    KeyAndToken { key: &'a str, token: &'a str },
+}
+
+impl<'a> Pass<'a> {
+    /// A key may stand in either header, and in both if it is the same one: RFC 6750 §3.1 asks for
+    /// a 400 where a request shows two.
+    fn shown_in(headers: &'a HeaderMap) -> Result<Self, Problem> {
+        let mut keys = headers.get_all(API_KEY).iter();
+        // What is not ASCII is no key, and told as such.
+        let key = keys.next().map(|value| value.to_str().unwrap_or_default());
+        if keys.any(|other| other.to_str().ok() != key) {
+            return Err(ambiguous("two API keys in `X-API-Key`"));
+        }
+        Ok(match (key, bearer(headers)) {
+            (None, None) => Self::None,
+            (Some(key), None) => Self::Key(key),
+            (None, Some(text)) if key::has_form(text) => Self::Key(text),
+            (None, Some(text)) => Self::Token(text),
+            (Some(key), Some(text)) if key == text => Self::Key(key),
+            (Some(_), Some(text)) if key::has_form(text) => {
+                return Err(ambiguous("different API keys in `X-API-Key` and `Authorization`"));
+            }
+            (Some(key), Some(token)) => Self::KeyAndToken { key, token },
+        })
+    }
+}
+
+fn ambiguous(what: &str) -> Problem {
+    let detail = format!("The request shows {what}; send one of them.");
+    let item = "shows more than one credential";
+    Problem::bad_request("header:Authorization", "ambiguous", item).detail(detail)
+}
+
+/// Writes need an active account, and keys one that is not suspended.
+fn may(standing: Standing, who: &Who, method: &Method) -> Result<(), Problem> {
+    let reads = *method == Method::GET || *method == Method::HEAD;
+    match standing {
+        Standing::Active => Ok(()),
+        Standing::Pending if reads => Ok(()),
+        Standing::Pending => Err(Code::AccountPending.into()),
+        Standing::Suspended if reads && matches!(who, Who::User(_)) => Ok(()),
+        Standing::Suspended => Err(Code::AccountSuspended.into()),
+    }
+}
+
+fn needs_one_of(accepted: &[Scope], scopes: u16) -> Result<(), Problem> {
+    if accepted.is_empty() || Scope::set(accepted) & scopes != 0 {
+        return Ok(());
+    }
+    let words = Scope::words(Scope::set(accepted)).join(", ");
+    let detail = format!("This endpoint accepts keys with one of these scopes: {words}.");
+    Err(Problem::new(Code::InsufficientScope).detail(detail))
+}
+
+async fn by_key<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
     let env = key::check(text).map_err(|_| Code::InvalidApiKey)?;
     if env != app.env {
         return Err(Code::WrongEnvironment.into());
     }
     let known = known_key(app, text).await?.ok_or(Code::InvalidApiKey)?;
-    if known.account.suspended {
-        return Err(Code::AccountSuspended.into());
-    }
-    if !accepted.is_empty() && Scope::set(accepted) & known.scopes == 0 {
-        let words = Scope::words(Scope::set(accepted)).join(", ");
-        let detail = format!("This endpoint accepts keys with one of these scopes: {words}.");
-        return Err(Problem::new(Code::InsufficientScope).detail(detail));
-    }
     Ok(Caller {
         account: Arc::clone(&known.account),
         who: Who::Key(known.key.clone()),
@@ -239,7 +317,6 @@ async fn by_key<P>(
     })
 }
 
-/// Suspended users may still look at their account; only their keys stop working.
 async fn by_token<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
     let (subject, token) = subject_of(app, text, Kind::Portal).await?;
     let args = args![subject.as_str(), app.env.word()];
@@ -346,10 +423,12 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 fn missing(key: bool, portal: bool) -> Problem {
     let detail = match (key, portal) {
         (true, true) => {
-            "This endpoint takes an API key in `X-API-Key` or a portal token in \
-             `Authorization: Bearer`."
+            "This endpoint takes an API key in `X-API-Key` or `Authorization: Bearer`, or a \
+             portal token in `Authorization: Bearer`."
         }
-        (true, false) => "This endpoint takes an API key in `X-API-Key`.",
+        (true, false) => {
+            "This endpoint takes an API key in `X-API-Key` or `Authorization: Bearer`."
+        }
         (false, _) => "This endpoint takes a portal token in `Authorization: Bearer`.",
     };
     Problem::new(Code::MissingCredentials).detail(detail)
@@ -361,8 +440,29 @@ fn request_id(parts: &Parts) -> RequestIdText {
 
 #[cfg(test)]
 mod tests {
-    use super::bearer;
+    use super::{Pass, bearer};
     use axum::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+
+    #[test]
+    fn a_key_counts_in_either_header_and_two_different_ones_are_refused() {
+        let shown = |key: &'static str, bearer: &'static str| {
+            let mut headers = HeaderMap::new();
+            for (name, text) in [("x-api-key", key), ("authorization", bearer)] {
+                if !text.is_empty() {
+                    headers.append(name, HeaderValue::from_static(text));
+                }
+            }
+            Pass::shown_in(&headers).map(|pass| format!("{pass:?}")).map_err(|p| p.code().status())
+        };
+        assert_eq!(shown("", ""), Ok("None".to_owned()));
+        let key = Ok("Key(\"est_test_a\")".to_owned());
+        assert_eq!(shown("est_test_a", ""), key);
+        assert_eq!(shown("", "Bearer est_test_a"), key);
+        assert_eq!(shown("est_test_a", "Bearer est_test_a"), key);
+        assert_eq!(shown("est_test_a", "Bearer est_test_b"), Err(400));
+        assert_eq!(shown("", "Bearer est_pt_a"), Ok("Token(\"est_pt_a\")".to_owned()));
+        assert!(shown("est_test_a", "Bearer est_pt_a").unwrap().starts_with("KeyAndToken"));
+    }
 
     #[test]
     fn only_the_bearer_scheme_carries_a_token() {

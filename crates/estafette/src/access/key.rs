@@ -50,6 +50,12 @@ pub fn check(text: &str) -> Result<Env, Malformed> {
     if checksum(body) == sum { Ok(env) } else { Err(Malformed) }
 }
 
+/// Whether a text is meant to be an API key, good or not: tokens of people begin otherwise.
+#[must_use]
+pub fn has_form(text: &str) -> bool {
+    text.starts_with(LIVE) || text.starts_with(TEST)
+}
+
 /// What may be shown of a key: the fixed part and the first 8 random characters.
 #[must_use]
 pub fn prefix(key: &Secret) -> String {
@@ -60,6 +66,22 @@ pub fn prefix(key: &Secret) -> String {
 #[must_use]
 pub fn random(clock: &Clock, length: usize) -> String {
     (0..length).map(|_| digit(clock.below(62))).collect()
+}
+
+/// A password for somebody who gave none: 118 bits, in groups that can be read aloud.
+#[must_use]
+pub fn made_up_password(clock: &Clock) -> Secret {
+    // Without letters and digits that look alike.
+    const ALPHABET: &[u8; 31] = b"abcdefghjkmnpqrstuvwxyz23456789";
+    let mut password = String::new();
+    for at in 0..24 {
+        if at > 0 && at % 6 == 0 {
+            password.push('-');
+        }
+        let index = usize::try_from(clock.below(31)).unwrap_or_default();
+        password.push(char::from(ALPHABET.get(index).copied().unwrap_or(b'a')));
+    }
+    Secret::new(password)
 }
 
 /// Whether a text is made of base62 digits only.

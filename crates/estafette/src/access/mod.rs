@@ -4,12 +4,16 @@
 pub mod api;
 pub mod audit;
 pub mod caller;
+mod guesses;
 pub mod idempotency;
 pub mod key;
+mod login;
 pub mod password;
 mod person;
 pub mod retention;
 mod scope;
+pub mod sessions;
+pub mod staff;
 mod store;
 pub mod token;
 
@@ -18,14 +22,15 @@ use clock::Millis;
 
 pub use audit::{By, Entry, record};
 pub use caller::{
-    Caller, CheckOtp, Guest, Policy, Portal, RateHeaders, ReadAccount, RequestIdText, SendOtp,
-    Staff, TestCaller, Who, forget_account,
+    Caller, CheckOtp, Guest, Myself, Policy, Portal, RateHeaders, ReadAccount, RequestIdText,
+    SendOtp, Staff, TestCaller, Who, forget_account,
 };
+pub use login::{Login, Owner, change_password, login, login_new, logout, set_password};
 pub use person::{
-    Credentials, Grant, Login, NewUser, account, add_staff, change_password, email, email_of,
-    login, login_new, logout, new_user_set, signup, staff_login, staff_logout,
+    Credentials, Grant, MadeBy, NewUser, account, email, email_of, new_user_set, signup,
 };
 pub use scope::Scope;
+pub use staff::{StaffMember, add_staff};
 
 use crate::app::{Account, App};
 use crate::kit::id::{AccountId, KeyId};
@@ -36,7 +41,10 @@ use idempotency::{Claim, Seen};
 
 /// How long a repeated creation still answers what is shown once, milliseconds.
 pub const REPLAY: i64 = 10 * clock::MINUTE;
+/// Active keys of an account at most.
+pub const MOST_KEYS: i64 = 100;
 const KEY_DISABLED: Reject = Reject("key_disabled");
+const TOO_MANY_KEYS: Reject = Reject("too_many_keys");
 
 /// What goes wrong in this room.
 #[derive(Debug, thiserror::Error)]
@@ -56,15 +64,33 @@ pub enum Error {
     /// Someone has this email already.
     #[error("the email is already registered")]
     EmailTaken,
-    /// The new password breaks a rule.
+    /// The password breaks a rule.
     #[error("the password {0}")]
     Password(password::Fault),
+    /// The new password in the place of another one breaks a rule.
+    #[error("the new password {0}")]
+    NewPassword(password::Fault),
+    /// Nobody has this email.
+    #[error("nobody has this email")]
+    NoSuchPerson,
+    /// No such login of this person, or it has ended.
+    #[error("there is no such login")]
+    NoSuchSession,
+    /// Nobody would be left who could let others in.
+    #[error("the last member of staff is removed at the command line only")]
+    LastStaff,
+    /// The account has [`MOST_KEYS`] active keys.
+    #[error("the account has {MOST_KEYS} active keys; disable one first")]
+    TooManyKeys,
     /// No such key of this account.
     #[error("there is no such API key")]
     NoSuchKey,
     /// Too many passwords wait to be hashed, or too many writes.
     #[error("the service is busy")]
     Overloaded,
+    /// Too many passwords of one person or address wait to be hashed.
+    #[error("too many requests of the same client wait")]
+    OverShare,
     /// The password hasher failed.
     #[error("hashing failed: {0}")]
     Hashing(String),
@@ -80,7 +106,8 @@ impl From<CommitError> for Error {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::Rejected(person::EMAIL_TAKEN) => Self::EmailTaken,
-            CommitError::Rejected(person::PASSWORD_CHANGED) => Self::InvalidLogin,
+            CommitError::Rejected(login::PASSWORD_CHANGED) => Self::InvalidLogin,
+            CommitError::Rejected(TOO_MANY_KEYS) => Self::TooManyKeys,
             CommitError::Overloaded => Self::Overloaded,
             other => Self::Commit(other),
         }
@@ -129,7 +156,7 @@ pub struct NewKey {
 /// Makes a key for an account. The raw key exists in this answer only.
 ///
 /// # Errors
-/// [`Error::Overloaded`], [`Error::Commit`].
+/// [`Error::TooManyKeys`], [`Error::Overloaded`], [`Error::Commit`].
 pub async fn create_key(
     app: &App,
     account: &Account,
@@ -158,8 +185,9 @@ pub async fn create_key(
         made.prefix.as_str(),
         words.as_str(),
         made.created_at,
+        MOST_KEYS,
     ];
-    set.push(store::ADD_KEY, row);
+    set.guard(store::ADD_KEY, row, TOO_MANY_KEYS);
     let hash = sha256(raw.expose().as_bytes());
     set.push(store::ADD_KEY_HASH, args![hash, &account.id, &made.id]);
     let detail = serde_json::json!({ "name": made.name, "scopes": words });

@@ -1,13 +1,13 @@
-//! Passwords: 12 to 256 characters, stored as argon2id (19 MiB, two passes). Hashing runs on
-//! threads of its own, few at a time, and takes as long for an unknown email as for a known one.
-
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! Passwords: 12 to 256 characters, none of the commonest, stored as argon2id (19 MiB, two passes).
+//! Hashing runs on threads of its own, few at a time and in a fair line (`kit::hashers`), and takes
+//! as long for an unknown email as for a known one.
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
 
 use super::Error;
 use crate::app::App;
+use crate::kit::hashers::{Desk, Place, Refusal, SHARE_OF_ADDRESS, Share};
 use crate::kit::secret::Secret;
 
 /// Fewest characters.
@@ -16,15 +16,15 @@ pub const MIN: usize = 12;
 pub const MAX: usize = 256;
 const MEMORY_KIB: u32 = 19_456;
 const PASSES: u32 = 2;
-/// Requests that may wait for a hasher; more are answered 503 `overloaded`.
-const MAX_WAITING: usize = 64;
 
 /// Verified where there is no stored hash, so that the answer takes the same time. Nothing
 /// hashes to its 32 zero bytes.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$ZXN0YWZldHRlLW5vYm9keQ$\
                       AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-static WAITING: AtomicUsize = AtomicUsize::new(0);
+/// The 10,000 commonest passwords that are long enough, one a line, in lower case; the lines that
+/// begin with `# ` say where they are from.
+const COMMONEST: &str = include_str!("commonest_passwords.txt");
 
 /// What is wrong with a new password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +35,15 @@ pub enum Fault {
     /// Above [`MAX`].
     #[error("must have at most 256 characters")]
     TooLong,
+    /// Many people have it, so it is tried first.
+    #[error("is one of the commonest passwords; choose one that nobody else has")]
+    Commonest,
+    /// The email, or the part before its @.
+    #[error("must not be the email")]
+    Email,
+    /// A change that changes nothing.
+    #[error("must differ from the current password")]
+    Unchanged,
 }
 
 impl Fault {
@@ -44,85 +53,118 @@ impl Fault {
         match self {
             Self::TooShort => "too_short",
             Self::TooLong => "too_long",
+            Self::Commonest | Self::Email | Self::Unchanged => "invalid_password",
         }
     }
 }
 
-/// The rules for a new password.
+/// The rules for a new password of the person with this email; an empty email is not compared.
 ///
 /// # Errors
 /// [`Fault`].
-pub fn check(password: &str) -> Result<(), Fault> {
+pub fn check(password: &str, email: &str) -> Result<(), Fault> {
     match password.chars().count() {
-        ..MIN => Err(Fault::TooShort),
-        MIN..=MAX => Ok(()),
-        _ => Err(Fault::TooLong),
+        ..MIN => return Err(Fault::TooShort),
+        MIN..=MAX => {}
+        _ => return Err(Fault::TooLong),
     }
+    let lower = password.trim().to_lowercase();
+    let email = email.trim().to_lowercase();
+    let name = email.split('@').next().unwrap_or_default();
+    if !email.is_empty() && (lower == email || lower == name) {
+        return Err(Fault::Email);
+    }
+    let is_commonest = COMMONEST.lines().any(|line| line == lower);
+    if is_commonest { Err(Fault::Commonest) } else { Ok(()) }
+}
+
+/// Whose share of the hashers a request uses.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    desk: Desk,
+    shares: Vec<Share>,
+}
+
+impl Asker {
+    /// Somebody without a token, at an address.
+    #[must_use]
+    pub fn at(desk: Desk, address: &str) -> Self {
+        let of_address = Share { of: address.to_owned(), most: SHARE_OF_ADDRESS };
+        Self { desk, shares: vec![of_address] }
+    }
+
+    /// A member of staff, who is known to be one.
+    #[must_use]
+    pub fn staff(id: &str) -> Self {
+        Self::at(Desk::Staff, id)
+    }
+
+    /// The same for a person who is known: one thing at a time.
+    #[must_use]
+    pub fn known_as(mut self, id: &str) -> Self {
+        self.shares.push(Share { of: id.to_owned(), most: 1 });
+        self
+    }
+
+    /// The operator at the command line, who is alone there.
+    #[must_use]
+    pub const fn command_line() -> Self {
+        Self { desk: Desk::Staff, shares: Vec::new() }
+    }
+}
+
+/// Waits for a place to hash one password.
+///
+/// # Errors
+/// [`Error::Overloaded`] when too many wait, [`Error::OverShare`] when too many of theirs do.
+pub async fn place(app: &App, asker: &Asker) -> Result<Place, Error> {
+    app.hashers.place(asker.desk, asker.shares.clone()).await.map_err(|refusal| match refusal {
+        Refusal::Full => Error::Overloaded,
+        Refusal::OverShare => Error::OverShare,
+    })
 }
 
 /// The PHC string to store.
 ///
 /// # Errors
-/// [`Error::Overloaded`] when too many wait, [`Error::Hashing`].
-pub async fn hash(app: &App, password: &Secret) -> Result<String, Error> {
+/// As [`place`]; [`Error::Hashing`].
+pub async fn hash(app: &App, asker: &Asker, password: &Secret) -> Result<String, Error> {
+    hash_at(app, place(app, asker).await?, password).await
+}
+
+/// The same for who has a place.
+///
+/// # Errors
+/// [`Error::Hashing`].
+pub async fn hash_at(app: &App, place: Place, password: &Secret) -> Result<String, Error> {
     let mut salt = [0_u8; 16];
     app.clock.fill(&mut salt);
     let password = password.clone();
-    on_a_thread(app, move || hash_with(password.expose(), &salt)).await?
+    on_a_thread(place, move || hash_with(password.expose(), &salt)).await?.0
 }
 
 /// Whether this is the password of a stored PHC string; never, but after the same time, when
-/// there is none.
+/// there is none. Answers the place as well.
 ///
 /// # Errors
-/// [`Error::Overloaded`] when too many wait, [`Error::Hashing`].
-pub async fn is_right(app: &App, password: &Secret, stored: Option<&str>) -> Result<bool, Error> {
+/// [`Error::Hashing`].
+pub async fn is_right(
+    place: Place,
+    password: &Secret,
+    stored: Option<&str>,
+) -> Result<(bool, Place), Error> {
     let phc = stored.unwrap_or(NOBODY).to_owned();
     let password = password.clone();
-    let matches = on_a_thread(app, move || verify(password.expose(), &phc)).await??;
-    Ok(matches && stored.is_some())
+    let (matches, place) = on_a_thread(place, move || verify(password.expose(), &phc)).await?;
+    Ok((matches? && stored.is_some(), place))
 }
 
-/// Gives the place of a hasher back when the thread is done, even if nobody waits any more.
-struct Place(App);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.hashers.add_permits(1);
-    }
-}
-
-/// One that waits for a place.
-struct Waiter;
-
-impl Waiter {
-    fn enter() -> Result<Self, Error> {
-        let before = WAITING.fetch_add(1, Ordering::SeqCst);
-        let waiter = Self;
-        if before < MAX_WAITING { Ok(waiter) } else { Err(Error::Overloaded) }
-    }
-}
-
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        WAITING.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
+/// The place goes with the work: it is given back when that is done, even if nobody waits any more.
 async fn on_a_thread<T: Send + 'static>(
-    app: &App,
+    place: Place,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    let place = {
-        let _waiter = Waiter::enter()?;
-        let permit = app.hashers.acquire().await.map_err(|_| Error::Overloaded)?;
-        permit.forget();
-        Place(app.clone())
-    };
-    let thread = tokio::task::spawn_blocking(move || {
-        let _place = place;
-        work()
-    });
+) -> Result<(T, Place), Error> {
+    let thread = tokio::task::spawn_blocking(move || (work(), place));
     thread.await.map_err(|error| Error::Hashing(error.to_string()))
 }
 
@@ -146,7 +188,7 @@ fn hasher() -> Result<Argon2<'static>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, NOBODY, check, hash_with, verify};
+    use super::{COMMONEST, Fault, MAX, MIN, NOBODY, check, hash_with, verify};
 
     #[test]
     fn only_the_password_itself_verifies() {
@@ -167,9 +209,31 @@ mod tests {
 
     #[test]
     fn lengths_are_counted_in_characters() {
-        assert_eq!(check(&"ä".repeat(11)), Err(Fault::TooShort));
-        assert_eq!(check(&"ä".repeat(12)), Ok(()));
-        assert_eq!(check(&"ä".repeat(256)), Ok(()));
-        assert_eq!(check(&"ä".repeat(257)), Err(Fault::TooLong));
+        assert_eq!(check(&"ä".repeat(11), ""), Err(Fault::TooShort));
+        assert_eq!(check(&"ä".repeat(12), ""), Ok(()));
+        assert_eq!(check(&"ä".repeat(256), ""), Ok(()));
+        assert_eq!(check(&"ä".repeat(257), ""), Err(Fault::TooLong));
+    }
+
+    #[test]
+    fn what_everybody_takes_and_the_email_are_refused_in_any_case() {
+        for common in ["123456789012", "PasswordPassword", "Qwertyuiop12", "password1234 "] {
+            assert_eq!(check(common, "ana@example.com"), Err(Fault::Commonest), "{common}");
+        }
+        let email = "Alexandra.Maria@example.com";
+        for same in [email, "alexandra.maria@example.com", "alexandra.maria"] {
+            assert_eq!(check(same, email), Err(Fault::Email), "{same}");
+        }
+        assert_eq!(check("alexandra.maria 17", email), Ok(()));
+        assert_eq!(check("# Source of it", ""), Ok(()));
+    }
+
+    #[test]
+    fn the_list_is_in_order_without_repeats_and_of_passwords_that_are_long_enough() {
+        let list: Vec<&str> = COMMONEST.lines().filter(|line| !line.starts_with("# ")).collect();
+        assert_eq!(list.len(), 10_000);
+        assert!(list.is_sorted_by(|one, next| one < next));
+        assert!(list.iter().all(|line| (MIN..=MAX).contains(&line.len())));
+        assert!(list.iter().all(|line| *line == line.to_lowercase()));
     }
 }

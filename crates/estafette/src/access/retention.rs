@@ -5,7 +5,7 @@ use clock::{DAY, Millis};
 use store::{Args, CommitError, Error, Sql, WriteSet, args};
 
 use super::idempotency::LIFE;
-use super::store as sql;
+use super::{guesses, store as sql};
 use crate::app::App;
 use crate::jobs::Turn;
 use crate::kit::id::{AccountId, AuditId};
@@ -28,6 +28,15 @@ pub async fn forget_tokens(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     let args = args![turn.now() - retention.tokens_d * DAY, retention.chunk];
     let expired = sweep(app, turn, ("tokens", sql::FORGET_EXPIRED_TOKENS), &args).await?;
     Ok(expired + sweep(app, turn, ("tokens", sql::FORGET_REVOKED_TOKENS), &args).await?)
+}
+
+/// Deletes failed logins that no longer count.
+///
+/// # Errors
+/// See [`CommitError`].
+pub async fn forget_failed_logins(app: &App, turn: &Turn) -> Result<u64, CommitError> {
+    let args = args![app.now() - guesses::LIFE, app.config.retention.chunk];
+    sweep(app, turn, ("failed_logins", sql::FORGET_FAILURES), &args).await
 }
 
 /// Deletes lines of the audit log that are older than `until`.

@@ -4,47 +4,74 @@ use clock::Millis;
 use store::{Error, FromRow, Row, Sql};
 
 use super::audit::Line;
-use crate::app::{Account, Env};
-use crate::kit::id::{AccountId, KeyId};
+use super::staff::StaffMember;
+use crate::app::{Account, Env, Standing};
+use crate::kit::id::{AccountId, KeyId, SessionId};
 
 pub(super) const ADD_USER: Sql = Sql("INSERT INTO users (user_id, email, password_hash, \
-     failed_logins, next_login_at, created_at) VALUES ($1, $2, $3, 0, 0, $4) \
+     created_at) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (email) DO NOTHING");
 pub(super) const ADD_STAFF: Sql = Sql("INSERT INTO staff (staff_id, email, password_hash, \
-     failed_logins, next_login_at, created_at) VALUES ($1, $2, $3, 0, 0, $4) \
+     created_at) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (email) DO NOTHING");
 pub(super) const ADD_ACCOUNT: Sql = Sql("INSERT INTO accounts (account_id, user_id, env, status, \
      billing_mode, credit_limit, posted, held, settings, created_at) \
-     VALUES ($1, $2, $3, 'active', 'prepaid', 0, 0, 0, '{}', $4)");
+     VALUES ($1, $2, $3, $4, 'prepaid', 0, 0, 0, '{}', $5)");
 
-pub(super) const USER_BY_EMAIL: Sql = Sql("SELECT user_id, email, password_hash, failed_logins, \
-     next_login_at FROM users WHERE email = $1");
-pub(super) const USER_BY_ID: Sql = Sql("SELECT user_id, email, password_hash, failed_logins, \
-     next_login_at FROM users WHERE user_id = $1");
-pub(super) const STAFF_BY_EMAIL: Sql = Sql("SELECT staff_id, email, password_hash, \
-     failed_logins, next_login_at FROM staff WHERE email = $1");
+pub(super) const USER_BY_EMAIL: Sql =
+    Sql("SELECT user_id, email, password_hash FROM users WHERE email = $1");
+pub(super) const USER_BY_ID: Sql =
+    Sql("SELECT user_id, email, password_hash FROM users WHERE user_id = $1");
+pub(super) const STAFF_BY_EMAIL: Sql =
+    Sql("SELECT staff_id, email, password_hash FROM staff WHERE email = $1");
+pub(super) const STAFF_BY_ID: Sql =
+    Sql("SELECT staff_id, email, password_hash FROM staff WHERE staff_id = $1");
+pub(super) const STAFF: Sql = Sql("SELECT staff_id, email, created_at, last_login_at FROM staff \
+     WHERE staff_id < $1 ORDER BY staff_id DESC LIMIT $2");
+/// Locks somebody who is to stay, so that two who remove each other do not both succeed.
+pub(super) const KEEP_STAFF: Sql =
+    Sql("UPDATE staff SET last_login_at = last_login_at WHERE staff_id = $1");
+pub(super) const REMOVE_STAFF: Sql = Sql("DELETE FROM staff WHERE staff_id = $1");
 
-pub(super) const CHARGE_USER_LOGIN: Sql = Sql("UPDATE users SET \
-     failed_logins = failed_logins + 1, next_login_at = $1 \
-     WHERE user_id = $2 AND failed_logins = $3");
-pub(super) const CHARGE_STAFF_LOGIN: Sql = Sql("UPDATE staff SET \
-     failed_logins = failed_logins + 1, next_login_at = $1 \
-     WHERE staff_id = $2 AND failed_logins = $3");
-pub(super) const CLEAR_USER_LOGIN: Sql = Sql("UPDATE users SET failed_logins = 0, \
-     next_login_at = 0 WHERE user_id = $1 AND password_hash = $2");
-pub(super) const CLEAR_STAFF_LOGIN: Sql = Sql("UPDATE staff SET failed_logins = 0, \
-     next_login_at = 0 WHERE staff_id = $1 AND password_hash = $2");
-pub(super) const CHANGE_PASSWORD: Sql = Sql("UPDATE users SET password_hash = $1, \
-     failed_logins = 0, next_login_at = 0 WHERE user_id = $2 AND password_hash = $3");
+/// Locks the person: whoever changes the password at the same moment ends the new token as well.
+pub(super) const USER_LOGGED_IN: Sql = Sql("UPDATE users SET last_login_at = $1 \
+     WHERE user_id = $2 AND password_hash = $3");
+pub(super) const STAFF_LOGGED_IN: Sql = Sql("UPDATE staff SET last_login_at = $1 \
+     WHERE staff_id = $2 AND password_hash = $3");
+pub(super) const CHANGE_USER_PASSWORD: Sql = Sql("UPDATE users SET password_hash = $1 \
+     WHERE user_id = $2 AND password_hash = $3");
+pub(super) const CHANGE_STAFF_PASSWORD: Sql = Sql("UPDATE staff SET password_hash = $1 \
+     WHERE staff_id = $2 AND password_hash = $3");
+
+pub(super) const FAILURES: Sql = Sql("SELECT failures, next_try_at, failed_at \
+     FROM failed_logins WHERE guesser_mac = $1");
+/// Counts one more, if they still are as they were read.
+pub(super) const COUNT_FAILURE: Sql = Sql("INSERT INTO failed_logins (guesser_mac, failures, \
+     next_try_at, failed_at) VALUES ($1, $2, $3, $4) \
+     ON CONFLICT (guesser_mac) DO UPDATE SET failures = excluded.failures, \
+     next_try_at = excluded.next_try_at, failed_at = excluded.failed_at \
+     WHERE failed_logins.failures = $5 AND failed_logins.failed_at = $6");
+pub(super) const FORGIVE_FAILURES: Sql = Sql("DELETE FROM failed_logins WHERE guesser_mac = $1");
+pub(super) const FORGET_FAILURES: Sql = Sql("DELETE FROM failed_logins WHERE guesser_mac IN \
+     (SELECT guesser_mac FROM failed_logins WHERE failed_at < $1 ORDER BY failed_at LIMIT $2 \
+     /*SKIP LOCKED*/) RETURNING failures");
 
 pub(super) const ADD_TOKEN: Sql = Sql("INSERT INTO tokens (token_hash, kind, subject_id, \
-     created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, NULL)");
+     session_id, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, NULL)");
 pub(super) const TOKEN: Sql = Sql("SELECT kind, subject_id, expires_at, revoked_at \
      FROM tokens WHERE token_hash = $1");
 pub(super) const REVOKE_TOKEN: Sql = Sql("UPDATE tokens SET revoked_at = $1 \
      WHERE token_hash = $2 AND revoked_at IS NULL");
 pub(super) const REVOKE_TOKENS_OF_SUBJECT: Sql = Sql("UPDATE tokens SET revoked_at = $1 \
      WHERE subject_id = $2 AND token_hash <> $3 AND revoked_at IS NULL");
+
+/// One page of a person's logins that are still good, newest first.
+pub(super) const SESSIONS: Sql = Sql("SELECT session_id, token_hash, created_at, expires_at \
+     FROM tokens WHERE subject_id = $1 AND session_id < $2 AND session_id > '' \
+     AND revoked_at IS NULL AND expires_at > $3 ORDER BY session_id DESC LIMIT $4");
+pub(super) const SESSION: Sql = Sql("SELECT session_id, token_hash, created_at, expires_at \
+     FROM tokens WHERE subject_id = $1 AND session_id = $2 \
+     AND revoked_at IS NULL AND expires_at > $3");
 
 pub(super) const FORGET_EXPIRED_TOKENS: Sql = Sql("DELETE FROM tokens WHERE token_hash IN \
      (SELECT token_hash FROM tokens WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 \
@@ -60,9 +87,13 @@ pub(super) const ACCOUNT: Sql = Sql("SELECT account_id, env, status, settings FR
 pub(super) const ACCOUNT_OF_USER: Sql = Sql("SELECT account_id, env, status, settings \
      FROM accounts WHERE user_id = $1 AND env = $2");
 
+/// An account has so many active keys at most. Two nodes that add the last one at the same moment
+/// may both succeed; one node adds an account's keys one after the other.
 pub(super) const ADD_KEY: Sql = Sql("INSERT INTO api_keys (account_id, key_id, name, \
      key_prefix, scopes, active, created_at, disabled_at) \
-     VALUES ($1, $2, $3, $4, $5, 1, $6, NULL)");
+     SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), \
+     CAST($5 AS TEXT), 1, CAST($6 AS BIGINT), NULL \
+     WHERE (SELECT COUNT(*) FROM api_keys WHERE account_id = $1 AND active = 1) < $7");
 pub(super) const ADD_KEY_HASH: Sql = Sql("INSERT INTO api_key_hashes (key_hash, account_id, \
      key_id) VALUES ($1, $2, $3)");
 pub(super) const KEY_OF_HASH: Sql = Sql("SELECT account_id, key_id FROM api_key_hashes \
@@ -134,19 +165,48 @@ pub(super) struct Person {
     pub(super) id: String,
     pub(super) email: String,
     pub(super) password_hash: String,
-    pub(super) failed_logins: i64,
-    pub(super) next_login_at: Millis,
 }
 
 impl FromRow for Person {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        Ok(Self {
-            id: row.take(0)?,
-            email: row.take(1)?,
-            password_hash: row.take(2)?,
-            failed_logins: row.take(3)?,
-            next_login_at: row.take(4)?,
-        })
+        Ok(Self { id: row.take(0)?, email: row.take(1)?, password_hash: row.take(2)? })
+    }
+}
+
+/// What is known of a guesser.
+#[derive(Default)]
+pub(super) struct Failures {
+    pub(super) count: i64,
+    pub(super) next_try_at: Millis,
+    pub(super) failed_at: Millis,
+}
+
+impl FromRow for Failures {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let (count, next_try_at) = (row.take(0)?, row.take(1)?);
+        Ok(Self { count, next_try_at, failed_at: row.take(2)? })
+    }
+}
+
+impl FromRow for StaffMember {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let (id, email) = (row.take(0)?, row.take(1)?);
+        Ok(Self { id, email, created_at: row.take(2)?, last_login_at: row.take(3)? })
+    }
+}
+
+/// A login, with the hash of its token.
+pub(super) struct SessionRow {
+    pub(super) id: SessionId,
+    pub(super) token_hash: Vec<u8>,
+    pub(super) created_at: Millis,
+    pub(super) expires_at: Millis,
+}
+
+impl FromRow for SessionRow {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let (id, token_hash) = (row.take(0)?, row.take(1)?);
+        Ok(Self { id, token_hash, created_at: row.take(2)?, expires_at: row.take(3)? })
     }
 }
 
@@ -176,11 +236,11 @@ impl FromRow for AccountRow {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let id: AccountId = row.take(0)?;
         let env = Env::of(&row.take::<String>(1)?).ok_or(Error::Corrupt { column: 1 })?;
-        let suspended = row.take::<String>(2)? != "active";
+        let standing = Standing::of(&row.take::<String>(2)?).ok_or(Error::Corrupt { column: 2 })?;
         // Settings that cannot be read must not silently lift the limits in them.
         let settings = serde_json::from_str(&row.take::<String>(3)?);
         let settings = settings.map_err(|_| Error::Corrupt { column: 3 })?;
-        Ok(Self(Account { id, env, suspended, settings }))
+        Ok(Self(Account { id, env, standing, settings }))
     }
 }
 

@@ -6,6 +6,7 @@ use store::{WriteSet, args};
 
 use super::{key, store as sql};
 use crate::app::App;
+use crate::kit::id::SessionId;
 use crate::kit::seal::sha256;
 use crate::kit::secret::Secret;
 
@@ -58,7 +59,8 @@ pub fn hash(token: &str) -> [u8; 32] {
     sha256(token.as_bytes())
 }
 
-/// Adds a new token of a subject to a write set; answers the token and when it expires.
+/// Adds a new token of a subject, with the id of its session, to a write set; answers the token and
+/// when it expires.
 #[must_use]
 pub fn new_token(app: &App, set: &mut WriteSet, kind: Kind, subject: &str) -> (Secret, Millis) {
     let life_s = match kind {
@@ -68,7 +70,8 @@ pub fn new_token(app: &App, set: &mut WriteSet, kind: Kind, subject: &str) -> (S
     let token = make(&app.clock, kind);
     let now = app.now();
     let expires_at = now + life_s.saturating_mul(1_000);
-    let args = args![hash(token.expose()), kind.word(), subject, now, expires_at];
+    let session = SessionId::new(&app.clock);
+    let args = args![hash(token.expose()), kind.word(), subject, &session, now, expires_at];
     set.push(sql::ADD_TOKEN, args);
     (token, expires_at)
 }

@@ -1,45 +1,30 @@
-//! Commands about people and accounts: `staff add`, `account add`, `credits add`, `key add`. What
-//! they do is in the audit log under the command line's name.
+//! Commands about users and their accounts: `account add`, `account list`, `account suspend`,
+//! `account activate`, `account set-password`, `credits add`. What they do is in the audit log
+//! under the command line's name.
 
 use std::process::ExitCode;
 
-use anyhow::{Context, bail, ensure};
-use clock::Clock;
-use serde_json::{Value, json};
+use anyhow::{Context, ensure};
+use serde_json::json;
 use store::WriteSet;
 
 use super::commands::{
-    AccountCommand, CreditsArgs, CreditsCommand, KeyArgs, KeyCommand, LoginArgs, StaffCommand,
+    AccountArgs, AccountCommand, AccountsArgs, CreditsArgs, CreditsCommand, LoginArgs,
 };
 use super::output::Output;
-use crate::access::api::NewKeyView;
-use crate::access::idempotency::Claim;
-use crate::access::{self, By, Credentials, Entry, NewKey, Scope, Who};
-use crate::app::App;
+use super::password::Password;
+use crate::access::token::Kind;
+use crate::access::{self, By, Credentials, Entry, MadeBy};
+use crate::app::{App, Standing};
 use crate::config::Config;
 use crate::credits;
 use crate::kit::id::AccountId;
-use crate::kit::secret::Secret;
+use crate::kit::page::{Page, TOP};
+use crate::operator::accounts::api::AdminAccountView;
+use crate::operator::accounts::{self, Filter, Patch};
 
 /// The most credits in one go, either way, as over HTTP.
 const MOST_CREDITS: i64 = 1_000_000_000_000;
-
-/// `staff …`
-pub(super) async fn staff(
-    config: Config,
-    command: StaffCommand,
-    output: Output,
-) -> anyhow::Result<ExitCode> {
-    let StaffCommand::Add(login) = command;
-    let service = super::open(config).await?;
-    let password = Password::of(&login, &service.live.clock)?;
-    let credentials = Credentials { email: &login.email, password: &password.secret };
-    let id = access::add_staff(&service.live, credentials, By::CLI).await?;
-    service.close().await;
-    let object = password.shown_in(json!({ "staff_id": id.as_str() }));
-    output.answer(&object, || format!("Added {} as staff: {id}{}", login.email, password.hint()));
-    Ok(ExitCode::SUCCESS)
-}
 
 /// `account …`
 pub(super) async fn account(
@@ -47,12 +32,25 @@ pub(super) async fn account(
     command: AccountCommand,
     output: Output,
 ) -> anyhow::Result<ExitCode> {
-    let AccountCommand::Add(login) = command;
+    match command {
+        AccountCommand::Add(login) => add(config, &login, output).await?,
+        AccountCommand::List(args) => list(config, args, output).await?,
+        AccountCommand::Suspend(args) => set(config, &args, Standing::Suspended, output).await?,
+        AccountCommand::Activate(args) => set(config, &args, Standing::Active, output).await?,
+        AccountCommand::SetPassword(login) => {
+            set_password(config, Kind::Portal, &login, output).await?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Result<()> {
     let service = super::open(config).await?;
     let app = &service.live;
-    let password = Password::of(&login, &app.clock)?;
+    let password = Password::of(login, &app.clock)?;
     let credentials = Credentials { email: &login.email, password: &password.secret };
-    let new = access::signup(app, credits::sandbox_grant, credentials, Some(&Who::Cli), "").await?;
+    let grant = credits::sandbox_grant;
+    let new = access::signup(app, grant, credentials, MadeBy::Operator).await?;
     service.close().await;
     let object = password.shown_in(json!({
         "user_id": new.id.as_str(),
@@ -69,7 +67,70 @@ pub(super) async fn account(
             hint = password.hint(),
         )
     });
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+async fn list(config: Config, args: AccountsArgs, output: Output) -> anyhow::Result<()> {
+    let service = super::open(config).await?;
+    let filter = Filter {
+        email: args.email.unwrap_or_default().trim().to_lowercase(),
+        env: args.env.unwrap_or_default(),
+        status: args.status.unwrap_or_default(),
+    };
+    let limit = args.list.limit;
+    let page = Page { limit, after: TOP.to_owned() };
+    let mut rows = accounts::list(&service.live, &filter, &page).await?;
+    service.close().await;
+    let (rows, more) = super::first(&mut rows, limit);
+    let views: Vec<AdminAccountView> = rows.map(AdminAccountView::from).collect();
+    let line = |view: &AdminAccountView| {
+        let AdminAccountView { id, env, status, balance_credits, email, .. } = view;
+        format!("{id}  {env:<7}  {status:<9}  {balance_credits:>12}  {email}")
+    };
+    let text = views.iter().map(line).collect::<Vec<_>>().join("\n");
+    output.answer(&json!({ "accounts": views, "more": more }), || text);
+    Ok(())
+}
+
+async fn set(
+    config: Config,
+    args: &AccountArgs,
+    standing: Standing,
+    output: Output,
+) -> anyhow::Result<()> {
+    let id = account_id(&args.account)?;
+    let service = super::open(config).await?;
+    let patch = Patch { status: Some(standing.word()), ..Patch::default() };
+    let row = accounts::change(&service.live, &id, &patch, By::CLI).await?;
+    service.close().await;
+    output.answer(&json!({ "account_id": id.as_str(), "status": row.status }), || {
+        format!("{id} is {}; running nodes know within five seconds.", row.status)
+    });
+    Ok(())
+}
+
+/// `account set-password`, `staff set-password`
+pub(super) async fn set_password(
+    config: Config,
+    kind: Kind,
+    login: &LoginArgs,
+    output: Output,
+) -> anyhow::Result<()> {
+    let service = super::open(config).await?;
+    let app = &service.live;
+    let password = Password::of(login, &app.clock)?;
+    let credentials = Credentials { email: &login.email, password: &password.secret };
+    let id = access::set_password(app, kind, credentials, By::CLI).await?;
+    service.close().await;
+    let name = match kind {
+        Kind::Portal => "user_id",
+        Kind::Staff => "staff_id",
+    };
+    let object = password.shown_in(json!({ name: id }));
+    output.answer(&object, || {
+        format!("{id} has a new password; all their logins have ended.{}", password.hint())
+    });
+    Ok(())
 }
 
 /// `credits …`
@@ -114,118 +175,8 @@ async fn add_credits(app: &App, id: &AccountId, args: &CreditsArgs) -> anyhow::R
     Ok(credits::balance(app, id).await?.available)
 }
 
-/// `key …`
-pub(super) async fn key(
-    config: Config,
-    command: KeyCommand,
-    output: Output,
-) -> anyhow::Result<ExitCode> {
-    let KeyCommand::Add(args) = command;
-    ensure!((1..=100).contains(&args.name.chars().count()), "--name has 1 to 100 characters");
-    let id = account_id(&args.account)?;
-    let wanted = NewKey { name: args.name.clone(), scopes: scopes(&args)? };
-    let service = super::open(config).await?;
-    let app = &service.live;
-    let account = access::account(app, &id).await?.context("there is no such account")?;
-    let (raw, key) = access::create_key(app, &account, &wanted, By::CLI, &Claim::default()).await?;
-    service.close().await;
-    let env = account.env.word();
-    let text = format!("{}\n({} for {env}; shown this once)", raw.expose(), key.id);
-    output.answer(&serde_json::to_value(NewKeyView::of(Some(&raw), key))?, || text);
-    Ok(ExitCode::SUCCESS)
-}
-
-fn scopes(args: &KeyArgs) -> anyhow::Result<u16> {
-    let mut chosen = 0;
-    for word in &args.scopes {
-        let Some(scope) = Scope::of(word) else {
-            let known = Scope::words(Scope::set(Scope::ALL)).join(", ");
-            bail!("there is no scope {word}; there are {known}");
-        };
-        chosen |= scope.bit();
-    }
-    Ok(if chosen == 0 { Scope::set(Scope::ALL) } else { chosen })
-}
-
-fn account_id(text: &str) -> anyhow::Result<AccountId> {
+/// The id of an account, as typed.
+pub(super) fn account_id(text: &str) -> anyhow::Result<AccountId> {
     AccountId::parse(text)
         .with_context(|| format!("{text} is no account id: acc_ and 26 characters"))
-}
-
-/// A password, and whether its owner does not know it yet.
-struct Password {
-    secret: Secret,
-    is_made_up: bool,
-}
-
-impl Password {
-    /// From the standard input if asked for, else made up.
-    fn of(login: &LoginArgs, clock: &Clock) -> anyhow::Result<Self> {
-        if !login.password_stdin {
-            return Ok(Self { secret: Secret::new(made_up_password(clock)), is_made_up: true });
-        }
-        let mut line = String::new();
-        std::io::stdin().read_line(&mut line).context("cannot read the password")?;
-        let secret = Secret::new(line.trim_end_matches(['\r', '\n']).to_owned());
-        Ok(Self { secret, is_made_up: false })
-    }
-
-    fn shown_in(&self, mut object: Value) -> Value {
-        if let (true, Some(map)) = (self.is_made_up, object.as_object_mut()) {
-            map.insert("password".to_owned(), Value::String(self.secret.expose().to_owned()));
-        }
-        object
-    }
-
-    fn hint(&self) -> String {
-        if self.is_made_up {
-            format!("\npassword         {} (shown this once)", self.secret.expose())
-        } else {
-            String::new()
-        }
-    }
-}
-
-/// Made up for somebody who gave none: 118 bits, in groups that can be read aloud.
-pub(super) fn made_up_password(clock: &Clock) -> String {
-    // Without letters and digits that look alike.
-    const ALPHABET: &[u8; 31] = b"abcdefghjkmnpqrstuvwxyz23456789";
-    let mut password = String::new();
-    for at in 0..24 {
-        if at > 0 && at % 6 == 0 {
-            password.push('-');
-        }
-        let index = usize::try_from(clock.below(31)).unwrap_or_default();
-        password.push(char::from(ALPHABET.get(index).copied().unwrap_or(b'a')));
-    }
-    password
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key_args(scopes: &[&str]) -> KeyArgs {
-        let scopes = scopes.iter().map(|word| (*word).to_owned()).collect();
-        KeyArgs { account: String::new(), name: String::new(), scopes }
-    }
-
-    #[test]
-    fn no_scope_means_all_and_an_unknown_one_is_refused() {
-        assert_eq!(scopes(&key_args(&[])).unwrap(), Scope::set(Scope::ALL));
-        assert_eq!(scopes(&key_args(&["otp:send"])).unwrap(), Scope::OtpSend.bit());
-        assert!(scopes(&key_args(&["otp:sned"])).unwrap_err().to_string().contains("otp:send"));
-    }
-
-    #[test]
-    fn a_made_up_password_passes_the_rules_and_is_shown_only_then() {
-        let clock = Clock::held(clock::Millis(0), 3);
-        let password = made_up_password(&clock);
-        assert!(access::password::check(&password).is_ok());
-        assert_ne!(password, made_up_password(&clock));
-        let given = Password { secret: Secret::new(password), is_made_up: false };
-        assert_eq!(given.shown_in(json!({})), json!({}));
-        let made_up = Password { is_made_up: true, ..given };
-        assert!(made_up.shown_in(json!({})).get("password").is_some());
-    }
 }

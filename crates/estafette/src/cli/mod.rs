@@ -6,10 +6,13 @@ mod clock;
 mod commands;
 mod demo;
 mod health;
+mod keys;
 mod logs;
 mod output;
+mod password;
 mod playground;
 mod serve;
+mod staff;
 mod upkeep;
 
 use std::ffi::OsString;
@@ -69,10 +72,10 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         Command::Serve => serve::run(config, output).await,
         Command::Demo(args) => demo::run(config, demo_database, args.once, output).await,
         Command::Migrate => upkeep::migrate(config, output).await,
-        Command::Staff(command) => accounts::staff(config, command, output).await,
+        Command::Staff(command) => staff::staff(config, command, output).await,
         Command::Account(command) => accounts::account(config, command, output).await,
         Command::Credits(command) => accounts::credits(config, command, output).await,
-        Command::Key(command) => accounts::key(config, command, output).await,
+        Command::Key(command) => keys::key(config, command, output).await,
         Command::Health(args) => health::run(&config, &args, output).await,
         Command::Erase(args) => upkeep::erase(config, &args, output).await,
         Command::Compact => upkeep::compact(config, output).await,
@@ -100,4 +103,12 @@ async fn open(config: Config) -> anyhow::Result<Service> {
 fn open_or_make(config: Config) -> anyhow::Result<Service> {
     logs::start(&config)?;
     wiring::open(config, Clock::system())
+}
+
+/// The first `limit` of rows that were read with one more than that, and whether there are more.
+fn first<T>(rows: &mut Vec<T>, limit: i64) -> (std::vec::Drain<'_, T>, bool) {
+    let limit = usize::try_from(limit).unwrap_or_default();
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    (rows.drain(..), more)
 }

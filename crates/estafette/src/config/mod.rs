@@ -154,7 +154,8 @@ pub struct Access {
     pub portal_token_s: i64,
     /// Life of a staff token, seconds.
     pub staff_token_s: i64,
-    /// Passwords hashed at the same time; each takes 19 MiB.
+    /// Passwords of guests and users hashed at the same time; each takes 19 MiB. Staff have one
+    /// more.
     pub password_hashers: usize,
 }
 
@@ -166,7 +167,7 @@ pub struct Limits {
     pub send_per_s: u32,
     /// Everything else.
     pub read_per_s: u32,
-    /// Logins and sign-ups in a minute from one address, which have no key or token yet.
+    /// Logins, sign-ups and changes of passwords in a minute from one address.
     pub guest_per_min: u32,
 }
 

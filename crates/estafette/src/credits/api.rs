@@ -1,5 +1,6 @@
 //! The ledger over HTTP, and what the errors of the credits room are to a caller.
 
+use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use serde::Serialize;
@@ -8,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{Error, Transfer};
-use crate::access::caller::{Caller, Portal};
+use crate::access::caller::{Caller, ReadAccount};
 use crate::app::App;
 use crate::kit::page::{self, Query};
 use crate::kit::problem::{Item, Problem, ProblemBody};
@@ -16,7 +17,52 @@ use crate::kit::problem_code::Code;
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_ledger))
+    OpenApiRouter::new().routes(routes!(read_balance)).routes(routes!(list_ledger))
+}
+
+/// What an account has.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BalanceView {
+    /// Credits that can be spent now, the credit limit included.
+    #[schema(example = 988)]
+    pub balance_credits: i64,
+    /// Credits held for messages whose fate is open.
+    #[schema(example = 12)]
+    pub held_credits: i64,
+    /// `prepaid` or `postpaid`.
+    #[schema(example = "prepaid")]
+    pub billing_mode: String,
+}
+
+/// Shows what the account has left.
+#[utoipa::path(
+    get, path = "/v1/balance", tag = "Credits",
+    responses(
+        (status = 200, body = BalanceView, description = "The balance"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
+            `token_expired`"),
+        (status = 403, body = ProblemBody, content_type = "application/problem+json",
+         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+         description = "`rate_limited`"),
+    ),
+    security(("api_key" = []), ("portal_token" = []))
+)]
+async fn read_balance(
+    caller: Caller<ReadAccount>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<BalanceView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let balance = super::balance(&app, &caller.account.id).await?;
+    Ok(Json(BalanceView {
+        balance_credits: balance.available,
+        held_credits: balance.held,
+        billing_mode: balance.billing_mode,
+    }))
 }
 
 /// One movement of credits.
@@ -72,14 +118,17 @@ impl From<Transfer> for TransferView {
         (status = 400, body = ProblemBody, content_type = "application/problem+json",
          description = "`invalid_request`, `invalid_cursor`"),
         (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
+            `token_expired`"),
+        (status = 403, body = ProblemBody, content_type = "application/problem+json",
+         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
         (status = 429, body = ProblemBody, content_type = "application/problem+json",
          description = "`rate_limited`"),
     ),
-    security(("portal_token" = []))
+    security(("api_key" = []), ("portal_token" = []))
 )]
 async fn list_ledger(
-    caller: Caller<Portal>,
+    caller: Caller<ReadAccount>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {

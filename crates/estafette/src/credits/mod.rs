@@ -112,7 +112,7 @@ pub struct Charge {
 pub struct Balance {
     /// `prepaid` or `postpaid`.
     pub billing_mode: String,
-    /// `active` or `suspended`.
+    /// `pending`, `active` or `suspended`.
     pub status: String,
     /// What can be spent now: `posted - held + credit_limit`.
     pub available: i64,

@@ -101,6 +101,8 @@ ids! {
     UserId = "usr";
     /// A member of the operator's staff.
     StaffId = "stf";
+    /// A login: a portal token as its owner sees it.
+    SessionId = "lgn";
     /// An API key.
     KeyId = "key";
     /// A passcode challenge.

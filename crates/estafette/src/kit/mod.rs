@@ -1,8 +1,9 @@
 //! Rank 0: what every room may use and that knows of none of them. Problems, phone numbers,
-//! secrets, sealing, request bodies, pages, rate limits, the way out to URLs of tenants.
+//! secrets, sealing, request bodies, pages, rate limits, lines, the way out to URLs of tenants.
 
 pub mod body;
 pub mod client_address;
+pub mod hashers;
 pub mod id;
 pub mod msisdn;
 pub mod outgoing;

@@ -76,8 +76,7 @@ impl Problem {
         let mut headers = HeaderMap::new();
         if code.status() == 401 {
             let value = match code {
-                Code::InvalidApiKey => "ApiKey realm=\"estafette\", header=\"X-API-Key\"",
-                Code::MissingCredentials => {
+                Code::InvalidApiKey | Code::MissingCredentials => {
                     "ApiKey realm=\"estafette\", header=\"X-API-Key\", Bearer realm=\"estafette\""
                 }
                 _ => "Bearer realm=\"estafette\"",

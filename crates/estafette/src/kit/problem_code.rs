@@ -57,8 +57,8 @@ codes! {
     400 InvalidIdempotencyKey "invalid_idempotency_key" "The Idempotency-Key is malformed":
         "Send 1 to 255 printable ASCII characters, such as a UUID of your own.";
     401 MissingCredentials "missing_credentials" "Credentials are missing":
-        "Send an API key in `X-API-Key`, or a token in `Authorization: Bearer`, whichever this \
-         endpoint takes.";
+        "Send an API key in `X-API-Key` or `Authorization: Bearer`, or a token in `Authorization: \
+         Bearer`, whichever this endpoint takes.";
     401 InvalidApiKey "invalid_api_key" "The API key is not valid":
         "The key is mistyped, unknown or disabled. Make a new one in the portal or with \
          `estafette key add`.";
@@ -68,8 +68,8 @@ codes! {
     401 TokenExpired "token_expired" "The token has expired":
         "Log in again.";
     401 InvalidLogin "invalid_login" "Email or password is wrong":
-        "The answer is the same for an unknown email and a wrong password. Each failure makes \
-         the next try wait longer.";
+        "The answer is the same for an unknown email and a wrong password. From the fifth failure \
+         on, each makes the next try from this address wait longer.";
     402 InsufficientCredits "insufficient_credits" "Not enough credits":
         "The price of this message is above what the account has left. Nothing was sent. Top up, \
          then repeat.";
@@ -80,7 +80,14 @@ codes! {
         "Keys that start with `est_test_` work on the sandbox address, `est_live_` on the live \
          one.";
     403 AccountSuspended "account_suspended" "The account is suspended":
-        "The operator has suspended this account. Ask the operator.";
+        "The operator has suspended this account. Its owner can read it in the portal; its API \
+         keys open nothing. Ask the operator.";
+    403 AccountPending "account_pending" "The account is not active yet":
+        "The operator looks at new accounts before they can send. Until then this one can be read. \
+         Ask the operator, and meanwhile use the sandbox.";
+    403 SignupDisabled "signup_disabled" "Signing up is switched off here":
+        "The operator makes the accounts at this address. Ask for one, or sign up at the sandbox \
+         address if it is open.";
     403 CountryNotAllowed "country_not_allowed" "Sending to this country is not allowed":
         "The account's list of countries does not have the recipient's. Ask the operator to open \
          it.";
@@ -119,6 +126,8 @@ codes! {
         "Open a new ticket.";
     409 IdempotencyInProgress "idempotency_in_progress" "The first request is still running":
         "A request with this Idempotency-Key is still being carried out. Repeat it in a second.";
+    409 LimitReached "limit_reached" "A limit is reached":
+        "`detail` names the limit. Remove what is no longer needed, or ask the operator.";
     410 OtpExpired "otp_expired" "The passcode has expired":
         "Send a new passcode.";
     410 OtpAttemptsExhausted "otp_attempts_exhausted" "All attempts are used up":

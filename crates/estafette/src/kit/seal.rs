@@ -22,6 +22,7 @@ pub struct Vault {
     recipients: [u8; 32],
     requests: [u8; 32],
     proofs: [u8; 32],
+    guessers: [u8; 32],
     cipher: XChaCha20Poly1305,
     clock: Clock,
 }
@@ -88,6 +89,7 @@ impl Vault {
             recipients: sub("estafette recipients v1"),
             requests: sub("estafette requests v1"),
             proofs: sub("estafette proofs v1"),
+            guessers: sub("estafette guessers v1"),
             cipher: XChaCha20Poly1305::new(&Key::from(seal)),
             clock,
         }
@@ -123,6 +125,12 @@ impl Vault {
     pub fn request_mac(&self, place: [&str; 3], body: &[u8]) -> [u8; 32] {
         let [account, namespace, route] = place.map(str::as_bytes);
         mac(&self.requests, &[account, namespace, route, body])
+    }
+
+    /// The keyed hash that stands for somebody who tries passwords: email and address.
+    #[must_use]
+    pub fn guesser_mac(&self, fields: &[&str]) -> [u8; 32] {
+        mac(&self.guessers, fields)
     }
 
     /// The keyed hash in a page cursor.

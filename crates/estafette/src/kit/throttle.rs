@@ -26,8 +26,12 @@ pub enum Class {
     Send,
     /// Everything else.
     Read,
-    /// Logins and sign-ups, by address: their callers have no key or token yet.
+    /// What hashes a password, by address.
     Guest,
+    /// Changes of one person's password.
+    Password,
+    /// Refusals of staff that the audit log notes, by member of staff: strangers cause them.
+    Note,
 }
 
 impl Class {
@@ -36,6 +40,8 @@ impl Class {
             Self::Send => "send",
             Self::Read => "read",
             Self::Guest => "guest",
+            Self::Password => "password",
+            Self::Note => "note",
         }
     }
 }
@@ -46,7 +52,14 @@ pub struct Throttle {
     send: Arc<Budget>,
     read: Arc<Budget>,
     guest: Arc<Budget>,
+    password: Arc<Budget>,
+    note: Arc<Budget>,
 }
+
+/// Changes of one person's password in an hour, right or wrong.
+const PASSWORDS_PER_HOUR: u32 = 20;
+/// Refusals of one member of staff that are noted in a minute.
+const NOTES_PER_MIN: u32 = 10;
 
 /// So many requests in so many seconds, and at once.
 struct Budget {
@@ -64,6 +77,8 @@ impl Throttle {
             send: Arc::new(Budget::per_second(send_per_s)),
             read: Arc::new(Budget::per_second(read_per_s)),
             guest: Arc::new(Budget::per_minute(guest_per_min)),
+            password: Arc::new(Budget::per_hour(PASSWORDS_PER_HOUR)),
+            note: Arc::new(Budget::per_minute(NOTES_PER_MIN)),
         }
     }
 
@@ -76,6 +91,8 @@ impl Throttle {
             Class::Send => &*self.send,
             Class::Read => &*self.read,
             Class::Guest => &*self.guest,
+            Class::Password => &*self.password,
+            Class::Note => &*self.note,
         };
         match budget.limiter.check_key(&key_of(who)) {
             Ok(state) => Ok(budget.headers(class, state.remaining_burst_capacity(), 1)),
@@ -94,7 +111,8 @@ impl Throttle {
 
     /// Forgets callers that have their whole budget again, so that memory stays bounded.
     pub fn forget_idle(&self) {
-        for budget in [&self.send, &self.read, &self.guest] {
+        let all = [&self.send, &self.read, &self.guest, &self.password, &self.note];
+        for budget in all {
             budget.limiter.retain_recent();
         }
     }
@@ -108,6 +126,10 @@ impl Budget {
 
     fn per_minute(requests: u32) -> Self {
         Self::of(Quota::per_minute(some(requests)), requests, 60)
+    }
+
+    fn per_hour(requests: u32) -> Self {
+        Self::of(Quota::per_hour(some(requests)), requests, 3_600)
     }
 
     fn of(quota: Quota, requests: u32, window_s: u32) -> Self {

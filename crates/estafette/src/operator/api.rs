@@ -2,7 +2,7 @@
 
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{accounts, credits, log, prices};
+use super::{accounts, credits, keys, log, prices};
 use crate::app::App;
 
 /// The routes of this room.
@@ -10,6 +10,7 @@ use crate::app::App;
 pub fn routes() -> OpenApiRouter<App> {
     accounts::api::routes()
         .merge(credits::api::routes())
+        .merge(keys::api::routes())
         .merge(prices::api::routes())
         .merge(log::api::routes())
 }

@@ -4,6 +4,7 @@
 pub mod accounts;
 pub mod api;
 pub mod credits;
+pub mod keys;
 pub mod log;
 pub mod prices;
 pub mod store;

@@ -9,21 +9,24 @@ use crate::kit::id::UserId;
 
 /// One page of accounts, newest first; empty texts do not filter.
 pub(super) const ACCOUNTS: Sql = Sql("SELECT a.account_id, a.user_id, u.email, a.env, a.status, \
-     a.billing_mode, a.credit_limit, a.posted, a.held, a.settings, a.created_at \
+     a.billing_mode, a.credit_limit, a.posted, a.held, a.settings, a.created_at, \
+     u.email_verified_at \
      FROM accounts a JOIN users u ON u.user_id = a.user_id \
      WHERE a.account_id < $1 AND ($2 = '' OR a.env = $2) AND ($3 = '' OR a.status = $3) \
      ORDER BY a.account_id DESC LIMIT $4");
 
 /// The accounts of one user.
 pub(super) const ACCOUNTS_OF_EMAIL: Sql = Sql("SELECT a.account_id, a.user_id, u.email, a.env, \
-     a.status, a.billing_mode, a.credit_limit, a.posted, a.held, a.settings, a.created_at \
+     a.status, a.billing_mode, a.credit_limit, a.posted, a.held, a.settings, a.created_at, \
+     u.email_verified_at \
      FROM users u JOIN accounts a ON a.user_id = u.user_id \
      WHERE u.email = $1 AND a.account_id < $2 AND ($3 = '' OR a.env = $3) \
      AND ($4 = '' OR a.status = $4)");
 
 /// One account.
 pub(super) const ACCOUNT: Sql = Sql("SELECT a.account_id, a.user_id, u.email, a.env, a.status, \
-     a.billing_mode, a.credit_limit, a.posted, a.held, a.settings, a.created_at \
+     a.billing_mode, a.credit_limit, a.posted, a.held, a.settings, a.created_at, \
+     u.email_verified_at \
      FROM accounts a JOIN users u ON u.user_id = a.user_id WHERE a.account_id = $1");
 
 /// Changes an account that is still as it was read, where its credits allow the new limit.
@@ -66,6 +69,7 @@ impl FromRow for AccountRow {
             held: row.take(8)?,
             settings: row.take(9)?,
             created_at: row.take::<Millis>(10)?,
+            email_verified_at: row.take(11)?,
         })
     }
 }

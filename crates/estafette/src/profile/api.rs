@@ -10,7 +10,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::api::{LoginView, UserView, new_password, private};
-use crate::access::{self, Caller, Credentials, Guest, Login, NewUser, Portal, Who, idempotency};
+use crate::access::{
+    self, Caller, Credentials, Guest, Login, MadeBy, NewUser, Portal, Who, idempotency,
+};
 use crate::app::{App, Env};
 use crate::credits;
 use crate::kit::body::Fields;
@@ -78,22 +80,26 @@ pub struct ProfileView {
     pub billing_mode: String,
     /// Credits that can be spent now.
     pub balance_credits: i64,
-    /// `active` or `suspended`.
+    /// `active`; or `pending` (until the operator looked at it) and `suspended`, which can only be
+    /// read.
     #[schema(example = "active")]
     pub status: String,
 }
 
 /// Makes a user with an account for each environment and logs them in. Each address may have it
-/// switched off. An `Idempotency-Key` is checked but not kept: a repeat finds the email taken.
+/// switched off; where it is off on live, the live account of who signs up at the sandbox is
+/// `pending` until the operator makes it active. An `Idempotency-Key` is checked but not kept: a
+/// repeat finds the email taken.
 #[utoipa::path(post, path = "/v1/auth/signup", tag = "Account", request_body = SignupRequest,
     responses(
         (status = 200, body = SignupView, description = "The new user, logged in"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-            description = "`route_not_found`: signing up is switched off here"),
+        (status = 403, body = ProblemBody, content_type = "application/problem+json",
+            description = "`signup_disabled`"),
         (status = 422, body = ProblemBody, content_type = "application/problem+json",
             description = "`validation_failed`, also when the email is already registered"),
         (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`rate_limited`"),
+            description = "`rate_limited`; `too_many_logins` where this address was told too \
+                often that an email is registered"),
         (status = 503, body = ProblemBody, content_type = "application/problem+json",
             description = "`overloaded`"),
     ))]
@@ -105,14 +111,14 @@ async fn signup(
     body: Bytes,
 ) -> Result<Response, Problem> {
     if !is_open(&app) {
-        return Err(Code::RouteNotFound.into());
+        return Err(Code::SignupDisabled.into());
     }
     Query::read(query.as_deref(), &[])?;
     idempotency::check(&headers)?;
     let (email, password) = newcomer(&app, &body)?;
     let credentials = Credentials { email: &email, password: &password };
-    let new =
-        access::signup(&app, credits::sandbox_grant, credentials, None, &guest.request_id).await?;
+    let made_by = MadeBy::Guest(&guest);
+    let new = access::signup(&app, credits::sandbox_grant, credentials, made_by).await?;
     let login = access::login_new(&app, &new).await?;
     Ok(private(SignupView::of(new, login)))
 }
@@ -159,7 +165,8 @@ fn newcomer(app: &App, body: &[u8]) -> Result<(String, Secret), Problem> {
     if typed.is_some() && email.is_none() {
         fields.fault("email", "invalid_email", "must be an email address");
     }
-    let password = new_password(&mut fields, "password");
+    let known = email.as_deref().unwrap_or_default();
+    let password = new_password(&mut fields, "password", known);
     fields.finish(app.is_strict())?;
     email.zip(password).ok_or_else(|| Code::InternalError.into())
 }

@@ -19,13 +19,14 @@ use anyhow::{Context as _, bail};
 use clock::Clock;
 use futures_util::future::BoxFuture;
 use store::{Db, Lite, LiteOptions, Migration, Pg, PgOptions};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::app::{App, Env, Memo, News, Shared};
 use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::{Carriers, Door, Handsets};
 use crate::config::{Config, Limits, Webhooks};
+use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
@@ -76,6 +77,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 7,
         name: "promises",
         sql: include_str!("../../../../migrations/0007_promises.sql"),
+    },
+    Migration {
+        version: 8,
+        name: "people",
+        sql: include_str!("../../../../migrations/0008_people.sql"),
     },
     Migration {
         version: 10,
@@ -135,7 +141,7 @@ pub fn assemble(config: Config, clock: Clock, db: Db) -> anyhow::Result<Service>
         outgoing: way_out(&config.webhooks)?,
         tell,
         throttle: throttle(&config.limits),
-        hashers: Semaphore::new(config.access.password_hashers.max(1)),
+        hashers: Hashers::new(config.access.password_hashers),
         memo: Memo::default(),
         metrics: Metrics::default(),
         open: AtomicBool::new(false),

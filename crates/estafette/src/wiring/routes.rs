@@ -5,7 +5,9 @@ use axum::middleware;
 use utoipa::OpenApi;
 use utoipa::openapi::path::{HttpMethod, Operation, OperationBuilder, PathItem, Paths};
 use utoipa::openapi::request_body::RequestBodyBuilder;
-use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Required, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
@@ -62,6 +64,12 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     for path in document.paths.paths.values_mut() {
         for operation in operations(path) {
             describe_problems(operation);
+            let by_key = |scheme: &SecurityRequirement| *scheme == requirement("api_key");
+            if let Some(schemes) = &mut operation.security
+                && schemes.iter().any(by_key)
+            {
+                schemes.push(requirement("api_key_bearer"));
+            }
         }
     }
     document.webhooks = Some(pushed());
@@ -69,6 +77,7 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     let header = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
     components.add_security_scheme("api_key", SecurityScheme::ApiKey(header));
     for (name, words) in [
+        ("api_key_bearer", "The API key, as good as in `X-API-Key`"),
         ("portal_token", "Portal token from `POST /v1/auth/login`"),
         ("staff_token", "Staff token from `POST /v1/admin/auth/login`"),
     ] {
@@ -77,6 +86,10 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
         components.add_security_scheme(name, SecurityScheme::Http(bearer));
     }
     document
+}
+
+fn requirement(scheme: &str) -> SecurityRequirement {
+    SecurityRequirement::new::<_, [&str; 0], &str>(scheme, [])
 }
 
 /// The requests that targets get: one for each kind of event, with its example.

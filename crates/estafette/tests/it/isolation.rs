@@ -31,7 +31,9 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     let hook = ada.desk("POST", "/v1/webhooks").json(body).await.ok();
     let path = format!("/v1/webhooks/{}/test", hook.word("id"));
     let test = ada.desk("POST", &path).json(json!({})).await.ok();
+    let logins = ada.desk("GET", "/v1/auth/sessions").await.ok();
     vec![
+        ("session_id", logins.list()[0]["id"].as_str().unwrap().to_owned()),
         ("challenge_id", sent.word("challenge_id").to_owned()),
         ("key_id", ada.key_id.clone()),
         ("webhook_id", hook.word("id").to_owned()),
@@ -80,7 +82,7 @@ async fn foreign_objects_do_not_exist(world: &World) {
     }
     assert!(asked >= 2, "at least the challenge and the key: {operations:?}");
     // Nothing of it touched the owner.
-    ada.guess(&objects[0].1, "4821").await.ok();
+    ada.guess(&objects[1].1, "4821").await.ok();
 }
 
 async fn foreign_handsets_are_empty(world: &World) {

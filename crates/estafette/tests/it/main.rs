@@ -24,6 +24,7 @@ mod locked;
 mod nodes;
 mod numbers;
 mod otp;
+mod people;
 mod postgres;
 mod process;
 mod proof;

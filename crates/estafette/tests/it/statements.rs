@@ -140,7 +140,7 @@ fn parameters_out_of_order_are_caught() {
 
 async fn a_scan_is_caught(world: &World) {
     let db = world.app(Env::Sandbox).await.db.clone();
-    let scan = db.plan(Sql("SELECT user_id FROM users WHERE failed_logins > $1")).await.unwrap();
+    let scan = db.plan(Sql("SELECT user_id FROM users WHERE created_at > $1")).await.unwrap();
     assert!(!scan.scans.is_empty());
     let look_up = db.plan(Sql("SELECT email FROM users WHERE user_id = $1")).await.unwrap();
     assert!(look_up.scans.is_empty(), "{:?}", look_up.scans);

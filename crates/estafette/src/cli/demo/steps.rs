@@ -4,7 +4,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::visitor::{Call, Pass, Visitor, must_be, text};
-use crate::cli::accounts::made_up_password;
+use crate::access::key;
 
 /// Any number works on the sandbox.
 const PHONE: &str = "+33612345678";
@@ -24,7 +24,7 @@ pub(super) struct Tour {
 
 /// The whole story.
 pub(super) async fn all(visitor: &mut Visitor) -> anyhow::Result<Tour> {
-    let password = made_up_password(&clock::Clock::system());
+    let password = key::made_up_password(&clock::Clock::system()).expose().to_owned();
     let token = sign_up(visitor, &password).await?;
     let api_key = make_key(visitor, &token).await?;
     chatapp_passcode(visitor, &api_key).await?;

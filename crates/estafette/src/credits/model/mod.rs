@@ -55,7 +55,7 @@ async fn app() -> (tempfile::TempDir, App) {
         memo: Memo::default(),
         throttle: Throttle::new(100, 100, 100),
         metrics: Metrics::default(),
-        hashers: tokio::sync::Semaphore::new(1),
+        hashers: crate::kit::hashers::Hashers::new(1),
         open: AtomicBool::new(true),
         sealing: Sealing::default(),
         draining: AtomicBool::new(false),

@@ -11,11 +11,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    AccountRow, BILLING_MODES, Billing, Fault, Filter, HIGHEST_LIMIT, Patch, STATUSES,
+    AccountRow, BILLING_MODES, Billing, Fault, Filter, HIGHEST_LIMIT, Patch, SETTABLE, STATUSES,
     SettingsPatch,
 };
 use crate::access::caller::Staff;
-use crate::access::{self, idempotency, key, password};
+use crate::access::staff::{self, api::new_person};
+use crate::access::{idempotency, key, password};
 use crate::app::{App, Env, Settings};
 use crate::kit::body::Fields;
 use crate::kit::id::AccountId;
@@ -23,9 +24,6 @@ use crate::kit::page::{self, Query};
 use crate::kit::problem::{Item, Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
-
-/// Characters of a password that is made up: 142 bits.
-const MADE_UP: usize = 24;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
@@ -48,7 +46,10 @@ pub struct AdminAccountView {
     /// `live` or `sandbox`.
     #[schema(example = "live")]
     pub env: String,
-    /// `active` or `suspended`.
+    /// Whether somebody proved that this email reaches them.
+    #[schema(example = false)]
+    pub email_verified: bool,
+    /// `pending`, `active` or `suspended`.
     #[schema(example = "active")]
     pub status: String,
     /// `prepaid` or `postpaid`.
@@ -101,6 +102,7 @@ impl From<AccountRow> for AdminAccountView {
             id: row.id.into(),
             user_id: row.user.into(),
             email: row.email,
+            email_verified: row.email_verified_at.is_some(),
             env: row.env,
             status: row.status,
             billing_mode: row.billing_mode,
@@ -176,7 +178,7 @@ pub struct AccountPatch {
     params(
         ("env" = Option<String>, Query, description = "`live` or `sandbox`"),
         ("email" = Option<String>, Query, description = "Only the accounts of this email"),
-        ("status" = Option<String>, Query, description = "`active` or `suspended`"),
+        ("status" = Option<String>, Query, description = "`pending`, `active` or `suspended`"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
@@ -242,8 +244,8 @@ async fn create_account(
     Query::read(query.as_deref(), &[])?;
     idempotency::check(&headers)?;
     let (email, given, billing) = read_new(&app, &body)?;
-    let secret = given.clone().unwrap_or_else(|| Secret::new(key::random(&app.clock, MADE_UP)));
-    let hash = password::hash(&app, &secret).await?;
+    let secret = given.clone().unwrap_or_else(|| key::made_up_password(&app.clock));
+    let hash = password::hash(&app, &staff::asker(staff.by()), &secret).await?;
     let new = super::create(&app, &email, &hash, &billing, staff.by()).await?;
     Ok(Json(NewAccountView {
         user_id: new.id.into(),
@@ -255,15 +257,7 @@ async fn create_account(
 
 fn read_new(app: &App, body: &[u8]) -> Result<(String, Option<Secret>, Billing), Problem> {
     let mut fields = Fields::read(body)?;
-    let typed = fields.required("email");
-    let email = typed.as_deref().and_then(access::email);
-    if typed.is_some() && email.is_none() {
-        fields.fault("email", "invalid_email", "must be an email address");
-    }
-    let given = fields.text("password").map(Secret::new);
-    if let Some(Err(fault)) = given.as_ref().map(|secret| password::check(secret.expose())) {
-        fields.fault("password", fault.code(), fault.to_string());
-    }
+    let (email, given) = new_person(&mut fields);
     let mode = fields.choice("billing_mode", BILLING_MODES).unwrap_or("prepaid");
     let credit_limit = fields.integer("credit_limit", 0, HIGHEST_LIMIT).unwrap_or(0);
     fields.finish(app.is_strict())?;
@@ -327,7 +321,7 @@ async fn change_account(
     Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let patch = Patch {
-        status: fields.choice("status", STATUSES),
+        status: fields.choice("status", SETTABLE),
         billing_mode: fields.choice("billing_mode", BILLING_MODES),
         credit_limit: fields.integer("credit_limit", 0, HIGHEST_LIMIT),
         settings: SettingsPatch::read(&mut fields, app.is_strict()),

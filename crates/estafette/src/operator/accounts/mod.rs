@@ -10,7 +10,7 @@ use super::store;
 use crate::access::audit::{By, Entry, record};
 use crate::access::caller::forget_account;
 use crate::access::{self, NewUser};
-use crate::app::{App, Settings};
+use crate::app::{App, Settings, Standing};
 use crate::credits;
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, UserId};
@@ -24,7 +24,10 @@ const TRIES: usize = 4;
 /// The highest credit limit.
 pub const HIGHEST_LIMIT: i64 = 1_000_000_000_000;
 /// What an account can be.
-pub const STATUSES: &[&str] = &["active", "suspended"];
+pub const STATUSES: &[&str] =
+    &[Standing::Pending.word(), Standing::Active.word(), Standing::Suspended.word()];
+/// What staff can make of it.
+pub const SETTABLE: &[&str] = &[Standing::Active.word(), Standing::Suspended.word()];
 /// How an account can pay.
 pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
 
@@ -66,6 +69,8 @@ pub struct AccountRow {
     pub user: UserId,
     /// The user's email.
     pub email: String,
+    /// When somebody proved that it reaches them.
+    pub email_verified_at: Option<Millis>,
     /// `live` or `sandbox`.
     pub env: String,
     /// One of [`STATUSES`].
@@ -246,7 +251,7 @@ pub async fn create(
     if billing.mode == "prepaid" && billing.credit_limit != 0 {
         return Err(Fault::PrepaidLimit);
     }
-    let (new, mut set) = access::new_user_set(app, email, hash);
+    let (new, mut set) = access::new_user_set(app, email, hash, Standing::Active);
     set.push(store::BILL, args![billing.mode, billing.credit_limit, &new.live]);
     credits::sandbox_grant(app, &mut set, &new.sandbox);
     let entry = Entry {

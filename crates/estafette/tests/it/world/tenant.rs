@@ -53,9 +53,11 @@ impl<'w> Tenant<'w> {
         tenant
     }
 
-    /// The same user's account on the live address.
+    /// The same user's account on the live address, which staff makes active.
     pub async fn on_live(&self) -> Self {
         let mut tenant = Self { env: Env::Live, ..self.clone() };
+        tenant.me().await.word("id").clone_into(&mut tenant.account_id);
+        self.world.set(&tenant, json!({"status": "active"})).await.ok();
         tenant.move_in().await;
         tenant
     }

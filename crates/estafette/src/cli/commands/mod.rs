@@ -1,5 +1,7 @@
 //! What can be typed: the commands, their flags and their help.
 
+mod people;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -7,6 +9,10 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::Flags;
 use crate::kit::secret::Secret;
+pub(super) use people::{
+    AccountArgs, AccountCommand, AccountsArgs, DisableKeyArgs, KeyArgs, KeyCommand, KeysArgs,
+    ListArgs, LoginArgs, RemoveStaffArgs, StaffCommand,
+};
 
 /// One-time passcodes and messages over chat-app, SMS and email, run by yourself.
 #[derive(Parser)]
@@ -283,47 +289,6 @@ pub(super) struct PlaygroundArgs {
     pub(super) webhook_sink: SocketAddr,
 }
 
-/// Who logs in, and how the password gets here.
-#[derive(Args)]
-pub(super) struct LoginArgs {
-    /// Email address, the name for logging in.
-    #[arg(long)]
-    pub(super) email: String,
-    /// Read the password from the standard input, one line. Without this one is made up and shown.
-    #[arg(long)]
-    pub(super) password_stdin: bool,
-}
-
-/// `staff …`
-#[derive(Subcommand)]
-pub(super) enum StaffCommand {
-    /// Add a member of staff, who may use /v1/admin.
-    #[command(after_help = "\
-Works beside a running service, on its database.
-
-Examples:
-  estafette staff add --email ops@example.com
-  estafette staff add --email ops@example.com --password-stdin --json < password.txt
-
---json: {staff_id}, and password when it was made up.")]
-    Add(LoginArgs),
-}
-
-/// `account …`
-#[derive(Subcommand)]
-pub(super) enum AccountCommand {
-    /// Add a user with an account in each environment.
-    #[command(after_help = "\
-Works beside a running service, on its database.
-
-Examples:
-  estafette account add --email dev@example.com
-  estafette account add --email dev@example.com --password-stdin --json < password.txt
-
---json: {user_id, accounts: {live, sandbox}}, and password when it was made up.")]
-    Add(LoginArgs),
-}
-
 /// `credits …`
 #[derive(Subcommand)]
 pub(super) enum CreditsCommand {
@@ -351,37 +316,6 @@ pub(super) struct CreditsArgs {
     /// Why, for the ledger and the audit log.
     #[arg(long, default_value = "command line")]
     pub(super) reason: String,
-}
-
-/// `key …`
-#[derive(Subcommand)]
-pub(super) enum KeyCommand {
-    /// Make an API key for an account; it is shown this once.
-    #[command(after_help = "\
-Works beside a running service, on its database. Scopes: otp:send,
-otp:verify, sms:send, chatapp:send, chatapp:receive, email:send, account:read. Without --scope, all.
-
-Examples:
-  estafette key add --account acc_01h455vb4pex5vsknk084sn02q --name shop
-  estafette key add --account acc_01h455vb4pex5vsknk084sn02q --name shop \\
-    --scope otp:send --scope otp:verify --json
-
---json: {api_key, key: {id, name, key_prefix, active, scopes, created_at}}.")]
-    Add(KeyArgs),
-}
-
-/// Of `key add`.
-#[derive(Args)]
-pub(super) struct KeyArgs {
-    /// The account's id; it decides the environment.
-    #[arg(long)]
-    pub(super) account: String,
-    /// A label.
-    #[arg(long)]
-    pub(super) name: String,
-    /// What the key may do; repeat it for several.
-    #[arg(long = "scope", value_name = "SCOPE")]
-    pub(super) scopes: Vec<String>,
 }
 
 #[cfg(test)]

@@ -1,0 +1,261 @@
+//! Logins and passwords, of users and of staff alike: whoever proves who they are gets a token.
+
+use clock::Millis;
+use serde_json::json;
+use store::{Reject, Sql, WriteSet, args};
+
+use super::audit::By;
+use super::caller::{Guest, Who};
+use super::guesses::Guesser;
+use super::password::{self, Asker};
+use super::person::{Credentials, NewUser, email, note};
+use super::store as sql;
+use super::token::{self, Kind};
+use super::{Error, staff};
+use crate::app::App;
+use crate::kit::hashers::{Desk, Place};
+use crate::kit::id::{StaffId, UserId};
+use crate::kit::secret::Secret;
+
+pub(super) const PASSWORD_CHANGED: Reject = Reject("password_changed");
+
+/// A login that went well.
+#[derive(Clone, Debug)]
+pub struct Login {
+    /// The token; it exists in this answer only.
+    pub token: Secret,
+    /// When it ends.
+    pub expires_at: Millis,
+    /// The user's or the staff member's id.
+    pub id: String,
+    /// Their email.
+    pub email: String,
+}
+
+/// A person who changes their own password.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    /// Who it is: a user or a member of staff.
+    pub by: By<'a>,
+    /// The token that goes on.
+    pub token: Option<[u8; 32]>,
+    /// Where they are.
+    pub guest: &'a Guest,
+}
+
+impl Kind {
+    const fn by_email(self) -> Sql {
+        match self {
+            Self::Portal => sql::USER_BY_EMAIL,
+            Self::Staff => sql::STAFF_BY_EMAIL,
+        }
+    }
+
+    const fn by_id(self) -> Sql {
+        match self {
+            Self::Portal => sql::USER_BY_ID,
+            Self::Staff => sql::STAFF_BY_ID,
+        }
+    }
+
+    const fn logged_in(self) -> Sql {
+        match self {
+            Self::Portal => sql::USER_LOGGED_IN,
+            Self::Staff => sql::STAFF_LOGGED_IN,
+        }
+    }
+
+    const fn change_password(self) -> Sql {
+        match self {
+            Self::Portal => sql::CHANGE_USER_PASSWORD,
+            Self::Staff => sql::CHANGE_STAFF_PASSWORD,
+        }
+    }
+
+    const fn password_action(self) -> &'static str {
+        match self {
+            Self::Portal => "user.password",
+            Self::Staff => "staff.password",
+        }
+    }
+
+    const fn desk(self) -> Desk {
+        match self {
+            Self::Portal => Desk::Public,
+            Self::Staff => Desk::Staff,
+        }
+    }
+
+    fn who(self, id: &str) -> Who {
+        match self {
+            Self::Portal => Who::User(UserId::stored(id.to_owned())),
+            Self::Staff => Who::Staff(StaffId::stored(id.to_owned())),
+        }
+    }
+}
+
+/// Opens the portal for a user, or the operator's routes for a member of staff.
+///
+/// # Errors
+/// [`Error::InvalidLogin`], [`Error::TooManyLogins`], [`Error::Overloaded`], [`Error::OverShare`],
+/// [`Error::Hashing`], [`Error::Db`], [`Error::Commit`].
+pub async fn login(
+    app: &App,
+    kind: Kind,
+    credentials: Credentials<'_>,
+    guest: &Guest,
+) -> Result<Login, Error> {
+    let person: Option<sql::Person> = match email(credentials.email) {
+        Some(email) => app.db.row(kind.by_email(), args![email]).await?,
+        None => None,
+    };
+    let known = person.as_ref().map(|person| person.id.clone());
+    let attempt = Attempt {
+        guesser: Guesser::of_login(app, kind, credentials.email, &guest.address),
+        asker: Asker::at(kind.desk(), &guest.address),
+        password: credentials.password,
+    };
+    let proved = attempt.prove(app, person).await;
+    if let (Kind::Staff, Err(refused)) = (kind, &proved) {
+        staff::note_refused_login(app, known.as_deref(), refused, guest).await?;
+    }
+    let (person, _) = proved?;
+    let mut set = WriteSet::of(&person.id);
+    let args = args![app.now(), person.id.as_str(), person.password_hash.as_str()];
+    set.guard(kind.logged_in(), args, PASSWORD_CHANGED);
+    attempt.guesser.forgive(&mut set);
+    if kind == Kind::Staff {
+        let by = By { who: &kind.who(&person.id), request_id: &guest.request_id };
+        note(app, &mut set, by, ("staff.login", &person.id, json!({})));
+    }
+    issue(app, set, kind, (person.id, person.email)).await
+}
+
+/// Opens the portal for somebody who was just made.
+///
+/// # Errors
+/// [`Error::Overloaded`], [`Error::Commit`].
+pub async fn login_new(app: &App, new: &NewUser) -> Result<Login, Error> {
+    let set = WriteSet::of(new.id.as_str());
+    let who = (new.id.to_string(), new.email.clone());
+    issue(app, set, Kind::Portal, who).await
+}
+
+/// Ends the token that a person called with.
+///
+/// # Errors
+/// [`Error::Overloaded`], [`Error::Commit`].
+pub async fn logout(app: &App, kind: Kind, by: By<'_>, token: [u8; 32]) -> Result<(), Error> {
+    let mut set = WriteSet::of(by.who.id());
+    token::revoke(app, &mut set, token);
+    if kind == Kind::Staff {
+        note(app, &mut set, by, ("staff.logout", by.who.id(), json!({})));
+    }
+    app.db.commit(set).await?;
+    Ok(())
+}
+
+/// Replaces a person's password and ends all their other tokens.
+///
+/// # Errors
+/// [`Error::NewPassword`]; [`Error::InvalidLogin`] when `current` is wrong; else as [`login`].
+pub async fn change_password(
+    app: &App,
+    kind: Kind,
+    owner: Owner<'_>,
+    (current, new): (&Secret, &Secret),
+) -> Result<(), Error> {
+    // Only who knows the current password gets further with it, so this tells nobody what it is.
+    if current.expose() == new.expose() {
+        return Err(Error::NewPassword(password::Fault::Unchanged));
+    }
+    let id = owner.by.who.id();
+    let person: Option<sql::Person> = app.db.row(kind.by_id(), args![id]).await?;
+    let email = person.as_ref().map_or("", |person| &person.email);
+    password::check(new.expose(), email).map_err(Error::NewPassword)?;
+    let attempt = Attempt {
+        guesser: Guesser::of_login(app, kind, email, &owner.guest.address),
+        asker: Asker::at(kind.desk(), &owner.guest.address).known_as(id),
+        password: current,
+    };
+    let (person, place) = attempt.prove(app, person).await?;
+    let hash = password::hash_at(app, place, new).await?;
+    let mut set = replace_password(app, kind, &person, &hash, owner.token);
+    attempt.guesser.forgive(&mut set);
+    note(app, &mut set, owner.by, (kind.password_action(), id, json!({})));
+    app.db.commit(set).await?;
+    Ok(())
+}
+
+/// Gives a person another password, without the old one, and ends all their tokens. Answers whose.
+///
+/// # Errors
+/// [`Error::NoSuchPerson`], [`Error::Password`], [`Error::Hashing`], [`Error::Db`],
+/// [`Error::Commit`].
+pub async fn set_password(
+    app: &App,
+    kind: Kind,
+    credentials: Credentials<'_>,
+    by: By<'_>,
+) -> Result<String, Error> {
+    let email = email(credentials.email).ok_or(Error::InvalidEmail)?;
+    password::check(credentials.password.expose(), &email).map_err(Error::Password)?;
+    let person: Option<sql::Person> = app.db.row(kind.by_email(), args![email]).await?;
+    let person = person.ok_or(Error::NoSuchPerson)?;
+    let hash = password::hash(app, &Asker::command_line(), credentials.password).await?;
+    let mut set = replace_password(app, kind, &person, &hash, None);
+    note(app, &mut set, by, (kind.password_action(), &person.id, json!({})));
+    app.db.commit(set).await?;
+    Ok(person.id)
+}
+
+/// A password that somebody shows.
+struct Attempt<'a> {
+    guesser: Guesser,
+    asker: Asker,
+    password: &'a Secret,
+}
+
+impl Attempt<'_> {
+    /// The person, if this is their password, and the place at the hashers. It takes as long where
+    /// there is nobody. Who has to wait does not stand in line; who stands there is counted once
+    /// they have a place, so that the rows of failures grow no faster than passwords can be hashed.
+    async fn prove(
+        &self,
+        app: &App,
+        person: Option<sql::Person>,
+    ) -> Result<(sql::Person, Place), Error> {
+        self.guesser.must_not_wait(app).await?;
+        let place = password::place(app, &self.asker).await?;
+        self.guesser.count(app).await?;
+        let stored = person.as_ref().map(|person| person.password_hash.as_str());
+        let (is_right, place) = password::is_right(place, self.password, stored).await?;
+        let person = person.filter(|_| is_right).ok_or(Error::InvalidLogin)?;
+        Ok((person, place))
+    }
+}
+
+fn replace_password(
+    app: &App,
+    kind: Kind,
+    person: &sql::Person,
+    hash: &str,
+    keep: Option<[u8; 32]>,
+) -> WriteSet {
+    let mut set = WriteSet::of(&person.id);
+    let args = args![hash, person.id.as_str(), person.password_hash.as_str()];
+    set.guard(kind.change_password(), args, PASSWORD_CHANGED);
+    token::revoke_all(app, &mut set, &person.id, keep);
+    set
+}
+
+async fn issue(
+    app: &App,
+    mut set: WriteSet,
+    kind: Kind,
+    (id, email): (String, String),
+) -> Result<Login, Error> {
+    let (token, expires_at) = token::new_token(app, &mut set, kind, &id);
+    app.db.commit(set).await?;
+    Ok(Login { token, expires_at, id, email })
+}

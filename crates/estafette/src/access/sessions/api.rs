@@ -1,0 +1,143 @@
+//! Logins over HTTP.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::Response;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Session;
+use crate::access::api::DoneView;
+use crate::access::{Caller, Myself};
+use crate::app::App;
+use crate::kit::id::SessionId;
+use crate::kit::page::{self, Query};
+use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+
+const SESSIONS: &str = "/v1/auth/sessions";
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list_sessions, end_sessions))
+        .routes(routes!(read_session, end_session))
+}
+
+/// A login of the user, without its token.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SessionView {
+    /// Its id.
+    #[schema(example = "lgn_01h455vb4pex5vsknk084sn02q")]
+    pub id: String,
+    /// Whether it is the login of this request.
+    pub current: bool,
+    /// When the user logged in.
+    #[schema(format = DateTime, example = "2026-01-31T12:00:00.000Z")]
+    pub created_at: String,
+    /// When its token ends.
+    #[schema(format = DateTime, example = "2026-03-02T12:00:00.000Z")]
+    pub expires_at: String,
+}
+
+impl SessionView {
+    fn of(session: &Session, token: Option<[u8; 32]>) -> Self {
+        Self {
+            id: session.id.to_string(),
+            current: session.is_of(token),
+            created_at: session.created_at.to_string(),
+            expires_at: session.expires_at.to_string(),
+        }
+    }
+}
+
+/// Lists where the user is logged in, newest first. What has ended is not listed.
+#[utoipa::path(get, path = "/v1/auth/sessions", tag = "Account",
+    security(("portal_token" = [])),
+    params(
+        ("limit" = Option<i64>, Query, description = "1 to 200, default 50"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` of the page before"),
+    ),
+    responses(
+        (status = 200, body = Vec<SessionView>, description = "One page; `Link` leads to the next"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+            description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ))]
+async fn list_sessions(
+    caller: Caller<Myself>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, SESSIONS)?;
+    let sessions = super::list(&app, caller.who.id(), &page).await?;
+    let views = sessions.iter().map(|session| SessionView::of(session, caller.token)).collect();
+    Ok(page::answer(&app.vault, SESSIONS, &page, views, |view: &SessionView| view.id.clone()))
+}
+
+/// Shows one login.
+#[utoipa::path(get, path = "/v1/auth/sessions/{session_id}", tag = "Account",
+    security(("portal_token" = [])),
+    params(("session_id" = String, Path, description = "The login's id")),
+    responses(
+        (status = 200, body = SessionView, description = "The login"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+            description = "`not_found`, also when it has ended"),
+    ))]
+async fn read_session(
+    caller: Caller<Myself>,
+    State(app): State<App>,
+    Path(session_id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<SessionView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let id = SessionId::parse(&session_id).ok_or(Code::NotFound)?;
+    let session = super::find(&app, caller.who.id(), &id).await?;
+    Ok(Json(SessionView::of(&session, caller.token)))
+}
+
+/// Ends one login: its token opens nothing any more.
+#[utoipa::path(delete, path = "/v1/auth/sessions/{session_id}", tag = "Account",
+    security(("portal_token" = [])),
+    params(("session_id" = String, Path, description = "The login's id")),
+    responses(
+        (status = 200, body = DoneView, description = "The login has ended"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+            description = "`not_found`, also when it has ended"),
+    ))]
+async fn end_session(
+    caller: Caller<Myself>,
+    State(app): State<App>,
+    Path(session_id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<DoneView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let id = SessionId::parse(&session_id).ok_or(Code::NotFound)?;
+    super::end(&app, &id, caller.by()).await?;
+    Ok(Json(DoneView { ok: true }))
+}
+
+/// Ends all logins of the user, the one of this request as well.
+#[utoipa::path(delete, path = "/v1/auth/sessions", tag = "Account",
+    security(("portal_token" = [])),
+    responses(
+        (status = 200, body = DoneView, description = "All logins have ended"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ))]
+async fn end_sessions(
+    caller: Caller<Myself>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<DoneView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    super::end_all(&app, caller.by()).await?;
+    Ok(Json(DoneView { ok: true }))
+}

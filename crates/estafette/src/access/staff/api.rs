@@ -1,0 +1,280 @@
+//! The operator's staff over HTTP: their logins and passwords, and who is one of them.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::StaffMember;
+use crate::access::api::{
+    DoneView, EmptyRequest, LoginRequest, LoginView, PasswordRequest, credentials, nothing_but,
+    private, replace_password,
+};
+use crate::access::token::Kind;
+use crate::access::{Credentials, Guest, Owner, Staff, email, idempotency, key, password};
+use crate::app::App;
+use crate::kit::body::Fields;
+use crate::kit::id::StaffId;
+use crate::kit::page::{self, Query};
+use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+use crate::kit::secret::Secret;
+
+const STAFF: &str = "/v1/admin/staff";
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(login))
+        .routes(routes!(logout))
+        .routes(routes!(change_password))
+        .routes(routes!(list_staff, add_staff))
+        .routes(routes!(remove_staff))
+}
+
+/// A member of staff.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StaffView {
+    /// Their id.
+    #[schema(example = "stf_01h455vb4pex5vsknk084sn02q")]
+    pub id: String,
+    /// The email to log in with.
+    #[schema(example = "ops@example.com")]
+    pub email: String,
+    /// When they were added.
+    #[schema(format = DateTime, example = "2026-01-31T12:00:00.000Z")]
+    pub created_at: String,
+    /// When they last logged in; null = never.
+    #[schema(format = DateTime, example = "2026-02-01T08:00:00.000Z")]
+    pub last_login_at: Option<String>,
+}
+
+impl From<StaffMember> for StaffView {
+    fn from(member: StaffMember) -> Self {
+        Self {
+            id: member.id.into(),
+            email: member.email,
+            created_at: member.created_at.to_string(),
+            last_login_at: member.last_login_at.map(|at| at.to_string()),
+        }
+    }
+}
+
+/// A member of staff to be added.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct NewStaff {
+    /// The email to log in with.
+    #[schema(example = "ops@example.com")]
+    pub email: String,
+    /// 12 to 256 characters; made up when left out.
+    #[schema(format = Password, min_length = 12, max_length = 256)]
+    pub password: Option<String>,
+}
+
+/// A new member of staff.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct NewStaffView {
+    /// Their id, as in the list.
+    #[schema(example = "stf_01h455vb4pex5vsknk084sn02q")]
+    pub id: String,
+    /// The same, as `estafette staff add --json` prints it.
+    #[schema(example = "stf_01h455vb4pex5vsknk084sn02q")]
+    pub staff_id: String,
+    /// The email as stored.
+    #[schema(example = "ops@example.com")]
+    pub email: String,
+    /// The password, only when it was made up; it is shown this once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub password: Option<String>,
+}
+
+/// Opens the operator's routes. An `Idempotency-Key` is checked but not kept.
+#[utoipa::path(post, path = "/v1/admin/auth/login", tag = "Operator",
+    operation_id = "staff_login",
+    request_body = LoginRequest,
+    responses(
+        (status = 200, body = LoginView, description = "Logged in"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`invalid_login`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+            description = "`validation_failed`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+            description = "`too_many_logins`, `rate_limited`"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+            description = "`overloaded`"),
+    ))]
+async fn login(
+    guest: Guest,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let (email, password) = credentials(&app, query.as_deref(), &headers, &body)?;
+    let credentials = Credentials { email: &email, password: &password };
+    let login = crate::access::login(&app, Kind::Staff, credentials, &guest).await?;
+    Ok(private(LoginView::from(login)))
+}
+
+/// Ends the staff token that it is called with. An `Idempotency-Key` is checked but not kept.
+#[utoipa::path(post, path = "/v1/admin/auth/logout", tag = "Operator",
+    operation_id = "staff_logout",
+    request_body = Option<EmptyRequest>,
+    security(("staff_token" = [])),
+    responses(
+        (status = 200, body = DoneView, description = "The token has ended"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ))]
+async fn logout(
+    staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<DoneView>, Problem> {
+    nothing_but(&app, query.as_deref(), &headers, &body)?;
+    crate::access::logout(&app, Kind::Staff, staff.by(), staff.token).await?;
+    Ok(Json(DoneView { ok: true }))
+}
+
+/// Replaces the password and ends all other tokens of the member of staff. It must differ from the
+/// current one, be none of the commonest, and not be the email. An `Idempotency-Key` is checked
+/// but not kept.
+#[utoipa::path(post, path = "/v1/admin/auth/password", tag = "Operator",
+    operation_id = "change_staff_password",
+    request_body = PasswordRequest, security(("staff_token" = [])),
+    responses(
+        (status = 200, body = DoneView, description = "The new password counts"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`invalid_login` when `current` is wrong; `missing_credentials`, \
+                `invalid_token`, `token_expired`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+            description = "`validation_failed`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+            description = "`too_many_logins`, `rate_limited`"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+            description = "`overloaded`"),
+    ))]
+async fn change_password(
+    staff: Staff,
+    guest: Guest,
+    State(app): State<App>,
+    about: (RawQuery, HeaderMap),
+    body: Bytes,
+) -> Result<Json<DoneView>, Problem> {
+    let owner = Owner { by: staff.by(), token: Some(staff.token), guest: &guest };
+    replace_password(&app, Kind::Staff, owner, (about, body)).await
+}
+
+/// Lists the staff, newest first.
+#[utoipa::path(get, path = "/v1/admin/staff", tag = "Operator",
+    params(
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<StaffView>, description = "One page; `Link` leads on"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+            description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ),
+    security(("staff_token" = [])))]
+async fn list_staff(
+    _staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, STAFF)?;
+    let rows = super::list_staff(&app, &page).await?;
+    let views = rows.into_iter().map(StaffView::from).collect();
+    Ok(page::answer(&app.vault, STAFF, &page, views, |view: &StaffView| view.id.clone()))
+}
+
+/// Adds a member of staff. An `Idempotency-Key` is checked but not kept: a repeat finds the email
+/// taken.
+#[utoipa::path(post, path = "/v1/admin/staff", tag = "Operator",
+    request_body = NewStaff,
+    responses(
+        (status = 200, body = NewStaffView, description = "The member of staff"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+            description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+            description = "`validation_failed`: a taken email, too, is a fault of `/email`"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+            description = "`overloaded`, `storage_unavailable`"),
+    ),
+    security(("staff_token" = [])))]
+async fn add_staff(
+    staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    idempotency::check(&headers)?;
+    let mut fields = Fields::read(&body)?;
+    let (email, given) = new_person(&mut fields);
+    fields.finish(app.is_strict())?;
+    let email = email.ok_or(Code::InternalError)?;
+    let is_made_up = given.is_none();
+    let password = given.unwrap_or_else(|| key::made_up_password(&app.clock));
+    let credentials = Credentials { email: &email, password: &password };
+    let id = super::add_staff(&app, credentials, staff.by()).await?.to_string();
+    let password = is_made_up.then(|| password.expose().to_owned());
+    Ok(private(NewStaffView { staff_id: id.clone(), id, email, password }))
+}
+
+/// The email and the password, if there is one, of somebody who is to be made by staff.
+pub fn new_person(fields: &mut Fields) -> (Option<String>, Option<Secret>) {
+    let typed = fields.required("email");
+    let email = typed.as_deref().and_then(email);
+    if typed.is_some() && email.is_none() {
+        fields.fault("email", "invalid_email", "must be an email address");
+    }
+    let given = fields.text("password").map(Secret::new);
+    let checked = given
+        .as_ref()
+        .map(|secret| password::check(secret.expose(), email.as_deref().unwrap_or_default()));
+    if let Some(Err(fault)) = checked {
+        fields.fault("password", fault.code(), fault.to_string());
+    }
+    (email, given)
+}
+
+/// Removes a member of staff: their tokens end at once. The last one stays.
+#[utoipa::path(delete, path = "/v1/admin/staff/{staff_id}", tag = "Operator",
+    params(("staff_id" = String, Path, description = "The member of staff")),
+    responses(
+        (status = 200, body = DoneView, description = "They are no member of staff any more"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+            description = "`not_found`"),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json",
+            description = "`limit_reached`: nobody else would be left"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+            description = "`overloaded`, `storage_unavailable`"),
+    ),
+    security(("staff_token" = [])))]
+async fn remove_staff(
+    staff: Staff,
+    State(app): State<App>,
+    Path(staff_id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<DoneView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let id = StaffId::parse(&staff_id).ok_or(Code::NotFound)?;
+    super::remove_staff(&app, &id, staff.by()).await?;
+    Ok(Json(DoneView { ok: true }))
+}

@@ -1,0 +1,106 @@
+//! Commands about API keys: `key add`, `key list`, `key disable`.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::json;
+
+use super::accounts::account_id;
+use super::commands::{DisableKeyArgs, KeyArgs, KeyCommand, KeysArgs};
+use super::output::Output;
+use crate::access::api::{DisabledKeyView, KeyView, NewKeyView};
+use crate::access::idempotency::Claim;
+use crate::access::{self, By, NewKey, Scope};
+use crate::config::Config;
+use crate::kit::id::KeyId;
+use crate::kit::page::{Page, TOP};
+
+/// `key …`
+pub(super) async fn key(
+    config: Config,
+    command: KeyCommand,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
+    match command {
+        KeyCommand::Add(args) => add(config, &args, output).await?,
+        KeyCommand::List(args) => list(config, &args, output).await?,
+        KeyCommand::Disable(args) => disable(config, &args, output).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn add(config: Config, args: &KeyArgs, output: Output) -> anyhow::Result<()> {
+    ensure!((1..=100).contains(&args.name.chars().count()), "--name has 1 to 100 characters");
+    let id = account_id(&args.account)?;
+    let wanted = NewKey { name: args.name.clone(), scopes: scopes(args)? };
+    let service = super::open(config).await?;
+    let app = &service.live;
+    let account = access::account(app, &id).await?.context("there is no such account")?;
+    let (raw, key) = access::create_key(app, &account, &wanted, By::CLI, &Claim::default()).await?;
+    service.close().await;
+    let env = account.env.word();
+    let text = format!("{}\n({} for {env}; shown this once)", raw.expose(), key.id);
+    output.answer(&serde_json::to_value(NewKeyView::of(Some(&raw), key))?, || text);
+    Ok(())
+}
+
+async fn list(config: Config, args: &KeysArgs, output: Output) -> anyhow::Result<()> {
+    let id = account_id(&args.account)?;
+    let service = super::open(config).await?;
+    let app = &service.live;
+    access::account(app, &id).await?.context("there is no such account")?;
+    let page = Page { limit: args.list.limit, after: TOP.to_owned() };
+    let mut keys = access::list_keys(app, &id, &page).await?;
+    service.close().await;
+    let (keys, more) = super::first(&mut keys, args.list.limit);
+    let views: Vec<KeyView> = keys.map(KeyView::from).collect();
+    let line = |view: &KeyView| {
+        let state = if view.active { "active" } else { "disabled" };
+        format!("{}  {state:<8}  {}…  {}", view.id, view.key_prefix, view.name)
+    };
+    let text = views.iter().map(line).collect::<Vec<_>>().join("\n");
+    output.answer(&json!({ "keys": views, "more": more }), || text);
+    Ok(())
+}
+
+async fn disable(config: Config, args: &DisableKeyArgs, output: Output) -> anyhow::Result<()> {
+    let account = account_id(&args.account)?;
+    let id = KeyId::parse(&args.key).context("--key is no key id: key_ and 26 characters")?;
+    let service = super::open(config).await?;
+    access::disable_key(&service.live, &account, &id, By::CLI).await?;
+    service.close().await;
+    let view = DisabledKeyView { id: id.to_string(), active: false };
+    output.answer(&serde_json::to_value(view)?, || {
+        format!("{id} opens nothing any more; other nodes refuse it within five seconds.")
+    });
+    Ok(())
+}
+
+fn scopes(args: &KeyArgs) -> anyhow::Result<u16> {
+    let mut chosen = 0;
+    for word in &args.scopes {
+        let Some(scope) = Scope::of(word) else {
+            let known = Scope::words(Scope::set(Scope::ALL)).join(", ");
+            bail!("there is no scope {word}; there are {known}");
+        };
+        chosen |= scope.bit();
+    }
+    Ok(if chosen == 0 { Scope::set(Scope::ALL) } else { chosen })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key_args(scopes: &[&str]) -> KeyArgs {
+        let scopes = scopes.iter().map(|word| (*word).to_owned()).collect();
+        KeyArgs { account: String::new(), name: String::new(), scopes }
+    }
+
+    #[test]
+    fn no_scope_means_all_and_an_unknown_one_is_refused() {
+        assert_eq!(scopes(&key_args(&[])).unwrap(), Scope::set(Scope::ALL));
+        assert_eq!(scopes(&key_args(&["otp:send"])).unwrap(), Scope::OtpSend.bit());
+        assert!(scopes(&key_args(&["otp:sned"])).unwrap_err().to_string().contains("otp:send"));
+    }
+}

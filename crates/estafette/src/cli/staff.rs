@@ -1,0 +1,78 @@
+//! Commands about the operator's staff: `staff add`, `staff list`, `staff remove`, `staff
+//! set-password`.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde_json::json;
+
+use super::commands::{ListArgs, LoginArgs, RemoveStaffArgs, StaffCommand};
+use super::output::Output;
+use super::password::Password;
+use crate::access::staff::{self, api::StaffView};
+use crate::access::token::Kind;
+use crate::access::{self, By, Credentials};
+use crate::config::Config;
+use crate::kit::id::StaffId;
+use crate::kit::page::{Page, TOP};
+
+/// `staff …`
+pub(super) async fn staff(
+    config: Config,
+    command: StaffCommand,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
+    match command {
+        StaffCommand::Add(login) => add(config, &login, output).await?,
+        StaffCommand::List(args) => list(config, &args, output).await?,
+        StaffCommand::Remove(args) => remove(config, &args, output).await?,
+        StaffCommand::SetPassword(login) => {
+            super::accounts::set_password(config, Kind::Staff, &login, output).await?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Result<()> {
+    let service = super::open(config).await?;
+    let password = Password::of(login, &service.live.clock)?;
+    let credentials = Credentials { email: &login.email, password: &password.secret };
+    let id = access::add_staff(&service.live, credentials, By::CLI).await?;
+    service.close().await;
+    let object = password.shown_in(json!({ "staff_id": id.as_str() }));
+    output.answer(&object, || format!("Added {} as staff: {id}{}", login.email, password.hint()));
+    Ok(())
+}
+
+async fn list(config: Config, args: &ListArgs, output: Output) -> anyhow::Result<()> {
+    let service = super::open(config).await?;
+    let page = Page { limit: args.limit, after: TOP.to_owned() };
+    let mut members = staff::list_staff(&service.live, &page).await?;
+    service.close().await;
+    let (members, more) = super::first(&mut members, args.limit);
+    let views: Vec<StaffView> = members.map(StaffView::from).collect();
+    let line = |view: &StaffView| {
+        let last = view.last_login_at.as_deref().unwrap_or("never");
+        format!("{}  {}  last login {last}", view.id, view.email)
+    };
+    let text = views.iter().map(line).collect::<Vec<_>>().join("\n");
+    output.answer(&json!({ "staff": views, "more": more }), || text);
+    Ok(())
+}
+
+async fn remove(config: Config, args: &RemoveStaffArgs, output: Output) -> anyhow::Result<()> {
+    let service = super::open(config).await?;
+    let app = &service.live;
+    let id = match (&args.id, &args.email) {
+        (Some(id), _) => {
+            StaffId::parse(id).context("--id is no staff id: stf_ and 26 characters")?
+        }
+        (None, email) => staff::staff_of(app, email.as_deref().unwrap_or_default()).await?,
+    };
+    staff::remove_staff(app, &id, By::CLI).await?;
+    service.close().await;
+    output.answer(&json!({ "staff_id": id.as_str() }), || {
+        format!("{id} is no member of staff any more; their tokens have ended.")
+    });
+    Ok(())
+}

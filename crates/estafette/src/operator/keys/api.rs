@@ -1,0 +1,86 @@
+//! An account's API keys over HTTP, for staff.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::Response;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::access::api::{DisabledKeyView, KeyView};
+use crate::access::caller::Staff;
+use crate::access::{disable_key, list_keys};
+use crate::app::App;
+use crate::kit::id::{AccountId, KeyId};
+use crate::kit::page::{self, Query};
+use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+use crate::operator::accounts;
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list_account_keys)).routes(routes!(disable_account_key))
+}
+
+/// Lists an account's API keys, newest first.
+#[utoipa::path(
+    get, path = "/v1/admin/accounts/{account_id}/api-keys", tag = "Operator",
+    params(
+        ("account_id" = String, Path, description = "The account"),
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<KeyView>, description = "One page; `Link` leads on"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+    ),
+    security(("staff_token" = []))
+)]
+async fn list_account_keys(
+    _staff: Staff,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
+    let account = AccountId::parse(&id).ok_or(Code::NotFound)?;
+    let path = format!("/v1/admin/accounts/{account}/api-keys");
+    let page = query.page(&app.vault, &path)?;
+    accounts::find(&app, &account).await?;
+    let keys = list_keys(&app, &account, &page).await?;
+    let views: Vec<KeyView> = keys.into_iter().map(KeyView::from).collect();
+    Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
+}
+
+/// Ends an API key of an account. Ending it again answers the same.
+#[utoipa::path(
+    delete, path = "/v1/admin/accounts/{account_id}/api-keys/{key_id}", tag = "Operator",
+    params(
+        ("account_id" = String, Path, description = "The account"),
+        ("key_id" = String, Path, description = "The key's id"),
+    ),
+    responses(
+        (status = 200, body = DisabledKeyView, description = "The key opens nothing any more"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+    ),
+    security(("staff_token" = []))
+)]
+async fn disable_account_key(
+    staff: Staff,
+    State(app): State<App>,
+    Path((account_id, key_id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<DisabledKeyView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let account = AccountId::parse(&account_id).ok_or(Code::NotFound)?;
+    let key = KeyId::parse(&key_id).ok_or(Code::NotFound)?;
+    disable_key(&app, &account, &key, staff.by()).await?;
+    Ok(Json(DisabledKeyView { id: key.into(), active: false }))
+}
