@@ -9,6 +9,7 @@ mod health;
 mod logs;
 mod output;
 mod playground;
+mod rotate_key;
 mod serve;
 mod upkeep;
 
@@ -78,6 +79,7 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         Command::Compact => upkeep::compact(config, output).await,
         Command::Audit => upkeep::audit(config, output).await,
         Command::Backup(args) => upkeep::backup(config, &args.file, output).await,
+        Command::RotateKey(args) => rotate_key::run(config, &args, output).await,
         Command::Clock(args) => clock::run(config, &args, output).await,
         Command::Config => Ok(upkeep::config(&config, output)),
         Command::Playground(_) | Command::Openapi => Ok(ExitCode::SUCCESS),

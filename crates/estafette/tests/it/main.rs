@@ -27,6 +27,7 @@ mod otp;
 mod postgres;
 mod process;
 mod retention;
+mod rotation;
 mod statements;
 mod tidy;
 #[cfg(feature = "otlp")]
