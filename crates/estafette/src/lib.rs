@@ -15,6 +15,7 @@ pub mod operator;
 pub mod otp;
 pub mod profile;
 pub mod retention;
+pub mod rotation;
 pub mod sandbox;
 pub mod senders;
 pub mod telemetry;

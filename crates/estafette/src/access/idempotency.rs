@@ -223,17 +223,21 @@ async fn begin(app: &App, request: Repeatable<'_>) -> Result<Begin, Problem> {
     };
     let Repeatable { namespace, account, .. } = request;
     let place = [account.as_str(), namespace.word(), request.route];
-    let fingerprint = app.vault.request_mac(place, request.body);
     let args = args![account, namespace.word(), key.as_str()];
     let known: Option<Known> = app.db.row(sql::IDEMPOTENT, args).await?;
     // The same bound as in the guard of the claim.
     let oldest = app.now() - LIFE;
     match known.filter(|known| known.seen.created_at >= oldest) {
         None => {
+            let fingerprint = app.vault.request_mac(place, request.body);
             let inner = Keyed { account: account.clone(), namespace, key, fingerprint };
             Ok(Begin::Fresh(Claim { inner: Some(inner) }))
         }
-        Some(known) if known.fingerprint.as_ref().is_none_or(|stored| *stored == fingerprint) => {
+        Some(known)
+            if known.fingerprint.as_ref().is_none_or(|stored| {
+                app.vault.is_request_mac(stored, place, request.body)
+            }) =>
+        {
             Ok(Begin::Seen(known.seen))
         }
         Some(_) => Err(Code::IdempotencyKeyReused.into()),

@@ -11,6 +11,7 @@ mod logs;
 mod output;
 mod password;
 mod playground;
+mod rotate_key;
 mod serve;
 mod staff;
 mod upkeep;
@@ -81,6 +82,7 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         Command::Compact => upkeep::compact(config, output).await,
         Command::Audit(args) => upkeep::audit(config, &args, output).await,
         Command::Backup(args) => upkeep::backup(config, &args.file, output).await,
+        Command::RotateKey(args) => rotate_key::run(config, &args, output).await,
         Command::Clock(args) => clock::run(config, &args, output).await,
         Command::Config => Ok(upkeep::config(&config, output)),
         Command::Playground(_) | Command::Openapi => Ok(ExitCode::SUCCESS),

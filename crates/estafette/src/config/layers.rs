@@ -132,6 +132,11 @@ impl Layers {
         Ok(())
     }
 
+    /// The file that a secret is read from, if it is one.
+    pub(super) fn file_of(&self, key: &str) -> Option<PathBuf> {
+        self.files.get(key).cloned()
+    }
+
     /// Who set a key; [`Source::Default`] if nobody did.
     pub(super) fn source(&self, key: &str) -> Source {
         self.origins.get(key).map_or(Source::Default, |origin| origin.source.clone())

@@ -112,8 +112,10 @@ pub fn load(
         layers.set(2, &path, Given::Text(value), Source::Variable(name))?;
     }
     lay_flags(&mut layers, flags)?;
+    let master_key_path = layers.file_of("master_key");
     let values = layers.finish()?;
     let mut config = typed(values, &layers)?;
+    config.master_key_path = master_key_path;
     follow_listeners(&mut config, &layers);
     check::all(&config).map_err(|fault| LoadError::Invalid {
         from: layers.source_above(&fault.key),

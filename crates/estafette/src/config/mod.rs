@@ -26,8 +26,11 @@ pub use show::{show, show_json};
 pub struct Config {
     /// Where the embedded database, the master key and files live.
     pub data_dir: PathBuf,
-    /// The master key as 64 hexadecimal digits; empty = `master.key` in `data_dir`.
+    /// Master keys, 64 hexadecimal digits each, white space between them; empty = `master.key` in `data_dir`.
     pub master_key: Secret,
+    /// The file that `master_key` was read from, where it was one: it is read again for new keys.
+    #[serde(skip)]
+    pub master_key_path: Option<PathBuf>,
     /// Addresses.
     pub server: Server,
     /// Storage.
@@ -56,6 +59,15 @@ pub struct Config {
     pub log: Log,
     /// Traces.
     pub telemetry: Telemetry,
+}
+
+impl Config {
+    /// The file of the master keys; `None` = they are in the environment or among the settings.
+    #[must_use]
+    pub fn master_key_file(&self) -> Option<PathBuf> {
+        let own = || self.master_key.is_empty().then(|| self.data_dir.join("master.key"));
+        self.master_key_path.clone().or_else(own)
+    }
 }
 
 /// Listening and public addresses.

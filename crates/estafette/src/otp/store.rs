@@ -77,6 +77,8 @@ const NEXT_LEG: Sql = Sql("UPDATE challenges SET attempt_id = $1, provider_messa
      channel = $3, mode = $4, fallback_used = $5, next_at = $6, settled = 0 \
      WHERE account_id = $7 AND challenge_id = $8 AND attempt_id = $9 \
      AND status IN ('sent', 'delivered') AND expires_at > $10");
+const CODE_MAC: Sql =
+    Sql("SELECT code_mac FROM challenges WHERE account_id = $1 AND challenge_id = $2");
 const RECODE: Sql = Sql("UPDATE challenges SET code_mac = $1, code_sealed = $2, expires_at = $3 \
      WHERE account_id = $4 AND challenge_id = $5 AND status IN ('sent', 'delivered')");
 const SETTLE: Sql = Sql("UPDATE challenges SET provider_message_id = $1, \
@@ -189,6 +191,16 @@ pub(super) async fn challenge(
     id: &ChallengeId,
 ) -> Result<Option<Challenge>, Error> {
     app.db.row(COLUMNS_BY_ID, args![account, id]).await
+}
+
+/// The keyed hash of a challenge's code.
+pub(super) async fn code_mac(
+    app: &App,
+    account: &AccountId,
+    id: &ChallengeId,
+) -> Result<Option<Vec<u8>>, store::Error> {
+    let found: Option<(Vec<u8>,)> = app.db.row(CODE_MAC, args![account, id]).await?;
+    Ok(found.map(|(mac,)| mac))
 }
 
 pub(super) async fn open_in_slot(

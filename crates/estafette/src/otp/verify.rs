@@ -33,7 +33,7 @@ pub(super) async fn verify(
     let (address, code) = guess;
     let id = find(app, account, address).await?;
     let now = app.now();
-    let mac = app.vault.code_mac(account.as_str(), id.as_str(), code.expose());
+    let mac = mac_of(app, account, &id, code).await?;
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), None, now);
     sql::verify(&mut set, account, &id, mac, now);
@@ -51,6 +51,23 @@ pub(super) async fn verify(
         Err(CommitError::Rejected(STALE)) => Err(why_not(app, account, &id).await?),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The hash that a right guess has. While one master key takes another's place, a challenge may be
+/// older than the new one.
+async fn mac_of(
+    app: &App,
+    account: &AccountId,
+    id: &ChallengeId,
+    code: &Secret,
+) -> Result<[u8; 32], Error> {
+    let place = (account.as_str(), id.as_str());
+    if app.vault.is_rotating()
+        && let Some(stored) = sql::code_mac(app, account, id).await?
+    {
+        return Ok(app.vault.code_mac_like(&stored, place, code.expose()));
+    }
+    Ok(app.vault.code_mac(place.0, place.1, code.expose()))
 }
 
 /// What one guess came to.

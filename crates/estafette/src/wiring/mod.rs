@@ -35,7 +35,7 @@ use crate::metrics::Metrics;
 use crate::otp::{self, ReceiptDoor};
 use crate::sandbox::StoredShelf;
 use crate::webhooks;
-use crate::{credits, events, jobs};
+use crate::{credits, events, jobs, rotation};
 
 use listen::{Entrance, Listener};
 pub use opening::{OpenError, must_exist};
@@ -88,6 +88,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "operations",
         sql: include_str!("../../../../migrations/0010_operations.sql"),
     },
+    Migration {
+        version: 21,
+        name: "master keys",
+        sql: include_str!("../../../../migrations/0021_master_keys.sql"),
+    },
 ];
 
 /// The two environments, ready to be migrated and served.
@@ -124,16 +129,20 @@ pub struct Running {
 /// # Errors
 /// When the database or the master key cannot be opened.
 pub fn open(config: Config, clock: Clock) -> anyhow::Result<Service> {
-    let db = open_database(&config)?;
-    assemble(config, clock, db)
+    open_through(config, clock, |db| db)
 }
 
-/// Puts the parts together around a storage that is open.
+/// The same with something between the service and its storage.
 ///
 /// # Errors
-/// When the master key cannot be opened.
-pub fn assemble(config: Config, clock: Clock, db: Db) -> anyhow::Result<Service> {
-    let vault = open_vault(&config, &clock)?;
+/// As [`open`].
+pub fn open_through(
+    config: Config,
+    clock: Clock,
+    through: impl FnOnce(Db) -> Db,
+) -> anyhow::Result<Service> {
+    let vault = opening::vault(&config, &clock)?;
+    let db = through(open_database(&config)?);
     let doors = [Arc::new(ReceiptDoor::default()), Arc::new(ReceiptDoor::default())];
     let shared = Arc::new(Shared {
         // Above 0, and so many that two processes do not share one.
@@ -212,14 +221,6 @@ fn handsets(shared: &Shared) -> Handsets {
     })
 }
 
-fn open_vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
-    if config.master_key.is_empty() {
-        Ok(Vault::from_file(&config.data_dir.join("master.key"), clock.clone())?)
-    } else {
-        Ok(Vault::from_hex(config.master_key.expose(), clock.clone())?)
-    }
-}
-
 /// The way out to URLs of tenants, by the settings.
 fn way_out(webhooks: &Webhooks) -> anyhow::Result<Outgoing> {
     let networks = webhooks.allow_networks.iter();
@@ -251,6 +252,9 @@ impl Service {
     /// [`OpenError`].
     pub async fn migrate(&self) -> Result<u32, OpenError> {
         let version = self.live.db.migrate(MIGRATIONS).await?;
+        let followed = rotation::follow(&self.live).await;
+        followed
+            .map_err(|error| OpenError::Key(error, opening::place_of_key(&self.live.config)))?;
         credits::seed_prices(&self.live).await?;
         credits::seals::refresh(&self.live).await?;
         Ok(version)
@@ -287,6 +291,7 @@ pub async fn start(service: Service) -> anyhow::Result<Running> {
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
         tokio::spawn(webhooks::run(live_app.clone())),
+        tokio::spawn(rotation::run(live_app.clone(), stopped.clone())),
     ]);
     tasks.extend(upkeep::start(live_app, witness, &stopped));
     Ok(Running { addresses, service, stop, tasks })

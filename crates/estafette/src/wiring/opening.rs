@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use clock::Clock;
 use store::CommitError;
 use url::Url;
 
 use super::{Service, database_file};
 use crate::config::Config;
-use crate::credits;
+use crate::kit::seal::Vault;
+use crate::{credits, rotation};
 
 /// The first pause before a database that is away is tried again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -21,6 +23,9 @@ pub enum OpenError {
     /// The schema.
     #[error(transparent)]
     Db(#[from] store::Error),
+    /// The master key, and where it is read from.
+    #[error("{0}. It is read from {1}")]
+    Key(#[source] rotation::Error, String),
     /// The prices of a new database, or the seals.
     #[error(transparent)]
     Prices(#[from] credits::Error),
@@ -36,7 +41,11 @@ impl OpenError {
             Self::Prices(credits::Error::Commit(error)) => {
                 !matches!(error, CommitError::Rejected(_))
             }
-            Self::Prices(_) => false,
+            Self::Key(rotation::Error::Db(error), _) => {
+                matches!(error, store::Error::Unavailable(_))
+            }
+            Self::Key(rotation::Error::Commit(_), _) => true,
+            Self::Prices(_) | Self::Key(..) => false,
         }
     }
 }
@@ -57,6 +66,35 @@ pub(super) async fn wait(service: &Service) -> Result<(), OpenError> {
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// The master keys. A new embedded database gets a new one; for one that is there a key that is not
+/// would be the wrong one.
+pub(super) fn vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
+    if !config.master_key.is_empty() {
+        return Ok(Vault::from_hex(config.master_key.expose(), clock.clone())?);
+    }
+    let path = config.data_dir.join("master.key");
+    let database = database_file(config).unwrap_or_default();
+    if std::fs::metadata(&database).is_ok_and(|file| file.len() > 0) {
+        ensure!(
+            path.exists(),
+            "the master key is missing, without which {} cannot be used: put it back as {}, or \
+             name it with master_key_file",
+            place_of(config),
+            std::path::absolute(&path).unwrap_or(path).display(),
+        );
+        return Ok(Vault::from_file(&path, clock.clone())?);
+    }
+    Ok(Vault::from_file_or_new(&path, clock.clone())?)
+}
+
+/// Where the master key is read from, for errors.
+pub(super) fn place_of_key(config: &Config) -> String {
+    match config.master_key_file() {
+        Some(path) => std::path::absolute(&path).unwrap_or(path).display().to_string(),
+        None => "the setting master_key".to_owned(),
     }
 }
 

@@ -29,6 +29,7 @@ mod postgres;
 mod process;
 mod proof;
 mod retention;
+mod rotation;
 mod statements;
 mod tidy;
 #[cfg(feature = "otlp")]

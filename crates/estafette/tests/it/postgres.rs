@@ -105,6 +105,7 @@ async fn the_demo_leaves_a_database_alone_that_is_in_use() {
         let folder = tempfile::tempdir().unwrap();
         Command::new(env!("CARGO_BIN_EXE_estafette"))
             .args(["demo", "--once", "--json", "--database-url", &url])
+            .env("ESTAFETTE__MASTER_KEY", world.config().master_key.expose())
             .args(["--live", "127.0.0.1:0", "--sandbox", "127.0.0.1:0"])
             .args(["--metrics", "127.0.0.1:0", "--data-dir"])
             .arg(folder.path())

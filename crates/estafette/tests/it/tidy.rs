@@ -20,7 +20,7 @@ const RANKS: &[(u8, &[&str])] = &[
     (5, &["credits", "events"]),
     (6, &["profile", "senders", "webhooks"]),
     (8, &["otp", "operator", "sandbox"]),
-    (9, &["retention"]),
+    (9, &["retention", "rotation"]),
     (TOP, &["wiring", "cli", "main"]),
 ];
 

@@ -192,6 +192,19 @@ Examples:
   estafette backup /backup/estafette.db
   estafette backup --json copy.db         {\"file\": \"copy.db\", \"bytes\": 172032}")]
     Backup(BackupArgs),
+    /// Put a new master key in the place of the one that writes, beside a running service.
+    #[command(after_help = "\
+With DATA_DIR/master.key it makes the new key itself. Where the key is given by master_key_file, put
+a new one in its first line, at every node, before. Waits until every node knows the new key, lets it
+write, and seals anew what lasts. Killed half-way, the same command goes on. The former key stays in
+the file for 25 hours, while something may still need it; then --drop takes it out.
+
+Examples:
+  estafette rotate-key
+  estafette rotate-key --drop
+
+--json: {key_id, former: [{key_id, until}], resealed}; with --drop {key_id, dropped: [KEY_ID]}.")]
+    RotateKey(RotateKeyArgs),
     /// Show whether the machine's clock is believed, or say that it is right.
     #[command(after_help = "\
 Nothing is deleted for its age on the word of a clock that jumped ahead by more than a day. That is
@@ -264,6 +277,17 @@ pub(super) struct EraseArgs {
     /// Only in this account; without it, in all accounts of both environments.
     #[arg(long, value_name = "ID")]
     pub(super) account: Option<String>,
+}
+
+/// Of `rotate-key`.
+#[derive(Args)]
+pub(super) struct RotateKeyArgs {
+    /// Drop former keys, once nothing needs them any more.
+    #[arg(long)]
+    pub(super) drop: bool,
+    /// How long to wait for nodes, seconds.
+    #[arg(long, value_name = "S", default_value_t = 240)]
+    pub(super) patience_s: u64,
 }
 
 /// Of `clock`.

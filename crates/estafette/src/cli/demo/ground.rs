@@ -53,7 +53,8 @@ pub(super) fn prepare(
     if let Some(url) = database {
         defaults.database.url = url;
         defaults.database.prepared_statements = config.database.prepared_statements;
-        defaults.master_key = made_up_key();
+        defaults.master_key =
+            if config.master_key.is_empty() { made_up_key() } else { config.master_key };
     }
     let mut access = config.access;
     access.signup_sandbox = true;

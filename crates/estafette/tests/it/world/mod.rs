@@ -132,9 +132,9 @@ impl World {
     }
 
     async fn start(&self) {
-        let db = wiring::open_database(&self.config).unwrap();
-        let db = db.through(|engine| self.faults.around(engine));
-        let mut service = wiring::assemble(self.config.clone(), self.clock.clone(), db).unwrap();
+        let through = |db: store::Db| db.through(|engine| self.faults.around(engine));
+        let opened = wiring::open_through(self.config.clone(), self.clock.clone(), through);
+        let mut service = opened.unwrap();
         let mut live_door = None;
         if self.has_live_carriers.load(std::sync::atomic::Ordering::SeqCst) {
             let own = Arc::new(ReceiptDoor::default());

@@ -1,0 +1,78 @@
+//! `estafette rotate-key`: another master key, beside a running service.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::commands::RotateKeyArgs;
+use super::output::Output;
+use crate::access::By;
+use crate::app::App;
+use crate::config::Config;
+use crate::rotation::{self, Error};
+
+/// Rotates, goes on with a rotation that was begun, or drops what is over.
+pub(super) async fn run(
+    config: Config,
+    args: &RotateKeyArgs,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
+    let service = super::open(config).await?;
+    let done = if args.drop {
+        drop_former(&service.live, output).await
+    } else {
+        rotate(&service.live, Duration::from_secs(args.patience_s), output).await
+    };
+    service.close().await;
+    done?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn rotate(app: &App, patience: Duration, output: Output) -> Result<(), Error> {
+    let told = |text: &str| output.hint(text);
+    if !rotation::has_former(app).await? {
+        let key_id = new_key(app).await?;
+        rotation::turn_to(app, &key_id, (patience, By::CLI), &told).await?;
+    }
+    let resealed = rotation::reseal(app, &told).await?;
+    let standing = rotation::standing(app, resealed).await?;
+    output.answer(&json!(standing), || {
+        let mut text = format!("The master key {} writes.", standing.key_id);
+        for former in &standing.former {
+            text += &format!(
+                "\nKeep {} until {}; then: estafette rotate-key --drop",
+                former.key_id, former.until
+            );
+        }
+        text
+    });
+    Ok(())
+}
+
+/// The one that was given; in a file of our own it is made.
+async fn new_key(app: &App) -> Result<String, Error> {
+    let given = rotation::new_key(app).await;
+    if let (Err(Error::NoNewKey { .. }), true) = (&given, app.config.master_key.is_empty()) {
+        app.vault.add_to_file(&app.config.data_dir.join("master.key"))?;
+        return rotation::new_key(app).await;
+    }
+    given
+}
+
+async fn drop_former(app: &App, output: Output) -> Result<(), Error> {
+    let dropped = rotation::drop_former(app, By::CLI).await?;
+    let is_own = app.config.master_key.is_empty();
+    if is_own && !dropped.is_empty() {
+        app.vault.drop_from_file(&app.config.data_dir.join("master.key"), &dropped)?;
+    }
+    let key_id = app.vault.writes_with();
+    output.answer(&json!({ "key_id": key_id, "dropped": dropped }), || {
+        if dropped.is_empty() {
+            return format!("There is no former key; {key_id} writes.");
+        }
+        let rest = if is_own { "" } else { " Take them out of the file of every node." };
+        format!("Dropped {}; {key_id} writes.{rest}", dropped.join(", "))
+    });
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! The keys that are there, and which of them writes.
+
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use clock::{Clock, Millis};
+use hkdf::Hkdf;
+use sha2::Sha256;
+
+use super::{KeyError, hex, unhex};
+
+/// Bytes in front of what is sealed: the id of the key, and the nonce.
+const MARK: usize = 4;
+const NONCE: usize = 24;
+/// What the kept keys are bound to.
+const KEPT: [&str; 1] = ["master_keys"];
+/// Keys at a time: one, and those that it takes the place of.
+const MOST: usize = 4;
+
+/// Where a key is on its way, as the database has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyState {
+    /// All nodes learn of it; nothing is written with it yet.
+    Next,
+    /// What is written carries it.
+    Current,
+    /// What was written may still carry it.
+    Former,
+}
+
+impl KeyState {
+    /// As stored.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Next => "next",
+            Self::Current => "current",
+            Self::Former => "former",
+        }
+    }
+
+    /// From what is stored.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Next, Self::Current, Self::Former].into_iter().find(|state| state.word() == word)
+    }
+}
+
+/// A key as the database knows it: without the key.
+#[derive(Clone, Debug)]
+pub struct KeyRow {
+    /// Its id.
+    pub key_id: String,
+    /// Where it is on its way.
+    pub state: KeyState,
+    /// The kept keys, sealed with it.
+    pub kept: Vec<u8>,
+    /// Since when it is in that state.
+    pub changed_at: Millis,
+}
+
+/// One master key and what is derived from it.
+#[derive(Clone)]
+pub(super) struct MasterKey {
+    mark: [u8; MARK],
+    pub(super) codes: [u8; 32],
+    pub(super) cursors: [u8; 32],
+    pub(super) requests: [u8; 32],
+    pub(super) guessers: [u8; 32],
+    own: Kept,
+    cipher: XChaCha20Poly1305,
+}
+
+/// Keys of hashes that stand for ever: those of the master key that the database began with.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) ledger: [u8; 32],
+    pub(super) recipients: [u8; 32],
+    pub(super) proofs: [u8; 32],
+}
+
+impl Kept {
+    fn bytes(&self) -> Vec<u8> {
+        [self.ledger, self.recipients, self.proofs].concat()
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (ledger, rest) = bytes.split_first_chunk::<32>()?;
+        let (recipients, rest) = rest.split_first_chunk::<32>()?;
+        let proofs = rest.first_chunk::<32>()?;
+        Some(Self { ledger: *ledger, recipients: *recipients, proofs: *proofs })
+    }
+}
+
+impl MasterKey {
+    fn derive(master: &[u8; 32]) -> Self {
+        let hkdf = Hkdf::<Sha256>::new(None, master);
+        let sub = |info: &str| {
+            let mut key = [0_u8; 32];
+            // 32 bytes are far below HKDF's limit, so this cannot fail.
+            let _within_limit = hkdf.expand(info.as_bytes(), &mut key);
+            key
+        };
+        let id = sub("estafette key id v1");
+        Self {
+            mark: [id[0], id[1], id[2], id[3]],
+            codes: sub("estafette codes v1"),
+            cursors: sub("estafette cursors v1"),
+            requests: sub("estafette requests v1"),
+            guessers: sub("estafette guessers v1"),
+            own: Kept {
+                ledger: sub("estafette ledger v1"),
+                recipients: sub("estafette recipients v1"),
+                proofs: sub("estafette proofs v1"),
+            },
+            cipher: XChaCha20Poly1305::new(&Key::from(sub("estafette seal v1"))),
+        }
+    }
+
+    pub(super) fn id(&self) -> String {
+        hex(&self.mark)
+    }
+
+    /// Whether a sealed value carries this key's id.
+    pub(super) fn is_mark_of(&self, sealed: &[u8]) -> bool {
+        sealed.starts_with(&self.mark)
+    }
+
+    pub(super) fn seal(&self, place: &[&str], plain: &[u8], clock: &Clock) -> Vec<u8> {
+        let mut nonce = [0_u8; NONCE];
+        clock.fill(&mut nonce);
+        let aad = place.join("\u{1f}");
+        let payload = Payload { msg: plain, aad: aad.as_bytes() };
+        let mut sealed = [&self.mark[..], &nonce[..]].concat();
+        // Encryption fails only beyond 256 GiB; an empty tail would not open again.
+        sealed.extend(self.cipher.encrypt(&XNonce::from(nonce), payload).unwrap_or_default());
+        sealed
+    }
+
+    /// Opens nonce and body, without the id in front.
+    fn open(&self, place: &[&str], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (nonce, body) = sealed.split_first_chunk::<NONCE>()?;
+        let aad = place.join("\u{1f}");
+        let payload = Payload { msg: body, aad: aad.as_bytes() };
+        self.cipher.decrypt(&XNonce::from(*nonce), payload).ok()
+    }
+}
+
+/// All of them.
+#[derive(Clone)]
+pub(super) struct Ring {
+    writer: MasterKey,
+    others: Vec<MasterKey>,
+    pub(super) kept: Kept,
+}
+
+impl Ring {
+    /// From hexadecimal digits, white space between the keys.
+    pub(super) fn read(text: &str) -> Result<Self, KeyError> {
+        let keys = text.split_whitespace().map(|hex| unhex(hex).ok_or(KeyError::Malformed));
+        let mut keys = keys.collect::<Result<Vec<_>, _>>()?;
+        if keys.is_empty() || keys.len() > MOST {
+            return Err(KeyError::Malformed);
+        }
+        let writer = MasterKey::derive(&keys.remove(0));
+        let others = keys.iter().map(MasterKey::derive).collect();
+        let kept = writer.own.clone();
+        Ok(Self { writer, others, kept })
+    }
+
+    pub(super) fn writer(&self) -> &MasterKey {
+        &self.writer
+    }
+
+    /// The one that writes comes first.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &MasterKey> {
+        std::iter::once(&self.writer).chain(&self.others)
+    }
+
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.keys().map(MasterKey::id).collect()
+    }
+
+    fn key(&self, id: &str) -> Option<&MasterKey> {
+        self.keys().find(|key| key.id() == id)
+    }
+
+    pub(super) fn kept_under(&self, key_id: &str, clock: &Clock) -> Option<Vec<u8>> {
+        self.key(key_id).map(|key| key.seal(&KEPT, &self.kept.bytes(), clock))
+    }
+
+    /// With the keys of another ring that are not there yet.
+    pub(super) fn with(&self, other: Self) -> Self {
+        let mut ring = self.clone();
+        for key in std::iter::once(other.writer).chain(other.others) {
+            if ring.keys().all(|known| known.mark != key.mark) {
+                ring.others.push(key);
+            }
+        }
+        ring
+    }
+
+    /// With the writer that the database names, and what it keeps. Every key that something may be
+    /// written with must be there.
+    pub(super) fn following(&self, rows: &[KeyRow]) -> Result<Self, KeyError> {
+        let lacks =
+            |row: &KeyRow| KeyError::Missing { missing: row.key_id.clone(), given: self.ids() };
+        let mut ring = self.clone();
+        for row in rows {
+            if row.state == KeyState::Next {
+                continue;
+            }
+            let key = self.key(&row.key_id).ok_or_else(|| lacks(row))?;
+            if row.state == KeyState::Current {
+                let kept = key.open(&KEPT, row.kept.get(MARK..).unwrap_or_default());
+                ring.kept = kept.and_then(|kept| Kept::read(&kept)).ok_or_else(|| lacks(row))?;
+                ring.writer = key.clone();
+            }
+        }
+        ring.others = self.keys().filter(|key| key.mark != ring.writer.mark).cloned().collect();
+        Ok(ring)
+    }
+
+    /// A value carries the id of its key; one from before there were ids is tried with all.
+    pub(super) fn open(&self, place: &[&str], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (_, body) = sealed.split_at_checked(MARK)?;
+        let marked = self.keys().find(|key| key.is_mark_of(sealed));
+        let opened = marked.and_then(|key| key.open(place, body));
+        opened.or_else(|| self.keys().find_map(|key| key.open(place, sealed)))
+    }
+}

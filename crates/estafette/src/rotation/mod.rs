@@ -1,0 +1,326 @@
+//! Rank 9: one master key takes another's place, beside running nodes. The database says which key
+//! writes; a node that has it in its file follows within seconds. So a new key goes three ways:
+//! `next` (every node learns of it), `current` (what is written carries it), and its predecessor
+//! becomes `former` (what was written may still carry that).
+//!
+//! What is sealed for longer than a day is sealed anew here: a room that adds such a place adds it
+//! to [`PLACES`]. Codes, fingerprints, shown-once copies and messages on handsets live for a day at
+//! most, so they age out before the former key may go. Hashes that stand for ever are not keyed by
+//! the master key itself (`kit/seal`).
+
+mod node;
+mod store;
+
+use std::time::Duration;
+
+use ::store::{CommitError, Error as DbError, Sql, WriteSet, args};
+use clock::{HOUR, MINUTE, Millis};
+use serde::Serialize;
+
+use self::store::{self as sql, Known, MOVED, Node};
+use crate::access::{self, By, Entry};
+use crate::app::App;
+use crate::kit::seal::{KeyError, KeyRow, KeyState};
+
+pub use node::run;
+
+/// What is sealed for less is not sealed anew: a day, and an hour for clocks that differ.
+const AGE_OUT: i64 = 25 * HOUR;
+/// A node that was silent for so long is gone, milliseconds.
+const SILENT: i64 = 3 * MINUTE;
+/// Rows sealed anew in one step.
+const CHUNK: i64 = 200;
+/// How often nodes are looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A table with secrets that outlive a rotation. `page` takes the two parts of the last key and a
+/// number of rows, and answers the parts and the secret; `change` takes the new secret, the parts
+/// and the old secret.
+struct Place {
+    table: &'static str,
+    page: Sql,
+    change: Sql,
+}
+
+const PLACES: &[Place] =
+    &[Place { table: "webhooks", page: sql::SECRETS, change: sql::RESEAL_SECRETS }];
+
+/// Why a rotation did not come to its end. Doing it again goes on where it stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A key is missing or malformed.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// There is nothing to rotate to.
+    #[error(
+        "there is no new key beside {current}: put one in front of it (`openssl rand -hex 32`)"
+    )]
+    NoNewKey {
+        /// The one that writes.
+        current: String,
+    },
+    /// More than one key is new.
+    #[error("{} keys are new; give one at a time", .0.len())]
+    TooManyNewKeys(Vec<String>),
+    /// Nodes that run do not know the key.
+    #[error(
+        "these processes serve and do not have the new key: {}; give it to them (one that has its \
+         key from the environment has to be restarted) and repeat",
+        .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    Unaware(Vec<i64>),
+    /// The former key may still be needed.
+    #[error("what was written with {key_id} may be needed until {until}; drop it then")]
+    TooEarly {
+        /// The former key.
+        key_id: String,
+        /// From when on it may go.
+        until: Millis,
+    },
+    /// A secret that no key opens.
+    #[error("{table}: a secret of {account} does not open with any key that is given")]
+    Unopened {
+        /// Where.
+        table: &'static str,
+        /// Whose.
+        account: String,
+    },
+    /// Another rotation goes on.
+    #[error("another command is rotating the key; repeat this when it is done")]
+    Moved,
+    /// A read failed.
+    #[error(transparent)]
+    Db(#[from] DbError),
+    /// A write failed.
+    #[error(transparent)]
+    Commit(CommitError),
+}
+
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        if let CommitError::Rejected(MOVED) = error { Self::Moved } else { Self::Commit(error) }
+    }
+}
+
+/// What became of a rotation.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rotated {
+    /// The id of the key that writes now.
+    pub key_id: String,
+    /// Those that may be needed still.
+    pub former: Vec<Former>,
+    /// Secrets that were sealed anew.
+    pub resealed: u64,
+}
+
+/// A key that writes no more.
+#[derive(Clone, Debug, Serialize)]
+pub struct Former {
+    /// Its id.
+    pub key_id: String,
+    /// From when on it may be dropped.
+    pub until: String,
+}
+
+/// Follows what the database says of its keys. One that has met none takes the key that writes.
+///
+/// # Errors
+/// [`Error::Key`] when it was made with one that is not given.
+pub async fn follow(app: &App) -> Result<(), Error> {
+    let mut rows = keys(app).await?;
+    if rows.is_empty() {
+        let key_id = app.vault.writes_with();
+        add(app, &key_id, KeyState::Current).await?;
+        rows = keys(app).await?;
+    }
+    Ok(app.vault.follow(&rows)?)
+}
+
+async fn keys(app: &App) -> Result<Vec<KeyRow>, DbError> {
+    let rows: Vec<Known> = app.db.rows(sql::KEYS, args![""]).await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+async fn add(app: &App, key_id: &str, state: KeyState) -> Result<(), CommitError> {
+    let Some(kept) = app.vault.kept_under(key_id) else { return Ok(()) };
+    let mut set = WriteSet::of("master_keys");
+    set.push(sql::ADD, args![key_id, state.word(), kept, app.now()]);
+    app.db.commit(set).await.map(drop)
+}
+
+fn in_state(rows: &[KeyRow], state: KeyState) -> impl Iterator<Item = &KeyRow> {
+    rows.iter().filter(move |row| row.state == state)
+}
+
+/// Whether a rotation is over but for what may still need the former key.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn has_former(app: &App) -> Result<bool, Error> {
+    let rows = keys(app).await?;
+    Ok(in_state(&rows, KeyState::Former).next().is_some())
+}
+
+/// The new key that is given and not in the database yet, or the one that a rotation began with.
+///
+/// # Errors
+/// [`Error::NoNewKey`], [`Error::TooManyNewKeys`].
+pub async fn new_key(app: &App) -> Result<String, Error> {
+    let rows = keys(app).await?;
+    let mut new = app.vault.key_ids();
+    if let Some(next) = in_state(&rows, KeyState::Next).next() {
+        if new.contains(&next.key_id) {
+            return Ok(next.key_id.clone());
+        }
+        // Somebody began with a key that is not given any more; nothing was written with it.
+        let mut set = WriteSet::of("master_keys");
+        set.push(sql::DROP, args![next.key_id.as_str()]);
+        app.db.commit(set).await?;
+    }
+    new.retain(|id| rows.iter().all(|row| row.key_id != *id));
+    match new.as_slice() {
+        [only] => Ok(only.clone()),
+        [] => Err(Error::NoNewKey { current: app.vault.writes_with() }),
+        _ => Err(Error::TooManyNewKeys(new)),
+    }
+}
+
+/// Lets `key_id` take the place of the key that writes: waits until every node knows it, at most
+/// `patience`, then until every node writes with it. `told` hears how it goes.
+///
+/// # Errors
+/// See [`Error`]. Nothing is lost, and doing it again goes on.
+pub async fn turn_to(
+    app: &App,
+    key_id: &str,
+    (patience, by): (Duration, By<'_>),
+    told: &(impl Fn(&str) + Sync),
+) -> Result<(), Error> {
+    add(app, key_id, KeyState::Next).await?;
+    told("waiting until every node knows the new key");
+    all_nodes(app, patience, |node| node.key_ids.split(' ').any(|known| known == key_id)).await?;
+    let rows = keys(app).await?;
+    let current = in_state(&rows, KeyState::Current).next().ok_or(Error::Moved)?;
+    let mut set = WriteSet::of("master_keys");
+    let (former, next) = (KeyState::Former.word(), KeyState::Next.word());
+    let now = app.now();
+    let old = current.key_id.as_str();
+    set.guard(sql::MOVE, args![former, now, old, KeyState::Current.word()], MOVED);
+    set.guard(sql::MOVE, args![KeyState::Current.word(), now, key_id, next], MOVED);
+    note(app, &mut set, by, ("master_key.rotate", key_id));
+    app.db.commit(set).await?;
+    follow(app).await?;
+    told("waiting until every node writes with the new key");
+    all_nodes(app, patience, |node| node.writes == key_id).await
+}
+
+/// Returns once all nodes that run are as they should be.
+async fn all_nodes(
+    app: &App,
+    patience: Duration,
+    is_there: impl Fn(&Node) -> bool,
+) -> Result<(), Error> {
+    let until = tokio::time::Instant::now() + patience;
+    loop {
+        let nodes: Vec<Node> = app.db.rows(sql::NODES, args![0]).await?;
+        let now = app.now();
+        let late = nodes.iter().filter(|node| now - node.seen_at <= SILENT && !is_there(node));
+        let late: Vec<i64> = late.map(|node| node.process_id).collect();
+        if late.is_empty() {
+            return Ok(());
+        }
+        if tokio::time::Instant::now() >= until {
+            return Err(Error::Unaware(late));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Seals anew what is sealed with another key than the one that writes, a chunk at a time, until
+/// nothing is left.
+///
+/// # Errors
+/// See [`Error`]. Doing it again goes on.
+pub async fn reseal(app: &App, told: &(impl Fn(&str) + Sync)) -> Result<u64, Error> {
+    let mut resealed = 0;
+    for place in PLACES {
+        // Who read a secret before its key changed may have written it back since.
+        while let changed @ 1.. = walk(app, place, told).await? {
+            resealed += changed;
+        }
+    }
+    Ok(resealed)
+}
+
+async fn walk(app: &App, place: &Place, told: &(impl Fn(&str) + Sync)) -> Result<u64, Error> {
+    let pause = Duration::from_millis(app.config.retention.pause_ms);
+    let (mut last, mut seen, mut changed) = ((String::new(), String::new()), 0_u64, 0_u64);
+    loop {
+        let args = args![&last.0, &last.1, CHUNK];
+        let page: Vec<(String, String, Vec<u8>)> = app.db.rows(place.page, args).await?;
+        let Some((account, id, _)) = page.last() else { return Ok(changed) };
+        last = (account.clone(), id.clone());
+        seen += u64::try_from(page.len()).unwrap_or(0);
+        for (account, id, sealed) in page.iter().filter(|(.., sealed)| !sealed.is_empty()) {
+            let bound = [place.table, account, id];
+            if let Some(renewed) = app.vault.reseal(&bound, sealed) {
+                let mut set = WriteSet::of(account);
+                set.push(place.change, args![renewed, account, id, sealed.clone()]);
+                app.db.commit(set).await?;
+                changed += 1;
+            } else if app.vault.open(&bound, sealed).is_none() {
+                let (table, account) = (place.table, account.clone());
+                return Err(Error::Unopened { table, account });
+            }
+        }
+        told(&format!("{}: {seen} looked at, {changed} sealed anew", place.table));
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// How the keys stand.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn standing(app: &App, resealed: u64) -> Result<Rotated, Error> {
+    let rows = keys(app).await?;
+    let former = in_state(&rows, KeyState::Former).map(|row| Former {
+        key_id: row.key_id.clone(),
+        until: (row.changed_at + AGE_OUT).to_string(),
+    });
+    Ok(Rotated { key_id: app.vault.writes_with(), former: former.collect(), resealed })
+}
+
+/// Forgets former keys, once nothing can need them any more. Answers their ids.
+///
+/// # Errors
+/// [`Error::TooEarly`]; see [`Error`].
+pub async fn drop_former(app: &App, by: By<'_>) -> Result<Vec<String>, Error> {
+    reseal(app, &|_| ()).await?;
+    let rows = keys(app).await?;
+    let mut dropped = Vec::new();
+    for row in in_state(&rows, KeyState::Former) {
+        let until = row.changed_at + AGE_OUT;
+        if app.now() < until {
+            return Err(Error::TooEarly { key_id: row.key_id.clone(), until });
+        }
+        let mut set = WriteSet::of("master_keys");
+        set.push(sql::DROP, args![row.key_id.as_str()]);
+        note(app, &mut set, by, ("master_key.drop", &row.key_id));
+        app.db.commit(set).await?;
+        dropped.push(row.key_id.clone());
+    }
+    Ok(dropped)
+}
+
+fn note(app: &App, set: &mut WriteSet, by: By<'_>, (action, key_id): (&'static str, &str)) {
+    let entry = Entry {
+        actor: by.who,
+        action,
+        object_id: key_id,
+        account: None,
+        request_id: by.request_id,
+        detail: serde_json::json!({}),
+    };
+    access::record(app, set, &entry);
+}

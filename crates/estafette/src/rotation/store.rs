@@ -1,0 +1,68 @@
+//! SQL of the master keys: which there are, which nodes know them, and the secrets that outlive the
+//! change of one.
+
+use clock::Millis;
+use store::{Error, FromRow, Reject, Row, Sql};
+
+use crate::kit::seal::{KeyRow, KeyState};
+
+/// Another command has gone on with the rotation meanwhile.
+pub(super) const MOVED: Reject = Reject("master_key_moved");
+
+/// All keys that something may be written with.
+pub(super) const KEYS: Sql = Sql("SELECT key_id, state, kept, changed_at FROM master_keys \
+     WHERE key_id > $1 ORDER BY key_id");
+/// A key that the database has not met; there is at most one current and one next.
+pub(super) const ADD: Sql = Sql("INSERT INTO master_keys (key_id, state, kept, changed_at) \
+     VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING");
+/// One step on its way.
+pub(super) const MOVE: Sql = Sql("UPDATE master_keys SET state = $1, changed_at = $2 \
+     WHERE key_id = $3 AND state = $4");
+/// Nothing is written with it any more.
+pub(super) const DROP: Sql =
+    Sql("DELETE FROM master_keys WHERE key_id = $1 AND state <> 'current'");
+
+/// This process serves.
+pub(super) const SEEN: Sql = Sql("INSERT INTO nodes (node, process_id, key_ids, writes, seen_at) \
+     VALUES ($1, $2, $3, $4, $5) ON CONFLICT (node) DO UPDATE SET key_ids = excluded.key_ids, \
+     writes = excluded.writes, seen_at = excluded.seen_at");
+/// All that serve, or did until they were killed.
+pub(super) const NODES: Sql = Sql("SELECT process_id, key_ids, writes, seen_at FROM nodes \
+     WHERE node > $1 ORDER BY node");
+/// This process ends.
+pub(super) const GONE: Sql = Sql("DELETE FROM nodes WHERE node = $1");
+/// Processes that were killed.
+pub(super) const FORGET: Sql = Sql("DELETE FROM nodes WHERE node <> $1 AND seen_at < $2");
+
+/// One page of the signing secrets of webhooks.
+pub(super) const SECRETS: Sql = Sql("SELECT account_id, webhook_id, secrets FROM webhooks \
+     WHERE (account_id, webhook_id) > ($1, $2) ORDER BY account_id, webhook_id LIMIT $3");
+/// One of them, if nobody else has changed it.
+pub(super) const RESEAL_SECRETS: Sql = Sql("UPDATE webhooks SET secrets = $1 \
+     WHERE account_id = $2 AND webhook_id = $3 AND secrets = $4");
+
+/// A row of the keys.
+pub(super) struct Known(pub(super) KeyRow);
+
+impl FromRow for Known {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let key_id = row.take(0)?;
+        let state = KeyState::of(&row.take::<String>(1)?).ok_or(Error::Corrupt { column: 1 })?;
+        Ok(Self(KeyRow { key_id, state, kept: row.take(2)?, changed_at: row.take(3)? }))
+    }
+}
+
+/// A process that serves.
+pub(super) struct Node {
+    pub(super) process_id: i64,
+    pub(super) key_ids: String,
+    pub(super) writes: String,
+    pub(super) seen_at: Millis,
+}
+
+impl FromRow for Node {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let (process_id, key_ids) = (row.take(0)?, row.take(1)?);
+        Ok(Self { process_id, key_ids, writes: row.take(2)?, seen_at: row.take(3)? })
+    }
+}

@@ -1,0 +1,140 @@
+//! Stories of the master key: without it nothing starts, and another one takes its place beside a
+//! service that runs.
+
+use std::time::Duration;
+
+use clock::{Clock, DAY, HOUR};
+use estafette::access::By;
+use estafette::app::Env;
+use estafette::kit::seal::Vault;
+use estafette::rotation::{self, Error};
+use estafette::wiring;
+use serde_json::json;
+use store::{Sql, args};
+
+use crate::on_every_engine;
+use crate::process::{Serving, answer, run, told};
+use crate::world::World;
+use crate::world::tenant::{other_than, phone};
+
+on_every_engine!(a_new_key_takes_the_place_of_the_old_one_beside_a_running_service);
+
+/// Its own id, as a new database would remember it.
+fn id_of(key: &str) -> String {
+    Vault::from_hex(key, Clock::system()).unwrap().writes_with()
+}
+
+async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world: &World) {
+    let (ada, new) = (world.account("ada").await, "c3".repeat(32));
+    let app = world.app(Env::Sandbox).await;
+    let old_id = app.vault.writes_with();
+    let hook = json!({"url": "http://127.0.0.1:9/hook", "events": ["otp.status"]});
+    let hook = ada.desk("POST", "/v1/webhooks").json(hook).await.ok();
+    let secrets = Sql("SELECT secrets FROM webhooks WHERE webhook_id = $1");
+    let stored = async || {
+        let (secrets,): (Vec<u8>,) =
+            app.db.row(secrets, args![hook.word("id")]).await.unwrap().unwrap();
+        secrets
+    };
+    let before = stored().await;
+    let to = phone("5678");
+    let sent = ada.send(json!({"to": to, "code": "4821"})).await.ok();
+    let open = ada.send(json!({"to": phone("5679"), "code": "4822"})).await.ok();
+    let page = ada.desk("GET", "/v1/events?limit=1").await.ok();
+    let next = page.head("link").split(['<', '>']).nth(1).unwrap().to_owned();
+
+    let refused = rotation::new_key(&app).await;
+    assert!(matches!(refused, Err(Error::NoNewKey { .. })), "{refused:?}");
+    app.vault.learn(&new).unwrap();
+    let key_id = rotation::new_key(&app).await.unwrap();
+    assert_eq!(key_id, id_of(&new));
+    assert_eq!(app.vault.writes_with(), old_id, "knowing it is not writing with it");
+    let patience = Duration::from_secs(60);
+    rotation::turn_to(&app, &key_id, (patience, By::CLI), &|_| ()).await.unwrap();
+    assert_eq!(rotation::reseal(&app, &|_| ()).await.unwrap(), 1);
+    assert_eq!(rotation::reseal(&app, &|_| ()).await.unwrap(), 0, "doing it again changes nothing");
+    assert_eq!(app.vault.writes_with(), key_id);
+    let after = stored().await;
+    assert_ne!(before, after);
+
+    // What the old key wrote is good, also a guess and the page after the first.
+    ada.guess(sent.word("challenge_id"), &other_than("4821")).await.problem("otp_code_invalid");
+    ada.guess(sent.word("challenge_id"), "4821").await.ok();
+    ada.guess(open.word("challenge_id"), "4822").await.ok();
+    ada.desk("GET", &next).await.ok();
+    let fresh = ada.send(json!({"to": to, "code": "4823"})).await.ok();
+    ada.guess(fresh.word("challenge_id"), "4823").await.ok();
+    let renewed = ada.desk("POST", &format!("/v1/webhooks/{}/rotate-secret", hook.word("id")));
+    renewed.json(json!({})).await.ok();
+
+    let early = rotation::drop_former(&app, By::CLI).await;
+    assert!(matches!(early, Err(Error::TooEarly { .. })), "{early:?}");
+    // Who has only the new key cannot start yet.
+    let mut config = world.config().clone();
+    config.master_key = estafette::kit::secret::Secret::new(new.clone());
+    let second = wiring::open(config.clone(), world.clock().clone()).unwrap();
+    let refused = second.migrate().await.unwrap_err().to_string();
+    assert!(refused.contains(&old_id) && refused.contains(&key_id), "{refused}");
+    second.close().await;
+    world.advance(DAY + 2 * HOUR).await;
+    assert_eq!(rotation::drop_former(&app, By::CLI).await.unwrap(), [old_id]);
+    let second = wiring::open(config, world.clock().clone()).unwrap();
+    second.migrate().await.unwrap();
+    let place = ["webhooks", ada.account_id.as_str(), hook.word("id")];
+    assert!(second.live.vault.open(&place, &stored().await).is_some());
+    second.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_or_other_master_key_stops_the_start_and_says_what_to_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("master.key");
+    answer(folder.path(), &["migrate"]);
+    let key = std::fs::read_to_string(&path).unwrap();
+    for (other, says) in [(None, "is missing"), (Some("ab".repeat(32)), "is needed")] {
+        std::fs::remove_file(&path).unwrap();
+        if let Some(other) = &other {
+            std::fs::write(&path, other).unwrap();
+        }
+        for arguments in [&["serve", "--live", "127.0.0.1:0"][..], &["audit"], &["migrate"]] {
+            let refused = run(folder.path(), arguments);
+            assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
+            let told = told(&refused);
+            assert!(told.contains(says), "{arguments:?}: {told}");
+            assert!(told.contains(path.to_str().unwrap()), "{arguments:?}: {told}");
+            assert!(other.is_none() || told.contains(&id_of(&key)), "{arguments:?}: {told}");
+            assert!(!told.contains(key.trim()), "the key itself is told");
+            assert_eq!(path.exists(), other.is_some(), "no new key is made");
+        }
+        std::fs::write(&path, &key).unwrap();
+    }
+    drop(Serving::on(folder.path()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_rotates_the_key_of_a_service_that_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("master.key");
+    let serving = Serving::on(folder.path());
+    let old = std::fs::read_to_string(&path).unwrap();
+    let rotated = answer(folder.path(), &["rotate-key"]);
+    let keys = std::fs::read_to_string(&path).unwrap();
+    let keys: Vec<&str> = keys.split_whitespace().collect();
+    assert_eq!(keys.len(), 2);
+    assert_eq!((keys[1], &rotated["key_id"]), (old.trim(), &json!(id_of(keys[0]))));
+    assert_eq!(rotated["former"][0]["key_id"], json!(id_of(&old)));
+    assert_eq!(serving.get("/readyz").await.status, 200);
+    // Again: it goes on with what is not over, and makes no third key.
+    let again = answer(folder.path(), &["rotate-key"]);
+    assert_eq!(again["key_id"], rotated["key_id"]);
+    let early = run(folder.path(), &["rotate-key", "--drop"]);
+    assert_eq!(early.status.code(), Some(1));
+    let until = rotated["former"][0]["until"].as_str().unwrap();
+    assert!(told(&early).contains(until), "{}", told(&early));
+    // The old key alone would be refused now.
+    drop(serving);
+    std::fs::write(&path, &old).unwrap();
+    assert!(told(&run(folder.path(), &["audit"])).contains(&id_of(keys[0])));
+    std::fs::write(&path, keys.join("\n")).unwrap();
+    assert_eq!(answer(folder.path(), &["audit"])["ok"], true);
+}
