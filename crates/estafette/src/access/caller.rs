@@ -148,6 +148,7 @@ impl<P: Policy> FromRequestParts<App> for Caller<P> {
             _ => return Err(missing(P::KEY.is_some(), P::PORTAL)),
         };
         take(app, parts, P::CLASS, caller.who.id())?;
+        app.throttle.take_of_account(P::CLASS, &caller.account.id)?;
         caller.request_id = request_id(parts).0;
         Ok(caller)
     }

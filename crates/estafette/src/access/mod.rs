@@ -6,6 +6,7 @@ pub mod audit;
 pub mod caller;
 pub mod idempotency;
 pub mod key;
+pub mod limits;
 pub mod password;
 mod person;
 pub mod retention;

@@ -119,6 +119,8 @@ codes! {
         "Open a new ticket.";
     409 IdempotencyInProgress "idempotency_in_progress" "The first request is still running":
         "A request with this Idempotency-Key is still being carried out. Repeat it in a second.";
+    409 LimitReached "limit_reached" "The account has as many of these as it may":
+        "`detail` says how many. Delete one that is no longer needed first.";
     410 OtpExpired "otp_expired" "The passcode has expired":
         "Send a new passcode.";
     410 OtpAttemptsExhausted "otp_attempts_exhausted" "All attempts are used up":

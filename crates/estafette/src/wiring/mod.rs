@@ -3,6 +3,7 @@
 mod edge;
 mod intake;
 mod listen;
+mod outgo;
 mod pace;
 mod pages;
 mod routes;
@@ -63,6 +64,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 5,
         name: "index order",
         sql: include_str!("../../../../migrations/0005_index_order.sql"),
+    },
+    Migration {
+        version: 9,
+        name: "limits",
+        sql: include_str!("../../../../migrations/0009_limits.sql"),
     },
 ];
 

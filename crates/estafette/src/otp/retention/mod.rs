@@ -13,7 +13,7 @@ use clock::{DAY, Millis};
 use self::store::{self as sql, Kept, Remembered};
 use super::Error;
 use crate::access::retention::{Accounts, sweep};
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::jobs::Turn;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
@@ -115,11 +115,17 @@ fn mask(app: &App, set: &mut WriteSet, account: &AccountId, row: &Kept, now: Mil
 /// [`Error::Db`], [`Error::Commit`].
 pub async fn forget_challenges(app: &App, turn: &Turn) -> Result<u64, Error> {
     let retention = &app.config.retention;
-    let oldest = app.now() - retention.challenges_d * DAY;
-    let (challenges, attempts) = (ChallengeId::bound(oldest), AttemptId::bound(oldest));
     let mut deleted = 0;
     let mut accounts = Accounts::default();
-    while let Some(account) = next(app, turn, &mut accounts).await? {
+    while turn.breathe().await
+        && let Some((account, env)) = accounts.next_with_env(app).await?
+    {
+        let kept_d = match env {
+            Env::Live => retention.challenges_d,
+            Env::Sandbox => retention.challenges_d.min(retention.sandbox_d),
+        };
+        let oldest = app.now() - kept_d * DAY;
+        let (challenges, attempts) = (ChallengeId::bound(oldest), AttemptId::bound(oldest));
         let args = args![&account, &challenges];
         if app.db.row::<(String,)>(sql::OLDEST_CHALLENGE, args).await?.is_some() {
             let args = args![&account, &challenges, retention.chunk];

@@ -41,6 +41,7 @@ pub const CODES: &[(u16, &[&str])] = &[
             "otp_already_verified",
             "ticket_closed",
             "idempotency_in_progress",
+            "limit_reached",
         ],
     ),
     (410, &["otp_expired", "otp_attempts_exhausted", "file_expired"]),
