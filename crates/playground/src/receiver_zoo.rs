@@ -69,6 +69,7 @@ impl Book {
 /// | `/garbage` | something that is no HTTP |
 /// | `/body/9000` | 200 with so many bytes |
 /// | `/echo` | 200 with the body that it got |
+/// | `/echo/700` | the same, so many milliseconds later |
 pub struct ReceiverZoo {
     address: SocketAddr,
     book: Arc<Book>,
@@ -180,7 +181,9 @@ async fn converse<T: AsyncRead + AsyncWrite + Unpin>(
     while let Some(visit) = request(&mut stream, &mut buffer).await? {
         let (path, body) = (visit.path.clone(), visit.body.clone());
         book.visits().push(visit);
-        if path.starts_with("/echo") {
+        if let Some(after_ms) = path.strip_prefix("/echo") {
+            let after_ms = after_ms.trim_start_matches('/').parse().unwrap_or(0);
+            tokio::time::sleep(Duration::from_millis(after_ms)).await;
             echo(&mut stream, &body).await?;
             continue;
         }

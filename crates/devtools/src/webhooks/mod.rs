@@ -2,6 +2,7 @@
 //! neighbour is felt, whether an endless answer costs memory, and whether kill -9 loses any.
 #![expect(clippy::print_stdout, reason = "printing the result is what the tool is for")]
 
+mod crowd;
 mod ground;
 mod sink;
 
@@ -29,6 +30,7 @@ use crate::{crash::server::Server, machine, stopwatch, wire::Conn};
 const EXAMPLES: &str = "Examples:
   devtools load webhooks --binary target/release/estafette
   devtools load webhooks --part drain --events 40000 --targets 4
+  devtools load webhooks --part crowd --slow-targets 1000 --seconds 60
   devtools load webhooks --part kill --events 10000 --kills 5 --seed 7
   devtools load webhooks --part live --rate 1000 --database postgres://…   (an empty database)
 
@@ -60,6 +62,8 @@ enum Part {
     Live,
     /// The same beside an account whose target hangs.
     Neighbour,
+    /// The same beside many accounts with many targets that answer after 13 seconds.
+    Crowd,
     /// Targets whose answers never end.
     Endless,
     /// The service is killed again and again while events happen.
@@ -91,7 +95,10 @@ pub(crate) struct Args {
     /// Passcodes per second of live.
     #[arg(long, default_value_t = 500)]
     rate: u64,
-    /// How long live, neighbour and endless take, in seconds.
+    /// Targets of crowd that answer late, 50 of each account.
+    #[arg(long, default_value_t = 1_000)]
+    slow_targets: u64,
+    /// How long live, neighbour, crowd and endless take, in seconds.
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
     /// How often kill kills.
@@ -113,7 +120,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let seed = args.seed.unwrap_or_else(stopwatch::fresh_seed);
-        let all = [Part::Drain, Part::Live, Part::Neighbour, Part::Endless, Part::Kill];
+        use Part::{Crowd, Drain, Endless, Kill, Live, Neighbour};
+        let all = [Drain, Live, Neighbour, Crowd, Endless, Kill];
         let parts = if args.parts.is_empty() { all.to_vec() } else { args.parts.clone() };
         ensure!(
             args.database.is_none() || parts.len() == 1,
@@ -148,6 +156,7 @@ async fn measure(
         Part::Drain => drain(args, server, &sink, &tenant).await,
         Part::Live => live(args, server, &sink, &tenant).await,
         Part::Neighbour => neighbour(args, seed, server, &sink, &tenant).await,
+        Part::Crowd => crowd::measure(args, seed, server, &sink, &tenant).await,
         Part::Endless => endless(args, server, &sink, &tenant).await,
         Part::Kill => kill(args, seed, server, &sink, &tenant).await,
     }

@@ -8,7 +8,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::Result;
@@ -20,6 +20,8 @@ use tokio::{
 use crate::stopwatch;
 
 const DAY_MS: u64 = 86_400_000;
+/// Just before a try is given up.
+const SLOW: Duration = Duration::from_secs(13);
 const OK: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
 const ENDLESS: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
@@ -36,7 +38,7 @@ pub(crate) struct Book {
     pub(crate) span: Option<(Instant, Instant)>,
 }
 
-/// The receiver. `/ok…` answers, `/hang` never does, `/endless` never ends.
+/// The receiver. `/ok…` answers, `/slow` late, `/hang` never, `/endless` never ends.
 #[derive(Debug)]
 pub(crate) struct Sink {
     /// `http://127.0.0.1:port`.
@@ -109,6 +111,10 @@ async fn answer(
         count.fetch_add(1, Ordering::Relaxed);
         match text.split(' ').nth(1).unwrap_or_default() {
             "/hang" => std::future::pending::<()>().await,
+            "/slow" => {
+                tokio::time::sleep(SLOW).await;
+                stream.write_all(OK).await?;
+            }
             "/endless" => endless(stream).await?,
             _ => {
                 note(book, &text);

@@ -171,6 +171,7 @@ impl<P: Policy> FromRequestParts<App> for Caller<P> {
             needs_one_of(accepted, caller.scopes)?;
         }
         take(app, parts, P::CLASS, caller.who.id())?;
+        app.throttle.take_of_account(P::CLASS, &caller.account.id)?;
         caller.request_id = request_id(parts).0;
         Ok(caller)
     }

@@ -7,6 +7,7 @@ pub mod caller;
 mod guesses;
 pub mod idempotency;
 pub mod key;
+pub mod limits;
 mod login;
 pub mod password;
 mod person;

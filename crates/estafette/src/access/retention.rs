@@ -6,7 +6,7 @@ use store::{Args, CommitError, Error, Sql, WriteSet, args};
 
 use super::idempotency::LIFE;
 use super::{guesses, store as sql};
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::jobs::Turn;
 use crate::kit::id::{AccountId, AuditId};
 
@@ -76,7 +76,7 @@ pub async fn sweep(
 /// All accounts of both environments, one after the other, for work that goes by account.
 #[derive(Debug, Default)]
 pub struct Accounts {
-    page: std::vec::IntoIter<AccountId>,
+    page: std::vec::IntoIter<(AccountId, Env)>,
     after: String,
 }
 
@@ -89,15 +89,24 @@ impl Accounts {
     /// # Errors
     /// When the database cannot be read.
     pub async fn next(&mut self, app: &App) -> Result<Option<AccountId>, Error> {
+        Ok(self.next_with_env(app).await?.map(|(account, _)| account))
+    }
+
+    /// The next one and its environment; `None` when all were seen.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn next_with_env(&mut self, app: &App) -> Result<Option<(AccountId, Env)>, Error> {
         if let Some(account) = self.page.next() {
             return Ok(Some(account));
         }
         let args = args![&self.after, Self::PAGE];
-        let rows: Vec<(AccountId,)> = app.db.rows(sql::ACCOUNTS, args).await?;
-        let page: Vec<AccountId> = rows.into_iter().map(|(account,)| account).collect();
-        if let Some(last) = page.last() {
+        let rows: Vec<(AccountId, String)> = app.db.rows(sql::ACCOUNTS, args).await?;
+        if let Some((last, _)) = rows.last() {
             last.as_str().clone_into(&mut self.after);
         }
+        let known = |(account, env): (AccountId, String)| Env::of(&env).map(|env| (account, env));
+        let page: Vec<_> = rows.into_iter().filter_map(known).collect();
         self.page = page.into_iter();
         Ok(self.page.next())
     }

@@ -2,6 +2,9 @@
 
 use crate::kit::body::Fields;
 
+/// Names in one request; there are far fewer.
+const MOST_WORDS: usize = 50;
+
 /// One thing that an API key may be allowed to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
@@ -81,7 +84,7 @@ impl Scope {
     /// The bit set in the field `scopes` of a request, its faults noted; left out = all. It is to
     /// be the first field that is read.
     pub fn read(fields: &mut Fields) -> u16 {
-        let Some(words) = fields.texts("scopes") else { return Self::set(Self::ALL) };
+        let Some(words) = fields.texts("scopes", MOST_WORDS) else { return Self::set(Self::ALL) };
         // A list of things that are no texts is at fault already, not empty.
         if words.is_empty() && !fields.has_faults() {
             fields.fault("scopes", "too_short", "must have at least one scope");

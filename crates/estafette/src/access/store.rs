@@ -80,7 +80,7 @@ pub(super) const FORGET_REVOKED_TOKENS: Sql = Sql("DELETE FROM tokens WHERE toke
      (SELECT token_hash FROM tokens WHERE revoked_at < $1 ORDER BY revoked_at LIMIT $2 \
      /*SKIP LOCKED*/) RETURNING kind");
 
-pub(super) const ACCOUNTS: Sql = Sql("SELECT account_id FROM accounts \
+pub(super) const ACCOUNTS: Sql = Sql("SELECT account_id, env FROM accounts \
      WHERE account_id > $1 ORDER BY account_id LIMIT $2");
 pub(super) const ACCOUNT: Sql = Sql("SELECT account_id, env, status, settings FROM accounts \
      WHERE account_id = $1");

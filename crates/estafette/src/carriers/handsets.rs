@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clock::Millis;
 use futures_util::future::BoxFuture;
 
-/// Handsets that a process keeps; the one that received first is forgotten first.
+/// Handsets that a process keeps.
 const HANDSETS: usize = 20_000;
+/// Those of one account; the one that received first is forgotten first.
+const HANDSETS_OF_ONE: usize = 2_000;
 /// Messages that a handset keeps.
 pub const MESSAGES: usize = 50;
 
@@ -30,9 +32,6 @@ pub struct Received {
     /// When.
     pub received_at: Millis,
 }
-
-/// Whose message, and which phone.
-type Key = (String, String);
 
 /// Where handsets keep their messages.
 pub trait Shelf: Send + Sync + 'static {
@@ -58,31 +57,68 @@ pub struct MemoryShelf {
     inner: Mutex<Phones>,
 }
 
+/// The handsets of all accounts.
 #[derive(Default)]
 struct Phones {
-    by_phone: HashMap<Key, VecDeque<Received>>,
-    order: VecDeque<Key>,
+    by_account: HashMap<String, PhonesOfOne>,
+    count: usize,
+}
+
+/// The handsets of one account, and the order in which they were made.
+#[derive(Default)]
+struct PhonesOfOne {
+    by_phone: HashMap<String, VecDeque<Received>>,
+    order: VecDeque<String>,
+}
+
+impl PhonesOfOne {
+    fn forget_first(&mut self) {
+        if let Some(first) = self.order.pop_front() {
+            self.by_phone.remove(&first);
+        }
+    }
+}
+
+impl Phones {
+    /// Makes room for one more handset of an account: among its own when it has its share, else
+    /// among those of whoever has most.
+    fn make_room(&mut self, account_id: &str) {
+        let own = self.by_account.get_mut(account_id);
+        if let Some(own) = own.filter(|own| own.order.len() >= HANDSETS_OF_ONE) {
+            own.forget_first();
+            self.count -= 1;
+        } else if self.count >= HANDSETS
+            && let Some(most) = self.by_account.values_mut().max_by_key(|all| all.order.len())
+        {
+            most.forget_first();
+            self.count -= 1;
+            self.by_account.retain(|_, all| !all.order.is_empty());
+        }
+    }
 }
 
 impl MemoryShelf {
-    fn put(&self, key: Key, message: Received) {
+    fn put(&self, account_id: &str, phone: &str, message: Received) {
         let mut phones = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if !phones.by_phone.contains_key(&key) {
-            if phones.order.len() >= HANDSETS
-                && let Some(oldest) = phones.order.pop_front()
-            {
-                phones.by_phone.remove(&oldest);
-            }
-            phones.order.push_back(key.clone());
+        let own = phones.by_account.get(account_id);
+        if own.is_none_or(|own| !own.by_phone.contains_key(phone)) {
+            phones.make_room(account_id);
+            phones.count += 1;
+            let own = phones.by_account.entry(account_id.to_owned()).or_default();
+            own.order.push_back(phone.to_owned());
+            own.by_phone.insert(phone.to_owned(), VecDeque::new());
         }
-        let messages = phones.by_phone.entry(key).or_default();
-        messages.push_front(message);
-        messages.truncate(MESSAGES);
+        let own = phones.by_account.get_mut(account_id);
+        if let Some(messages) = own.and_then(|own| own.by_phone.get_mut(phone)) {
+            messages.push_front(message);
+            messages.truncate(MESSAGES);
+        }
     }
 
-    fn of(&self, key: &Key) -> Vec<Received> {
+    fn of(&self, account_id: &str, phone: &str) -> Vec<Received> {
         let phones = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        phones.by_phone.get(key).map(|all| all.iter().cloned().collect()).unwrap_or_default()
+        let messages = phones.by_account.get(account_id).and_then(|own| own.by_phone.get(phone));
+        messages.map(|all| all.iter().cloned().collect()).unwrap_or_default()
     }
 }
 
@@ -93,7 +129,7 @@ impl Shelf for MemoryShelf {
         phone: &'a str,
         message: Received,
     ) -> BoxFuture<'a, Result<(), store::Error>> {
-        self.put((account_id.to_owned(), phone.to_owned()), message);
+        self.put(account_id, phone, message);
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -102,8 +138,7 @@ impl Shelf for MemoryShelf {
         account_id: &'a str,
         phone: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Received>, store::Error>> {
-        let found = self.of(&(account_id.to_owned(), phone.to_owned()));
-        Box::pin(std::future::ready(Ok(found)))
+        Box::pin(std::future::ready(Ok(self.of(account_id, phone))))
     }
 }
 
@@ -130,7 +165,7 @@ impl std::ops::Deref for Handsets {
 
 #[cfg(test)]
 mod tests {
-    use super::{HANDSETS, MESSAGES, MemoryShelf, Received};
+    use super::{HANDSETS, HANDSETS_OF_ONE, MESSAGES, MemoryShelf, Received};
     use clock::Millis;
 
     fn message(text: &str) -> Received {
@@ -146,18 +181,39 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_the_newest_message_comes_first() {
+    fn an_account_that_fills_its_shelf_loses_its_own_oldest_handsets() {
         let shelf = MemoryShelf::default();
-        let key = |phone: &str| ("acc".to_owned(), phone.to_owned());
-        for number in 0..=HANDSETS {
-            shelf.put(key(&number.to_string()), message("one"));
+        shelf.put("other", "7", message("kept"));
+        for number in 0..=HANDSETS_OF_ONE {
+            shelf.put("acc", &number.to_string(), message("one"));
         }
-        assert!(shelf.of(&key("0")).is_empty());
+        assert!(shelf.of("acc", "0").is_empty());
+        assert_eq!(shelf.of("acc", "1").len(), 1);
+        assert_eq!(shelf.of("other", "7").len(), 1);
+    }
+
+    #[test]
+    fn a_full_shelf_takes_from_whoever_has_most() {
+        let shelf = MemoryShelf::default();
+        shelf.put("small", "7", message("kept"));
+        for number in 0..HANDSETS + 500 {
+            let account = format!("acc{}", number / (HANDSETS_OF_ONE - 100));
+            shelf.put(&account, &number.to_string(), message("one"));
+        }
+        let phones = shelf.inner.lock().unwrap();
+        assert_eq!(phones.count, HANDSETS);
+        assert_eq!(phones.by_account.values().map(|own| own.order.len()).sum::<usize>(), HANDSETS);
+        drop(phones);
+        assert_eq!(shelf.of("small", "7").len(), 1);
+    }
+
+    #[test]
+    fn a_handset_keeps_its_newest_messages_and_shows_them_first() {
+        let shelf = MemoryShelf::default();
         for number in 0..=MESSAGES {
-            shelf.put(key("7"), message(&number.to_string()));
+            shelf.put("acc", "7", message(&number.to_string()));
         }
-        let kept = shelf.of(&key("7"));
+        let kept = shelf.of("acc", "7");
         assert_eq!((kept.len(), kept[0].text.as_str()), (MESSAGES, "50"));
-        assert!(shelf.of(&("other".to_owned(), "7".to_owned())).is_empty());
     }
 }

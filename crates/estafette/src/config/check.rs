@@ -32,6 +32,7 @@ pub(super) fn all(config: &Config) -> Check {
     sms(&config.sms)?;
     email(&config.email)?;
     one_of("sandbox.handsets", &config.sandbox.handsets, &["auto", "memory", "database"])?;
+    within("sandbox.handset_messages", config.sandbox.handset_messages, 1, 100_000_000)?;
     one_of("log.format", &config.log.format, &["text", "json"])?;
     telemetry(&config.telemetry)
 }
@@ -173,6 +174,7 @@ fn retention(retention: &Retention) -> Check {
     within("retention.recipients_d", retention.recipients_d, 1, LONGEST_D)?;
     let challenges_d = retention.challenges_d;
     within("retention.challenges_d", challenges_d, retention.recipients_d, LONGEST_D)?;
+    within("retention.sandbox_d", retention.sandbox_d, 1, LONGEST_D)?;
     within("retention.audit_log_d", retention.audit_log_d, 1, LONGEST_D)?;
     within("retention.chunk", retention.chunk, 1, 10_000)?;
     within("retention.pause_ms", signed(retention.pause_ms), 0, 10_000)

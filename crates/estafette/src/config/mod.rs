@@ -152,6 +152,8 @@ impl Database {
 pub struct Sandbox {
     /// Where they keep their messages: `auto`, `memory` or `database`.
     pub handsets: String,
+    /// Messages that an account keeps in the database.
+    pub handset_messages: i64,
 }
 
 /// Users, logins and tokens.
@@ -266,6 +268,8 @@ pub struct Retention {
     pub recipients_d: i64,
     /// Days until passcodes and attempts are deleted.
     pub challenges_d: i64,
+    /// The same on the sandbox, where that is sooner.
+    pub sandbox_d: i64,
     /// Days until lines of the audit log are deleted.
     pub audit_log_d: i64,
     /// Rows of one step.

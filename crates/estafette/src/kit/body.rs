@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Value};
 
-use super::problem::{Item, Problem};
+use super::json::{self, Fault};
+use super::problem::{Faults, Item, Problem};
 use super::problem_code::Code;
 
 /// The fields of a JSON object that are not yet read. [`Fields::finish`] says what was wrong.
@@ -11,32 +12,35 @@ use super::problem_code::Code;
 pub struct Fields {
     map: Map<String, Value>,
     known: Vec<&'static str>,
-    faults: Vec<Item>,
+    faults: Faults,
 }
 
 impl Fields {
     /// Takes the body apart. An empty body is an empty object.
     ///
     /// # Errors
-    /// 400 `invalid_json`, or 422 when the JSON is no object.
+    /// 400 `invalid_json`, or 422 when the JSON is no object or holds too many values.
     pub fn read(bytes: &[u8]) -> Result<Self, Problem> {
         let map = if bytes.is_empty() {
             Map::new()
         } else {
-            match serde_json::from_slice(bytes) {
+            match json::read(bytes) {
                 Ok(Value::Object(map)) => map,
                 Ok(_) => {
                     let item = Item::at("", "invalid_type", "the body must be a JSON object");
                     return Err(Problem::invalid(vec![item]));
                 }
-                Err(error) => {
-                    let (line, column) = (error.line(), error.column());
+                Err(Fault::TooMany { pointer, bound }) => {
+                    let item = Item::at(&pointer, "too_long", format!("must have {bound}"));
+                    return Err(Problem::invalid(vec![item]));
+                }
+                Err(Fault::Malformed { line, column }) => {
                     let detail = format!("The body is not JSON: line {line}, column {column}.");
                     return Err(Problem::new(Code::InvalidJson).detail(detail));
                 }
             }
         };
-        Ok(Self { map, known: Vec::new(), faults: Vec::new() })
+        Ok(Self { map, known: Vec::new(), faults: Faults::default() })
     }
 
     /// Notes a fault of one field.
@@ -152,12 +156,16 @@ impl Fields {
         value.as_bool()
     }
 
-    /// An optional list of texts.
-    pub fn texts(&mut self, name: &'static str) -> Option<Vec<String>> {
+    /// An optional list of at most `most` texts.
+    pub fn texts(&mut self, name: &'static str, most: usize) -> Option<Vec<String>> {
         let Value::Array(items) = self.take(name)? else {
             self.fault(name, "invalid_type", "must be an array of strings");
             return None;
         };
+        if items.len() > most {
+            self.fault(name, "too_long", format!("must have at most {most} elements"));
+            return None;
+        }
         let mut texts = Vec::with_capacity(items.len());
         for (index, item) in items.into_iter().enumerate() {
             match item {
@@ -185,7 +193,7 @@ impl Fields {
     pub fn finish(mut self, strict: bool) -> Result<(), Problem> {
         if strict {
             for name in self.map.keys() {
-                let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+                let pointer = format!("/{}", json::escaped(name));
                 let known = self.known.join(", ");
                 let detail = format!("is not a field of this request; known: {known}");
                 self.faults.push(Item::at(&pointer, "unknown_field", detail));

@@ -5,6 +5,7 @@ pub mod body;
 pub mod client_address;
 pub mod hashers;
 pub mod id;
+pub mod json;
 pub mod msisdn;
 pub mod outgoing;
 pub mod page;

@@ -9,6 +9,10 @@ use super::problem_code::Code;
 
 /// A commit refused with this raced with the same request under the same `Idempotency-Key`.
 pub const IN_PROGRESS: store::Reject = store::Reject("idempotency_in_progress");
+/// Items that an answer lists, whatever was wrong.
+const LISTED: usize = 20;
+/// Longest pointer of an item, characters: names of unknown fields are as long as callers like.
+const POINTER: usize = 200;
 
 /// One field at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -25,7 +29,42 @@ impl Item {
     /// A fault at a pointer.
     #[must_use]
     pub fn at(pointer: &str, code: &'static str, detail: impl Into<String>) -> Self {
-        Self { pointer: pointer.to_owned(), code, detail: detail.into() }
+        let pointer = match pointer.char_indices().nth(POINTER) {
+            Some((end, _)) => format!("{}…", pointer.get(..end).unwrap_or_default()),
+            None => pointer.to_owned(),
+        };
+        Self { pointer, code, detail: detail.into() }
+    }
+}
+
+/// What is wrong with a request: the first faults, and how many there are.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    listed: Vec<Item>,
+    count: usize,
+}
+
+impl Faults {
+    /// One more.
+    pub fn push(&mut self, item: Item) {
+        self.count += 1;
+        if self.listed.len() < LISTED {
+            self.listed.push(item);
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+impl From<Vec<Item>> for Faults {
+    fn from(items: Vec<Item>) -> Self {
+        let mut faults = Self::default();
+        items.into_iter().for_each(|item| faults.push(item));
+        faults
     }
 }
 
@@ -44,9 +83,9 @@ pub struct ProblemBody {
     pub detail: String,
     /// Quote it when asking for help.
     pub request_id: String,
-    /// The fields at fault, with `validation_failed` and `invalid_request`.
+    /// The fields at fault, with `validation_failed` and `invalid_request`: the first 20.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[schema(nullable = false, max_items = 20)]
     pub errors: Option<Vec<Item>>,
 }
 
@@ -60,7 +99,7 @@ pub struct Problem {
 struct Inner {
     code: Code,
     detail: Option<String>,
-    items: Vec<Item>,
+    faults: Faults,
     more: Map<String, Value>,
     headers: HeaderMap,
     cause: Option<String>,
@@ -86,16 +125,22 @@ impl Problem {
         if matches!(code.status(), 429 | 503) || code == Code::IdempotencyInProgress {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
-        let inner =
-            Inner { code, detail: None, items: Vec::new(), more: Map::new(), headers, cause: None };
+        let inner = Inner {
+            code,
+            detail: None,
+            faults: Faults::default(),
+            more: Map::new(),
+            headers,
+            cause: None,
+        };
         Self { inner: Box::new(inner) }
     }
 
     /// 422 `validation_failed` with its items.
     #[must_use]
-    pub fn invalid(items: Vec<Item>) -> Self {
+    pub fn invalid(faults: impl Into<Faults>) -> Self {
         let mut problem = Self::new(Code::ValidationFailed);
-        problem.inner.items = items;
+        problem.inner.faults = faults.into();
         problem
     }
 
@@ -103,7 +148,7 @@ impl Problem {
     #[must_use]
     pub fn bad_request(pointer: &str, code: &'static str, detail: impl Into<String>) -> Self {
         let mut problem = Self::new(Code::InvalidRequest);
-        problem.inner.items = vec![Item::at(pointer, code, detail)];
+        problem.inner.faults.push(Item::at(pointer, code, detail));
         problem
     }
 
@@ -148,10 +193,10 @@ impl Problem {
         self.inner.code
     }
 
-    /// The fields at fault.
+    /// The fields at fault, as far as they are listed.
     #[must_use]
     pub fn items(&self) -> &[Item] {
-        &self.inner.items
+        &self.inner.faults.listed
     }
 
     /// What really happened, for the log.
@@ -185,19 +230,20 @@ impl Problem {
         body.insert("code".into(), inner.code.word().into());
         body.insert("detail".into(), detail.into());
         body.insert("request_id".into(), request_id.into());
-        if !inner.items.is_empty() {
-            body.insert("errors".into(), serde_json::json!(inner.items));
+        if !inner.faults.is_empty() {
+            body.insert("errors".into(), serde_json::json!(inner.faults.listed));
         }
         body.extend(inner.more.clone());
         Value::Object(body).to_string()
     }
 
     fn sentence(&self) -> String {
-        match self.inner.items.as_slice() {
+        let Faults { listed, count } = &self.inner.faults;
+        match listed.as_slice() {
             [] => format!("{}.", self.inner.code.title()),
             [item] => format!("{} {}.", item.pointer, item.detail),
-            [first, others @ ..] => {
-                format!("{} {}; and {} more.", first.pointer, first.detail, others.len())
+            [first, ..] => {
+                format!("{} {}; and {} more.", first.pointer, first.detail, count - 1)
             }
         }
     }

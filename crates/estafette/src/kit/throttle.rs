@@ -1,5 +1,5 @@
-//! Rate limits per API key and route class, or per address where there is no key yet (GCRA), and
-//! the headers that show them.
+//! Rate limits per API key and route class, per account, or per address where there is no key yet
+//! (GCRA), and the headers that show them.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
 use governor::{Quota, RateLimiter};
 
+use super::id::AccountId;
 use super::problem::Problem;
 use super::problem_code::Code;
 
@@ -34,17 +35,8 @@ pub enum Class {
     Note,
 }
 
-impl Class {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Send => "send",
-            Self::Read => "read",
-            Self::Guest => "guest",
-            Self::Password => "password",
-            Self::Note => "note",
-        }
-    }
-}
+/// An account may do as much as so many of its keys.
+const KEYS: u32 = 5;
 
 /// The limits of this node. Exact limits (recipient, credits) are guards in the database.
 #[derive(Clone)]
@@ -54,6 +46,8 @@ pub struct Throttle {
     guest: Arc<Budget>,
     password: Arc<Budget>,
     note: Arc<Budget>,
+    send_of_account: Arc<Budget>,
+    read_of_account: Arc<Budget>,
 }
 
 /// Changes of one person's password in an hour, right or wrong.
@@ -63,6 +57,7 @@ const NOTES_PER_MIN: u32 = 10;
 
 /// So many requests in so many seconds, and at once.
 struct Budget {
+    word: &'static str,
     limiter: Limiter,
     requests: u32,
     window_s: u32,
@@ -73,12 +68,15 @@ impl Throttle {
     /// guests once.
     #[must_use]
     pub fn new(send_per_s: u32, read_per_s: u32, guest_per_min: u32) -> Self {
+        let per_second = |word, requests| Arc::new(Budget::per_second(word, requests));
         Self {
-            send: Arc::new(Budget::per_second(send_per_s)),
-            read: Arc::new(Budget::per_second(read_per_s)),
-            guest: Arc::new(Budget::per_minute(guest_per_min)),
-            password: Arc::new(Budget::per_hour(PASSWORDS_PER_HOUR)),
-            note: Arc::new(Budget::per_minute(NOTES_PER_MIN)),
+            send: per_second("send", send_per_s),
+            read: per_second("read", read_per_s),
+            guest: Arc::new(Budget::per_minute("guest", guest_per_min)),
+            password: Arc::new(Budget::per_hour("password", PASSWORDS_PER_HOUR)),
+            note: Arc::new(Budget::per_minute("note", NOTES_PER_MIN)),
+            send_of_account: per_second("account-send", send_per_s.saturating_mul(KEYS)),
+            read_of_account: per_second("account-read", read_per_s.saturating_mul(KEYS)),
         }
     }
 
@@ -87,20 +85,64 @@ impl Throttle {
     /// # Errors
     /// 429 `rate_limited` with `Retry-After`.
     pub fn take(&self, class: Class, who: &str) -> Result<HeaderMap, Problem> {
+        match class {
+            Class::Send => self.send.take(who),
+            Class::Read => self.read.take(who),
+            Class::Guest => self.guest.take(who),
+            Class::Password => self.password.take(who),
+            Class::Note => self.note.take(who),
+        }
+    }
+
+    /// Takes one request from the budget that all callers of an account share.
+    ///
+    /// # Errors
+    /// 429 `rate_limited` with `Retry-After`.
+    pub fn take_of_account(&self, class: Class, account: &AccountId) -> Result<(), Problem> {
         let budget = match class {
-            Class::Send => &*self.send,
-            Class::Read => &*self.read,
-            Class::Guest => &*self.guest,
-            Class::Password => &*self.password,
-            Class::Note => &*self.note,
+            Class::Send => &self.send_of_account,
+            Class::Read => &self.read_of_account,
+            Class::Guest | Class::Password | Class::Note => return Ok(()),
         };
-        match budget.limiter.check_key(&key_of(who)) {
-            Ok(state) => Ok(budget.headers(class, state.remaining_burst_capacity(), 1)),
+        budget.take(account.as_str()).map(drop)
+    }
+
+    /// Forgets callers that have their whole budget again, so that memory stays bounded.
+    pub fn forget_idle(&self) {
+        let Self { send, read, guest, password, note, send_of_account, read_of_account } = self;
+        for budget in [send, read, guest, password, note, send_of_account, read_of_account] {
+            budget.limiter.retain_recent();
+        }
+    }
+}
+
+impl Budget {
+    fn per_second(word: &'static str, requests: u32) -> Self {
+        let burst = requests.saturating_mul(2);
+        Self::of(word, Quota::per_second(some(requests)).allow_burst(some(burst)), requests, 1)
+    }
+
+    fn per_minute(word: &'static str, requests: u32) -> Self {
+        Self::of(word, Quota::per_minute(some(requests)), requests, 60)
+    }
+
+    fn per_hour(word: &'static str, requests: u32) -> Self {
+        Self::of(word, Quota::per_hour(some(requests)), requests, 3_600)
+    }
+
+    fn of(word: &'static str, quota: Quota, requests: u32, window_s: u32) -> Self {
+        let limiter = RateLimiter::dashmap(quota).with_middleware::<StateInformationMiddleware>();
+        Self { word, limiter, requests, window_s }
+    }
+
+    fn take(&self, who: &str) -> Result<HeaderMap, Problem> {
+        match self.limiter.check_key(&key_of(who)) {
+            Ok(state) => Ok(self.headers(state.remaining_burst_capacity(), 1)),
             Err(refusal) => {
                 let wait = refusal.wait_time_from(DefaultClock::default().now());
                 let wait_s = i64::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(1).max(1);
                 let mut problem = Problem::new(Code::RateLimited).retry_after_s(wait_s);
-                for (name, value) in &budget.headers(class, 0, wait_s) {
+                for (name, value) in &self.headers(0, wait_s) {
                     let name = if name == "ratelimit" { "ratelimit" } else { "ratelimit-policy" };
                     problem = problem.header(name, value.clone());
                 }
@@ -109,37 +151,9 @@ impl Throttle {
         }
     }
 
-    /// Forgets callers that have their whole budget again, so that memory stays bounded.
-    pub fn forget_idle(&self) {
-        let all = [&self.send, &self.read, &self.guest, &self.password, &self.note];
-        for budget in all {
-            budget.limiter.retain_recent();
-        }
-    }
-}
-
-impl Budget {
-    fn per_second(requests: u32) -> Self {
-        let burst = requests.saturating_mul(2);
-        Self::of(Quota::per_second(some(requests)).allow_burst(some(burst)), requests, 1)
-    }
-
-    fn per_minute(requests: u32) -> Self {
-        Self::of(Quota::per_minute(some(requests)), requests, 60)
-    }
-
-    fn per_hour(requests: u32) -> Self {
-        Self::of(Quota::per_hour(some(requests)), requests, 3_600)
-    }
-
-    fn of(quota: Quota, requests: u32, window_s: u32) -> Self {
-        let limiter = RateLimiter::dashmap(quota).with_middleware::<StateInformationMiddleware>();
-        Self { limiter, requests, window_s }
-    }
-
     /// IETF draft "RateLimit header fields for HTTP": policy and what is left.
-    fn headers(&self, class: Class, remaining: u32, reset_s: i64) -> HeaderMap {
-        let (word, requests, window_s) = (class.word(), self.requests, self.window_s);
+    fn headers(&self, remaining: u32, reset_s: i64) -> HeaderMap {
+        let Self { word, requests, window_s, .. } = self;
         let mut headers = HeaderMap::with_capacity(2);
         let policy = format!("\"{word}\";q={requests};w={window_s}");
         let left = format!("\"{word}\";r={remaining};t={reset_s}");
@@ -167,7 +181,7 @@ fn key_of(who: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, Throttle};
+    use super::{AccountId, Class, Throttle};
 
     #[test]
     fn a_caller_gets_its_burst_and_then_waits_while_others_go_on() {
@@ -178,6 +192,18 @@ mod tests {
         assert!(throttle.take(Class::Send, "key_a").is_err());
         assert!(throttle.take(Class::Send, "key_b").is_ok());
         assert!(throttle.take(Class::Read, "key_a").is_ok());
+    }
+
+    #[test]
+    fn the_keys_of_an_account_share_a_budget_of_five() {
+        let throttle = Throttle::new(2, 1, 3);
+        let [one, other] = [1, 2].map(|n| AccountId::of(uuid::Uuid::from_u128(n)));
+        for _ in 0..20 {
+            assert!(throttle.take_of_account(Class::Send, &one).is_ok());
+        }
+        assert!(throttle.take_of_account(Class::Send, &one).is_err());
+        assert!(throttle.take_of_account(Class::Read, &one).is_ok());
+        assert!(throttle.take_of_account(Class::Send, &other).is_ok());
     }
 
     #[test]

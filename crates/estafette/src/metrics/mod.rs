@@ -219,6 +219,12 @@ impl Metrics {
         self.webhooks.load(targets, in_flight);
     }
 
+    /// Notes how long deliveries of this environment have waited at most in this process, although
+    /// their target works.
+    pub fn webhook_lane_lag(&self, env: &'static str, ms: i64) {
+        self.webhooks.lane_lag(env, ms);
+    }
+
     /// Notes how late the webhook target is that waits longest.
     pub fn webhook_due_oldest(&self, seconds: f64) {
         self.webhooks.due_oldest.set(seconds);

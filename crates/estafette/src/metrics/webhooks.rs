@@ -15,6 +15,11 @@ struct TryLabels {
     outcome: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LaneLabels {
+    env: &'static str,
+}
+
 /// The figures. Clones share them.
 #[derive(Clone)]
 pub(super) struct Webhooks {
@@ -23,6 +28,7 @@ pub(super) struct Webhooks {
     duration: Histogram,
     targets: Gauge,
     in_flight: Gauge,
+    lane_lag: Family<LaneLabels, Seconds>,
     pub(super) due_oldest: Seconds,
 }
 
@@ -34,6 +40,7 @@ impl Default for Webhooks {
             duration: histogram(),
             targets: Gauge::default(),
             in_flight: Gauge::default(),
+            lane_lag: Family::default(),
             due_oldest: Seconds::default(),
         }
     }
@@ -63,6 +70,11 @@ impl Webhooks {
         );
         registry.register("webhook_in_flight", "Tries under way", self.in_flight.clone());
         registry.register(
+            "webhook_lane_lag_seconds",
+            "How long due deliveries to targets that work have waited at most in this process",
+            self.lane_lag.clone(),
+        );
+        registry.register(
             "webhook_due_oldest_seconds",
             "How late the webhook target is that waits longest for a node; 0 = none is late",
             self.due_oldest.clone(),
@@ -70,7 +82,6 @@ impl Webhooks {
     }
 
     pub(super) fn tried(&self, outcome: &'static str, lag_ms: i64, duration_ms: i64) {
-        let seconds = |ms: i64| f64::from(i32::try_from(ms).unwrap_or(i32::MAX)) / 1_000.0;
         self.tries.get_or_create(&TryLabels { outcome }).inc();
         self.lag.observe(seconds(lag_ms));
         self.duration.observe(seconds(duration_ms));
@@ -81,4 +92,12 @@ impl Webhooks {
         self.targets.set(count(targets));
         self.in_flight.set(count(in_flight));
     }
+
+    pub(super) fn lane_lag(&self, env: &'static str, ms: i64) {
+        self.lane_lag.get_or_create(&LaneLabels { env }).set(seconds(ms));
+    }
+}
+
+fn seconds(ms: i64) -> f64 {
+    f64::from(i32::try_from(ms).unwrap_or(i32::MAX)) / 1_000.0
 }

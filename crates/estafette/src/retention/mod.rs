@@ -87,9 +87,9 @@ async fn forget_audit_log(app: &App, turn: &Turn) -> Result<u64, Error> {
 
 /// Deletes old passcodes and their attempts, after the seals said so.
 async fn forget_challenges(app: &App, turn: &Turn) -> Result<u64, Error> {
-    let until = turn.now() - app.config.retention.challenges_d * DAY;
+    let until = |env| turn.now() - of_otp::kept_d(app, env) * DAY;
     for env in [Env::Live, Env::Sandbox] {
-        seals::forgotten(app, Forgotten::Attempts(env), until).await?;
+        seals::forgotten(app, Forgotten::Attempts(env), until(env)).await?;
     }
     Ok(of_otp::forget_challenges(app, turn, until).await?)
 }

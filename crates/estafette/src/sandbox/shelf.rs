@@ -1,16 +1,20 @@
 //! Handsets in the database, so that any node shows what another one's carrier delivered. A message
 //! holds a code, so it is there only sealed; of the number there is a keyed hash.
 
-use ::store::{CommitError, Db, Error, WriteSet, args};
+use ::store::{Db, Error, WriteSet, args};
 use clock::{DAY, Millis};
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use super::store as sql;
-use crate::access::retention::sweep;
+use crate::access::{
+    self,
+    retention::{Accounts, sweep},
+};
 use crate::app::App;
 use crate::carriers::handsets::{MESSAGES, Received, Shelf};
 use crate::jobs::Turn;
+use crate::kit::id::HandsetMessageId;
 use crate::kit::seal::Vault;
 
 /// How long a handset keeps a message, milliseconds.
@@ -90,11 +94,23 @@ impl StoredShelf {
     }
 }
 
-/// Empties shelves of what is older than a day, a chunk at a time.
+/// Empties shelves, account by account, of what is older than a day and of what is more than an
+/// account may keep.
 ///
 /// # Errors
-/// [`CommitError`].
-pub async fn forget_old(app: &App, turn: &Turn) -> Result<u64, CommitError> {
-    let args = args![turn.now() - LIFE, app.config.retention.chunk];
-    sweep(app, turn, ("handset_messages", sql::FORGET), &args).await
+/// When the database cannot be read or written.
+pub async fn forget_old(app: &App, turn: &Turn) -> Result<u64, access::Error> {
+    let day_ago = HandsetMessageId::bound(turn.now() - LIFE);
+    let (mut accounts, mut deleted) = (Accounts::default(), 0);
+    while turn.breathe().await
+        && let Some(account) = accounts.next(app).await?
+    {
+        let args = args![&account, app.config.sandbox.handset_messages - 1];
+        let nth: Option<(HandsetMessageId,)> = app.db.row(sql::NTH, args).await?;
+        let before = nth.map(|(id,)| id).filter(|id| id.as_str() > day_ago.as_str());
+        let before = before.unwrap_or_else(|| day_ago.clone());
+        let args = args![&account, &before, app.config.retention.chunk];
+        deleted += sweep(app, turn, ("handset_messages", sql::FORGET), &args).await?;
+    }
+    Ok(deleted)
 }

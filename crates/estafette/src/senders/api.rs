@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{DECISIONS, STATUSES, Sender};
+use super::{AskError, DECISIONS, MOST, STATUSES, Sender};
 use crate::access::audit::{self, Entry};
 use crate::access::caller::{Caller, Portal, Staff};
 use crate::app::App;
@@ -133,6 +133,8 @@ async fn list_senders(
          description = "`invalid_json`, `invalid_request`"),
         (status = 401, body = ProblemBody, content_type = "application/problem+json",
          description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json",
+         description = "`limit_reached`: an account has at most 50 senders"),
         (status = 422, body = ProblemBody, content_type = "application/problem+json",
          description = "`validation_failed`"),
     ),
@@ -279,6 +281,17 @@ async fn carry_out(
     status.clone_into(&mut sender.status);
     sender.reason = reason;
     Ok(Json(sender.into()))
+}
+
+impl From<AskError> for Problem {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Full => Self::new(Code::LimitReached).detail(format!(
+                "An account has at most {MOST} senders. Ask support to have one removed."
+            )),
+            AskError::Commit(error) => error.into(),
+        }
+    }
 }
 
 fn required_choice(fields: &mut Fields) -> Option<&'static str> {

@@ -7,12 +7,18 @@ pub mod store;
 use ::store::{CommitError, Error, Reject, WriteSet, args};
 use clock::Millis;
 
+use crate::access::limits::{self, Limited};
 use crate::app::App;
 use crate::kit::id::{AccountId, SenderId};
 use crate::kit::page::Page;
 
 /// The sender disappeared between the look-up and the decision.
 const GONE: Reject = Reject("sender_gone");
+/// The account has [`MOST`] senders.
+const FULL: Reject = Reject("senders_full");
+
+/// Senders of one account, whatever became of them.
+pub const MOST: i64 = 50;
 
 /// What a sender may be decided to.
 pub const DECISIONS: &[&str] = &["approved", "rejected"];
@@ -59,19 +65,42 @@ pub async fn is_approved(app: &App, account: &AccountId, value: &str) -> Result<
     Ok(found.is_some_and(|sender| sender.status == "approved"))
 }
 
+/// Why a sender cannot be asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The account has [`MOST`] senders.
+    #[error("the account has {MOST} senders already")]
+    Full,
+    /// Nothing was stored.
+    #[error(transparent)]
+    Commit(CommitError),
+}
+
+impl From<CommitError> for AskError {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Rejected(FULL) => Self::Full,
+            other => Self::Commit(other),
+        }
+    }
+}
+
 /// Asks for a sender; one that was asked for before stays as it is.
 ///
 /// # Errors
-/// When nothing was stored.
-pub async fn ask(app: &App, account: &AccountId, value: &str) -> Result<Sender, CommitError> {
+/// See [`AskError`].
+pub async fn ask(app: &App, account: &AccountId, value: &str) -> Result<Sender, AskError> {
     let reason: Option<String> = None;
     let id = SenderId::new(&app.clock);
     let mut set = WriteSet::of(account.as_str());
+    limits::one_by_one(&mut set, account, Limited::Senders);
+    set.absent(store::LAST_OF_ALL, args![account, value, MOST - 1], FULL);
     set.push(store::INSERT, args![account, &id, value, "pending", reason, app.now()]);
     app.db.commit(set).await?;
     let unreadable = |error: Error| CommitError::Unavailable(error.to_string());
     let found = app.db.row(store::BY_VALUE, args![account, value]).await.map_err(unreadable)?;
-    found.ok_or_else(|| CommitError::Unavailable("a new sender cannot be read".to_owned()))
+    let lost = || CommitError::Unavailable("a new sender cannot be read".to_owned());
+    Ok(found.ok_or_else(lost)?)
 }
 
 /// A sender by its id, for staff.

@@ -8,6 +8,12 @@ use super::Sender;
 pub(super) const INSERT: Sql = Sql("INSERT INTO senders (account_id, sender_id, value, status, \
      reason, created_at) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING");
 
+/// The sender that stands for all that an account may have, if there are so many and the one that
+/// is asked for is not among them.
+pub(super) const LAST_OF_ALL: Sql = Sql("SELECT sender_id FROM senders WHERE account_id = $1 \
+     AND NOT EXISTS (SELECT value FROM senders WHERE account_id = $1 AND value = $2) \
+     ORDER BY sender_id LIMIT 1 OFFSET $3");
+
 /// The sender of a value.
 pub(super) const BY_VALUE: Sql = Sql("SELECT account_id, sender_id, value, status, reason, \
      created_at FROM senders WHERE account_id = $1 AND value = $2");
@@ -31,7 +37,7 @@ pub(super) const DECIDE: Sql = Sql("UPDATE senders SET status = $1, reason = $2 
      WHERE account_id = $3 AND sender_id = $4");
 
 /// All statements, for the test that prepares each of them.
-pub const ALL: &[Sql] = &[INSERT, BY_VALUE, BY_ID, OF_ACCOUNT, OF_ALL, DECIDE];
+pub const ALL: &[Sql] = &[INSERT, LAST_OF_ALL, BY_VALUE, BY_ID, OF_ACCOUNT, OF_ALL, DECIDE];
 
 impl FromRow for Sender {
     fn from_row(mut row: Row) -> Result<Self, Error> {

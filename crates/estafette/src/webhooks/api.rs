@@ -11,7 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::secret::{self, Fault as SecretFault};
-use super::{Change, Error, NewTarget, Patterns, Target, pattern};
+use super::{Change, Error, MOST, NewTarget, Patterns, Target, pattern};
 use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
@@ -187,6 +187,8 @@ async fn list_webhooks(
     request_body = NewWebhook,
     responses(
         (status = 200, body = WebhookView, description = "The target, with its secret"),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json",
+         description = "`limit_reached`, `idempotency_in_progress`"),
         (status = 422, body = ProblemBody, content_type = "application/problem+json",
          description = "`validation_failed`, `webhook_url_not_allowed`"),
     ),
@@ -388,7 +390,7 @@ fn take_secret(app: &App, fields: &mut Fields) -> Option<Secret> {
 
 fn take_patterns(fields: &mut Fields) -> Option<Patterns> {
     let had_faults = fields.has_faults();
-    let given = fields.texts("events")?;
+    let given = fields.texts("events", pattern::MOST)?;
     if fields.has_faults() && !had_faults {
         return None;
     }
@@ -433,10 +435,8 @@ impl From<Error> for Problem {
                 let detail = format!("{}{}.", first.unwrap_or_default(), letters.as_str());
                 Self::new(Code::WebhookUrlNotAllowed).detail(detail)
             }
-            Error::Full => {
-                let item = crate::kit::problem::Item::at("", "out_of_range", error.to_string());
-                Self::invalid(vec![item])
-            }
+            Error::Full => Self::new(Code::LimitReached)
+                .detail(format!("An account has at most {MOST} webhooks. Delete one first.")),
             Error::Unknown => Self::new(Code::NotFound),
             Error::Sealed => Self::new(Code::InternalError).because(&error),
             Error::Db(error) => error.into(),

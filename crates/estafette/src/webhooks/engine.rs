@@ -2,17 +2,19 @@
 //! Woken by this process's own commits; what others left is found within a quarter of a second.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use clock::Millis;
 use store::{WriteSet, args};
 use tokio::sync::{Notify, mpsc};
 
 use super::lane::{Lane, Note};
 use super::tries::Job;
-use super::turns::Turns;
+use super::turns::{Pool, Turns};
 use super::{Error, Target, fan, store as sql};
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::events;
 use crate::kit::id::WebhookId;
 
@@ -26,16 +28,40 @@ const PAUSE_MS: u64 = 250;
 const BREATH: Duration = Duration::from_millis(2);
 /// Targets claimed in one write set.
 const CLAIMED: i64 = 32;
-/// Targets that a node has at most before it claims no more.
-const MOST_LANES: usize = 1_024;
+/// Targets that a node has at most before it claims no more, and how many of them may be of the
+/// sandbox.
+const MOST_LANES: usize = 2_048;
+const MOST_OF_SANDBOX: usize = MOST_LANES / 2;
 /// Looks between two times of tidying up.
 const TIDY_EVERY: u32 = 40;
 
 /// A lane as the engine knows it.
 struct Handle {
     notes: mpsc::UnboundedSender<Note>,
+    wait: Arc<Wait>,
+    env: Env,
     epoch: i64,
     work: i64,
+}
+
+/// Since when a lane has had due deliveries that it may not try yet, as the lane says.
+pub(super) struct Wait(AtomicI64);
+
+impl Default for Wait {
+    fn default() -> Self {
+        Self(AtomicI64::new(i64::MAX))
+    }
+}
+
+impl Wait {
+    /// None: nothing waits, or the target is to blame.
+    pub(super) fn note(&self, since: Option<Millis>) {
+        self.0.store(since.map_or(i64::MAX, |since| since.0), Ordering::Relaxed);
+    }
+
+    fn for_ms(&self, now: Millis) -> i64 {
+        now.0.saturating_sub(self.0.load(Ordering::Relaxed)).max(0)
+    }
 }
 
 /// The deliveries of one process.
@@ -65,7 +91,6 @@ pub async fn run(app: App) {
             looks = looks.wrapping_add(1);
             if looks.is_multiple_of(TIDY_EVERY) {
                 engine.app.outgoing.forget_idle();
-                engine.turns.forget_idle();
             }
         }
         if !found_any {
@@ -90,31 +115,64 @@ impl Engine {
             self.look_at_held().await?;
         }
         let mut found_any = false;
-        while fan::round(self).await? > 0 {
-            found_any = true;
+        loop {
+            let events = fan::round(self).await?;
+            // Between the rounds: events that never cease must not keep what is due for long.
+            found_any |= self.claim().await? || events > 0;
+            self.show();
+            if events == 0 {
+                return Ok(found_any);
+            }
         }
-        found_any |= self.claim().await?;
-        self.app.metrics.webhook_load(self.lock().len(), self.turns.taken());
-        Ok(found_any)
+    }
+
+    /// What there is to do now, for the operator.
+    fn show(&self) {
+        let metrics = &self.app.metrics;
+        let lanes = self.lock();
+        metrics.webhook_load(lanes.len(), self.turns.taken());
+        let now = self.app.now();
+        for env in [Env::Live, Env::Sandbox] {
+            let of_env = lanes.values().filter(|handle| handle.env == env);
+            let longest_ms = of_env.map(|handle| handle.wait.for_ms(now)).max().unwrap_or(0);
+            metrics.webhook_lane_lag(env.word(), longest_ms);
+        }
+    }
+
+    /// The turns of a target's environment.
+    pub(super) fn pool(&self, target: &Target) -> &Arc<Pool> {
+        self.turns.of(target.env)
     }
 
     /// Takes targets with due work that nobody has. Answers whether there were any.
     async fn claim(self: &Arc<Self>) -> Result<bool, Error> {
         let mut found_any = false;
-        while self.lock().len() < MOST_LANES {
+        while let Some(live_only) = self.may_claim() {
             let (app, now) = (&self.app, self.app.now());
-            let any: Option<(WebhookId,)> = app.db.row(sql::CLAIMABLE, args![now]).await?;
+            let live_only = i64::from(live_only);
+            let any: Option<(WebhookId,)> =
+                app.db.row(sql::CLAIMABLE, args![now, live_only]).await?;
             if any.is_none() {
                 break;
             }
             found_any = true;
             let mut set = WriteSet::of("webhooks");
-            set.returning_rows(sql::CLAIM, args![app.node, now + LEASE_MS, now, CLAIMED]);
+            set.returning_rows(
+                sql::CLAIM,
+                args![app.node, now + LEASE_MS, now, live_only, CLAIMED],
+            );
             for row in app.db.commit(set).await?.rows.into_iter().flatten() {
                 self.take_up(store::FromRow::from_row(row)?);
             }
         }
         Ok(found_any)
+    }
+
+    /// Whether this node may have more targets, and whether only those of live.
+    fn may_claim(&self) -> Option<bool> {
+        let lanes = self.lock();
+        let sandbox = lanes.values().filter(|handle| handle.env == Env::Sandbox).count();
+        (lanes.len() < MOST_LANES).then_some(sandbox >= MOST_OF_SANDBOX)
     }
 
     /// Whether others left work for the targets that this node has.
@@ -161,8 +219,10 @@ impl Engine {
             return;
         }
         let (notes, heard) = mpsc::unbounded_channel();
-        lanes.insert(target.id.clone(), Handle { notes, epoch, work });
-        tokio::spawn(Lane::new(Arc::clone(self), target, heard).run());
+        let (wait, env) = (Arc::<Wait>::default(), target.env);
+        let handle = Handle { notes, wait: Arc::clone(&wait), env, epoch, work };
+        lanes.insert(target.id.clone(), handle);
+        tokio::spawn(Lane::new(Arc::clone(self), target, heard, wait).run());
     }
 
     /// A lane wants to end. It may not when its target was taken up again meanwhile.

@@ -18,8 +18,8 @@ use crate::events::{self, Stored};
 const BATCH: i64 = 128;
 /// Accounts worked on at the same time.
 const PARALLEL: usize = 32;
-/// Deliveries made in one write set.
-const MOST_DELIVERIES: usize = 512;
+/// Deliveries made in one write set, and of one account in one round.
+const MOST_DELIVERIES: usize = 128;
 
 /// Makes deliveries of all events of this node that are due. Answers of how many events.
 pub(super) async fn round(engine: &Arc<Engine>) -> Result<usize, store::Error> {
@@ -44,17 +44,15 @@ async fn fan_out(engine: &Arc<Engine>, found: &[Stored]) -> usize {
         Ok(targets) => targets,
         Err(error) => return failed(&error),
     };
-    let mut done = 0;
     let at_once = (MOST_DELIVERIES / targets.len().max(1)).max(1);
-    for some in found.chunks(at_once) {
-        done += match deliver(engine, some, &targets).await {
-            Ok(()) => some.len(),
-            // One that cannot be done keeps the others of its set from it no longer.
-            Err(_) if some.len() > 1 => one_by_one(engine, some, &targets).await,
-            Err(error) => failed(&error),
-        };
+    // The rest waits for the next round, so that the other accounts do not wait for it.
+    let some = found.get(..at_once).unwrap_or(found);
+    match deliver(engine, some, &targets).await {
+        Ok(()) => some.len(),
+        // One that cannot be done keeps the others of its set from it no longer.
+        Err(_) if some.len() > 1 => one_by_one(engine, some, &targets).await,
+        Err(error) => failed(&error),
     }
-    done
 }
 
 async fn one_by_one(engine: &Arc<Engine>, found: &[Stored], targets: &[Target]) -> usize {

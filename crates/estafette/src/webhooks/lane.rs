@@ -2,7 +2,7 @@
 //! gives it back. A task of its own, so that a target that hangs keeps nobody but itself.
 
 use std::collections::{HashSet, VecDeque};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -11,14 +11,16 @@ use futures_util::stream::FuturesUnordered;
 use hyper::body::Bytes;
 use store::{CommitError, Error, FromRow, Row, WriteSet, args};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
-use super::engine::{Engine, LEASE_MS, RENEW_MS};
+use super::engine::{Engine, LEASE_MS, RENEW_MS, Wait};
 use super::outcome::Fate;
 use super::recovery;
 use super::settle::{self, Settled};
 use super::tries::{Aim, Job, Tried};
-use super::turns::Turn;
+use super::turns::{SLOW, Turn};
 use super::{Target, store as sql};
+use crate::app::App;
 use crate::events;
 use crate::kit::id::DeliveryId;
 
@@ -49,6 +51,7 @@ struct Written {
 pub(super) struct Lane {
     engine: Arc<Engine>,
     notes: mpsc::UnboundedReceiver<Note>,
+    wait: Arc<Wait>,
     target: Target,
     aim: Option<Arc<Aim>>,
     /// What is tried next, in the order in which it was due.
@@ -97,11 +100,13 @@ impl Lane {
         engine: Arc<Engine>,
         target: Target,
         notes: mpsc::UnboundedReceiver<Note>,
+        wait: Arc<Wait>,
     ) -> Self {
         let renew = Box::pin(sleep(&engine));
         Self {
             engine,
             notes,
+            wait,
             target,
             aim: None,
             queue: VecDeque::new(),
@@ -144,6 +149,7 @@ impl Lane {
                 continue;
             }
             self.start();
+            self.note_wait();
             if self.is_lost {
                 break;
             }
@@ -179,7 +185,7 @@ impl Lane {
     /// A try ended. What it means for the target holds at once; only later is it written down.
     fn land(&mut self, tried: Tried) {
         let (fate, now) = (tried.fate(), self.engine.app.now());
-        self.target.health = self.target.health.after(fate, tried.asked_ms, now);
+        self.target.health = self.target.health.after(tried.news(), now);
         self.is_over |= fate == Fate::Gone || self.target.health.is_hopeless(now);
         self.landed.push(tried);
     }
@@ -199,6 +205,9 @@ impl Lane {
                 }
             }
             Note::Adopt(target) => {
+                if target.epoch != self.target.epoch + 1 {
+                    self.forget_tries();
+                }
                 self.target.epoch = target.epoch;
                 self.know(*target);
                 self.renew = Box::pin(sleep(&self.engine));
@@ -218,6 +227,16 @@ impl Lane {
         if !self.target.active {
             self.forget_queue();
         }
+    }
+
+    /// Somebody else had the target meanwhile, or a person was erased from it: what is under way
+    /// may not be written any more, and is tried again.
+    fn forget_tries(&mut self) {
+        self.flying.clear();
+        self.landed.clear();
+        self.writing = None;
+        self.queue.clear();
+        self.known.clear();
     }
 
     /// What waits in memory is left to the database.
@@ -311,38 +330,41 @@ impl Lane {
             (self.waiting, self.turn) = (None, None);
             return;
         }
-        let is_suspect = self.target.health.streak > 0;
-        let most = self.engine.turns.most(self.target.health);
+        let is_suspect = self.target.health.is_suspect();
+        let engine = Arc::clone(&self.engine);
+        let pool = engine.pool(&self.target);
+        let most = pool.most(self.target.health);
         while !self.queue.is_empty() && self.flying.len() < most {
             // A database that takes nothing is noticed by what is not written down.
             if self.known.len() - self.queue.len() >= 2 * WAITING {
                 return;
             }
-            let turns = &self.engine.turns;
-            let turn =
-                self.turn.take().or_else(|| turns.try_take(&self.target.account, is_suspect));
+            let turn = self.turn.take();
+            let turn = turn.or_else(|| pool.try_take(&self.target.account, is_suspect));
             let Some(turn) = turn else { return self.wait_for_turn(is_suspect) };
             let Some(aim) = self.aim() else { return };
             let Some(job) = self.queue.pop_front() else { return };
-            let app = self.engine.app.clone();
-            self.flying.push(Box::pin(async move {
-                let tried = aim.shoot(&app, job).await;
-                drop(turn);
-                tried
-            }));
+            let shot = shoot(self.engine.app.clone(), aim, job, turn);
+            self.flying.push(Box::pin(shot));
         }
     }
 
-    /// All turns are taken. A target that works gets in line; one that is only probed comes again
-    /// later, so that many dead ones do not fill the line.
+    /// There is no turn. A target that may work gets in line; one that is slow or only probed comes
+    /// again later, so that many of them do not fill the line, and the node's memory.
     fn wait_for_turn(&mut self, is_suspect: bool) {
-        if self.target.health.is_probing() {
-            let until = self.engine.app.now() + PROBE_LATER_MS;
-            self.target.health.parked_until = until;
-        } else if self.waiting.is_none() {
-            let turn = self.engine.turns.take(&self.target.account, is_suspect);
+        let health = &mut self.target.health;
+        if health.is_probing() || health.is_slow() && self.flying.is_empty() {
+            health.parked_until = self.engine.app.now() + PROBE_LATER_MS;
+        } else if self.waiting.is_none() && !health.is_slow() {
+            let turn = self.engine.pool(&self.target).take(&self.target.account, is_suspect);
             self.waiting = Some(Box::pin(turn));
         }
+    }
+
+    /// Since when what is due waits for the node. A target that does not work waits for itself.
+    fn note_wait(&self) {
+        let is_ours = self.is_open() && !self.target.health.is_suspect();
+        self.wait.note(self.queue.front().filter(|_| is_ours).map(|job| job.due_at));
     }
 
     /// The target made ready, or nothing while its secrets cannot be opened: that is our fault and
@@ -464,6 +486,16 @@ impl Lane {
         }
         self.renew = Box::pin(sleep(&self.engine));
     }
+}
+
+/// A try, which is a suspect's as soon as it takes long.
+async fn shoot(app: App, aim: Arc<Aim>, job: Job, mut turn: Turn) -> Tried {
+    let mut shot = pin!(aim.shoot(&app, job));
+    if let Ok(tried) = timeout(SLOW, &mut shot).await {
+        return tried;
+    }
+    turn.is_slow();
+    shot.await
 }
 
 /// Until the lease is to be prolonged.

@@ -37,8 +37,9 @@ pub use pattern::Patterns;
 pub use retention::{erase, forget_deliveries, forget_events};
 
 use crate::access::idempotency::{self, Claim};
+use crate::access::limits::{self, Limited};
 use crate::access::{By, Entry, Who, record};
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::events;
 use crate::kit::id::{AccountId, DeliveryId, EventId, WebhookId};
 use crate::kit::outgoing;
@@ -49,7 +50,7 @@ use secret::Secrets;
 use store as sql;
 
 /// Targets of one account.
-pub const MOST: i64 = 100;
+pub const MOST: i64 = 50;
 /// Times that secrets are rotated anew because another was faster.
 const TRIES: u32 = 5;
 /// How long a name is looked up when a target is named, milliseconds. One that is not resolved by
@@ -85,6 +86,7 @@ pub struct Target {
     work: i64,
     holder: Option<i64>,
     epoch: i64,
+    env: Env,
 }
 
 impl Target {
@@ -169,13 +171,15 @@ pub struct Change {
 /// again at every try.
 ///
 /// # Errors
-/// [`Error::NotAllowed`]. A name that is not resolved is no reason: it may be there tomorrow.
+/// [`Error::NotAllowed`], which does not tell what the name leads to: whoever may name targets must
+/// not be able to ask what names mean in the operator's network. A name that is not resolved is no
+/// reason: it may be there tomorrow.
 pub async fn vet(app: &App, place: &outgoing::Place) -> Result<(), Error> {
     let patience = std::time::Duration::from_millis(LOOK_UP_MS);
     match tokio::time::timeout(patience, app.outgoing.vet(place)).await {
-        Ok(Err(failure @ outgoing::Failure::NotAllowed(_))) => {
-            Err(Error::NotAllowed(format!("the URL leads to where no webhook may be: {failure}")))
-        }
+        Ok(Err(outgoing::Failure::NotAllowed(_))) => Err(Error::NotAllowed(
+            "the host is not public; use one that has public addresses only".to_owned(),
+        )),
         _ => Ok(()),
     }
 }
@@ -201,8 +205,10 @@ pub async fn create(
         Some(shown_again(app, account, &id, &new.secret)),
         app.now(),
     );
+    limits::one_by_one(&mut set, account, Limited::Webhooks);
     set.absent(sql::LAST_OF_ALL, args![account, MOST - 1], sql::FULL);
-    set.push(sql::INSERT, args![account, &id, &new.url, &patterns, sealed, app.now()]);
+    let (now, env) = (app.now(), app.env.word());
+    set.push(sql::INSERT, args![account, &id, &new.url, &patterns, sealed, now, env]);
     events::listen(&mut set, account);
     let detail = serde_json::json!({ "events": new.patterns.words() });
     note(app, &mut set, (account, &id), by, ("webhook.create", detail));

@@ -3,6 +3,8 @@
 
 use clock::{DAY, HOUR, Millis};
 
+/// A target whose tries take so long is slow, milliseconds.
+pub const SLOW_MS: i64 = 2_000;
 /// Tries that fail in a row until a target is tried one delivery at a time.
 const STREAK: i64 = 5;
 /// Longest pause between two such tries, milliseconds.
@@ -84,12 +86,34 @@ pub struct Health {
     pub parked_until: Millis,
     /// When a try last succeeded.
     pub last_success_at: Option<Millis>,
+    /// How long its tries take, milliseconds: at once when they take longer, little by little when
+    /// they take less. None before the first.
+    pub pace_ms: Option<i64>,
+}
+
+/// A try that ended.
+#[derive(Clone, Copy, Debug)]
+pub struct News {
+    /// What it came to.
+    pub fate: Fate,
+    /// How long the receiver asks to be left alone, milliseconds.
+    pub asked_ms: Option<i64>,
+    /// How long it took, milliseconds.
+    pub latency_ms: i64,
 }
 
 impl Health {
     /// After one more try.
     #[must_use]
-    pub fn after(self, fate: Fate, asked_ms: Option<i64>, now: Millis) -> Self {
+    pub fn after(self, news: News, now: Millis) -> Self {
+        let News { fate, asked_ms, latency_ms } = news;
+        let pace_ms = self
+            .pace_ms
+            .map_or(latency_ms, |pace_ms| latency_ms.max((3 * pace_ms + latency_ms) / 4));
+        Self { pace_ms: Some(pace_ms), ..self.after_fate(fate, asked_ms, now) }
+    }
+
+    fn after_fate(self, fate: Fate, asked_ms: Option<i64>, now: Millis) -> Self {
         if fate == Fate::Delivered {
             // What the receiver asked for still holds; what we concluded ourselves does not.
             let parked_until = if self.is_probing() { Millis(0) } else { self.parked_until };
@@ -121,6 +145,24 @@ impl Health {
         self.streak >= STREAK
     }
 
+    /// Whether any try of it ended before.
+    #[must_use]
+    pub fn is_known(self) -> bool {
+        self.pace_ms.is_some()
+    }
+
+    /// Whether its tries take long.
+    #[must_use]
+    pub fn is_slow(self) -> bool {
+        self.pace_ms.is_some_and(|pace_ms| pace_ms >= SLOW_MS)
+    }
+
+    /// Whether it must first show that it works: it is slow, failed last, or was never tried.
+    #[must_use]
+    pub fn is_suspect(self) -> bool {
+        self.streak > 0 || self.is_slow() || !self.is_known()
+    }
+
     /// Whether it failed for so long that it is given up.
     #[must_use]
     pub fn is_hopeless(self, now: Millis) -> bool {
@@ -134,6 +176,13 @@ mod tests {
 
     const NOW: Millis = Millis(1_767_225_600_000);
     const SCHEDULE: [i64; 9] = [5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400];
+
+    impl Health {
+        /// After a try that took no time.
+        fn then(self, fate: Fate, asked_ms: Option<i64>, now: Millis) -> Self {
+            self.after(News { fate, asked_ms, latency_ms: 0 }, now)
+        }
+    }
 
     #[test]
     fn only_what_may_work_later_is_tried_again() {
@@ -186,32 +235,35 @@ mod tests {
     fn five_failures_park_a_target_and_one_success_frees_it() {
         let mut health = Health::default();
         for _ in 0..4 {
-            health = health.after(Fate::Again, None, NOW);
+            health = health.then(Fate::Again, None, NOW);
         }
         assert_eq!((health.is_probing(), health.parked_until), (false, Millis(0)));
-        health = health.after(Fate::Again, None, NOW);
+        health = health.then(Fate::Again, None, NOW);
         assert_eq!((health.is_probing(), health.parked_until - NOW), (true, 1_000));
         // Eleven more that were under way at the time.
         for _ in 0..11 {
-            health = health.after(Fate::Again, None, NOW);
+            health = health.then(Fate::Again, None, NOW);
         }
         assert_eq!(health.parked_until - NOW, 1_000);
         let mut parks = vec![];
         for _ in 0..8 {
             let now = health.parked_until;
-            health = health.after(Fate::Again, None, now);
+            health = health.then(Fate::Again, None, now);
             parks.push((health.parked_until - now) / 1_000);
         }
         assert_eq!(parks, [2, 4, 8, 16, 32, 60, 60, 60]);
-        health = health.after(Fate::Delivered, None, NOW);
-        assert_eq!(health, Health { last_success_at: Some(NOW), ..Health::default() });
+        health = health.then(Fate::Delivered, None, NOW);
+        assert_eq!(
+            health,
+            Health { last_success_at: Some(NOW), pace_ms: Some(0), ..Health::default() }
+        );
     }
 
     #[test]
     fn refusals_do_not_park_but_count_as_failures() {
         let mut health = Health::default();
         for _ in 0..20 {
-            health = health.after(Fate::Over, None, NOW);
+            health = health.then(Fate::Over, None, NOW);
         }
         assert_eq!((health.is_probing(), health.failures), (false, 20));
         assert!(!health.is_hopeless(NOW + FAILING - 1));
@@ -222,15 +274,33 @@ mod tests {
     fn a_few_failures_are_not_hopeless_however_long_ago() {
         let mut health = Health::default();
         for _ in 0..9 {
-            health = health.after(Fate::Again, None, NOW);
+            health = health.then(Fate::Again, None, NOW);
         }
         assert!(!health.is_hopeless(NOW + 100 * DAY));
     }
 
     #[test]
     fn asking_for_time_parks_the_whole_target() {
-        let health = Health::default().after(Fate::Again, Some(9_000), NOW);
+        let health = Health::default().then(Fate::Again, Some(9_000), NOW);
         assert_eq!(health.parked_until - NOW, 9_000);
         assert!(!health.is_probing());
+    }
+
+    #[test]
+    fn a_target_is_slow_at_once_and_fast_again_after_a_while() {
+        let took = |health: Health, latency_ms| {
+            health.after(News { fate: Fate::Delivered, asked_ms: None, latency_ms }, NOW)
+        };
+        let mut health = Health::default();
+        assert!(health.is_suspect(), "nothing is known of it");
+        health = took(health, 20);
+        assert!(!health.is_suspect());
+        health = took(health, 13_000);
+        assert!(health.is_suspect() && health.is_slow());
+        let fast = (1..).find(|_| {
+            health = took(health, 20);
+            !health.is_suspect()
+        });
+        assert_eq!(fast, Some(7));
     }
 }

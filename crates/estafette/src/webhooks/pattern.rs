@@ -5,6 +5,9 @@ use crate::events::{CATALOGUE, Kind};
 /// What a target gets that asked for nothing in particular.
 pub const DEFAULT: &str = Kind::SmsDelivery.word();
 
+/// Names in one request; there are far fewer.
+pub const MOST: usize = 50;
+
 /// The patterns of one target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patterns(Vec<String>);

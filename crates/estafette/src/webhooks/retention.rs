@@ -65,7 +65,8 @@ pub async fn forget_deliveries(app: &App, turn: &Turn) -> Result<u64, Error> {
 }
 
 /// Takes out of an account's deliveries what receivers answered to these events: they may have
-/// repeated what they were told.
+/// repeated what they were told. What they answer later is not written down, whichever node asked:
+/// it loses the target, and another try is made with what the event says by then.
 ///
 /// # Errors
 /// [`Error::Db`], [`Error::Commit`].
@@ -76,8 +77,11 @@ pub async fn erase(app: &App, account: &AccountId, events: &[EventId]) -> Result
         for some in events.chunks(chunk) {
             let mut set = WriteSet::of(account.as_str());
             for event in some {
-                set.push(sql::ERASE, args![account, target, &delivery_id(event, target)]);
+                let delivery = delivery_id(event, target);
+                set.push(sql::TAKE_AWAY, args![app.now(), account, target, &delivery]);
+                set.push(sql::ERASE, args![account, target, &delivery]);
             }
+            set.ring();
             app.db.commit(set).await?;
         }
     }

@@ -38,6 +38,7 @@ pub(super) fn settle(app: &App, target: &Target, tries: &[Tried]) -> Settled {
         health.probes,
         health.parked_until,
         health.last_success_at,
+        health.pace_ms,
         &target.account,
         &target.id,
         target.epoch,

@@ -6,6 +6,7 @@ use store::{Error, FromRow, Reject, Row, Sql};
 use super::outcome::Health;
 use super::pattern::Patterns;
 use super::{Attempt, Delivery, Target};
+use crate::app::Env;
 
 /// The target is not there, or not as it was read.
 pub(super) const CHANGED: Reject = Reject("webhook_changed");
@@ -21,19 +22,22 @@ pub(super) const LAST_OF_ALL: Sql = Sql("SELECT webhook_id FROM webhooks \
 /// A new target.
 pub(super) const INSERT: Sql = Sql("INSERT INTO webhooks (account_id, webhook_id, url, patterns, \
      secrets, active, deleted, event_count, created_at, failures, streak, probes, parked_until, \
-     work, epoch, lease_until) VALUES ($1, $2, $3, $4, $5, 1, 0, 0, $6, 0, 0, 0, 0, 0, 0, 0)");
+     work, epoch, lease_until, env) \
+     VALUES ($1, $2, $3, $4, $5, 1, 0, 0, $6, 0, 0, 0, 0, 0, 0, 0, $7)");
 
 /// One target.
 pub(super) const BY_ID: Sql =
     Sql("SELECT account_id, webhook_id, url, patterns, secrets, active, \
      disabled_reason, disabled_at, event_count, created_at, failures, failing_since, streak, \
-     probes, parked_until, last_success_at, recover_after, recover_until, work, holder, epoch \
+     probes, parked_until, last_success_at, recover_after, recover_until, work, holder, epoch, \
+     pace_ms, env \
      FROM webhooks WHERE account_id = $1 AND webhook_id = $2 AND deleted = 0");
 
 /// One page of an account's targets, newest first.
 pub(super) const LIST: Sql = Sql("SELECT account_id, webhook_id, url, patterns, secrets, active, \
      disabled_reason, disabled_at, event_count, created_at, failures, failing_since, streak, \
-     probes, parked_until, last_success_at, recover_after, recover_until, work, holder, epoch \
+     probes, parked_until, last_success_at, recover_after, recover_until, work, holder, epoch, \
+     pace_ms, env \
      FROM webhooks WHERE account_id = $1 AND webhook_id < $2 AND deleted = 0 \
      ORDER BY webhook_id DESC LIMIT $3");
 
@@ -41,7 +45,8 @@ pub(super) const LIST: Sql = Sql("SELECT account_id, webhook_id, url, patterns, 
 pub(super) const ACTIVE: Sql =
     Sql("SELECT account_id, webhook_id, url, patterns, secrets, active, \
      disabled_reason, disabled_at, event_count, created_at, failures, failing_since, streak, \
-     probes, parked_until, last_success_at, recover_after, recover_until, work, holder, epoch \
+     probes, parked_until, last_success_at, recover_after, recover_until, work, holder, epoch, \
+     pace_ms, env \
      FROM webhooks WHERE account_id = $1 AND active = 1 AND deleted = 0");
 
 /// Another URL or other events; what is NULL stays.
@@ -100,20 +105,24 @@ pub(super) const WAKE: Sql = Sql("UPDATE webhooks SET work = work + 1, \
      WHERE account_id = $4 AND webhook_id = $5 AND deleted = 0 \
      RETURNING account_id, webhook_id, url, patterns, secrets, active, disabled_reason, \
      disabled_at, event_count, created_at, failures, failing_since, streak, probes, parked_until, \
-     last_success_at, recover_after, recover_until, work, holder, epoch");
+     last_success_at, recover_after, recover_until, work, holder, epoch, \
+     pace_ms, env");
 
-/// Targets with due work that nobody has.
+/// Targets with due work that nobody has; only those of live unless $4 is 0.
 pub(super) const CLAIM: Sql = Sql("UPDATE webhooks SET holder = $1, epoch = epoch + 1, \
      lease_until = $2, next_at = $2 WHERE (account_id, webhook_id) IN \
-     (SELECT account_id, webhook_id FROM webhooks WHERE next_at <= $3 ORDER BY next_at \
-     LIMIT $4 /*SKIP LOCKED*/) AND next_at <= $3 \
+     (SELECT account_id, webhook_id FROM webhooks WHERE next_at <= $3 \
+     AND ($4 = 0 OR env = 'live') ORDER BY next_at LIMIT $5 /*SKIP LOCKED*/) \
+     AND next_at <= $3 \
      RETURNING account_id, webhook_id, url, patterns, secrets, active, disabled_reason, \
      disabled_at, event_count, created_at, failures, failing_since, streak, probes, parked_until, \
-     last_success_at, recover_after, recover_until, work, holder, epoch");
+     last_success_at, recover_after, recover_until, work, holder, epoch, \
+     pace_ms, env");
 
 /// Whether there is anything to claim.
 pub(super) const CLAIMABLE: Sql =
-    Sql("SELECT webhook_id FROM webhooks WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
+    Sql("SELECT webhook_id FROM webhooks WHERE next_at <= $1 AND ($2 = 0 OR env = 'live') \
+         ORDER BY next_at LIMIT 1");
 
 /// What this node has, and how much work was left for each.
 pub(super) const HELD: Sql =
@@ -142,8 +151,8 @@ pub(super) const RELEASE_DISABLED: Sql = Sql("UPDATE webhooks SET holder = NULL,
 
 /// How the target fares; refused when another node has it.
 pub(super) const FARE: Sql = Sql("UPDATE webhooks SET failures = $1, failing_since = $2, \
-     streak = $3, probes = $4, parked_until = $5, last_success_at = $6 \
-     WHERE account_id = $7 AND webhook_id = $8 AND epoch = $9");
+     streak = $3, probes = $4, parked_until = $5, last_success_at = $6, pace_ms = $7 \
+     WHERE account_id = $8 AND webhook_id = $9 AND epoch = $10");
 
 /// An event on its way to a target, once.
 pub(super) const DELIVER: Sql = Sql("INSERT INTO webhook_deliveries (account_id, webhook_id, \
@@ -225,6 +234,13 @@ pub(super) const TARGETS_OF: Sql =
 /// Erasure: what a receiver answered.
 pub(super) const ERASE: Sql = Sql("UPDATE webhook_attempts SET body = NULL \
      WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3");
+/// Erasure: whoever has a target with a delivery that may be under way does not have it any more,
+/// so that what is answered later cannot be written down. It is tried again.
+pub(super) const TAKE_AWAY: Sql = Sql("UPDATE webhooks SET epoch = epoch + 1, holder = NULL, \
+     lease_until = 0, work = work + 1, next_at = $1 \
+     WHERE account_id = $2 AND webhook_id = $3 AND lease_until > 0 AND deleted = 0 \
+     AND EXISTS (SELECT d.delivery_id FROM webhook_deliveries d WHERE d.account_id = $2 \
+       AND d.webhook_id = $3 AND d.delivery_id = $4 AND d.due_at IS NOT NULL)");
 /// How long the longest waiting target has waited.
 pub(super) const OLDEST_DUE: Sql =
     Sql("SELECT next_at FROM webhooks WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
@@ -253,12 +269,14 @@ impl FromRow for Target {
                 probes: row.take(13)?,
                 parked_until: row.take(14)?,
                 last_success_at: row.take(15)?,
+                pace_ms: row.take(21)?,
             },
             recover_after: row.take(16)?,
             recover_until: row.take(17)?,
             work: row.take(18)?,
             holder: row.take(19)?,
             epoch: row.take(20)?,
+            env: Env::of(&row.take::<String>(22)?).ok_or(Error::Corrupt { column: 22 })?,
         })
     }
 }

@@ -5,7 +5,7 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use tokio::time::Instant;
 
-use super::outcome::{self, Fate};
+use super::outcome::{self, Fate, News};
 use super::secret::{self, Key};
 use super::{Error, Target};
 use crate::app::App;
@@ -52,6 +52,11 @@ impl Tried {
     /// What it means for the delivery.
     pub(super) fn fate(&self) -> Fate {
         outcome::fate(self.status)
+    }
+
+    /// What it means for the target.
+    pub(super) fn news(&self) -> News {
+        News { fate: self.fate(), asked_ms: self.asked_ms, latency_ms: self.latency_ms }
     }
 }
 

@@ -9,8 +9,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::{Instrument, Span};
 
-use super::intake;
 use super::pace::Pace;
+use super::{intake, outgo};
 use crate::access::caller::{RateHeaders, RequestIdText};
 use crate::app::App;
 use crate::kit::client_address::ClientAddress;
@@ -18,6 +18,9 @@ use crate::kit::id::RequestId;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::telemetry;
+
+/// How long browsers insist on TLS, once the service itself spoke it with them (RFC 6797).
+const ONE_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// A path that nobody answers.
 pub(super) async fn no_route() -> Problem {
@@ -49,7 +52,10 @@ pub(super) async fn edge(State(app): State<App>, mut request: Request, next: Nex
         },
     };
     let mut response = shape(&app, response, &id);
-    finish_headers(response.headers_mut(), &rate, &id);
+    if !outgo::note(&method, client, &mut response) {
+        response = shape(&app, too_much_to_take().into_response(), &id);
+    }
+    finish_headers(&app, response.headers_mut(), &rate, &id);
     let status = response.status().as_u16();
     span.record("http.response.status_code", status);
     let seconds = started.elapsed().as_secs_f64();
@@ -79,9 +85,15 @@ fn span(app: &App, request: &Request, route: &str, id: &str) -> Span {
     span
 }
 
+/// Answers that were asked for and not taken yet have filled their memory.
+fn too_much_to_take() -> Problem {
+    let detail = "Too many large answers are on their way. Take those first, then ask again.";
+    Problem::new(Code::Overloaded).detail(detail)
+}
+
 /// What can be refused before a handler is asked.
 fn refuse_early(app: &App, request: &Request) -> Option<Problem> {
-    if let Some(problem) = intake::oversize(request) {
+    if let Some(problem) = intake::misnamed(request).or_else(|| intake::oversize(request)) {
         return Some(problem);
     }
     let path = request.uri().path();
@@ -178,7 +190,7 @@ fn code_of(status: StatusCode) -> Code {
     }
 }
 
-fn finish_headers(headers: &mut HeaderMap, rate: &RateHeaders, id: &str) {
+fn finish_headers(app: &App, headers: &mut HeaderMap, rate: &RateHeaders, id: &str) {
     for (name, value) in rate.get().into_iter().flatten() {
         headers.entry(name).or_insert_with(|| value.clone());
     }
@@ -187,4 +199,7 @@ fn finish_headers(headers: &mut HeaderMap, rate: &RateHeaders, id: &str) {
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    if app.config.server.has_tls() {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, ONE_YEAR);
+    }
 }

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 use hyper::body::Frame;
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -40,6 +40,26 @@ pub(super) fn oversize(request: &Request) -> Option<Problem> {
         let detail = format!("all headers together have {total} bytes, at most {HEADERS_LIMIT}");
         Problem::bad_request(&format!("header:{largest}"), "too_long", detail)
     })
+}
+
+/// What is wrong with the name that the client gives the service. HTTP/1.1 needs exactly one `Host`
+/// (RFC 9112 §3.2); HTTP/2 has `:authority` in its place, or one `Host` (RFC 9113 §8.3.1).
+pub(super) fn misnamed(request: &Request) -> Option<Problem> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let (code, detail) = match (hosts.next(), hosts.next()) {
+        (Some(_), Some(_)) => ("invalid_type", "must be given once"),
+        (None, _) if is_host_needed(request) => ("required", "is required"),
+        _ => return None,
+    };
+    Some(closing(Problem::bad_request("header:Host", code, detail), request.version()))
+}
+
+fn is_host_needed(request: &Request) -> bool {
+    match request.version() {
+        Version::HTTP_09 | Version::HTTP_10 => false,
+        Version::HTTP_11 => true,
+        _ => request.uri().authority().is_none(),
+    }
 }
 
 fn largest(headers: &HeaderMap) -> &str {

@@ -4,6 +4,7 @@ mod edge;
 mod intake;
 mod listen;
 mod opening;
+mod outgo;
 mod pace;
 mod pages;
 mod routes;
@@ -82,6 +83,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 8,
         name: "people",
         sql: include_str!("../../../../migrations/0008_people.sql"),
+    },
+    Migration {
+        version: 9,
+        name: "limits",
+        sql: include_str!("../../../../migrations/0009_limits.sql"),
     },
     Migration {
         version: 10,

@@ -6,7 +6,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::middleware;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use tokio::sync::Mutex;
@@ -17,6 +18,15 @@ use super::routes;
 use crate::app::App;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
+
+/// What the reference may load and who may show it: its own files ask this address only, and no
+/// other page can put it into a frame. The viewer writes styles into its elements.
+const REFERENCE: &str = "default-src 'none'; script-src 'self'; \
+    style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// The same for a page with nothing but text.
+const TEXT: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'none'";
 
 pub(super) fn router(app: &App) -> Router<App> {
     let document = routes::openapi();
@@ -29,7 +39,7 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/readyz", get(move |State(app)| async move { readiness.of(&app).await }))
         .route("/v1/openapi.json", get(move || std::future::ready(openapi(text.clone()))))
         .route("/errors/{code}", get(error_page))
-        .merge(Router::from(viewer).with_state(()))
+        .merge(Router::from(viewer).layer(middleware::map_response(reference)).with_state(()))
         .with_state::<App>(app.clone())
 }
 
@@ -83,6 +93,20 @@ impl Readiness {
     }
 }
 
+async fn reference(response: Response) -> Response {
+    (shielded(REFERENCE), response).into_response()
+}
+
+/// Headers of a page that a browser shows.
+fn shielded(policy: &'static str) -> [(HeaderName, HeaderValue); 3] {
+    [
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy)),
+        // For browsers that do not know frame-ancestors.
+        (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    ]
+}
+
 fn openapi(text: Bytes) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response()
 }
@@ -94,15 +118,15 @@ async fn error_page(Path(word): Path<String>) -> Response {
     };
     let (word, status, title) = (code.word(), code.status(), code.title());
     let advice = code.advice().replace('&', "&amp;").replace('<', "&lt;");
-    Html(format!(
+    let page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>{word}</title>\
          <style>body{{font:1rem/1.6 system-ui,sans-serif;max-width:40rem;margin:4rem auto;\
          padding:0 1rem}}code{{background:#eee;padding:.1em .3em}}</style>\
          <h1>{title}</h1><p><code>{word}</code>, HTTP {status}</p><p>{advice}</p>\
          <p><a href=\"/docs\">API reference</a></p></html>"
-    ))
-    .into_response()
+    );
+    (shielded(TEXT), Html(page)).into_response()
 }
 
 async fn metrics(State(app): State<App>) -> Response {

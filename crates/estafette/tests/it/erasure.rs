@@ -6,17 +6,20 @@ use std::time::Duration;
 
 use clock::{DAY, MINUTE};
 use estafette::app::Env;
+use playground::ReceiverZoo;
 use serde_json::{Value, json};
 
 use crate::on_every_engine;
 use crate::world::tenant::{Tenant, phone};
-use crate::world::{Answer, Call, Engine, World};
+use crate::world::{Answer, Call, Engine, World, eventually};
 
 on_every_engine!(
     an_erased_recipient_is_in_no_row,
     nothing_is_sent_to_an_erased_recipient,
     receipts_after_an_erasure_bring_nothing_back,
     a_sender_that_waits_brings_nothing_back,
+    what_a_receiver_answers_late_brings_nothing_back,
+    an_erasure_that_is_repeated_looks_at_everything_again,
     an_erasure_gives_back_what_is_held,
     an_erasure_beside_sends_in_flight_leaves_no_hold,
     an_erasure_may_be_of_one_account,
@@ -229,6 +232,70 @@ async fn a_sender_that_waits_brings_nothing_back(world: &World) {
     assert_eq!(erased.number("challenges"), 1, "{}", erased.text);
     assert_eq!(carriers_ids(world).await, 0);
     assert_eq!(holding(world, &to).await, Vec::<String>::new());
+}
+
+/// Answers of receivers that hold these digits.
+async fn echoes(world: &World, number: &str) -> usize {
+    let db = world.app(Env::Live).await.db.clone();
+    let sql = store::Sql("SELECT body FROM webhook_attempts WHERE body IS NOT NULL");
+    let rows: Vec<(Vec<u8>,)> = db.rows(sql, store::args![]).await.unwrap();
+    let holds = |body: &[u8]| String::from_utf8_lossy(body).contains(digits(number));
+    rows.iter().filter(|(body,)| holds(body)).count()
+}
+
+async fn what_a_receiver_answers_late_brings_nothing_back(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = world.account("ada").await;
+    let (to, other) = (phone("5678"), phone("9999"));
+    let hook = json!({"url": zoo.url("/echo/1000"), "events": ["otp.status"]});
+    ada.desk("POST", "/v1/webhooks").json(hook).await.ok();
+    ada.send_to(&other).await.ok();
+    eventually(async || (echoes(world, &other).await > 0).then_some(())).await;
+    let before = zoo.visits().len();
+    ada.send_to(&to).await.ok();
+    let asked = || {
+        zoo.visits()
+            .iter()
+            .skip(before)
+            .any(|v| String::from_utf8_lossy(&v.body).contains(digits(&to)))
+    };
+    eventually(async || asked().then_some(())).await;
+    assert_eq!(echoes(world, &to).await, 0, "the receiver takes its time");
+    erased(world, &to).await;
+    // Everything that was under way has been answered by then, and delivered in its new form.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let deliveries = "SELECT delivery_id FROM webhook_deliveries WHERE due_at IS NOT NULL";
+    let db = world.app(Env::Live).await.db.clone();
+    eventually(async || {
+        let due = db.rows::<(String,)>(store::Sql(deliveries), store::args![]).await.unwrap();
+        due.is_empty().then_some(())
+    })
+    .await;
+    assert_eq!(echoes(world, &to).await, 0);
+    assert!(echoes(world, &other).await > 0, "others are not erased");
+    assert_eq!(holding(world, &to).await, Vec::<String>::new());
+}
+
+async fn an_erasure_that_is_repeated_looks_at_everything_again(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = world.account("ada").await;
+    let to = phone("5678");
+    let hook = json!({"url": zoo.url("/echo"), "events": ["otp.status"]});
+    ada.desk("POST", "/v1/webhooks").json(hook).await.ok();
+    ada.send_to(&to).await.ok();
+    eventually(async || (echoes(world, &to).await > 0).then_some(())).await;
+    erased(world, &to).await;
+    assert_eq!(echoes(world, &to).await, 0);
+    // As if a late answer, of a receiver and of a carrier, had been written down after all.
+    let mut set = store::WriteSet::of(&ada.account_id);
+    let late = store::Sql("UPDATE webhook_attempts SET body = $1 WHERE account_id = $2");
+    set.push(late, store::args![to.as_bytes().to_vec(), &ada.account_id]);
+    let late = store::Sql("UPDATE attempts SET provider_id = $1 WHERE account_id = $2");
+    set.push(late, store::args!["a carrier's id", &ada.account_id]);
+    world.app(ada.env).await.db.commit(set).await.unwrap();
+    assert!(echoes(world, &to).await > 0 && carriers_ids(world).await > 0);
+    assert_eq!(erased(world, &to).await.number("challenges"), 0);
+    assert_eq!((echoes(world, &to).await, carriers_ids(world).await), (0, 0));
 }
 
 /// As if the carrier's answer had been lost: nobody knows whether it has the message, and the price

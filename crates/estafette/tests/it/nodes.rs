@@ -131,3 +131,31 @@ async fn one_key_at_two_nodes_makes_one_passcode() {
     other.running.stop().await;
     world.finish().await;
 }
+
+/// Each node counts what it knows of; only the database knows of all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_nodes_together_do_not_exceed_what_an_account_may_have() {
+    let world = World::new(Engine::Postgres).await;
+    let other = Second::beside(&world).await;
+    let ada = world.account("ada").await;
+    let ask = async |number: i32, path: &str, body: serde_json::Value| {
+        if number % 2 == 0 {
+            return ada.desk("POST", path).json(body).await;
+        }
+        let url = format!("http://{}{path}", other.address());
+        Call::new(other.http.post(url)).bearer(&ada.token).json(body).await
+    };
+    let hook = json!({"url": "https://127.0.0.1:9999/"});
+    let hooks = join_all((0..100).map(|n| ask(n, "/v1/webhooks", hook.clone())));
+    let sender = |n: i32| json!({"value": format!("Sender {n}")});
+    let senders = join_all((0..100).map(|n| ask(n, "/v1/senders", sender(n))));
+    let (hooks, senders) = tokio::join!(hooks, senders);
+    for answers in [hooks, senders] {
+        assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 50);
+        for answer in answers.into_iter().filter(|answer| answer.status != 200) {
+            answer.problem("limit_reached");
+        }
+    }
+    other.running.stop().await;
+    world.finish().await;
+}

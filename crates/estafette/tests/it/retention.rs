@@ -3,6 +3,7 @@
 
 use clock::{DAY, HOUR, MINUTE};
 use estafette::app::Env;
+use estafette::config::Config;
 use serde_json::json;
 use store::{Args, Sql, WriteSet, args};
 
@@ -15,13 +16,25 @@ on_every_engine!(
     tokens_are_forgotten_a_month_after_their_end,
     old_lines_of_the_audit_log_are_forgotten,
     limits_of_a_recipient_are_forgotten_once_they_are_over,
-    an_old_recipient_becomes_a_pseudonym,
-    a_passcode_that_is_still_open_keeps_its_recipient,
-    old_passcodes_are_deleted_and_the_ledger_still_adds_up,
+    an_old_recipient_becomes_a_pseudonym with kept_as_on_live,
+    a_passcode_that_is_still_open_keeps_its_recipient with kept_as_on_live,
+    old_passcodes_are_deleted_and_the_ledger_still_adds_up with kept_as_on_live,
+    passcodes_of_the_sandbox_are_deleted_after_a_month,
+    an_account_keeps_so_many_handset_messages_and_the_others_theirs with few_handset_messages,
     chores_are_not_repeated_by_a_restart,
     a_clock_that_jumps_a_year_ahead_and_back_loses_nothing,
     a_step_that_an_operator_confirms_is_believed,
 );
+
+/// Live has no carrier in these stories.
+fn kept_as_on_live(config: &mut Config) {
+    config.retention.sandbox_d = config.retention.challenges_d;
+}
+
+fn few_handset_messages(config: &mut Config) {
+    "database".clone_into(&mut config.sandbox.handsets);
+    config.sandbox.handset_messages = 5;
+}
 
 /// The first column of all rows.
 async fn rows<T: store::FromVal>(world: &World, sql: &'static str, args: Args) -> Vec<T> {
@@ -197,6 +210,38 @@ async fn old_passcodes_are_deleted_and_the_ledger_still_adds_up(world: &World) {
     ada.challenge(young.word("challenge_id")).await.ok();
     let kept = count(world, "SELECT COUNT(*) FROM transfers").await;
     assert!(kept > transfers, "the ledger keeps everything: {transfers}, {kept}");
+}
+
+async fn passcodes_of_the_sandbox_are_deleted_after_a_month(world: &World) {
+    let ada = world.account("ada").await;
+    ada.send_to(&phone("5678")).await.ok();
+    world.advance(29 * DAY).await;
+    let young = ada.send_to(&phone("5679")).await.ok();
+    world.housekeep().await;
+    assert_eq!(count(world, "SELECT COUNT(*) FROM challenges").await, 2);
+    world.advance(DAY).await;
+    world.housekeep().await;
+    assert_eq!(count(world, "SELECT COUNT(*) FROM challenges").await, 1);
+    assert_eq!(count(world, "SELECT COUNT(*) FROM attempts").await, 1);
+    ada.challenge(young.word("challenge_id")).await.ok();
+}
+
+async fn an_account_keeps_so_many_handset_messages_and_the_others_theirs(world: &World) {
+    let (ada, eve) = (world.account("ada").await, world.account("eve").await);
+    eve.send_to(&phone("5678")).await.ok();
+    for number in 0..8 {
+        ada.send_to(&phone(&format!("567{number}"))).await.ok();
+    }
+    world.advance(HOUR).await;
+    world.housekeep().await;
+    for number in 0..8 {
+        let kept = ada.handset(&phone(&format!("567{number}"))).await.len();
+        assert_eq!(kept, usize::from(number >= 3), "handset {number}");
+    }
+    assert_eq!(eve.handset(&phone("5678")).await.len(), 1);
+    world.advance(DAY).await;
+    world.housekeep().await;
+    assert_eq!(count(world, "SELECT COUNT(*) FROM handset_messages").await, 0);
 }
 
 async fn chores_are_not_repeated_by_a_restart(world: &World) {

@@ -70,7 +70,8 @@ pub struct Answer {
 /// Why there is no answer. What is shown of it may be read by the tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The URL leads to an address that is not called. The words say what the address is.
+    /// The URL leads to an address that is not called. The words say what the address is; they
+    /// are not shown, because tenants must not learn what names mean in the operator's network.
     NotAllowed(&'static str),
     /// The name was not resolved. The words finish "the name …".
     Name(String),
@@ -113,11 +114,11 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAllowed(what) => write!(f, "the address is not public: {what}"),
+            Self::NotAllowed(_) => f.write_str("the host is not public"),
             Self::Name(why) => write!(f, "the name {why}"),
             Self::Connect(kind) => write!(f, "no connection: {kind}"),
             Self::ConnectTimeout => f.write_str("no connection in time"),
-            Self::Tls(None) => f.write_str("the host is no name that a certificate can have"),
+            Self::Tls(None) => f.write_str("the host is not a valid TLS name"),
             Self::Tls(Some(why)) => write!(f, "TLS failed: {why}"),
             Self::Timeout => f.write_str("no complete answer in time"),
             Self::Reset => f.write_str("the connection ended before the answer did"),

@@ -65,7 +65,9 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
         let keys = erase_idempotency_keys::<Error>(app, account, is_meant).await;
         erased.idempotency_keys = keys?;
     }
+    let before = erased_before(app, account, recipient).await?;
     replace(app, account, &found).await?;
+    erase_again(app, account, &before).await?;
     forget(app, account, recipient).await?;
     if !live.is_empty() {
         // Who waited for a receipt of a passcode that was open may have noted the carrier's id, or
@@ -87,7 +89,8 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
     Ok(erased)
 }
 
-/// The passcodes that name a recipient: what else may show them is erased after them.
+/// The passcodes that name a recipient, and those that did until it was erased or forgotten: what
+/// else may show them is erased with them, every time.
 ///
 /// # Errors
 /// [`Error::Db`].
@@ -96,8 +99,28 @@ pub async fn challenges_of(
     account: &AccountId,
     recipient: &str,
 ) -> Result<BTreeSet<String>, Error> {
-    let found = of_recipient(app, account, recipient, app.now()).await?;
+    let mut found = of_recipient(app, account, recipient, app.now()).await?;
+    found.extend(erased_before(app, account, recipient).await?);
     Ok(found.into_iter().map(|row| row.id.into()).collect())
+}
+
+/// Those that named the recipient once.
+async fn erased_before(app: &App, account: &AccountId, number: &str) -> Result<Vec<Kept>, Error> {
+    of_recipient(app, account, &super::pseudonym(app, account, number), app.now()).await
+}
+
+/// Looks once more at what carriers said of passcodes that were erased before: one of them may have
+/// answered after that.
+async fn erase_again(app: &App, account: &AccountId, before: &[Kept]) -> Result<(), Error> {
+    for chunk in before.chunks(chunk_of(app)) {
+        let mut set = WriteSet::of(account.as_str());
+        for row in chunk {
+            set.push(sql::UNNAME, args![account, &row.id]);
+            set.push(sql::MASK_ATTEMPTS, args![account, &row.id]);
+        }
+        app.db.commit(set).await?;
+    }
+    Ok(())
 }
 
 /// Everything that was sent to the recipient until `now`.

@@ -13,7 +13,7 @@ use clock::{DAY, MINUTE, Millis};
 use self::store::{self as sql, Kept, Remembered};
 use super::Error;
 use crate::access::retention::{Accounts, sweep};
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::jobs::Turn;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
@@ -116,16 +116,34 @@ fn mask(app: &App, set: &mut WriteSet, account: &AccountId, row: &Kept, now: Mil
     set.push(sql::MASK_ATTEMPTS, args![account, &row.id]);
 }
 
-/// Deletes passcodes and attempts that are older than `until`; answers how many rows.
+/// How long passcodes of an environment are kept, days.
+#[must_use]
+pub fn kept_d(app: &App, env: Env) -> i64 {
+    let retention = &app.config.retention;
+    match env {
+        Env::Live => retention.challenges_d,
+        Env::Sandbox => retention.challenges_d.min(retention.sandbox_d),
+    }
+}
+
+/// Deletes passcodes and attempts from before `until`, which is asked for each environment;
+/// answers how many rows.
 ///
 /// # Errors
 /// [`Error::Db`], [`Error::Commit`].
-pub async fn forget_challenges(app: &App, turn: &Turn, until: Millis) -> Result<u64, Error> {
+pub async fn forget_challenges(
+    app: &App,
+    turn: &Turn,
+    until: impl Fn(Env) -> Millis + Send + Sync,
+) -> Result<u64, Error> {
     let retention = &app.config.retention;
-    let (challenges, attempts) = (ChallengeId::bound(until), AttemptId::bound(until));
     let mut deleted = 0;
     let mut accounts = Accounts::default();
-    while let Some(account) = next(app, turn, &mut accounts).await? {
+    while turn.breathe().await
+        && let Some((account, env)) = accounts.next_with_env(app).await?
+    {
+        let oldest = until(env);
+        let (challenges, attempts) = (ChallengeId::bound(oldest), AttemptId::bound(oldest));
         let args = args![&account, &challenges];
         if app.db.row::<(String,)>(sql::OLDEST_CHALLENGE, args).await?.is_some() {
             let args = args![&account, &challenges, retention.chunk];

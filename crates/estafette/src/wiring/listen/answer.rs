@@ -9,6 +9,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
 use super::watch::Watch;
+use crate::wiring::outgo::{Hold, held};
 
 /// A request that is open on its connection's watch while this lives.
 pub(super) struct Open(Arc<Watch>);
@@ -35,13 +36,15 @@ pub(super) struct Answer {
     body: Body,
     rest: Bytes,
     piece: usize,
+    hold: Option<Arc<Hold>>,
     _open: Open,
 }
 
 impl Answer {
-    pub(super) fn new(body: Body, open: Open, is_http2: bool) -> Self {
+    /// `hold` goes with the bytes until the client has taken the last of them.
+    pub(super) fn new(body: Body, open: Open, is_http2: bool, hold: Option<Arc<Hold>>) -> Self {
         let piece = if is_http2 { PIECE } else { usize::MAX };
-        Self { body, rest: Bytes::new(), piece, _open: open }
+        Self { body, rest: Bytes::new(), piece, hold, _open: open }
     }
 
     fn next_piece(&mut self) -> Bytes {
@@ -62,7 +65,12 @@ impl HttpBody for Answer {
         if this.rest.is_empty() {
             let frame = ready!(Pin::new(&mut this.body).poll_frame(cx)?);
             match frame.map(Frame::into_data) {
-                Some(Ok(data)) => this.rest = data,
+                Some(Ok(data)) => {
+                    this.rest = match &this.hold {
+                        Some(hold) => held(data, Arc::clone(hold)),
+                        None => data,
+                    };
+                }
                 Some(Err(other)) => return Poll::Ready(Some(Ok(other))),
                 None => return Poll::Ready(None),
             }

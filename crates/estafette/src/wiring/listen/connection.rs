@@ -187,8 +187,9 @@ impl Front {
             request.extensions_mut().insert(client);
             let answer = router.clone().call(request);
             async move {
-                let response = answer.await?;
-                Ok(response.map(|body| Answer::new(body, open, is_http2)))
+                let mut response = answer.await?;
+                let hold = response.extensions_mut().remove();
+                Ok(response.map(|body| Answer::new(body, open, is_http2, hold)))
             }
         })
     }

@@ -5,6 +5,7 @@
 mod answer;
 mod connection;
 mod gate;
+mod lines;
 mod refusal;
 mod stream;
 mod tls;

@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+use super::lines::Lines;
 use super::refusal::Refusals;
 use super::watch::Watch;
 
@@ -41,6 +42,7 @@ macro_rules! on {
 pub(super) struct Watched {
     wire: Wire,
     watch: Arc<Watch>,
+    lines: Lines,
     /// Bytes that were read to tell the protocol, and how many of them were handed on.
     seen: [u8; PREFACE.len()],
     filled: usize,
@@ -53,7 +55,8 @@ pub(super) struct Watched {
 impl Watched {
     pub(super) fn new(wire: Wire, watch: Arc<Watch>, refusals: Refusals) -> Self {
         let seen = [0; PREFACE.len()];
-        Self { wire, watch, seen, filled: 0, given: 0, refusals, refusal: None }
+        let lines = Lines::default();
+        Self { wire, watch, lines, seen, filled: 0, given: 0, refusals, refusal: None }
     }
 
     /// Whether the client speaks HTTP/2. Waits for the first byte that tells; may be given up and
@@ -102,6 +105,17 @@ impl Watched {
         while matches!(rest.read(&mut sink).await, Ok(count) if count > 0) {}
     }
 
+    /// Bytes came in and are about to be handed on.
+    fn came(&mut self, bytes: &mut [u8]) {
+        if self.watch.is_http1() {
+            if self.watch.is_idle() {
+                self.lines.answered();
+            }
+            self.lines.pass(bytes);
+        }
+        self.watch.came();
+    }
+
     /// The HTTP library answers on its own what it cannot read, without a body. The caller gets a
     /// problem instead, in the one shape; the library is told that its bytes went out.
     fn refuse(&mut self, cx: &mut Context<'_>, offer: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
@@ -144,17 +158,24 @@ impl AsyncRead for Watched {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if buffer.remaining() >= 4
+            && let Some(end) = this.lines.end()
+        {
+            buffer.put_slice(end);
+            return Poll::Ready(Ok(()));
+        }
         if let Some(rest) = this.seen.get(this.given..this.filled).filter(|rest| !rest.is_empty()) {
             let count = rest.len().min(buffer.remaining());
+            let before = buffer.filled().len();
             buffer.put_slice(rest.get(..count).unwrap_or_default());
             this.given += count;
-            this.watch.came();
+            this.came(buffer.filled_mut().get_mut(before..).unwrap_or_default());
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.wire).poll_read(cx, buffer))?;
         if buffer.filled().len() > before {
-            this.watch.came();
+            this.came(buffer.filled_mut().get_mut(before..).unwrap_or_default());
         }
         Poll::Ready(Ok(()))
     }

@@ -94,6 +94,16 @@ impl Watch {
         self.is_http2.store(true, Relaxed);
     }
 
+    /// Whether it speaks HTTP/1.
+    pub(super) fn is_http1(&self) -> bool {
+        !self.is_http2.load(Relaxed)
+    }
+
+    /// Whether no request is open.
+    pub(super) fn is_idle(&self) -> bool {
+        self.open.load(Relaxed) == 0
+    }
+
     /// Bytes came in.
     pub(super) fn came(&self) {
         let is_between = self.open.load(Relaxed) == 0 && self.head.load(Relaxed) == 0;

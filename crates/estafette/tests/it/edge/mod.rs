@@ -3,6 +3,8 @@
 
 mod drain;
 mod files;
+mod greedy;
+mod heads;
 mod http2;
 mod limits;
 mod proxies;

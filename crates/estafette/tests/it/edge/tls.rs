@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::wire::{Raw, SHORT, figure, hurry};
+use super::wire::{Raw, SHORT, figure, header, hurry};
 use crate::world::{Engine, World};
 
 /// A world that speaks TLS, and what its clients trust.
@@ -65,6 +65,7 @@ async fn http1_is_served_over_tls_with_and_without_negotiation() {
             raw.send("GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").await;
             let (head, body) = raw.answer().await;
             assert!(head.starts_with("HTTP/1.1 200") && body == "ready\n", "{head}");
+            assert_eq!(header(&head, "strict-transport-security"), "max-age=31536000");
         }
     }
     secure.world.finish().await;

@@ -7,10 +7,10 @@ use estafette::events::{CATALOGUE, Kind};
 use playground::ReceiverZoo;
 use serde_json::{Value, json};
 
-use super::{ada, happen, hook, is_signed, json_of, quiet, to_the_present, visited};
+use super::{ada, happen, hook, is_signed, json_of, quiet, settled, to_the_present, visited};
 use crate::on_every_engine;
 use crate::world::contract::is_id;
-use crate::world::{World, eventually};
+use crate::world::{Tenant, World, eventually};
 
 on_every_engine!(
     an_event_is_pushed_signed_and_can_be_read_in_the_same_bytes,
@@ -20,6 +20,8 @@ on_every_engine!(
     a_target_that_hangs_delays_nobody with patient,
     an_account_with_much_to_do_delays_nobody,
     a_target_has_sixteen_tries_under_way_at_most with patient,
+    a_target_that_nobody_knows_has_two_tries_until_one_ends with patient,
+    many_slow_targets_of_many_accounts_delay_nobody with few_turns,
     an_account_has_sixty_four_tries_under_way_at_most with patient,
     connections_are_used_again,
 );
@@ -128,10 +130,10 @@ async fn a_target_that_hangs_delays_nobody(world: &World) {
     hook(&ada, &zoo.url("/hang"), &["*"]).await;
     hook(&ada, &zoo.url("/ok"), &["*"]).await;
     happen(&eve, Kind::SmsDelivery, 100).await;
-    visited(&zoo, "/hang", 16).await;
+    visited(&zoo, "/hang", 2).await;
     happen(&ada, Kind::SmsDelivery, 20).await;
     visited(&zoo, "/ok", 20).await;
-    assert!(zoo.hanging().0 >= 16, "by then the others had ended: {:?}", zoo.hanging());
+    assert!(zoo.hanging().0 >= 2, "by then the others had ended: {:?}", zoo.hanging());
 }
 
 async fn an_account_with_much_to_do_delays_nobody(world: &World) {
@@ -149,14 +151,65 @@ async fn an_account_with_much_to_do_delays_nobody(world: &World) {
     assert_eq!(quiet(&zoo, "/ok/eve").await, 800);
 }
 
+/// A target that has worked before, and goes elsewhere now.
+async fn trusted(ada: &Tenant<'_>, zoo: &ReceiverZoo, path: &str) {
+    let before = format!("/ok{path}");
+    let made = hook(ada, &zoo.url(&before), &["*"]).await;
+    happen(ada, Kind::SmsDelivery, 1).await;
+    visited(zoo, &before, 1).await;
+    settled(ada, &made, |newest| newest["status"] == "delivered").await;
+    let change = json!({"url": zoo.url(path)});
+    let place = format!("/v1/webhooks/{}", made.word("id"));
+    ada.desk("PATCH", &place).json(change).await.ok();
+}
+
 async fn a_target_has_sixteen_tries_under_way_at_most(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
     let ada = ada(world).await;
-    hook(&ada, &zoo.url("/hang"), &["*"]).await;
+    trusted(&ada, &zoo, "/hang").await;
     happen(&ada, Kind::SmsDelivery, 40).await;
     visited(&zoo, "/hang", 16).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(zoo.hanging(), (16, 16));
+}
+
+async fn a_target_that_nobody_knows_has_two_tries_until_one_ends(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    hook(&ada, &zoo.url("/hang"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 40).await;
+    visited(&zoo, "/hang", 2).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(zoo.hanging(), (2, 2));
+}
+
+/// Sixteen turns: eight for suspects, two for an account, the last four for who has none.
+fn few_turns(config: &mut Config) {
+    patient(config);
+    config.webhooks.parallel = 16;
+}
+
+async fn many_slow_targets_of_many_accounts_delay_nobody(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    visited(&zoo, "/ok", 1).await;
+    for number in 0..10 {
+        let eve = world.account(&format!("eve{number}")).await;
+        for _ in 0..4 {
+            hook(&eve, &zoo.url("/hang"), &["*"]).await;
+        }
+        happen(&eve, Kind::SmsDelivery, 20).await;
+    }
+    visited(&zoo, "/hang", 8).await;
+    happen(&ada, Kind::SmsDelivery, 20).await;
+    visited(&zoo, "/ok", 21).await;
+    assert_eq!(zoo.hanging(), (8, 8), "none of them has ended, and they have half of the turns");
+    let lag = world.metrics().await.ok().text;
+    let lag =
+        lag.lines().find(|line| line.starts_with("webhook_lane_lag_seconds{env=\"sandbox\"}"));
+    assert!(lag.is_some(), "the lag of lanes is a figure");
 }
 
 async fn an_account_has_sixty_four_tries_under_way_at_most(world: &World) {
@@ -164,7 +217,7 @@ async fn an_account_has_sixty_four_tries_under_way_at_most(world: &World) {
     let ada = ada(world).await;
     // Five targets could have eighty.
     for path in ["/hang/1", "/hang/2", "/hang/3", "/hang/4", "/hang/5"] {
-        hook(&ada, &zoo.url(path), &["*"]).await;
+        trusted(&ada, &zoo, path).await;
     }
     happen(&ada, Kind::SmsDelivery, 20).await;
     eventually(|| async { (zoo.hanging().0 == 64).then_some(()) }).await;

@@ -43,7 +43,7 @@ async fn a_target_of_a_node_that_died_is_taken_over(world: &World) {
     let other = second(world);
     let engine = tokio::spawn(webhooks::run(other.live.clone()));
     happen_by(&other.sandbox, &ada, Kind::SmsDelivery, 3).await;
-    visited(&zoo, "/hang", 3).await;
+    visited(&zoo, "/hang", 2).await;
     // The process ends in the middle of its tries. Nothing of it can be written down any more.
     engine.abort();
     other.close().await;

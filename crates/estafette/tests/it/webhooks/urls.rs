@@ -52,6 +52,14 @@ async fn urls_into_the_operators_network_are_refused() {
         let refused = ada.desk("PATCH", &path).json(&body).await;
         refused.problem("webhook_url_not_allowed");
     }
+    let told = async |url: &str| {
+        let refused = ada.desk("POST", "/v1/webhooks").json(json!({"url": url})).await;
+        refused.problem("webhook_url_not_allowed").word("detail").to_owned()
+    };
+    let inside = told("https://inside.test/").await;
+    for url in ["https://both.test/", "https://localhost/", "https://169.254.169.254/"] {
+        assert_eq!(told(url).await, inside, "what a name leads to is not told");
+    }
     // Whether a name exists is looked at when it is called.
     ada.desk("POST", "/v1/webhooks").json(json!({"url": "https://new.test/"})).await.ok();
     world.finish().await;
@@ -76,6 +84,7 @@ async fn a_name_that_moves_inside_is_refused_at_the_next_try() {
     })
     .await;
     assert_eq!(tried["attempts"][0]["error"], "address_not_allowed");
+    assert_eq!(tried["attempts"][0]["detail"], "the host is not public");
     assert_eq!(tried["attempts"][0]["status"], json!(null));
     assert_eq!(tried["status"], "pending");
     world.finish().await;

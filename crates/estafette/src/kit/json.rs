@@ -1,0 +1,217 @@
+//! Reading JSON from strangers. Arrays and objects are counted while they are read, so that a small
+//! body of many tiny values never becomes a large structure in memory.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Elements of one array, and members of one object.
+const MOST_ELEMENTS: usize = 1_000;
+/// Values of a whole document, nested ones included.
+const MOST_VALUES: usize = 20_000;
+
+/// Why a document is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not JSON, as seen at this place.
+    Malformed {
+        /// 1, 2, …
+        line: usize,
+        /// 1, 2, …
+        column: usize,
+    },
+    /// There is too much at this RFC 6901 pointer.
+    TooMany {
+        /// The array or object, empty for the document itself.
+        pointer: String,
+        /// What it may have at most, for people.
+        bound: String,
+    },
+}
+
+/// Reads a whole document.
+///
+/// # Errors
+/// See [`Fault`]. Nothing is built beyond the bounds.
+pub fn read(bytes: &[u8]) -> Result<Value, Fault> {
+    let mut count = Count { left: MOST_VALUES, excess: None };
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let read = Bounded(&mut count).deserialize(&mut reader);
+    let read = read.and_then(|value| reader.end().map(|()| value));
+    read.map_err(|error| match count.excess {
+        Some(Excess { pointer, bound }) => Fault::TooMany { pointer, bound },
+        None => Fault::Malformed { line: error.line(), column: error.column() },
+    })
+}
+
+/// A name as one part of a pointer.
+#[must_use]
+pub fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+struct Count {
+    left: usize,
+    excess: Option<Excess>,
+}
+
+struct Excess {
+    pointer: String,
+    bound: String,
+}
+
+impl Count {
+    fn refuse<E: de::Error>(&mut self, bound: String) -> E {
+        self.excess = Some(Excess { pointer: String::new(), bound });
+        E::custom("too much")
+    }
+
+    /// The pointer is put together on the way back, so that good documents do not pay for it.
+    fn is_within(&mut self, part: impl fmt::Display) {
+        if let Some(excess) = &mut self.excess {
+            excess.pointer = format!("/{part}{}", excess.pointer);
+        }
+    }
+}
+
+/// One value, and everything in it.
+struct Bounded<'c>(&'c mut Count);
+
+impl<'de> DeserializeSeed<'de> for Bounded<'_> {
+    type Value = Value;
+
+    fn deserialize<D: de::Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        let Some(left) = self.0.left.checked_sub(1) else {
+            return Err(self.0.refuse(format!("at most {MOST_VALUES} values in all")));
+        };
+        self.0.left = left;
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Bounded<'_> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
+        let mut elements = Vec::new();
+        while elements.len() < MOST_ELEMENTS {
+            match sequence.next_element_seed(Bounded(self.0)) {
+                Ok(Some(element)) => elements.push(element),
+                Ok(None) => return Ok(Value::Array(elements)),
+                Err(error) => {
+                    self.0.is_within(elements.len());
+                    return Err(error);
+                }
+            }
+        }
+        match sequence.next_element::<IgnoredAny>()? {
+            None => Ok(Value::Array(elements)),
+            Some(_) => Err(self.0.refuse(format!("at most {MOST_ELEMENTS} elements"))),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            if map.len() == MOST_ELEMENTS {
+                return Err(self.0.refuse(format!("at most {MOST_ELEMENTS} members")));
+            }
+            match members.next_value_seed(Bounded(self.0)) {
+                Ok(value) => drop(map.insert(name, value)),
+                Err(error) => {
+                    self.0.is_within(escaped(&name));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> (String, String) {
+        match read(text.as_bytes()).unwrap_err() {
+            Fault::TooMany { pointer, bound } => (pointer, bound),
+            other @ Fault::Malformed { .. } => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_within_bounds_reads_as_serde_reads_it() {
+        for text in [
+            r#"{"a": [1, -2, 3.5, true, null, "x\u00e9"], "b": {"c": {}}, "a": 6.0}"#,
+            "[]",
+            "18446744073709551615",
+            "-0",
+            "\"\\ud83d\\ude00\"",
+            " null ",
+        ] {
+            let expected: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(read(text.as_bytes()), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_array_or_object_with_too_much_is_named_where_it_is() {
+        let array = |count: usize| format!("[{}]", vec!["0"; count].join(","));
+        assert!(read(array(MOST_ELEMENTS).as_bytes()).is_ok());
+        assert_eq!(refused(&array(MOST_ELEMENTS + 1)).0, "");
+        let nested = format!(r#"{{"a/b": [1, {{"c": {}}}]}}"#, array(85_000));
+        assert_eq!(refused(&nested), ("/a~1b/1/c".into(), "at most 1000 elements".into()));
+        let members: Vec<String> = (0..=MOST_ELEMENTS).map(|n| format!(r#""{n}":0"#)).collect();
+        let (pointer, bound) = refused(&format!(r#"{{"m":{{{}}}}}"#, members.join(",")));
+        assert_eq!((pointer.as_str(), bound.as_str()), ("/m", "at most 1000 members"));
+    }
+
+    #[test]
+    fn many_small_arrays_are_counted_together() {
+        let hundred = format!("[{}]", vec!["{}"; 100].join(","));
+        let many = format!("[{}]", vec![hundred; 250].join(","));
+        assert_eq!(refused(&many).1, "at most 20000 values in all");
+    }
+
+    #[test]
+    fn what_is_no_json_is_told_with_its_place() {
+        for (text, line, column) in [("{\n  \"a\" 1}", 2, 7), ("[1] x", 1, 5), ("", 1, 0)] {
+            assert_eq!(read(text.as_bytes()), Err(Fault::Malformed { line, column }), "{text}");
+        }
+        let deep = "[".repeat(100_000);
+        assert!(matches!(read(deep.as_bytes()), Err(Fault::Malformed { .. })));
+    }
+}

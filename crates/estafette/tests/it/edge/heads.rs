@@ -1,0 +1,88 @@
+//! Heads that HTTP does not allow, and headers that every answer has.
+
+use super::wire::{Raw, header, is_last_problem};
+use crate::world::{Engine, World};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_names_its_host_once() {
+    let world = World::new(Engine::Lite).await;
+    for (head, code) in [
+        ("GET /livez HTTP/1.1\r\n\r\n", "required"),
+        ("GET http://x/livez HTTP/1.1\r\n\r\n", "required"),
+        ("GET /livez HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", "invalid_type"),
+        ("GET /livez HTTP/1.0\r\nHost: x\r\nhost: y\r\n\r\n", "invalid_type"),
+    ] {
+        let mut raw = Raw::open(&world).await;
+        raw.send(head).await;
+        let (bytes, _) = raw.rest().await;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        assert!(text.contains(&format!("\"code\":\"{code}\"")), "{text}");
+        assert!(text.contains("header:Host"), "{text}");
+        if head.contains("HTTP/1.1") {
+            is_last_problem(&text, 400, "invalid_request");
+        }
+    }
+    for good in [
+        "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        "GET /livez HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n",
+        "GET /livez HTTP/1.0\r\n\r\n",
+    ] {
+        let mut raw = Raw::open(&world).await;
+        raw.send(good).await;
+        let (bytes, _) = raw.rest().await;
+        assert!(bytes.starts_with(b"HTTP/1.") && bytes.ends_with(b"ok\n"), "{good}");
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_of_a_head_ends_in_crlf() {
+    let world = World::new(Engine::Lite).await;
+    let good = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
+    let body = "POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+                Content-Length: 4\r\n\r\n{\n\n}";
+    for bad in [
+        "GET /livez HTTP/1.1\nHost: x\r\n\r\n",
+        "GET /livez HTTP/1.1\r\nHost: x\n\r\n",
+        "GET /livez HTTP/1.1\r\nHost: x\r\nA: b\nC: d\r\n\r\n",
+        "GET /livez HTTP/1.1\r\nHost: x\r\n\n",
+        "\nGET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+        "PRI /livez HTTP/1.1\nHost: x\r\n\r\n",
+    ] {
+        let mut raw = Raw::open(&world).await;
+        raw.send(bad).await;
+        let (bytes, _) = raw.rest().await;
+        is_last_problem(&String::from_utf8_lossy(&bytes), 400, "invalid_request");
+        // Nor behind others, one by one or at once, with and without a body.
+        for (before, status) in [(good, "200"), (body, "422")] {
+            let mut raw = Raw::open(&world).await;
+            raw.send(before).await;
+            assert!(raw.answer().await.0.starts_with(&format!("HTTP/1.1 {status}")));
+            raw.send(bad).await;
+            let (bytes, _) = raw.rest().await;
+            is_last_problem(&String::from_utf8_lossy(&bytes), 400, "invalid_request");
+            let mut raw = Raw::open(&world).await;
+            raw.send([before, bad].concat()).await;
+            assert!(raw.answer().await.0.starts_with(&format!("HTTP/1.1 {status}")));
+            let (bytes, _) = raw.rest().await;
+            is_last_problem(&String::from_utf8_lossy(&bytes), 400, "invalid_request");
+        }
+    }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_for_browsers_load_nothing_foreign_and_are_in_no_frame() {
+    let world = World::new(Engine::Lite).await;
+    for path in ["/docs/", "/docs/swagger-initializer.js", "/errors/not_found"] {
+        let mut raw = Raw::open(&world).await;
+        raw.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+        let (head, _) = raw.answer().await;
+        let policy = header(&head, "content-security-policy");
+        assert!(policy.contains("default-src 'none'"), "{path}: {head}");
+        assert!(policy.contains("frame-ancestors 'none'"), "{path}: {head}");
+        assert_eq!(header(&head, "x-frame-options"), "DENY", "{path}");
+        assert_eq!(header(&head, "strict-transport-security"), "", "not without TLS");
+    }
+    world.finish().await;
+}
