@@ -18,8 +18,8 @@ use clock::Millis;
 
 pub use audit::{By, Entry, record};
 pub use caller::{
-    Caller, CheckOtp, Guest, Policy, Portal, RateHeaders, ReadAccount, RequestIdText, SendOtp,
-    Staff, TestCaller, Who, forget_account,
+    Caller, CheckOtp, Guest, Policy, Portal, RateHeaders, ReadAccount, ReadInbound, RequestIdText,
+    SendOtp, Staff, TestCaller, Who, forget_account,
 };
 pub use person::{
     Credentials, Grant, Login, NewUser, account, add_staff, change_password, email, email_of,

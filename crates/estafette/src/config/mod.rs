@@ -248,6 +248,8 @@ pub struct Retention {
     pub recipients_d: i64,
     /// Days until passcodes and attempts are deleted.
     pub challenges_d: i64,
+    /// Days until messages that people sent are deleted.
+    pub inbound_d: i64,
     /// Days until lines of the audit log are deleted.
     pub audit_log_d: i64,
     /// Rows of one step.

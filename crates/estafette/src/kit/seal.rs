@@ -20,6 +20,7 @@ pub struct Vault {
     cursors: [u8; 32],
     ledger: [u8; 32],
     recipients: [u8; 32],
+    upstreams: [u8; 32],
     cipher: XChaCha20Poly1305,
     clock: Clock,
 }
@@ -84,6 +85,7 @@ impl Vault {
             cursors: sub("estafette cursors v1"),
             ledger: sub("estafette ledger v1"),
             recipients: sub("estafette recipients v1"),
+            upstreams: sub("estafette upstreams v1"),
             cipher: XChaCha20Poly1305::new(&Key::from(seal)),
             clock,
         }
@@ -105,6 +107,13 @@ impl Vault {
     #[must_use]
     pub fn recipient_mac(&self, account: &str, e164: &str) -> [u8; 32] {
         mac(&self.recipients, &[account, e164])
+    }
+
+    /// The keyed hash under which a carrier's message is known again. Carriers' ids can hold phone
+    /// numbers.
+    #[must_use]
+    pub fn upstream_mac(&self, fields: &[&str]) -> [u8; 32] {
+        mac(&self.upstreams, fields)
     }
 
     /// The keyed hash in a page cursor.

@@ -9,7 +9,8 @@ use super::carry::{self, Next};
 use super::settle::{self, Failure};
 use super::{Error, retention, store as sql};
 use crate::app::App;
-use crate::carriers::{Door, Fate, NotNow, Receipt};
+use crate::carriers::{Door, Fate, Inbound, NotNow, Receipt};
+use crate::inbound;
 use crate::kit::id::{AccountId, AttemptId};
 
 /// The door of one environment. It is made before the app that it leads to.
@@ -43,6 +44,11 @@ impl Door for ReceiptDoor {
                 }
             }
         })
+    }
+
+    fn inbound(&self, messages: Vec<Inbound>) -> BoxFuture<'_, Result<(), NotNow>> {
+        let app = self.app.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Box::pin(async move { inbound::take_in(&app.ok_or(NotNow)?, &messages).await })
     }
 }
 

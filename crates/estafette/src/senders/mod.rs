@@ -6,6 +6,7 @@ pub mod store;
 
 use ::store::{CommitError, Error, Reject, WriteSet, args};
 use clock::Millis;
+use futures_util::future::BoxFuture;
 
 use crate::app::App;
 use crate::kit::id::{AccountId, SenderId};
@@ -14,6 +15,8 @@ use crate::kit::page::Page;
 /// The sender disappeared between the look-up and the decision.
 const GONE: Reject = Reject("sender_gone");
 
+/// Most accounts that one sender is looked up for.
+const MOST_OWNERS: i64 = 1_000;
 /// What a sender may be decided to.
 pub const DECISIONS: &[&str] = &["approved", "rejected"];
 /// All that a sender can be.
@@ -57,6 +60,21 @@ pub fn is_well_formed(value: &str) -> bool {
 pub async fn is_approved(app: &App, account: &AccountId, value: &str) -> Result<bool, Error> {
     let found: Option<Sender> = app.db.row(store::BY_VALUE, args![account, value]).await?;
     Ok(found.is_some_and(|sender| sender.status == "approved"))
+}
+
+/// Accounts that may use this sender, each once. A number may be written with or without its plus.
+/// See [`crate::app::OwnersOf`].
+#[must_use]
+pub fn owners_of<'a>(app: &'a App, value: &'a str) -> BoxFuture<'a, Result<Vec<AccountId>, Error>> {
+    Box::pin(async move {
+        let bare = value.strip_prefix('+').unwrap_or(value);
+        let args = args![bare, format!("+{bare}"), app.env.word(), MOST_OWNERS];
+        let rows: Vec<(AccountId,)> = app.db.rows(store::OWNERS, args).await?;
+        let mut owners: Vec<AccountId> = rows.into_iter().map(|(account,)| account).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        Ok(owners)
+    })
 }
 
 /// Asks for a sender; one that was asked for before stays as it is.

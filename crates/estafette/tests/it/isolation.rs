@@ -31,12 +31,16 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     let hook = ada.desk("POST", "/v1/webhooks").json(body).await.ok();
     let path = format!("/v1/webhooks/{}/test", hook.word("id"));
     let test = ada.desk("POST", &path).json(json!({})).await.ok();
+    let path = format!("/v1/sandbox/handsets/{}/replies", phone("5678"));
+    ada.call("POST", &path).json(json!({"text": "hello"})).await.ok();
+    let heard = ada.get("/v1/inbound-notifications").await.ok();
     vec![
         ("challenge_id", sent.word("challenge_id").to_owned()),
         ("key_id", ada.key_id.clone()),
         ("webhook_id", hook.word("id").to_owned()),
         ("event_id", test.word("event_id").to_owned()),
         ("delivery_id", test.word("id").to_owned()),
+        ("notification_id", heard.list()[0]["id"].as_str().unwrap().to_owned()),
     ]
 }
 
