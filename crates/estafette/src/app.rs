@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use moka::sync::Cache;
 use store::Db;
 
-use crate::carriers::Carriers;
+use crate::carriers::{Carriers, Channel};
 use crate::config::Config;
 use crate::kit::hashers::Hashers;
 use crate::kit::id::{AccountId, KeyId};
@@ -167,6 +167,38 @@ pub struct News<'a> {
 pub type Tell =
     for<'a> fn(&'a App, News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>>;
 
+/// An account that sent something to a person, and when it did so last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastSent {
+    /// Which account.
+    pub account: AccountId,
+    /// Its newest message to the person.
+    pub at: Millis,
+}
+
+/// Accounts of this environment that may send as this number or name.
+pub type OwnersOf =
+    for<'a> fn(&'a App, &'a str) -> BoxFuture<'a, Result<Vec<AccountId>, store::Error>>;
+
+/// Accounts of this environment that sent something to this number by this channel after an
+/// instant, each once.
+pub type SentTo = for<'a> fn(
+    &'a App,
+    Channel,
+    &'a str,
+    Millis,
+) -> BoxFuture<'a, Result<Vec<LastSent>, store::Error>>;
+
+/// Who writes to whom: asked to find the account that a person's message is for. Rooms that know
+/// are beside or above the one that asks, so `wiring` lists them.
+#[derive(Clone, Copy)]
+pub struct Correspondence {
+    /// Asked first.
+    pub owners_of: OwnersOf,
+    /// One for each room that sends.
+    pub sent_to: &'static [SentTo],
+}
+
 /// The parts that both environments share.
 pub struct Shared {
     /// A number that no other process has: who left work, and who has it.
@@ -175,6 +207,8 @@ pub struct Shared {
     pub outgoing: Outgoing,
     /// Shows the objects of events.
     pub tell: Tell,
+    /// Finds the account that a person's message is for.
+    pub correspondence: Correspondence,
     /// Storage.
     pub db: Db,
     /// Time, ids and chance.

@@ -118,6 +118,8 @@ policies! {
     CheckOtp: Some(&[Scope::OtpVerify, Scope::SmsSend, Scope::AccountRead]), false, Read;
     /// Portal tokens, and keys that may read the account.
     ReadAccount: Some(&[Scope::AccountRead]), true, Read;
+    /// Portal tokens, and keys that may read what people wrote; which of it, the room decides.
+    ReadInbound: Some(&[Scope::ChatappReceive, Scope::AccountRead]), true, Read;
     /// Portal tokens only.
     Portal: None, true, Read;
     /// Portal tokens, for what belongs to the person: password and sessions. Whatever the

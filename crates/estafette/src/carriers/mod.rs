@@ -2,6 +2,7 @@
 //! of accounts, prices or storage. One folder per carrier.
 
 pub mod handsets;
+mod inbound;
 pub mod inbox;
 pub mod simulated;
 
@@ -13,6 +14,7 @@ use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
 
 pub use handsets::Handsets;
+pub use inbound::Inbound;
 pub use inbox::Inbox;
 
 /// The way a message travels.
@@ -146,14 +148,18 @@ pub struct Receipt {
     pub error: Option<String>,
 }
 
-/// Where receipts go: the one door for all carriers. It resolves once the news is durable; a
-/// carrier acknowledges only then. `Err` = bring it again later.
+/// Where receipts and people's messages go: the one door for all carriers. It resolves once the
+/// news is durable; a carrier acknowledges only then. `Err` = bring it again later.
 pub trait Door: Send + Sync + 'static {
     /// Takes one receipt in.
     fn receipt(&self, receipt: Receipt) -> BoxFuture<'_, Result<(), NotNow>>;
+
+    /// Takes in what people wrote. An error leaves those of the batch stored that could be; brought
+    /// again, they change nothing.
+    fn inbound(&self, messages: Vec<Inbound>) -> BoxFuture<'_, Result<(), NotNow>>;
 }
 
-/// The receipt could not be stored now.
+/// The news could not be stored now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotNow;
 

@@ -140,11 +140,13 @@ pub(super) async fn erase(
     let digits = number.e164().trim_start_matches('+');
     let is_left = service.live.db.holds(digits.as_bytes()).await?;
     service.close().await;
-    let Erased { challenges, ended, idempotency_keys } = erased;
+    let Erased { passcodes, inbound } = erased;
+    let (challenges, ended, messages) = (passcodes.challenges, passcodes.ended, inbound.messages);
     let object = json!({
         "challenges": challenges,
         "ended": ended,
-        "idempotency_keys": idempotency_keys,
+        "idempotency_keys": passcodes.idempotency_keys + inbound.idempotency_keys,
+        "inbound_notifications": messages,
         "files_clean": is_left.map(|is_left| !is_left),
     });
     output.answer(&object, || {
@@ -158,7 +160,8 @@ pub(super) async fn erase(
             None => "",
         };
         format!(
-            "Erased from {challenges} passcodes, of which {ended} were open and are ended.{files}"
+            "Erased from {challenges} passcodes, of which {ended} were open and are ended, and \
+             {messages} messages that the person sent.{files}"
         )
     });
     Ok(ExitCode::SUCCESS)

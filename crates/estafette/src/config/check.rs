@@ -175,6 +175,7 @@ fn retention(retention: &Retention) -> Check {
     let challenges_d = retention.challenges_d;
     within("retention.challenges_d", challenges_d, retention.recipients_d, LONGEST_D)?;
     within("retention.sandbox_d", retention.sandbox_d, 1, LONGEST_D)?;
+    within("retention.inbound_d", retention.inbound_d, 1, LONGEST_D)?;
     within("retention.audit_log_d", retention.audit_log_d, 1, LONGEST_D)?;
     within("retention.chunk", retention.chunk, 1, 10_000)?;
     within("retention.pause_ms", signed(retention.pause_ms), 0, 10_000)

@@ -270,6 +270,8 @@ pub struct Retention {
     pub challenges_d: i64,
     /// The same on the sandbox, where that is sooner.
     pub sandbox_d: i64,
+    /// Days until messages that people sent are deleted.
+    pub inbound_d: i64,
     /// Days until lines of the audit log are deleted.
     pub audit_log_d: i64,
     /// Rows of one step.

@@ -93,6 +93,33 @@ pub fn emit(app: &App, set: &mut WriteSet, event: &Event<'_>) {
     set.ring();
 }
 
+/// Something that happened to an object that its room can show at any later time, and that does not
+/// change but for being forgotten.
+#[derive(Clone, Copy, Debug)]
+pub struct Note<'a> {
+    /// Whose it is.
+    pub account: &'a AccountId,
+    /// What kind of thing.
+    pub kind: Kind,
+    /// To which object.
+    pub object_id: &'a str,
+    /// Rises with every event of the object.
+    pub sequence: i64,
+    /// What the object's room adds to the object in this event, in its own words. No JSON.
+    pub state: &'a str,
+}
+
+/// Writes an event down in the set that makes it happen; its room shows the object when somebody
+/// reads it.
+pub fn note(app: &App, set: &mut WriteSet, note: Note<'_>) {
+    let (node, due) = address(app);
+    let Note { account, kind, object_id, sequence, state } = note;
+    let id = EventId::new(&app.clock);
+    let args = args![account, &id, kind.word(), object_id, sequence, state, node, due];
+    set.push(store::EMIT, args);
+    set.ring();
+}
+
 /// Writes an event down that only one listener is told of, by whoever calls this.
 pub fn emit_to_one(set: &mut WriteSet, event: &Event<'_>) {
     let stored = Stored {

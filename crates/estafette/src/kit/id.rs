@@ -125,6 +125,10 @@ ids! {
     DeliveryId = "dlv";
     /// A message that a virtual handset received.
     HandsetMessageId = "hms";
+    /// A message that a virtual handset sent.
+    HandsetReplyId = "hrp";
+    /// A message that a person sent.
+    InboundId = "inb";
     /// A request.
     RequestId = "req";
 }

@@ -50,6 +50,12 @@ struct TableLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InboundLabels {
+    channel: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ChoreLabels {
     chore: String,
 }
@@ -74,6 +80,7 @@ pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     requests: Family<RequestLabels, Histogram, fn() -> Histogram>,
     sends: Family<SendLabels, Histogram, fn() -> Histogram>,
+    inbound: Family<InboundLabels, Counter>,
     deleted: Family<TableLabels, Counter>,
     masked: Family<TableLabels, Counter>,
     erasures: Counter,
@@ -102,6 +109,7 @@ impl Default for Metrics {
             registry: Arc::default(),
             requests: Family::new_with_constructor(histogram as fn() -> Histogram),
             sends: Family::new_with_constructor(histogram as fn() -> Histogram),
+            inbound: Family::default(),
             deleted: Family::default(),
             masked: Family::default(),
             erasures: Counter::default(),
@@ -132,6 +140,11 @@ impl Metrics {
             "send_duration_seconds",
             "Time that a carrier took to answer a submission, by what became of it",
             self.sends.clone(),
+        );
+        registry.register(
+            "inbound_messages",
+            "Messages that people sent, by what became of them",
+            self.inbound.clone(),
         );
         registry.register(
             "due_oldest_seconds",
@@ -191,6 +204,11 @@ impl Metrics {
         let (channel, carrier) = (way.0, way.1.to_owned());
         let labels = SendLabels { channel, carrier, outcome };
         self.sends.get_or_create(&labels).observe(seconds);
+    }
+
+    /// Counts a message that a person sent.
+    pub fn inbound(&self, channel: &'static str, outcome: &'static str) {
+        self.inbound.get_or_create(&InboundLabels { channel, outcome }).inc();
     }
 
     /// Counts a connection as open, until the answer is dropped.

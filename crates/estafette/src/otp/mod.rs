@@ -15,6 +15,7 @@ mod parse;
 mod receipts;
 pub mod retention;
 mod send;
+mod sent;
 mod settle;
 mod store;
 mod told;
@@ -30,6 +31,7 @@ use ::store::Reject;
 
 pub use jobs::{oldest_due, run, run_due};
 pub use receipts::ReceiptDoor;
+pub use sent::sent_to;
 pub use told::show;
 
 /// Another request or job was faster: read again and decide again.

@@ -6,7 +6,8 @@ use super::carry::{self, Leg, Next, Unwritten, write};
 use super::settle::{self, Failure};
 use super::{Attempt, Challenge, retention, store as sql};
 use crate::app::App;
-use crate::carriers::{Door, Fate, NotNow, Receipt};
+use crate::carriers::{Door, Fate, Inbound, NotNow, Receipt};
+use crate::inbound;
 use crate::kit::id::{AccountId, AttemptId};
 use futures_util::future::BoxFuture;
 
@@ -39,6 +40,11 @@ impl Door for ReceiptDoor {
                 }
             }
         })
+    }
+
+    fn inbound(&self, messages: Vec<Inbound>) -> BoxFuture<'_, Result<(), NotNow>> {
+        let app = self.app.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Box::pin(async move { inbound::take_in(&app.ok_or(NotNow)?, &messages).await })
     }
 }
 

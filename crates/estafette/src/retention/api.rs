@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Erased, Error, erase};
+use super::{Erased, Error, erase, inbound};
 use crate::access::caller::Staff;
 use crate::access::idempotency;
 use crate::app::App;
@@ -48,20 +48,28 @@ pub struct ErasureView {
     /// `Idempotency-Key`s that stood for them.
     #[schema(example = 1)]
     pub idempotency_keys: u64,
+    /// Messages that the person sent.
+    #[schema(example = 2)]
+    pub inbound_notifications: u64,
 }
 
 impl From<Erased> for ErasureView {
     fn from(erased: Erased) -> Self {
-        let Erased { challenges, ended, idempotency_keys } = erased;
-        Self { challenges, ended, idempotency_keys }
+        let Erased { passcodes, inbound } = erased;
+        Self {
+            challenges: passcodes.challenges,
+            ended: passcodes.ended,
+            idempotency_keys: passcodes.idempotency_keys + inbound.idempotency_keys,
+            inbound_notifications: inbound.messages,
+        }
     }
 }
 
-/// Erases a phone number from everything that was sent to it.
+/// Erases a phone number from everything that was sent to it or by it.
 ///
 /// Open passcodes end, and what is held for them is given back. Doing it again changes nothing, so
 /// a request without an answer may simply be repeated. What the number's owner is sent from then
-/// on is kept again.
+/// on is kept again. That they opted out stays known, by a keyed hash of the number.
 #[utoipa::path(
     post, path = "/v1/admin/erasures", tag = "Operator",
     request_body = NewErasure,
@@ -122,8 +130,8 @@ impl From<Error> for Problem {
             Error::Access(error) => error.into(),
             Error::Webhooks(error) => error.into(),
             Error::Credits(error) => error.into(),
-            Error::Db(error) => error.into(),
-            Error::Commit(error) => error.into(),
+            Error::Inbound(inbound::Fault::Db(error)) | Error::Db(error) => error.into(),
+            Error::Inbound(inbound::Fault::Commit(error)) | Error::Commit(error) => error.into(),
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::access::retention::{self as of_access, Accounts};
 use crate::access::{self, By, Entry};
 use crate::app::{App, Env};
 use crate::credits::seals::{self, Forgotten};
+use crate::inbound::{self, retention as of_inbound};
 use crate::jobs::{self, Chore, Turn};
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
@@ -24,8 +25,6 @@ use crate::otp::{self, retention as of_otp};
 use crate::sandbox;
 use crate::webhooks;
 use crate::{credits, events};
-
-pub use crate::otp::retention::Erased;
 
 /// Accounts that are looked through at the same time for an erasure.
 const PARALLEL: usize = 16;
@@ -54,8 +53,25 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("forget_challenges", HOUR, forget_challenges),
         chore!("forget_events", HOUR, webhooks::forget_events),
         chore!("forget_deliveries", HOUR, webhooks::forget_deliveries),
+        chore!("forget_inbound", HOUR, of_inbound::forget),
         chore!("forget_handset_messages", HOUR, sandbox::forget_old),
     ]
+}
+
+/// What an erasure found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Erased {
+    /// Of passcodes.
+    pub passcodes: of_otp::Erased,
+    /// Of what the person wrote.
+    pub inbound: of_inbound::Erased,
+}
+
+impl Erased {
+    fn add(&mut self, other: Self) {
+        self.passcodes.add(other.passcodes);
+        self.inbound.add(other.inbound);
+    }
 }
 
 /// Notes that somebody believes the clock, and believes it: what it makes look old goes.
@@ -112,6 +128,9 @@ pub enum Error {
     /// A room failed.
     #[error(transparent)]
     Credits(#[from] credits::Error),
+    /// A room failed.
+    #[error(transparent)]
+    Inbound(#[from] inbound::Fault),
     /// A read failed.
     #[error(transparent)]
     Db(#[from] ::store::Error),
@@ -146,20 +165,24 @@ pub async fn erase(
     }
     app.db.scrub().await?;
     app.metrics.erased();
-    tracing::info!(challenges = erased.challenges, ended = erased.ended, "recipient erased");
+    let of_otp::Erased { challenges, ended, .. } = erased.passcodes;
+    let inbound = erased.inbound.messages;
+    tracing::info!(challenges, ended, inbound, "recipient erased");
     Ok(erased)
 }
 
-/// Room by room: the events that show its passcodes and what receivers answered to those, then the
-/// passcodes. Events that happened meanwhile are gone through once more.
+/// Room by room: the events that show what was sent to and by the person, and what receivers
+/// answered to those; then that itself. Events that happened meanwhile are gone through once more.
 async fn of_account(app: &App, account: &AccountId, recipient: &Msisdn) -> Result<Erased, Error> {
     let number = recipient.e164();
-    let objects = of_otp::challenges_of(app, account, number).await?;
-    // First the events: an erasure that stops here finds the passcodes again when it is repeated.
+    let mut objects = of_otp::challenges_of(app, account, number).await?;
+    objects.append(&mut of_inbound::of_person(app, account, recipient).await?);
+    // First the events: an erasure that stops here finds the objects again when it is repeated.
     erase_events(app, account, number, &objects).await?;
-    let erased = of_otp::erase(app, account, number).await?;
+    let passcodes = of_otp::erase(app, account, number).await?;
+    let inbound = of_inbound::erase(app, account, recipient).await?;
     erase_events(app, account, number, &objects).await?;
-    Ok(erased)
+    Ok(Erased { passcodes, inbound })
 }
 
 /// Most accounts never heard of the recipient, so their events are not read.
@@ -179,7 +202,8 @@ async fn erase_events(
 
 /// Goes through all accounts; most of them never heard of the recipient.
 async fn erase_everywhere(app: &App, recipient: &Msisdn) -> Result<Erased, Error> {
-    let mut erased = Erased::default();
+    let inbound = of_inbound::erase_parked(app, recipient).await?;
+    let mut erased = Erased { inbound, ..Erased::default() };
     let mut accounts = Accounts::default();
     loop {
         let mut some = Vec::with_capacity(PARALLEL);

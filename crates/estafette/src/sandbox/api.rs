@@ -3,16 +3,22 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
-use axum::response::Response;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use store::{CommitError, WriteSet};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::replies::{self, Button, Fault, Reply, Said};
 use crate::access::caller::{Caller, TestCaller};
+use crate::access::idempotency::{self, Begin, Claim, begin};
 use crate::app::App;
+use crate::carriers::Channel;
 use crate::carriers::handsets::Received;
 use crate::kit::body::Fields;
+use crate::kit::id::{AccountId, HandsetReplyId};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::page::{self, Query};
 use crate::kit::problem::{Item, Problem, ProblemBody};
@@ -44,10 +50,10 @@ pub struct HandsetMessage {
 #[derive(Deserialize, ToSchema)]
 pub struct ReplyRequest {
     /// What they write.
-    #[schema(max_length = 4096)]
+    #[schema(min_length = 1, max_length = 4096, example = "STOP")]
     pub text: Option<String>,
-    /// The button of the last prompt that they tap.
-    pub button: Option<Button>,
+    /// The button of the last prompt that they tap, instead of `text`. By the chat-app only.
+    pub button: Option<ButtonWord>,
     /// `chatapp` (default) or `sms`.
     pub channel: Option<ReplyChannel>,
 }
@@ -55,7 +61,7 @@ pub struct ReplyRequest {
 /// A button of a consent prompt.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Button {
+pub enum ButtonWord {
     /// Consents.
     Yes,
     /// Declines.
@@ -110,38 +116,116 @@ async fn list_handset_messages(
 }
 
 /// Make a virtual handset answer.
+///
+/// The message comes in as a carrier would bring it: see `GET /v1/inbound-notifications`. It is
+/// addressed to the sender of the last message that the phone got by this channel.
 #[utoipa::path(post, path = "/v1/sandbox/handsets/{phone}/replies", tag = "Sandbox",
-    params(("phone" = String, Path, description = "International format")),
+    params(("phone" = String, Path, description = "International format"),
+        ("Idempotency-Key" = Option<String>, Header,
+            description = "Sent again with the same key, it is the same message")),
     request_body = ReplyRequest,
     security(("api_key" = []), ("portal_token" = [])), responses(
     (status = 200, body = ReplyView, description = "The phone's message was taken"),
-    (status = "default", body = ProblemBody, content_type = "application/problem+json",
-        description = "A problem")))]
+    (status = 400, body = ProblemBody, content_type = "application/problem+json",
+        description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
+    (status = 401, body = ProblemBody, content_type = "application/problem+json",
+        description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
+            `token_expired`"),
+    (status = 403, body = ProblemBody, content_type = "application/problem+json",
+        description = "`wrong_environment`, `account_suspended`"),
+    (status = 409, body = ProblemBody, content_type = "application/problem+json",
+        description = "`idempotency_in_progress`"),
+    (status = 422, body = ProblemBody, content_type = "application/problem+json",
+        description = "`validation_failed`, also for a button where no prompt was received; \
+            `idempotency_key_reused`"),
+    (status = 503, body = ProblemBody, content_type = "application/problem+json",
+        description = "`overloaded`, `storage_unavailable`")))]
 async fn reply_from_handset(
     caller: Caller<TestCaller>,
     State(app): State<App>,
     Path(phone): Path<String>,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<ReplyView>, Problem> {
+) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;
     let phone = read_phone(&phone)?;
     let handsets = app.carriers.handsets().ok_or(Code::RouteNotFound)?;
-    let mut fields = Fields::read(&body)?;
+    let (said, channel) = read_reply(&app, &body)?;
+    let account = &caller.account;
+    let route = format!("POST /v1/sandbox/handsets/{}/replies", phone.e164());
+    let (id, at, is_repeat) = match begin(&app, &account.id, &headers, &route, &body).await? {
+        Begin::Fresh(claim) => {
+            let id = HandsetReplyId::new(&app.clock);
+            claim_it(&app, &account.id, &claim, &id).await?;
+            (id, app.now(), false)
+        }
+        // It may have been claimed and not sent: the door knows what it has.
+        Begin::Seen(seen) => (HandsetReplyId::stored(seen.object_id), seen.created_at, true),
+    };
+    let reply = Reply { phone: &phone, channel, said: &said, id: id.as_str(), at };
+    replies::send(&app, handsets, account, reply).await?;
+    let view = Json(ReplyView { accepted: true, channel: channel.word() });
+    Ok(if is_repeat { idempotency::replayed(view) } else { view.into_response() })
+}
+
+/// The key stands for the reply before there is one: a repeat then sends it, and once.
+async fn claim_it(
+    app: &App,
+    account: &AccountId,
+    claim: &Claim,
+    id: &HandsetReplyId,
+) -> Result<(), Problem> {
+    if claim.is_empty() {
+        return Ok(());
+    }
+    let mut set = WriteSet::of(account.as_str());
+    claim.add_to(&mut set, id.as_str(), None, app.now());
+    match app.db.commit(set).await {
+        Ok(_) => Ok(()),
+        Err(CommitError::Rejected(idempotency::SEEN)) => Err(Code::IdempotencyInProgress.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn read_reply(app: &App, body: &[u8]) -> Result<(Said, Channel), Problem> {
+    let mut fields = Fields::read(body)?;
     let text = fields.text_within("text", 1, 4096);
     let button = fields.choice("button", &["yes", "no"]);
-    let channel = fields.choice("channel", &["chatapp", "sms"]).unwrap_or("chatapp");
-    if text.is_none() && button.is_none() && !fields.has_faults() {
-        fields.fault("text", "required", "is required, unless button is given");
+    let channel = fields.choice("channel", &["chatapp", "sms"]).and_then(Channel::of);
+    let channel = channel.unwrap_or(Channel::Chatapp);
+    match (&text, button) {
+        (None, None) if !fields.has_faults() => {
+            fields.fault("text", "required", "is required, unless button is given");
+        }
+        (Some(_), Some(_)) => {
+            fields.fault("button", "invalid_enum", "must not be given beside text");
+        }
+        (None, Some(_)) if channel == Channel::Sms => {
+            fields.fault("button", "invalid_enum", "is for the channel chatapp only");
+        }
+        _ => {}
     }
     fields.finish(app.is_strict())?;
-    let received = handsets.messages(caller.account.id.as_str(), phone.e164()).await?;
-    if button.is_some() && received.iter().all(|message| message.buttons.is_empty()) {
-        let item = Item::at("/button", "invalid_enum", "this phone got no prompt with buttons");
-        return Err(Problem::invalid(vec![item]));
+    let said = match (text, button) {
+        (Some(text), _) => Said::Text(text),
+        (None, Some("yes")) => Said::Button(Button::Yes),
+        (None, _) => Said::Button(Button::No),
+    };
+    Ok((said, channel))
+}
+
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::NoPrompt => {
+                let item = Item::at("/button", "invalid_enum", fault.to_string());
+                Self::invalid(vec![item])
+            }
+            Fault::NotNow => Code::StorageUnavailable.into(),
+            Fault::Db(error) => error.into(),
+        }
     }
-    // Inbound messages are a room of their own, still to come: until then nobody listens.
-    Ok(Json(ReplyView { accepted: true, channel }))
 }
 
 fn read_phone(text: &str) -> Result<Msisdn, Problem> {

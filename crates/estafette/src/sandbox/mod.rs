@@ -2,6 +2,7 @@
 //! sandbox has these routes.
 
 pub mod api;
+mod replies;
 mod shelf;
 mod store;
 

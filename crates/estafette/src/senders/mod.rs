@@ -6,6 +6,7 @@ pub mod store;
 
 use ::store::{CommitError, Error, Reject, WriteSet, args};
 use clock::Millis;
+use futures_util::future::BoxFuture;
 
 use crate::access::limits::{self, Limited};
 use crate::app::App;
@@ -20,6 +21,8 @@ const FULL: Reject = Reject("senders_full");
 /// Senders of one account, whatever became of them.
 pub const MOST: i64 = 50;
 
+/// Most accounts that one sender is looked up for.
+const MOST_OWNERS: i64 = 1_000;
 /// What a sender may be decided to.
 pub const DECISIONS: &[&str] = &["approved", "rejected"];
 /// All that a sender can be.
@@ -83,6 +86,21 @@ impl From<CommitError> for AskError {
             other => Self::Commit(other),
         }
     }
+}
+
+/// Accounts that may use this sender, each once. A number may be written with or without its plus.
+/// See [`crate::app::OwnersOf`].
+#[must_use]
+pub fn owners_of<'a>(app: &'a App, value: &'a str) -> BoxFuture<'a, Result<Vec<AccountId>, Error>> {
+    Box::pin(async move {
+        let bare = value.strip_prefix('+').unwrap_or(value);
+        let args = args![bare, format!("+{bare}"), app.env.word(), MOST_OWNERS];
+        let rows: Vec<(AccountId,)> = app.db.rows(store::OWNERS, args).await?;
+        let mut owners: Vec<AccountId> = rows.into_iter().map(|(account,)| account).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        Ok(owners)
+    })
 }
 
 /// Asks for a sender; one that was asked for before stays as it is.

@@ -32,12 +32,19 @@ pub(super) const OF_ALL: Sql = Sql("SELECT account_id, sender_id, value, status,
      created_at FROM senders WHERE sender_id < $1 \
      AND ($2 = '' OR status = $2) ORDER BY sender_id DESC LIMIT $3");
 
+/// The accounts of an environment that may use a value, in either form of a number.
+pub(super) const OWNERS: Sql = Sql("SELECT s.account_id FROM senders s \
+     WHERE s.value IN ($1, $2) AND s.status = 'approved' \
+     AND EXISTS (SELECT 1 FROM accounts a WHERE a.account_id = s.account_id AND a.env = $3) \
+     LIMIT $4");
+
 /// The operator's decision.
 pub(super) const DECIDE: Sql = Sql("UPDATE senders SET status = $1, reason = $2 \
      WHERE account_id = $3 AND sender_id = $4");
 
 /// All statements, for the test that prepares each of them.
-pub const ALL: &[Sql] = &[INSERT, LAST_OF_ALL, BY_VALUE, BY_ID, OF_ACCOUNT, OF_ALL, DECIDE];
+pub const ALL: &[Sql] =
+    &[INSERT, LAST_OF_ALL, BY_VALUE, BY_ID, OF_ACCOUNT, OF_ALL, OWNERS, DECIDE];
 
 impl FromRow for Sender {
     fn from_row(mut row: Row) -> Result<Self, Error> {

@@ -23,7 +23,7 @@ use store::{Db, Lite, LiteOptions, Migration, Pg, PgOptions};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::app::{App, Env, Memo, News, Shared};
+use crate::app::{App, Correspondence, Env, Memo, News, Shared};
 use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::{Carriers, Door, Handsets};
 use crate::config::{Config, Limits, Webhooks};
@@ -35,8 +35,7 @@ use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 use crate::otp::{self, ReceiptDoor};
 use crate::sandbox::StoredShelf;
-use crate::webhooks;
-use crate::{credits, events, jobs, rotation};
+use crate::{credits, events, inbound, jobs, rotation, senders, webhooks};
 
 use listen::{Entrance, Listener};
 pub use opening::{OpenError, must_exist};
@@ -93,6 +92,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 10,
         name: "operations",
         sql: include_str!("../../../../migrations/0010_operations.sql"),
+    },
+    Migration {
+        version: 12,
+        name: "inbound",
+        sql: include_str!("../../../../migrations/0012_inbound.sql"),
     },
     Migration {
         version: 21,
@@ -155,6 +159,7 @@ pub fn open_through(
         node: i64::try_from(1 + clock.below(u64::MAX / 4)).unwrap_or(1),
         outgoing: way_out(&config.webhooks)?,
         tell,
+        correspondence: CORRESPONDENCE,
         throttle: throttle(&config.limits),
         hashers: Hashers::new(config.access.password_hashers),
         memo: Memo::default(),
@@ -242,13 +247,18 @@ fn way_out(webhooks: &Webhooks) -> anyhow::Result<Outgoing> {
         .map_err(|error| anyhow::anyhow!("webhooks.ca_file cannot be used: {error}"))
 }
 
+/// The rooms that know who writes to whom. A room that sends adds its own.
+const CORRESPONDENCE: Correspondence =
+    Correspondence { owners_of: senders::owners_of, sent_to: &[otp::sent_to] };
+
 /// Asks the room of an event's object to show it. Rooms that write down the data itself are not
 /// asked.
 fn tell<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
-    if news.kind == events::Kind::OtpStatus.word() {
-        return otp::show(app, news);
+    match events::Kind::of(news.kind) {
+        Some(events::Kind::OtpStatus) => otp::show(app, news),
+        Some(events::Kind::SmsInbound | events::Kind::ChatappInbound) => inbound::show(app, news),
+        _ => Box::pin(std::future::ready(Ok(None))),
     }
-    Box::pin(std::future::ready(Ok(None)))
 }
 
 impl Service {

@@ -14,7 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use super::{edge, pages};
 use crate::app::{App, Env};
 use crate::{
-    access, credits, events, operator, otp, profile, retention, sandbox, senders, webhooks,
+    access, credits, events, inbound, operator, otp, profile, retention, sandbox, senders, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -31,6 +31,7 @@ use crate::{
         (name = "Account", description = "Users, the profile, API keys."),
         (name = "Credits", description = "What was paid for what."),
         (name = "Senders", description = "Names that SMS come from; staff approve them."),
+        (name = "Inbound", description = "What people wrote: replies, STOP and START."),
         (name = "Webhooks", description = "Where events are pushed to, and what became of them."),
         (name = "Events", description = "What happened; the same that is pushed to webhooks."),
         (name = "Sandbox", description = "Virtual handsets: what a phone received."),
@@ -47,6 +48,7 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(access::api::routes())
         .merge(credits::api::routes())
         .merge(senders::api::routes())
+        .merge(inbound::api::routes())
         .merge(events::api::routes())
         .merge(webhooks::api::routes())
         .merge(operator::api::routes())

@@ -101,6 +101,13 @@ async fn be_sent_to(ada: &Tenant<'_>, to: &str) -> i64 {
             1 => drop(ada.guess(&id, "0000").await),
             _ => {}
         }
+        let reply = ada.call("POST", &format!("/v1/sandbox/handsets/{to}/replies"));
+        let key = format!("reply {index}");
+        reply
+            .json(json!({"text": format!("I am {to}")}))
+            .header("idempotency-key", &key)
+            .await
+            .ok();
     }
     sent
 }
@@ -122,17 +129,27 @@ async fn an_erased_recipient_is_in_no_row(world: &World) {
     }
     world.settle().await;
     let before = holding(world, &to).await;
-    for place in ["challenges.recipient", "challenges.reference", "idempotency.idem_key"] {
+    for place in [
+        "challenges.recipient",
+        "challenges.reference",
+        "idempotency.idem_key",
+        "inbound.sender",
+        "inbound.message",
+        "inbound.raw_json",
+    ] {
         assert!(before.iter().any(|found| found == place), "the search finds {place}: {before:?}");
     }
     let answer = erased(world, &to).await;
     // Eve's neighbours were 5678 once, too.
     assert_eq!(answer.number("challenges"), sent + 1, "{}", answer.text);
-    assert!(answer.number("ended") > 0 && answer.number("idempotency_keys") == 14, "{answer:?}");
+    assert!(answer.number("ended") > 0 && answer.number("idempotency_keys") == 28, "{answer:?}");
     assert_eq!(holding(world, &to).await, Vec::<String>::new());
     assert!(!holding(world, &other).await.is_empty(), "others are not erased");
     let again = erased(world, &to).await;
-    assert_eq!(again.body, json!({"challenges": 0, "ended": 0, "idempotency_keys": 0}));
+    assert_eq!(
+        again.body,
+        json!({"challenges": 0, "ended": 0, "idempotency_keys": 0, "inbound_notifications": 0})
+    );
     world.advance(DAY).await;
     assert_eq!(holding(world, &to).await, Vec::<String>::new());
 }

@@ -32,6 +32,9 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     let path = format!("/v1/webhooks/{}/test", hook.word("id"));
     let test = ada.desk("POST", &path).json(json!({})).await.ok();
     let logins = ada.desk("GET", "/v1/auth/sessions").await.ok();
+    let path = format!("/v1/sandbox/handsets/{}/replies", phone("5678"));
+    ada.call("POST", &path).json(json!({"text": "hello"})).await.ok();
+    let heard = ada.get("/v1/inbound-notifications").await.ok();
     vec![
         ("session_id", logins.list()[0]["id"].as_str().unwrap().to_owned()),
         ("challenge_id", sent.word("challenge_id").to_owned()),
@@ -39,6 +42,7 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
         ("webhook_id", hook.word("id").to_owned()),
         ("event_id", test.word("event_id").to_owned()),
         ("delivery_id", test.word("id").to_owned()),
+        ("notification_id", heard.list()[0]["id"].as_str().unwrap().to_owned()),
     ]
 }
 

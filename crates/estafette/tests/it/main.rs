@@ -19,6 +19,7 @@ mod erasure;
 mod figures;
 mod handsets;
 mod idempotency;
+mod inbound;
 mod isolation;
 mod locked;
 mod nodes;

@@ -269,6 +269,8 @@ async fn kept(world: &World) -> Vec<i64> {
         "SELECT COUNT(*) FROM attempts",
         "SELECT COUNT(*) FROM events",
         "SELECT COUNT(*) FROM recipients",
+        "SELECT COUNT(*) FROM inbound",
+        "SELECT COUNT(*) FROM inbound_seen",
     ] {
         found.push(count(world, table).await);
     }
@@ -303,6 +305,8 @@ async fn history(world: &World) {
         let key = format!("key-{ending}");
         ada.send_to(&phone(ending)).header("idempotency-key", &key).await;
     }
+    let reply = ada.call("POST", &format!("/v1/sandbox/handsets/{}/replies", phone("5678")));
+    reply.json(json!({"text": "hello"})).await.ok();
     world.advance(HOUR).await;
     until_done_again(world).await;
 }

@@ -14,7 +14,7 @@ use super::audit::audit;
 use super::seals;
 use super::{Charge, balance, correct, grant, hold, new_hold, post, refund, void};
 use crate::access::{By, Entry, record};
-use crate::app::{App, Env, Memo, Shared};
+use crate::app::{App, Correspondence, Env, Memo, Shared};
 use crate::carriers::Carriers;
 use crate::config::{self, Flags};
 use crate::kit::id::{AccountId, AttemptId, TransferId};
@@ -49,6 +49,10 @@ async fn app() -> (tempfile::TempDir, App) {
         node: 1,
         outgoing: Outgoing::new(Rules::default(), None).unwrap(),
         tell: |_, _| Box::pin(std::future::ready(Ok(None))),
+        correspondence: Correspondence {
+            owners_of: |_, _| Box::pin(std::future::ready(Ok(vec![]))),
+            sent_to: &[],
+        },
         db,
         config: config::load(None, std::iter::empty(), Flags::default()).unwrap(),
         vault: Vault::from_hex(&"07".repeat(32), clock.clone()).unwrap(),

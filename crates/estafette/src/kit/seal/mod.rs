@@ -197,6 +197,13 @@ impl Vault {
         mac(&self.ring().kept.recipients, &[account, e164])
     }
 
+    /// The keyed hash under which a carrier's message is known again. Carriers' ids can hold phone
+    /// numbers.
+    #[must_use]
+    pub fn upstream_mac(&self, fields: &[&str]) -> [u8; 32] {
+        mac(&self.ring().kept.upstreams, fields)
+    }
+
     /// The keyed hash by which a repeated request is known: of where it went, and of its body.
     #[must_use]
     pub fn request_mac(&self, place: [&str; 3], body: &[u8]) -> [u8; 32] {

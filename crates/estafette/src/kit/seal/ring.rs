@@ -76,18 +76,25 @@ pub(super) struct Kept {
     pub(super) ledger: [u8; 32],
     pub(super) recipients: [u8; 32],
     pub(super) proofs: [u8; 32],
+    pub(super) upstreams: [u8; 32],
 }
 
 impl Kept {
     fn bytes(&self) -> Vec<u8> {
-        [self.ledger, self.recipients, self.proofs].concat()
+        [self.ledger, self.recipients, self.proofs, self.upstreams].concat()
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
         let (ledger, rest) = bytes.split_first_chunk::<32>()?;
         let (recipients, rest) = rest.split_first_chunk::<32>()?;
-        let proofs = rest.first_chunk::<32>()?;
-        Some(Self { ledger: *ledger, recipients: *recipients, proofs: *proofs })
+        let (proofs, rest) = rest.split_first_chunk::<32>()?;
+        let upstreams = rest.first_chunk::<32>()?;
+        Some(Self {
+            ledger: *ledger,
+            recipients: *recipients,
+            proofs: *proofs,
+            upstreams: *upstreams,
+        })
     }
 }
 
@@ -111,6 +118,7 @@ impl MasterKey {
                 ledger: sub("estafette ledger v1"),
                 recipients: sub("estafette recipients v1"),
                 proofs: sub("estafette proofs v1"),
+                upstreams: sub("estafette upstreams v1"),
             },
             cipher: XChaCha20Poly1305::new(&Key::from(sub("estafette seal v1"))),
         }

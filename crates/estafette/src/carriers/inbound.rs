@@ -1,0 +1,31 @@
+//! What carriers bring that people wrote: the shape that every driver makes of its upstream's form.
+
+use clock::Millis;
+use serde_json::Value;
+
+use super::Channel;
+
+/// A message that a person sent. No `Debug`: it holds what they wrote.
+#[derive(Clone)]
+pub struct Inbound {
+    /// The name of the carrier that brings it.
+    pub carrier: String,
+    /// The carrier's id of the message: brought again under the same one, it is the same message.
+    /// Empty where the carrier has none; then what it says and when stands for it.
+    pub upstream_id: String,
+    /// The way it came.
+    pub channel: Channel,
+    /// Whose it is, where the carrier knows: the phones of the sandbox belong to one account.
+    pub account_id: Option<String>,
+    /// Who wrote: `+` and digits where the carrier says that the number is international, else as
+    /// the carrier has it (short codes, names).
+    pub sender: String,
+    /// The number or name that was written to.
+    pub recipient: String,
+    /// What they wrote, whole.
+    pub text: String,
+    /// When the carrier received it. What lies ahead of our clock counts as now.
+    pub received_at: Millis,
+    /// The payload as the carrier brought it, for whoever looks into a complaint.
+    pub raw: Value,
+}

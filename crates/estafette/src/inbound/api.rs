@@ -1,0 +1,235 @@
+//! Inbound notifications over HTTP.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::Response;
+use clock::Millis;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::message::Address;
+use super::view::{InboundNotification, PROVIDER};
+use super::{Filter, Notification};
+use crate::access::{Caller, ReadInbound, Scope, Staff, Who};
+use crate::app::App;
+use crate::carriers::Channel;
+use crate::kit::id::InboundId;
+use crate::kit::page::{self, Page, Query};
+use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+
+const PATH: &str = "/v1/inbound-notifications";
+const PARKED: &str = "/v1/admin/inbound-notifications";
+const FILTERS: [&str; 5] = ["provider", "sender", "recipient", "since", "until"];
+const KNOWN: [&str; 7] = ["provider", "sender", "recipient", "since", "until", "limit", "cursor"];
+
+/// The routes of this room.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list_inbound_notifications))
+        .routes(routes!(read_inbound_notification))
+        .routes(routes!(list_parked_notifications))
+}
+
+/// A message that a person sent, with the carrier's payload.
+#[derive(Serialize, ToSchema)]
+pub struct InboundNotificationDetail {
+    /// Its id.
+    #[schema(example = "inb_01kdvqh6m4e5s8w2t9zb3y7n1f")]
+    id: String,
+    /// Always `svc`.
+    #[schema(example = "svc")]
+    provider: &'static str,
+    /// `chatapp` or `sms`.
+    #[schema(example = "sms")]
+    channel: &'static str,
+    /// Who wrote.
+    #[schema(example = "+33612345678")]
+    sender: String,
+    /// What they wrote.
+    #[schema(example = "Thank you")]
+    message: String,
+    /// When it came in here.
+    #[schema(format = DateTime, example = "2026-01-01T00:00:01.250Z")]
+    created_at: String,
+    /// What the carrier brought, as JSON in a string.
+    #[schema(example = "{\"from\":\"33612345678\",\"text\":\"Thank you\"}")]
+    raw_json: String,
+}
+
+/// Lists what people sent to the account, newest first.
+///
+/// A page of a filtered list may be shorter than `limit`, even empty, and still lead on: go by the
+/// `Link` header.
+#[utoipa::path(
+    get, path = "/v1/inbound-notifications", tag = "Inbound",
+    params(
+        ("provider" = Option<String>, Query,
+         description = "`ngh`: SMS; `chatapp`: the chat-app; `svc` or left out: all. A key that \
+                        has only `chatapp:receive` must say `chatapp`"),
+        ("sender" = Option<String>, Query, description = "Only from this number"),
+        ("recipient" = Option<String>, Query, description = "Only to this number or name"),
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
+         minimum = 1, maximum = 200),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on",
+         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
+                        `token_expired`"),
+        (status = 403, body = ProblemBody, content_type = "application/problem+json",
+         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+         description = "`rate_limited`"),
+    ),
+    security(("api_key" = []), ("portal_token" = []))
+)]
+async fn list_inbound_notifications(
+    caller: Caller<ReadInbound>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query = Query::read(query.as_deref(), &KNOWN)?;
+    let filter = read_filter(&query)?;
+    permit(&caller, filter.channel)?;
+    let path = query.path_with(PATH, &FILTERS);
+    let page = query.page(&app.vault, &path)?;
+    let found = super::list(&app, &caller.account.id, &filter, &page).await?;
+    Ok(show(&app, &path, &page, found))
+}
+
+/// Reads what a person sent, with the carrier's payload.
+#[utoipa::path(
+    get, path = "/v1/inbound-notifications/{notification_id}", tag = "Inbound",
+    params(("notification_id" = String, Path, description = "The notification")),
+    responses(
+        (status = 200, body = InboundNotificationDetail, description = "The notification"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
+                        `token_expired`"),
+        (status = 403, body = ProblemBody, content_type = "application/problem+json",
+         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+         description = "`rate_limited`"),
+    ),
+    security(("api_key" = []), ("portal_token" = []))
+)]
+async fn read_inbound_notification(
+    caller: Caller<ReadInbound>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    Path(id): Path<String>,
+) -> Result<Json<InboundNotificationDetail>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let id = InboundId::parse(&id).ok_or(Code::NotFound)?;
+    let found = super::find(&app, &caller.account.id, &id).await?;
+    let (row, raw_json) = found.ok_or(Code::NotFound)?;
+    permit(&caller, Some(row.channel))?;
+    let Notification { id, channel, sender, message, created_at, .. } = row;
+    Ok(Json(InboundNotificationDetail {
+        id: id.into(),
+        provider: PROVIDER,
+        channel: channel.word(),
+        sender,
+        message,
+        created_at: created_at.to_string(),
+        raw_json,
+    }))
+}
+
+/// Lists what people sent that is for no account, newest first.
+///
+/// Nobody has the number that was written to as an approved sender, and nobody wrote to the person
+/// within 72 hours.
+#[utoipa::path(
+    get, path = "/v1/admin/inbound-notifications", tag = "Operator",
+    params(
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
+         minimum = 1, maximum = 200),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on",
+         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ),
+    security(("staff_token" = []))
+)]
+async fn list_parked_notifications(
+    _staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
+    let page = query.page(&app.vault, PARKED)?;
+    let found = super::parked(&app, &page).await?;
+    Ok(show(&app, PARKED, &page, found))
+}
+
+fn show(
+    app: &App,
+    path: &str,
+    page: &Page,
+    found: (Vec<Notification>, Option<String>),
+) -> Response {
+    let (rows, next) = found;
+    let views: Vec<InboundNotification> = rows.into_iter().map(Into::into).collect();
+    page::answer_until(&app.vault, path, page, &views, next.as_deref())
+}
+
+/// A key that has `chatapp:receive` and not `account:read` reads the chat-app only.
+fn permit(caller: &Caller<ReadInbound>, channel: Option<Channel>) -> Result<(), Problem> {
+    let is_key = matches!(caller.who, Who::Key(_));
+    if is_key && caller.scopes & Scope::AccountRead.bit() == 0 && channel != Some(Channel::Chatapp)
+    {
+        let detail = "A key with `chatapp:receive` alone reads chat-app messages: add \
+                      `provider=chatapp`, or use a key with `account:read`.";
+        return Err(Problem::new(Code::InsufficientScope).detail(detail));
+    }
+    Ok(())
+}
+
+fn read_filter(query: &Query) -> Result<Filter, Problem> {
+    let channel = match query.get("provider") {
+        None | Some("svc") => None,
+        Some("ngh") => Some(Channel::Sms),
+        Some("chatapp") => Some(Channel::Chatapp),
+        Some(_) => {
+            let detail = "must be one of ngh, chatapp, svc";
+            return Err(Problem::bad_request("?provider", "invalid_enum", detail));
+        }
+    };
+    let address = |name| query.get(name).map(|text| Address::read(text).text().to_owned());
+    Ok(Filter {
+        channel,
+        sender: address("sender"),
+        recipient: address("recipient"),
+        since: read_instant(query, "since")?,
+        until: read_instant(query, "until")?,
+    })
+}
+
+fn read_instant(query: &Query, name: &str) -> Result<Option<Millis>, Problem> {
+    let Some(text) = query.get(name) else { return Ok(None) };
+    // A plus that was not escaped arrives as a space.
+    let at = Millis::parse(&text.replace(' ', "+"));
+    at.map(Some).ok_or_else(|| {
+        let detail = "must be an instant in RFC 3339, such as 2026-01-31T12:00:00Z";
+        Problem::bad_request(&format!("?{name}"), "invalid_type", detail)
+    })
+}

@@ -1,0 +1,42 @@
+//! Who asked an account for silence, and the guard that keeps it. A wish holds for all channels of
+//! the account and everything but passcodes, which people ask for themselves.
+//!
+//! The number is kept as a keyed hash only: erasing a person must not undo what they asked for.
+
+use ::store::{Reject, WriteSet, args};
+use clock::Millis;
+
+use super::keywords::Keyword;
+use super::store as sql;
+use crate::app::App;
+use crate::carriers::Channel;
+use crate::kit::id::AccountId;
+use crate::kit::msisdn::Msisdn;
+
+/// The recipient said STOP to this account: 403 `recipient_opted_out`.
+pub const OPTED_OUT: Reject = Reject("recipient_opted_out");
+
+/// Refuses the set with [`OPTED_OUT`] if the recipient opted out. It writes nothing: in front of
+/// everything else it is the cheapest guard.
+pub fn guard(app: &App, set: &mut WriteSet, account: &AccountId, recipient: &Msisdn) {
+    let mac = app.vault.recipient_mac(account.as_str(), recipient.e164());
+    set.absent(sql::IS_OPTED_OUT, args![account, mac], OPTED_OUT);
+}
+
+/// What a person asked for, where and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish<'a> {
+    pub(super) person: &'a Msisdn,
+    pub(super) keyword: Keyword,
+    pub(super) channel: Channel,
+    pub(super) said_at: Millis,
+}
+
+/// Notes a wish. The latest one holds, in whatever order they come; of two of the same instant,
+/// STOP.
+pub(super) fn note(app: &App, set: &mut WriteSet, account: &AccountId, wish: Wish<'_>) {
+    let mac = app.vault.recipient_mac(account.as_str(), wish.person.e164());
+    let opted_out = wish.keyword == Keyword::Stop;
+    let args = args![account, mac, opted_out, wish.channel.word(), wish.said_at];
+    set.push(sql::SET_OPT_OUT, args);
+}

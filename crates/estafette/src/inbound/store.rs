@@ -1,0 +1,82 @@
+//! SQL of the messages that people sent, and of opt-outs.
+
+use store::{Error, FromRow, Row, Sql};
+
+use super::Notification;
+use crate::carriers::Channel;
+
+/// A message is taken in once.
+pub(super) const SEE: Sql = Sql("INSERT INTO inbound_seen (upstream_mac, seen_at) \
+     VALUES ($1, $2) ON CONFLICT DO NOTHING");
+pub(super) const INSERT: Sql = Sql("INSERT INTO inbound (account_id, inbound_id, channel, \
+     carrier, upstream_id, sender, recipient, message, raw_json, received_at, created_at) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)");
+
+/// A stretch of an account's messages, newest first.
+pub(super) const STRETCH: Sql = Sql("SELECT inbound_id, channel, sender, recipient, message, \
+     received_at, created_at FROM inbound \
+     WHERE account_id = $1 AND inbound_id < $2 AND inbound_id >= $3 \
+     ORDER BY inbound_id DESC LIMIT $4");
+/// The same of one sender.
+pub(super) const STRETCH_OF_SENDER: Sql = Sql("SELECT inbound_id, channel, sender, recipient, \
+     message, received_at, created_at FROM inbound \
+     WHERE sender = $1 AND account_id = $2 AND inbound_id < $3 AND inbound_id >= $4 \
+     ORDER BY inbound_id DESC LIMIT $5");
+pub(super) const BY_ID: Sql = Sql("SELECT inbound_id, channel, sender, recipient, message, \
+     received_at, created_at, raw_json FROM inbound WHERE account_id = $1 AND inbound_id = $2");
+
+pub(super) const IS_OPTED_OUT: Sql = Sql("SELECT said_at FROM opt_outs \
+     WHERE account_id = $1 AND recipient_mac = $2 AND opted_out = 1");
+pub(super) const SET_OPT_OUT: Sql = Sql("INSERT INTO opt_outs (account_id, recipient_mac, \
+     opted_out, channel, said_at) VALUES ($1, $2, $3, $4, $5) \
+     ON CONFLICT (account_id, recipient_mac) DO UPDATE SET opted_out = excluded.opted_out, \
+     channel = excluded.channel, said_at = excluded.said_at \
+     WHERE opt_outs.said_at < excluded.said_at \
+     OR (opt_outs.said_at = excluded.said_at AND excluded.opted_out = 1)");
+
+/// Erasure: what one person sent, under either form of the number.
+pub(super) const OF_SENDER: Sql = Sql("SELECT inbound_id, upstream_id FROM inbound \
+     WHERE sender IN ($1, $2) AND account_id = $3 LIMIT $4");
+pub(super) const DELETE: Sql = Sql("DELETE FROM inbound WHERE account_id = $1 AND inbound_id = $2");
+
+/// Retention: whether an account has messages from before an id.
+pub(super) const OLD: Sql =
+    Sql("SELECT inbound_id FROM inbound WHERE account_id = $1 AND inbound_id < $2 LIMIT 1");
+pub(super) const FORGET: Sql = Sql("DELETE FROM inbound WHERE account_id = $1 AND inbound_id IN \
+     (SELECT inbound_id FROM inbound WHERE account_id = $1 AND inbound_id < $2 \
+     ORDER BY inbound_id LIMIT $3) RETURNING inbound_id");
+pub(super) const FORGET_SEEN: Sql = Sql("DELETE FROM inbound_seen WHERE upstream_mac IN \
+     (SELECT upstream_mac FROM inbound_seen WHERE seen_at < $1 ORDER BY seen_at LIMIT $2) \
+     RETURNING seen_at");
+pub(super) const FORGET_LIFTED: Sql = Sql("DELETE FROM opt_outs \
+     WHERE (account_id, recipient_mac) IN (SELECT account_id, recipient_mac FROM opt_outs \
+     WHERE opted_out = 0 AND said_at < $1 ORDER BY said_at LIMIT $2) \
+     AND opted_out = 0 RETURNING said_at");
+
+impl FromRow for Notification {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let channel: String = row.take(1)?;
+        Ok(Self {
+            id: row.take(0)?,
+            channel: Channel::of(&channel).ok_or(Error::Corrupt { column: 1 })?,
+            sender: row.take(2)?,
+            recipient: row.take(3)?,
+            message: row.take(4)?,
+            received_at: row.take(5)?,
+            created_at: row.take(6)?,
+        })
+    }
+}
+
+/// One message with the carrier's payload.
+pub(super) struct Whole {
+    pub(super) notification: Notification,
+    pub(super) raw_json: String,
+}
+
+impl FromRow for Whole {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let raw_json = row.take(7)?;
+        Ok(Self { notification: Notification::from_row(row)?, raw_json })
+    }
+}

@@ -1,0 +1,81 @@
+//! What a list and an event show of a message.
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use store::{Error, args};
+use utoipa::ToSchema;
+
+use super::Notification;
+use super::keywords::Keyword;
+use super::store as sql;
+use crate::app::{App, News};
+use crate::kit::id::InboundId;
+
+/// The provider of every message, in the neutral word of the API.
+pub(super) const PROVIDER: &str = "svc";
+
+/// A message that a person sent.
+#[derive(Serialize, ToSchema)]
+pub(super) struct InboundNotification {
+    /// Its id.
+    #[schema(example = "inb_01kdvqh6m4e5s8w2t9zb3y7n1f")]
+    pub(super) id: String,
+    /// Always `svc`.
+    #[schema(example = "svc")]
+    pub(super) provider: &'static str,
+    /// `chatapp` or `sms`.
+    #[schema(example = "sms")]
+    pub(super) channel: &'static str,
+    /// Who wrote.
+    #[schema(example = "+33612345678")]
+    pub(super) sender: String,
+    /// The number or name that was written to.
+    #[schema(example = "+33757000000")]
+    pub(super) recipient: String,
+    /// What they wrote.
+    #[schema(example = "Thank you")]
+    pub(super) message: String,
+    /// When the carrier received it.
+    #[schema(format = DateTime, example = "2026-01-01T00:00:01.000Z")]
+    pub(super) received_at: String,
+    /// When it came in here.
+    #[schema(format = DateTime, example = "2026-01-01T00:00:01.250Z")]
+    pub(super) created_at: String,
+}
+
+impl From<Notification> for InboundNotification {
+    fn from(row: Notification) -> Self {
+        Self {
+            id: row.id.into(),
+            provider: PROVIDER,
+            channel: row.channel.word(),
+            sender: row.sender,
+            recipient: row.recipient,
+            message: row.message,
+            received_at: row.received_at.to_string(),
+            created_at: row.created_at.to_string(),
+        }
+    }
+}
+
+/// The data of an event.
+#[derive(Serialize)]
+struct Told {
+    #[serde(flatten)]
+    notification: InboundNotification,
+    /// Whether the message is STOP (true) or START (false); left out where it is neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opt_out: Option<bool>,
+}
+
+/// A message as lists show it, with what its event adds.
+#[must_use]
+pub fn show<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
+    Box::pin(async move {
+        let Some(id) = InboundId::parse(news.object_id) else { return Ok(None) };
+        let found: Option<Notification> = app.db.row(sql::BY_ID, args![news.account, &id]).await?;
+        let opt_out = Keyword::of(news.state).map(|keyword| keyword == Keyword::Stop);
+        let told = found.map(|row| Told { notification: row.into(), opt_out });
+        Ok(told.and_then(|told| serde_json::to_string(&told).ok()))
+    })
+}
