@@ -1,0 +1,95 @@
+//! Submissions that wait for the window or the pace: urgent ones first, throttled ones in the place
+//! they had.
+
+use std::collections::VecDeque;
+
+use clock::Millis;
+
+use super::{Job, Lane, NotSent, Outcome};
+
+/// The waiting submissions.
+pub(super) struct Backlog<K> {
+    lanes: [VecDeque<Job<K>>; 2],
+    /// Counts those that came.
+    came: u64,
+}
+
+impl<K> Backlog<K> {
+    pub(super) const fn new() -> Self {
+        Self { lanes: [VecDeque::new(), VecDeque::new()], came: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lanes.iter().map(VecDeque::len).sum()
+    }
+
+    pub(super) fn push(&mut self, mut job: Job<K>) {
+        self.came += 1;
+        job.place_in_line = self.came;
+        self.lane(job.submission.lane).push_back(job);
+    }
+
+    /// Puts one back to the place that it had: before all that came later.
+    pub(super) fn put_back(&mut self, job: Job<K>) {
+        let lane = self.lane(job.submission.lane);
+        let later = lane.iter().position(|other| other.place_in_line > job.place_in_line);
+        lane.insert(later.unwrap_or(lane.len()), job);
+    }
+
+    /// The next one that somebody still wants.
+    pub(super) fn pop(&mut self) -> Option<Job<K>> {
+        loop {
+            let job = self.lanes.iter_mut().find_map(VecDeque::pop_front)?;
+            if !job.answer.is_closed() {
+                return Some(job);
+            }
+        }
+    }
+
+    /// When the first of them expires.
+    pub(super) fn expires_at(&self) -> Option<Millis> {
+        self.lanes.iter().flatten().map(|job| job.submission.expires_at).min()
+    }
+
+    /// Gives up those whose time has come.
+    pub(super) fn expire(&mut self, now: Millis) {
+        if self.expires_at().is_none_or(|at| now < at) {
+            return;
+        }
+        for lane in &mut self.lanes {
+            let (expired, kept) =
+                lane.drain(..).partition(|job: &Job<K>| job.submission.expires_at <= now);
+            *lane = kept;
+            let expired: VecDeque<Job<K>> = expired;
+            for job in expired {
+                job.give_up(NotSent::Expired);
+            }
+        }
+    }
+
+    /// Gives up all of them.
+    pub(super) fn clear(&mut self) {
+        let all = self.lanes.iter_mut().flat_map(|lane| lane.drain(..));
+        all.for_each(|job| job.give_up(NotSent::Closed));
+    }
+
+    fn lane(&mut self, lane: Lane) -> &mut VecDeque<Job<K>> {
+        let [urgent, normal] = &mut self.lanes;
+        match lane {
+            Lane::Urgent => urgent,
+            Lane::Normal => normal,
+        }
+    }
+}
+
+impl<K> Job<K> {
+    /// It will not be written any more.
+    pub(super) fn give_up(self, why: NotSent) {
+        let outcome = match self.throttled {
+            Some(status) => Outcome::Refused { status },
+            None => Outcome::NotSent(why),
+        };
+        // Nobody waits for it any more.
+        let _gone = self.answer.send(outcome);
+    }
+}

@@ -1,0 +1,323 @@
+//! What keeps a link up: one task that connects, serves one session after the other, and waits
+//! between them. Waiting submissions expire all the while.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use clock::{Clock, Millis};
+use tokio::sync::{mpsc, watch};
+
+use crate::backoff::Backoff;
+use crate::connection::{Connection, Stream};
+use crate::pace::Pace;
+use crate::session::{Answer, Ended, Event, NotSendable, Session};
+use crate::status::StatusClass;
+use crate::wire::COctets;
+
+use super::backlog::Backlog;
+use super::delivery::Acknowledgement;
+use super::{Delivery, Figures, Job, LinkSettings, News, NotSent, Outcome, Phase, transport};
+
+/// How many unanswered submissions are remembered, for the case that their answer comes.
+const OVERDUE: usize = 1_000;
+
+/// The other ends of what [`super::Link`] holds.
+pub(super) struct Ends<K> {
+    pub(super) jobs: mpsc::UnboundedReceiver<Job<K>>,
+    pub(super) news: mpsc::UnboundedSender<News<K>>,
+    pub(super) closing: watch::Receiver<bool>,
+    pub(super) phase: watch::Sender<Phase>,
+    pub(super) figures: Arc<Figures>,
+}
+
+/// Keeps a link up while [`Runner::run`] runs.
+pub struct Runner<K> {
+    settings: LinkSettings,
+    clock: Clock,
+    ends: Ends<K>,
+    acknowledgements: mpsc::UnboundedReceiver<Acknowledgement>,
+    answers: mpsc::UnboundedSender<Acknowledgement>,
+    backlog: Backlog<K>,
+    in_flight: HashMap<u64, Job<K>>,
+    overdue: VecDeque<(u64, K)>,
+    pace: Pace,
+    backoff: Backoff,
+    last_key: u64,
+    /// Counts the sessions, so that an answer does not go to another one.
+    session: u64,
+}
+
+impl<K> std::fmt::Debug for Runner<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner").finish_non_exhaustive()
+    }
+}
+
+impl<K: Send + 'static> Runner<K> {
+    pub(super) fn new(settings: LinkSettings, clock: Clock, ends: Ends<K>) -> Self {
+        let (answers, acknowledgements) = mpsc::unbounded_channel();
+        let pace = Pace::new(settings.segments_per_second, clock.now());
+        Self {
+            settings,
+            clock,
+            ends,
+            acknowledgements,
+            answers,
+            backlog: Backlog::new(),
+            in_flight: HashMap::new(),
+            overdue: VecDeque::new(),
+            pace,
+            backoff: Backoff::default(),
+            last_key: 0,
+            session: 0,
+        }
+    }
+
+    /// Runs until the link is closed.
+    pub async fn run(mut self) {
+        while !self.is_closing() {
+            self.ends.phase.send_replace(Phase::Connecting);
+            let Some(connected) = self.connect().await else { break };
+            let ended = match connected {
+                Ok(stream) => self.serve(stream).await,
+                Err(why) => Ended::Disconnected(why),
+            };
+            self.overdue.clear();
+            let is_refused =
+                matches!(ended, Ended::BindRefused(status) if status.is_refused_login());
+            let until = self.clock.now() + self.backoff.next_ms(&self.clock, is_refused);
+            if !self.is_closing() {
+                self.ends.phase.send_replace(Phase::Waiting { until, why: ended });
+                let clock = self.clock.clone();
+                self.meanwhile(clock.sleep_until(until)).await;
+            }
+        }
+        self.ends.jobs.close();
+        while let Ok(job) = self.ends.jobs.try_recv() {
+            job.give_up(NotSent::Closed);
+        }
+        self.backlog.clear();
+        self.ends.phase.send_replace(Phase::Closed);
+    }
+
+    fn is_closing(&self) -> bool {
+        *self.ends.closing.borrow() || self.ends.jobs.is_closed()
+    }
+
+    /// `None`: the link is closing.
+    async fn connect(&mut self) -> Option<Result<Box<dyn Stream>, std::io::ErrorKind>> {
+        let (places, tls) = (self.settings.places.clone(), self.settings.tls.clone());
+        let (clock, connect_ms) = (self.clock.clone(), self.settings.connect_ms);
+        let connecting = async move {
+            tokio::select! {
+                stream = transport::connect(&places, tls.as_ref()) => {
+                    stream.map_err(|error| error.kind())
+                }
+                () = clock.sleep(connect_ms) => Err(std::io::ErrorKind::TimedOut),
+            }
+        };
+        self.meanwhile(connecting).await
+    }
+
+    /// Waits for something while submissions come and expire. `None`: the link is closing.
+    async fn meanwhile<T>(&mut self, wait: impl Future<Output = T>) -> Option<T> {
+        let mut wait = std::pin::pin!(wait);
+        loop {
+            self.backlog.expire(self.clock.now());
+            self.show();
+            let (clock, expires_at) = (self.clock.clone(), self.backlog.expires_at());
+            tokio::select! {
+                done = &mut wait => return Some(done),
+                job = self.ends.jobs.recv() => match job {
+                    Some(job) => self.backlog.push(job),
+                    None => return None,
+                },
+                () = told(&mut self.ends.closing) => return None,
+                () = sleep(&clock, expires_at) => {}
+            }
+        }
+    }
+
+    async fn serve(&mut self, stream: Box<dyn Stream>) -> Ended {
+        self.session += 1;
+        let now = self.clock.now();
+        let settings = &self.settings;
+        let session = Session::esme(settings.session, settings.kind, settings.bind.clone(), now);
+        let mut connection = Connection::new(session, stream, self.clock.clone());
+        let mut is_open = true;
+        loop {
+            let wake_at = self.work(&mut connection.session);
+            let clock = self.clock.clone();
+            tokio::select! {
+                event = connection.next() => {
+                    if let Some(ended) = self.take(event, now) {
+                        return ended;
+                    }
+                }
+                job = self.ends.jobs.recv(), if is_open => match job {
+                    Some(job) => self.backlog.push(job),
+                    None => is_open = self.close(&mut connection.session),
+                },
+                Some(answer) = self.acknowledgements.recv() => {
+                    self.acknowledge(&mut connection.session, &answer);
+                }
+                () = told(&mut self.ends.closing), if is_open => {
+                    is_open = self.close(&mut connection.session);
+                }
+                () = sleep(&clock, wake_at) => {}
+            }
+        }
+    }
+
+    /// Takes in all that is there, and submits what may go. When to look again at the latest.
+    fn work(&mut self, session: &mut Session) -> Option<Millis> {
+        while let Ok(job) = self.ends.jobs.try_recv() {
+            self.backlog.push(job);
+        }
+        while let Ok(answer) = self.acknowledgements.try_recv() {
+            self.acknowledge(session, &answer);
+        }
+        let now = self.clock.now();
+        self.backlog.expire(now);
+        let mut ready_at = now;
+        while session.has_room() && self.backlog.len() > 0 {
+            ready_at = self.pace.ready_at(now);
+            if ready_at > now {
+                break;
+            }
+            if let Some(job) = self.backlog.pop() {
+                self.submit(session, job, now);
+            }
+        }
+        self.show();
+        let ready_at = (ready_at > now).then_some(ready_at);
+        ready_at.into_iter().chain(self.backlog.expires_at()).min()
+    }
+
+    fn submit(&mut self, session: &mut Session, job: Job<K>, now: Millis) {
+        self.last_key += 1;
+        let (key, submission) = (self.last_key, &job.submission);
+        match session.send(now, key, submission.operation, submission.message.clone()) {
+            Ok(()) => {
+                self.pace.spend(submission.segments);
+                self.in_flight.insert(key, job);
+            }
+            Err(NotSendable::Encode(error)) => job.give_up(NotSent::Encode(error)),
+            Err(NotSendable::NotBound) => job.give_up(NotSent::WrongWay),
+            Err(NotSendable::WindowFull) => self.backlog.put_back(job),
+        }
+    }
+
+    /// Nothing new is taken; what waits may go another way.
+    fn close(&mut self, session: &mut Session) -> bool {
+        self.ends.phase.send_replace(Phase::Closing);
+        self.ends.jobs.close();
+        self.backlog.clear();
+        session.unbind(self.clock.now());
+        false
+    }
+
+    fn acknowledge(&self, session: &mut Session, answer: &Acknowledgement) {
+        if answer.session == self.session {
+            let (ticket, status) = (answer.ticket, answer.status);
+            session.answer(self.clock.now(), ticket, status, COctets::default());
+        }
+    }
+
+    /// Why the session is over, when it is.
+    fn take(&mut self, event: Event, since: Millis) -> Option<Ended> {
+        let now = self.clock.now();
+        match event {
+            Event::Bound(_) => {
+                self.ends.phase.send_replace(Phase::Bound { since: now });
+            }
+            Event::Answered(answer) => self.settle(answer, now),
+            Event::AnsweredLate(answer) => {
+                let at = self.overdue.iter().position(|(key, _)| *key == answer.key);
+                if let Some((_, key)) = at.and_then(|at| self.overdue.remove(at)) {
+                    self.tell(News::AnsweredLate { key, outcome: outcome_of(answer) });
+                }
+            }
+            Event::Unanswered(key) => self.give_up_waiting(key),
+            Event::Message(ticket, _, message) => {
+                let answers = self.answers.clone();
+                let delivery = Delivery::new(message, self.session, ticket, answers);
+                self.tell(News::Delivery(delivery));
+            }
+            // We asked nobody to bind to us.
+            Event::BindRequested(..) => {}
+            Event::Ended(why) => {
+                if now - since >= self.settings.stable_ms {
+                    self.backoff.reset();
+                }
+                return Some(why);
+            }
+        }
+        None
+    }
+
+    fn settle(&mut self, answer: Answer, now: Millis) {
+        let Some(mut job) = self.in_flight.remove(&answer.key) else { return };
+        let took_ms = u64::try_from(answer.took_ms).unwrap_or(0);
+        self.ends.figures.round_trip_ms.store(took_ms, Ordering::Relaxed);
+        if answer.status.class() == StatusClass::Throttled {
+            self.ends.figures.throttled.fetch_add(1, Ordering::Relaxed);
+            self.pace.throttled(now);
+            job.throttled = Some(answer.status);
+            return self.backlog.put_back(job);
+        }
+        if answer.status.is_ok() {
+            self.pace.accepted();
+        }
+        let outcome = outcome_of(answer);
+        if let Err(outcome) = job.answer.send(outcome) {
+            self.tell(News::AnsweredLate { key: job.submission.key, outcome });
+        }
+    }
+
+    fn give_up_waiting(&mut self, key: u64) {
+        let Some(job) = self.in_flight.remove(&key) else { return };
+        if let Err(outcome) = job.answer.send(Outcome::Unknown) {
+            self.tell(News::AnsweredLate { key: job.submission.key, outcome });
+            return;
+        }
+        if self.overdue.len() >= OVERDUE {
+            self.overdue.pop_front();
+        }
+        self.overdue.push_back((key, job.submission.key));
+    }
+
+    fn tell(&self, news: News<K>) {
+        // Nobody listens: a delivery that is dropped goes back to the centre.
+        let _gone = self.ends.news.send(news);
+    }
+
+    fn show(&self) {
+        let figures = &self.ends.figures;
+        figures.in_flight.store(self.in_flight.len(), Ordering::Relaxed);
+        figures.waiting.store(self.backlog.len(), Ordering::Relaxed);
+        figures.rate.store(u64::from(self.pace.rate()), Ordering::Relaxed);
+    }
+}
+
+fn outcome_of(answer: Answer) -> Outcome {
+    match answer.status {
+        status if status.is_ok() => Outcome::Accepted { message_id: answer.message_id },
+        status => Outcome::Refused { status },
+    }
+}
+
+/// The link is to be closed. Should its last handle be gone, the end of the submissions tells that.
+async fn told(closing: &mut watch::Receiver<bool>) {
+    if closing.wait_for(|closing| *closing).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn sleep(clock: &Clock, until: Option<Millis>) {
+    match until {
+        Some(at) => clock.sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

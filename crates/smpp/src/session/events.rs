@@ -1,0 +1,102 @@
+//! What goes into a session and comes out of it.
+
+use crate::message::{Message, Operation};
+use crate::pdu::{Bind, BindKind, BindResp};
+use crate::status::Status;
+use crate::wire::{COctets, EncodeError};
+
+/// Times and bounds of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionSettings {
+    /// How many requests may wait for their responses.
+    pub window: usize,
+    /// How many received messages may wait for [`Session::answer`]. Further ones are sent back to
+    /// come again later.
+    pub inbound: usize,
+    /// After this silence `enquire_link` is sent, milliseconds.
+    pub enquire_ms: i64,
+    /// How long a response may take, milliseconds.
+    pub response_ms: i64,
+    /// How long the other side's `unbind` waits for open requests, milliseconds.
+    pub unbind_ms: i64,
+}
+
+impl Default for SessionSettings {
+    fn default() -> Self {
+        Self { window: 10, inbound: 256, enquire_ms: 30_000, response_ms: 10_000, unbind_ms: 2_000 }
+    }
+}
+
+/// Why a session is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The centre refused the bind.
+    BindRefused(Status),
+    /// Nobody bound, or the bind was not answered, in time.
+    BindTimeout,
+    /// `enquire_link` was not answered twice.
+    Silent,
+    /// A `command_length` that no PDU has.
+    FramingLost(u32),
+    /// We unbound.
+    Unbound,
+    /// The other side unbound.
+    UnboundByPeer,
+    /// The connection ended.
+    Disconnected(std::io::ErrorKind),
+    /// The bind could not be written.
+    Unwritable(EncodeError),
+}
+
+/// A received message that waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    pub(super) sequence: u32,
+    pub(super) operation: Operation,
+}
+
+/// A response to a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What [`Session::send`] was given.
+    pub key: u64,
+    /// What became of it.
+    pub status: Status,
+    /// The centre's id of it.
+    pub message_id: COctets,
+    /// How long the answer took, milliseconds.
+    pub took_ms: i64,
+}
+
+/// What happened on a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Centre: answer with [`Session::accept_bind`] or [`Session::refuse_bind`].
+    BindRequested(BindKind, Bind),
+    /// ESME: the centre accepted the bind.
+    Bound(BindResp),
+    /// A message was answered.
+    Answered(Answer),
+    /// A message was answered after [`Event::Unanswered`].
+    AnsweredLate(Answer),
+    /// A message has no answer in time: nobody knows whether it was taken.
+    Unanswered(u64),
+    /// A message came; answer with [`Session::answer`].
+    Message(Ticket, Operation, Message),
+    /// Nothing comes after this.
+    Ended(Ended),
+}
+
+/// Why a message was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotSendable {
+    /// There is no bind, it is ending, or it does not go this way.
+    #[error("the session is not bound for this")]
+    NotBound,
+    /// [`SessionSettings::window`] requests wait.
+    #[error("the window is full")]
+    WindowFull,
+    /// It cannot be written.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+}
