@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clock::{Clock, HOUR, MINUTE, Millis};
 use estafette::{
-    access::{self, By, Credentials, NewKey, Scope, Who, idempotency::Claim},
+    access::{self, By, Credentials, MadeBy, NewKey, Scope, idempotency::Claim},
     app::App,
     config::{self, Config, Flags},
     credits::{self, audit::Report, audit::Scope as AuditScope, seals},
@@ -140,7 +140,7 @@ async fn sign_up(app: &App, name: &str, address: SocketAddr) -> Result<Tenant> {
     let password = Secret::new("correct horse battery 42".to_owned());
     let credentials = Credentials { email: &email, password: &password };
     let grant = credits::sandbox_grant;
-    let user = access::signup(app, grant, credentials, Some(&Who::Cli), "").await?;
+    let user = access::signup(app, grant, credentials, MadeBy::Operator).await?;
     let account = access::account(app, &user.sandbox).await?.context("no account")?;
     let wanted = NewKey { name: name.to_owned(), scopes: Scope::set(Scope::ALL) };
     let (key, _) = access::create_key(app, &account, &wanted, By::CLI, &Claim::default()).await?;

@@ -82,6 +82,11 @@ pub struct Once<T> {
 }
 
 impl<T> Once<T> {
+    /// What it answers.
+    pub fn answer(&self) -> &T {
+        &self.answer
+    }
+
     /// The same of another form.
     pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Once<U> {
         Once { answer: form(self.answer), is_replayed: self.is_replayed }
@@ -234,9 +239,10 @@ async fn begin(app: &App, request: Repeatable<'_>) -> Result<Begin, Problem> {
             Ok(Begin::Fresh(Claim { inner: Some(inner) }))
         }
         Some(known)
-            if known.fingerprint.as_ref().is_none_or(|stored| {
-                app.vault.is_request_mac(stored, place, request.body)
-            }) =>
+            if known
+                .fingerprint
+                .as_ref()
+                .is_none_or(|stored| app.vault.is_request_mac(stored, place, request.body)) =>
         {
             Ok(Begin::Seen(known.seen))
         }

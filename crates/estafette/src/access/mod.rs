@@ -24,8 +24,7 @@ use clock::Millis;
 pub use audit::{By, Entry, record};
 pub use caller::{
     Caller, CheckOtp, Guest, Myself, Policy, Portal, RateHeaders, ReadAccount, ReadInbound,
-    RequestIdText,
-    SendOtp, Staff, TestCaller, Who, forget_account,
+    RequestIdText, SendOtp, Staff, TestCaller, Who, forget_account,
 };
 pub use login::{Login, Owner, change_password, login, login_new, logout, set_password};
 pub use person::{

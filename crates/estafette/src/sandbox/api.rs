@@ -6,14 +6,14 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use store::{CommitError, WriteSet};
+use store::WriteSet;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::replies::{self, Button, Fault, Reply, Said};
 use crate::access::caller::{Caller, TestCaller};
-use crate::access::idempotency::{self, Begin, Claim, begin};
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::carriers::handsets::Received;
@@ -154,19 +154,20 @@ async fn reply_from_handset(
     let (said, channel) = read_reply(&app, &body)?;
     let account = &caller.account;
     let route = format!("POST /v1/sandbox/handsets/{}/replies", phone.e164());
-    let (id, at, is_repeat) = match begin(&app, &account.id, &headers, &route, &body).await? {
-        Begin::Fresh(claim) => {
-            let id = HandsetReplyId::new(&app.clock);
-            claim_it(&app, &account.id, &claim, &id).await?;
-            (id, app.now(), false)
-        }
-        // It may have been claimed and not sent: the door knows what it has.
-        Begin::Seen(seen) => (HandsetReplyId::stored(seen.object_id), seen.created_at, true),
+    let request = Repeatable::by_tenant(&account.id, &headers, &route, &body);
+    let fresh = async |claim: Claim| {
+        let id = HandsetReplyId::new(&app.clock);
+        claim_it(&app, &account.id, &claim, &id).await?;
+        Ok((id, app.now()))
     };
-    let reply = Reply { phone: &phone, channel, said: &said, id: id.as_str(), at };
+    // It may have been claimed and not sent: the door knows what it has.
+    let again = async |seen: Seen| Ok((HandsetReplyId::stored(seen.object_id), seen.created_at));
+    let once = idempotency::once(&app, request, fresh, again).await?;
+    let (id, at) = once.answer();
+    let reply = Reply { phone: &phone, channel, said: &said, id: id.as_str(), at: *at };
     replies::send(&app, handsets, account, reply).await?;
-    let view = Json(ReplyView { accepted: true, channel: channel.word() });
-    Ok(if is_repeat { idempotency::replayed(view) } else { view.into_response() })
+    let view = ReplyView { accepted: true, channel: channel.word() };
+    Ok(once.map(|_| Json(view)).into_response())
 }
 
 /// The key stands for the reply before there is one: a repeat then sends it, and once.
@@ -181,11 +182,7 @@ async fn claim_it(
     }
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), None, app.now());
-    match app.db.commit(set).await {
-        Ok(_) => Ok(()),
-        Err(CommitError::Rejected(idempotency::SEEN)) => Err(Code::IdempotencyInProgress.into()),
-        Err(error) => Err(error.into()),
-    }
+    Ok(app.db.commit(set).await.map(drop)?)
 }
 
 fn read_reply(app: &App, body: &[u8]) -> Result<(Said, Channel), Problem> {

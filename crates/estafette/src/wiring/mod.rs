@@ -29,7 +29,6 @@ use crate::carriers::{Carriers, Door, Handsets};
 use crate::config::{Config, Limits, Webhooks};
 use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
-use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;

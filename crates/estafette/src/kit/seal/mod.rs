@@ -16,8 +16,8 @@ use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use ring::{MasterKey, Ring};
 pub use ring::{KeyRow, KeyState};
+use ring::{MasterKey, Ring};
 
 /// Why there is no usable master key.
 #[derive(Debug, thiserror::Error)]

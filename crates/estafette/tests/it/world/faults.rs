@@ -84,6 +84,18 @@ impl Engine for Faulty {
         self.engine.rows(sql, args)
     }
 
+    fn has_tables(&self) -> BoxFuture<'_, Result<bool, Error>> {
+        self.engine.has_tables()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>> {
+        self.engine.probe()
+    }
+
+    fn reserve(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.engine.reserve()
+    }
+
     fn migrate<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<u32, Error>> {
         self.engine.migrate(migrations)
     }
