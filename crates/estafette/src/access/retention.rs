@@ -35,7 +35,7 @@ pub async fn forget_tokens(app: &App, turn: &Turn) -> Result<u64, CommitError> {
 /// # Errors
 /// See [`CommitError`].
 pub async fn forget_failed_logins(app: &App, turn: &Turn) -> Result<u64, CommitError> {
-    let args = args![app.now() - guesses::LIFE, app.config.retention.chunk];
+    let args = args![turn.now() - guesses::LIFE, app.config.retention.chunk];
     sweep(app, turn, ("failed_logins", sql::FORGET_FAILURES), &args).await
 }
 

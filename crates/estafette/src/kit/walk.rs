@@ -48,7 +48,7 @@ impl<'a, T: FromRow> Feed<'a, T> {
 
     /// From this id on.
     #[must_use]
-    pub fn from(self, id: &str) -> Self {
+    pub fn starting_at(self, id: &str) -> Self {
         Self { from: id.to_owned(), ..self }
     }
 

@@ -18,7 +18,7 @@ pub(in crate::cli) struct LoginArgs {
 pub(in crate::cli) enum StaffCommand {
     /// Add a member of staff, who may use /v1/admin.
     #[command(after_help = "\
-Brings the database up to date first, and works beside a running service.
+Works beside a running service, on its database.
 
 Examples:
   estafette staff add --email ops@example.com
@@ -80,7 +80,7 @@ pub(in crate::cli) struct ListArgs {
 pub(in crate::cli) enum AccountCommand {
     /// Add a user with an account in each environment.
     #[command(after_help = "\
-Brings the database up to date first, and works beside a running service.
+Works beside a running service, on its database.
 
 Examples:
   estafette account add --email dev@example.com
@@ -153,8 +153,8 @@ pub(in crate::cli) struct AccountsArgs {
 pub(in crate::cli) enum KeyCommand {
     /// Make an API key for an account; it is shown this once.
     #[command(after_help = "\
-Brings the database up to date first, and works beside a running service. Scopes: otp:send,
-otp:verify, sms:send, chatapp:send, chatapp:receive, email:send, account:read. Without --scope, all.
+Works beside a running service, on its database. Scopes: otp:send, otp:verify, sms:send,
+chatapp:send, chatapp:receive, email:send, account:read. Without --scope, all.
 
 Examples:
   estafette key add --account acc_01h455vb4pex5vsknk084sn02q --name shop

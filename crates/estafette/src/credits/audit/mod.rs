@@ -39,7 +39,8 @@ use self::fold::{Books, Fold};
 use self::store as sql;
 use self::walk::Walk;
 use super::Error;
-use super::seals::{self, Kind, NOBODY, terms};
+use super::seals::terms::{self, Lines};
+use super::seals::{self, Kind, NOBODY};
 use crate::app::App;
 use crate::jobs::Turn;
 use crate::kit::id::TransferId;
@@ -173,7 +174,7 @@ pub async fn read_all(app: &App, scope: &Scope<'_>) -> Result<Option<Report>, Er
     let mut books: BTreeMap<String, Books> = BTreeMap::new();
     let mut after = String::new();
     while let Some(account) = next(app, &mut report, &after).await? {
-        let found = of_account(app, &mut report, &account, (scope, end)).await?;
+        let found = of_account(app, &mut report, &account, scope, end).await?;
         if let Some((terms, fold)) = &found {
             books.entry(terms.env.clone()).or_default().enter(fold);
             check_terms(app, &mut report, &account, &legacy_until).await?;
@@ -234,7 +235,8 @@ async fn of_account(
     app: &App,
     report: &mut Report,
     account: &str,
-    (scope, end): (&Scope<'_>, i64),
+    scope: &Scope<'_>,
+    end: i64,
 ) -> Result<Option<(terms::Terms, Fold)>, Error> {
     let found = match terms::found(app, account).await {
         Ok(found) => found,
@@ -271,7 +273,8 @@ async fn check_terms(
 ) -> Result<(), Error> {
     for look in 1..=LOOKS {
         let Some(found) = terms::found(app, account).await? else { return Ok(()) };
-        let record = terms::on_record(app, account, &found, (legacy_until, "")).await?;
+        let lines = Lines { legacy_until, end: None };
+        let record = terms::on_record(app, account, &found, lines).await?;
         let Some(detail) = record.terms.difference(&found) else { return Ok(()) };
         if look == LOOKS {
             report.blame("S4", account, "", detail);

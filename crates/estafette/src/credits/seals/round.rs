@@ -1,14 +1,15 @@
 //! One round of sealing: what lies before the fence, then the next fence.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ::store::args;
 use clock::{DAY, Millis};
 use serde::Serialize;
 
+use super::terms::{self, Lines};
 use super::{
     Draft, FENCE_DELAY_MS, Kind, NOBODY, Seal, Tally, append, fence_of, newest_of, refresh,
-    store as sql, terms,
+    store as sql,
 };
 use crate::access::audit::{Line, lines};
 use crate::access::retention::Accounts;
@@ -39,14 +40,6 @@ pub struct Round {
     pub head: String,
 }
 
-impl Round {
-    fn count(&mut self, seal: &Seal) {
-        self.rows += if seal.kind == Kind::Terms.word() { 0 } else { seal.tally.rows };
-        self.seals += 1;
-        self.head = super::head_text(&seal.head());
-    }
-}
-
 /// Seals what lies before the fence and publishes the next one; `None` when the turn was over
 /// before.
 ///
@@ -56,34 +49,16 @@ impl Round {
 pub async fn round(app: &App, turn: Option<&Turn>) -> Result<Option<Round>, Error> {
     check_memory(app).await?;
     refresh(app).await?;
-    let mut round = Round::default();
+    let legacy_until = super::legacy_until(app).await?;
+    let mut sealer = Sealer { app, turn, legacy_until, round: Round::default() };
     let fence = newest_of(app, NOBODY, Kind::Fence).await?;
-    if let Some(fence) = &fence {
-        seal_log(app, &mut round, fence_of(fence)).await?;
-        seal_late(app, &mut round).await?;
-        let mut accounts = Accounts::default();
-        while let Some(account) = accounts.next(app).await? {
-            seal_transfers((app, turn), &mut round, account.as_str(), &fence.until).await?;
-            seal_terms(app, &mut round, account.as_str(), fence_of(fence)).await?;
-            if let Some(turn) = turn
-                && !turn.breathe().await
-            {
-                return Ok(None);
-            }
-        }
+    if let Some(fence) = &fence
+        && !sealer.seal_before(fence).await?
+    {
+        return Ok(None);
     }
-    let last = fence.as_ref().map(fence_of);
-    // A chore goes by the time that is believed, not by the clock alone.
-    let now = turn.map_or_else(|| app.now(), Turn::now);
-    let next = Millis(now.0 - FENCE_DELAY_MS);
-    let next = last.map_or(next, |last| next.min(last + LEAP_MS));
-    if last.is_none_or(|last| next > last) {
-        let bound = String::from(TransferId::bound(next));
-        let draft = Draft::new(Kind::Fence, NOBODY, fence.as_ref(), &bound);
-        round.count(&append(app, &draft).await?);
-        app.sealing.raise_fence(next);
-    }
-    Ok(Some(round))
+    sealer.publish(fence.as_ref()).await?;
+    Ok(Some(sealer.round))
 }
 
 /// The chain must go on from what this process saw of it. Somebody who put an old copy of the
@@ -96,138 +71,188 @@ async fn check_memory(app: &App) -> Result<(), Error> {
     Err(Error::SealsGone { number: known.number, hash: hex(&known.hash) })
 }
 
-/// A block for every stretch of the account's transfers before the fence.
-async fn seal_transfers(
-    (app, turn): (&App, Option<&Turn>),
-    round: &mut Round,
-    account: &str,
-    fence: &str,
-) -> Result<(), Error> {
-    let mut last = newest_of(app, account, Kind::Transfers).await?;
-    loop {
-        let after = last.as_ref().map(|last| last.until.clone()).unwrap_or_default();
-        let args = args![account, &after, fence, BLOCK];
-        let rows: Vec<Found<Transfer>> = app.db.rows(sql::TRANSFERS, args).await?;
-        let is_last = i64::try_from(rows.len()).unwrap_or(BLOCK) < BLOCK;
-        let end = rows.iter().rev().find_map(|found| found.id.clone());
-        let until = if is_last { fence.to_owned() } else { end.unwrap_or_default() };
-        // After the rows: a late one comes together with the word that it is late.
-        let late: BTreeMap<String, i64> = app
-            .db
-            .rows(sql::LATE_BETWEEN, args![account, &after, &until])
-            .await?
-            .into_iter()
-            .collect();
+/// One round at work.
+struct Sealer<'a> {
+    app: &'a App,
+    turn: Option<&'a Turn>,
+    /// Up to here lines of the audit log may lack their hash.
+    legacy_until: String,
+    round: Round,
+}
+
+impl Sealer<'_> {
+    /// Everything that lies before the fence; `false` = the turn was over before.
+    async fn seal_before(&mut self, fence: &Seal) -> Result<bool, Error> {
+        self.seal_log(fence_of(fence)).await?;
+        self.seal_late().await?;
+        let mut accounts = Accounts::default();
+        while let Some(account) = accounts.next(self.app).await? {
+            self.seal_transfers(account.as_str(), &fence.until).await?;
+            self.seal_terms(account.as_str(), fence_of(fence)).await?;
+            if let Some(turn) = self.turn
+                && !turn.breathe().await
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The next fence.
+    async fn publish(&mut self, last: Option<&Seal>) -> Result<(), Error> {
+        // A chore goes by the time that is believed, not by the clock alone.
+        let now = self.turn.map_or_else(|| self.app.now(), Turn::now);
+        let next = Millis(now.0 - FENCE_DELAY_MS);
+        let before = last.map(fence_of);
+        let next = before.map_or(next, |before| next.min(before + LEAP_MS));
+        if before.is_none_or(|before| next > before) {
+            let bound = String::from(TransferId::bound(next));
+            self.append(&Draft::new(Kind::Fence, NOBODY, last, &bound)).await?;
+            self.app.sealing.raise_fence(next);
+        }
+        Ok(())
+    }
+
+    async fn append(&mut self, draft: &Draft<'_>) -> Result<Seal, Error> {
+        let seal = append(self.app, draft).await?;
+        self.round.rows += seal.tally.rows;
+        self.round.seals += 1;
+        self.round.head = super::head_text(&seal.head());
+        Ok(seal)
+    }
+
+    /// A block for every stretch of the account's transfers before the fence.
+    async fn seal_transfers(&mut self, account: &str, fence: &str) -> Result<(), Error> {
+        let mut last = newest_of(self.app, account, Kind::Transfers).await?;
+        loop {
+            let after = last.as_ref().map(|last| last.until.clone()).unwrap_or_default();
+            let args = args![account, &after, fence, BLOCK];
+            let rows: Vec<Found<Transfer>> = self.app.db.rows(sql::TRANSFERS, args).await?;
+            let is_last = i64::try_from(rows.len()).unwrap_or(BLOCK) < BLOCK;
+            let end = rows.iter().rev().find_map(|found| found.id.clone());
+            let until = if is_last { fence.to_owned() } else { end.unwrap_or_default() };
+            let tally = self.tally_of(account, rows, Stretch { after: &after, until: &until });
+            let tally = tally.await?;
+            if tally.rows == 0 && is_last {
+                return Ok(());
+            }
+            let draft = Draft::new(Kind::Transfers, account, last.as_ref(), &until);
+            let seal = self.append(&Draft { tally, ..draft }).await?;
+            last = Some(seal);
+            // Whoever asked for the round looks whether its turn is over.
+            let goes_on = match self.turn {
+                Some(turn) => turn.rest().await,
+                None => true,
+            };
+            if is_last || !goes_on {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The genuine rows that did not come late. The late ones are read after the rows: a transfer
+    /// and the word that it is late come together.
+    async fn tally_of(
+        &self,
+        account: &str,
+        rows: Vec<Found<Transfer>>,
+        stretch: Stretch<'_>,
+    ) -> Result<Tally, Error> {
+        let args = args![account, stretch.after, stretch.until];
+        let late: Vec<(String, i64)> = self.app.db.rows(sql::LATE_BETWEEN, args).await?;
+        let late: BTreeSet<String> = late.into_iter().map(|(id, _)| id).collect();
         let mut tally = Tally::default();
         for transfer in rows.into_iter().filter_map(|found| found.row) {
-            if !late.contains_key(transfer.id.as_str()) && transfer.is_genuine(&app.vault, account)
-            {
+            let is_late = late.contains(transfer.id.as_str());
+            if !is_late && transfer.is_genuine(&self.app.vault, account) {
                 tally.add_transfer(account, &transfer);
             }
         }
-        if tally.rows == 0 && is_last {
+        Ok(tally)
+    }
+
+    /// The terms of an account that is new, or of which the audit log says something new.
+    async fn seal_terms(&mut self, account: &str, fence: Millis) -> Result<(), Error> {
+        let Some(found) = terms::found(self.app, account).await? else { return Ok(()) };
+        let end = String::from(AuditId::bound(fence));
+        let lines = Lines { legacy_until: &self.legacy_until, end: Some(&end) };
+        let record = terms::on_record(self.app, account, &found, lines).await?;
+        if record.seal.as_ref().is_some_and(|seal| seal.until == record.until) {
             return Ok(());
         }
-        let draft = Draft { tally, ..Draft::new(Kind::Transfers, account, last.as_ref(), &until) };
-        let seal = append(app, &draft).await?;
-        round.count(&seal);
-        last = Some(seal);
-        // Whoever asked for the round looks whether its turn is over.
-        let goes_on = match turn {
-            Some(turn) => turn.rest().await,
-            None => true,
+        let draft = Draft {
+            detail: serde_json::to_string(&record.terms).unwrap_or_default(),
+            ..Draft::new(Kind::Terms, account, record.seal.as_ref(), &record.until)
         };
-        if is_last || !goes_on {
-            return Ok(());
-        }
+        self.append(&draft).await.map(drop)
     }
-}
 
-/// The terms of an account that is new, or of which the audit log says something new.
-async fn seal_terms(
-    app: &App,
-    round: &mut Round,
-    account: &str,
-    fence: Millis,
-) -> Result<(), Error> {
-    let Some(found) = terms::found(app, account).await? else { return Ok(()) };
-    let end = String::from(AuditId::bound(fence));
-    let legacy_until = super::legacy_until(app).await?;
-    let record = terms::on_record(app, account, &found, (&legacy_until, &end)).await?;
-    if record.seal.as_ref().is_some_and(|seal| seal.until == record.until) {
-        return Ok(());
-    }
-    let draft = Draft {
-        detail: serde_json::to_string(&record.terms).unwrap_or_default(),
-        ..Draft::new(Kind::Terms, account, record.seal.as_ref(), &record.until)
-    };
-    round.count(&append(app, &draft).await?);
-    Ok(())
-}
-
-/// Late transfers, wherever they are: a seal for each account that has some.
-async fn seal_late(app: &App, round: &mut Round) -> Result<(), Error> {
-    let (mut id, mut account) = (String::new(), String::new());
-    loop {
-        let args = args![&id, &account, LATE];
-        let rows: Vec<(String, String)> = app.db.rows(sql::LATE_OPEN, args).await?;
-        let Some(last) = rows.last() else { return Ok(()) };
-        (id, account) = last.clone();
-        let mut by_account: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (id, account) in rows {
-            by_account.entry(account).or_default().push(id);
-        }
-        for (account, ids) in by_account {
-            seal_late_of(app, round, &account, ids).await?;
-        }
-    }
-}
-
-async fn seal_late_of(
-    app: &App,
-    round: &mut Round,
-    account: &str,
-    ids: Vec<String>,
-) -> Result<(), Error> {
-    let (mut tally, mut late) = (Tally::default(), Vec::new());
-    for id in ids {
-        let row: Option<Found<Transfer>> = app.db.row(sql::TRANSFER, args![account, &id]).await?;
-        // One that is not there or not genuine stays open, and the audit says so.
-        let transfer = row.and_then(|found| found.row);
-        if let Some(transfer) = transfer.filter(|it| it.is_genuine(&app.vault, account)) {
-            tally.add_transfer(account, &transfer);
-            late.push(id);
-        }
-    }
-    if late.is_empty() {
-        return Ok(());
-    }
-    let last = newest_of(app, account, Kind::Late).await?;
-    let until = late.last().cloned().unwrap_or_default();
-    let draft =
-        Draft { tally, late: &late, ..Draft::new(Kind::Late, account, last.as_ref(), &until) };
-    round.count(&append(app, &draft).await?);
-    Ok(())
-}
-
-/// The lines of the audit log from before the fence, a block at a time.
-async fn seal_log(app: &App, round: &mut Round, fence: Millis) -> Result<(), Error> {
-    let fence = String::from(AuditId::bound(fence));
-    let legacy_until = super::legacy_until(app).await?;
-    loop {
-        let last = newest_of(app, NOBODY, Kind::AuditLog).await?;
-        let after = last.as_ref().map(|last| last.until.clone()).unwrap_or_default();
-        let (mut feed, mut tally) = (lines(app).from(&after), Tally::default());
-        let (mut first, mut until) = (None, fence.clone());
-        while let Some(found) = feed.next().await? {
-            let Some(id) = found.id else { continue };
-            if id <= after {
-                continue;
+    /// Late transfers, wherever they are: a seal for each account that has some.
+    async fn seal_late(&mut self) -> Result<(), Error> {
+        let (mut id, mut account) = (String::new(), String::new());
+        loop {
+            let args = args![&id, &account, LATE];
+            let rows: Vec<(String, String)> = self.app.db.rows(sql::LATE_OPEN, args).await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            (id, account) = last.clone();
+            let mut by_account: BTreeMap<String, Vec<String>> = BTreeMap::new();
+            for (id, account) in rows {
+                by_account.entry(account).or_default().push(id);
             }
-            if id >= fence {
+            for (account, ids) in by_account {
+                self.seal_late_of(&account, ids).await?;
+            }
+        }
+    }
+
+    async fn seal_late_of(&mut self, account: &str, ids: Vec<String>) -> Result<(), Error> {
+        let (mut tally, mut late) = (Tally::default(), Vec::new());
+        for id in ids {
+            let row: Option<Found<Transfer>> =
+                self.app.db.row(sql::TRANSFER, args![account, &id]).await?;
+            // One that is not there or not genuine stays open, and the audit says so.
+            let transfer = row.and_then(|found| found.row);
+            if let Some(transfer) = transfer.filter(|it| it.is_genuine(&self.app.vault, account)) {
+                tally.add_transfer(account, &transfer);
+                late.push(id);
+            }
+        }
+        let Some(until) = late.last().cloned() else { return Ok(()) };
+        let last = newest_of(self.app, account, Kind::Late).await?;
+        let draft = Draft::new(Kind::Late, account, last.as_ref(), &until);
+        self.append(&Draft { tally, late: &late, ..draft }).await.map(drop)
+    }
+
+    /// The lines of the audit log from before the fence, a block at a time.
+    async fn seal_log(&mut self, fence: Millis) -> Result<(), Error> {
+        let fence = String::from(AuditId::bound(fence));
+        loop {
+            let last = newest_of(self.app, NOBODY, Kind::AuditLog).await?;
+            let after = last.as_ref().map(|last| last.until.clone()).unwrap_or_default();
+            let block = self.log_block(Stretch { after: &after, until: &fence }).await?;
+            let Some(block) = block else { return Ok(()) };
+            let draft = Draft {
+                tally: block.tally,
+                after: &block.after,
+                ..Draft::new(Kind::AuditLog, NOBODY, last.as_ref(), &block.until)
+            };
+            self.append(&draft).await?;
+            if block.until == fence {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next genuine lines of a stretch, as many as a block takes; `None` = there are none.
+    async fn log_block(&self, stretch: Stretch<'_>) -> Result<Option<LogBlock>, Error> {
+        let (mut feed, mut tally) = (lines(self.app).starting_at(stretch.after), Tally::default());
+        let (mut first, mut until) = (None, stretch.until.to_owned());
+        while let Some(found) = feed.next().await? {
+            let Some(id) = found.id.filter(|id| id.as_str() > stretch.after) else { continue };
+            if id.as_str() >= stretch.until {
                 break;
             }
-            let is_genuine = |line: &Line| line.is_genuine(&app.vault, &legacy_until);
+            let is_genuine = |line: &Line| line.is_genuine(&self.app.vault, &self.legacy_until);
             if let Some(line) = found.row.filter(is_genuine) {
                 tally.add(0, &line.digest());
                 first.get_or_insert(AuditId::stored(line.id).time());
@@ -237,19 +262,24 @@ async fn seal_log(app: &App, round: &mut Round, fence: Millis) -> Result<(), Err
                 break;
             }
         }
-        if tally.rows == 0 {
-            return Ok(());
-        }
         // Blocks that retention reaches are told from others by where they really begin.
-        let after = first.map(|first| String::from(AuditId::bound(first))).max(Some(after));
-        let draft = Draft {
-            tally,
-            after: after.as_deref().unwrap_or_default(),
-            ..Draft::new(Kind::AuditLog, NOBODY, last.as_ref(), &until)
-        };
-        round.count(&append(app, &draft).await?);
-        if until == fence {
-            return Ok(());
-        }
+        Ok(first.map(|first| {
+            let begin = String::from(AuditId::bound(first));
+            LogBlock { tally, after: begin.max(stretch.after.to_owned()), until }
+        }))
     }
+}
+
+/// Ids behind one and up to another.
+#[derive(Clone, Copy)]
+struct Stretch<'a> {
+    after: &'a str,
+    until: &'a str,
+}
+
+/// A block of the audit log.
+struct LogBlock {
+    tally: Tally,
+    after: String,
+    until: String,
 }

@@ -90,6 +90,15 @@ pub struct Record {
     pub seal: Option<super::Seal>,
 }
 
+/// Which lines of the audit log count.
+#[derive(Clone, Copy)]
+pub struct Lines<'a> {
+    /// Up to here they may lack their hash.
+    pub legacy_until: &'a str,
+    /// Those before this id; `None` = all.
+    pub end: Option<&'a str>,
+}
+
 /// The terms that an account has in its row; `None` = there is no such account.
 ///
 /// # Errors
@@ -98,8 +107,8 @@ pub async fn found(app: &App, account: &str) -> Result<Option<Terms>, Error> {
     Ok(app.db.row(sql::TERMS, args![account]).await?)
 }
 
-/// The terms that are on record, from lines before `end` (all where it is empty). Environment and
-/// user, which no line changes, are `found` ones until they are sealed.
+/// The terms that are on record. Environment and user, which no line changes, are the `found` ones
+/// until they are sealed.
 ///
 /// # Errors
 /// [`Error::Db`].
@@ -107,21 +116,21 @@ pub async fn on_record(
     app: &App,
     account: &str,
     found: &Terms,
-    (legacy_until, end): (&str, &str),
+    lines: Lines<'_>,
 ) -> Result<Record, Error> {
     let seal = newest_of(app, account, Kind::Terms).await?;
     let sealed = seal.as_ref().and_then(|seal| serde_json::from_str(&seal.detail).ok());
     let mut terms = sealed.unwrap_or_else(|| Terms::of_new(found));
     let mut until = seal.as_ref().map(|seal| seal.until.clone()).unwrap_or_default();
     loop {
-        let lines = lines_of_account(app, account, &until, CHUNK).await?;
-        let is_last = i64::try_from(lines.len()).unwrap_or(CHUNK) < CHUNK;
+        let rows = lines_of_account(app, account, &until, CHUNK).await?;
+        let is_last = i64::try_from(rows.len()).unwrap_or(CHUNK) < CHUNK;
         let before = until.clone();
-        for line in lines.into_iter().filter_map(|line| line.row) {
-            if !end.is_empty() && line.id.as_str() >= end {
+        for line in rows.into_iter().filter_map(|line| line.row) {
+            if lines.end.is_some_and(|end| line.id.as_str() >= end) {
                 return Ok(Record { terms, until, seal });
             }
-            if line.is_genuine(&app.vault, legacy_until) {
+            if line.is_genuine(&app.vault, lines.legacy_until) {
                 terms.apply(&line);
             }
             until = line.id;
