@@ -48,6 +48,9 @@ impl Default for Webhooks {
 
 impl Webhooks {
     pub(super) fn register(&self, registry: &mut Registry) {
+        for env in ["live", "sandbox"] {
+            self.lane_lag(env, 0);
+        }
         registry.register(
             "webhook_tries",
             "Tries to deliver an event, by what became of them",

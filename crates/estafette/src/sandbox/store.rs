@@ -13,10 +13,11 @@ pub(super) const NEWEST: Sql = Sql("SELECT message_id, sealed, received_at FROM 
 
 /// The message of an account that is newer than all but so many.
 pub(super) const NTH: Sql = Sql("SELECT message_id FROM handset_messages WHERE account_id = $1 \
-     ORDER BY message_id DESC LIMIT 1 OFFSET $2");
+     AND received_at > 0 ORDER BY message_id DESC LIMIT 1 OFFSET $2");
 
 /// One chunk of an account's messages from before an id.
 pub(super) const FORGET: Sql = Sql("DELETE FROM handset_messages WHERE account_id = $1 \
      AND (phone_mac, message_id) IN (SELECT phone_mac, message_id FROM handset_messages \
-       WHERE account_id = $1 AND message_id < $2 ORDER BY message_id LIMIT $3) \
+       WHERE account_id = $1 AND message_id < $2 AND received_at > 0 \
+       ORDER BY message_id LIMIT $3) \
      RETURNING message_id");

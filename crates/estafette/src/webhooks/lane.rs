@@ -2,7 +2,7 @@
 //! gives it back. A task of its own, so that a target that hangs keeps nobody but itself.
 
 use std::collections::{HashSet, VecDeque};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -11,16 +11,14 @@ use futures_util::stream::FuturesUnordered;
 use hyper::body::Bytes;
 use store::{CommitError, Error, FromRow, Row, WriteSet, args};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use super::engine::{Engine, LEASE_MS, RENEW_MS, Wait};
 use super::outcome::Fate;
 use super::recovery;
 use super::settle::{self, Settled};
 use super::tries::{Aim, Job, Tried};
-use super::turns::{SLOW, Turn};
+use super::turns::Turn;
 use super::{Target, store as sql};
-use crate::app::App;
 use crate::events;
 use crate::kit::id::DeliveryId;
 
@@ -344,7 +342,8 @@ impl Lane {
             let Some(turn) = turn else { return self.wait_for_turn(is_suspect) };
             let Some(aim) = self.aim() else { return };
             let Some(job) = self.queue.pop_front() else { return };
-            let shot = shoot(self.engine.app.clone(), aim, job, turn);
+            let app = engine.app.clone();
+            let shot = async move { turn.over(aim.shoot(&app, job)).await };
             self.flying.push(Box::pin(shot));
         }
     }
@@ -486,16 +485,6 @@ impl Lane {
         }
         self.renew = Box::pin(sleep(&self.engine));
     }
-}
-
-/// A try, which is a suspect's as soon as it takes long.
-async fn shoot(app: App, aim: Arc<Aim>, job: Job, mut turn: Turn) -> Tried {
-    let mut shot = pin!(aim.shoot(&app, job));
-    if let Ok(tried) = timeout(SLOW, &mut shot).await {
-        return tried;
-    }
-    turn.is_slow();
-    shot.await
 }
 
 /// Until the lease is to be prolonged.

@@ -112,7 +112,7 @@ pub(super) const WAKE: Sql = Sql("UPDATE webhooks SET work = work + 1, \
 pub(super) const CLAIM: Sql = Sql("UPDATE webhooks SET holder = $1, epoch = epoch + 1, \
      lease_until = $2, next_at = $2 WHERE (account_id, webhook_id) IN \
      (SELECT account_id, webhook_id FROM webhooks WHERE next_at <= $3 \
-     AND ($4 = 0 OR env = 'live') ORDER BY next_at LIMIT $5 /*SKIP LOCKED*/) \
+     AND (CAST($4 AS BIGINT) = 0 OR env = 'live') ORDER BY next_at LIMIT $5 /*SKIP LOCKED*/) \
      AND next_at <= $3 \
      RETURNING account_id, webhook_id, url, patterns, secrets, active, disabled_reason, \
      disabled_at, event_count, created_at, failures, failing_since, streak, probes, parked_until, \
@@ -120,9 +120,8 @@ pub(super) const CLAIM: Sql = Sql("UPDATE webhooks SET holder = $1, epoch = epoc
      pace_ms, env");
 
 /// Whether there is anything to claim.
-pub(super) const CLAIMABLE: Sql =
-    Sql("SELECT webhook_id FROM webhooks WHERE next_at <= $1 AND ($2 = 0 OR env = 'live') \
-         ORDER BY next_at LIMIT 1");
+pub(super) const CLAIMABLE: Sql = Sql("SELECT webhook_id FROM webhooks WHERE next_at <= $1 \
+     AND (CAST($2 AS BIGINT) = 0 OR env = 'live') ORDER BY next_at LIMIT 1");
 
 /// What this node has, and how much work was left for each.
 pub(super) const HELD: Sql =

@@ -1,14 +1,16 @@
 //! Turns: which tries may be under way on this node. Each environment has turns of its own, so that
-//! the sandbox never weighs on live. They are shared between accounts first: whoever has fewest gets
-//! the next one, an account has an eighth of them at most, and the last quarter is only for accounts
-//! that have none. Targets that are slow, fail, or are not known yet are suspects: half of all turns
-//! at most are theirs, and half of what their account may have.
+//! the sandbox never weighs on live. They are shared between accounts first: whoever has fewest
+//! gets the next one, an account has an eighth of them at most, and the last quarter is only for
+//! accounts that have none. Targets that are slow, fail, or are not known yet are suspects: half of
+//! all turns at most are theirs, and half of what their account may have.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::outcome::{Health, SLOW_MS};
 use crate::app::Env;
@@ -19,7 +21,7 @@ const PER_TARGET: usize = 16;
 /// The same while the node has much to do, and of a target that is not known yet.
 const PER_TARGET_BUSY: usize = 2;
 /// A try that takes longer makes its target a suspect.
-pub(super) const SLOW: Duration = Duration::from_millis(SLOW_MS.unsigned_abs());
+const SLOW: Duration = Duration::from_millis(SLOW_MS.unsigned_abs());
 
 /// The turns of both environments.
 pub(super) struct Turns {
@@ -237,8 +239,17 @@ impl Queues {
 }
 
 impl Turn {
-    /// The try takes long: it counts as a suspect's from now on.
-    pub(super) fn is_slow(&mut self) {
+    /// Spends it on a try, which counts as a suspect's as soon as it takes long.
+    pub(super) async fn over<F: Future>(mut self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        if let Ok(done) = timeout(SLOW, &mut work).await {
+            return done;
+        }
+        self.note_slow();
+        work.await
+    }
+
+    fn note_slow(&mut self) {
         if !self.is_suspect {
             self.is_suspect = true;
             let mut book = self.pool.book();
@@ -306,8 +317,8 @@ mod tests {
     fn a_try_that_turns_out_slow_counts_as_a_suspect() {
         let pool = Pool::new(16);
         let mut turn = pool.try_take(&account(1), false).unwrap();
-        turn.is_slow();
-        turn.is_slow();
+        turn.note_slow();
+        turn.note_slow();
         assert!(pool.try_take(&account(1), true).is_none(), "it has its one already");
         assert!(pool.try_take(&account(1), false).is_some());
         drop(turn);
@@ -351,6 +362,7 @@ mod tests {
         let next = pool.take(&account(3), false);
         drop(first);
         drop(next.await);
-        assert_eq!((pool.book().taken, pool.book().waiting.len()), (0, 0));
+        let book = pool.book();
+        assert_eq!((book.taken, book.waiting.len()), (0, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! The ends of lines in heads. HTTP lets a server take a bare LF for CRLF (RFC 9112 §2.2), and the
 //! HTTP library does; a proxy in front that does not would see other requests than we do, which is
-//! how requests are smuggled. Here a bare LF in a head becomes a NUL, which no head may hold, so the
-//! library refuses it, as soon as it sees the end of a head: see [`Lines::end`].
+//! how requests are smuggled. Here a bare LF in a head becomes a NUL, which no head may hold, so
+//! the library refuses it, as soon as it sees the end of a head: see [`Lines::end`].
 //!
 //! To tell heads from bodies this reads the two headers that frame a body. Where it cannot tell, as
 //! in a chunked body, it waits until the request has been answered.
