@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{FromRequest, FromRequestParts, Path, RawQuery, Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -115,6 +115,28 @@ async fn list_handset_messages(
     Ok(page::answer(&app.vault, &path, &page, rows, |row| row.id.clone()))
 }
 
+/// A POST about one handset, without a query.
+struct Posted {
+    phone: Msisdn,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl FromRequest<App> for Posted {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        Query::read(parts.uri.query(), &[])?;
+        let path = Path::<String>::from_request_parts(&mut parts, app).await;
+        let phone = read_phone(&path.map(|Path(phone)| phone).unwrap_or_default())?;
+        let headers = parts.headers.clone();
+        // The edge has read it by now.
+        let body = Bytes::from_request(Request::from_parts(parts, body), app).await;
+        Ok(Self { phone, headers, body: body.map_err(|_| Code::InternalError)? })
+    }
+}
+
 /// Make a virtual handset answer.
 ///
 /// The message comes in as a carrier would bring it: see `GET /v1/inbound-notifications`. It is
@@ -143,13 +165,8 @@ async fn list_handset_messages(
 async fn reply_from_handset(
     caller: Caller<TestCaller>,
     State(app): State<App>,
-    Path(phone): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: Bytes,
+    Posted { phone, headers, body }: Posted,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
-    let phone = read_phone(&phone)?;
     let handsets = app.carriers.handsets().ok_or(Code::RouteNotFound)?;
     let (said, channel) = read_reply(&app, &body)?;
     let account = &caller.account;
