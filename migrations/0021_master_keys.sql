@@ -17,3 +17,4 @@ CREATE TABLE nodes (
     writes     TEXT NOT NULL,
     seen_at    BIGINT NOT NULL
 );
+CREATE INDEX nodes_by_age ON nodes (seen_at);

@@ -26,7 +26,8 @@ pub use show::{show, show_json};
 pub struct Config {
     /// Where the embedded database, the master key and files live.
     pub data_dir: PathBuf,
-    /// Master keys, 64 hexadecimal digits each, white space between them; empty = `master.key` in `data_dir`.
+    /// Master keys, 64 hexadecimal digits each, with white space between them; empty = `master.key`
+    /// in `data_dir`.
     pub master_key: Secret,
     /// The file that `master_key` was read from, where it was one: it is read again for new keys.
     #[serde(skip)]

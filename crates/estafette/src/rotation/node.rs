@@ -70,6 +70,6 @@ async fn say(app: &App, said: &Said) -> Result<(), CommitError> {
     let process = i64::from(std::process::id());
     let now = app.now();
     set.push(sql::SEEN, args![app.node, process, &said.key_ids, &said.writes, now]);
-    set.push(sql::FORGET, args![app.node, now - 2 * SILENT]);
+    set.push(sql::FORGET, args![now - 2 * SILENT, app.node]);
     app.db.commit(set).await.map(drop)
 }

@@ -32,7 +32,7 @@ pub(super) const NODES: Sql = Sql("SELECT process_id, key_ids, writes, seen_at F
 /// This process ends.
 pub(super) const GONE: Sql = Sql("DELETE FROM nodes WHERE node = $1");
 /// Processes that were killed.
-pub(super) const FORGET: Sql = Sql("DELETE FROM nodes WHERE node <> $1 AND seen_at < $2");
+pub(super) const FORGET: Sql = Sql("DELETE FROM nodes WHERE seen_at < $1 AND node <> $2");
 
 /// One page of the signing secrets of webhooks.
 pub(super) const SECRETS: Sql = Sql("SELECT account_id, webhook_id, secrets FROM webhooks \

@@ -35,16 +35,15 @@ impl OpenError {
     /// Whether it may pass: the server is away, or just not able to.
     fn may_pass(&self) -> bool {
         match self {
-            Self::Db(error) | Self::Prices(credits::Error::Db(error)) => {
+            Self::Db(error)
+            | Self::Prices(credits::Error::Db(error))
+            | Self::Key(rotation::Error::Db(error), _) => {
                 matches!(error, store::Error::Unavailable(_))
             }
-            Self::Prices(credits::Error::Commit(error)) => {
+            Self::Prices(credits::Error::Commit(error))
+            | Self::Key(rotation::Error::Commit(error), _) => {
                 !matches!(error, CommitError::Rejected(_))
             }
-            Self::Key(rotation::Error::Db(error), _) => {
-                matches!(error, store::Error::Unavailable(_))
-            }
-            Self::Key(rotation::Error::Commit(_), _) => true,
             Self::Prices(_) | Self::Key(..) => false,
         }
     }

@@ -10,7 +10,7 @@ use estafette::kit::seal::Vault;
 use estafette::rotation::{self, Error};
 use estafette::wiring;
 use serde_json::json;
-use store::{Sql, args};
+use store::{Sql, WriteSet, args};
 
 use crate::on_every_engine;
 use crate::process::{Serving, answer, run, told};
@@ -28,7 +28,7 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     let (ada, new) = (world.account("ada").await, "c3".repeat(32));
     let app = world.app(Env::Sandbox).await;
     let old_id = app.vault.writes_with();
-    let hook = json!({"url": "http://127.0.0.1:9/hook", "events": ["otp.status"]});
+    let hook = json!({"url": "http://127.0.0.1:9099/hook", "events": ["otp.status"]});
     let hook = ada.desk("POST", "/v1/webhooks").json(hook).await.ok();
     let secrets = Sql("SELECT secrets FROM webhooks WHERE webhook_id = $1");
     let stored = async || {
@@ -49,6 +49,19 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     let key_id = rotation::new_key(&app).await.unwrap();
     assert_eq!(key_id, id_of(&new));
     assert_eq!(app.vault.writes_with(), old_id, "knowing it is not writing with it");
+    // A node that does not know the key would not be able to open what others write.
+    let seen = "INSERT INTO nodes (node, process_id, key_ids, writes, seen_at) \
+                VALUES (-1, 4242, $1, $1, $2)";
+    let mut set = WriteSet::of("story");
+    set.push(Sql(seen), args![&old_id, world.now()]);
+    app.db.commit(set).await.unwrap();
+    let soon = (Duration::from_secs(3), By::CLI);
+    let refused = rotation::turn_to(&app, &key_id, soon, &|_| ()).await;
+    assert!(matches!(&refused, Err(Error::Unaware(nodes)) if nodes.contains(&4242)), "{refused:?}");
+    assert_eq!(app.vault.writes_with(), old_id);
+    let mut set = WriteSet::of("story");
+    set.push(Sql("DELETE FROM nodes WHERE node = $1"), args![-1]);
+    app.db.commit(set).await.unwrap();
     let patience = Duration::from_secs(60);
     rotation::turn_to(&app, &key_id, (patience, By::CLI), &|_| ()).await.unwrap();
     assert_eq!(rotation::reseal(&app, &|_| ()).await.unwrap(), 1);

@@ -195,9 +195,9 @@ Examples:
     /// Put a new master key in the place of the one that writes, beside a running service.
     #[command(after_help = "\
 With DATA_DIR/master.key it makes the new key itself. Where the key is given by master_key_file, put
-a new one in its first line, at every node, before. Waits until every node knows the new key, lets it
-write, and seals anew what lasts. Killed half-way, the same command goes on. The former key stays in
-the file for 25 hours, while something may still need it; then --drop takes it out.
+a new one in its first line, at every node, before. Waits until every node knows the new key, lets
+it write, and seals anew what lasts. Killed half-way, the same command goes on. The former key stays
+in the file for 25 hours, while something may still need it; then --drop takes it out.
 
 Examples:
   estafette rotate-key

@@ -2,8 +2,8 @@
 //!
 //! There is one key at most times, and two while the one takes the other's place: what is written
 //! carries the id of the key that it was written with, and every key that is there opens. Keyed
-//! hashes that stand for ever (of the ledger, of people who were forgotten) stay under the keys that
-//! the database began with: those are kept in it, sealed.
+//! hashes that stand for ever (of the ledger, of people who were forgotten) stay under the keys
+//! that the database began with: those are kept in it, sealed.
 
 mod file;
 mod ring;
@@ -404,9 +404,9 @@ mod tests {
     fn the_database_says_which_key_writes_and_what_is_kept_stays() {
         let old = vault(&["07"]);
         let first = row(&old, "07", KeyState::Current);
-        old.follow(&[first.clone()]).unwrap();
+        old.follow(std::slice::from_ref(&first)).unwrap();
         let both = vault(&["08", "07"]);
-        both.follow(&[first.clone()]).unwrap();
+        both.follow(std::slice::from_ref(&first)).unwrap();
         assert_eq!(both.writes_with(), old.writes_with(), "not the first in the file");
         let next = row(&both, "08", KeyState::Current);
         let former = KeyRow { state: KeyState::Former, ..first };
