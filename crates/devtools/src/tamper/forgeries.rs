@@ -218,7 +218,14 @@ pub(super) const ALL: &[Forgery] = &[
         "UPDATE accounts SET posted = x'00'
         WHERE account_id = :ben",
     ),
-    beside("play money made real", "UPDATE accounts SET env = 'live' WHERE account_id = :ben"),
+    // Both accounts of the user change places: each environment has one of them.
+    beside(
+        "play money made real",
+        "UPDATE accounts SET env = 'x' WHERE env = 'live' AND user_id =
+        (SELECT user_id FROM accounts WHERE account_id = :ben);
+        UPDATE accounts SET env = 'live' WHERE account_id = :ben;
+        UPDATE accounts SET env = 'sandbox' WHERE env = 'x'",
+    ),
     beside(
         "account given to another user",
         "UPDATE accounts SET user_id = 'usr_1'

@@ -188,6 +188,7 @@ pub async fn create_key(
         made.created_at,
         MOST_KEYS,
     ];
+    limits::one_by_one(&mut set, &account.id, Limited::Keys);
     set.guard(store::ADD_KEY, row, TOO_MANY_KEYS);
     let hash = sha256(raw.expose().as_bytes());
     set.push(store::ADD_KEY_HASH, args![hash, &account.id, &made.id]);

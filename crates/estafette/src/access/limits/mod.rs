@@ -12,6 +12,8 @@ use crate::kit::id::AccountId;
 /// What an account may have only so many of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limited {
+    /// API keys that are active.
+    Keys,
     /// Senders of SMS.
     Senders,
     /// Webhook targets.
@@ -22,6 +24,7 @@ impl Limited {
     /// As stored.
     const fn word(self) -> &'static str {
         match self {
+            Self::Keys => "keys",
             Self::Senders => "senders",
             Self::Webhooks => "webhooks",
         }
