@@ -1,5 +1,5 @@
-//! A centre's ids of messages, which its receipts may write in another way than its responses did:
-//! in hexadecimal instead of decimal or the reverse, with or without leading zeros, in another case.
+//! A centre's ids of messages. Its receipts may write them in another way than its responses did:
+//! in hexadecimal instead of decimal or the reverse, without leading zeros, in another case.
 
 use crate::wire::COctets;
 
@@ -17,8 +17,8 @@ pub enum IdForm {
     Decimal,
 }
 
-/// What an id is stored and looked up by. Hexadecimal digits and dashes: upper case, without leading
-/// zeros. Anything else stays, for it may distinguish cases.
+/// What an id is stored and looked up by. Hexadecimal digits and dashes: upper case, without
+/// leading zeros. Anything else stays, for it may distinguish cases.
 #[must_use]
 pub fn key(id: &COctets) -> String {
     let text = id.to_string();

@@ -265,18 +265,22 @@ proptest! {
         let pdu = Pdu { status: Status::ROK, sequence, body };
         let octets = encoded(&pdu);
         let mut stream = BytesMut::from(&octets[..]);
-        prop_assert_eq!(Framer::default().next(&mut stream), Ok(Some(Frame::Whole(octets.clone()))));
+        let framed = Framer::default().next(&mut stream);
+        prop_assert_eq!(framed, Ok(Some(Frame::Whole(octets.clone()))));
         prop_assert_eq!(Pdu::decode(octets), Ok(pdu));
     }
 
     #[test]
-    fn another_codec_reads_the_same_and_writes_the_same(body in body(), sequence in 1..0x8000_0000_u32) {
+    fn another_codec_reads_the_same_and_writes_the_same(
+        (body, sequence) in (body(), 1..0x8000_0000_u32),
+    ) {
         let octets = encoded(&Pdu { status: Status::ROK, sequence, body: body.clone() });
         let (command, again) = theirs(&octets);
         prop_assert_eq!(command.sequence_number(), sequence);
         prop_assert_eq!(&again, &octets);
         if let (Body::Message(_, ours), Some(TheirPdu::SubmitSm(theirs))) = (body, command.pdu()) {
-            prop_assert_eq!(ours.destination.value.to_string(), theirs.destination_addr.to_string());
+            let destination = theirs.destination_addr.to_string();
+            prop_assert_eq!(ours.destination.value.to_string(), destination);
             prop_assert_eq!(ours.destination.ton, u8::from(theirs.dest_addr_ton));
             prop_assert_eq!(ours.source.npi, u8::from(theirs.source_addr_npi));
             prop_assert_eq!(ours.validity_period.to_string(), theirs.validity_period.to_string());

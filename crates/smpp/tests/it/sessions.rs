@@ -390,7 +390,8 @@ proptest! {
     ) {
         let mut now = NOW;
         let centre = Session::centre(SETTINGS, NOW);
-        let mut sides = [Side::new(esme(), Operation::Submit), Side::new(centre, Operation::Deliver)];
+        let esme = Side::new(esme(), Operation::Submit);
+        let mut sides = [esme, Side::new(centre, Operation::Deliver)];
         for step in steps {
             match step {
                 Step::Send { by_centre } => {
