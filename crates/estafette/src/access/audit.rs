@@ -80,8 +80,9 @@ impl Line {
 
     fn keyed(&self, vault: &Vault) -> [u8; 32] {
         let at = self.at.0.to_string();
-        let [a, b, c, d, e, f, g, h, i] = self.fields(&at);
-        vault.proof_mac(&["audit_log", a, b, c, d, e, f, g, h, i])
+        let mut fields = vec!["audit_log"];
+        fields.extend(self.fields(&at));
+        vault.proof_mac(&fields)
     }
 
     /// What the seals of the log cover.

@@ -39,6 +39,7 @@ use crate::kit::page::Page;
 use crate::kit::seal::sha256;
 use crate::kit::secret::Secret;
 use idempotency::{Claim, Seen};
+use limits::Limited;
 
 /// How long a repeated creation still answers what is shown once, milliseconds.
 pub const REPLAY: i64 = 10 * clock::MINUTE;
