@@ -108,7 +108,7 @@ fn summary(report: &serde_json::Value) -> String {
         lines.push(format!("{name:<16} {:>12}", report[name].to_string()));
         let list = name.strip_suffix("_found").and_then(|list| report[list].as_array());
         lines.extend(list.into_iter().flatten().map(|item| format!("  {item}")));
-        let (named, all) = (list.map_or(0, |list| list.len()), report[name].as_u64());
+        let (named, all) = (list.map_or(0, Vec::len), report[name].as_u64());
         let all = all.and_then(|all| usize::try_from(all).ok()).filter(|_| list.is_some());
         let more = all.map_or(0, |all| all.saturating_sub(named));
         lines.extend((more > 0).then(|| format!("  and {more} more")));

@@ -63,7 +63,9 @@ impl Faults {
 impl From<Vec<Item>> for Faults {
     fn from(items: Vec<Item>) -> Self {
         let mut faults = Self::default();
-        items.into_iter().for_each(|item| faults.push(item));
+        for item in items {
+            faults.push(item);
+        }
         faults
     }
 }

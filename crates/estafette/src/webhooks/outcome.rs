@@ -297,7 +297,7 @@ mod tests {
         assert!(!health.is_suspect());
         health = took(health, 13_000);
         assert!(health.is_suspect() && health.is_slow());
-        let fast = (1..).find(|_| {
+        let fast = (1..100).find(|_| {
             health = took(health, 20);
             !health.is_suspect()
         });

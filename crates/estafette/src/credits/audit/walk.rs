@@ -167,12 +167,11 @@ impl Walk<'_> {
             return self.report.blame("I5", self.account, &id, detail);
         };
         self.report.attempts_unknown += u64::from(attempt.state == "unknown");
-        match attempt.key() {
-            Some(key) => self.suspect(key),
-            None => {
-                let detail = "the attempt's id is none of the service's".to_owned();
-                self.report.blame("I5", self.account, &attempt.id, detail);
-            }
+        if let Some(key) = attempt.key() {
+            self.suspect(key);
+        } else {
+            let detail = "the attempt's id is not one that the service makes".to_owned();
+            self.report.blame("I5", self.account, &attempt.id, detail);
         }
     }
 
@@ -354,7 +353,9 @@ impl<'a> Late<'a> {
             let rows: Vec<_> = rows.into_iter().filter_map(|found| found.row).collect();
             let Some(last) = rows.last() else { break };
             after = last.number;
-            rows.iter().for_each(|seal| sealed.join(&seal.tally));
+            for seal in &rows {
+                sealed.join(&seal.tally);
+            }
         }
         let detail = difference(&self.tally, &sealed);
         faults.extend(detail.map(|detail| format!("late transfers: {detail}")));

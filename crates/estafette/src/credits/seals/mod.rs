@@ -374,7 +374,9 @@ mod tests {
         let rows = [(3, [0xff; 32]), (-3, [0x80; 32]), (7, [1; 32])];
         let tally = |order: &[usize]| {
             let mut tally = Tally::default();
-            order.iter().for_each(|at| tally.add(rows[*at].0, &rows[*at].1));
+            for at in order {
+                tally.add(rows[*at].0, &rows[*at].1);
+            }
             tally
         };
         assert_eq!(tally(&[0, 1, 2]), tally(&[2, 0, 1]));

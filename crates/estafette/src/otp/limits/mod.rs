@@ -66,7 +66,8 @@ pub(super) fn count_send(app: &App, set: &mut WriteSet, way: Way<'_>) {
     let (now, limits) = (app.now(), &app.config.otp);
     let at = |wanted| if way.channel == wanted { now.0 } else { 0 };
     // Where in the log of wrong guesses the one is that fills the budget.
-    let guess = INSTANT_DIGITS as u32 * (limits.wrong_guesses_per_day.clamp(1, 20) - 1) + 1;
+    let nth = i64::from(limits.wrong_guesses_per_day.clamp(1, 20)) - 1;
+    let guess = i64::try_from(INSTANT_DIGITS).unwrap_or_default() * nth + 1;
     let args = args![
         way.account,
         way.to.e164(),

@@ -165,7 +165,7 @@ async fn end(app: &App, account: &AccountId, id: &ChallengeId) -> Result<bool, E
             Ok(_) => is_ours = true,
             // Another leg or the outcome of this one came between: look again.
             Err(CommitError::Rejected(STALE)) => {
-                tokio::time::sleep(Duration::from_millis(25)).await
+                tokio::time::sleep(Duration::from_millis(25)).await;
             }
             Err(error) => return Err(error.into()),
         }
