@@ -1,9 +1,10 @@
 //! Simulated upstreams as real servers on this machine, so that a whole deployment can be tried
-//! without anyone's account. So far: receivers of webhooks, good ones and bad ones, and a name
-//! server that says what it is told to. Further ones come with their carriers.
+//! without anyone's account. So far: receivers of webhooks, good ones and bad ones, a name server
+//! that says what it is told to, and a message centre. Further ones come with their carriers.
 
 mod name_server;
 mod receiver_zoo;
+pub mod smsc;
 mod webhook_sink;
 
 pub use name_server::NameServer;

@@ -1,0 +1,134 @@
+//! A message centre that speaks SMPP: it takes every message, sends receipts, and does what the
+//! last four digits of a destination ask for, so that every fate of a message can be seen on a
+//! laptop.
+//!
+//! | ends in | outcome |
+//! |---|---|
+//! | 9001 | throttled the first two times, then accepted |
+//! | 9002, 9003 | refused: bad destination, system error |
+//! | 9004 | accepted, never answered; the receipt comes |
+//! | 9005 | accepted, and the connection cut instead of an answer |
+//! | 9006 | accepted, no receipt |
+//! | 9011 to 9015 | receipt `UNDELIV`, `EXPIRED`, `REJECTD`, `DELETED`, `UNKNOWN` |
+//! | 9016 | receipt `ENROUTE`, then `DELIVRD` |
+//! | 9017, 9018 | receipt before the answer; receipt twice |
+//! | 9019 | receipt `DELIVRD`, then `UNDELIV` |
+//! | any other | accepted, then `DELIVRD` |
+
+mod board;
+mod script;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use clock::Clock;
+use smpp::Message;
+use tokio::net::TcpListener;
+
+use board::Board;
+
+pub use board::{Carried, Mobile};
+
+/// How the centre behaves.
+#[derive(Clone, Debug)]
+pub struct SmscOptions {
+    /// What every login's password has to be; `None` = any.
+    pub password: Option<String>,
+    /// How ids are written.
+    pub ids: IdStyle,
+    /// How long after the answer a receipt comes, milliseconds.
+    pub receipt_ms: i64,
+}
+
+impl Default for SmscOptions {
+    fn default() -> Self {
+        Self { password: None, ids: IdStyle::Decimal, receipt_ms: 500 }
+    }
+}
+
+/// How a centre writes the ids of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdStyle {
+    /// In decimal.
+    Decimal,
+    /// In hexadecimal.
+    Hexadecimal,
+    /// Answers in hexadecimal, receipts in decimal.
+    Mixed,
+}
+
+/// The server, bound but not yet answering.
+#[derive(Debug)]
+pub struct Smsc {
+    listener: TcpListener,
+    board: Arc<Board>,
+}
+
+/// The centre's other side: its handsets. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Handsets(Arc<Board>);
+
+impl Smsc {
+    /// Binds the address.
+    ///
+    /// # Errors
+    /// The address is in use, or not ours.
+    pub async fn bind(
+        address: SocketAddr,
+        options: SmscOptions,
+        clock: Clock,
+    ) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self { listener, board: Arc::new(Board::new(options, clock)) })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Its handsets.
+    #[must_use]
+    pub fn handsets(&self) -> Handsets {
+        Handsets(Arc::clone(&self.board))
+    }
+
+    /// Serves until it is dropped.
+    pub async fn serve(self) {
+        loop {
+            let Ok((stream, _)) = self.listener.accept().await else {
+                self.board.clock.sleep(100).await;
+                continue;
+            };
+            // A test on this machine; without it, answers wait for the client's next packet.
+            let _best_effort = stream.set_nodelay(true);
+            tokio::spawn(session::serve(stream, Arc::clone(&self.board)));
+        }
+    }
+}
+
+impl Handsets {
+    /// What arrived, newest last; at most a thousand.
+    #[must_use]
+    pub fn messages(&self) -> Vec<Carried> {
+        self.0.carried()
+    }
+
+    /// A handset writes. `false`: nobody is bound to receive it.
+    #[must_use]
+    pub fn write(&self, mobile: &Mobile) -> bool {
+        let parts: Vec<Message> = script::mobile(mobile, self.0.next_reference());
+        self.0.is_anyone_bound() && parts.into_iter().all(|part| self.0.deliver_to_anyone(part))
+    }
+
+    /// Ends every session in order.
+    pub fn unbind(&self) {
+        self.0.unbind_all();
+    }
+}
