@@ -51,7 +51,7 @@ pub struct Mobile {
 /// What a session is told by others.
 #[derive(Debug)]
 pub(super) enum Order {
-    Deliver(Message),
+    Deliver(Box<Message>),
     Unbind,
 }
 
@@ -111,7 +111,7 @@ impl Board {
         let number = state.bound;
         if kind.receives() {
             for message in state.held.remove(system_id).unwrap_or_default() {
-                let _gone = orders.send(Order::Deliver(message));
+                let _gone = orders.send(Order::Deliver(Box::new(message)));
             }
         }
         let (system_id, receives) = (system_id.to_owned(), kind.receives());
@@ -137,15 +137,14 @@ impl Board {
             .values()
             .find(|member| member.receives && member.system_id == system_id)
             .map(|member| member.orders.clone());
-        match receiver.map(|orders| orders.send(Order::Deliver(message.clone()))) {
-            Some(Ok(())) => {}
-            _ => {
-                let held = state.held.entry(system_id.to_owned()).or_default();
-                held.push_back(message);
-                if held.len() > REMEMBERED {
-                    held.pop_front();
-                }
-            }
+        let order = || Order::Deliver(Box::new(message.clone()));
+        if receiver.is_some_and(|orders| orders.send(order()).is_ok()) {
+            return;
+        }
+        let held = state.held.entry(system_id.to_owned()).or_default();
+        held.push_back(message);
+        if held.len() > REMEMBERED {
+            held.pop_front();
         }
     }
 
@@ -157,7 +156,7 @@ impl Board {
     pub(super) fn deliver_to_anyone(&self, message: Message) -> bool {
         let state = self.state();
         let receiver = state.members.values().find(|member| member.receives);
-        receiver.is_some_and(|member| member.orders.send(Order::Deliver(message)).is_ok())
+        receiver.is_some_and(|member| member.orders.send(Order::Deliver(Box::new(message))).is_ok())
     }
 
     pub(super) fn unbind_all(&self) {

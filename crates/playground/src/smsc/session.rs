@@ -71,7 +71,7 @@ impl Client {
         tokio::select! {
             event = connection.next() => return self.take(&mut connection.session, event),
             Some(order) = told.recv() => match order {
-                Order::Deliver(message) => self.waiting.push_back(message),
+                Order::Deliver(message) => self.waiting.push_back(*message),
                 Order::Unbind => connection.session.unbind(self.board.clock.now()),
             },
         }

@@ -118,7 +118,7 @@ async fn a_receipt_that_nobody_takes_is_held_for_the_next_session() {
     assert_eq!(state, MessageState::Delivered);
     // Ids of receipts are decimal here, those of answers are not.
     let answered = &line.handsets.messages()[0].id;
-    assert_eq!(u64::from_str_radix(answered, 16).unwrap(), id.parse().unwrap());
+    assert_eq!(u64::from_str_radix(answered, 16).unwrap(), id.parse::<u64>().unwrap());
     taken(line.send("33600000001").await);
     // Neither stored nor refused for good: it comes again.
     drop(line.delivery().await);
