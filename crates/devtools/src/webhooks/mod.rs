@@ -119,8 +119,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let seed = args.seed.unwrap_or_else(stopwatch::fresh_seed);
         use Part::{Crowd, Drain, Endless, Kill, Live, Neighbour};
+        let seed = args.seed.unwrap_or_else(stopwatch::fresh_seed);
         let all = [Drain, Live, Neighbour, Crowd, Endless, Kill];
         let parts = if args.parts.is_empty() { all.to_vec() } else { args.parts.clone() };
         ensure!(

@@ -118,7 +118,8 @@ pub(super) const ANSWER_IDEMPOTENT: Sql = Sql("UPDATE idempotency SET answer = $
      WHERE account_id = $2 AND namespace = $3 AND idem_key = $4 AND answer IS NULL");
 pub(super) const FORGET_IDEMPOTENT: Sql = Sql("DELETE FROM idempotency \
      WHERE (account_id, namespace, idem_key) IN \
-     (SELECT account_id, namespace, idem_key FROM idempotency WHERE created_at < $1 ORDER BY created_at LIMIT $2 /*SKIP LOCKED*/) RETURNING created_at");
+     (SELECT account_id, namespace, idem_key FROM idempotency WHERE created_at < $1 \
+     ORDER BY created_at LIMIT $2 /*SKIP LOCKED*/) RETURNING created_at");
 /// One stretch of an account's keys, for an erasure: what each stands for.
 pub(super) const IDEMPOTENT_OBJECTS: Sql = Sql("SELECT namespace, idem_key, object_id \
      FROM idempotency WHERE account_id = $1 AND (namespace, idem_key) > ($2, $3) \

@@ -2,7 +2,7 @@
 //! found; what retention deletes is not taken for that; and finding it disturbs nobody.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clock::{DAY, MINUTE};
 use estafette::app::{App, Env};
@@ -10,6 +10,7 @@ use estafette::credits::audit::{MOST, Report, Scope, audit, read_all};
 use estafette::credits::seals;
 use serde_json::json;
 use store::{Args, Sql, WriteSet, args};
+use tokio::time::Instant;
 
 use crate::on_every_engine;
 use crate::world::World;

@@ -62,7 +62,7 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     let mut set = WriteSet::of("story");
     set.push(Sql("DELETE FROM nodes WHERE node = $1"), args![-1]);
     app.db.commit(set).await.unwrap();
-    let patience = Duration::from_secs(60);
+    let patience = Duration::from_mins(1);
     rotation::turn_to(&app, &key_id, (patience, By::CLI), &|_| ()).await.unwrap();
     assert_eq!(rotation::reseal(&app, &|_| ()).await.unwrap(), 1);
     assert_eq!(rotation::reseal(&app, &|_| ()).await.unwrap(), 0, "doing it again changes nothing");

@@ -12,9 +12,9 @@ pub(super) const LIMITS: Sql =
      WHERE account_id = $1 AND recipient = $2");
 /// Counts a guess at the recipient's codes, after it was judged wrong.
 pub(super) const COUNT_WRONG_GUESS: Sql = Sql("UPDATE recipients SET \
-     wrong_at = SUBSTR(CAST(CAST($1 AS BIGINT) AS TEXT) || wrong_at, 1, 260) WHERE account_id = $2 AND recipient = \
-     (SELECT recipient FROM challenges WHERE account_id = $2 AND challenge_id = $3 \
-     AND status <> 'verified')");
+     wrong_at = SUBSTR(CAST(CAST($1 AS BIGINT) AS TEXT) || wrong_at, 1, 260) \
+     WHERE account_id = $2 AND recipient = (SELECT recipient FROM challenges \
+     WHERE account_id = $2 AND challenge_id = $3 AND status <> 'verified')");
 pub(super) const REMEMBER_UNREACHABLE: Sql = Sql("INSERT INTO recipients (account_id, recipient, \
      unreachable_until, chatapp_sent_at, sms_sent_at, sent_1, sent_2, sent_3, sent_4, sent_5, \
      sent_6, sent_7, sent_8, sent_9, sent_10) VALUES ($1, $2, $3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
@@ -27,8 +27,8 @@ pub(super) const COUNT_FALLBACK: Sql = Sql("UPDATE recipients SET sms_sent_at = 
      WHERE account_id = $2 AND recipient = $3");
 /// Counts one send in a sliding log of ten, if no limit is reached. Of the wrong guesses, the one
 /// that fills a day's budget decides: while it is younger than a day, sends are an hour apart.
-pub(super) const COUNT_SEND: Sql = Sql(
-    "INSERT INTO recipients (account_id, recipient, unreachable_until, \
+pub(super) const COUNT_SEND: Sql =
+    Sql("INSERT INTO recipients (account_id, recipient, unreachable_until, \
      chatapp_sent_at, sms_sent_at, sent_1, sent_2, sent_3, sent_4, sent_5, sent_6, sent_7, sent_8, \
      sent_9, sent_10) VALUES ($1, $2, 0, $3, $4, $5, 0, 0, 0, 0, 0, 0, 0, 0, 0) \
      ON CONFLICT (account_id, recipient) DO UPDATE SET \
@@ -48,9 +48,8 @@ pub(super) const COUNT_SEND: Sql = Sql(
        WHEN 9 THEN recipients.sent_9 ELSE recipients.sent_10 END) <= $9 \
      AND (CASE WHEN $3 > 0 THEN recipients.chatapp_sent_at ELSE recipients.sms_sent_at END) <= \
      $10 AND (recipients.sent_1 <= $11 OR \
-     CAST(COALESCE(NULLIF(SUBSTR(recipients.wrong_at, CAST(CAST($12 AS BIGINT) AS INTEGER), 13), ''), '0') \
-     AS BIGINT) <= $9)",
-);
+     CAST(COALESCE(NULLIF(SUBSTR(recipients.wrong_at, \
+     CAST(CAST($12 AS BIGINT) AS INTEGER), 13), ''), '0') AS BIGINT) <= $9)");
 
 impl FromRow for Sends {
     fn from_row(mut row: Row) -> Result<Self, Error> {

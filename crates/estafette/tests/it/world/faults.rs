@@ -26,29 +26,37 @@ pub enum How {
     Contradiction,
 }
 
-/// What is to fail yet: a text in a statement, how, and how often.
+/// Commits that are to fail: those with this text in a statement.
+struct Planned {
+    text: &'static str,
+    how: How,
+    times: usize,
+}
+
+/// What is to fail yet.
 #[derive(Clone, Default)]
 pub struct Faults {
-    planned: Arc<Mutex<Vec<(&'static str, How, usize)>>>,
+    planned: Arc<Mutex<Vec<Planned>>>,
 }
 
 impl Faults {
     /// The next `times` commits with this text in a statement fail.
     pub fn plan(&self, text: &'static str, how: How, times: usize) {
-        self.planned.lock().unwrap().push((text, how, times));
+        self.planned.lock().unwrap().push(Planned { text, how, times });
     }
 
     /// How many planned failures have not happened.
     pub fn left(&self) -> usize {
-        self.planned.lock().unwrap().iter().map(|(_, _, times)| times).sum()
+        self.planned.lock().unwrap().iter().map(|planned| planned.times).sum()
     }
 
     fn next(&self, set: &WriteSet) -> Option<How> {
         let mut planned = self.planned.lock().unwrap();
         let is_meant = |text: &str| set.stmts().iter().any(|stmt| stmt.sql.0.contains(text));
-        let found = planned.iter_mut().find(|(text, _, times)| *times > 0 && is_meant(text))?;
-        found.2 -= 1;
-        Some(found.1)
+        let found =
+            planned.iter_mut().find(|planned| planned.times > 0 && is_meant(planned.text))?;
+        found.times -= 1;
+        Some(found.how)
     }
 
     /// An engine with these faults around another.
