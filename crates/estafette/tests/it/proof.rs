@@ -96,7 +96,16 @@ const FORGERIES: [(&[&str], &str); 12] = [
         "S1",
     ),
     (&["UPDATE accounts SET credit_limit = 77 WHERE account_id = $1"], "S4"),
-    (&["UPDATE accounts SET env = 'live' WHERE account_id = $1"], "S4"),
+    // Both accounts of the user change places: each environment has one of them.
+    (
+        &[
+            "UPDATE accounts SET env = 'x' WHERE env = 'live' AND user_id = \
+             (SELECT user_id FROM accounts WHERE account_id = $1)",
+            "UPDATE accounts SET env = 'live' WHERE account_id = $1",
+            "UPDATE accounts SET env = 'sandbox' WHERE env = 'x' AND account_id <> $1",
+        ],
+        "S4",
+    ),
     (&["DELETE FROM audit_log WHERE account_id = $1"], "S3"),
     (&["UPDATE audit_log SET actor_id = 'stf_1' WHERE account_id = $1"], "S3"),
     (&["DELETE FROM seals WHERE account_id = $1 AND kind = 'transfers'"], "S1"),
@@ -182,7 +191,7 @@ async fn a_correction_takes_no_credit_limit(world: &World) {
     world.credit(&ada, -999_000).await.ok();
     let change = json!({"billing_mode": "postpaid", "credit_limit": 500});
     world.set(&ada, change).await.ok();
-    assert_eq!(ada.me().await.number("balance_credits"), 1_000);
+    assert_eq!(ada.me().await.number("balance_credits"), 1_500, "with the limit");
     world.credit(&ada, -1_001).await.fault("/amount", "out_of_range");
     let price = world.price("chatapp", "FR");
     ada.send_to(&phone("5678")).await.ok();
