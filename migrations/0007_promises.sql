@@ -10,6 +10,9 @@ UPDATE prices SET replaced_at = NULL WHERE EXISTS (SELECT 1 FROM prices n
     WHERE n.channel = prices.channel AND n.category = prices.category
     AND n.country = prices.country AND n.valid_from = prices.replaced_at
     AND n.valid_until IS NOT NULL);
+-- Which price holds is read in the order of this index: nothing is sorted.
+DROP INDEX prices_by_kind;
+CREATE INDEX prices_by_kind ON prices (channel, category, country, valid_from, price_id);
 -- Idempotency keys. namespace: tenant or staff, who each choose keys of their own. fingerprint: a
 -- keyed hash of the request; NULL = taken before there were such hashes, and compared with nothing.
 -- answer: the verdict that the first request was told, where a repeat must tell the same.

@@ -56,11 +56,14 @@ pub(super) const LEDGER: Sql = Sql("SELECT transfer_id, kind, amount, of_transfe
 
 /// The price of one country at one instant: a promotion before the base price, and of several the
 /// one that began last.
-pub(super) const PRICE: Sql = Sql("SELECT credits FROM prices \
-     WHERE channel = $1 AND category = $2 AND country = $3 AND valid_from <= $4 \
-     AND (valid_until IS NULL OR valid_until > $4) AND (replaced_at IS NULL OR replaced_at > $4) \
-     ORDER BY CASE WHEN valid_until IS NULL THEN 1 ELSE 0 END, valid_from DESC, price_id DESC \
-     LIMIT 1");
+pub(super) const PRICE: Sql = Sql("SELECT credits FROM (SELECT COALESCE(\
+     (SELECT credits FROM prices WHERE channel = $1 AND category = $2 AND country = $3 \
+     AND valid_from <= $4 AND valid_until > $4 AND (replaced_at IS NULL OR replaced_at > $4) \
+     ORDER BY valid_from DESC, price_id DESC LIMIT 1), \
+     (SELECT credits FROM prices WHERE channel = $1 AND category = $2 AND country = $3 \
+     AND valid_from <= $4 AND valid_until IS NULL AND (replaced_at IS NULL OR replaced_at > $4) \
+     ORDER BY valid_from DESC, price_id DESC LIMIT 1)) AS credits) AS price \
+     WHERE credits IS NOT NULL");
 
 /// Whether there is any price.
 pub(super) const ANY_PRICE: Sql = Sql("SELECT price_id FROM prices WHERE price_id > $1 LIMIT 1");

@@ -92,7 +92,8 @@ impl Fields {
     /// A required text.
     pub fn required(&mut self, name: &'static str) -> Option<String> {
         if self.is_missing(name) {
-            self.known.push(name);
+            // A `null` is taken, so that it is not called unknown as well.
+            let _null = self.take(name);
             self.fault(name, "required", "is required");
             return None;
         }
@@ -140,7 +141,8 @@ impl Fields {
     /// A required integer within bounds.
     pub fn required_integer(&mut self, name: &'static str, min: i64, max: i64) -> Option<i64> {
         if self.is_missing(name) {
-            self.known.push(name);
+            // A `null` is taken, so that it is not called unknown as well.
+            let _null = self.take(name);
             self.fault(name, "required", "is required");
             return None;
         }
@@ -213,7 +215,8 @@ mod tests {
 
     #[test]
     fn every_fault_is_named_with_its_pointer() {
-        let mut fields = Fields::read(br#"{"code": 5, "size": 99, "extra/x": 1}"#).unwrap();
+        let body = br#"{"to": null, "code": 5, "size": 99, "extra/x": 1}"#;
+        let mut fields = Fields::read(body).unwrap();
         assert_eq!(fields.required("to"), None);
         assert_eq!(fields.text("code"), None);
         assert_eq!(fields.integer("size", 4, 8), None);

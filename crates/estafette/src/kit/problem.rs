@@ -281,9 +281,12 @@ impl From<store::Error> for Problem {
 impl From<store::CommitError> for Problem {
     fn from(error: store::CommitError) -> Self {
         let code = match error {
+            // An ordinary answer to a client that asks twice at once: nothing for the log.
+            store::CommitError::Rejected(IN_PROGRESS) => {
+                return Code::IdempotencyInProgress.into();
+            }
             store::CommitError::Overloaded => Code::Overloaded,
             store::CommitError::Unavailable(_) => Code::StorageUnavailable,
-            store::CommitError::Rejected(IN_PROGRESS) => Code::IdempotencyInProgress,
             store::CommitError::Rejected(_) => Code::InternalError,
             store::CommitError::Unknown(_) => Code::DeadlineExceeded,
         };

@@ -287,7 +287,7 @@ impl From<AskError> for Problem {
     fn from(error: AskError) -> Self {
         match error {
             AskError::Full => Self::new(Code::LimitReached).detail(format!(
-                "An account has at most {MOST} senders. Ask support to have one removed."
+                "An account has at most {MOST} senders that are approved or wait for a decision."
             )),
             AskError::Commit(error) => error.into(),
         }

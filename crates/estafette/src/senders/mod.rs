@@ -18,7 +18,7 @@ const GONE: Reject = Reject("sender_gone");
 /// The account has [`MOST`] senders.
 const FULL: Reject = Reject("senders_full");
 
-/// Senders of one account, whatever became of them.
+/// Senders of one account. A rejected one gives way to a new one when there are so many.
 pub const MOST: i64 = 50;
 
 /// Most accounts that one sender is looked up for.
@@ -112,6 +112,7 @@ pub async fn ask(app: &App, account: &AccountId, value: &str) -> Result<Sender, 
     let id = SenderId::new(&app.clock);
     let mut set = WriteSet::of(account.as_str());
     limits::one_by_one(&mut set, account, Limited::Senders);
+    set.push(store::MAKE_ROOM, args![account, value, MOST]);
     set.absent(store::LAST_OF_ALL, args![account, value, MOST - 1], FULL);
     set.push(store::INSERT, args![account, &id, value, "pending", reason, app.now()]);
     app.db.commit(set).await?;

@@ -14,6 +14,14 @@ pub(super) const LAST_OF_ALL: Sql = Sql("SELECT sender_id FROM senders WHERE acc
      AND NOT EXISTS (SELECT value FROM senders WHERE account_id = $1 AND value = $2) \
      ORDER BY sender_id LIMIT 1 OFFSET $3");
 
+/// Makes room for a new sender where all places are taken: the oldest rejected one goes.
+pub(super) const MAKE_ROOM: Sql = Sql("DELETE FROM senders WHERE account_id = $1 \
+     AND sender_id IN (SELECT sender_id FROM senders WHERE account_id = $1 \
+       AND status = 'rejected' \
+       AND NOT EXISTS (SELECT value FROM senders WHERE account_id = $1 AND value = $2) \
+       AND (SELECT COUNT(*) FROM senders WHERE account_id = $1) >= $3 \
+       ORDER BY sender_id LIMIT 1)");
+
 /// The sender of a value.
 pub(super) const BY_VALUE: Sql = Sql("SELECT account_id, sender_id, value, status, reason, \
      created_at FROM senders WHERE account_id = $1 AND value = $2");
@@ -43,7 +51,8 @@ pub(super) const DECIDE: Sql = Sql("UPDATE senders SET status = $1, reason = $2 
      WHERE account_id = $3 AND sender_id = $4");
 
 /// All statements, for the test that prepares each of them.
-pub const ALL: &[Sql] = &[INSERT, LAST_OF_ALL, BY_VALUE, BY_ID, OF_ACCOUNT, OF_ALL, OWNERS, DECIDE];
+pub const ALL: &[Sql] =
+    &[INSERT, LAST_OF_ALL, BY_VALUE, BY_ID, OF_ACCOUNT, OF_ALL, OWNERS, DECIDE, MAKE_ROOM];
 
 impl FromRow for Sender {
     fn from_row(mut row: Row) -> Result<Self, Error> {

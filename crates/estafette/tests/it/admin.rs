@@ -12,6 +12,7 @@ on_every_engine!(
     a_suspended_account_is_refused,
     staff_see_accounts_carriers_and_the_audit_log,
     settings_are_checked,
+    a_rejected_sender_gives_way_when_all_places_are_taken,
     handsets_show_exactly_the_fields_of_the_contract,
     handsets_are_of_the_sandbox_only,
 );
@@ -45,6 +46,28 @@ async fn staff_see_accounts_carriers_and_the_audit_log(world: &World) {
     assert!(log.text.contains(&ada.account_id), "{}", log.text);
     let page = get("/v1/admin/audit-log?limit=1").await.ok();
     assert_eq!(page.list().len(), 1);
+}
+
+async fn a_rejected_sender_gives_way_when_all_places_are_taken(world: &World) {
+    let ada = world.account("ada").await;
+    let ask = async |n: u32| {
+        ada.desk("POST", "/v1/senders").json(json!({"value": format!("Sender {n}")})).await
+    };
+    let first = ask(0).await.ok();
+    let second = ask(1).await.ok();
+    for n in 2..50 {
+        ask(n).await.ok();
+    }
+    ask(50).await.problem("limit_reached");
+    let path = format!("/v1/admin/senders/{}", second.word("id"));
+    let decision = json!({"status": "rejected", "reason": "not yours"});
+    let staff = world.staff().await;
+    world.patch(Env::Sandbox, &path).bearer(staff).json(decision).await.ok();
+    ask(51).await.ok();
+    ask(52).await.problem("limit_reached");
+    let kept = ada.desk("GET", "/v1/senders?limit=200").await.ok();
+    let has = |id: &str| kept.list().iter().any(|sender| sender["id"] == id);
+    assert!(has(first.word("id")) && !has(second.word("id")));
 }
 
 async fn settings_are_checked(world: &World) {
