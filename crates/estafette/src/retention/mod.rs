@@ -103,7 +103,9 @@ async fn forget_audit_log(app: &App, turn: &Turn) -> Result<u64, Error> {
 
 /// Deletes old passcodes and their attempts, after the seals said so.
 async fn forget_challenges(app: &App, turn: &Turn) -> Result<u64, Error> {
-    let until = |env| turn.now() - of_otp::kept_d(app, env) * DAY;
+    // One instant for what the seals are told and for what is deleted, however long that takes.
+    let now = turn.now();
+    let until = |env| now - of_otp::kept_d(app, env) * DAY;
     for env in [Env::Live, Env::Sandbox] {
         seals::forgotten(app, Forgotten::Attempts(env), until(env)).await?;
     }

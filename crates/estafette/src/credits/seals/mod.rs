@@ -6,9 +6,9 @@
 //! [`round`] makes them. A block is a stretch of an account's transfer ids. Ids are in the order of
 //! time, so new rows come behind it, except the end of an old hold and a late refund, whose ids
 //! follow from the hold's. Therefore each round ends by publishing a *fence*, and the next one,
-//! half an hour later, seals what lies before it. Whoever writes a transfer behind the fence says so
-//! in `late_transfers`, in the same write set; those rows are no part of the block and have seals of
-//! their own. A send writes ahead of the fence and pays nothing for all this.
+//! half an hour later, seals what lies before it. Whoever writes a transfer behind the fence says
+//! so in `late_transfers`, in the same write set; those rows are no part of the block and have
+//! seals of their own. A send writes ahead of the fence and pays nothing for all this.
 
 mod round;
 pub mod store;
