@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use moka::sync::Cache;
 use store::Db;
 
-use crate::carriers::{Carriers, Channel};
+use crate::carriers::{Carriers, Channel, Handsets};
 use crate::config::Config;
 use crate::kit::hashers::Hashers;
 use crate::kit::id::{AccountId, KeyId};
@@ -137,6 +137,8 @@ pub struct KnownPrice {
     pub credits: Option<i64>,
     /// When it was looked up.
     pub at: Millis,
+    /// It may be another one from then on.
+    pub until: Millis,
 }
 
 impl Default for Memo {
@@ -221,6 +223,8 @@ pub struct Shared {
     pub memo: Memo,
     /// Rate limits.
     pub throttle: Throttle,
+    /// The virtual handsets of the sandbox.
+    pub handsets: Handsets,
     /// Figures for the operator.
     pub metrics: Metrics,
     /// Places for hashing passwords: each takes memory, so only a few at a time.

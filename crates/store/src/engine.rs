@@ -9,6 +9,10 @@ use tracing::Instrument;
 
 use crate::{Args, FromRow, Groups, Migration, Reject, Row, Sql, WriteSet};
 
+/// Both engines keep their migrations in a table of this name.
+const NEWEST_MIGRATION: Sql =
+    Sql("SELECT version FROM schema_migrations ORDER BY version DESC LIMIT 1");
+
 /// What went wrong with a read, a migration or a backup.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
@@ -200,6 +204,19 @@ impl Db {
     /// See [`Error`].
     pub async fn row<T: FromRow>(&self, sql: Sql, args: Args) -> Result<Option<T>, Error> {
         self.engine.rows(sql, args).await?.into_iter().next().map(T::from_row).transpose()
+    }
+
+    /// The newest migration that was applied; 0 = none.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn version(&self) -> Result<u32, Error> {
+        if !self.has_tables().await? {
+            return Ok(0);
+        }
+        let newest: Option<(i64,)> = self.row(NEWEST_MIGRATION, Args::new()).await?;
+        let version = newest.map_or(0, |(version,)| version);
+        u32::try_from(version).map_err(|_| Error::Corrupt { column: 0 })
     }
 
     /// See [`Engine::has_tables`].

@@ -63,19 +63,15 @@ pub struct Line {
     pub request_id: String,
     /// JSON.
     pub detail: String,
-    /// Keyed hash of the above; `None` in lines of versions that had none.
+    /// Keyed hash of the above.
     pub mac: Option<Vec<u8>>,
 }
 
 impl Line {
-    /// Whether the service wrote the line just so. Lines without a hash are good only up to
-    /// `legacy_until`, where they were sealed first.
+    /// Whether the service wrote the line just so.
     #[must_use]
-    pub fn is_genuine(&self, vault: &Vault, legacy_until: &str) -> bool {
-        match &self.mac {
-            Some(mac) => *mac == self.keyed(vault),
-            None => self.id.as_str() <= legacy_until,
-        }
+    pub fn is_genuine(&self, vault: &Vault) -> bool {
+        self.mac.as_ref().is_some_and(|mac| *mac == self.keyed(vault))
     }
 
     fn keyed(&self, vault: &Vault) -> [u8; 32] {
@@ -136,6 +132,22 @@ fn next_id(app: &App) -> AuditId {
     }
     let chance = id.uuid().as_u128() & ((1 << 80) - 1);
     AuditId::of(Uuid::from_u128(AuditId::bound(fence).uuid().as_u128() | chance))
+}
+
+/// Gives the lines of versions that wrote none their keyed hash.
+///
+/// # Errors
+/// When the database cannot be read or written.
+pub async fn adopt(app: &App) -> Result<(), Error> {
+    let mut feed = lines(app);
+    while let Some(found) = feed.next().await? {
+        if let Some(line) = found.row.filter(|line| line.mac.is_none()) {
+            let mut set = WriteSet::of("audit_log");
+            set.push(sql::ADOPT_AUDIT_ENTRY, args![line.keyed(&app.vault), &line.id]);
+            app.db.commit(set).await.map_err(|error| Error::Unavailable(error.to_string()))?;
+        }
+    }
+    Ok(())
 }
 
 /// All lines, oldest first.

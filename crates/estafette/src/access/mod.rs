@@ -28,7 +28,8 @@ pub use caller::{
 };
 pub use login::{Login, Owner, change_password, login, login_new, logout, set_password};
 pub use person::{
-    Credentials, Grant, MadeBy, NewUser, account, email, email_of, new_user_set, signup,
+    Credentials, Grant, MadeBy, NewUser, Newcomer, Terms, account, email, email_of, new_user_set,
+    signup,
 };
 pub use scope::Scope;
 pub use staff::{StaffMember, add_staff};

@@ -55,12 +55,16 @@ pub enum MadeBy<'a> {
     Operator,
 }
 
-impl MadeBy<'_> {
-    fn live(self, app: &App) -> Standing {
-        match self {
-            Self::Guest(_) if !app.config.access.signup_live => Standing::Pending,
-            Self::Guest(_) | Self::Operator => Standing::Active,
-        }
+impl<'a> MadeBy<'a> {
+    fn newcomer(self, app: &App, email: &'a str, password_hash: &'a str) -> Newcomer<'a> {
+        let (maker, request_id) = match self {
+            Self::Guest(guest) => (None, guest.request_id.as_str()),
+            Self::Operator => (Some(By::CLI.who), By::CLI.request_id),
+        };
+        let is_pending = matches!(self, Self::Guest(_)) && !app.config.access.signup_live;
+        let standing = if is_pending { Standing::Pending } else { Standing::Active };
+        let live = Terms { standing, ..Terms::PREPAID };
+        Newcomer { email, password_hash, live, maker, request_id }
     }
 
     fn asker(self) -> Asker {
@@ -85,25 +89,84 @@ pub fn email(typed: &str) -> Option<String> {
     is_good.then_some(text)
 }
 
+/// How an account begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// What it may do.
+    pub standing: Standing,
+    /// `prepaid` or `postpaid`.
+    pub billing_mode: &'a str,
+    /// How far below zero it may go, credits.
+    pub credit_limit: i64,
+}
+
+impl Terms<'static> {
+    /// Pays in advance, from now on.
+    pub const PREPAID: Self =
+        Self { standing: Standing::Active, billing_mode: "prepaid", credit_limit: 0 };
+}
+
+/// A user to be made, with both accounts.
+#[derive(Clone, Copy, Debug)]
+pub struct Newcomer<'a> {
+    /// The email as stored.
+    pub email: &'a str,
+    /// The hash of their password.
+    pub password_hash: &'a str,
+    /// How their live account begins. The one in the sandbox is [`Terms::PREPAID`].
+    pub live: Terms<'a>,
+    /// Who makes them; `None` = they themselves.
+    pub maker: Option<&'a Who>,
+    /// The request; empty on the command line.
+    pub request_id: &'a str,
+}
+
 /// Makes the write set of a new user and both accounts, without the sandbox's play money. The
 /// commit is refused as [`Error::EmailTaken`] when someone has the email.
 #[must_use]
-pub fn new_user_set(app: &App, email: &str, hash: &str, live: Standing) -> (NewUser, WriteSet) {
+pub fn new_user_set(app: &App, newcomer: &Newcomer<'_>) -> (NewUser, WriteSet) {
     let new = NewUser {
         id: UserId::new(&app.clock),
-        email: email.to_owned(),
+        email: newcomer.email.to_owned(),
         live: AccountId::new(&app.clock),
         sandbox: AccountId::new(&app.clock),
     };
-    let now = app.now();
     let mut set = WriteSet::of(new.id.as_str());
-    set.guard(sql::ADD_USER, args![&new.id, email, hash, now], EMAIL_TAKEN);
-    let accounts = [(&new.live, Env::Live, live), (&new.sandbox, Env::Sandbox, Standing::Active)];
-    for (account, env, standing) in accounts {
-        let args = args![account, &new.id, env.word(), standing.word(), now];
-        set.push(sql::ADD_ACCOUNT, args);
-    }
+    let args = args![&new.id, newcomer.email, newcomer.password_hash, app.now()];
+    set.guard(sql::ADD_USER, args, EMAIL_TAKEN);
+    let myself = Who::User(new.id.clone());
+    let by = By { who: newcomer.maker.unwrap_or(&myself), request_id: newcomer.request_id };
+    let detail = json!({ "live": new.live.as_str(), "sandbox": new.sandbox.as_str() });
+    note(app, &mut set, by, ("user.create", new.id.as_str(), detail));
+    add_account(app, &mut set, (&new.id, by), (&new.live, Env::Live, newcomer.live));
+    add_account(app, &mut set, (&new.id, by), (&new.sandbox, Env::Sandbox, Terms::PREPAID));
     (new, set)
+}
+
+/// The account, and the line of the audit log that the ledger's proof knows its terms from.
+fn add_account(
+    app: &App,
+    set: &mut WriteSet,
+    (user, by): (&UserId, By<'_>),
+    (account, env, terms): (&AccountId, Env, Terms<'_>),
+) {
+    let Terms { standing, billing_mode, credit_limit } = terms;
+    let (env, status) = (env.word(), standing.word());
+    let args = args![account, user, env, status, billing_mode, credit_limit, app.now()];
+    set.push(sql::ADD_ACCOUNT, args);
+    let detail = json!({
+        "env": env, "user_id": user.as_str(), "status": status,
+        "billing_mode": billing_mode, "credit_limit": credit_limit,
+    });
+    let entry = Entry {
+        actor: by.who,
+        action: "account.create",
+        object_id: account.as_str(),
+        account: Some(account),
+        request_id: by.request_id,
+        detail,
+    };
+    record(app, set, &entry);
 }
 
 /// Makes a user and both accounts.
@@ -128,15 +191,8 @@ pub async fn signup(
         guesser.must_not_wait(app).await?;
     }
     let hash = password::hash(app, &made_by.asker(), credentials.password).await?;
-    let (new, mut set) = new_user_set(app, &email, &hash, made_by.live(app));
+    let (new, mut set) = new_user_set(app, &made_by.newcomer(app, &email, &hash));
     grant(app, &mut set, &new.sandbox);
-    let detail = json!({ "live": new.live.as_str(), "sandbox": new.sandbox.as_str() });
-    let myself = Who::User(new.id.clone());
-    let by = match made_by {
-        MadeBy::Guest(guest) => By { who: &myself, request_id: &guest.request_id },
-        MadeBy::Operator => By::CLI,
-    };
-    note(app, &mut set, by, ("user.create", new.id.as_str(), detail));
     match (app.db.commit(set).await.map_err(Error::from), guesser) {
         (Err(Error::EmailTaken), Some(guesser)) => {
             guesser.count(app).await?;

@@ -9,6 +9,7 @@ use super::{guesses, store as sql};
 use crate::app::{App, Env};
 use crate::jobs::Turn;
 use crate::kit::id::{AccountId, AuditId};
+use crate::kit::walk::Found;
 
 /// Deletes `Idempotency-Key`s that no longer stand for anything.
 ///
@@ -78,6 +79,8 @@ pub async fn sweep(
 pub struct Accounts {
     page: std::vec::IntoIter<(AccountId, Env)>,
     after: String,
+    /// Rows behind that one whose id cannot be read: they are passed by counting.
+    unreadable: i64,
 }
 
 impl Accounts {
@@ -97,18 +100,25 @@ impl Accounts {
     /// # Errors
     /// When the database cannot be read.
     pub async fn next_with_env(&mut self, app: &App) -> Result<Option<(AccountId, Env)>, Error> {
-        if let Some(account) = self.page.next() {
-            return Ok(Some(account));
-        }
-        let args = args![&self.after, Self::PAGE];
-        let rows: Vec<(AccountId, String)> = app.db.rows(sql::ACCOUNTS, args).await?;
-        if let Some((last, _)) = rows.last() {
-            last.as_str().clone_into(&mut self.after);
-        }
         let known = |(account, env): (AccountId, String)| Env::of(&env).map(|env| (account, env));
-        let page: Vec<_> = rows.into_iter().filter_map(known).collect();
-        self.page = page.into_iter();
-        Ok(self.page.next())
+        loop {
+            if let Some(account) = self.page.next() {
+                return Ok(Some(account));
+            }
+            let args = args![&self.after, Self::PAGE, self.unreadable];
+            let rows: Vec<Found<(AccountId, String)>> = app.db.rows(sql::ACCOUNTS, args).await?;
+            if rows.is_empty() {
+                return Ok(None);
+            }
+            for found in &rows {
+                match &found.id {
+                    Some(id) => (self.after, self.unreadable) = (id.clone(), 0),
+                    None => self.unreadable += 1,
+                }
+            }
+            let page: Vec<_> = rows.into_iter().filter_map(|it| it.row).filter_map(known).collect();
+            self.page = page.into_iter();
+        }
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) const ADD_STAFF: Sql = Sql("INSERT INTO staff (staff_id, email, passw
      ON CONFLICT (email) DO NOTHING");
 pub(super) const ADD_ACCOUNT: Sql = Sql("INSERT INTO accounts (account_id, user_id, env, status, \
      billing_mode, credit_limit, posted, held, settings, created_at) \
-     VALUES ($1, $2, $3, $4, 'prepaid', 0, 0, 0, '{}', $5)");
+     VALUES ($1, $2, $3, $4, $5, $6, 0, 0, '{}', $7)");
 
 pub(super) const USER_BY_EMAIL: Sql =
     Sql("SELECT user_id, email, password_hash FROM users WHERE email = $1");
@@ -81,7 +81,7 @@ pub(super) const FORGET_REVOKED_TOKENS: Sql = Sql("DELETE FROM tokens WHERE toke
      /*SKIP LOCKED*/) RETURNING kind");
 
 pub(super) const ACCOUNTS: Sql = Sql("SELECT account_id, env FROM accounts \
-     WHERE account_id > $1 ORDER BY account_id LIMIT $2");
+     WHERE account_id > $1 ORDER BY account_id LIMIT $2 OFFSET $3");
 pub(super) const ACCOUNT: Sql = Sql("SELECT account_id, env, status, settings FROM accounts \
      WHERE account_id = $1");
 pub(super) const ACCOUNT_OF_USER: Sql = Sql("SELECT account_id, env, status, settings \
@@ -139,6 +139,9 @@ pub(super) const AUDIT_LINES_OF_ACCOUNT: Sql = Sql("SELECT entry_id, at, actor_k
      action, object_id, account_id, request_id, detail, mac FROM audit_log \
      WHERE account_id = $1 AND entry_id > $2 AND action LIKE 'account.%' \
      ORDER BY entry_id LIMIT $3");
+/// The hash of a line that was written without one.
+pub(super) const ADOPT_AUDIT_ENTRY: Sql =
+    Sql("UPDATE audit_log SET mac = $1 WHERE entry_id = $2 AND mac IS NULL");
 /// Ids are in the order of time.
 pub(super) const FORGET_AUDIT_ENTRIES: Sql = Sql("DELETE FROM audit_log WHERE entry_id IN \
      (SELECT entry_id FROM audit_log WHERE entry_id < $1 ORDER BY entry_id LIMIT $2 \

@@ -49,6 +49,13 @@ pub trait Shelf: Send + Sync + 'static {
         account_id: &'a str,
         phone: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Received>, store::Error>>;
+
+    /// Empties a handset of what this account sent.
+    fn forget<'a>(
+        &'a self,
+        account_id: &'a str,
+        phone: &'a str,
+    ) -> BoxFuture<'a, Result<(), store::Error>>;
 }
 
 /// Handsets in the memory of this process, for a service of one node.
@@ -80,6 +87,14 @@ impl PhonesOfOne {
 }
 
 impl Phones {
+    fn remove(&mut self, account_id: &str, phone: &str) {
+        let Some(own) = self.by_account.get_mut(account_id) else { return };
+        if own.by_phone.remove(phone).is_some() {
+            own.order.retain(|other| other != phone);
+            self.count -= 1;
+        }
+    }
+
     /// Makes room for one more handset of an account: among its own when it has its share, else
     /// among those of whoever has most.
     fn make_room(&mut self, account_id: &str) {
@@ -139,6 +154,16 @@ impl Shelf for MemoryShelf {
         phone: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Received>, store::Error>> {
         Box::pin(std::future::ready(Ok(self.of(account_id, phone))))
+    }
+
+    fn forget<'a>(
+        &'a self,
+        account_id: &'a str,
+        phone: &'a str,
+    ) -> BoxFuture<'a, Result<(), store::Error>> {
+        let mut phones = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        phones.remove(account_id, phone);
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

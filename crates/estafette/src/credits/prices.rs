@@ -72,17 +72,16 @@ pub fn is_country(text: &str) -> bool {
 pub async fn price(app: &App, channel: &str, category: &str, country: &str) -> Result<i64, Error> {
     let key = format!("{channel}|{category}|{country}");
     let now = app.now();
-    // By the service's own clock, too: a promotion ends by it.
-    let known =
-        app.memo.prices.get(&key).filter(|known| (known.at..known.at + MEMO_MS).contains(&now));
-    let credits = if let Some(KnownPrice { credits, .. }) = known {
-        credits
+    // By the service's own clock, too: prices begin and end by it.
+    let known = app.memo.prices.get(&key).filter(|known| (known.at..known.until).contains(&now));
+    let known = if let Some(known) = known {
+        known
     } else {
-        let credits = look_up(app, channel, category, country).await?;
-        app.memo.prices.insert(key, KnownPrice { credits, at: now });
-        credits
+        let known = look_up(app, channel, category, country).await?;
+        app.memo.prices.insert(key, known);
+        known
     };
-    credits.ok_or_else(|| Error::NoPrice {
+    known.credits.ok_or_else(|| Error::NoPrice {
         channel: channel.to_owned(),
         category: category.to_owned(),
         country: country.to_owned(),
@@ -94,15 +93,21 @@ async fn look_up(
     channel: &str,
     category: &str,
     country: &str,
-) -> Result<Option<i64>, Error> {
-    let now = app.now();
+) -> Result<KnownPrice, Error> {
+    let at = app.now();
+    let mut price = KnownPrice { credits: None, at, until: at + MEMO_MS };
     for country in [country, EVERYWHERE] {
-        let args = args![channel, category, country, now];
+        let args = args![channel, category, country, at];
+        // What is remembered ends where a price of the kind begins or ends.
+        for change in [store::PRICE_BEGINS, store::PRICE_ENDS] {
+            let next: Option<(Millis,)> = app.db.row(change, args.clone()).await?;
+            price.until = next.map_or(price.until, |(next,)| price.until.min(next));
+        }
         if let Some((credits,)) = app.db.row(store::PRICE, args).await? {
-            return Ok(Some(credits));
+            return Ok(KnownPrice { credits: Some(credits), ..price });
         }
     }
-    Ok(None)
+    Ok(price)
 }
 
 /// Gives a new database the prices of the configuration. Their ids come from what they are for,

@@ -65,6 +65,15 @@ pub(super) const PRICE: Sql = Sql("SELECT credits FROM (SELECT COALESCE(\
      ORDER BY valid_from DESC, price_id DESC LIMIT 1)) AS credits) AS price \
      WHERE credits IS NOT NULL");
 
+/// When the next price of the kind begins.
+pub(super) const PRICE_BEGINS: Sql = Sql("SELECT valid_from FROM prices WHERE channel = $1 \
+     AND category = $2 AND country = $3 AND valid_from > $4 \
+     ORDER BY valid_from, price_id LIMIT 1");
+/// When the next promotion of the kind ends.
+pub(super) const PRICE_ENDS: Sql = Sql("SELECT valid_until FROM (SELECT MIN(valid_until) \
+     AS valid_until FROM prices WHERE channel = $1 AND category = $2 AND country = $3 \
+     AND valid_until > $4) AS ends WHERE valid_until IS NOT NULL");
+
 /// Whether there is any price.
 pub(super) const ANY_PRICE: Sql = Sql("SELECT price_id FROM prices WHERE price_id > $1 LIMIT 1");
 
@@ -97,6 +106,8 @@ pub const ALL: &[Sql] = &[
     BALANCE,
     LEDGER,
     PRICE,
+    PRICE_BEGINS,
+    PRICE_ENDS,
     ANY_PRICE,
     ADD_PRICE,
     CLOSE_PRICE,

@@ -35,10 +35,6 @@ pub(super) const CHANGE: Sql = Sql("UPDATE accounts SET status = $1, billing_mod
      AND billing_mode = $7 AND credit_limit = $8 AND settings = $9 \
      AND posted - held + $3 >= 0");
 
-/// How a new account pays.
-pub(super) const BILL: Sql = Sql("UPDATE accounts SET billing_mode = $1, credit_limit = $2 \
-     WHERE account_id = $3");
-
 /// One page of the audit log, newest first; empty texts do not filter.
 pub(super) const LOG: Sql = Sql("SELECT entry_id, at, actor_kind, actor_id, action, object_id, \
      account_id, request_id, detail FROM audit_log WHERE entry_id < $1 \
@@ -53,7 +49,7 @@ pub(super) const LOG_OF_ACCOUNT: Sql = Sql("SELECT entry_id, at, actor_kind, act
      ORDER BY entry_id DESC LIMIT $5");
 
 /// All statements, for the test that prepares each of them.
-pub const ALL: &[Sql] = &[ACCOUNTS, ACCOUNTS_OF_EMAIL, ACCOUNT, CHANGE, BILL, LOG, LOG_OF_ACCOUNT];
+pub const ALL: &[Sql] = &[ACCOUNTS, ACCOUNTS_OF_EMAIL, ACCOUNT, CHANGE, LOG, LOG_OF_ACCOUNT];
 
 impl FromRow for AccountRow {
     fn from_row(mut row: Row) -> Result<Self, Error> {

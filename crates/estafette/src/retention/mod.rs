@@ -184,6 +184,9 @@ async fn of_account(app: &App, account: &AccountId, recipient: &Msisdn) -> Resul
     let passcodes = of_otp::erase(app, account, number).await?;
     let inbound = of_inbound::erase(app, account, recipient).await?;
     erase_events(app, account, number, &objects).await?;
+    if !objects.is_empty() {
+        app.handsets.forget(account.as_str(), number).await?;
+    }
     Ok(Erased { passcodes, inbound })
 }
 

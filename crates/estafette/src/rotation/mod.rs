@@ -222,8 +222,9 @@ async fn all_nodes(
 ) -> Result<(), Error> {
     let until = tokio::time::Instant::now() + patience;
     loop {
-        let nodes: Vec<Node> = app.db.rows(sql::NODES, args![app.now() - SILENT]).await?;
-        let late = nodes.iter().filter(|node| !is_there(node));
+        let nodes: Vec<Node> = app.db.rows(sql::NODES, args![0]).await?;
+        let now = app.now();
+        let late = nodes.iter().filter(|node| now - node.seen_at <= SILENT && !is_there(node));
         let late: Vec<i64> = late.map(|node| node.process_id).collect();
         if late.is_empty() {
             return Ok(());

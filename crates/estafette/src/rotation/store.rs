@@ -1,6 +1,7 @@
 //! SQL of the master keys: which there are, which nodes know them, and the secrets that outlive the
 //! change of one.
 
+use clock::Millis;
 use store::{Error, FromRow, Reject, Row, Sql};
 
 use crate::kit::seal::{KeyRow, KeyState};
@@ -25,9 +26,9 @@ pub(super) const DROP: Sql =
 pub(super) const SEEN: Sql = Sql("INSERT INTO nodes (node, process_id, key_ids, writes, seen_at) \
      VALUES ($1, $2, $3, $4, $5) ON CONFLICT (node) DO UPDATE SET key_ids = excluded.key_ids, \
      writes = excluded.writes, seen_at = excluded.seen_at");
-/// All that serve, or did a moment ago.
-pub(super) const NODES: Sql = Sql("SELECT process_id, key_ids, writes FROM nodes \
-     WHERE seen_at >= $1 ORDER BY node");
+/// All that serve, or did until they were killed.
+pub(super) const NODES: Sql = Sql("SELECT process_id, key_ids, writes, seen_at FROM nodes \
+     WHERE node > $1 ORDER BY node");
 /// This process ends.
 pub(super) const GONE: Sql = Sql("DELETE FROM nodes WHERE node = $1");
 /// Processes that were killed.
@@ -56,11 +57,12 @@ pub(super) struct Node {
     pub(super) process_id: i64,
     pub(super) key_ids: String,
     pub(super) writes: String,
+    pub(super) seen_at: Millis,
 }
 
 impl FromRow for Node {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let (process_id, key_ids) = (row.take(0)?, row.take(1)?);
-        Ok(Self { process_id, key_ids, writes: row.take(2)? })
+        Ok(Self { process_id, key_ids, writes: row.take(2)?, seen_at: row.take(3)? })
     }
 }

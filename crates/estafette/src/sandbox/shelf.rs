@@ -80,6 +80,19 @@ impl Shelf for StoredShelf {
             rows.into_iter().map(|row| self.open(account_id, row)).collect()
         })
     }
+
+    fn forget<'a>(
+        &'a self,
+        account_id: &'a str,
+        phone: &'a str,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let mut set = WriteSet::of(account_id);
+            set.push(sql::EMPTY, args![account_id, self.vault.recipient_mac(account_id, phone)]);
+            let committed = self.db.commit(set).await;
+            committed.map(drop).map_err(|error| Error::Unavailable(error.to_string()))
+        })
+    }
 }
 
 impl StoredShelf {

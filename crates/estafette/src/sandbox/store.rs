@@ -11,6 +11,10 @@ pub(super) const INSERT: Sql =
 pub(super) const NEWEST: Sql = Sql("SELECT message_id, sealed, received_at FROM handset_messages \
      WHERE account_id = $1 AND phone_mac = $2 ORDER BY message_id DESC LIMIT $3");
 
+/// Empties a handset.
+pub(super) const EMPTY: Sql =
+    Sql("DELETE FROM handset_messages WHERE account_id = $1 AND phone_mac = $2");
+
 /// The message of an account that is newer than all but so many.
 pub(super) const NTH: Sql = Sql("SELECT message_id FROM handset_messages WHERE account_id = $1 \
      AND received_at > 0 ORDER BY message_id DESC LIMIT 1 OFFSET $2");

@@ -8,6 +8,8 @@ mod outgo;
 mod pace;
 mod pages;
 mod routes;
+#[cfg(test)]
+mod upgrades;
 mod upkeep;
 
 use std::net::SocketAddr;
@@ -27,8 +29,10 @@ use crate::app::{App, Correspondence, Env, Memo, News, Shared};
 use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::{Carriers, Door, Handsets};
 use crate::config::{Config, Limits, Webhooks};
+use crate::credits::seals::adopt;
 use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
+use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
@@ -153,6 +157,7 @@ pub fn open_through(
     let vault = opening::vault(&config, &clock)?;
     let db = through(open_database(&config)?);
     let doors = [Arc::new(ReceiptDoor::default()), Arc::new(ReceiptDoor::default())];
+    let handsets = handsets(&config, &db, &vault);
     let shared = Arc::new(Shared {
         // Above 0, and so many that two processes do not share one.
         node: i64::try_from(1 + clock.below(u64::MAX / 4)).unwrap_or(1),
@@ -165,6 +170,7 @@ pub fn open_through(
         metrics: Metrics::default(),
         open: AtomicBool::new(false),
         sealing: Sealing::default(),
+        handsets,
         draining: AtomicBool::new(false),
         db,
         vault,
@@ -173,7 +179,7 @@ pub fn open_through(
     });
     let [live_door, sandbox_door] = &doors;
     let door: Arc<dyn Door> = Arc::<ReceiptDoor>::clone(sandbox_door);
-    let simulated = Carriers::simulated(&shared.clock, &door, handsets(&shared));
+    let simulated = Carriers::simulated(&shared.clock, &door, shared.handsets.clone());
     let live = App::new(Env::Live, Carriers::none(), Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated, shared);
     live_door.lead_to(Some(live.clone()));
@@ -219,13 +225,13 @@ pub fn open_database(config: &Config) -> anyhow::Result<Db> {
 }
 
 /// Handsets in memory are quickest; several nodes need them where all can see them.
-fn handsets(shared: &Shared) -> Handsets {
-    let is_stored = match shared.config.sandbox.handsets.as_str() {
-        "auto" => shared.config.database.is_shared(),
+fn handsets(config: &Config, db: &Db, vault: &Vault) -> Handsets {
+    let is_stored = match config.sandbox.handsets.as_str() {
+        "auto" => config.database.is_shared(),
         word => word == "database",
     };
     Handsets::on(if is_stored {
-        Arc::new(StoredShelf::new(shared.db.clone(), shared.vault.clone()))
+        Arc::new(StoredShelf::new(db.clone(), vault.clone()))
     } else {
         Arc::new(MemoryShelf::default())
     })
@@ -266,10 +272,14 @@ impl Service {
     /// # Errors
     /// [`OpenError`].
     pub async fn migrate(&self) -> Result<u32, OpenError> {
+        let before = self.live.db.version().await?;
         let version = self.live.db.migrate(MIGRATIONS).await?;
         let followed = rotation::follow(&self.live).await;
         followed
             .map_err(|error| OpenError::Key(error, opening::place_of_key(&self.live.config)))?;
+        if (1..adopt::SINCE).contains(&before) {
+            adopt::adopt(&self.live).await?;
+        }
         credits::seed_prices(&self.live).await?;
         credits::seals::refresh(&self.live).await?;
         Ok(version)

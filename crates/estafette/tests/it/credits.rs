@@ -179,13 +179,13 @@ async fn a_promotion_leaves_the_price_before_it_standing(world: &World) {
     assert_eq!(cost(&ada).await, 5);
     world.advance(end - world.now() - 1_000).await;
     assert_eq!(cost(&ada).await, 5);
-    // Remembered prices do not outlive a promotion by more than their five seconds.
-    world.advance(6_000).await;
+    // What a node remembers of prices ends with the promotion.
+    world.advance(1_000).await;
     assert_eq!(cost(&ada).await, 31, "when it ends, the price before it holds again");
     // One that ended does not come back, and the country's price is not lost with a second one.
     set_price(world, 6, Some(world.now() + 60_000)).await;
     assert_eq!(cost(&ada).await, 6);
-    world.advance(66_000).await;
+    world.advance(60_000).await;
     assert_eq!(cost(&ada).await, 31);
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clock::{DAY, MINUTE};
 use estafette::app::{App, Env};
 use estafette::credits::audit::{MOST, Report, Scope, audit, read_all};
-use estafette::credits::seals;
+use estafette::credits::seals::{self, Kind};
+use estafette::kit::id::AuditId;
 use serde_json::json;
 use store::{Args, Sql, WriteSet, args};
 use tokio::time::Instant;
@@ -18,6 +19,9 @@ use crate::world::tenant::{Tenant, phone};
 
 on_every_engine!(
     what_is_removed_made_up_or_changed_is_found,
+    what_is_not_sealed_yet_is_held_against_the_audit_log,
+    lines_of_the_audit_log_without_a_hash_are_believed_no_more,
+    accounts_that_cannot_be_read_stop_no_audit_and_no_seal,
     an_old_copy_is_found_by_a_seal_that_was_kept_elsewhere,
     what_retention_deleted_is_no_forgery,
     a_correction_takes_no_credit_limit,
@@ -139,6 +143,113 @@ async fn what_is_removed_made_up_or_changed_is_found(world: &World) {
         }
         assert!(self::found(&app).await.is_empty(), "as it was before {statements:?}");
     }
+}
+
+/// The same for an account that was made, and paid, a moment ago.
+const EARLY_FORGERIES: [(&[&str], &str); 6] = [
+    // The sandbox's play money becomes real.
+    (
+        &[
+            "UPDATE accounts SET env = 'x' WHERE env = 'live' AND user_id = \
+             (SELECT user_id FROM accounts WHERE account_id = $1)",
+            "UPDATE accounts SET env = 'live' WHERE account_id = $1",
+            "UPDATE accounts SET env = 'sandbox' WHERE env = 'x' AND account_id <> $1",
+        ],
+        "S4",
+    ),
+    (&["UPDATE accounts SET user_id = 'usr_x' WHERE account_id = $1"], "S4"),
+    (&["UPDATE accounts SET status = 'suspended' WHERE account_id = $1"], "S4"),
+    (&["UPDATE accounts SET credit_limit = 77 WHERE account_id = $1"], "S4"),
+    (&["DELETE FROM transfers WHERE account_id = $1 AND amount = 5000", BALANCE], "S3"),
+    (
+        &[
+            "DELETE FROM transfers WHERE account_id = $1",
+            "DELETE FROM accounts WHERE account_id = $1",
+        ],
+        "S3",
+    ),
+];
+
+async fn what_is_not_sealed_yet_is_held_against_the_audit_log(world: &World) {
+    let ada = world.account("ada").await;
+    let app = world.app(Env::Sandbox).await;
+    world.credit(&ada, 5_000).await.ok();
+    assert!(found(&app).await.is_empty(), "nothing is forged yet");
+    for table in TABLES {
+        run(&app, &format!("CREATE TABLE early_{table} AS SELECT * FROM {table}"), args![]).await;
+    }
+    for (statements, invariant) in EARLY_FORGERIES {
+        for sql in statements {
+            run(&app, sql, args![&ada.account_id]).await;
+        }
+        let found = found(&app).await;
+        assert!(found.contains(invariant), "{statements:?}: {found:?}");
+        for table in TABLES {
+            run(&app, &format!("DELETE FROM {table}"), args![]).await;
+            let back = format!("INSERT INTO {table} SELECT * FROM early_{table}");
+            run(&app, &back, args![]).await;
+        }
+        assert!(self::found(&app).await.is_empty(), "as it was before {statements:?}");
+    }
+    // Sealing what was forged does not make it good.
+    let raise = "UPDATE accounts SET credit_limit = $1 WHERE account_id = $2";
+    run(&app, raise, args![77, &ada.account_id]).await;
+    seal(world, &app).await;
+    assert_eq!(found(&app).await, BTreeSet::from(["S4"]));
+    run(&app, raise, args![0, &ada.account_id]).await;
+    assert!(found(&app).await.is_empty());
+}
+
+async fn lines_of_the_audit_log_without_a_hash_are_believed_no_more(world: &World) {
+    let ada = world.account("ada").await;
+    let app = world.app(Env::Sandbox).await;
+    let raise = "UPDATE accounts SET billing_mode = 'postpaid', credit_limit = 900 \
+        WHERE account_id = $1";
+    run(&app, raise, args![&ada.account_id]).await;
+    let line = "INSERT INTO audit_log (entry_id, at, actor_kind, actor_id, action, object_id, \
+        account_id, request_id, detail, mac) VALUES ($1, 0, 'cli', '', 'account.update', $2, $2, \
+        '', '{\"billing_mode\":\"postpaid\",\"credit_limit\":900}', NULL)";
+    let id = String::from(AuditId::new(world.clock()));
+    run(&app, line, args![&id, &ada.account_id]).await;
+    seal(world, &app).await;
+    assert_eq!(found(&app).await, BTreeSet::from(["S3", "S4"]));
+    run(&app, "DELETE FROM audit_log WHERE entry_id = $1", args![&id]).await;
+    let back = "UPDATE accounts SET billing_mode = 'prepaid', credit_limit = 0 \
+        WHERE account_id = $1";
+    run(&app, back, args![&ada.account_id]).await;
+    assert!(found(&app).await.is_empty());
+}
+
+/// An id that is no text, before and behind all others: SQLite takes bytes for text.
+const UNREADABLE: [&str; 2] = ["CAST(x'FF01' AS TEXT)", "x'FF02'"];
+
+fn is_lite(world: &World) -> bool {
+    !world.config().database.is_shared()
+}
+
+async fn accounts_that_cannot_be_read_stop_no_audit_and_no_seal(world: &World) {
+    let ada = world.account("ada").await;
+    ada.send_to(&phone("5678")).await.ok();
+    let app = world.app(Env::Sandbox).await;
+    let ids = if is_lite(world) { &UNREADABLE[..] } else { &["'zzz'"] };
+    for id in ids {
+        let copy = format!(
+            "INSERT INTO accounts (account_id, user_id, env, status, billing_mode, credit_limit, \
+             posted, held, settings, created_at) SELECT {id}, 'usr_' || env, 'x' || env, status, \
+             billing_mode, credit_limit, posted, held, settings, created_at \
+             FROM accounts WHERE account_id = $1"
+        );
+        run(&app, &copy, args![&ada.account_id]).await;
+    }
+    seal(world, &app).await;
+    let sealed = seals::newest_of(&app, &ada.account_id, Kind::Transfers).await.unwrap();
+    assert!(sealed.is_some(), "the others are sealed");
+    let report = audit(&app, DAY).await.unwrap();
+    assert!(report.accounts >= 2, "the others are read: {report:?}");
+    let found: BTreeSet<_> = report.violations.iter().map(|found| found.invariant).collect();
+    assert!(found.contains(if is_lite(world) { "S5" } else { "S4" }), "{report:?}");
+    run(&app, "DELETE FROM accounts WHERE env LIKE 'x%'", args![]).await;
+    assert!(self::found(&app).await.is_empty());
 }
 
 async fn an_old_copy_is_found_by_a_seal_that_was_kept_elsewhere(world: &World) {

@@ -51,7 +51,7 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     assert_eq!(app.vault.writes_with(), old_id, "knowing it is not writing with it");
     // A node that does not know the key would not be able to open what others write.
     let seen = "INSERT INTO nodes (node, process_id, key_ids, writes, seen_at) \
-                VALUES (-1, 4242, $1, $1, $2)";
+                VALUES (1, 4242, $1, $1, $2)";
     let mut set = WriteSet::of("story");
     set.push(Sql(seen), args![&old_id, world.now()]);
     app.db.commit(set).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     assert!(matches!(&refused, Err(Error::Unaware(nodes)) if nodes.contains(&4242)), "{refused:?}");
     assert_eq!(app.vault.writes_with(), old_id);
     let mut set = WriteSet::of("story");
-    set.push(Sql("DELETE FROM nodes WHERE node = $1"), args![-1]);
+    set.push(Sql("DELETE FROM nodes WHERE node = $1"), args![1]);
     app.db.commit(set).await.unwrap();
     let patience = Duration::from_mins(1);
     rotation::turn_to(&app, &key_id, (patience, By::CLI), &|_| ()).await.unwrap();

@@ -25,22 +25,25 @@ mod chain;
 mod fold;
 mod group;
 mod log;
+mod named;
 mod store;
 mod walk;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ::store::{Sql, args};
+use ::store::args;
 use clock::Millis;
 use serde::Serialize;
 
 use self::fold::{Books, Fold};
+use self::named::Named;
 use self::store as sql;
 use self::walk::Walk;
 use super::Error;
-use super::seals::terms::{self, Lines};
+use super::seals::terms;
 use super::seals::{self, Kind, NOBODY};
+use crate::access::retention::Accounts;
 use crate::app::App;
 use crate::jobs::Turn;
 use crate::kit::id::TransferId;
@@ -170,21 +173,19 @@ pub async fn read_all(app: &App, scope: &Scope<'_>) -> Result<Option<Report>, Er
     let known: Vec<SealHead> = scope.since.into_iter().chain(app.sealing.head()).collect();
     chain::check(app, &mut report, &known, scope.turn).await?;
     log::check(app, &mut report, end, scope.turn).await?;
-    let legacy_until = seals::legacy_until(app).await?;
     let mut books: BTreeMap<String, Books> = BTreeMap::new();
-    let mut after = String::new();
-    while let Some(account) = next(app, &mut report, &after).await? {
+    let mut named = Named::default();
+    while let Some(account) = named.next(app, &mut report).await? {
         let found = of_account(app, &mut report, &account, scope, end).await?;
         if let Some((terms, fold)) = &found {
             books.entry(terms.env.clone()).or_default().enter(fold);
-            check_terms(app, &mut report, &account, &legacy_until).await?;
+            check_terms(app, &mut report, &account).await?;
         }
         if let Some(turn) = scope.turn
             && !turn.breathe().await
         {
             return Ok(None);
         }
-        after = account;
     }
     for (env, books) in &books {
         if let Some(detail) = books.fault() {
@@ -201,33 +202,6 @@ async fn rest(turn: Option<&Turn>) -> bool {
         Some(turn) => turn.rest().await,
         None => true,
     }
-}
-
-/// The next account that anything names.
-async fn next(app: &App, report: &mut Report, after: &str) -> Result<Option<String>, Error> {
-    const NAMING: [Sql; 6] = [
-        sql::NEXT_ACCOUNT,
-        sql::NEXT_OF_TRANSFERS,
-        sql::NEXT_OF_CHALLENGES,
-        sql::NEXT_OF_ATTEMPTS,
-        sql::NEXT_OF_SEALS,
-        sql::NEXT_OF_LATE,
-    ];
-    let mut lowest: Option<String> = None;
-    for statement in NAMING {
-        let Some(found) = app.db.row::<Found<(String,)>>(statement, args![after]).await? else {
-            continue;
-        };
-        match found.id {
-            Some(id) if lowest.as_ref().is_none_or(|lowest| id < *lowest) => lowest = Some(id),
-            Some(_) => {}
-            None => {
-                let detail = "a row names an account that cannot be read; what follows it was not";
-                report.blame("S5", "", after, detail.to_owned());
-            }
-        }
-    }
-    Ok(lowest)
 }
 
 /// One account: its sums and its rows. `None` where the sums are not to be had.
@@ -265,17 +239,15 @@ async fn of_account(
 }
 
 /// How the account pays, beside what is on record.
-async fn check_terms(
-    app: &App,
-    report: &mut Report,
-    account: &str,
-    legacy_until: &str,
-) -> Result<(), Error> {
+async fn check_terms(app: &App, report: &mut Report, account: &str) -> Result<(), Error> {
     for look in 1..=LOOKS {
         let Some(found) = terms::found(app, account).await? else { return Ok(()) };
-        let lines = Lines { legacy_until, end: None };
-        let record = terms::on_record(app, account, &found, lines).await?;
-        let Some(detail) = record.terms.difference(&found) else { return Ok(()) };
+        let record = terms::on_record(app, account, None).await?;
+        let detail = match record.terms {
+            Some(terms) => terms.difference(&found),
+            None => Some("no line of the audit log says who made the account".to_owned()),
+        };
+        let Some(detail) = detail else { return Ok(()) };
         if look == LOOKS {
             report.blame("S4", account, "", detail);
         } else {
@@ -294,17 +266,16 @@ async fn check_pace(app: &App, report: &mut Report, scope: &Scope<'_>) -> Result
     let Some(fence) = fence else { return Ok(()) };
     // A service that was just started has not come to it yet.
     let settled = TransferId::bound(Millis(app.now().0 - 2 * clock::HOUR));
-    let mut after = String::new();
-    while let Some((account,)) = app.db.row::<(String,)>(sql::NEXT_ACCOUNT, args![&after]).await? {
+    let mut accounts = Accounts::default();
+    while let Some(account) = accounts.next(app).await? {
         let args = args![&account, &settled];
         let newest: Option<Found<(String,)>> = app.db.row(sql::NEWEST_BEFORE, args).await?;
         let newest = newest.and_then(|found| found.id).and_then(|id| TransferId::parse(&id));
         if newest.is_some_and(|newest| newest.time() - fence.sealed_at > unsealed_ms) {
             let detail = "for more than a day no transfer was sealed, while new ones were made";
-            report.blame("S7", &account, "", detail.to_owned());
+            report.blame("S7", account.as_str(), "", detail.to_owned());
             return Ok(());
         }
-        after = account;
     }
     Ok(())
 }

@@ -7,18 +7,18 @@ use super::fold::Fold;
 use super::walk::Attempt;
 
 /// The next account, by any table that names one.
-pub(super) const NEXT_ACCOUNT: Sql =
-    Sql("SELECT account_id FROM accounts WHERE account_id > $1 ORDER BY account_id LIMIT 1");
-pub(super) const NEXT_OF_TRANSFERS: Sql =
-    Sql("SELECT account_id FROM transfers WHERE account_id > $1 ORDER BY account_id LIMIT 1");
-pub(super) const NEXT_OF_CHALLENGES: Sql =
-    Sql("SELECT account_id FROM challenges WHERE account_id > $1 ORDER BY account_id LIMIT 1");
-pub(super) const NEXT_OF_ATTEMPTS: Sql =
-    Sql("SELECT account_id FROM attempts WHERE account_id > $1 ORDER BY account_id LIMIT 1");
-pub(super) const NEXT_OF_SEALS: Sql =
-    Sql("SELECT account_id FROM seals WHERE account_id > $1 ORDER BY account_id LIMIT 1");
-pub(super) const NEXT_OF_LATE: Sql =
-    Sql("SELECT account_id FROM late_transfers WHERE account_id > $1 ORDER BY account_id LIMIT 1");
+pub(super) const NEXT_ACCOUNT: Sql = Sql("SELECT account_id FROM accounts \
+     WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
+pub(super) const NEXT_OF_TRANSFERS: Sql = Sql("SELECT account_id FROM transfers \
+     WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
+pub(super) const NEXT_OF_CHALLENGES: Sql = Sql("SELECT account_id FROM challenges \
+     WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
+pub(super) const NEXT_OF_ATTEMPTS: Sql = Sql("SELECT account_id FROM attempts \
+     WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
+pub(super) const NEXT_OF_SEALS: Sql = Sql("SELECT account_id FROM seals \
+     WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
+pub(super) const NEXT_OF_LATE: Sql = Sql("SELECT account_id FROM late_transfers \
+     WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
 
 /// An account's counters and the sums of its transfers by kind, in one snapshot.
 pub(super) const FOLD: Sql = Sql("SELECT MAX(a.posted), MAX(a.held), MAX(a.credit_limit), \
@@ -51,6 +51,10 @@ pub(super) const CHALLENGES: Sql = Sql("SELECT c.challenge_id, (SELECT a.attempt
 /// An account's newest transfer before an id.
 pub(super) const NEWEST_BEFORE: Sql = Sql("SELECT transfer_id FROM transfers \
      WHERE account_id = $1 AND transfer_id < $2 ORDER BY transfer_id DESC LIMIT 1");
+
+/// Whether an account has a transfer.
+pub(super) const HAS_TRANSFER: Sql = Sql("SELECT amount FROM transfers \
+     WHERE account_id = $1 AND transfer_id = $2");
 
 /// The transfers of one group.
 pub(super) const GROUP: Sql = Sql("SELECT transfer_id, kind, amount, of_transfer, reason, \

@@ -16,6 +16,8 @@ use super::{Charge, balance, correct, grant, hold, new_hold, post, refund, void}
 use crate::access::{By, Entry, record};
 use crate::app::{App, Correspondence, Env, Memo, Shared};
 use crate::carriers::Carriers;
+use crate::carriers::Handsets;
+use crate::carriers::handsets::MemoryShelf;
 use crate::config::{self, Flags};
 use crate::kit::id::{AccountId, AttemptId, TransferId};
 use crate::kit::outgoing::{Outgoing, Rules};
@@ -62,6 +64,7 @@ async fn app() -> (tempfile::TempDir, App) {
         hashers: crate::kit::hashers::Hashers::new(1),
         open: AtomicBool::new(true),
         sealing: Sealing::default(),
+        handsets: Handsets::on(Arc::new(MemoryShelf::default())),
         draining: AtomicBool::new(false),
         clock,
     };
@@ -74,11 +77,14 @@ async fn account(app: &App) -> AccountId {
     set.push(store::ACCOUNT, args![&account]);
     let entry = Entry {
         actor: By::CLI.who,
-        action: "account.update",
+        action: "account.create",
         object_id: account.as_str(),
         account: Some(&account),
         request_id: "",
-        detail: serde_json::json!({ "billing_mode": "postpaid", "credit_limit": 20 }),
+        detail: serde_json::json!({
+            "env": "live", "user_id": account.as_str(), "status": "active",
+            "billing_mode": "postpaid", "credit_limit": 20,
+        }),
     };
     record(app, &mut set, &entry);
     app.db.commit(set).await.unwrap();

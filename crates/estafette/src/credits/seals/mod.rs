@@ -10,12 +10,13 @@
 //! so in `late_transfers`, in the same write set; those rows are no part of the block and have
 //! seals of their own. A send writes ahead of the fence and pays nothing for all this.
 
+pub mod adopt;
 mod round;
 pub mod store;
 pub mod terms;
 
 use ::store::{CommitError, Reject, WriteSet, args};
-use clock::{HOUR, MINUTE, Millis};
+use clock::{MINUTE, Millis};
 use serde::Serialize;
 
 use self::store as sql;
@@ -304,16 +305,6 @@ pub async fn refresh(app: &App) -> Result<(), Error> {
         app.sealing.saw(seal.head());
     }
     Ok(())
-}
-
-/// Up to where lines of the audit log may lack their hash: versions that wrote none ran until
-/// shortly after the first fence.
-pub(super) async fn legacy_until(app: &App) -> Result<String, Error> {
-    let args = args![NOBODY, Kind::Fence.word(), 0_i64, i64::MAX, 1_i64];
-    let first: Option<Found<Seal>> = app.db.row(sql::CHAIN_OF, args).await?;
-    let until =
-        first.and_then(|found| found.row).map(|first| AuditId::bound(fence_of(&first) + HOUR));
-    Ok(until.map_or_else(|| "~".to_owned(), String::from))
 }
 
 /// A head as people keep it: its number, a hyphen, 64 hexadecimal digits.

@@ -6,7 +6,7 @@ use ::store::args;
 use clock::{DAY, Millis};
 use serde::Serialize;
 
-use super::terms::{self, Lines};
+use super::terms;
 use super::{
     Draft, FENCE_DELAY_MS, Kind, NOBODY, Seal, Tally, append, fence_of, newest_of, refresh,
     store as sql,
@@ -49,8 +49,7 @@ pub struct Round {
 pub async fn round(app: &App, turn: Option<&Turn>) -> Result<Option<Round>, Error> {
     check_memory(app).await?;
     refresh(app).await?;
-    let legacy_until = super::legacy_until(app).await?;
-    let mut sealer = Sealer { app, turn, legacy_until, round: Round::default() };
+    let mut sealer = Sealer { app, turn, round: Round::default() };
     let fence = newest_of(app, NOBODY, Kind::Fence).await?;
     if let Some(fence) = &fence
         && !sealer.seal_before(fence).await?
@@ -75,8 +74,6 @@ async fn check_memory(app: &App) -> Result<(), Error> {
 struct Sealer<'a> {
     app: &'a App,
     turn: Option<&'a Turn>,
-    /// Up to here lines of the audit log may lack their hash.
-    legacy_until: String,
     round: Round,
 }
 
@@ -173,15 +170,15 @@ impl Sealer<'_> {
 
     /// The terms of an account that is new, or of which the audit log says something new.
     async fn seal_terms(&mut self, account: &str, fence: Millis) -> Result<(), Error> {
-        let Some(found) = terms::found(self.app, account).await? else { return Ok(()) };
         let end = String::from(AuditId::bound(fence));
-        let lines = Lines { legacy_until: &self.legacy_until, end: Some(&end) };
-        let record = terms::on_record(self.app, account, &found, lines).await?;
+        let record = terms::on_record(self.app, account, Some(&end)).await?;
         if record.seal.as_ref().is_some_and(|seal| seal.until == record.until) {
             return Ok(());
         }
+        // An account that no line knows is for the audit to find.
+        let Some(terms) = &record.terms else { return Ok(()) };
         let draft = Draft {
-            detail: serde_json::to_string(&record.terms).unwrap_or_default(),
+            detail: serde_json::to_string(terms).unwrap_or_default(),
             ..Draft::new(Kind::Terms, account, record.seal.as_ref(), &record.until)
         };
         self.append(&draft).await.map(drop)
@@ -252,7 +249,7 @@ impl Sealer<'_> {
             if id.as_str() >= stretch.until {
                 break;
             }
-            let is_genuine = |line: &Line| line.is_genuine(&self.app.vault, &self.legacy_until);
+            let is_genuine = |line: &Line| line.is_genuine(&self.app.vault);
             if let Some(line) = found.row.filter(is_genuine) {
                 tally.add(0, &line.digest());
                 first.get_or_insert(AuditId::stored(line.id).time());

@@ -11,6 +11,10 @@ use crate::credits::Error;
 
 /// Lines of the audit log read at a time.
 const CHUNK: i64 = 200;
+/// The line of an account that is made, with its terms.
+const CREATED: &str = "account.create";
+/// The line of an account that was there before the seals, likewise.
+pub(super) const ADOPTED: &str = "account.adopt";
 
 /// What an account is and how it pays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,9 +22,10 @@ pub struct Terms {
     /// `live` or `sandbox`.
     pub env: String,
     /// Whose it is.
+    #[serde(rename = "user_id")]
     pub user: String,
-    /// `None` = no line says so.
-    pub status: Option<String>,
+    /// What it may do.
+    pub status: String,
     /// `prepaid` or `postpaid`.
     pub billing_mode: String,
     /// How far below zero it may go.
@@ -40,24 +45,19 @@ impl FromRow for Terms {
 }
 
 impl Terms {
-    /// Those of an account as it is made.
-    fn of_new(found: &Self) -> Self {
-        let (env, user) = (found.env.clone(), found.user.clone());
-        let billing_mode = "prepaid".to_owned();
-        Self { env, user, status: None, billing_mode, credit_limit: 0 }
-    }
-
-    /// What a line of the audit log changes.
-    fn apply(&mut self, line: &Line) {
+    /// What is known after a line of the audit log: one of an account's first lines has all of it,
+    /// the others what they change.
+    fn after(known: Option<Self>, line: &Line) -> Option<Self> {
+        if matches!(line.action.as_str(), CREATED | ADOPTED) {
+            return serde_json::from_str(&line.detail).ok().or(known);
+        }
+        let mut terms = known?;
         let detail: serde_json::Value = serde_json::from_str(&line.detail).unwrap_or_default();
         let word = |name: &str| detail[name].as_str().map(str::to_owned);
-        self.status = word("status").or(self.status.take());
-        if let Some(mode) = word("billing_mode") {
-            self.billing_mode = mode;
-        }
-        if let Some(limit) = detail["credit_limit"].as_i64() {
-            self.credit_limit = limit;
-        }
+        terms.status = word("status").unwrap_or(terms.status);
+        terms.billing_mode = word("billing_mode").unwrap_or(terms.billing_mode);
+        terms.credit_limit = detail["credit_limit"].as_i64().unwrap_or(terms.credit_limit);
+        Some(terms)
     }
 
     /// Where an account's terms differ from these, in words.
@@ -73,30 +73,19 @@ impl Terms {
         compare("user_id", &found.user, &self.user);
         compare("billing_mode", &found.billing_mode, &self.billing_mode);
         compare("credit_limit", &found.credit_limit.to_string(), &self.credit_limit.to_string());
-        if let (Some(now), Some(known)) = (&found.status, &self.status) {
-            compare("status", now, known);
-        }
+        compare("status", &found.status, &self.status);
         (!differences.is_empty()).then(|| differences.join("; "))
     }
 }
 
 /// What is on record of an account.
 pub struct Record {
-    /// What the newest seal and the lines after it say.
-    pub terms: Terms,
+    /// What the newest seal and the lines after it say; `None` = nothing.
+    pub terms: Option<Terms>,
     /// The last line that was read; empty = none.
     pub until: String,
     /// The newest seal of the account's terms.
     pub seal: Option<super::Seal>,
-}
-
-/// Which lines of the audit log count.
-#[derive(Clone, Copy)]
-pub struct Lines<'a> {
-    /// Up to here they may lack their hash.
-    pub legacy_until: &'a str,
-    /// Those before this id; `None` = all.
-    pub end: Option<&'a str>,
 }
 
 /// The terms that an account has in its row; `None` = there is no such account.
@@ -107,31 +96,24 @@ pub async fn found(app: &App, account: &str) -> Result<Option<Terms>, Error> {
     Ok(app.db.row(sql::TERMS, args![account]).await?)
 }
 
-/// The terms that are on record. Environment and user, which no line changes, are the `found` ones
-/// until they are sealed.
+/// The terms that are on record, up to the line of the audit log before `end`; `None` = to its end.
 ///
 /// # Errors
 /// [`Error::Db`].
-pub async fn on_record(
-    app: &App,
-    account: &str,
-    found: &Terms,
-    lines: Lines<'_>,
-) -> Result<Record, Error> {
+pub async fn on_record(app: &App, account: &str, end: Option<&str>) -> Result<Record, Error> {
     let seal = newest_of(app, account, Kind::Terms).await?;
-    let sealed = seal.as_ref().and_then(|seal| serde_json::from_str(&seal.detail).ok());
-    let mut terms = sealed.unwrap_or_else(|| Terms::of_new(found));
+    let mut terms = seal.as_ref().and_then(|seal| serde_json::from_str(&seal.detail).ok());
     let mut until = seal.as_ref().map(|seal| seal.until.clone()).unwrap_or_default();
     loop {
         let rows = lines_of_account(app, account, &until, CHUNK).await?;
         let is_last = i64::try_from(rows.len()).unwrap_or(CHUNK) < CHUNK;
         let before = until.clone();
         for line in rows.into_iter().filter_map(|line| line.row) {
-            if lines.end.is_some_and(|end| line.id.as_str() >= end) {
+            if end.is_some_and(|end| line.id.as_str() >= end) {
                 return Ok(Record { terms, until, seal });
             }
-            if line.is_genuine(&app.vault, lines.legacy_until) {
-                terms.apply(&line);
+            if line.is_genuine(&app.vault) {
+                terms = Terms::after(terms, &line);
             }
             until = line.id;
         }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::store;
 use crate::access::audit::{By, Entry, record};
 use crate::access::caller::forget_account;
-use crate::access::{self, NewUser};
+use crate::access::{self, NewUser, Newcomer, Terms};
 use crate::app::{App, Settings, Standing};
 use crate::credits;
 use crate::kit::body::Fields;
@@ -251,21 +251,19 @@ pub async fn create(
     if billing.mode == "prepaid" && billing.credit_limit != 0 {
         return Err(Fault::PrepaidLimit);
     }
-    let (new, mut set) = access::new_user_set(app, email, hash, Standing::Active);
-    set.push(store::BILL, args![billing.mode, billing.credit_limit, &new.live]);
-    credits::sandbox_grant(app, &mut set, &new.sandbox);
-    let entry = Entry {
-        actor: by.who,
-        action: "account.create",
-        object_id: new.id.as_str(),
-        account: Some(&new.live),
+    let newcomer = Newcomer {
+        email,
+        password_hash: hash,
+        live: Terms {
+            standing: Standing::Active,
+            billing_mode: billing.mode,
+            credit_limit: billing.credit_limit,
+        },
+        maker: Some(by.who),
         request_id: by.request_id,
-        detail: json!({
-            "live": new.live.as_str(), "sandbox": new.sandbox.as_str(),
-            "billing_mode": billing.mode, "credit_limit": billing.credit_limit,
-        }),
     };
-    record(app, &mut set, &entry);
+    let (new, mut set) = access::new_user_set(app, &newcomer);
+    credits::sandbox_grant(app, &mut set, &new.sandbox);
     app.db.commit(set).await.map_err(access::Error::from)?;
     Ok(new)
 }

@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clock::{HOUR, MINUTE};
-use estafette::access;
 use estafette::access::password::{self, Asker};
-use estafette::app::{Env, Standing};
+use estafette::access::{self, Newcomer, Terms};
+use estafette::app::Env;
 use estafette::kit::secret::Secret;
 use futures_util::future::join_all;
 use serde_json::json;
@@ -43,7 +43,14 @@ async fn crowd(world: &World, many: usize) -> Vec<String> {
     let mut tokens = vec![];
     for number in 0..many {
         let email = format!("user{number}@example.com");
-        let (new, set) = access::new_user_set(&app, &email, &hash, Standing::Active);
+        let newcomer = Newcomer {
+            email: &email,
+            password_hash: &hash,
+            live: Terms::PREPAID,
+            maker: None,
+            request_id: "",
+        };
+        let (new, set) = access::new_user_set(&app, &newcomer);
         app.db.commit(set).await.unwrap();
         tokens.push(access::login_new(&app, &new).await.unwrap().token.expose().to_owned());
     }
