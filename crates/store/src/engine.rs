@@ -1,13 +1,15 @@
 //! The door of every engine, and [`Db`], the handle that the service holds.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
+use smallvec::SmallVec;
 use tokio::sync::Notify;
 use tracing::Instrument;
 
-use crate::{Args, FromRow, Groups, Migration, Reject, Row, Sql, WriteSet};
+use crate::{Args, Bell, FromRow, Groups, Migration, Reject, Row, Sql, WriteSet};
 
 /// Both engines keep their migrations in a table of this name.
 const NEWEST_MIGRATION: Sql =
@@ -150,13 +152,13 @@ pub trait Engine: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct Db {
     engine: Arc<dyn Engine>,
-    bell: Arc<Notify>,
+    bells: Arc<Mutex<BTreeMap<Bell, Arc<Notify>>>>,
 }
 
 impl Db {
     /// Wraps an engine.
     pub fn new(engine: impl Engine) -> Self {
-        Self { engine: Arc::new(engine), bell: Arc::default() }
+        Self { engine: Arc::new(engine), bells: Arc::default() }
     }
 
     /// The same with another engine around this one's, such as one that fails on purpose.
@@ -176,18 +178,23 @@ impl Db {
         } else {
             tracing::trace_span!(target: "otel", "commit", statements = set.stmts().len())
         };
-        let rings = set.rings();
+        let bells: SmallVec<[Bell; 1]> = set.bells().into();
         let done = self.engine.commit(set).instrument(span).await;
-        if rings && done.is_ok() {
-            self.bell.notify_one();
+        if done.is_ok() {
+            bells.into_iter().for_each(|bell| self.bell(bell).notify_one());
         }
         done
     }
 
     /// Returns when a set that rings ([`WriteSet::ring`]) became durable, in this process and since
-    /// the last time. For one listener.
-    pub async fn rung(&self) {
-        self.bell.notified().await;
+    /// the last time. For one listener to each bell.
+    pub async fn rung(&self, bell: Bell) {
+        self.bell(bell).notified().await;
+    }
+
+    fn bell(&self, bell: Bell) -> Arc<Notify> {
+        let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(bells.entry(bell).or_default())
     }
 
     /// All rows of a SELECT.

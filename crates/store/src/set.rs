@@ -1,11 +1,17 @@
 //! The write set: an ordered list of statements that happen together or not at all. Rules are
 //! guards in the SQL, so an engine may replay a set whenever it must.
 
+use smallvec::SmallVec;
+
 use crate::Args;
 
 /// One portable SQL text: `$1, $2, …` in order of first use, BIGINT, TEXT and BYTEA only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sql(pub &'static str);
+
+/// Work of one kind that somebody waits for: a word of the domain's own, compared by value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Bell(pub &'static str);
 
 /// Why a guard refused a set: a word of the domain's own, compared by value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,14 +51,14 @@ pub struct Stmt {
 pub struct WriteSet {
     shard: Box<str>,
     stmts: Vec<Stmt>,
-    rings: bool,
+    bells: SmallVec<[Bell; 1]>,
 }
 
 impl WriteSet {
     /// An empty set of the given shard (an account id, or the id of what has no account).
     #[must_use]
     pub fn of(shard: &str) -> Self {
-        Self { shard: shard.into(), stmts: Vec::with_capacity(6), rings: false }
+        Self { shard: shard.into(), stmts: Vec::with_capacity(6), bells: SmallVec::new() }
     }
 
     /// Adds a statement that may touch any number of rows.
@@ -92,22 +98,26 @@ impl WriteSet {
 
     /// Appends another set's statements; the shard stays this one's.
     pub fn append(&mut self, other: Self) -> &mut Self {
-        self.rings |= other.rings;
+        for bell in other.bells {
+            self.ring(bell);
+        }
         self.stmts.extend(other.stmts);
         self
     }
 
     /// Leaves work for others: once the set is durable, [`crate::Db::rung`] returns in this
     /// process. A hint only; whoever does the work polls for it as well.
-    pub fn ring(&mut self) -> &mut Self {
-        self.rings = true;
+    pub fn ring(&mut self, bell: Bell) -> &mut Self {
+        if !self.bells.contains(&bell) {
+            self.bells.push(bell);
+        }
         self
     }
 
-    /// Whether the set leaves work for others.
+    /// The bells that ring when the set is durable.
     #[must_use]
-    pub fn rings(&self) -> bool {
-        self.rings
+    pub fn bells(&self) -> &[Bell] {
+        &self.bells
     }
 
     /// What routes the set to a batcher and, on a sharded engine, to a node.

@@ -24,7 +24,7 @@ mod store;
 
 use std::collections::BTreeSet;
 
-use ::store::{CommitError, Error, Reject, WriteSet, args};
+use ::store::{Bell, CommitError, Error, Reject, WriteSet, args};
 use clock::Millis;
 
 pub use catalogue::{CATALOGUE, Kind};
@@ -35,6 +35,8 @@ use crate::app::App;
 use crate::jobs::Turn;
 use crate::kit::id::{AccountId, EventId};
 
+/// Rings for whoever delivers events.
+pub const BELL: Bell = Bell("events");
 /// How long an event is left to the node that wrote it, milliseconds.
 const HEAD_START_MS: i64 = 2_000;
 /// Events that one node takes over from another at a time.
@@ -90,7 +92,7 @@ pub fn emit(app: &App, set: &mut WriteSet, event: &Event<'_>) {
     let kind = event.kind.word();
     let (id, object, data) = (event.id, event.object_id, event.data.to_string());
     set.push(store::EMIT, args![event.account, id, kind, object, event.sequence, data, node, due]);
-    set.ring();
+    set.ring(BELL);
 }
 
 /// Something that happened to an object that its room can show at any later time, and that does not
@@ -117,7 +119,7 @@ pub fn note(app: &App, set: &mut WriteSet, note: Note<'_>) {
     let id = EventId::new(&app.clock);
     let args = args![account, &id, kind.word(), object_id, sequence, state, node, due];
     set.push(store::EMIT, args);
-    set.ring();
+    set.ring(BELL);
 }
 
 /// Writes an event down that only one listener is told of, by whoever calls this.

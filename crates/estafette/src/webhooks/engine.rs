@@ -98,7 +98,7 @@ pub async fn run(app: App) {
             tokio::time::sleep(BREATH).await;
         }
         is_tick = tokio::select! {
-            () = engine.app.db.rung() => false,
+            () = engine.app.db.rung(events::BELL) => false,
             () = engine.app.clock.tick(PAUSE_MS) => true,
         };
     }

@@ -258,7 +258,7 @@ pub async fn change(
         "active": change.active,
     });
     note(app, &mut set, place, by, ("webhook.change", detail));
-    set.ring();
+    set.ring(events::BELL);
     app.db.commit(set).await?;
     find(app, account, id).await
 }
@@ -296,7 +296,7 @@ pub async fn rotate(
         claim.add_to(&mut set, id.as_str(), Some(shown_again(app, account, id, secret)), app.now());
         set.guard(sql::ROTATE, args![sealed, account, id, target.sealed.clone()], sql::CHANGED);
         note(app, &mut set, place, by, ("webhook.rotate_secret", serde_json::json!({})));
-        set.ring();
+        set.ring(events::BELL);
         match app.db.commit(set).await {
             // Somebody else rotated at the same moment: theirs signs as well.
             Err(CommitError::Rejected(sql::CHANGED)) => {}
@@ -326,7 +326,7 @@ pub async fn recover(
     set.guard(sql::RECOVER, args![&after, &until, now, account, id], sql::CHANGED);
     let detail = serde_json::json!({ "since": since.to_string() });
     note(app, &mut set, place, by, ("webhook.recover", detail));
-    set.ring();
+    set.ring(events::BELL);
     app.db.commit(set).await?;
     Ok(())
 }

@@ -81,7 +81,7 @@ pub async fn erase(app: &App, account: &AccountId, events: &[EventId]) -> Result
                 set.push(sql::TAKE_AWAY, args![app.now(), account, target, &delivery]);
                 set.push(sql::ERASE, args![account, target, &delivery]);
             }
-            set.ring();
+            set.ring(events::BELL);
             app.db.commit(set).await?;
         }
     }

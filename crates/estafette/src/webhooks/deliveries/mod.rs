@@ -89,7 +89,7 @@ pub async fn test(
     set.guard(sql::HURRY, args![now, account, id], sql::CHANGED);
     events::emit_to_one(&mut set, &told);
     set.push(sql::DELIVER, args![account, id, &delivery, &event, kind.word(), 1_i64, now]);
-    set.ring();
+    set.ring(events::BELL);
     app.db.commit(set).await?;
     delivery_of(app, account, &delivery).await
 }
@@ -110,7 +110,7 @@ pub async fn retry(
     claim.add_to(&mut set, id.as_str(), None, now);
     set.guard(sql::HURRY, args![now, account, &found.webhook], sql::CHANGED);
     set.guard(sql::RETRY, args![now, account, &found.webhook, id], sql::CHANGED);
-    set.ring();
+    set.ring(events::BELL);
     app.db.commit(set).await?;
     delivery_of(app, account, id).await
 }
