@@ -7,6 +7,7 @@ pub mod carriers;
 pub mod cli;
 pub mod config;
 pub mod credits;
+pub mod dispatch;
 pub mod events;
 pub mod inbound;
 pub mod jobs;

@@ -322,25 +322,25 @@ pub(super) const ALL: &[Forgery] = &[
     },
 ];
 
-const SEND_REMOVED: &str = "CREATE TEMP TABLE gone AS SELECT attempt_id, challenge_id FROM attempts
+const SEND_REMOVED: &str = "CREATE TEMP TABLE gone AS SELECT attempt_id, object_id FROM attempts
     WHERE account_id = :ada AND attempt_id = (SELECT MIN(attempt_id) FROM attempts
     WHERE account_id = :ada AND state = 'delivered');
     DELETE FROM attempts WHERE attempt_id IN (SELECT attempt_id FROM gone);
     DELETE FROM transfers WHERE account_id = :ada
-    AND object_id IN (SELECT challenge_id FROM gone)";
+    AND object_id IN (SELECT object_id FROM gone)";
 
-const SEND_AND_CHALLENGE_REMOVED: &str = "CREATE TEMP TABLE gone AS SELECT attempt_id, challenge_id
+const SEND_AND_CHALLENGE_REMOVED: &str = "CREATE TEMP TABLE gone AS SELECT attempt_id, object_id
     FROM attempts WHERE account_id = :ada AND attempt_id = (SELECT MIN(attempt_id) FROM attempts
     WHERE account_id = :ada AND state = 'delivered');
     DELETE FROM attempts WHERE attempt_id IN (SELECT attempt_id FROM gone);
-    DELETE FROM challenges WHERE challenge_id IN (SELECT challenge_id FROM gone);
+    DELETE FROM challenges WHERE challenge_id IN (SELECT object_id FROM gone);
     DELETE FROM transfers WHERE account_id = :ada
-    AND object_id IN (SELECT challenge_id FROM gone)";
+    AND object_id IN (SELECT object_id FROM gone)";
 
 /// The last send of all, which is younger than the fence.
 const UNSEALED_REMOVED: &str = "CREATE TEMP TABLE gone AS SELECT challenge_id FROM challenges
     WHERE challenge_id = (SELECT MAX(challenge_id) FROM challenges WHERE account_id = :ada);
-    DELETE FROM attempts WHERE challenge_id IN (SELECT challenge_id FROM gone);
+    DELETE FROM attempts WHERE object_id IN (SELECT challenge_id FROM gone);
     DELETE FROM challenges WHERE challenge_id IN (SELECT challenge_id FROM gone);
     DELETE FROM transfers WHERE object_id IN (SELECT challenge_id FROM gone)";
 

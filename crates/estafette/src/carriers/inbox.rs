@@ -57,7 +57,8 @@ impl Inbox {
 
     /// Offers a receipt; `true` once its sender made it durable, `false` if nobody did.
     pub async fn offer(&self, receipt: &Receipt) -> bool {
-        let sender = self.lock().get(&receipt.attempt_id).cloned();
+        let Some(echo) = &receipt.echo else { return false };
+        let sender = self.lock().get(&echo.attempt_id).cloned();
         let Some(sender) = sender else { return false };
         let (done, durable) = oneshot::channel();
         if sender.try_send(News { receipt: receipt.clone(), done }).is_err() {
@@ -90,12 +91,12 @@ mod tests {
     use std::time::Duration;
 
     use super::Inbox;
-    use crate::carriers::{Fate, Receipt};
+    use crate::carriers::{Echo, Fate, Receipt};
 
     fn receipt() -> Receipt {
         Receipt {
-            account_id: "acc".into(),
-            attempt_id: "att".into(),
+            carrier: "simulated-sms".into(),
+            echo: Some(Echo { account_id: "acc".into(), attempt_id: "att".into() }),
             provider_id: None,
             fate: Fate::Delivered,
             error: None,

@@ -1,6 +1,7 @@
 //! Rank 2: the ways out. A carrier gets one message and says what became of it; it knows nothing
 //! of accounts, prices or storage. One folder per carrier.
 
+pub mod door;
 pub mod handsets;
 mod inbound;
 pub mod inbox;
@@ -13,6 +14,7 @@ use futures_util::future::BoxFuture;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
 
+pub use door::{Door, NotNow};
 pub use handsets::Handsets;
 pub use inbound::Inbound;
 pub use inbox::Inbox;
@@ -106,20 +108,59 @@ impl Outcome {
     }
 }
 
-/// Kinds of refusal, by what to do about them.
+/// Kinds of refusal, by what to do about them. A carrier knows what its own codes mean; nobody above
+/// it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// This recipient cannot be reached on this channel (upstream 131026 and the like).
+    /// This recipient cannot be reached on this channel, now or ever.
     Unreachable,
+    /// There is no such recipient.
+    BadRecipient,
+    /// The sender is not one that may be used.
+    BadSender,
     /// The carrier asks to slow down: the same submission may go again later.
     Throttled {
         /// How long to wait, milliseconds.
         after_ms: u64,
     },
-    /// Our side of the link is at fault: credentials, template, configuration.
-    Sender,
+    /// It may work later.
+    Temporary,
+    /// It will not work later either: credentials, template, configuration, content.
+    Permanent,
     /// The carrier is down.
     Down,
+}
+
+impl Refusal {
+    const ALL: [Self; 7] = [
+        Self::Unreachable,
+        Self::BadRecipient,
+        Self::BadSender,
+        Self::Throttled { after_ms: 0 },
+        Self::Temporary,
+        Self::Permanent,
+        Self::Down,
+    ];
+
+    /// As stored.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::BadRecipient => "bad_recipient",
+            Self::BadSender => "bad_sender",
+            Self::Throttled { .. } => "throttled",
+            Self::Temporary => "temporary",
+            Self::Permanent => "permanent",
+            Self::Down => "down",
+        }
+    }
+
+    /// From what is stored.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|refusal| refusal.word() == word)
+    }
 }
 
 /// What a receipt says.
@@ -130,17 +171,49 @@ pub enum Fate {
     /// It arrived.
     Delivered,
     /// It will not arrive.
-    Failed,
+    Failed(Refusal),
+}
+
+/// Our own ids of a submission, as a carrier brings them back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// Whose message it was.
+    pub account_id: String,
+    /// The submission.
+    pub attempt_id: String,
+}
+
+impl Fate {
+    /// As stored.
+    #[must_use]
+    pub fn to_stored(self) -> String {
+        match self {
+            Self::Sent => "sent".to_owned(),
+            Self::Delivered => "delivered".to_owned(),
+            Self::Failed(refusal) => format!("failed {}", refusal.word()),
+        }
+    }
+
+    /// From what is stored.
+    #[must_use]
+    pub fn of_stored(text: &str) -> Option<Self> {
+        match text.split_once(' ').unwrap_or((text, "")) {
+            ("sent", _) => Some(Self::Sent),
+            ("delivered", _) => Some(Self::Delivered),
+            ("failed", word) => Refusal::of(word).map(Self::Failed),
+            _ => None,
+        }
+    }
 }
 
 /// News of an earlier submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// Whose message it was.
-    pub account_id: String,
-    /// Our id of the submission, echoed.
-    pub attempt_id: String,
-    /// The carrier's id, where the receipt names it.
+    /// Who brings it: [`Carrier::name`].
+    pub carrier: String,
+    /// What it is about, where the carrier echoes our ids; else its own id says.
+    pub echo: Option<Echo>,
+    /// The carrier's id of the message, where the receipt names it.
     pub provider_id: Option<String>,
     /// What happened.
     pub fate: Fate,
@@ -148,25 +221,15 @@ pub struct Receipt {
     pub error: Option<String>,
 }
 
-/// Where receipts and people's messages go: the one door for all carriers. It resolves once the
-/// news is durable; a carrier acknowledges only then. `Err` = bring it again later.
-pub trait Door: Send + Sync + 'static {
-    /// Takes one receipt in.
-    fn receipt(&self, receipt: Receipt) -> BoxFuture<'_, Result<(), NotNow>>;
-
-    /// Takes in what people wrote. An error leaves those of the batch stored that could be; brought
-    /// again, they change nothing.
-    fn inbound(&self, messages: Vec<Inbound>) -> BoxFuture<'_, Result<(), NotNow>>;
-}
-
-/// The news could not be stored now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotNow;
-
 /// A way out.
 pub trait Carrier: Send + Sync + 'static {
     /// Its name in logs and for the operator.
     fn name(&self) -> &str;
+    /// Whether receipts bring our ids back. Where they do not, the carrier's own id is kept until
+    /// the message has ended.
+    fn echoes(&self) -> bool {
+        true
+    }
     /// Hands a message over. Takes at most a few seconds.
     fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome>;
 }
@@ -189,9 +252,9 @@ impl Carriers {
 
     /// The sandbox's: simulated, with virtual handsets behind them.
     #[must_use]
-    pub fn simulated(clock: &clock::Clock, door: &Arc<dyn Door>, handsets: Handsets) -> Self {
+    pub fn simulated(clock: &clock::Clock, door: &Door, handsets: Handsets) -> Self {
         let carrier = |channel| -> Arc<dyn Carrier> {
-            let (clock, door) = (clock.clone(), Arc::clone(door));
+            let (clock, door) = (clock.clone(), door.clone());
             Arc::new(simulated::Simulated::new(channel, clock, door, handsets.clone()))
         };
         Self {
@@ -200,6 +263,12 @@ impl Carriers {
             handsets: Some(handsets),
             inbox: Inbox::default(),
         }
+    }
+
+    /// These.
+    #[must_use]
+    pub fn of(chatapp: Option<Arc<dyn Carrier>>, sms: Option<Arc<dyn Carrier>>) -> Self {
+        Self { chatapp, sms, ..Self::default() }
     }
 
     /// The carrier of a channel.

@@ -61,6 +61,11 @@ struct ChoreLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CarrierLabels {
+    carrier: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CauseLabels {
     cause: &'static str,
 }
@@ -89,6 +94,7 @@ pub struct Metrics {
     due_oldest: Seconds,
     clock_ahead: Seconds,
     unwritten: Family<CauseLabels, Counter>,
+    receipts_parked: Family<CarrierLabels, Counter>,
     ledger: Arc<OnceLock<Ledger>>,
     connections: Connections,
     webhooks: Webhooks,
@@ -118,6 +124,7 @@ impl Default for Metrics {
             due_oldest: Seconds::default(),
             clock_ahead: Seconds::default(),
             unwritten: Family::default(),
+            receipts_parked: Family::default(),
             ledger: Arc::default(),
             connections: Connections::default(),
             webhooks: Webhooks::default(),
@@ -164,6 +171,11 @@ impl Metrics {
             "clock_ahead_seconds",
             "How far the clock is ahead of what the rows and running time say; negative = behind",
             self.clock_ahead.clone(),
+        );
+        registry.register(
+            "receipts_parked",
+            "Receipts that led to no message when they came, by carrier",
+            self.receipts_parked.clone(),
         );
         registry.register(
             "retention_deleted",
@@ -276,6 +288,12 @@ impl Metrics {
     /// Notes how far the clock is ahead of its witnesses.
     pub fn clock_ahead(&self, seconds: f64) {
         self.clock_ahead.set(seconds);
+    }
+
+    /// Counts a receipt that led to no message when it came.
+    pub fn receipt_parked(&self, carrier: &str) {
+        let labels = CarrierLabels { carrier: carrier.to_owned() };
+        self.receipts_parked.get_or_create(&labels).inc();
     }
 
     /// Counts a fate of a message that was not written when it was known.

@@ -6,10 +6,12 @@ use std::sync::atomic::Ordering;
 use futures_util::{StreamExt, stream};
 use store::WriteSet;
 
-use super::carry::{self, Leg, Next, Unwritten, write};
-use super::settle::{self, Failure};
-use super::{Attempt, Challenge, Error, State, Status, store as sql, told};
+use super::owner::Otp;
+use super::{Challenge, Error, Status, store as sql, told};
 use crate::app::App;
+use crate::dispatch::{
+    self, Attempt, Failure, LEASE_MS, Leg, News, Next, State, Unwritten, carry, write,
+};
 use crate::kit::id::{AccountId, ChallengeId};
 
 /// How often due work is looked for, milliseconds.
@@ -75,7 +77,7 @@ async fn look_at(
     id: &ChallengeId,
 ) -> Result<Option<(Challenge, Attempt)>, ::store::Error> {
     let Some(c) = sql::challenge(app, account, id).await? else { return Ok(None) };
-    let a = sql::attempt(app, account, &c.attempt).await?;
+    let a = dispatch::attempt(app, account, &c.attempt).await?;
     Ok(a.map(|a| (c, a)))
 }
 
@@ -92,13 +94,14 @@ async fn settle_due(app: &App, c: Challenge, a: Attempt) -> Result<(), Unwritten
 
 /// An open challenge: the lease, the watchdog's time or nothing in particular is over.
 async fn watch(app: &App, c: Challenge, a: Attempt) -> Result<(), Unwritten> {
-    let watchdog_at = a.lease_until - super::LEASE_MS + c.fallback_ms;
+    let watchdog_at = a.lease_until - LEASE_MS + c.fallback_ms;
     match a.state {
         // The process that was sending it died: maybe it went out, so it is not sent again.
         State::Sending => {
-            write(app, &c, settle::unknown(app, &c, &a)).await?;
             let next = if c.falls_back() { watchdog_at.min(c.expires_at) } else { c.expires_at };
-            postpone(app, &c, next).await
+            let mut leg = Leg::<Otp>::new(c, a);
+            dispatch::settle(app, &mut leg, News::Unknown).await?;
+            postpone(app, &leg.message, next).await
         }
         State::Unknown | State::Accepted if c.falls_back() && app.now() < watchdog_at => {
             postpone(app, &c, watchdog_at.min(c.expires_at)).await
@@ -107,9 +110,9 @@ async fn watch(app: &App, c: Challenge, a: Attempt) -> Result<(), Unwritten> {
         State::Unknown | State::Accepted | State::Refused | State::Failed | State::Lapsed
             if c.falls_back() =>
         {
-            let mut leg = Leg::new(c, a);
-            if let Next::Attempt = carry::failed(app, &mut leg, &Failure::silence()).await? {
-                carry::run(app, &mut leg).await;
+            let mut leg = Leg::<Otp>::new(c, a);
+            if dispatch::over(app, &mut leg, Failure::silence()).await? == Next::Attempt {
+                carry(app, &mut leg).await;
             }
             Ok(())
         }
@@ -119,24 +122,25 @@ async fn watch(app: &App, c: Challenge, a: Attempt) -> Result<(), Unwritten> {
 
 /// A challenge that is over: what its attempt still holds is posted if the code came through.
 async fn end(app: &App, c: &Challenge, a: &Attempt, status: Status) -> Result<(), Unwritten> {
-    let mut set = if !a.state.is_held() {
-        WriteSet::of(c.account.as_str())
-    } else if status == Status::Verified {
-        settle::delivered(app, c, a, None)
-    } else {
-        settle::give_back(app, c, a, &Failure::silence())
-    };
+    let mut set = WriteSet::of(c.account.as_str());
+    if a.state.is_held() {
+        if status == Status::Verified {
+            dispatch::arrived::<Otp>(app, &mut set, a);
+        } else {
+            dispatch::give_back::<Otp>(app, &mut set, a, &Failure::silence());
+        }
+    }
     if status == Status::Expired && c.status.is_open() {
         sql::expire(&mut set, c);
         told::stands(app, &mut set, c, Status::Expired);
     } else {
         sql::close(&mut set, c, status, None);
     }
-    write(app, c, set).await
+    write(app, c.id.as_str(), set).await
 }
 
 async fn postpone(app: &App, c: &Challenge, until: clock::Millis) -> Result<(), Unwritten> {
     let mut set = WriteSet::of(c.account.as_str());
     sql::postpone(&mut set, c, until.max(app.now() + 1));
-    write(app, c, set).await
+    write(app, c.id.as_str(), set).await
 }

@@ -1,22 +1,20 @@
 //! Rank 8: one-time passcodes, the service's main job. A challenge is sent by chat-app or SMS, may
 //! fall back from the one to the other with the same code, and is verified at most once.
 //!
-//! A challenge has one current attempt (a submission to a carrier). `send` commits the challenge,
-//! its attempt and the hold on the price together, hands the message to the carrier, then `settle`s
-//! what came of it. Receipts and due work (`jobs`) end in the same decisions as the request does,
-//! so a crash at any point is just a later visit to the same code.
+//! A challenge has one current attempt. `send` commits the challenge, its attempt and the hold on the
+//! price together, and lets `dispatch` carry it. Whatever becomes of it, in the request, by a receipt
+//! or in due work (`jobs`), ends in the same decisions (`owner`), so a crash at any point is just a
+//! later visit to the same code.
 
 pub mod api;
-mod carry;
 mod code;
 mod jobs;
 mod limits;
+mod owner;
 mod parse;
-mod receipts;
 pub mod retention;
 mod send;
 mod sent;
-mod settle;
 mod store;
 mod told;
 mod verify;
@@ -26,18 +24,13 @@ use clock::Millis;
 
 use crate::carriers::Channel;
 use crate::credits;
+use crate::dispatch::{Attempt, STALE};
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
-use ::store::Reject;
 
 pub use jobs::{oldest_due, run, run_due};
-pub use receipts::ReceiptDoor;
+pub use owner::Otp;
 pub use sent::sent_to;
 pub use told::show;
-
-/// Another request or job was faster: read again and decide again.
-const STALE: Reject = Reject("otp_stale");
-/// How long a submission may take before its outcome counts as unknown, milliseconds.
-const LEASE_MS: i64 = 15_000;
 
 /// Where a challenge stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +148,7 @@ impl Reason {
 
 /// A challenge as stored. The code is in it only sealed.
 #[derive(Clone, Debug)]
-struct Challenge {
+pub struct Challenge {
     account: AccountId,
     id: ChallengeId,
     recipient: String,
@@ -204,89 +197,6 @@ impl Challenge {
     /// Whether SMS takes over when the chat-app does not deliver.
     fn falls_back(&self) -> bool {
         self.mode == Mode::Auto && self.channel == Channel::Chatapp
-    }
-}
-
-/// Where an attempt stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// On its way to the carrier, until its lease ends.
-    Sending,
-    /// Nobody knows whether the carrier has it.
-    Unknown,
-    /// The carrier has it.
-    Accepted,
-    /// A receipt says that it arrived.
-    Delivered,
-    /// The carrier did not take it.
-    Refused,
-    /// A receipt says that it will not arrive.
-    Failed,
-    /// Nobody said anything in time.
-    Lapsed,
-}
-
-impl State {
-    const ALL: [Self; 7] = [
-        Self::Sending,
-        Self::Unknown,
-        Self::Accepted,
-        Self::Delivered,
-        Self::Refused,
-        Self::Failed,
-        Self::Lapsed,
-    ];
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Sending => "sending",
-            Self::Unknown => "unknown",
-            Self::Accepted => "accepted",
-            Self::Delivered => "delivered",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::Lapsed => "lapsed",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.word() == word)
-    }
-
-    /// Whether the price is still only held.
-    const fn is_held(self) -> bool {
-        matches!(self, Self::Sending | Self::Unknown)
-    }
-
-    /// Whether news can still change it: states only move upwards.
-    const fn is_undecided(self) -> bool {
-        matches!(self, Self::Sending | Self::Unknown | Self::Accepted)
-    }
-}
-
-/// One submission to a carrier.
-#[derive(Clone, Debug)]
-struct Attempt {
-    id: AttemptId,
-    challenge: ChallengeId,
-    channel: Channel,
-    state: State,
-    credits: i64,
-    lease_until: Millis,
-}
-
-impl Attempt {
-    /// Its price, held under the attempt's own uuid.
-    fn charge(&self) -> credits::Charge {
-        credits::Charge {
-            hold: crate::kit::id::TransferId::of(self.id.uuid()),
-            amount: self.credits,
-            reason: match self.channel {
-                Channel::Chatapp => "otp.chatapp",
-                Channel::Sms => "otp.sms",
-            },
-            object_id: self.challenge.as_str().to_owned(),
-        }
     }
 }
 

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use store::{CommitError, WriteSet};
 
-use super::carry::{Carried, Leg};
 use super::code::{code_of, mac, new_code, seal};
 use super::limits::{self, LIMITED, Way};
-use super::settle::{self, Failure};
+use super::owner::Otp;
 use super::store::{self as sql, NewChallenge};
 use super::wording::Wording;
-use super::{Attempt, Challenge, Error, Mode, Reason, STALE, State, Status, carry};
+use super::{Challenge, Error, Mode, Reason, STALE, Status};
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::{Account, App};
-use crate::carriers::Channel;
+use crate::carriers::{Channel, Refusal};
 use crate::credits;
+use crate::dispatch::{self, Attempt, Carried, Failure, Leg, NewLeg, State, carry};
 use crate::kit::id::ChallengeId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
@@ -60,23 +60,31 @@ pub(super) async fn send(
     claim: &Claim,
 ) -> Result<Sent, Error> {
     check(app, account, order).await?;
-    let mut leg = record(app, account, order, claim).await?;
-    let reason = match carry::run(app, &mut leg).await {
+    let (mut leg, was_unreachable) = record(app, account, order, claim).await?;
+    let reason = match carry(app, &mut leg).await {
         Carried::Stands => None,
-        Carried::Failed(reason) => Some(reason),
+        Carried::Over(ending) => Some(Reason::of_ending(&ending)),
         Carried::Moved => read_again(app, &mut leg).await,
     };
+    let refused_now =
+        |(channel, why): &(Channel, Failure)| *channel == Channel::Chatapp && why.is_unreachable();
+    let is_unreachable = was_unreachable || leg.failures.iter().any(refused_now);
     let refusal = reason.and_then(Reason::refusal);
     if let (Some(reason), Some(_)) = (reason, &refusal)
         && let Err(error) = claim.tell(app, reason.word()).await
     {
         tracing::warn!(%error, "a repeat will not be told that this send was refused");
     }
-    Ok(Sent { challenge: leg.challenge, refusal, is_unreachable: leg.is_unreachable })
+    Ok(Sent { challenge: leg.message, refusal, is_unreachable })
 }
 
 /// Commit A, made anew while another is faster.
-async fn record(app: &App, account: &Account, order: &Order, claim: &Claim) -> Result<Leg, Error> {
+async fn record(
+    app: &App,
+    account: &Account,
+    order: &Order,
+    claim: &Claim,
+) -> Result<(Leg<Otp>, bool), Error> {
     let mut tries = 0;
     loop {
         // Most recipients have no past. The first try trusts in that, and its guard tells.
@@ -98,13 +106,15 @@ async fn record(app: &App, account: &Account, order: &Order, claim: &Claim) -> R
 
 /// Somebody else moved the challenge: how it stands now, and why it failed if it did. What cannot
 /// be read stays as it was known.
-async fn read_again(app: &App, leg: &mut Leg) -> Option<Reason> {
-    let c = &leg.challenge;
+async fn read_again(app: &App, leg: &mut Leg<Otp>) -> Option<Reason> {
+    let c = &leg.message;
     let now = sql::challenge(app, &c.account, &c.id).await.ok().flatten()?;
-    let unreachable = limits::is_unreachable(app, &c.account, &c.recipient).await;
-    leg.is_unreachable = unreachable.unwrap_or(leg.is_unreachable);
-    leg.challenge = now;
-    leg.challenge.failure_reason.filter(|_| leg.challenge.status == Status::Failed)
+    if let Ok(true) = limits::is_unreachable(app, &c.account, &c.recipient).await {
+        let why = Failure::refused(Refusal::Unreachable, String::new());
+        leg.failures.push((Channel::Chatapp, why));
+    }
+    leg.message = now;
+    leg.message.failure_reason.filter(|_| leg.message.status == Status::Failed)
 }
 
 /// What a send with the same Idempotency-Key made, as it stands now; refused, if it was.
@@ -115,7 +125,7 @@ pub(super) async fn seen(app: &App, account: &Account, seen: &Seen) -> Result<Se
     // back, not even after a crash; another node says how the challenge stands.
     let may_run = !challenge.settled && challenge.status == Status::Sent;
     if may_run && app.carriers.inbox().is_waiting(challenge.attempt.as_str()) {
-        let attempt = sql::attempt(app, &account.id, &challenge.attempt).await?;
+        let attempt = dispatch::attempt(app, &account.id, &challenge.attempt).await?;
         if attempt.is_some_and(|attempt| attempt.state == State::Sending) {
             return Err(Error::InProgress);
         }
@@ -208,13 +218,23 @@ async fn begin(
     order: &Order,
     claim: &Claim,
     past: Past,
-) -> Result<Leg, Error> {
+) -> Result<(Leg<Otp>, bool), Error> {
     let now = app.now();
     let (channel, fallback) = first_channel(app, order, &past);
     let price = credits::price(app, channel.word(), "authentication", order.to.country()).await?;
     let open = past.found().filter(|challenge| challenge.is_open(now));
     let id = open.map_or_else(|| past.new_id(app), |open| open.id.clone());
-    let attempt = settle::new_attempt(app, id.clone(), channel, price);
+    let new_end = now + validity_ms(app, account);
+    // A resend with another code starts its validity anew.
+    let give_up_at = open.map_or(new_end, |open| open.expires_at.max(new_end));
+    let leg = NewLeg {
+        account: &account.id,
+        object_id: id.as_str(),
+        channel,
+        credits: price,
+        give_up_at,
+    };
+    let attempt = Attempt::new(app, leg);
 
     let mut set = WriteSet::of(account.id.as_str());
     if matches!(past, Past::None) {
@@ -226,21 +246,17 @@ async fn begin(
     let challenge = if let Some(open) = open {
         // What the last leg still holds is free before this one's price is held.
         let challenge = resend(app, &mut set, open, order, (account, &attempt, fallback)).await?;
-        credits::hold(app, &mut set, &account.id, &attempt.charge());
+        dispatch::open::<Otp>(app, &mut set, &attempt);
         challenge
     } else {
-        credits::hold(app, &mut set, &account.id, &attempt.charge());
+        dispatch::open::<Otp>(app, &mut set, &attempt);
         if let Some(stale) = past.found() {
             sql::free_slot(&mut set, stale, now);
         }
-        create(app, &mut set, account, order, (&attempt, fallback))
+        create(app, &mut set, account, order, (id, &attempt, fallback))
     };
-    sql::insert_attempt(&mut set, &account.id, &attempt, now);
     match app.db.commit(set).await {
-        Ok(_) => {
-            let is_unreachable = past.is_unreachable();
-            Ok(Leg { challenge, attempt, is_unreachable })
-        }
+        Ok(_) => Ok((Leg::new(challenge, attempt), past.is_unreachable())),
         Err(CommitError::Rejected(LIMITED)) => Err(limits::which(app, way).await?),
         Err(CommitError::Rejected(credits::INSUFFICIENT)) => {
             Err(credits::insufficient(app, &account.id, price).await.into())
@@ -254,7 +270,7 @@ fn create(
     set: &mut WriteSet,
     account: &Account,
     order: &Order,
-    (attempt, fallback_used): (&Attempt, bool),
+    (id, attempt, fallback_used): (ChallengeId, &Attempt, bool),
 ) -> Challenge {
     let slot = order.slot();
     let (now, config, settings) = (app.now(), &app.config.otp, &account.settings);
@@ -266,7 +282,7 @@ fn create(
     };
     let challenge = Challenge {
         account: account.id.clone(),
-        id: attempt.challenge.clone(),
+        id: id.clone(),
         recipient: order.to.e164().to_owned(),
         reference: order.reference.clone(),
         mode: order.mode,
@@ -284,7 +300,7 @@ fn create(
         expires_at: now + validity_ms(app, account),
         verified_at: None,
         created_at: now,
-        code_sealed: Some(seal(app, &account.id, &attempt.challenge, &code)),
+        code_sealed: Some(seal(app, &account.id, &id, &code)),
     };
     let new = NewChallenge {
         account: &account.id,
@@ -327,12 +343,12 @@ async fn resend(
     let now = app.now();
     if !open.settled {
         let stale = || Error::Commit(CommitError::Rejected(STALE));
-        let last = sql::attempt(app, &open.account, &open.attempt).await?.ok_or_else(stale)?;
+        let last = dispatch::attempt(app, &open.account, &open.attempt).await?.ok_or_else(stale)?;
         if last.state == State::Sending && now < last.lease_until {
             return Err(stale());
         }
         if last.state.is_held() {
-            set.append(settle::give_back(app, open, &last, &Failure::silence()));
+            dispatch::give_back::<Otp>(app, set, &last, &Failure::silence());
         }
     }
     sql::next_leg(set, open, (attempt, order.mode), fallback_used, now);

@@ -4,7 +4,7 @@ use clock::Millis;
 use store::{Args, Error, FromRow, Row, Sql, WriteSet, args};
 
 use super::send::Order;
-use super::{Attempt, Challenge, Mode, Reason, STALE, State, Status};
+use super::{Attempt, Challenge, Mode, Reason, STALE, Status};
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
@@ -52,13 +52,6 @@ const CLAIM_DUE: Sql = Sql("UPDATE challenges SET next_at = $1 \
      AND next_at <= $2 RETURNING account_id, challenge_id");
 const OLDEST_DUE: Sql =
     Sql("SELECT next_at FROM challenges WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
-const ATTEMPT: Sql = Sql("SELECT attempt_id, challenge_id, channel, state, credits, lease_until \
-     FROM attempts WHERE account_id = $1 AND attempt_id = $2");
-/// Another leg of the challenge that brought the code or still may.
-const OTHER_LEG: Sql = Sql("SELECT attempt_id FROM attempts WHERE account_id = $1 \
-     AND challenge_id = $2 AND attempt_id <> $3 \
-     AND state IN ('sending', 'unknown', 'accepted', 'delivered') LIMIT 1");
-
 const INSERT: Sql = Sql("INSERT INTO challenges (account_id, challenge_id, recipient, reference, \
      slot, mode, channel, status, attempt_id, provider_message_id, code_mac, code_sealed, \
      attempts, \
@@ -66,9 +59,6 @@ const INSERT: Sql = Sql("INSERT INTO challenges (account_id, challenge_id, recip
      event_count) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, 'sent', $8, $9, $10, $11, 0, $12, $13, $14, 0, $15, $16, \
      $17, $18, 1) ON CONFLICT DO NOTHING");
-const INSERT_ATTEMPT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, challenge_id, \
-     channel, state, credits, lease_until, created_at) VALUES ($1, $2, $3, $4, 'sending', $5, $6, \
-     $7)");
 /// The visit that is due for it says and tells that it expired.
 const FREE_SLOT: Sql = Sql("UPDATE challenges SET slot = NULL, code_sealed = NULL \
      WHERE account_id = $1 AND challenge_id = $2 AND status IN ('sent', 'delivered') \
@@ -104,9 +94,6 @@ const EXPIRE: Sql = Sql("UPDATE challenges SET status = 'expired', code_sealed =
      AND status IN ('sent', 'delivered')");
 const POSTPONE: Sql = Sql("UPDATE challenges SET next_at = $1, event_count = event_count + 1 \
      WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4 AND next_at IS NOT NULL");
-const MOVE_ATTEMPT: Sql = Sql("UPDATE attempts SET state = $1, \
-     provider_id = COALESCE($2, provider_id), error = $3 \
-     WHERE account_id = $4 AND attempt_id = $5 AND state = $6");
 const VERIFY: Sql = Sql("UPDATE challenges SET attempts = attempts + 1, \
      event_count = event_count + 1, \
      verified_at = CASE WHEN code_mac = $1 THEN CAST($2 AS BIGINT) ELSE NULL END, \
@@ -166,21 +153,6 @@ impl FromRow for Challenge {
             created_at: row.take(17)?,
             code_sealed: row.take(18)?,
             account: row.take(19)?,
-        })
-    }
-}
-
-impl FromRow for Attempt {
-    fn from_row(mut row: Row) -> Result<Self, Error> {
-        let channel: String = row.take(2)?;
-        let state: String = row.take(3)?;
-        Ok(Self {
-            id: row.take(0)?,
-            challenge: row.take(1)?,
-            channel: Channel::of(&channel).ok_or(Error::Corrupt { column: 2 })?,
-            state: State::of(&state).ok_or(Error::Corrupt { column: 3 })?,
-            credits: row.take(4)?,
-            lease_until: row.take(5)?,
         })
     }
 }
@@ -252,20 +224,6 @@ pub(super) async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
     Ok(found.map(|(next_at,)| next_at))
 }
 
-pub(super) async fn attempt(
-    app: &App,
-    account: &AccountId,
-    id: &AttemptId,
-) -> Result<Option<Attempt>, Error> {
-    app.db.row(ATTEMPT, args![account, id]).await
-}
-
-/// Whether another leg of the challenge brought the code or still may.
-pub(super) async fn has_other_leg(app: &App, c: &Challenge, a: &Attempt) -> Result<bool, Error> {
-    let found = app.db.row::<(String,)>(OTHER_LEG, args![&c.account, &c.id, &a.id]).await?;
-    Ok(found.is_some())
-}
-
 pub(super) struct NewChallenge<'a> {
     pub(super) account: &'a AccountId,
     pub(super) id: &'a ChallengeId,
@@ -320,18 +278,6 @@ pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
         new.next_at
     ];
     set.guard(INSERT, args, STALE);
-}
-
-pub(super) fn insert_attempt(
-    set: &mut WriteSet,
-    account: &AccountId,
-    attempt: &Attempt,
-    now: Millis,
-) {
-    let channel = attempt.channel.word();
-    let (id, challenge) = (&attempt.id, &attempt.challenge);
-    let args = args![account, id, challenge, channel, attempt.credits, attempt.lease_until, now];
-    set.push(INSERT_ATTEMPT, args);
 }
 
 pub(super) fn free_slot(set: &mut WriteSet, challenge: &Challenge, now: Millis) {
@@ -417,19 +363,6 @@ pub(super) fn expire(set: &mut WriteSet, challenge: &Challenge) {
 pub(super) fn postpone(set: &mut WriteSet, challenge: &Challenge, next_at: Millis) {
     let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
     set.push(POSTPONE, args![next_at, account, id, attempt]);
-}
-
-/// Moves an attempt from the state it was read in; refused if another was faster.
-pub(super) fn move_attempt(
-    set: &mut WriteSet,
-    account: &AccountId,
-    attempt: &Attempt,
-    to: State,
-    news: (Option<&str>, Option<&str>),
-) {
-    let (provider_id, error) = news;
-    let (to, from) = (to.word(), attempt.state.word());
-    set.guard(MOVE_ATTEMPT, args![to, provider_id, error, account, &attempt.id, from], STALE);
 }
 
 pub(super) fn verify(

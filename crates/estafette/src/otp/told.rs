@@ -51,7 +51,7 @@ fn tell_as(
     let event = EventId::new(&app.clock);
     let whose = args![&event, provider_id, node, due, account, id, attempt, status, reason];
     set.push(sql::TELL, whose);
-    set.ring();
+    set.ring(events::BELL);
 }
 
 /// A challenge as its endpoint shows it, as of an event.

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Erased, Error, erase, inbound};
+use super::{Erased, Error, erase, inbound, of_dispatch};
 use crate::access::caller::Staff;
 use crate::access::idempotency;
 use crate::app::App;
@@ -130,8 +130,12 @@ impl From<Error> for Problem {
             Error::Access(error) => error.into(),
             Error::Webhooks(error) => error.into(),
             Error::Credits(error) => error.into(),
-            Error::Inbound(inbound::Fault::Db(error)) | Error::Db(error) => error.into(),
-            Error::Inbound(inbound::Fault::Commit(error)) | Error::Commit(error) => error.into(),
+            Error::Dispatch(of_dispatch::Error::Db(error))
+            | Error::Inbound(inbound::Fault::Db(error))
+            | Error::Db(error) => error.into(),
+            Error::Dispatch(of_dispatch::Error::Commit(error))
+            | Error::Inbound(inbound::Fault::Commit(error))
+            | Error::Commit(error) => error.into(),
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::access::retention::{self as of_access, Accounts};
 use crate::access::{self, By, Entry};
 use crate::app::{App, Env};
 use crate::credits::seals::{self, Forgotten};
+use crate::dispatch::retention as of_dispatch;
 use crate::inbound::{self, retention as of_inbound};
 use crate::jobs::{self, Chore, Turn};
 use crate::kit::id::AccountId;
@@ -51,6 +52,7 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("forget_limits", 6 * HOUR, of_otp::forget_recipients),
         chore!("mask_recipients", HOUR, of_otp::mask_recipients),
         chore!("forget_challenges", HOUR, forget_challenges),
+        chore!("forget_receipts", HOUR, of_dispatch::forget_receipts),
         chore!("forget_events", HOUR, webhooks::forget_events),
         chore!("forget_deliveries", HOUR, webhooks::forget_deliveries),
         chore!("forget_inbound", HOUR, of_inbound::forget),
@@ -109,7 +111,8 @@ async fn forget_challenges(app: &App, turn: &Turn) -> Result<u64, Error> {
     for env in [Env::Live, Env::Sandbox] {
         seals::forgotten(app, Forgotten::Attempts(env), until(env)).await?;
     }
-    Ok(of_otp::forget_challenges(app, turn, until).await?)
+    let attempts = of_dispatch::forget_attempts(app, turn, until).await?;
+    Ok(attempts + of_otp::forget_challenges(app, turn, until).await?)
 }
 
 /// Why an erasure did not come to its end. Doing it again goes on where it stopped.
@@ -130,6 +133,9 @@ pub enum Error {
     /// A room failed.
     #[error(transparent)]
     Credits(#[from] credits::Error),
+    /// A room failed.
+    #[error(transparent)]
+    Dispatch(#[from] of_dispatch::Error),
     /// A room failed.
     #[error(transparent)]
     Inbound(#[from] inbound::Fault),
@@ -208,6 +214,7 @@ async fn erase_events(
 /// Goes through all accounts; most of them never heard of the recipient.
 async fn erase_everywhere(app: &App, recipient: &Msisdn) -> Result<Erased, Error> {
     let inbound = of_inbound::erase_parked(app, recipient).await?;
+    of_dispatch::erase_receipts(app, recipient.e164().trim_start_matches('+')).await?;
     let mut erased = Erased { inbound, ..Erased::default() };
     let mut accounts = Accounts::default();
     loop {

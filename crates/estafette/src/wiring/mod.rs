@@ -26,17 +26,19 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::app::{App, Correspondence, Env, Memo, News, Shared};
+use crate::carriers::door::{Arrivals, Door, door};
 use crate::carriers::handsets::MemoryShelf;
-use crate::carriers::{Carriers, Door, Handsets};
+use crate::carriers::{Carriers, Handsets};
 use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::adopt;
+use crate::dispatch::{self, Desk, Entry};
 use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
-use crate::otp::{self, ReceiptDoor};
+use crate::otp::{self, Otp};
 use crate::sandbox::StoredShelf;
 use crate::{credits, events, inbound, jobs, rotation, senders, webhooks};
 
@@ -106,6 +108,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "master keys",
         sql: include_str!("../../../../migrations/0021_master_keys.sql"),
     },
+    Migration {
+        version: 22,
+        name: "dispatch",
+        sql: include_str!("../../../../migrations/0022_dispatch.sql"),
+    },
 ];
 
 /// The two environments, ready to be migrated and served.
@@ -114,7 +121,9 @@ pub struct Service {
     pub live: App,
     /// Simulated carriers.
     pub sandbox: App,
-    doors: [Arc<ReceiptDoor>; 2],
+    /// Where carriers of live bring their news.
+    pub live_door: Door,
+    arrivals: Option<[Arrivals; 2]>,
 }
 
 /// Where a running service listens.
@@ -135,6 +144,8 @@ pub struct Running {
     service: Service,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
+    /// Behind the doors of carriers: they are stopped last, for requests wait for receipts.
+    desks: Vec<JoinHandle<()>>,
 }
 
 /// Opens storage and puts the parts together. Nothing is listened to yet.
@@ -156,7 +167,8 @@ pub fn open_through(
 ) -> anyhow::Result<Service> {
     let vault = opening::vault(&config, &clock)?;
     let db = through(open_database(&config)?);
-    let doors = [Arc::new(ReceiptDoor::default()), Arc::new(ReceiptDoor::default())];
+    let (live_door, live_arrivals) = door();
+    let (sandbox_door, sandbox_arrivals) = door();
     let handsets = handsets(&config, &db, &vault);
     let shared = Arc::new(Shared {
         // Above 0, and so many that two processes do not share one.
@@ -177,14 +189,11 @@ pub fn open_through(
         config,
         clock,
     });
-    let [live_door, sandbox_door] = &doors;
-    let door: Arc<dyn Door> = Arc::<ReceiptDoor>::clone(sandbox_door);
-    let simulated = Carriers::simulated(&shared.clock, &door, shared.handsets.clone());
+    let handsets = shared.handsets.clone();
+    let simulated = Carriers::simulated(&shared.clock, &sandbox_door, handsets);
     let live = App::new(Env::Live, Carriers::none(), Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated, shared);
-    live_door.lead_to(Some(live.clone()));
-    sandbox_door.lead_to(Some(sandbox.clone()));
-    Ok(Service { live, sandbox, doors })
+    Ok(Service { live, sandbox, live_door, arrivals: Some([live_arrivals, sandbox_arrivals]) })
 }
 
 fn throttle(limits: &Limits) -> Throttle {
@@ -256,6 +265,13 @@ fn way_out(webhooks: &Webhooks) -> anyhow::Result<Outgoing> {
 const CORRESPONDENCE: Correspondence =
     Correspondence { owners_of: senders::owners_of, sent_to: &[otp::sent_to] };
 
+/// The channels, for what is known of an attempt only by what is stored.
+static OWNERS: &[Entry] = &[Entry::of::<Otp>()];
+
+/// Behind the door of carriers.
+const DESK: Desk =
+    Desk { owners: OWNERS, inbound: |app, messages| Box::pin(inbound::take_in(app, messages)) };
+
 /// Asks the room of an event's object to show it. Rooms that write down the data itself are not
 /// asked.
 fn tell<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
@@ -287,9 +303,6 @@ impl Service {
 
     /// Closes storage without ever having served.
     pub async fn close(self) {
-        for door in &self.doors {
-            door.lead_to(None);
-        }
         self.live.db.close().await;
     }
 }
@@ -300,7 +313,7 @@ impl Service {
 /// # Errors
 /// When another process serves from the same file, an address is taken, or the database can never
 /// be used as it is.
-pub async fn start(service: Service) -> anyhow::Result<Running> {
+pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     service.live.db.reserve().await?;
     let (stop, stopped) = watch::channel(false);
     let (addresses, mut tasks) = listen_everywhere(&service, &stopped)?;
@@ -309,9 +322,14 @@ pub async fn start(service: Service) -> anyhow::Result<Running> {
         service.close().await;
         return Err(error.into());
     }
+    let arrivals = service.arrivals.take();
     let (live_app, sandbox_app) = (&service.live, &service.sandbox);
     let witness = jobs::Witness::call(live_app.db.clone(), live_app.clock.clone()).await?;
     live_app.open.store(true, Ordering::SeqCst);
+    let apps = [live_app.clone(), sandbox_app.clone()];
+    let behind_doors = apps.into_iter().zip(arrivals.into_iter().flatten());
+    let desks = behind_doors.map(|(app, news)| tokio::spawn(dispatch::run(app, news, DESK)));
+    let desks = desks.collect();
     tasks.extend([
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
@@ -319,7 +337,7 @@ pub async fn start(service: Service) -> anyhow::Result<Running> {
         tokio::spawn(rotation::run(live_app.clone(), stopped.clone())),
     ]);
     tasks.extend(upkeep::start(live_app, witness, &stopped));
-    Ok(Running { addresses, service, stop, tasks })
+    Ok(Running { addresses, service, stop, tasks, desks })
 }
 
 fn listen_everywhere(
@@ -372,6 +390,7 @@ impl Running {
             // Ends their connections, too: nobody may go on with a storage that is closed.
             aborts.iter().for_each(AbortHandle::abort);
         }
+        self.desks.iter().for_each(JoinHandle::abort);
         self.service.close().await;
     }
 }

@@ -37,26 +37,40 @@ async fn erased(world: &World, to: &str) -> Answer {
     erase(world, json!({"phone": to})).await.await.ok()
 }
 
-/// The columns of the schema that hold texts, as `table.column`.
+/// The columns of the schema that hold texts, as table and column, after all migrations.
 fn text_columns() -> Vec<(String, String)> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations");
-    let mut found = vec![];
-    for file in std::fs::read_dir(folder).unwrap() {
-        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+    files.sort();
+    let mut found: Vec<(String, String)> = vec![];
+    for file in files {
+        let text = std::fs::read_to_string(file).unwrap();
         let mut table = String::new();
         for line in text.lines() {
-            if let Some(rest) = line.strip_prefix("CREATE TABLE ") {
-                rest.trim_end_matches(" (").clone_into(&mut table);
-            }
-            let mut words = line.split_whitespace();
-            if let (Some(column), Some("TEXT")) =
-                (words.next(), words.next().map(|kind| kind.trim_end_matches(',')))
-            {
-                found.push((table.clone(), column.to_owned()));
+            let line = line.trim_end_matches([',', ';']);
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let of = |table: &str, column: &str| (table.to_owned(), column.to_owned());
+            match words.as_slice() {
+                ["CREATE", "TABLE", name, ..] => (*name).clone_into(&mut table),
+                ["ALTER", "TABLE", table, "ADD", "COLUMN", column, "TEXT", ..] => {
+                    found.push(of(table, column));
+                }
+                ["ALTER", "TABLE", table, "RENAME", "COLUMN", old, "TO", new] => {
+                    let renamed = found.iter_mut().filter(|(of, name)| of == table && name == old);
+                    renamed.for_each(|(_, name)| (*new).clone_into(name));
+                }
+                ["ALTER", "TABLE", table, "DROP", "COLUMN", column] => {
+                    found.retain(|(of, name)| of != table || name != column);
+                }
+                [column, "TEXT", ..] => found.push(of(&table, column)),
+                _ => {}
             }
         }
     }
+    found.sort();
+    found.dedup();
     assert!(found.contains(&("challenges".to_owned(), "slot".to_owned())), "{found:?}");
+    assert!(found.contains(&("attempts".to_owned(), "object_id".to_owned())), "{found:?}");
     found
 }
 
@@ -223,7 +237,7 @@ async fn carriers_ids(world: &World) -> i64 {
     let db = world.app(Env::Live).await.db.clone();
     let mut count = 0;
     for sql in [
-        "SELECT COUNT(*) FROM attempts WHERE provider_id IS NOT NULL",
+        "SELECT COUNT(*) FROM submissions",
         "SELECT COUNT(*) FROM challenges WHERE provider_message_id <> attempt_id",
     ] {
         let row: Option<(i64,)> = db.row(store::Sql(sql), store::args![]).await.unwrap();
@@ -307,8 +321,10 @@ async fn an_erasure_that_is_repeated_looks_at_everything_again(world: &World) {
     let mut set = store::WriteSet::of(&ada.account_id);
     let late = store::Sql("UPDATE webhook_attempts SET body = $1 WHERE account_id = $2");
     set.push(late, store::args![to.as_bytes().to_vec(), &ada.account_id]);
-    let late = store::Sql("UPDATE attempts SET provider_id = $1 WHERE account_id = $2");
-    set.push(late, store::args!["a carrier's id", &ada.account_id]);
+    let late = "INSERT INTO submissions (carrier, provider_id, account_id, attempt_id, part) \
+         SELECT 'a carrier', attempt_id, account_id, attempt_id, 0 FROM attempts \
+         WHERE account_id = $1";
+    set.push(store::Sql(late), store::args![&ada.account_id]);
     world.app(ada.env).await.db.commit(set).await.unwrap();
     assert!(echoes(world, &to).await > 0 && carriers_ids(world).await > 0);
     assert_eq!(erased(world, &to).await.number("challenges"), 0);
@@ -321,7 +337,7 @@ async fn lose_the_answer(world: &World, ada: &Tenant<'_>, challenge: &str) {
     let price = world.price("chatapp", "FR");
     let mut set = store::WriteSet::of(&ada.account_id);
     for sql in [
-        "UPDATE attempts SET state = 'unknown' WHERE account_id = $1 AND challenge_id = $2",
+        "UPDATE attempts SET state = 'unknown' WHERE account_id = $1 AND object_id = $2",
         "UPDATE challenges SET settled = 0 WHERE account_id = $1 AND challenge_id = $2",
         "DELETE FROM transfers WHERE account_id = $1 AND object_id = $2 AND kind = 'post'",
     ] {

@@ -169,7 +169,7 @@ async fn an_old_recipient_becomes_a_pseudonym(world: &World) {
     assert_eq!(names.iter().filter(|name| **name == ada_calls_it[0]).count(), 5, "one person");
     let eve_calls_it = rows::<String>(world, of_ada, args![&other]).await;
     assert_ne!(ada_calls_it, eve_calls_it, "two accounts cannot compare their people");
-    let named = "SELECT COUNT(*) FROM attempts WHERE provider_id IS NOT NULL";
+    let named = "SELECT COUNT(*) FROM challenges WHERE provider_message_id <> attempt_id";
     assert_eq!(count(world, named).await, 1, "only the young one keeps the carrier's id");
     ada.verify(json!({"to": phone("5670"), "code": "4821"})).await.problem("not_found");
     let masked = metric(world, "retention_masked_total{table=\"challenges\"}").await;

@@ -18,7 +18,7 @@ const RANKS: &[(u8, &[&str])] = &[
     (3, &["app"]),
     (4, &["access"]),
     (5, &["credits", "events"]),
-    (6, &["inbound", "profile", "senders", "webhooks"]),
+    (6, &["dispatch", "inbound", "profile", "senders", "webhooks"]),
     (8, &["otp", "operator", "sandbox"]),
     (9, &["retention", "rotation"]),
     (TOP, &["wiring", "cli", "main"]),

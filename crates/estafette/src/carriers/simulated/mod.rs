@@ -4,24 +4,31 @@
 mod script;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use clock::Clock;
 use futures_util::future::BoxFuture;
 
 use super::handsets::Received;
-use super::{Carrier, Channel, Door, Fate, Handsets, Outbound, Outcome, Receipt, Refusal};
+use super::{Carrier, Channel, Door, Echo, Fate, Handsets, Outbound, Outcome, Receipt, Refusal};
 use crate::kit::id::HandsetMessageId;
 use script::{Ending, Step, ending};
 
 /// Most throttled numbers remembered; beyond that the memory starts afresh.
 const THROTTLED: usize = 10_000;
 
+const fn name(channel: Channel) -> &'static str {
+    match channel {
+        Channel::Chatapp => "simulated-chatapp",
+        Channel::Sms => "simulated-sms",
+    }
+}
+
 /// One simulated carrier.
 pub struct Simulated {
     channel: Channel,
     clock: Clock,
-    door: Arc<dyn Door>,
+    door: Door,
     handsets: Handsets,
     throttled: Mutex<HashMap<String, u8>>,
 }
@@ -29,7 +36,7 @@ pub struct Simulated {
 impl Simulated {
     /// A carrier for one channel, bringing its receipts to `door`.
     #[must_use]
-    pub fn new(channel: Channel, clock: Clock, door: Arc<dyn Door>, handsets: Handsets) -> Self {
+    pub fn new(channel: Channel, clock: Clock, door: Door, handsets: Handsets) -> Self {
         Self { channel, clock, door, handsets, throttled: Mutex::default() }
     }
 
@@ -70,10 +77,13 @@ impl Simulated {
         if steps.is_empty() {
             return;
         }
-        let (clock, door) = (self.clock.clone(), Arc::clone(&self.door));
+        let (clock, door) = (self.clock.clone(), self.door.clone());
         let receipt = Receipt {
-            account_id: message.account_id.clone(),
-            attempt_id: message.attempt_id.clone(),
+            carrier: name(self.channel).to_owned(),
+            echo: Some(Echo {
+                account_id: message.account_id.clone(),
+                attempt_id: message.attempt_id.clone(),
+            }),
             provider_id: Some(provider_id.to_owned()),
             fate: Fate::Sent,
             error: None,
@@ -117,11 +127,8 @@ impl Simulated {
 }
 
 impl Carrier for Simulated {
-    fn name(&self) -> &'static str {
-        match self.channel {
-            Channel::Chatapp => "simulated-chatapp",
-            Channel::Sms => "simulated-sms",
-        }
+    fn name(&self) -> &str {
+        name(self.channel)
     }
 
     fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome> {

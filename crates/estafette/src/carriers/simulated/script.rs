@@ -1,6 +1,6 @@
 //! What the last four digits of a sandbox recipient make happen.
 
-use crate::carriers::{Channel, Fate};
+use crate::carriers::{Channel, Fate, Refusal};
 
 /// One receipt to come.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ const fn step(after_ms: i64, fate: Fate) -> Step {
     Step { after_ms, fate, error: None }
 }
 
-const fn failure(after_ms: i64, error: &'static str) -> Step {
-    Step { after_ms, fate: Fate::Failed, error: Some(error) }
+const fn failure(after_ms: i64, refusal: Refusal, error: &'static str) -> Step {
+    Step { after_ms, fate: Fate::Failed(refusal), error: Some(error) }
 }
 
 /// Upstream: the recipient cannot be reached on the chat-app.
@@ -46,10 +46,16 @@ const DELIVERED: Ending = Ending {
 const REFUSED: Ending =
     Ending { refused: Some(NOT_ON_CHATAPP), arrives: false, receipts: &[], ..DELIVERED };
 const SMS_REFUSED: Ending = Ending { refused: Some("11"), ..REFUSED };
-const FAILS_LATER: Ending =
-    Ending { arrives: false, receipts: &[failure(3_000, NOT_ON_CHATAPP)], ..DELIVERED };
-const FAILS_AT_ONCE: Ending =
-    Ending { arrives: false, receipts: &[failure(0, NOT_ON_CHATAPP)], ..DELIVERED };
+const FAILS_LATER: Ending = Ending {
+    arrives: false,
+    receipts: &[failure(3_000, Refusal::Unreachable, NOT_ON_CHATAPP)],
+    ..DELIVERED
+};
+const FAILS_AT_ONCE: Ending = Ending {
+    arrives: false,
+    receipts: &[failure(0, Refusal::Unreachable, NOT_ON_CHATAPP)],
+    ..DELIVERED
+};
 const SILENT: Ending = Ending { arrives: false, receipts: &[], ..DELIVERED };
 const ANSWER_LOST: Ending =
     Ending { answer_lost: true, receipts: &[step(0, Fate::Delivered)], ..DELIVERED };
@@ -64,7 +70,7 @@ const DISORDERLY: Ending = Ending {
     ..DELIVERED
 };
 const UNDELIVERED: Ending =
-    Ending { arrives: false, receipts: &[failure(0, "UNDELIV")], ..DELIVERED };
+    Ending { arrives: false, receipts: &[failure(0, Refusal::Permanent, "UNDELIV")], ..DELIVERED };
 
 /// The ending of a number, by channel and last four digits (completions §1).
 pub(super) fn ending(channel: Channel, digits: &str) -> &'static Ending {

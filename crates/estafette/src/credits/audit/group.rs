@@ -124,8 +124,8 @@ impl Group {
             let (price, amount) = (attempt.credits, hold.amount);
             return Some(("I5", format!("the attempt says {price} credits, its hold {amount}")));
         }
-        (attempt.challenge != hold.object_id).then(|| {
-            let (one, other) = (&attempt.challenge, &hold.object_id);
+        (attempt.object_id != hold.object_id).then(|| {
+            let (one, other) = (&attempt.object_id, &hold.object_id);
             ("I5", format!("the attempt is of {one}, its hold of {other}"))
         })
     }

@@ -4,7 +4,8 @@
 //! - I1 per environment, debits equal credits over the books `topups`, `tenants` and `sales`.
 //! - I2 an account's counters equal the fold of its transfers (read in one snapshot).
 //! - I3 nothing is spent beyond the credit limit, and nothing negative is held.
-//! - I4 a hold is resolved at most once; open ones older than the horizon are listed as dangling.
+//! - I4 a hold is resolved at most once; those still open when their message ended are listed as
+//!   dangling, after a horizon.
 //! - I5 a message that was accepted or delivered is posted, one still on its way is held; no
 //!   attempt is gone but those that retention deleted.
 //! - I6 a message that was refused is voided; one that failed is voided or refunded.
@@ -50,9 +51,9 @@ use crate::kit::id::TransferId;
 use crate::kit::sealing::SealHead;
 use crate::kit::walk::Found;
 
-/// An older hold that is still open dangles, milliseconds: by then every passcode has expired and
-/// been visited.
-pub const HORIZON_MS: i64 = 15 * clock::MINUTE;
+/// A hold that is still open so long after its message ended dangles, milliseconds: by then due work
+/// has been there.
+pub const HORIZON_MS: i64 = 5 * clock::MINUTE;
 /// While the service runs, rows are sealed within an hour; with none for so much longer, somebody
 /// removed the seals or switched them off, milliseconds.
 pub const UNSEALED_MS: i64 = clock::DAY;
@@ -66,7 +67,7 @@ const LOOKS: u32 = 3;
 /// How an audit is done.
 #[derive(Clone, Copy, Default)]
 pub struct Scope<'a> {
-    /// Open holds older than this are dangling.
+    /// Holds that are open so long after their message ended are dangling.
     pub horizon_ms: i64,
     /// New rows must be sealed within this time; `None` = it does not matter.
     pub unsealed_ms: Option<i64>,
@@ -93,7 +94,7 @@ pub struct Report {
     pub holds_open: u64,
     /// Attempts of which nobody knows whether the carrier has them.
     pub attempts_unknown: u64,
-    /// How many open holds are older than the horizon.
+    /// How many holds are open although their message ended before the horizon.
     pub dangling_found: u64,
     /// The first [`MOST`] of them.
     pub dangling: Vec<Dangling>,
@@ -126,7 +127,7 @@ impl Report {
     }
 }
 
-/// An open hold older than the horizon.
+/// A hold that is open although its message ended before the horizon.
 #[derive(Clone, Debug, Serialize)]
 pub struct Dangling {
     /// The account.
@@ -154,7 +155,8 @@ pub struct Violation {
     pub detail: String,
 }
 
-/// Reads everything and reports. Open holds older than `horizon_ms` are dangling.
+/// Reads everything and reports. Holds that are open `horizon_ms` after their message
+/// ended are dangling.
 ///
 /// # Errors
 /// [`Error::Db`] when the database cannot be read to the end.

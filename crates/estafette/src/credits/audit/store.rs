@@ -39,8 +39,8 @@ pub(super) const TRANSFERS: Sql = Sql("SELECT transfer_id, kind, amount, of_tran
 pub(super) const LATE: Sql = Sql("SELECT transfer_id, seal_no FROM late_transfers \
      WHERE account_id = $1 AND transfer_id >= $2 ORDER BY transfer_id LIMIT $3 OFFSET $4");
 /// An account's attempts from an id on, whatever the ids are.
-pub(super) const ATTEMPTS: Sql = Sql("SELECT attempt_id, state, credits, challenge_id \
-     FROM attempts WHERE account_id = $1 AND attempt_id >= $2 \
+pub(super) const ATTEMPTS: Sql = Sql("SELECT attempt_id, state, credits, object_id, \
+     give_up_at FROM attempts WHERE account_id = $1 AND attempt_id >= $2 \
      ORDER BY attempt_id LIMIT $3 OFFSET $4");
 /// An account's challenges, each with its attempt, if there is one.
 pub(super) const CHALLENGES: Sql = Sql("SELECT c.challenge_id, (SELECT a.attempt_id \
@@ -62,8 +62,8 @@ pub(super) const GROUP: Sql = Sql("SELECT transfer_id, kind, amount, of_transfer
      WHERE account_id = $1 AND transfer_id >= $2 AND transfer_id <= $3 \
      ORDER BY transfer_id LIMIT 4");
 /// One attempt.
-pub(super) const ATTEMPT: Sql = Sql("SELECT attempt_id, state, credits, challenge_id \
-     FROM attempts WHERE account_id = $1 AND attempt_id = $2");
+pub(super) const ATTEMPT: Sql = Sql("SELECT attempt_id, state, credits, object_id, \
+     give_up_at FROM attempts WHERE account_id = $1 AND attempt_id = $2");
 
 impl FromRow for Attempt {
     fn from_row(mut row: Row) -> Result<Self, Error> {
@@ -71,7 +71,8 @@ impl FromRow for Attempt {
             id: row.take(0)?,
             state: row.take(1)?,
             credits: row.take(2)?,
-            challenge: row.take(3)?,
+            object_id: row.take(3)?,
+            give_up_at: row.take(4)?,
         })
     }
 }

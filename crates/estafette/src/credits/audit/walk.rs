@@ -2,6 +2,7 @@
 //! the challenges.
 
 use ::store::args;
+use clock::{DAY, Millis};
 use uuid::Uuid;
 
 use super::chain::{Blocks, difference};
@@ -18,13 +19,17 @@ const CHUNK: u64 = 1_000;
 /// Looks at what seems wrong. Something may land between the two reads of each.
 const LOOKS: u32 = 3;
 
+/// No message of any channel is on its way for longer, whatever its row says, milliseconds.
+const LONGEST_MS: i64 = 7 * DAY;
+
 /// What the audit needs of an attempt.
 #[derive(Clone, Debug)]
 pub(super) struct Attempt {
     pub(super) id: String,
     pub(super) state: String,
     pub(super) credits: i64,
-    pub(super) challenge: String,
+    pub(super) object_id: String,
+    pub(super) give_up_at: Millis,
 }
 
 impl Attempt {
@@ -155,7 +160,7 @@ impl Walk<'_> {
         if has_findings || !group.check_shape().is_empty() {
             self.suspect(key);
         }
-        self.age(&group);
+        self.age(&group, own.as_ref());
         Ok(())
     }
 
@@ -185,11 +190,15 @@ impl Walk<'_> {
         }
     }
 
-    fn age(&mut self, group: &Group) {
+    /// A hold may be open until its message ends: an SMS waits longer than a passcode.
+    fn age(&mut self, group: &Group, attempt: Option<&Attempt>) {
         let Some(hold) = group.first.as_ref().filter(|_| group.is_open()) else { return };
         self.report.holds_open += 1;
-        let age_ms = self.app.now().0.saturating_sub(hold.created_at.0);
-        if age_ms > self.scope.horizon_ms {
+        let (now, created_at) = (self.app.now().0, hold.created_at.0);
+        let end = attempt.map_or(created_at, |attempt| attempt.give_up_at.0);
+        let end = end.clamp(created_at, created_at.saturating_add(LONGEST_MS));
+        let age_ms = now.saturating_sub(created_at);
+        if now.saturating_sub(end) > self.scope.horizon_ms {
             self.report.dangle(Dangling {
                 account_id: self.account.to_owned(),
                 transfer_id: hold.id.to_string(),

@@ -38,6 +38,11 @@ const SCHEMA: &[Migration] = &[
         name: "seals",
         sql: include_str!("../../../../../migrations/0006_seals.sql"),
     },
+    Migration {
+        version: 22,
+        name: "dispatch",
+        sql: include_str!("../../../../../migrations/0022_dispatch.sql"),
+    },
 ];
 
 /// An app on a database of its own, which lives as long as the folder.
@@ -328,6 +333,23 @@ async fn an_old_open_hold_dangles() {
     let report = audit(&app, 1_000).await.unwrap();
     assert!(!report.is_ok() && report.violations.is_empty(), "{report:?}");
     assert_eq!(report.dangling.first().map(|hold| hold.amount), Some(10));
+}
+
+#[tokio::test]
+async fn a_hold_may_be_open_until_its_message_ends() {
+    let (_folder, app) = app().await;
+    let account = account(&app).await;
+    let charge = charge_of(&app, 10);
+    assert!(commit(&app, &account, |set| open(&app, set, &account, &charge)).await);
+    write(&app, store::GIVE_UP, args![app.now() + 60_000, &account]).await;
+    app.clock.advance(61_000);
+    assert!(audit(&app, 1_000).await.unwrap().is_ok());
+    app.clock.advance(1);
+    assert_eq!(audit(&app, 1_000).await.unwrap().dangling_found, 1);
+    // No row can say that it never ends.
+    write(&app, store::GIVE_UP, args![i64::MAX, &account]).await;
+    app.clock.advance(8 * clock::DAY);
+    assert_eq!(audit(&app, 1_000).await.unwrap().dangling_found, 1);
 }
 
 #[tokio::test]

@@ -8,9 +8,9 @@ pub(super) const ACCOUNT: Sql = Sql("INSERT INTO accounts (account_id, user_id, 
      VALUES ($1, $1, 'live', 'active', 'postpaid', 20, 0, 0, '{}', 0)");
 
 /// An attempt in some state.
-pub(super) const ATTEMPT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, challenge_id, \
-     channel, state, provider_id, credits, error, lease_until, created_at) \
-     VALUES ($1, $2, 'otp_1', 'sms', $3, NULL, $4, NULL, 0, 0) ON CONFLICT DO NOTHING");
+pub(super) const ATTEMPT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, object_id, \
+     channel, state, credits, error, lease_until, started_at) \
+     VALUES ($1, $2, 'otp_1', 'sms', $3, $4, NULL, 0, 0) ON CONFLICT DO NOTHING");
 /// An attempt moves on.
 pub(super) const MOVE: Sql =
     Sql("UPDATE attempts SET state = $1 WHERE account_id = $2 AND attempt_id = $3");
@@ -33,3 +33,5 @@ pub(super) const UNHOLD: Sql = Sql("UPDATE accounts SET held = 10 WHERE account_
 pub(super) const REVIVE: Sql = Sql("UPDATE attempts SET state = 'unknown' WHERE account_id = $1");
 pub(super) const FORGET_LATE: Sql = Sql("DELETE FROM late_transfers WHERE account_id = $1");
 pub(super) const LOSE_SEAL: Sql = Sql("DELETE FROM seals WHERE seal_no = $1");
+/// When the account's messages end.
+pub(super) const GIVE_UP: Sql = Sql("UPDATE attempts SET give_up_at = $1 WHERE account_id = $2");

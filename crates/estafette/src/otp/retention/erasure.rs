@@ -10,9 +10,11 @@ use clock::{HOUR, Millis};
 use super::store::{self as sql, Kept};
 use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
+use crate::dispatch::retention::unname;
+use crate::dispatch::{self, Failure, STALE};
 use crate::kit::id::{AccountId, ChallengeId};
-use crate::otp::settle::{self, Failure};
-use crate::otp::{Error, Reason, STALE, State, Status, store, told};
+use crate::otp::owner::Otp;
+use crate::otp::{Error, Reason, Status, store, told};
 
 /// Times that a passcode is read again because another was faster.
 const TRIES: u32 = 40;
@@ -79,7 +81,7 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
             let mut set = WriteSet::of(account.as_str());
             for id in chunk {
                 set.push(sql::UNNAME, args![account, *id]);
-                set.push(sql::MASK_ATTEMPTS, args![account, *id]);
+                unname(&mut set, account, id.as_str());
             }
             app.db.commit(set).await?;
         }
@@ -116,7 +118,7 @@ async fn erase_again(app: &App, account: &AccountId, before: &[Kept]) -> Result<
         let mut set = WriteSet::of(account.as_str());
         for row in chunk {
             set.push(sql::UNNAME, args![account, &row.id]);
-            set.push(sql::MASK_ATTEMPTS, args![account, &row.id]);
+            unname(&mut set, account, row.id.as_str());
         }
         app.db.commit(set).await?;
     }
@@ -152,13 +154,13 @@ async fn end(app: &App, account: &AccountId, id: &ChallengeId) -> Result<bool, E
         if !c.is_open(app.now()) {
             return Ok(is_ours);
         }
-        let Some(a) = store::attempt(app, account, &c.attempt).await? else { return Ok(is_ours) };
-        let mut set = if a.state.is_held() {
-            let why = Failure { state: State::Lapsed, reason: Reason::Erased, code: None };
-            settle::give_back(app, &c, &a, &why)
-        } else {
-            WriteSet::of(account.as_str())
+        let Some(a) = dispatch::attempt(app, account, &c.attempt).await? else {
+            return Ok(is_ours);
         };
+        let mut set = WriteSet::of(account.as_str());
+        if a.state.is_held() {
+            dispatch::give_back::<Otp>(app, &mut set, &a, &Failure::silence());
+        }
         store::close(&mut set, &c, Status::Failed, Some(Reason::Erased));
         told::failed(app, &mut set, &c, Reason::Erased);
         match app.db.commit(set).await {

@@ -14,8 +14,9 @@ use self::store::{self as sql, Kept, Remembered};
 use super::Error;
 use crate::access::retention::{Accounts, sweep};
 use crate::app::{App, Env};
+use crate::dispatch::retention::unname;
 use crate::jobs::Turn;
-use crate::kit::id::{AccountId, AttemptId, ChallengeId};
+use crate::kit::id::{AccountId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;
 
@@ -113,7 +114,7 @@ fn mask(app: &App, set: &mut WriteSet, account: &AccountId, row: &Kept, now: Mil
         row.recipient.clone()
     };
     set.push(sql::MASK, args![recipient, account, &row.id, now]);
-    set.push(sql::MASK_ATTEMPTS, args![account, &row.id]);
+    unname(set, account, row.id.as_str());
 }
 
 /// How long passcodes of an environment are kept, days.
@@ -126,7 +127,7 @@ pub fn kept_d(app: &App, env: Env) -> i64 {
     }
 }
 
-/// Deletes passcodes and attempts from before `until`, which is asked for each environment;
+/// Deletes passcodes from before `until`, which is asked for each environment;
 /// answers how many rows.
 ///
 /// # Errors
@@ -143,17 +144,12 @@ pub async fn forget_challenges(
         && let Some((account, env)) = accounts.next_with_env(app).await?
     {
         let oldest = until(env);
-        let (challenges, attempts) = (ChallengeId::bound(oldest), AttemptId::bound(oldest));
+        let challenges = ChallengeId::bound(oldest);
         let args = args![&account, &challenges];
         if app.db.row::<(String,)>(sql::OLDEST_CHALLENGE, args).await?.is_some() {
             let args = args![&account, &challenges, retention.chunk];
             let table = ("challenges", sql::DELETE_CHALLENGES);
             deleted += sweep(app, turn, table, &args).await?;
-        }
-        let args = args![&account, &attempts];
-        if app.db.row::<(String,)>(sql::OLDEST_ATTEMPT, args).await?.is_some() {
-            let args = args![&account, &attempts, retention.chunk];
-            deleted += sweep(app, turn, ("attempts", sql::DELETE_ATTEMPTS), &args).await?;
         }
     }
     Ok(deleted)

@@ -28,27 +28,16 @@ pub(super) const MASK: Sql = Sql("UPDATE challenges SET recipient = $1, referenc
      slot = NULL, provider_message_id = attempt_id \
      WHERE account_id = $2 AND challenge_id = $3 \
      AND (status NOT IN ('sent', 'delivered') OR expires_at <= $4)");
-/// Carriers' ids of messages can hold the recipient's number.
-pub(super) const MASK_ATTEMPTS: Sql = Sql("UPDATE attempts SET provider_id = NULL \
-     WHERE account_id = $1 AND challenge_id = $2 AND provider_id IS NOT NULL");
 pub(super) const UNNAME: Sql = Sql("UPDATE challenges SET provider_message_id = attempt_id \
      WHERE account_id = $1 AND challenge_id = $2 AND provider_message_id <> attempt_id");
 
 pub(super) const OLDEST_CHALLENGE: Sql = Sql("SELECT challenge_id FROM challenges \
      WHERE account_id = $1 AND challenge_id < $2 ORDER BY challenge_id LIMIT 1");
-pub(super) const OLDEST_ATTEMPT: Sql = Sql("SELECT attempt_id FROM attempts \
-     WHERE account_id = $1 AND attempt_id < $2 ORDER BY attempt_id LIMIT 1");
 /// What has due work stays until that is done.
 pub(super) const DELETE_CHALLENGES: Sql = Sql("DELETE FROM challenges WHERE account_id = $1 \
      AND challenge_id IN (SELECT challenge_id FROM challenges WHERE account_id = $1 \
      AND challenge_id < $2 AND next_at IS NULL ORDER BY challenge_id LIMIT $3 \
      /*SKIP LOCKED*/) RETURNING created_at");
-/// What still holds credits stays: its fate is open.
-pub(super) const DELETE_ATTEMPTS: Sql = Sql("DELETE FROM attempts WHERE account_id = $1 \
-     AND attempt_id IN (SELECT attempt_id FROM attempts WHERE account_id = $1 \
-     AND attempt_id < $2 AND state NOT IN ('sending', 'unknown') ORDER BY attempt_id LIMIT $3 \
-     /*SKIP LOCKED*/) RETURNING created_at");
-
 /// One stretch of all recipients that are remembered, in the order of the primary key.
 pub(super) const RECIPIENTS: Sql = Sql("SELECT account_id, recipient, unreachable_until, sent_1 \
      FROM recipients WHERE (account_id, recipient) > ($1, $2) \

@@ -20,7 +20,6 @@ use estafette::carriers::handsets::MemoryShelf;
 use estafette::carriers::{Carriers, Door, Handsets};
 use estafette::config::Config;
 use estafette::kit::secret::Secret;
-use estafette::otp::ReceiptDoor;
 use estafette::wiring;
 use tempfile::TempDir;
 
@@ -77,9 +76,10 @@ struct Node {
     running: wiring::Running,
     live: App,
     sandbox: App,
-    /// Where the carriers of live bring their receipts, if a story gave it some.
-    live_door: Option<Arc<ReceiptDoor>>,
 }
+
+/// Makes the carriers of live, which bring what they have to this door.
+pub type MakeCarriers = Box<dyn Fn(&Clock, &Door) -> Carriers + Send + Sync>;
 
 /// One service and its clock.
 pub struct World {
@@ -91,7 +91,7 @@ pub struct World {
     node: tokio::sync::Mutex<Option<Node>>,
     addresses: Mutex<[SocketAddr; 3]>,
     staff: tokio::sync::OnceCell<String>,
-    has_live_carriers: std::sync::atomic::AtomicBool,
+    live_carriers: Mutex<Option<MakeCarriers>>,
     /// What is to fail in storage.
     pub faults: Faults,
 }
@@ -124,7 +124,7 @@ impl World {
             node: tokio::sync::Mutex::new(None),
             addresses: Mutex::new([nowhere; 3]),
             staff: tokio::sync::OnceCell::new(),
-            has_live_carriers: std::sync::atomic::AtomicBool::new(false),
+            live_carriers: Mutex::new(None),
             faults: Faults::default(),
         };
         world.start().await;
@@ -135,34 +135,34 @@ impl World {
         let through = |db: store::Db| db.through(|engine| self.faults.around(engine));
         let opened = wiring::open_through(self.config.clone(), self.clock.clone(), through);
         let mut service = opened.unwrap();
-        let mut live_door = None;
-        if self.has_live_carriers.load(std::sync::atomic::Ordering::SeqCst) {
-            let own = Arc::new(ReceiptDoor::default());
-            let (shelf, door) = (Arc::new(MemoryShelf::default()), Arc::<ReceiptDoor>::clone(&own));
-            let door: Arc<dyn Door> = door;
-            service.live.carriers = Carriers::simulated(&self.clock, &door, Handsets::on(shelf));
-            own.lead_to(Some(service.live.clone()));
-            live_door = Some(own);
+        if let Some(make) = &*self.live_carriers.lock().unwrap() {
+            service.live.carriers = make(&self.clock, &service.live_door);
         }
         let (live, sandbox) = (service.live.clone(), service.sandbox.clone());
         let running = wiring::start(service).await.unwrap();
         let found = &running.addresses;
         *self.addresses.lock().unwrap() = [found.live, found.sandbox, found.metrics];
-        *self.node.lock().await = Some(Node { running, live, sandbox, live_door });
+        *self.node.lock().await = Some(Node { running, live, sandbox });
     }
 
     async fn stop(&self) {
         if let Some(node) = self.node.lock().await.take() {
-            if let Some(door) = &node.live_door {
-                door.lead_to(None);
-            }
             node.running.stop().await;
         }
     }
 
     /// Gives live the simulated carriers of the sandbox, with their endings, from now on.
     pub async fn give_live_carriers(&self) {
-        self.has_live_carriers.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.give_live(Box::new(|clock, door| {
+            let handsets = Handsets::on(Arc::new(MemoryShelf::default()));
+            Carriers::simulated(clock, door, handsets)
+        }))
+        .await;
+    }
+
+    /// Gives live carriers of a story's own, from now on.
+    pub async fn give_live(&self, make: MakeCarriers) {
+        *self.live_carriers.lock().unwrap() = Some(make);
         self.restart().await;
     }
 
@@ -252,7 +252,7 @@ impl World {
     /// Lets the chores do what is due. A lane looks once in a minute of the clock: what became due
     /// while it was at work, it sees a minute later.
     pub async fn housekeep(&self) {
-        const CHORES: usize = 13;
+        const CHORES: usize = 14;
         let app = self.app(Env::Live).await;
         let is_done = store::Sql("SELECT chore FROM chores WHERE next_at > $1 ORDER BY chore");
         for _ in 0..6 {

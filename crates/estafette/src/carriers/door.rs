@@ -1,0 +1,96 @@
+//! The one door for what carriers bring: receipts, and what people wrote. The carriers of a process
+//! are made before whoever takes these in, so the two hold the ends of a queue.
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Inbound, Receipt};
+
+/// News that wait to be taken in; beyond, carriers wait.
+const QUEUE: usize = 1_024;
+
+/// The news could not be stored now: bring them again later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotNow;
+
+/// The carriers' end. Clones lead to the same place.
+#[derive(Clone)]
+pub struct Door {
+    queue: mpsc::Sender<Arrival>,
+}
+
+/// The other end: news as they come in.
+pub struct Arrivals {
+    queue: mpsc::Receiver<Arrival>,
+}
+
+/// What a carrier brings.
+pub enum News {
+    /// What became of a submission.
+    Receipt(Receipt),
+    /// What people wrote.
+    Inbound(Vec<Inbound>),
+}
+
+/// News that came in. Dropping them tells their carrier to bring them again.
+pub struct Arrival {
+    news: News,
+    reply: oneshot::Sender<Result<(), NotNow>>,
+}
+
+/// Both ends.
+#[must_use]
+pub fn door() -> (Door, Arrivals) {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    (Door { queue: sender }, Arrivals { queue: receiver })
+}
+
+impl Door {
+    /// Takes a receipt in. `Ok` once it is durable: a carrier acknowledges only then.
+    ///
+    /// # Errors
+    /// [`NotNow`].
+    pub async fn receipt(&self, receipt: Receipt) -> Result<(), NotNow> {
+        self.bring(News::Receipt(receipt)).await
+    }
+
+    /// Takes in what people wrote. An error leaves those of the batch stored that could be; brought
+    /// again, they change nothing.
+    ///
+    /// # Errors
+    /// [`NotNow`].
+    pub async fn inbound(&self, messages: Vec<Inbound>) -> Result<(), NotNow> {
+        self.bring(News::Inbound(messages)).await
+    }
+
+    async fn bring(&self, news: News) -> Result<(), NotNow> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(Arrival { news, reply }).await.map_err(|_| NotNow)?;
+        answer.await.unwrap_or(Err(NotNow))
+    }
+}
+
+impl Arrivals {
+    /// The next; `None` when no carrier is left.
+    pub async fn next(&mut self) -> Option<Arrival> {
+        self.queue.recv().await
+    }
+}
+
+impl Arrival {
+    /// What it says, and where the carrier waits for what becomes of it.
+    #[must_use]
+    pub fn open(self) -> (News, Reply) {
+        (self.news, Reply(self.reply))
+    }
+}
+
+/// Where a carrier waits.
+pub struct Reply(oneshot::Sender<Result<(), NotNow>>);
+
+impl Reply {
+    /// Tells the carrier what became of its news.
+    pub fn send(self, answer: Result<(), NotNow>) {
+        // The carrier may have given up; it brings them again.
+        let _gone = self.0.send(answer);
+    }
+}

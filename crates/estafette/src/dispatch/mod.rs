@@ -1,0 +1,343 @@
+//! Rank 6: the one way out, for every channel. A channel keeps what its customers see (its
+//! *message*: a passcode, an SMS); here is what carries it: *attempts*, each one submission to one
+//! carrier, with the hold on its price; the news of them; and what follows when one fails.
+//!
+//! A channel is an [`Owner`]. In commit A it [`open`]s an attempt beside its own row; then [`carry`]
+//! submits it and waits for what comes at once, or due work does. All news, from a carrier's answer,
+//! a receipt or a lease that ran out, ends in [`settle`] or [`over`]: they guard the state that the
+//! attempt was read in, move the money, and let the owner write its own row and event into the same
+//! set. Whoever is second is refused and reads again.
+
+mod carry;
+mod door;
+pub mod retention;
+mod settle;
+mod store;
+
+use std::future::Future;
+
+use ::store::{Bell, Reject, WriteSet};
+use clock::Millis;
+
+use crate::app::App;
+use crate::carriers::{Channel, Outbound, Refusal};
+use crate::credits;
+use crate::kit::id::{AccountId, AttemptId, TransferId};
+
+pub use carry::carry;
+pub use door::{Answer, Desk, Entry, TakeInbound, run};
+pub use settle::{arrived, give_back, open, over, settle, write};
+pub use store::attempt;
+
+/// Another was faster: read again and decide again. The only refusal of a guard that is a lost race.
+pub const STALE: Reject = Reject("dispatch_stale");
+/// Rings when a carrier's id became known that receipts may have named before.
+const RECEIPTS: Bell = Bell("receipts");
+/// How long a submission may take before its outcome counts as unknown, milliseconds.
+pub const LEASE_MS: i64 = 15_000;
+
+/// Where an attempt stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// On its way to the carrier, until its lease ends.
+    Sending,
+    /// Nobody knows whether the carrier has it.
+    Unknown,
+    /// The carrier has it.
+    Accepted,
+    /// A receipt says that it arrived.
+    Delivered,
+    /// The carrier did not take it.
+    Refused,
+    /// A receipt says that it will not arrive.
+    Failed,
+    /// Nobody said anything in time.
+    Lapsed,
+}
+
+impl State {
+    const ALL: [Self; 7] = [
+        Self::Sending,
+        Self::Unknown,
+        Self::Accepted,
+        Self::Delivered,
+        Self::Refused,
+        Self::Failed,
+        Self::Lapsed,
+    ];
+
+    /// As stored.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Sending => "sending",
+            Self::Unknown => "unknown",
+            Self::Accepted => "accepted",
+            Self::Delivered => "delivered",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Lapsed => "lapsed",
+        }
+    }
+
+    /// From what is stored.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.word() == word)
+    }
+
+    /// Whether the price is still only held.
+    #[must_use]
+    pub const fn is_held(self) -> bool {
+        matches!(self, Self::Sending | Self::Unknown)
+    }
+
+    /// Whether news can still change it: states only move upwards.
+    #[must_use]
+    pub const fn is_undecided(self) -> bool {
+        matches!(self, Self::Sending | Self::Unknown | Self::Accepted)
+    }
+}
+
+/// One submission of a message to a carrier.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// Whose message.
+    pub account: AccountId,
+    /// Its id; its hold in the ledger has the same uuid.
+    pub id: AttemptId,
+    /// The message.
+    pub object_id: String,
+    /// The way it goes.
+    pub channel: Channel,
+    /// Where it stands.
+    pub state: State,
+    /// Its price.
+    pub credits: i64,
+    /// Until when the submission may take.
+    pub lease_until: Millis,
+    /// When its message ends, whatever became of it.
+    pub give_up_at: Millis,
+}
+
+/// What a message of the channel is to be sent by next.
+#[derive(Clone, Copy, Debug)]
+pub struct NewLeg<'a> {
+    /// Whose message.
+    pub account: &'a AccountId,
+    /// The message.
+    pub object_id: &'a str,
+    /// The way it goes.
+    pub channel: Channel,
+    /// Its price.
+    pub credits: i64,
+    /// When its message ends, whatever became of it: no hold is older.
+    pub give_up_at: Millis,
+}
+
+impl Attempt {
+    /// An attempt that is about to be submitted; [`open`] makes it so.
+    #[must_use]
+    pub fn new(app: &App, leg: NewLeg<'_>) -> Self {
+        Self {
+            account: leg.account.clone(),
+            id: AttemptId::of(credits::new_hold(app)),
+            object_id: leg.object_id.to_owned(),
+            channel: leg.channel,
+            state: State::Sending,
+            credits: leg.credits,
+            lease_until: app.now() + LEASE_MS,
+            give_up_at: leg.give_up_at,
+        }
+    }
+
+    /// Its price, held under the attempt's own uuid.
+    fn charge<O: Owner>(&self) -> credits::Charge {
+        credits::Charge {
+            hold: TransferId::of(self.id.uuid()),
+            amount: self.credits,
+            reason: O::reason(self.channel),
+            object_id: self.object_id.clone(),
+        }
+    }
+}
+
+/// Why an attempt did not work out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The attempt's last state: refused, failed or lapsed.
+    pub state: State,
+    /// What the carrier means by it; `None` = it said nothing.
+    pub refusal: Option<Refusal>,
+    /// The carrier's own code, for support.
+    pub code: Option<String>,
+}
+
+impl Failure {
+    /// The carrier said no.
+    #[must_use]
+    pub fn refused(refusal: Refusal, code: String) -> Self {
+        Self { state: State::Refused, refusal: Some(refusal), code: Some(code) }
+    }
+
+    /// A receipt said no.
+    #[must_use]
+    pub fn receipt(refusal: Refusal, code: Option<String>) -> Self {
+        Self { state: State::Failed, refusal: Some(refusal), code }
+    }
+
+    /// Nobody said anything in time.
+    #[must_use]
+    pub fn silence() -> Self {
+        Self { state: State::Lapsed, refusal: None, code: None }
+    }
+
+    /// Whether the recipient cannot be reached that way.
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self.refusal, Some(Refusal::Unreachable | Refusal::BadRecipient))
+    }
+}
+
+/// What is new of an attempt, for its owner.
+#[derive(Clone, Copy, Debug)]
+pub enum News<'a> {
+    /// The carrier has it.
+    Accepted {
+        /// The carrier's id of the message.
+        provider_id: &'a str,
+    },
+    /// The recipient has it.
+    Delivered {
+        /// The carrier's id of the message, where it is known.
+        provider_id: Option<&'a str>,
+    },
+    /// Nobody knows whether the carrier has it.
+    Unknown,
+    /// It did not work out, and nothing follows.
+    Over(&'a Ending),
+    /// It did not work out; the next leg is owed, because it could not be made now.
+    Owed(&'a Failure),
+}
+
+/// The end of a message's last leg.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// Why the leg did not work out.
+    pub why: Failure,
+    /// Whether the leg that would have followed could not be paid.
+    pub is_unpaid: bool,
+    /// Whether no other leg has brought the message or still may: one leg that fails never ends
+    /// what another brought.
+    pub is_last: bool,
+}
+
+/// What follows an attempt that did not work out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Nothing.
+    End,
+    /// Another leg, if it has a price and can be paid.
+    Leg {
+        /// By this channel.
+        channel: Channel,
+        /// At the price of this category…
+        category: &'static str,
+        /// … in this country.
+        country: String,
+    },
+}
+
+/// A channel, as far as carrying needs to know it. What writes is pure: it adds to the set, and
+/// changes the message in hand to what it will be when the set is durable.
+pub trait Owner: Send + Sync + Sized + 'static {
+    /// The word for its messages in `attempts.kind`.
+    const KIND: &'static str;
+    /// What a customer sees.
+    type Message: Clone + Send + Sync;
+
+    /// Why an attempt costs something, for the ledger.
+    fn reason(channel: Channel) -> &'static str;
+
+    /// Reads a message.
+    fn load(
+        app: &App,
+        account: &AccountId,
+        id: &str,
+    ) -> impl Future<Output = Result<Option<Self::Message>, ::store::Error>> + Send;
+
+    /// What goes out; `None` when it is not kept any more.
+    fn content(app: &App, message: &Self::Message, attempt: &Attempt) -> Option<Outbound>;
+
+    /// Milliseconds for which an answer waits for the first receipt.
+    fn wait_ms(app: &App) -> u64;
+
+    /// Whether it waits for one after an acceptance. After an answer that was lost it always does.
+    fn waits_on(channel: Channel) -> bool;
+
+    /// A carrier's id as it may be stored: none once the recipient is forgotten, it can hold the
+    /// number.
+    fn may_name(message: &Self::Message) -> bool;
+
+    /// What follows when an attempt did not work out.
+    fn after(app: &App, message: &Self::Message, attempt: &Attempt, why: &Failure) -> Then;
+
+    /// Another leg takes the place of the one that failed.
+    fn adopt(app: &App, set: &mut WriteSet, message: &mut Self::Message, leg: (&Attempt, &Failure));
+
+    /// Writes what the news means for the message. The attempt reads as before it.
+    fn decide(
+        app: &App,
+        set: &mut WriteSet,
+        message: &mut Self::Message,
+        attempt: &Attempt,
+        news: News<'_>,
+    );
+}
+
+/// A message on its way, as far as is durably known, and its current attempt.
+pub struct Leg<O: Owner> {
+    /// The message.
+    pub message: O::Message,
+    /// What it goes by.
+    pub attempt: Attempt,
+    /// What did not work out on the way.
+    pub failures: Vec<(Channel, Failure)>,
+}
+
+impl<O: Owner> Leg<O> {
+    /// A message and what it goes by.
+    #[must_use]
+    pub fn new(message: O::Message, attempt: Attempt) -> Self {
+        Self { message, attempt, failures: Vec::new() }
+    }
+}
+
+/// What came of carrying.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// Nothing is left to do now: the leg shows how it stands.
+    Stands,
+    /// It reached nobody, and what it cost is given back.
+    Over(Ending),
+    /// Somebody else moved it meanwhile.
+    Moved,
+}
+
+/// What follows after one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing now.
+    Nothing(Carried),
+    /// The leg's new attempt.
+    Attempt,
+}
+
+/// Why a write set did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unwritten {
+    /// Another was faster: read again and decide again.
+    Stale,
+    /// The service failed. Due work finds what is not written, so this is nobody's answer.
+    Lost,
+}

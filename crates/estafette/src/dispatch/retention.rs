@@ -1,0 +1,83 @@
+//! What is forgotten of attempts, and when: the rows with those of the message, receipts that
+//! lead nowhere after three days. Carriers' own ids can hold the recipient's number; they go with
+//! what they lead to.
+
+use ::store::{WriteSet, args};
+use clock::{DAY, Millis};
+
+use super::store as sql;
+use crate::access::retention::{Accounts, sweep};
+use crate::app::{App, Env};
+use crate::jobs::Turn;
+use crate::kit::id::{AccountId, AttemptId};
+
+/// How long a receipt that leads nowhere is kept, milliseconds: the longest validity of an SMS.
+const EARLY_MS: i64 = 3 * DAY;
+
+/// What goes wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A read failed.
+    #[error(transparent)]
+    Db(#[from] ::store::Error),
+    /// A write failed.
+    #[error(transparent)]
+    Commit(#[from] ::store::CommitError),
+}
+
+/// Deletes attempts from before `until`, which is asked for each environment, if their fate is
+/// known; answers how many rows.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn forget_attempts(
+    app: &App,
+    turn: &Turn,
+    until: impl Fn(Env) -> Millis + Send + Sync,
+) -> Result<u64, Error> {
+    let mut deleted = 0;
+    let mut accounts = Accounts::default();
+    while turn.breathe().await
+        && let Some((account, env)) = accounts.next_with_env(app).await?
+    {
+        let oldest = AttemptId::bound(until(env));
+        let args = args![&account, &oldest];
+        if app.db.row::<(String,)>(sql::OLDEST, args).await?.is_some() {
+            let args = args![&account, &oldest, app.config.retention.chunk];
+            deleted += sweep(app, turn, ("attempts", sql::DELETE), &args).await?;
+        }
+    }
+    Ok(deleted)
+}
+
+/// Deletes receipts that lead nowhere; answers how many.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn forget_receipts(app: &App, turn: &Turn) -> Result<u64, Error> {
+    let args = args![turn.now() - EARLY_MS, app.config.retention.chunk];
+    Ok(sweep(app, turn, ("early_receipts", sql::DELETE_PARKED), &args).await?)
+}
+
+/// Forgets what carriers call the attempts of a message: their ids can hold the number.
+pub fn unname(set: &mut WriteSet, account: &AccountId, object_id: &str) {
+    set.push(sql::UNNAME, args![account, object_id]);
+}
+
+/// Deletes the receipts that lead nowhere and name these digits.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn erase_receipts(app: &App, digits: &str) -> Result<(), Error> {
+    let mut last = None;
+    loop {
+        let page = sql::all_parked(app, last.as_ref(), app.config.retention.chunk).await?;
+        for parked in page.iter().filter(|parked| parked.provider_id.contains(digits)) {
+            sql::unpark(app, parked).await?;
+        }
+        last = page.last().cloned();
+        if last.is_none() {
+            return Ok(());
+        }
+    }
+}
