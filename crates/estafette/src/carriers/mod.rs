@@ -108,8 +108,8 @@ impl Outcome {
     }
 }
 
-/// Kinds of refusal, by what to do about them. A carrier knows what its own codes mean; nobody above
-/// it does.
+/// Kinds of refusal, by what to do about them. A carrier knows what its own codes mean; nobody
+/// above it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// This recipient cannot be reached on this channel, now or ever.

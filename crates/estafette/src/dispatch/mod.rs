@@ -2,11 +2,11 @@
 //! *message*: a passcode, an SMS); here is what carries it: *attempts*, each one submission to one
 //! carrier, with the hold on its price; the news of them; and what follows when one fails.
 //!
-//! A channel is an [`Owner`]. In commit A it [`open`]s an attempt beside its own row; then [`carry`]
-//! submits it and waits for what comes at once, or due work does. All news, from a carrier's answer,
-//! a receipt or a lease that ran out, ends in [`settle`] or [`over`]: they guard the state that the
-//! attempt was read in, move the money, and let the owner write its own row and event into the same
-//! set. Whoever is second is refused and reads again.
+//! A channel is an [`Owner`]. In commit A it [`open`]s an attempt beside its own row; then
+//! [`carry`] submits it and waits for what comes at once, or due work does. All news, from a
+//! carrier's answer, a receipt or a lease that ran out, ends in [`settle`] or [`over`]: they guard
+//! the state that the attempt was read in, move the money, and let the owner write its own row and
+//! event into the same set. Whoever is second is refused and reads again.
 
 mod carry;
 mod door;
@@ -29,7 +29,7 @@ pub use door::{Answer, Desk, Entry, TakeInbound, run};
 pub use settle::{arrived, give_back, open, over, settle, write};
 pub use store::attempt;
 
-/// Another was faster: read again and decide again. The only refusal of a guard that is a lost race.
+/// Another was faster: read again and decide again. No other refusal of a guard is a lost race.
 pub const STALE: Reject = Reject("dispatch_stale");
 /// Rings when a carrier's id became known that receipts may have named before.
 const RECEIPTS: Bell = Bell("receipts");

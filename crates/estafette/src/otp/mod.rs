@@ -1,10 +1,10 @@
 //! Rank 8: one-time passcodes, the service's main job. A challenge is sent by chat-app or SMS, may
 //! fall back from the one to the other with the same code, and is verified at most once.
 //!
-//! A challenge has one current attempt. `send` commits the challenge, its attempt and the hold on the
-//! price together, and lets `dispatch` carry it. Whatever becomes of it, in the request, by a receipt
-//! or in due work (`jobs`), ends in the same decisions (`owner`), so a crash at any point is just a
-//! later visit to the same code.
+//! A challenge has one current attempt. `send` commits the challenge, its attempt and the hold on
+//! the price together, and lets `dispatch` carry it. Whatever becomes of it, in the request, by a
+//! receipt or in due work (`jobs`), ends in the same decisions (`owner`), so a crash at any point is
+//! just a later visit to the same code.
 
 pub mod api;
 mod code;

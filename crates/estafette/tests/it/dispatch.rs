@@ -1,4 +1,4 @@
-//! Stories of what carries messages, whatever they are: receipts find home, or are kept until they do.
+//! Stories of what carries messages, whatever they are: receipts find home, or wait until they do.
 
 use std::sync::{Arc, Mutex};
 

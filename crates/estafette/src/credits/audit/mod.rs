@@ -51,8 +51,8 @@ use crate::kit::id::TransferId;
 use crate::kit::sealing::SealHead;
 use crate::kit::walk::Found;
 
-/// A hold that is still open so long after its message ended dangles, milliseconds: by then due work
-/// has been there.
+/// A hold that is still open so long after its message ended dangles, milliseconds: by then due
+/// work has been there.
 pub const HORIZON_MS: i64 = 5 * clock::MINUTE;
 /// While the service runs, rows are sealed within an hour; with none for so much longer, somebody
 /// removed the seals or switched them off, milliseconds.
