@@ -3,8 +3,8 @@
 //!
 //! A challenge has one current attempt. `send` commits the challenge, its attempt and the hold on
 //! the price together, and lets `dispatch` carry it. Whatever becomes of it, in the request, by a
-//! receipt or in due work (`jobs`), ends in the same decisions (`owner`), so a crash at any point is
-//! just a later visit to the same code.
+//! receipt or in due work (`jobs`), ends in the same decisions (`owner`), so a crash at any point
+//! is just a later visit to the same code.
 
 pub mod api;
 mod code;
