@@ -44,6 +44,8 @@ pub(super) struct Base {
     pub(super) ada: String,
     /// Another one.
     pub(super) ben: String,
+    /// One that was made a moment ago.
+    pub(super) zoe: String,
     /// The newest seal, as the operator kept it elsewhere.
     pub(super) head: SealHead,
     /// When the traffic ended.
@@ -88,12 +90,13 @@ pub(super) async fn build(folder: &Path) -> Result<Base> {
     // The end that no seal covers yet.
     clock.advance(MINUTE);
     traffic(&app, ada, "333").await?;
+    let zoe = sign_up(&app, "zoe", address).await?;
     let file = folder.join("copy.db");
     app.db.backup(&file).await?;
-    let (ada, ben) = (ada.id.to_string(), ben.id.to_string());
+    let (ada, ben, zoe) = (ada.id.to_string(), ben.id.to_string(), zoe.id.to_string());
     let now = clock.now();
     running.stop().await;
-    Ok(Base { file, old_file, ada, ben, head, now })
+    Ok(Base { file, old_file, ada, ben, zoe, head, now })
 }
 
 /// Audits a database as the operator would.

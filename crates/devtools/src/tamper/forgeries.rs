@@ -18,7 +18,7 @@ pub(super) enum Expect {
 pub(super) struct Forgery {
     pub(super) name: &'static str,
     pub(super) expect: Expect,
-    /// SQL, with `:ada` and `:ben` for accounts.
+    /// SQL, with `:ada`, `:ben` and `:zoe` for accounts.
     pub(super) sql: &'static str,
     /// Counters are made to fit the transfers afterwards.
     pub(super) is_balanced: bool,
@@ -303,15 +303,40 @@ pub(super) const ALL: &[Forgery] = &[
     ),
     beside("first seals removed", "DELETE FROM seals WHERE seal_no <= 10"),
     noticed("seals of more than a day removed", "DELETE FROM seals WHERE seal_no > 3"),
-    // What only a seal that was kept elsewhere shows.
-    other("newest seals removed with their rows", Expect::NoticedSince, NEWEST_REMOVED),
-    other(
+    // What no seal covers yet.
+    beside("environments of a new user swapped", NEW_SWAPPED),
+    beside(
+        "new account moved to another user",
+        "UPDATE accounts SET user_id = 'usr_x' WHERE account_id = :zoe",
+    ),
+    beside(
+        "new account suspended",
+        "UPDATE accounts SET status = 'suspended'
+        WHERE account_id = :zoe",
+    ),
+    beside(
+        "limit of a new account raised",
+        "UPDATE accounts SET credit_limit = 9
+        WHERE account_id = :zoe",
+    ),
+    beside(
+        "new account removed",
+        "DELETE FROM transfers WHERE account_id = :zoe;
+        DELETE FROM accounts WHERE account_id = :zoe",
+    ),
+    beside(
+        "account with an id of bytes",
+        "INSERT INTO accounts SELECT x'FF00', 'usr_x', env, status, billing_mode, credit_limit, 0,
+        0, settings, created_at FROM accounts WHERE account_id = :ada",
+    ),
+    noticed(
         "all seals and hashes of lines removed",
-        Expect::NoticedSince,
         "DELETE FROM seals;
         DELETE FROM late_transfers; UPDATE audit_log SET mac = NULL; DELETE FROM transfers
         WHERE account_id = :ada AND kind = 'correction'",
     ),
+    // What only a seal that was kept elsewhere shows.
+    other("newest seals removed with their rows", Expect::NoticedSince, NEWEST_REMOVED),
     // What nothing shows.
     other("unsealed send removed with all its rows", Expect::Unnoticed, UNSEALED_REMOVED),
     Forgery {
@@ -336,6 +361,12 @@ const SEND_AND_CHALLENGE_REMOVED: &str = "CREATE TEMP TABLE gone AS SELECT attem
     DELETE FROM challenges WHERE challenge_id IN (SELECT object_id FROM gone);
     DELETE FROM transfers WHERE account_id = :ada
     AND object_id IN (SELECT object_id FROM gone)";
+
+/// Play money becomes real.
+const NEW_SWAPPED: &str = "UPDATE accounts SET env = 'x' WHERE env = 'live' AND user_id =
+    (SELECT user_id FROM accounts WHERE account_id = :zoe);
+    UPDATE accounts SET env = 'live' WHERE account_id = :zoe;
+    UPDATE accounts SET env = 'sandbox' WHERE env = 'x'";
 
 /// The last send of all, which is younger than the fence.
 const UNSEALED_REMOVED: &str = "CREATE TEMP TABLE gone AS SELECT challenge_id FROM challenges

@@ -146,7 +146,10 @@ fn forge(folder: &Path, base: &Base, forgery: &Forgery) -> Result<PathBuf> {
     // Who can write to the file can also switch its constraints off.
     database.execute_batch("PRAGMA ignore_check_constraints = ON")?;
     let quoted = |id: &str| format!("'{id}'");
-    let sql = forgery.sql.replace(":ada", &quoted(&base.ada)).replace(":ben", &quoted(&base.ben));
+    let accounts = [(":ada", &base.ada), (":ben", &base.ben), (":zoe", &base.zoe)];
+    let sql = accounts
+        .iter()
+        .fold(forgery.sql.to_owned(), |sql, (name, account)| sql.replace(name, &quoted(account)));
     database.execute_batch(&sql).with_context(|| format!("forging: {}", forgery.name))?;
     if forgery.is_balanced {
         let mended = database.execute_batch(BALANCE);

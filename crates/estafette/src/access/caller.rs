@@ -162,7 +162,9 @@ impl<P: Policy> FromRequestParts<App> for Caller<P> {
             (Pass::Token(text), _) if P::PORTAL => by_token(app, text).await?,
             (Pass::KeyAndToken { key, .. }, Some(_)) if !P::PORTAL => by_key(app, key).await?,
             (Pass::KeyAndToken { token, .. }, None) if P::PORTAL => by_token(app, token).await?,
-            (Pass::KeyAndToken { .. }, _) => return Err(ambiguous("an API key and a token")),
+            (Pass::KeyAndToken { .. }, _) => {
+                return Err(ambiguous("Authorization", "an API key and a token"));
+            }
             _ => return Err(missing(P::KEY.is_some(), P::PORTAL)),
         };
         // Before the scope: a suspended account's keys all say that it is suspended.
@@ -261,7 +263,11 @@ impl<'a> Pass<'a> {
         // What is not ASCII is no key, and told as such.
         let key = keys.next().map(|value| value.to_str().unwrap_or_default());
         if keys.any(|other| other.to_str().ok() != key) {
-            return Err(ambiguous("two API keys in `X-API-Key`"));
+            return Err(ambiguous("X-API-Key", "two API keys in `X-API-Key`"));
+        }
+        // RFC 9110 §5.3: only lists may come in several lines, and this is none.
+        if headers.get_all(AUTHORIZATION).iter().count() > 1 {
+            return Err(ambiguous("Authorization", "two `Authorization` headers"));
         }
         Ok(match (key, bearer(headers)) {
             (None, None) => Self::None,
@@ -270,17 +276,19 @@ impl<'a> Pass<'a> {
             (None, Some(text)) => Self::Token(text),
             (Some(key), Some(text)) if key == text => Self::Key(key),
             (Some(_), Some(text)) if key::has_form(text) => {
-                return Err(ambiguous("different API keys in `X-API-Key` and `Authorization`"));
+                let what = "different API keys in `X-API-Key` and `Authorization`";
+                return Err(ambiguous("Authorization", what));
             }
             (Some(key), Some(token)) => Self::KeyAndToken { key, token },
         })
     }
 }
 
-fn ambiguous(what: &str) -> Problem {
+fn ambiguous(header: &str, what: &str) -> Problem {
     let detail = format!("The request shows {what}; send one of them.");
     let item = "shows more than one credential";
-    Problem::bad_request("header:Authorization", "ambiguous", item).detail(detail)
+    let pointer = format!("header:{header}");
+    Problem::bad_request(&pointer, "ambiguous", item).detail(detail)
 }
 
 /// Writes need an active account, and keys one that is not suspended.
@@ -463,6 +471,10 @@ mod tests {
         assert_eq!(shown("", "Bearer est_test_a"), key);
         assert_eq!(shown("est_test_a", "Bearer est_test_a"), key);
         assert_eq!(shown("est_test_a", "Bearer est_test_b"), Err(400));
+        let mut twice = HeaderMap::new();
+        twice.append(AUTHORIZATION, HeaderValue::from_static("Bearer est_pt_a"));
+        twice.append(AUTHORIZATION, HeaderValue::from_static("Bearer est_pt_a"));
+        assert_eq!(Pass::shown_in(&twice).unwrap_err().code().status(), 400);
         assert_eq!(shown("", "Bearer est_pt_a"), Ok("Token(\"est_pt_a\")".to_owned()));
         assert!(shown("est_test_a", "Bearer est_pt_a").unwrap().starts_with("KeyAndToken"));
     }

@@ -31,7 +31,8 @@ pub(super) async fn run(
 
 async fn rotate(app: &App, patience: Duration, output: Output) -> Result<(), Error> {
     let told = |text: &str| output.hint(text);
-    if !rotation::has_former(app).await? {
+    let goes_on = rotation::has_former(app).await?;
+    if !goes_on {
         let key_id = new_key(app).await?;
         rotation::turn_to(app, &key_id, (patience, By::CLI), &told).await?;
     }
@@ -39,6 +40,11 @@ async fn rotate(app: &App, patience: Duration, output: Output) -> Result<(), Err
     let standing = rotation::standing(app, resealed).await?;
     output.answer(&json!(standing), || {
         let mut text = format!("The master key {} writes.", standing.key_id);
+        if goes_on {
+            text = format!(
+                "No new rotation: the one before is not over, and this went on with it. {text}"
+            );
+        }
         for former in &standing.former {
             text += &format!(
                 "\nKeep {} until {}; then: estafette rotate-key --drop",

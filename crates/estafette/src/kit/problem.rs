@@ -138,6 +138,13 @@ impl Problem {
         Self { inner: Box::new(inner) }
     }
 
+    /// What an earlier request of the same `Idempotency-Key` was told.
+    #[must_use]
+    pub fn replayed(mut self) -> Self {
+        self.inner.headers.insert("idempotent-replayed", HeaderValue::from_static("true"));
+        self
+    }
+
     /// 422 `validation_failed` with its items.
     #[must_use]
     pub fn invalid(faults: impl Into<Faults>) -> Self {
@@ -242,7 +249,8 @@ impl Problem {
     fn sentence(&self) -> String {
         let Faults { listed, count } = &self.inner.faults;
         match listed.as_slice() {
-            [] => format!("{}.", self.inner.code.title()),
+            // What happened is the title; this says what to do.
+            [] => self.inner.code.advice().to_owned(),
             [item] => format!("{} {}.", item.pointer, item.detail),
             [first, ..] => {
                 format!("{} {}; and {} more.", first.pointer, first.detail, count - 1)

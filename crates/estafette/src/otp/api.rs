@@ -298,7 +298,8 @@ async fn place(
 ) -> Result<Once<Sent>, Problem> {
     let account = &caller.account;
     let fresh = async |claim: Claim| told(send::send(app, account, order, &claim).await?);
-    let again = async |seen: Seen| told(send::seen(app, account, &seen).await?);
+    let again =
+        async |seen: Seen| told(send::seen(app, account, &seen).await?).map_err(Problem::replayed);
     idempotency::once(app, request, fresh, again).await
 }
 

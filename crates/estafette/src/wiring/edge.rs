@@ -93,7 +93,8 @@ fn too_much_to_take() -> Problem {
 
 /// What can be refused before a handler is asked.
 fn refuse_early(app: &App, request: &Request) -> Option<Problem> {
-    if let Some(problem) = intake::misnamed(request).or_else(|| intake::oversize(request)) {
+    let faults = [intake::misnamed, intake::encoded, intake::oversize];
+    if let Some(problem) = faults.iter().find_map(|fault| fault(request)) {
         return Some(problem);
     }
     let path = request.uri().path();

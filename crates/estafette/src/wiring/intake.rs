@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 use hyper::body::Frame;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -49,9 +50,35 @@ pub(super) fn misnamed(request: &Request) -> Option<Problem> {
     let (code, detail) = match (hosts.next(), hosts.next()) {
         (Some(_), Some(_)) => ("invalid_type", "must be given once"),
         (None, _) if is_host_needed(request) => ("required", "is required"),
+        (Some(host), None) if !is_host(host) => {
+            ("invalid_type", "must be a host, and a port where it is not the usual one")
+        }
         _ => return None,
     };
     Some(closing(Problem::bad_request("header:Host", code, detail), request.version()))
+}
+
+/// An empty one is allowed (RFC 9112 §3.2).
+fn is_host(value: &HeaderValue) -> bool {
+    let is_authority = |text: &str| text.parse::<Authority>().is_ok() && !text.contains('@');
+    value.is_empty() || value.to_str().is_ok_and(is_authority)
+}
+
+/// A body in a form that only a proxy in front might read: we read `chunked` alone, and who reads
+/// a request otherwise sees another one (RFC 9112 §6.1).
+pub(super) fn encoded(request: &Request) -> Option<Problem> {
+    let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    let is_odd = match (codings.next(), codings.next()) {
+        (None, _) => false,
+        (Some(only), None) => !is_chunked(only),
+        (Some(_), Some(_)) => true,
+    };
+    is_odd.then(|| {
+        let detail = "must be chunked, and nothing else";
+        let problem = Problem::bad_request("header:Transfer-Encoding", "invalid_enum", detail);
+        closing(problem, request.version())
+    })
 }
 
 fn is_host_needed(request: &Request) -> bool {

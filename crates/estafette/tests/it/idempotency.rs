@@ -269,8 +269,9 @@ async fn a_send_that_was_refused_repeats_its_refusal(world: &World) {
     // Another send of the same passcode arrives; the first was refused all the same.
     let body = json!({"to": phone("0001"), "delivery_mode": "sms", "reference": "one"});
     ada.send(body).await.ok();
+    assert_eq!(first.head("idempotent-replayed"), "");
     let again = chatapp("one").await.problem("recipient_unreachable");
-    assert_eq!(again.head("idempotent-replayed"), "");
+    assert_eq!(again.head("idempotent-replayed"), "true");
     assert_eq!(again.field("challenge_id"), first.field("challenge_id"));
     assert_eq!(ada.handset(&phone("0001")).await.len(), 1);
 }

@@ -11,6 +11,8 @@ async fn a_request_names_its_host_once() {
         ("GET http://x/livez HTTP/1.1\r\n\r\n", "required"),
         ("GET /livez HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", "invalid_type"),
         ("GET /livez HTTP/1.0\r\nHost: x\r\nhost: y\r\n\r\n", "invalid_type"),
+        ("GET /livez HTTP/1.1\r\nHost: a b\r\n\r\n", "invalid_type"),
+        ("GET /livez HTTP/1.1\r\nHost: me@x\r\n\r\n", "invalid_type"),
     ] {
         let mut raw = Raw::open(&world).await;
         raw.send(head).await;
@@ -32,6 +34,24 @@ async fn a_request_names_its_host_once() {
         let (bytes, _) = raw.rest().await;
         assert!(bytes.starts_with(b"HTTP/1.") && bytes.ends_with(b"ok\n"), "{good}");
     }
+    world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_is_chunked_or_of_a_length_and_nothing_else() {
+    let world = World::new(Engine::Lite).await;
+    let head = "POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+    for coding in ["gzip, chunked", "chunked\r\nTransfer-Encoding: chunked"] {
+        let mut raw = Raw::open(&world).await;
+        raw.send(format!("{head}Transfer-Encoding: {coding}\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n")).await;
+        let (bytes, _) = raw.rest().await;
+        is_last_problem(&String::from_utf8_lossy(&bytes), 400, "invalid_request");
+    }
+    let mut raw = Raw::open(&world).await;
+    let good = "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
+    raw.send(format!("{head}{good}")).await;
+    let (bytes, _) = raw.rest().await;
+    assert!(bytes.starts_with(b"HTTP/1.1 422"), "{}", String::from_utf8_lossy(&bytes));
     world.finish().await;
 }
 

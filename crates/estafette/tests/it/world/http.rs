@@ -84,6 +84,8 @@ impl Answer {
         assert_eq!(self.field("status").as_u64(), Some(u64::from(expected)), "{}", self.text);
         assert_eq!(self.head("content-type"), "application/problem+json");
         assert!(!self.word("title").is_empty() && !self.word("detail").is_empty());
+        let (title, detail) = (self.word("title"), self.word("detail"));
+        assert_ne!(detail.trim_end_matches('.'), title, "it says what to do: {}", self.text);
         assert!(self.word("type").ends_with(&format!("/errors/{code}")), "{}", self.text);
         assert_eq!(self.word("request_id"), self.head("x-request-id"));
         if expected == 401 {
