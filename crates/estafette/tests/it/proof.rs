@@ -232,10 +232,10 @@ async fn accounts_that_cannot_be_read_stop_no_audit_and_no_seal(world: &World) {
     ada.send_to(&phone("5678")).await.ok();
     let app = world.app(Env::Sandbox).await;
     let ids = if is_lite(world) { &UNREADABLE[..] } else { &["'zzz'"] };
-    for id in ids {
+    for (user, id) in ids.iter().enumerate() {
         let copy = format!(
             "INSERT INTO accounts (account_id, user_id, env, status, billing_mode, credit_limit, \
-             posted, held, settings, created_at) SELECT {id}, 'usr_' || env, 'x' || env, status, \
+             posted, held, settings, created_at) SELECT {id}, 'usr_{user}', 'x' || env, status, \
              billing_mode, credit_limit, posted, held, settings, created_at \
              FROM accounts WHERE account_id = $1"
         );
