@@ -55,6 +55,12 @@ impl Inbox {
         self.lock().contains_key(attempt_id)
     }
 
+    /// Whether no sender of this process waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// Offers a receipt; `true` once its sender made it durable, `false` if nobody did.
     pub async fn offer(&self, receipt: &Receipt) -> bool {
         let Some(echo) = &receipt.echo else { return false };

@@ -5,19 +5,20 @@ pub mod door;
 pub mod handsets;
 mod inbound;
 pub mod inbox;
+pub mod lane;
+mod outbound;
 pub mod simulated;
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::kit::msisdn::Msisdn;
-use crate::kit::secret::Secret;
-
 pub use door::{Door, NotNow};
 pub use handsets::Handsets;
 pub use inbound::Inbound;
 pub use inbox::Inbox;
+pub use lane::{Lane, Pace, Priority, Turn};
+pub use outbound::{Address, Content, Outbound, Template};
 
 /// The way a message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,34 +48,6 @@ impl Channel {
             _ => None,
         }
     }
-}
-
-/// One message on its way out. No `Debug`: it holds a code.
-#[derive(Clone)]
-pub struct Outbound {
-    /// Whose message it is: receipts come back to this account.
-    pub account_id: String,
-    /// Our own id of this submission, echoed by carriers that can.
-    pub attempt_id: String,
-    /// The recipient.
-    pub to: Msisdn,
-    /// The sender as the recipient sees it; empty = the carrier's own.
-    pub sender: String,
-    /// The text of an SMS, or the text that the chat-app template stands for.
-    pub text: Secret,
-    /// The code inside, for templates that take it as a parameter.
-    pub code: Secret,
-    /// Template and language; empty = the deployment's own.
-    pub template: Template,
-}
-
-/// A chat-app template.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Template {
-    /// Its name; empty = the deployment's authentication template.
-    pub name: String,
-    /// Its language.
-    pub language: String,
 }
 
 /// What became of a submission.
@@ -129,10 +102,14 @@ pub enum Refusal {
     Permanent,
     /// The carrier is down.
     Down,
+    /// It went out and did not arrive, for reasons that the carrier keeps to itself.
+    Undelivered,
+    /// It was not delivered within its time.
+    Expired,
 }
 
 impl Refusal {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Unreachable,
         Self::BadRecipient,
         Self::BadSender,
@@ -140,6 +117,8 @@ impl Refusal {
         Self::Temporary,
         Self::Permanent,
         Self::Down,
+        Self::Undelivered,
+        Self::Expired,
     ];
 
     /// As stored.
@@ -153,6 +132,8 @@ impl Refusal {
             Self::Temporary => "temporary",
             Self::Permanent => "permanent",
             Self::Down => "down",
+            Self::Undelivered => "undelivered",
+            Self::Expired => "expired",
         }
     }
 
@@ -230,15 +211,19 @@ pub trait Carrier: Send + Sync + 'static {
     fn echoes(&self) -> bool {
         true
     }
+    /// How much it may be given.
+    fn pace(&self) -> Pace {
+        Pace::default()
+    }
     /// Hands a message over. Takes at most a few seconds.
     fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome>;
 }
 
-/// The carriers of one environment, chosen when the process starts.
+/// The carriers of one environment, chosen when the process starts, each behind its lane.
 #[derive(Clone, Default)]
 pub struct Carriers {
-    chatapp: Option<Arc<dyn Carrier>>,
-    sms: Option<Arc<dyn Carrier>>,
+    chatapp: Vec<Arc<Lane>>,
+    sms: Vec<Arc<Lane>>,
     handsets: Option<Handsets>,
     inbox: Inbox,
 }
@@ -257,26 +242,55 @@ impl Carriers {
             let (clock, door) = (clock.clone(), door.clone());
             Arc::new(simulated::Simulated::new(channel, clock, door, handsets.clone()))
         };
-        Self {
-            chatapp: Some(carrier(Channel::Chatapp)),
-            sms: Some(carrier(Channel::Sms)),
-            handsets: Some(handsets),
-            inbox: Inbox::default(),
-        }
+        let (chatapp, sms) = (carrier(Channel::Chatapp), carrier(Channel::Sms));
+        Self { handsets: Some(handsets), ..Self::of(vec![chatapp], vec![sms]) }
     }
 
-    /// These.
+    /// These, for each channel the best first.
     #[must_use]
-    pub fn of(chatapp: Option<Arc<dyn Carrier>>, sms: Option<Arc<dyn Carrier>>) -> Self {
+    pub fn of(chatapp: Vec<Arc<dyn Carrier>>, sms: Vec<Arc<dyn Carrier>>) -> Self {
+        let chatapp = chatapp.into_iter().map(Lane::of).collect();
+        let sms = sms.into_iter().map(Lane::of).collect();
         Self { chatapp, sms, ..Self::default() }
     }
 
-    /// The carrier of a channel.
+    /// The ways by which this account may reach a recipient, the best first.
+    #[must_use]
+    pub fn route(&self, channel: Channel, _account: &str, to: &Address) -> &[Arc<Lane>] {
+        match to {
+            Address::Phone(_) => self.of_channel(channel),
+            Address::Email(_) => &[],
+        }
+    }
+
+    /// The best of them that does not fail now, else the best.
+    #[must_use]
+    pub fn best(&self, channel: Channel, account: &str, to: &Address) -> Option<&Arc<Lane>> {
+        let route = self.route(channel, account, to);
+        route.iter().find(|lane| !lane.is_resting()).or(route.first())
+    }
+
+    /// A carrier of a channel, if there is any.
     #[must_use]
     pub fn on(&self, channel: Channel) -> Option<&Arc<dyn Carrier>> {
+        self.of_channel(channel).first().map(|lane| lane.carrier())
+    }
+
+    /// All lanes.
+    pub fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {
+        self.chatapp.iter().chain(&self.sms)
+    }
+
+    /// The lane of the carrier of this name.
+    #[must_use]
+    pub fn lane(&self, carrier: &str) -> Option<&Arc<Lane>> {
+        self.lanes().find(|lane| lane.carrier().name() == carrier)
+    }
+
+    fn of_channel(&self, channel: Channel) -> &[Arc<Lane>] {
         match channel {
-            Channel::Chatapp => self.chatapp.as_ref(),
-            Channel::Sms => self.sms.as_ref(),
+            Channel::Chatapp => &self.chatapp,
+            Channel::Sms => &self.sms,
         }
     }
 
@@ -297,8 +311,10 @@ impl Carriers {
     pub fn describe(&self) -> Vec<(String, &'static str, String)> {
         [Channel::Chatapp, Channel::Sms]
             .into_iter()
-            .filter_map(|channel| self.on(channel).map(|carrier| (channel, carrier)))
-            .map(|(channel, carrier)| (carrier.name().to_owned(), channel.word(), "up".to_owned()))
+            .flat_map(|channel| self.of_channel(channel).iter().map(move |lane| (channel, lane)))
+            .map(|(channel, lane)| {
+                (lane.carrier().name().to_owned(), channel.word(), "up".to_owned())
+            })
             .collect()
     }
 }

@@ -1,15 +1,16 @@
-//! The inline way out: hands an attempt to its carrier, listens for what comes at once, commits the
-//! outcome (commit B), and goes on with the next leg where one follows.
+//! Hands an attempt to its carrier, listens for what comes at once, commits the outcome (commit B),
+//! and goes on with the next leg where one follows.
 
 use std::time::Duration;
 
 use tracing::Instrument;
 
 use super::settle::{over, settle};
-use super::{Attempt, Carried, Failure, Leg, News, Next, Owner, State, Unwritten};
+use super::store as sql;
+use super::{Attempt, Carried, Failure, Leg, News, Next, Owner, State, Unwritten, queue};
 use crate::app::App;
 use crate::carriers::inbox::{self, Waiter};
-use crate::carriers::{Fate, Outcome, Refusal};
+use crate::carriers::{Channel, Fate, Outbound, Outcome, Refusal, Turn};
 
 /// How long a receipt that comes at once may take to share the commit of the acceptance.
 const GRACE: Duration = Duration::from_millis(4);
@@ -17,6 +18,10 @@ const GRACE: Duration = Duration::from_millis(4);
 const TRIES: usize = 4;
 /// The longest that a throttling carrier is waited for at a time, milliseconds.
 const THROTTLED_MS: u64 = 2_000;
+/// How long a request waits for a turn in its carrier's lane.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Times that an answer is settled anew because another was faster.
+const STALE_TRIES: usize = 3;
 
 /// Carries a leg's attempt and those that follow it, until nothing is left to do now. It was
 /// recorded and paid before, so no failure of the service is an answer here: the leg shows what is
@@ -35,28 +40,81 @@ pub async fn carry<O: Owner>(app: &App, leg: &mut Leg<O>) -> Carried {
 
 /// One attempt: submit, wait for what comes at once, commit B.
 async fn attempt<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritten> {
-    let receipt_wait = Duration::from_millis(O::wait_ms(app));
-    let wait = if O::waits_on(leg.attempt.channel) { receipt_wait } else { Duration::ZERO };
     let mut waiter = app.carriers.inbox().expect(leg.attempt.id.as_str());
-    match submit(app, leg).await {
+    let outcome = submit(app, leg).await;
+    let receipt_wait = Duration::from_millis(O::wait_ms(app));
+    let waits = O::waits_on(leg.attempt.channel) || outcome == Outcome::Unknown;
+    let wait = if waits { receipt_wait } else { Duration::ZERO };
+    answered(app, leg, outcome, (&mut waiter, wait)).await
+}
+
+/// The carrier answered: commit B, together with a receipt that comes within the wait.
+async fn answered<O: Owner>(
+    app: &App,
+    leg: &mut Leg<O>,
+    outcome: Outcome,
+    (waiter, wait): (&mut Waiter, Duration),
+) -> Result<Next, Unwritten> {
+    let settled = match outcome {
+        Outcome::Refused { class, code } => {
+            return over(app, leg, Failure::refused(class, code)).await;
+        }
         Outcome::Accepted { provider_id } => {
-            if let Some(news) = at_once(&mut waiter, wait).await
+            if let Some(news) = at_once(waiter, wait).await
                 && news.receipt.fate != Fate::Sent
             {
                 return heard(app, leg, news).await;
             }
-            settle(app, leg, News::Accepted { provider_id: &provider_id }).await?;
-            listen(app, leg, (&mut waiter, wait.saturating_sub(GRACE))).await
+            settle(app, leg, News::Accepted { provider_id: &provider_id }).await
         }
         // Any channel: nothing else tells whether it went out.
         Outcome::Unknown => {
-            if let Some(news) = at_once(&mut waiter, receipt_wait).await {
+            if let Some(news) = at_once(waiter, wait).await {
                 return heard(app, leg, news).await;
             }
-            settle(app, leg, News::Unknown).await?;
-            listen(app, leg, (&mut waiter, receipt_wait.saturating_sub(GRACE))).await
+            settle(app, leg, News::Unknown).await
         }
-        Outcome::Refused { class, code } => over(app, leg, Failure::refused(class, code)).await,
+    };
+    settled?;
+    listen(app, leg, (waiter, wait.saturating_sub(GRACE))).await
+}
+
+/// Carries a queued message whose turn it is, and settles it. The turn ends with the carrier's
+/// answer.
+pub(super) async fn carry_queued<O: Owner>(
+    app: App,
+    mut leg: Leg<O>,
+    turn: Turn,
+    mut waiter: Waiter,
+) {
+    let outcome = if app.now() < leg.attempt.give_up_at {
+        match O::content(&app, &leg.message, &leg.attempt) {
+            Some(message) => hand_over(&app, leg.attempt.channel, &message, turn).await,
+            None => content_gone(),
+        }
+    } else {
+        drop(turn);
+        // Whoever was faster said the same.
+        let _told = over(&app, &mut leg, Failure::expired()).await;
+        return;
+    };
+    if let Outcome::Refused { class: Refusal::Throttled { after_ms }, .. } = outcome {
+        return queue::postpone(&app, &leg.attempt, after_ms).await;
+    }
+    for _ in 0..STALE_TRIES {
+        match answered(&app, &mut leg, outcome.clone(), (&mut waiter, GRACE)).await {
+            Ok(Next::Attempt) => drop(carry(&app, &mut leg).await),
+            Err(Unwritten::Stale) => {
+                // Another node took it for lost meanwhile. The answer counts all the same.
+                match sql::attempt(&app, &leg.attempt.account, &leg.attempt.id).await {
+                    Ok(Some(now)) if now.state.is_held() => leg.attempt = now,
+                    _ => return,
+                }
+                continue;
+            }
+            Ok(Next::Nothing(_)) | Err(Unwritten::Lost) => {}
+        }
+        return;
     }
 }
 
@@ -106,28 +164,43 @@ async fn heard<O: Owner>(
 
 /// Hands the message to the carrier, again while it throttles.
 async fn submit<O: Owner>(app: &App, leg: &Leg<O>) -> Outcome {
-    let refused = |class, code: &str| Outcome::Refused { class, code: code.to_owned() };
-    let Attempt { channel, .. } = leg.attempt;
-    let Some(message) = O::content(app, &leg.message, &leg.attempt) else {
-        return refused(Refusal::Permanent, "content_gone");
-    };
-    let Some(carrier) = app.carriers.on(channel) else {
-        return refused(Refusal::Down, "no_carrier");
-    };
-    let since = tokio::time::Instant::now();
-    let span = || {
-        let (name, channel) = (carrier.name(), channel.word());
-        tracing::trace_span!(target: "otel", "carrier.submit", otel.kind = "client", channel, name)
-    };
-    let mut outcome = carrier.submit(&message).instrument(span()).await;
-    for _ in 1..TRIES {
-        let Outcome::Refused { class: Refusal::Throttled { after_ms }, .. } = outcome else {
-            break;
+    let Attempt { account, carrier, channel, priority, .. } = &leg.attempt;
+    let Some(message) = O::content(app, &leg.message, &leg.attempt) else { return content_gone() };
+    let Some(lane) = app.carriers.lane(carrier) else { return down("no_carrier") };
+    let mut tries = 1;
+    loop {
+        let Some(turn) = lane.take(account.as_str(), *priority, PATIENCE).await else {
+            return down("lane_full");
         };
-        tokio::time::sleep(Duration::from_millis(after_ms.min(THROTTLED_MS))).await;
-        outcome = carrier.submit(&message).instrument(span()).await;
+        match hand_over(app, *channel, &message, turn).await {
+            Outcome::Refused { class: Refusal::Throttled { after_ms }, .. } if tries < TRIES => {
+                tokio::time::sleep(Duration::from_millis(after_ms.min(THROTTLED_MS))).await;
+                tries += 1;
+            }
+            outcome => return outcome,
+        }
     }
+}
+
+fn down(code: &str) -> Outcome {
+    Outcome::Refused { class: Refusal::Down, code: code.to_owned() }
+}
+
+fn content_gone() -> Outcome {
+    Outcome::Refused { class: Refusal::Permanent, code: "content_gone".to_owned() }
+}
+
+/// Spends a turn on a submission.
+async fn hand_over(app: &App, channel: Channel, message: &Outbound, turn: Turn) -> Outcome {
+    let carrier = turn.carrier();
+    turn.weigh(message.content.parts());
+    let since = tokio::time::Instant::now();
+    let (name, channel) = (carrier.name(), channel.word());
+    let span =
+        tracing::trace_span!(target: "otel", "carrier.submit", otel.kind = "client", channel, name);
+    let outcome = carrier.submit(message).instrument(span).await;
+    turn.lane().note(&outcome);
     let seconds = since.elapsed().as_secs_f64();
-    app.metrics.submission((channel.word(), carrier.name()), outcome.word(), seconds);
+    app.metrics.submission((channel, name), outcome.word(), seconds);
     outcome
 }

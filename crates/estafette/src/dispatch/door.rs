@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::store::Bell;
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use super::store::{self as sql, Parked};
 use super::{
-    Attempt, Failure, Leg, News, Next, Owner, RECEIPTS, Unwritten, carry, over, retention, settle,
+    Attempt, Entry, Failure, Leg, News, Next, Owner, Unwritten, carry, over, retention, settle,
 };
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::carriers::door::{Arrivals, News as Brought};
 use crate::carriers::{Fate, Inbound, NotNow, Receipt};
 use crate::kit::id::{AccountId, AttemptId};
@@ -26,23 +27,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Parked receipts read at a time.
 const PAGE: i64 = 256;
 
-/// A channel, for whoever knows of an attempt only what is stored.
-pub struct Entry {
-    kind: &'static str,
-    take_in: TakeIn,
-}
-
-type TakeIn = for<'a> fn(
-    &'a App,
-    Attempt,
-    &'a Receipt,
-) -> BoxFuture<'a, Result<Result<(), Unwritten>, ::store::Error>>;
-
-impl Entry {
-    /// The entry of a channel.
-    #[must_use]
-    pub const fn of<O: Owner>() -> Self {
-        Self { kind: O::KIND, take_in: |app, a, receipt| Box::pin(take_in::<O>(app, a, receipt)) }
+/// Rings when a carrier's id became known that receipts may have named before. Each environment has
+/// one, since each has a listener.
+pub(super) fn bell(app: &App) -> Bell {
+    match app.env {
+        Env::Live => Bell("receipts live"),
+        Env::Sandbox => Bell("receipts sandbox"),
     }
 }
 
@@ -87,7 +77,7 @@ async fn take_all(app: &App, mut arrivals: Arrivals, desk: Desk) {
 async fn look_after_parked(app: &App, owners: &[Entry]) {
     loop {
         tokio::select! {
-            () = app.db.rung(RECEIPTS) => {}
+            () = app.db.rung(bell(app)) => {}
             () = app.clock.tick(LOOK_AGAIN_MS) => {}
         }
         if let Err(error) = settle_parked(app, owners).await {
@@ -131,12 +121,9 @@ async fn resolve(app: &App, receipt: &Receipt, owners: &[Entry]) -> Result<Taken
         (None, None) => None,
     };
     let Some((account, attempt)) = place else { return Ok(Taken::Nowhere) };
-    let found = sql::attempt_and_kind(app, &account, &attempt).await?;
-    let Some((kind, a)) = found else { return Ok(Taken::Nowhere) };
-    let Some(entry) = owners.iter().find(|entry| entry.kind == kind) else {
-        return Ok(Taken::Nowhere);
-    };
-    let taken = (entry.take_in)(app, a, receipt).await?;
+    let Some(found) = sql::find(app, &account, &attempt).await? else { return Ok(Taken::Nowhere) };
+    let Some(entry) = Entry::find(owners, &found.kind) else { return Ok(Taken::Nowhere) };
+    let taken = (entry.take_in)(app, found.attempt, receipt).await?;
     Ok(if taken.is_ok() { Taken::Durable } else { Taken::NotNow })
 }
 
@@ -187,7 +174,7 @@ async fn settle_parked(app: &App, owners: &[Entry]) -> Result<(), retention::Err
 }
 
 /// Makes a receipt durable. News that changes nothing (late, double, out of order) is dropped.
-async fn take_in<O: Owner>(
+pub(super) async fn take_in<O: Owner>(
     app: &App,
     a: Attempt,
     receipt: &Receipt,

@@ -2,43 +2,56 @@
 //! *message*: a passcode, an SMS); here is what carries it: *attempts*, each one submission to one
 //! carrier, with the hold on its price; the news of them; and what follows when one fails.
 //!
-//! A channel is an [`Owner`]. In commit A it [`open`]s an attempt beside its own row; then
-//! [`carry`] submits it and waits for what comes at once, or due work does. All news, from a
-//! carrier's answer, a receipt or a lease that ran out, ends in [`settle`] or [`over`]: they guard
-//! the state that the attempt was read in, move the money, and let the owner write its own row and
-//! event into the same set. Whoever is second is refused and reads again.
+//! A channel is an [`Owner`]. In commit A it [`open`]s an attempt beside its own row. There are two
+//! ways out. *Inline*: the request itself [`carry`]s it and waits for what comes at once. *Queued*:
+//! it takes a [`slot`] first; where the carrier's lane has room on this node, the message goes out
+//! as soon as commit A is durable, else it waits in the database for any node with room (`queue`).
+//!
+//! All news, from a carrier's answer, a receipt or a time that is over (`due`), ends in [`settle`]
+//! or [`over`]: they guard the state that the attempt was read in, move the money, and let the
+//! owner write its own row and event into the same set. Whoever is second is refused and reads
+//! again.
 
 mod carry;
 mod door;
+mod due;
+mod entry;
+mod queue;
 pub mod retention;
 mod settle;
 mod store;
 
 use std::future::Future;
 
-use ::store::{Bell, Reject, WriteSet};
+use ::store::{Reject, WriteSet};
 use clock::Millis;
 
 use crate::app::App;
-use crate::carriers::{Channel, Outbound, Refusal};
+use crate::carriers::{Address, Channel, Outbound, Priority, Refusal};
 use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, TransferId};
 
 pub use carry::carry;
-pub use door::{Answer, Desk, Entry, TakeInbound, run};
+pub use door::{Answer, Desk, TakeInbound, run};
+pub use due::{oldest_due, run_due, watch};
+pub use entry::Entry;
+pub use queue::{Slot, drained, serve, slot};
 pub use settle::{arrived, give_back, open, over, settle, write};
 pub use store::attempt;
 
 /// Another was faster: read again and decide again. No other refusal of a guard is a lost race.
 pub const STALE: Reject = Reject("dispatch_stale");
-/// Rings when a carrier's id became known that receipts may have named before.
-const RECEIPTS: Bell = Bell("receipts");
 /// How long a submission may take before its outcome counts as unknown, milliseconds.
 pub const LEASE_MS: i64 = 15_000;
+/// The same of a queued one, whose lease the node prolongs while the submission lasts: what a node
+/// leaves that dies is found so soon.
+const QUEUED_LEASE_MS: i64 = 4_000;
 
 /// Where an attempt stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
+    /// It waits for its carrier's lane, or for the time of its next try.
+    Queued,
     /// On its way to the carrier, until its lease ends.
     Sending,
     /// Nobody knows whether the carrier has it.
@@ -47,36 +60,46 @@ pub enum State {
     Accepted,
     /// A receipt says that it arrived.
     Delivered,
+    /// A receipt says that it will not arrive, and it costs something all the same.
+    Undelivered,
     /// The carrier did not take it.
     Refused,
     /// A receipt says that it will not arrive.
     Failed,
     /// Nobody said anything in time.
     Lapsed,
+    /// Its time was over before it went out.
+    Expired,
 }
 
 impl State {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 10] = [
+        Self::Queued,
         Self::Sending,
         Self::Unknown,
         Self::Accepted,
         Self::Delivered,
+        Self::Undelivered,
         Self::Refused,
         Self::Failed,
         Self::Lapsed,
+        Self::Expired,
     ];
 
     /// As stored.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
+            Self::Queued => "queued",
             Self::Sending => "sending",
             Self::Unknown => "unknown",
             Self::Accepted => "accepted",
             Self::Delivered => "delivered",
+            Self::Undelivered => "undelivered",
             Self::Refused => "refused",
             Self::Failed => "failed",
             Self::Lapsed => "lapsed",
+            Self::Expired => "expired",
         }
     }
 
@@ -89,13 +112,13 @@ impl State {
     /// Whether the price is still only held.
     #[must_use]
     pub const fn is_held(self) -> bool {
-        matches!(self, Self::Sending | Self::Unknown)
+        matches!(self, Self::Queued | Self::Sending | Self::Unknown)
     }
 
     /// Whether news can still change it: states only move upwards.
     #[must_use]
     pub const fn is_undecided(self) -> bool {
-        matches!(self, Self::Sending | Self::Unknown | Self::Accepted)
+        self.is_held() || matches!(self, Self::Accepted)
     }
 }
 
@@ -110,12 +133,24 @@ pub struct Attempt {
     pub object_id: String,
     /// The way it goes.
     pub channel: Channel,
+    /// By whom; empty = nobody can.
+    pub carrier: String,
+    /// Who goes first.
+    pub priority: Priority,
     /// Where it stands.
     pub state: State,
     /// Its price.
     pub credits: i64,
+    /// Submissions so far; one that was throttled does not count.
+    pub tries: i64,
+    /// Submissions that followed one of unknown fate.
+    pub resends: i64,
     /// Until when the submission may take.
     pub lease_until: Millis,
+    /// Since when its lane may take it; `None` = it is not in the queue.
+    pub queued_at: Option<Millis>,
+    /// When due work looks at it; `None` = its message's own row keeps the time.
+    pub next_at: Option<Millis>,
     /// When its message ends, whatever became of it.
     pub give_up_at: Millis,
 }
@@ -129,6 +164,10 @@ pub struct NewLeg<'a> {
     pub object_id: &'a str,
     /// The way it goes.
     pub channel: Channel,
+    /// Where it goes.
+    pub to: &'a Address,
+    /// Who goes first.
+    pub priority: Priority,
     /// Its price.
     pub credits: i64,
     /// When its message ends, whatever became of it: no hold is older.
@@ -136,19 +175,33 @@ pub struct NewLeg<'a> {
 }
 
 impl Attempt {
-    /// An attempt that is about to be submitted; [`open`] makes it so.
+    /// An attempt that is about to be submitted inline; [`open`] makes it so. The message's own row
+    /// keeps the time.
     #[must_use]
-    pub fn new(app: &App, leg: NewLeg<'_>) -> Self {
+    pub fn new(app: &App, leg: &NewLeg<'_>) -> Self {
+        let lane = app.carriers.best(leg.channel, leg.account.as_str(), leg.to);
+        let carrier = lane.map(|lane| lane.carrier().name().to_owned());
         Self {
             account: leg.account.clone(),
             id: AttemptId::of(credits::new_hold(app)),
             object_id: leg.object_id.to_owned(),
             channel: leg.channel,
+            carrier: carrier.unwrap_or_default(),
+            priority: leg.priority,
             state: State::Sending,
             credits: leg.credits,
+            tries: 1,
+            resends: 0,
             lease_until: app.now() + LEASE_MS,
+            queued_at: None,
+            next_at: None,
             give_up_at: leg.give_up_at,
         }
+    }
+
+    /// When due work looks at it next, if it does at all: then, or when the message ends.
+    fn look_at(&self, at: Millis) -> Option<Millis> {
+        self.next_at.map(|_| at.min(self.give_up_at))
     }
 
     /// Its price, held under the attempt's own uuid.
@@ -165,7 +218,7 @@ impl Attempt {
 /// Why an attempt did not work out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The attempt's last state: refused, failed or lapsed.
+    /// The attempt's last state: refused, failed, lapsed or expired.
     pub state: State,
     /// What the carrier means by it; `None` = it said nothing.
     pub refusal: Option<Refusal>,
@@ -192,6 +245,12 @@ impl Failure {
         Self { state: State::Lapsed, refusal: None, code: None }
     }
 
+    /// Its time was over before it went out.
+    #[must_use]
+    pub fn expired() -> Self {
+        Self { state: State::Expired, refusal: None, code: None }
+    }
+
     /// Whether the recipient cannot be reached that way.
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
@@ -214,6 +273,13 @@ pub enum News<'a> {
     },
     /// Nobody knows whether the carrier has it.
     Unknown,
+    /// It did not work out, and goes out again later.
+    Retry {
+        /// Why it did not.
+        why: &'a Failure,
+        /// When it does.
+        at: Millis,
+    },
     /// It did not work out, and nothing follows.
     Over(&'a Ending),
     /// It did not work out; the next leg is owed, because it could not be made now.
@@ -241,10 +307,30 @@ pub enum Then {
     Leg {
         /// By this channel.
         channel: Channel,
-        /// At the price of this category…
+        /// At the price of this category in the recipient's country.
         category: &'static str,
-        /// … in this country.
-        country: String,
+        /// Where it goes.
+        to: Address,
+    },
+    /// The same submission at a later time, its price held meanwhile. Only of one that went out
+    /// through a queue and that the carrier does not have, and while its message lasts; else
+    /// nothing follows.
+    Retry {
+        /// When.
+        at: Millis,
+    },
+}
+
+/// What follows a submission of unknown fate that went out through a queue. A receipt settles it at
+/// any time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsure {
+    /// Nothing until the message ends: it is never sent again blindly.
+    Stays,
+    /// It goes out again, under the same id. Only where the channel's own rules say so.
+    Again {
+        /// After so many milliseconds without a receipt.
+        after_ms: i64,
     },
 }
 
@@ -281,6 +367,17 @@ pub trait Owner: Send + Sync + Sized + 'static {
 
     /// What follows when an attempt did not work out.
     fn after(app: &App, message: &Self::Message, attempt: &Attempt, why: &Failure) -> Then;
+
+    /// What follows when nobody knows whether the carrier has a queued one.
+    fn unknown(_app: &App, _message: &Self::Message, _attempt: &Attempt) -> Unsure {
+        Unsure::Stays
+    }
+
+    /// Whether a leg that the carrier had, and that failed so, costs something all the same.
+    #[must_use]
+    fn keeps_price(_attempt: &Attempt, _why: &Failure) -> bool {
+        false
+    }
 
     /// Another leg takes the place of the one that failed.
     fn adopt(app: &App, set: &mut WriteSet, message: &mut Self::Message, leg: (&Attempt, &Failure));

@@ -1,37 +1,52 @@
 //! What became of an attempt, written down the same way whether the answer of a carrier, a receipt
 //! or due work brings the news: the state, the money and the owner's row in one set.
 
+use clock::Millis;
 use store::{CommitError, WriteSet};
 
+use super::store::{self as sql, Place};
 use super::{
-    Attempt, Carried, Ending, Failure, Leg, NewLeg, News, Next, Owner, RECEIPTS, STALE, State,
-    Then, Unwritten, store as sql,
+    Attempt, Carried, Ending, Failure, Leg, NewLeg, News, Next, Owner, STALE, State, Then, Unsure,
+    Unwritten, door,
 };
 use crate::app::App;
+use crate::carriers::{Address, Channel};
 use crate::credits;
 
 /// Adds an attempt and the hold on its price to commit A.
 pub fn open<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
     credits::hold(app, set, &attempt.account, &attempt.charge::<O>());
-    sql::insert::<O>(set, attempt, app.now());
+    sql::insert::<O>(app, set, attempt);
 }
 
-/// The attempt did not work out: the money goes back, unless it has done so before.
-pub fn give_back<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt, why: &Failure) {
+/// The attempt did not work out: the money goes back, unless it has done so before or its owner
+/// keeps the price of what the carrier had. Answers how the attempt stands then.
+pub fn give_back<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt, why: &Failure) -> State {
     if !a.state.is_undecided() {
-        return;
+        return a.state;
     }
-    sql::shift(set, a, why.state, why.code.as_deref());
-    if a.state.is_held() {
-        credits::void(app, set, &a.account, &a.charge::<O>());
-    } else {
-        credits::refund(app, set, &a.account, &a.charge::<O>());
+    // A receipt that says no says that the carrier had it.
+    let went_out = a.state == State::Accepted || why.state == State::Failed;
+    let keeps_price = went_out && O::keeps_price(a, why);
+    let state = match why.state {
+        State::Failed if keeps_price => State::Undelivered,
+        _ if keeps_price => State::Accepted,
+        state => state,
+    };
+    sql::shift(set, a, (state, why.code.as_deref()), None);
+    let charge = a.charge::<O>();
+    match (a.state.is_held(), keeps_price) {
+        (true, true) => credits::post(app, set, &a.account, &charge),
+        (true, false) => credits::void(app, set, &a.account, &charge),
+        (false, true) => {}
+        (false, false) => credits::refund(app, set, &a.account, &charge),
     }
+    state
 }
 
 /// The attempt arrived, or is as good as arrived: its price is due.
 pub fn arrived<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
-    sql::shift(set, a, State::Delivered, None);
+    sql::shift(set, a, (State::Delivered, None), None);
     if a.state.is_held() {
         credits::post(app, set, &a.account, &a.charge::<O>());
     }
@@ -48,32 +63,48 @@ pub async fn settle<O: Owner>(
 ) -> Result<(), Unwritten> {
     let a = &leg.attempt;
     let mut set = WriteSet::of(a.account.as_str());
-    let state = match news {
+    let (state, next_at) = match news {
         News::Delivered { .. } => {
             arrived::<O>(app, &mut set, a);
-            State::Delivered
+            (State::Delivered, None)
         }
         News::Unknown => {
-            sql::shift(&mut set, a, State::Unknown, None);
-            State::Unknown
+            let until = match O::unknown(app, &leg.message, a) {
+                Unsure::Stays => a.give_up_at,
+                Unsure::Again { after_ms } => app.now() + after_ms,
+            };
+            let next_at = a.look_at(until);
+            sql::shift(&mut set, a, (State::Unknown, None), next_at);
+            (State::Unknown, next_at)
         }
         News::Accepted { provider_id } => {
-            if let Some(carrier) = app.carriers.on(a.channel).filter(|one| !one.echoes()) {
-                sql::submitted(&mut set, carrier.name(), provider_id, a);
-                set.ring(RECEIPTS);
+            name(app, &mut set, a, provider_id);
+            let next_at = a.look_at(a.give_up_at);
+            sql::shift(&mut set, a, (State::Accepted, None), next_at);
+            if a.state.is_held() {
+                credits::post(app, &mut set, &a.account, &a.charge::<O>());
             }
-            sql::shift(&mut set, a, State::Accepted, None);
-            credits::post(app, &mut set, &a.account, &a.charge::<O>());
-            State::Accepted
+            (State::Accepted, next_at)
         }
-        News::Over(_) | News::Owed(_) => return Ok(()),
+        News::Over(_) | News::Owed(_) | News::Retry { .. } => return Ok(()),
     };
     let mut message = leg.message.clone();
     O::decide(app, &mut set, &mut message, a, news);
     write(app, &a.object_id, set).await?;
     leg.message = message;
     leg.attempt.state = state;
+    leg.attempt.queued_at = None;
+    leg.attempt.next_at = next_at;
     Ok(())
+}
+
+/// Keeps what the carrier calls the attempt, where its receipts name nothing else.
+fn name(app: &App, set: &mut WriteSet, a: &Attempt, provider_id: &str) {
+    let carrier = app.carriers.lane(&a.carrier).map(|lane| lane.carrier());
+    if let Some(carrier) = carrier.filter(|carrier| !carrier.echoes()) {
+        sql::submitted(set, carrier.name(), provider_id, a);
+        set.ring(door::bell(app));
+    }
 }
 
 /// An attempt did not work out, now or before: what it cost is given back, and the next leg follows
@@ -83,28 +114,65 @@ pub async fn settle<O: Owner>(
 /// See [`Unwritten`].
 pub async fn over<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result<Next, Unwritten> {
     leg.failures.push((leg.attempt.channel, why.clone()));
-    let Then::Leg { channel, category, country } = O::after(app, &leg.message, &leg.attempt, &why)
-    else {
-        return end(app, leg, why, false).await;
-    };
-    match credits::price(app, channel.word(), category, &country).await {
+    match O::after(app, &leg.message, &leg.attempt, &why) {
+        Then::Leg { channel, category, to } => {
+            next_leg(app, leg, why, (channel, category, &to)).await
+        }
+        Then::Retry { at } if may_retry(&leg.attempt, at) => retry(app, leg, &why, at).await,
+        Then::Retry { .. } | Then::End => end(app, leg, why, false).await,
+    }
+}
+
+/// Whether the same submission may go out again: the carrier does not have it for certain, and
+/// there is time.
+fn may_retry(a: &Attempt, at: Millis) -> bool {
+    a.state.is_held() && a.next_at.is_some() && at < a.give_up_at
+}
+
+async fn retry<O: Owner>(
+    app: &App,
+    leg: &mut Leg<O>,
+    why: &Failure,
+    at: Millis,
+) -> Result<Next, Unwritten> {
+    let a = &leg.attempt;
+    let mut set = WriteSet::of(a.account.as_str());
+    sql::put_back(&mut set, a, Place::later(a, why.code.as_deref(), at));
+    let mut message = leg.message.clone();
+    O::decide(app, &mut set, &mut message, a, News::Retry { why, at });
+    write(app, &a.object_id, set).await?;
+    leg.message = message;
+    leg.attempt.state = State::Queued;
+    leg.attempt.next_at = Some(at);
+    Ok(Next::Nothing(Carried::Stands))
+}
+
+async fn next_leg<O: Owner>(
+    app: &App,
+    leg: &mut Leg<O>,
+    why: Failure,
+    (channel, category, to): (Channel, &'static str, &Address),
+) -> Result<Next, Unwritten> {
+    match credits::price(app, channel.word(), category, to.country()).await {
         Ok(credits) => {
-            let Attempt { account, object_id, give_up_at, .. } = &leg.attempt;
-            let give_up_at = *give_up_at;
-            let next = NewLeg { account, object_id, channel, credits, give_up_at };
-            let next = Attempt::new(app, next);
+            let Attempt { account, object_id, priority, give_up_at, .. } = &leg.attempt;
+            let (priority, give_up_at) = (*priority, *give_up_at);
+            let new = NewLeg { account, object_id, channel, to, priority, credits, give_up_at };
+            let mut next = Attempt::new(app, &new);
+            // Where due work looks after the one that failed, it looks after this one as well.
+            next.next_at = leg.attempt.next_at.map(|_| next.lease_until);
             follow(app, leg, why, next).await
         }
         Err(error) => {
             let object = leg.attempt.object_id.as_str();
             tracing::error!(%error, object, "no price for the next leg now; trying again");
             let mut set = WriteSet::of(leg.attempt.account.as_str());
-            give_back::<O>(app, &mut set, &leg.attempt, &why);
+            let state = give_back::<O>(app, &mut set, &leg.attempt, &why);
             let mut message = leg.message.clone();
             O::decide(app, &mut set, &mut message, &leg.attempt, News::Owed(&why));
             write(app, object, set).await?;
             leg.message = message;
-            leg.attempt.state = why.state;
+            leg.attempt.state = state;
             Ok(Next::Nothing(Carried::Stands))
         }
     }
@@ -148,14 +216,14 @@ async fn end<O: Owner>(
     let is_last = !sql::has_other_leg(app, a).await.map_err(lost)?;
     let ending = Ending { why, is_unpaid, is_last };
     let mut set = WriteSet::of(a.account.as_str());
-    give_back::<O>(app, &mut set, a, &ending.why);
+    let state = give_back::<O>(app, &mut set, a, &ending.why);
     let mut message = leg.message.clone();
     O::decide(app, &mut set, &mut message, a, News::Over(&ending));
     write(app, &a.object_id, set).await?;
     // What ended otherwise meanwhile stays so, which only the database knows.
     let found = O::load(app, &a.account, &a.object_id).await;
     leg.message = found.ok().flatten().unwrap_or(message);
-    leg.attempt.state = ending.why.state;
+    leg.attempt.state = state;
     Ok(Next::Nothing(Carried::Over(ending)))
 }
 

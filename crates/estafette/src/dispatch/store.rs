@@ -1,24 +1,63 @@
 //! The SQL of attempts.
 
 use clock::Millis;
-use store::{CommitError, Error, FromRow, Row, Sql, WriteSet, args};
+use store::{CommitError, Done, Error, FromRow, Row, Sql, WriteSet, args};
 
-use super::{Attempt, Owner, STALE, State};
+use super::{Attempt, Owner, QUEUED_LEASE_MS, STALE, State};
 use crate::app::App;
-use crate::carriers::Channel;
+use crate::carriers::{Channel, Priority};
 use crate::kit::id::{AccountId, AttemptId};
 
 const ATTEMPT: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits, lease_until, \
-     account_id, give_up_at, kind FROM attempts WHERE account_id = $1 AND attempt_id = $2");
+     account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at \
+     FROM attempts WHERE account_id = $1 AND attempt_id = $2");
 /// Another leg of the message that brought it or still may.
 const OTHER_LEG: Sql = Sql("SELECT attempt_id FROM attempts WHERE account_id = $1 \
      AND object_id = $2 AND attempt_id <> $3 \
-     AND state IN ('sending', 'unknown', 'accepted', 'delivered') LIMIT 1");
+     AND state IN ('queued', 'sending', 'unknown', 'accepted', 'delivered') LIMIT 1");
 const INSERT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, kind, object_id, channel, \
-     state, credits, lease_until, started_at, give_up_at) \
-     VALUES ($1, $2, $3, $4, $5, 'sending', $6, $7, $8, $9)");
-const SHIFT: Sql = Sql("UPDATE attempts SET state = $1, error = $2 \
-     WHERE account_id = $3 AND attempt_id = $4 AND state = $5");
+     carrier, priority, state, credits, tries, node, lease_until, started_at, queued_at, next_at, \
+     give_up_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)");
+const SHIFT: Sql =
+    Sql("UPDATE attempts SET state = $1, error = $2, queued_at = NULL, next_at = $3 \
+     WHERE account_id = $4 AND attempt_id = $5 AND state = $6");
+const PUT_BACK: Sql = Sql("UPDATE attempts SET state = 'queued', error = $1, queued_at = $2, \
+     next_at = $3, tries = $4, resends = $5, carrier = $6 WHERE account_id = $7 \
+     AND attempt_id = $8 AND state = $9");
+/// An account with something in a lane's queue, in their order.
+const NEXT_IN_LINE: Sql = Sql("SELECT account_id FROM attempts WHERE carrier = $1 \
+     AND priority = $2 AND account_id > $3 AND queued_at IS NOT NULL AND EXISTS (SELECT 1 \
+     FROM accounts c WHERE c.account_id = attempts.account_id AND c.env = $4) \
+     ORDER BY account_id LIMIT 1");
+/// Takes the oldest ones of an account out of a queue, for this node. Materialized, so that no plan
+/// reads them twice and takes more than there are turns.
+const CLAIM: Sql = Sql("WITH first AS MATERIALIZED (SELECT q.attempt_id FROM attempts q \
+       WHERE q.carrier = $1 AND q.priority = $2 AND q.account_id = $3 \
+       AND q.queued_at IS NOT NULL ORDER BY q.queued_at LIMIT $4 /*SKIP LOCKED*/) \
+     UPDATE attempts SET node = $5, state = 'sending', queued_at = NULL, lease_until = $6, \
+     next_at = $6, tries = tries + 1 WHERE account_id = $3 \
+     AND attempt_id IN (SELECT first.attempt_id FROM first) AND queued_at IS NOT NULL \
+     RETURNING attempt_id, object_id, channel, state, credits, lease_until, account_id, \
+     give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at");
+const ANY_DUE: Sql = Sql("SELECT d.next_at FROM attempts d WHERE d.next_at <= $1 \
+     AND EXISTS (SELECT 1 FROM accounts c WHERE c.account_id = d.account_id AND c.env = $2) \
+     ORDER BY d.next_at LIMIT 1");
+/// Takes attempts that are due to be looked at: until then no other node finds them due.
+const CLAIM_DUE: Sql = Sql("UPDATE attempts SET next_at = $1 \
+     WHERE (account_id, attempt_id) IN (SELECT d.account_id, d.attempt_id FROM attempts d \
+       WHERE d.next_at <= $2 AND EXISTS (SELECT 1 FROM accounts c \
+         WHERE c.account_id = d.account_id AND c.env = $3) \
+       ORDER BY d.next_at LIMIT $4 /*SKIP LOCKED*/) \
+     AND next_at <= $2 RETURNING attempt_id, object_id, channel, state, credits, lease_until, \
+     account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at");
+const OLDEST_DUE: Sql =
+    Sql("SELECT next_at FROM attempts WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
+/// What this node has under way whose lease ends soon.
+const ENDING_SOON: Sql = Sql("SELECT account_id, attempt_id FROM attempts WHERE next_at <= $1 \
+     AND node = $2 AND state = 'sending' ORDER BY next_at LIMIT $3");
+const PROLONG: Sql = Sql("UPDATE attempts SET lease_until = $1, next_at = $1 \
+     WHERE account_id = $2 AND attempt_id = $3 AND node = $4 AND state = 'sending' \
+     AND next_at IS NOT NULL");
 const SUBMITTED: Sql =
     Sql("INSERT INTO submissions (carrier, provider_id, account_id, attempt_id, \
      part, fate) VALUES ($1, $2, $3, $4, 0, NULL) ON CONFLICT DO NOTHING");
@@ -37,13 +76,16 @@ const UNPARK: Sql = Sql("DELETE FROM early_receipts \
 
 /// What belongs to no account, or not yet.
 const SHARD: &str = "receipts";
+/// Work of many accounts, which is routed by a word of its own.
+const DUE_SHARD: &str = "due";
 
 pub(super) const OLDEST: Sql = Sql("SELECT attempt_id FROM attempts \
      WHERE account_id = $1 AND attempt_id < $2 ORDER BY attempt_id LIMIT 1");
 /// What still holds credits stays: its fate is open.
 pub(super) const DELETE: Sql = Sql("DELETE FROM attempts WHERE account_id = $1 \
      AND attempt_id IN (SELECT attempt_id FROM attempts WHERE account_id = $1 \
-     AND attempt_id < $2 AND state NOT IN ('sending', 'unknown') ORDER BY attempt_id LIMIT $3 \
+     AND attempt_id < $2 AND state NOT IN ('queued', 'sending', 'unknown') \
+     ORDER BY attempt_id LIMIT $3 \
      /*SKIP LOCKED*/) RETURNING started_at");
 pub(super) const DELETE_PARKED: Sql = Sql("DELETE FROM early_receipts \
      WHERE (carrier, provider_id, digest) IN (SELECT carrier, provider_id, digest \
@@ -56,12 +98,13 @@ const ALL_PARKED: Sql =
      WHERE (carrier, provider_id, digest) > ($1, $2, $3) \
      ORDER BY carrier, provider_id, digest LIMIT $4");
 
-struct Stored {
-    attempt: Attempt,
-    kind: String,
+/// An attempt and the word for its channel's messages.
+pub(super) struct Found {
+    pub(super) attempt: Attempt,
+    pub(super) kind: String,
 }
 
-impl FromRow for Stored {
+impl FromRow for Found {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let channel: String = row.take(2)?;
         let state: String = row.take(3)?;
@@ -74,6 +117,12 @@ impl FromRow for Stored {
             lease_until: row.take(5)?,
             account: row.take(6)?,
             give_up_at: row.take(7)?,
+            carrier: row.take(9)?,
+            priority: Priority::of(row.take(10)?).ok_or(Error::Corrupt { column: 10 })?,
+            tries: row.take(11)?,
+            resends: row.take(12)?,
+            queued_at: row.take(13)?,
+            next_at: row.take(14)?,
         };
         Ok(Self { attempt, kind: row.take(8)? })
     }
@@ -88,16 +137,15 @@ pub async fn attempt(
     account: &AccountId,
     id: &AttemptId,
 ) -> Result<Option<Attempt>, Error> {
-    Ok(attempt_and_kind(app, account, id).await?.map(|(_, attempt)| attempt))
+    Ok(find(app, account, id).await?.map(|found| found.attempt))
 }
 
-pub(super) async fn attempt_and_kind(
+pub(super) async fn find(
     app: &App,
     account: &AccountId,
     id: &AttemptId,
-) -> Result<Option<(String, Attempt)>, Error> {
-    let found: Option<Stored> = app.db.row(ATTEMPT, args![account, id]).await?;
-    Ok(found.map(|Stored { attempt, kind }| (kind, attempt)))
+) -> Result<Option<Found>, Error> {
+    app.db.row(ATTEMPT, args![account, id]).await
 }
 
 /// Whether another leg of the message brought it or still may.
@@ -106,25 +154,150 @@ pub(super) async fn has_other_leg(app: &App, a: &Attempt) -> Result<bool, Error>
     Ok(app.db.row::<(String,)>(OTHER_LEG, args).await?.is_some())
 }
 
-pub(super) fn insert<O: Owner>(set: &mut WriteSet, a: &Attempt, now: Millis) {
+pub(super) fn insert<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
     let args = args![
         &a.account,
         &a.id,
         O::KIND,
         &a.object_id,
         a.channel.word(),
+        &a.carrier,
+        a.priority.number(),
+        a.state.word(),
         a.credits,
+        a.tries,
+        app.node,
         a.lease_until,
-        now,
+        app.now(),
+        a.queued_at,
+        a.next_at,
         a.give_up_at
     ];
     set.push(INSERT, args);
 }
 
-/// Moves an attempt from the state it was read in; refused if another was faster.
-pub(super) fn shift(set: &mut WriteSet, a: &Attempt, to: State, error: Option<&str>) {
-    let args = args![to.word(), error, &a.account, &a.id, a.state.word()];
+/// Moves an attempt from the state it was read in, out of any queue; refused if another was faster.
+pub(super) fn shift(
+    set: &mut WriteSet,
+    a: &Attempt,
+    (to, error): (State, Option<&str>),
+    next_at: Option<Millis>,
+) {
+    let args = args![to.word(), error, next_at, &a.account, &a.id, a.state.word()];
     set.guard(SHIFT, args, STALE);
+}
+
+/// Where an attempt is put that goes out again.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// Why.
+    pub(super) error: Option<&'a str>,
+    /// Since when a lane may take it; `None` = not before due work says so.
+    pub(super) queued_at: Option<Millis>,
+    /// When due work looks at it.
+    pub(super) next_at: Millis,
+    pub(super) tries: i64,
+    pub(super) resends: i64,
+    pub(super) carrier: &'a str,
+}
+
+impl<'a> Place<'a> {
+    /// As an attempt is, for the time of its next try.
+    pub(super) fn later(a: &'a Attempt, error: Option<&'a str>, next_at: Millis) -> Self {
+        let Attempt { tries, resends, carrier, .. } = a;
+        Self { error, queued_at: None, next_at, tries: *tries, resends: *resends, carrier }
+    }
+}
+
+/// Lets an attempt go out again; refused if another was faster.
+pub(super) fn put_back(set: &mut WriteSet, a: &Attempt, place: Place<'_>) {
+    let Place { error, queued_at, next_at, tries, resends, carrier } = place;
+    let args = args![
+        error,
+        queued_at,
+        next_at,
+        tries,
+        resends,
+        carrier,
+        &a.account,
+        &a.id,
+        a.state.word()
+    ];
+    set.guard(PUT_BACK, args, STALE);
+}
+
+/// The next account after one that has something in a lane's queue.
+pub(super) async fn next_in_line(
+    app: &App,
+    carrier: &str,
+    priority: Priority,
+    after: &str,
+) -> Result<Option<AccountId>, Error> {
+    let args = args![carrier, priority.number(), after, app.env.word()];
+    Ok(app.db.row::<(AccountId,)>(NEXT_IN_LINE, args).await?.map(|(account,)| account))
+}
+
+/// Takes at most `limit` of an account out of a queue, the oldest first.
+pub(super) async fn claim(
+    app: &App,
+    (carrier, priority): (&str, Priority),
+    account: &AccountId,
+    limit: i64,
+) -> Result<Vec<Found>, CommitError> {
+    let mut set = WriteSet::of(account.as_str());
+    let lease_until = app.now() + QUEUED_LEASE_MS;
+    let args = args![carrier, priority.number(), account, limit, app.node, lease_until];
+    set.returning_rows(CLAIM, args);
+    rows(app.db.commit(set).await?)
+}
+
+/// Takes at most `limit` attempts that are due, until `until`, the longest due first.
+pub(super) async fn claim_due(
+    app: &App,
+    limit: i64,
+    until: Millis,
+) -> Result<Vec<Found>, CommitError> {
+    let (now, env) = (app.now(), app.env.word());
+    let any = app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await;
+    if any.map_err(|error| CommitError::Unavailable(error.to_string()))?.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut set = WriteSet::of(DUE_SHARD);
+    set.returning_rows(CLAIM_DUE, args![until, now, env, limit]);
+    rows(app.db.commit(set).await?)
+}
+
+fn rows(done: Done) -> Result<Vec<Found>, CommitError> {
+    let rows = done.rows.into_iter().flatten().map(Found::from_row);
+    rows.collect::<Result<_, _>>().map_err(|error| CommitError::Unavailable(error.to_string()))
+}
+
+/// Since when work is due; `None` = none is.
+pub(super) async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
+    let found = app.db.row::<(Millis,)>(OLDEST_DUE, args![app.now()]).await?;
+    Ok(found.map(|(next_at,)| next_at))
+}
+
+/// What this node has under way whose lease ends before `at`.
+pub(super) async fn ending_soon(
+    app: &App,
+    at: Millis,
+    limit: i64,
+) -> Result<Vec<(AccountId, AttemptId)>, Error> {
+    app.db.rows(ENDING_SOON, args![at, app.node, limit]).await
+}
+
+/// Prolongs the leases of these.
+pub(super) async fn prolong(
+    app: &App,
+    attempts: &[(AccountId, AttemptId)],
+) -> Result<(), CommitError> {
+    let mut set = WriteSet::of(DUE_SHARD);
+    let until = app.now() + QUEUED_LEASE_MS;
+    for (account, attempt) in attempts {
+        set.push(PROLONG, args![until, account, attempt, app.node]);
+    }
+    app.db.commit(set).await.map(drop)
 }
 
 /// Keeps the carrier's id of an attempt, for receipts that name nothing else.

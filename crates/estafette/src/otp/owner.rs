@@ -7,7 +7,7 @@ use super::code::code_of;
 use super::wording::Wording;
 use super::{Challenge, Reason, Status, limits, store as sql, told};
 use crate::app::App;
-use crate::carriers::{Channel, Outbound};
+use crate::carriers::{Address, Channel, Content, Outbound};
 use crate::dispatch::{Attempt, Ending, Failure, News, Owner, State, Then};
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
@@ -43,11 +43,14 @@ impl Owner for Otp {
         Some(Outbound {
             account_id: c.account.as_str().to_owned(),
             attempt_id: a.id.as_str().to_owned(),
-            to: Msisdn::stored(c.recipient.clone()),
+            to: recipient(c),
             sender: wording.sender.clone(),
-            text: Secret::new(wording.text(code.expose())),
-            template: wording.template(),
-            code,
+            content: Content::Passcode {
+                text: Secret::new(wording.text(code.expose())),
+                template: wording.template(),
+                code,
+            },
+            valid_until: c.expires_at,
         })
     }
 
@@ -70,8 +73,7 @@ impl Owner for Otp {
         if !is_current || !can_fall_back || app.carriers.on(Channel::Sms).is_none() {
             return Then::End;
         }
-        let country = Msisdn::stored(c.recipient.clone()).country().to_owned();
-        Then::Leg { channel: Channel::Sms, category: "authentication", country }
+        Then::Leg { channel: Channel::Sms, category: "authentication", to: recipient(c) }
     }
 
     fn adopt(app: &App, set: &mut WriteSet, c: &mut Challenge, (leg, why): (&Attempt, &Failure)) {
@@ -103,8 +105,14 @@ impl Owner for Otp {
             }
             News::Over(ending) => over(app, set, c, ending),
             News::Owed(_) => sql::leg_over(set, c, c.expires_at.min(app.now() + OWED_MS)),
+            // Passcodes go out inline: there is no later.
+            News::Retry { .. } => {}
         }
     }
+}
+
+fn recipient(c: &Challenge) -> Address {
+    Address::Phone(Msisdn::stored(c.recipient.clone()))
 }
 
 fn delivered(

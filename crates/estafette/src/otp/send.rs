@@ -12,7 +12,7 @@ use super::wording::Wording;
 use super::{Challenge, Error, Mode, Reason, STALE, Status};
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::{Account, App};
-use crate::carriers::{Channel, Refusal};
+use crate::carriers::{Address, Channel, Priority, Refusal};
 use crate::credits;
 use crate::dispatch::{self, Attempt, Carried, Failure, Leg, NewLeg, State, carry};
 use crate::kit::id::ChallengeId;
@@ -231,10 +231,12 @@ async fn begin(
         account: &account.id,
         object_id: id.as_str(),
         channel,
+        to: &Address::Phone(order.to.clone()),
+        priority: Priority::Passcode,
         credits: price,
         give_up_at,
     };
-    let attempt = Attempt::new(app, leg);
+    let attempt = Attempt::new(app, &leg);
 
     let mut set = WriteSet::of(account.id.as_str());
     if matches!(past, Past::None) {

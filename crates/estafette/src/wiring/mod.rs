@@ -123,6 +123,8 @@ pub struct Service {
     pub sandbox: App,
     /// Where carriers of live bring their news.
     pub live_door: Door,
+    /// The channels, for what is known of an attempt only by what is stored.
+    pub owners: &'static [Entry],
     arrivals: Option<[Arrivals; 2]>,
 }
 
@@ -193,7 +195,8 @@ pub fn open_through(
     let simulated = Carriers::simulated(&shared.clock, &sandbox_door, handsets);
     let live = App::new(Env::Live, Carriers::none(), Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated, shared);
-    Ok(Service { live, sandbox, live_door, arrivals: Some([live_arrivals, sandbox_arrivals]) })
+    let arrivals = Some([live_arrivals, sandbox_arrivals]);
+    Ok(Service { live, sandbox, live_door, owners: OWNERS, arrivals })
 }
 
 fn throttle(limits: &Limits) -> Throttle {
@@ -265,12 +268,8 @@ fn way_out(webhooks: &Webhooks) -> anyhow::Result<Outgoing> {
 const CORRESPONDENCE: Correspondence =
     Correspondence { owners_of: senders::owners_of, sent_to: &[otp::sent_to] };
 
-/// The channels, for what is known of an attempt only by what is stored.
+/// The channels.
 static OWNERS: &[Entry] = &[Entry::of::<Otp>()];
-
-/// Behind the door of carriers.
-const DESK: Desk =
-    Desk { owners: OWNERS, inbound: |app, messages| Box::pin(inbound::take_in(app, messages)) };
 
 /// Asks the room of an event's object to show it. Rooms that write down the data itself are not
 /// asked.
@@ -328,11 +327,17 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     live_app.open.store(true, Ordering::SeqCst);
     let apps = [live_app.clone(), sandbox_app.clone()];
     let behind_doors = apps.into_iter().zip(arrivals.into_iter().flatten());
-    let desks = behind_doors.map(|(app, news)| tokio::spawn(dispatch::run(app, news, DESK)));
+    let owners = service.owners;
+    let desk = Desk { owners, inbound: |app, messages| Box::pin(inbound::take_in(app, messages)) };
+    let desks = behind_doors.map(|(app, news)| tokio::spawn(dispatch::run(app, news, desk)));
     let desks = desks.collect();
     tasks.extend([
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
+        tokio::spawn(dispatch::watch(live_app.clone(), owners)),
+        tokio::spawn(dispatch::watch(sandbox_app.clone(), owners)),
+        tokio::spawn(dispatch::serve(live_app.clone(), owners)),
+        tokio::spawn(dispatch::serve(sandbox_app.clone(), owners)),
         tokio::spawn(webhooks::run(live_app.clone())),
         tokio::spawn(rotation::run(live_app.clone(), stopped.clone())),
     ]);
@@ -372,6 +377,14 @@ impl Running {
         &self.service
     }
 
+    /// Does the work of an environment that is due now, and says how much there was.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn run_due(&self, app: &App) -> anyhow::Result<usize> {
+        Ok(otp::run_due(app).await? + dispatch::run_due(app, self.service.owners).await?)
+    }
+
     /// Stops: readiness off, no new connections, running requests finish, storage closes.
     pub async fn stop(self) {
         let app = &self.service.live;
@@ -384,6 +397,9 @@ impl Running {
                 // A task that panicked has nothing left to finish.
                 let _ended = task.await;
             }
+            // What those requests left with carriers is settled before storage closes.
+            dispatch::drained(&self.service.live).await;
+            dispatch::drained(&self.service.sandbox).await;
         };
         if tokio::time::timeout(limit, finish).await.is_err() {
             tracing::warn!("some requests did not finish in time; they count as unknown");

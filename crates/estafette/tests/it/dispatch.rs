@@ -19,6 +19,8 @@ on_every_engine!(
     a_failed_receipt_that_came_too_early_gives_the_price_back,
     a_receipt_that_leads_nowhere_is_kept_for_three_days,
     receipts_that_say_the_same_are_kept_once,
+    a_refusal_is_given_back_where_no_carrier_follows,
+    a_passcode_costs_two_commits_and_no_place_in_a_queue,
 );
 
 const NAME: &str = "nameless";
@@ -94,7 +96,7 @@ async fn scene(world: &World, when: When) -> Scene<'_> {
         .give_live(Box::new(move |_, door| {
             *shown.lock().unwrap() = Some(door.clone());
             let taken = of_carrier.clone();
-            Carriers::of(None, Some(Arc::new(Nameless { door: door.clone(), when, taken })))
+            Carriers::of(vec![], vec![Arc::new(Nameless { door: door.clone(), when, taken })])
         }))
         .await;
     let ada = world.live_account("ada", 1_000).await;
@@ -151,4 +153,54 @@ async fn receipts_that_say_the_same_are_kept_once(world: &World) {
         scene.bring("nobody's", fate).await.unwrap();
     }
     assert_eq!(parked(world).await, 2);
+}
+
+/// Refuses everybody.
+struct Refusing;
+
+impl Carrier for Refusing {
+    fn name(&self) -> &'static str {
+        "refusing"
+    }
+
+    fn submit<'a>(&'a self, _: &'a Outbound) -> BoxFuture<'a, Outcome> {
+        let code = "131026".to_owned();
+        let outcome = Outcome::Refused { class: Refusal::Unreachable, code };
+        Box::pin(std::future::ready(outcome))
+    }
+}
+
+async fn a_refusal_is_given_back_where_no_carrier_follows(world: &World) {
+    let make = |_: &clock::Clock, _: &Door| Carriers::of(vec![Arc::new(Refusing)], vec![]);
+    world.give_live(Box::new(make)).await;
+    let ada = world.live_account("ada", 1_000).await;
+    ada.send(json!({"to": phone("5678")})).await.problem("recipient_unreachable");
+    assert_eq!(ada.balance().await, 1_000);
+}
+
+/// What a send costs is locked: statements of both commits, and rows.
+async fn a_passcode_costs_two_commits_and_no_place_in_a_queue(world: &World) {
+    let ada = world.account("ada").await;
+    let db = world.app(estafette::app::Env::Sandbox).await.db.clone();
+    let count = async |table: &str| {
+        let sql = store::Sql(format!("SELECT COUNT(*) FROM {table}").leak());
+        db.row::<(i64,)>(sql, store::args![]).await.unwrap().unwrap().0
+    };
+    let tables = ["attempts", "challenges", "transfers", "events", "submissions"];
+    let mut before = vec![];
+    for table in tables {
+        before.push(count(table).await);
+    }
+    world.faults.write_down();
+    // No receipt comes: one that comes at once would share the second commit, or have its own.
+    let sent = ada.send_to(&phone("0003")).await.ok();
+    assert_eq!(sent.word("status"), "sent");
+    assert_eq!(world.faults.statements_with("attempts"), [5, 5]);
+    let mut more = vec![];
+    for (table, before) in tables.into_iter().zip(before) {
+        more.push(count(table).await - before);
+    }
+    assert_eq!(more, [1, 1, 2, 1, 0]);
+    let queued = "attempts WHERE queued_at IS NOT NULL OR next_at IS NOT NULL";
+    assert_eq!(count(queued).await, 0);
 }

@@ -22,6 +22,7 @@ mod handsets;
 mod idempotency;
 mod inbound;
 mod isolation;
+mod lanes;
 mod locked;
 mod nodes;
 mod numbers;

@@ -10,12 +10,18 @@ use clock::Clock;
 use futures_util::future::BoxFuture;
 
 use super::handsets::Received;
-use super::{Carrier, Channel, Door, Echo, Fate, Handsets, Outbound, Outcome, Receipt, Refusal};
+use super::{
+    Carrier, Channel, Content, Door, Echo, Fate, Handsets, Outbound, Outcome, Pace, Receipt,
+    Refusal,
+};
 use crate::kit::id::HandsetMessageId;
-use script::{Ending, Step, ending};
+use crate::kit::msisdn::Msisdn;
+use script::{Step, ending};
 
 /// Most throttled numbers remembered; beyond that the memory starts afresh.
 const THROTTLED: usize = 10_000;
+/// Submissions under way at the same time.
+const WINDOW: usize = 256;
 
 const fn name(channel: Channel) -> &'static str {
     match channel {
@@ -55,19 +61,22 @@ impl Simulated {
         again
     }
 
-    async fn hand_over(&self, message: &Outbound) {
+    async fn hand_over(&self, message: &Outbound, to: &Msisdn) {
+        let code = match &message.content {
+            Content::Passcode { code, .. } => Some(code.expose().to_owned()),
+            Content::Text { .. } => None,
+        };
         let received = Received {
             id: HandsetMessageId::new(&self.clock).into(),
             channel: self.channel.word(),
             sender: if message.sender.is_empty() { "estafette" } else { &message.sender }.into(),
-            text: message.text.expose().to_owned(),
-            code: (!message.code.is_empty()).then(|| message.code.expose().to_owned()),
+            text: message.content.text().expose().to_owned(),
+            code,
             buttons: Vec::new(),
             received_at: self.clock.now(),
         };
-        let to = message.to.e164();
         // A phone that is out of order does not change what its carrier says.
-        if let Err(error) = self.handsets.deliver(&message.account_id, to, received).await {
+        if let Err(error) = self.handsets.deliver(&message.account_id, to.e164(), received).await {
             tracing::warn!(%error, attempt = message.attempt_id, "not shown on the handset");
         }
     }
@@ -107,7 +116,12 @@ impl Simulated {
         });
     }
 
-    async fn act(&self, message: &Outbound, ending: &Ending) -> Outcome {
+    async fn act(&self, message: &Outbound) -> Outcome {
+        let Some(to) = message.to.phone() else {
+            let code = "no_phone".to_owned();
+            return Outcome::Refused { class: Refusal::BadRecipient, code };
+        };
+        let ending = ending(self.channel, to.ending());
         if ending.throttled_first && self.is_throttled(&message.attempt_id) {
             let class = Refusal::Throttled { after_ms: 50 };
             return Outcome::Refused { class, code: "130429".to_owned() };
@@ -119,7 +133,7 @@ impl Simulated {
         self.clock.fill(&mut random);
         let provider_id = format!("sim.{}", crate::kit::seal::hex(&random));
         if ending.arrives {
-            self.hand_over(message).await;
+            self.hand_over(message, to).await;
         }
         self.bring(message, &provider_id, ending.receipts);
         if ending.answer_lost { Outcome::Unknown } else { Outcome::Accepted { provider_id } }
@@ -131,7 +145,12 @@ impl Carrier for Simulated {
         name(self.channel)
     }
 
+    /// It throttles single numbers, by their script.
+    fn pace(&self) -> Pace {
+        Pace { window: WINDOW, per_s: None, backs_off: false }
+    }
+
     fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome> {
-        Box::pin(self.act(message, ending(self.channel, message.to.ending())))
+        Box::pin(self.act(message))
     }
 }

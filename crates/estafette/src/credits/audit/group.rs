@@ -97,9 +97,9 @@ impl Group {
         let is_posted = self.is_resolved_as("post");
         let is_refunded = is_posted && self.refund.is_some();
         let (invariant, is_right) = match state {
-            "sending" | "unknown" => ("I5", is_open),
-            "accepted" | "delivered" => ("I5", is_posted && !is_refunded),
-            "refused" => ("I6", is_voided),
+            "queued" | "sending" | "unknown" => ("I5", is_open),
+            "accepted" | "delivered" | "undelivered" => ("I5", is_posted && !is_refunded),
+            "refused" | "expired" => ("I6", is_voided),
             "failed" | "lapsed" => ("I6", is_voided || is_refunded),
             _ => ("I5", false),
         };

@@ -37,6 +37,8 @@ struct Planned {
 #[derive(Clone, Default)]
 pub struct Faults {
     planned: Arc<Mutex<Vec<Planned>>>,
+    /// The texts of every commit since a story asked for them.
+    seen: Arc<Mutex<Option<Vec<Vec<&'static str>>>>>,
 }
 
 impl Faults {
@@ -48,6 +50,18 @@ impl Faults {
     /// How many planned failures have not happened.
     pub fn left(&self) -> usize {
         self.planned.lock().unwrap().iter().map(|planned| planned.times).sum()
+    }
+
+    /// From now on, every commit is written down.
+    pub fn write_down(&self) {
+        *self.seen.lock().unwrap() = Some(Vec::new());
+    }
+
+    /// How many statements each commit had of which one has this text.
+    pub fn statements_with(&self, text: &str) -> Vec<usize> {
+        let seen = self.seen.lock().unwrap();
+        let is_meant = |set: &&Vec<&str>| set.iter().any(|sql| sql.contains(text));
+        seen.iter().flatten().filter(is_meant).map(Vec::len).collect()
     }
 
     fn next(&self, set: &WriteSet) -> Option<How> {
@@ -72,6 +86,9 @@ struct Faulty {
 
 impl Engine for Faulty {
     fn commit(&self, set: WriteSet) -> BoxFuture<'_, Result<Done, CommitError>> {
+        if let Some(seen) = &mut *self.faults.seen.lock().unwrap() {
+            seen.push(set.stmts().iter().map(|stmt| stmt.sql.0).collect());
+        }
         let Some(how) = self.faults.next(&set) else { return self.engine.commit(set) };
         Box::pin(async move {
             let planned = || "planned".to_owned();

@@ -19,6 +19,7 @@ use estafette::app::{App, Env};
 use estafette::carriers::handsets::MemoryShelf;
 use estafette::carriers::{Carriers, Door, Handsets};
 use estafette::config::Config;
+use estafette::dispatch::Entry;
 use estafette::kit::secret::Secret;
 use estafette::wiring;
 use tempfile::TempDir;
@@ -92,6 +93,7 @@ pub struct World {
     addresses: Mutex<[SocketAddr; 3]>,
     staff: tokio::sync::OnceCell<String>,
     live_carriers: Mutex<Option<MakeCarriers>>,
+    owners: Mutex<Option<&'static [Entry]>>,
     /// What is to fail in storage.
     pub faults: Faults,
 }
@@ -125,6 +127,7 @@ impl World {
             addresses: Mutex::new([nowhere; 3]),
             staff: tokio::sync::OnceCell::new(),
             live_carriers: Mutex::new(None),
+            owners: Mutex::new(None),
             faults: Faults::default(),
         };
         world.start().await;
@@ -137,6 +140,9 @@ impl World {
         let mut service = opened.unwrap();
         if let Some(make) = &*self.live_carriers.lock().unwrap() {
             service.live.carriers = make(&self.clock, &service.live_door);
+        }
+        if let Some(owners) = *self.owners.lock().unwrap() {
+            service.owners = owners;
         }
         let (live, sandbox) = (service.live.clone(), service.sandbox.clone());
         let running = wiring::start(service).await.unwrap();
@@ -164,6 +170,12 @@ impl World {
     pub async fn give_live(&self, make: MakeCarriers) {
         *self.live_carriers.lock().unwrap() = Some(make);
         self.restart().await;
+    }
+
+    /// Gives the service channels of a story's own and live carriers for them, from now on.
+    pub async fn give_channels(&self, owners: &'static [Entry], make: MakeCarriers) {
+        *self.owners.lock().unwrap() = Some(owners);
+        self.give_live(make).await;
     }
 
     /// Stops the service and starts it on the same data folder.
@@ -241,7 +253,9 @@ impl World {
             let app = self.app(env).await;
             for _ in 0..100 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
-                if estafette::otp::run_due(&app).await.expect("due work") == 0 {
+                let node = self.node.lock().await;
+                let running = &node.as_ref().expect("the service runs").running;
+                if running.run_due(&app).await.expect("due work") == 0 {
                     break;
                 }
             }

@@ -1,0 +1,405 @@
+//! The lane in front of a carrier, one on each node: how many submissions it may have under way,
+//! and how many a second. Passcodes find room that bulk leaves free, no account has all of it, and
+//! a carrier that fails is asked again by one message at a time.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use super::{Carrier, Outcome, Refusal};
+
+/// The shortest and the longest rest of a lane whose carrier fails.
+const REST: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
+/// Answers lost in a row after which a carrier counts as failing.
+const LOST_IN_A_ROW: u32 = 3;
+
+/// Who goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Priority {
+    /// Somebody waits for it now.
+    Passcode,
+    /// It follows from something that somebody did.
+    Transactional,
+    /// It can wait.
+    Bulk,
+}
+
+impl Priority {
+    /// All of them, the first first.
+    pub const ALL: [Self; 3] = [Self::Passcode, Self::Transactional, Self::Bulk];
+
+    /// As stored.
+    #[must_use]
+    pub const fn number(self) -> i64 {
+        match self {
+            Self::Passcode => 0,
+            Self::Transactional => 1,
+            Self::Bulk => 2,
+        }
+    }
+
+    /// From what is stored.
+    #[must_use]
+    pub fn of(number: i64) -> Option<Self> {
+        Self::ALL.into_iter().find(|priority| priority.number() == number)
+    }
+}
+
+/// How much a carrier may be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Submissions under way at the same time. A crash sends at most so many twice.
+    pub window: usize,
+    /// Submissions a second; `None` = as many as the window lets through.
+    pub per_s: Option<u32>,
+    /// Whether a refusal as throttled or down is the carrier's state, so that the others wait as
+    /// well, and not that of one recipient.
+    pub backs_off: bool,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { window: 32, per_s: None, backs_off: true }
+    }
+}
+
+/// A lane. It is shared by whoever sends by its carrier on this node.
+pub struct Lane {
+    carrier: Arc<dyn Carrier>,
+    pace: Pace,
+    book: Mutex<Book>,
+    work: Notify,
+}
+
+struct Book {
+    taken: usize,
+    /// Those of them that are no passcodes.
+    patient: usize,
+    accounts: HashMap<String, usize>,
+    /// Who waits for a turn, by account; none of these queues is empty.
+    waiting: BTreeMap<String, VecDeque<Waiter>>,
+    next_ticket: u64,
+    bucket: Bucket,
+    /// Failures in a row.
+    streak: u32,
+    rests_until: Option<Instant>,
+    /// The first of those that wait in the database.
+    backlog: Option<Priority>,
+}
+
+struct Waiter {
+    ticket: u64,
+    priority: Priority,
+    gets: oneshot::Sender<Turn>,
+}
+
+/// Submissions that may begin now, as time passes.
+struct Bucket {
+    tokens: f64,
+    at: Instant,
+}
+
+/// The right to one submission, until it is dropped.
+pub struct Turn {
+    lane: Arc<Lane>,
+    account: String,
+    priority: Priority,
+}
+
+impl Lane {
+    /// The lane of a carrier, at the pace that the carrier says.
+    #[must_use]
+    pub fn of(carrier: Arc<dyn Carrier>) -> Arc<Self> {
+        let pace = carrier.pace();
+        let book = Book {
+            taken: 0,
+            patient: 0,
+            accounts: HashMap::new(),
+            waiting: BTreeMap::new(),
+            next_ticket: 0,
+            bucket: Bucket { tokens: burst(pace), at: Instant::now() },
+            streak: 0,
+            rests_until: None,
+            backlog: None,
+        };
+        Arc::new(Self { carrier, pace, book: Mutex::new(book), work: Notify::new() })
+    }
+
+    /// Who is at its end.
+    #[must_use]
+    pub fn carrier(&self) -> &Arc<dyn Carrier> {
+        &self.carrier
+    }
+
+    /// A turn for a new message, if there is one and nobody who waits in the database comes first.
+    #[must_use]
+    pub fn enter(self: &Arc<Self>, account: &str, priority: Priority) -> Option<Turn> {
+        let mut book = self.book();
+        let is_next = book.backlog.is_none_or(|first| priority < first);
+        let turn = if is_next { self.try_give(&mut book, account, priority) } else { None };
+        if turn.is_none() {
+            book.backlog = Some(book.backlog.map_or(priority, |first| first.min(priority)));
+        }
+        turn
+    }
+
+    /// A turn, if there is one now.
+    #[must_use]
+    pub fn try_take(self: &Arc<Self>, account: &str, priority: Priority) -> Option<Turn> {
+        self.try_give(&mut self.book(), account, priority)
+    }
+
+    /// The next turn for this account; `None` when there is none within `patience`.
+    pub async fn take(
+        self: &Arc<Self>,
+        account: &str,
+        priority: Priority,
+        patience: Duration,
+    ) -> Option<Turn> {
+        if let Some(turn) = self.try_take(account, priority) {
+            return Some(turn);
+        }
+        let mut got = self.wait_in_line(account, priority);
+        let give_up = Instant::now() + patience;
+        while Instant::now() < give_up {
+            // Turns that time gives back come without anybody saying so.
+            let look_again = self.opens_in().unwrap_or(patience).max(Duration::from_millis(1));
+            let look_again = (Instant::now() + look_again).min(give_up);
+            match tokio::time::timeout_at(look_again, &mut got).await {
+                Ok(turn) => return turn.ok(),
+                Err(_) => self.hand_out(),
+            }
+        }
+        // One may have come in the last moment.
+        got.try_recv().ok()
+    }
+
+    fn wait_in_line(&self, account: &str, priority: Priority) -> oneshot::Receiver<Turn> {
+        let (gets, got) = oneshot::channel();
+        let mut book = self.book();
+        let ticket = book.next_ticket;
+        book.next_ticket += 1;
+        let queue = book.waiting.entry(account.to_owned()).or_default();
+        queue.retain(|waiter| !waiter.gets.is_closed());
+        queue.push_back(Waiter { ticket, priority, gets });
+        got
+    }
+
+    /// When the rate or a rest lets the next one through.
+    fn opens_in(&self) -> Option<Duration> {
+        let book = self.book();
+        let rest = book.rests_until.map(|until| until.saturating_duration_since(Instant::now()));
+        let rate = self.pace.per_s.map(|per_s| {
+            Duration::from_secs_f64((1.0 - book.bucket.tokens).max(0.0) / f64::from(per_s))
+        });
+        rest.filter(|rest| !rest.is_zero()).max(rate)
+    }
+
+    /// What the carrier's answer says about the carrier.
+    pub fn note(&self, outcome: &Outcome) {
+        let mut book = self.book();
+        let wait = match outcome {
+            Outcome::Refused { class: Refusal::Throttled { after_ms }, .. } => {
+                Duration::from_millis(*after_ms)
+            }
+            Outcome::Refused { class: Refusal::Down, .. } => Duration::ZERO,
+            Outcome::Unknown if book.streak + 1 >= LOST_IN_A_ROW => Duration::ZERO,
+            Outcome::Unknown => {
+                book.streak += 1;
+                return;
+            }
+            Outcome::Accepted { .. } | Outcome::Refused { .. } => {
+                book.streak = 0;
+                book.rests_until = None;
+                return;
+            }
+        };
+        if self.pace.backs_off {
+            let [shortest, longest] = REST;
+            let backed_off = shortest * 2_u32.saturating_pow(book.streak.min(5));
+            book.streak += 1;
+            book.rests_until = Some(Instant::now() + wait.max(backed_off).min(longest));
+        }
+    }
+
+    /// Whether its carrier fails now, as far as is known.
+    #[must_use]
+    pub fn is_resting(&self) -> bool {
+        self.book().rests_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// What waits in the database, as somebody saw who looked.
+    pub fn set_backlog(&self, first: Option<Priority>) {
+        self.book().backlog = first;
+    }
+
+    /// Says that something waits in the database.
+    pub fn wake(&self) {
+        self.work.notify_one();
+    }
+
+    /// Returns when something waits in the database, or may find room now. For one listener.
+    pub async fn woken(&self) {
+        self.work.notified().await;
+    }
+
+    /// Turns that are taken now.
+    #[must_use]
+    pub fn taken(&self) -> usize {
+        self.book().taken
+    }
+
+    /// Whether one more may be under way.
+    fn may(&self, book: &Book, account: &str, priority: Priority) -> bool {
+        let all = self.pace.window.max(1);
+        // Kept free for those who come first, and for other accounts.
+        let (spare, own) = match priority {
+            // An account's own messages do not keep its passcodes out.
+            Priority::Passcode => (0, all - all / 8),
+            Priority::Transactional => (all / 4, all - all / 4),
+            Priority::Bulk => (all / 2, all - all / 2),
+        };
+        let taken_by_account = book.accounts.get(account).copied().unwrap_or_default();
+        let is_patient = priority != Priority::Passcode;
+        let is_resting = book.rests_until.is_some_and(|until| Instant::now() < until);
+        let is_probing = book.streak > 0 && self.pace.backs_off && book.rests_until.is_some();
+        let is_held_back = is_patient && (is_resting || (is_probing && book.patient > 0));
+        !is_held_back && book.taken < all - spare && taken_by_account < own
+    }
+
+    fn try_give(
+        self: &Arc<Self>,
+        book: &mut Book,
+        account: &str,
+        priority: Priority,
+    ) -> Option<Turn> {
+        let is_overtaken = book
+            .waiting
+            .values()
+            .flatten()
+            .any(|waiter| waiter.priority <= priority && !waiter.gets.is_closed());
+        if is_overtaken || !self.may(book, account, priority) || !book.bucket.has_one(self.pace) {
+            return None;
+        }
+        Some(self.give(book, account, priority))
+    }
+
+    fn give(self: &Arc<Self>, book: &mut Book, account: &str, priority: Priority) -> Turn {
+        book.bucket.tokens -= 1.0;
+        book.taken += 1;
+        book.patient += usize::from(priority != Priority::Passcode);
+        match book.accounts.get_mut(account) {
+            Some(taken) => *taken += 1,
+            None => drop(book.accounts.insert(account.to_owned(), 1)),
+        }
+        Turn { lane: Arc::clone(self), account: account.to_owned(), priority }
+    }
+
+    /// Gives turns to those who wait, as far as there are any.
+    fn hand_out(self: &Arc<Self>) {
+        // A turn that nobody takes any more comes back, which needs the book.
+        let mut refused = Vec::new();
+        let mut book = self.book();
+        while book.bucket.has_one(self.pace) {
+            let Some((account, waiter)) = self.next(&mut book) else { break };
+            if !waiter.gets.is_closed() {
+                let turn = self.give(&mut book, &account, waiter.priority);
+                refused.extend(waiter.gets.send(turn).err());
+            }
+        }
+        drop(book);
+    }
+
+    /// Who is next: of those that may, the first by priority, of an account with fewest turns, then
+    /// whoever waits longest.
+    fn next(&self, book: &mut Book) -> Option<(String, Waiter)> {
+        let mut best: Option<((Priority, usize, u64), &String)> = None;
+        for (account, queue) in &book.waiting {
+            let Some(first) = queue.front() else { continue };
+            let taken = book.accounts.get(account).copied().unwrap_or_default();
+            let rank = (first.priority, taken, first.ticket);
+            let is_better = best.is_none_or(|(other, _)| rank < other);
+            if is_better && self.may(book, account, first.priority) {
+                best = Some((rank, account));
+            }
+        }
+        let account = best.map(|(_, account)| account.clone())?;
+        let queue = book.waiting.get_mut(&account)?;
+        let waiter = queue.pop_front()?;
+        if queue.is_empty() {
+            book.waiting.remove(&account);
+        }
+        Some((account, waiter))
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What may go out at once after a pause: a tenth of a second's worth.
+fn burst(pace: Pace) -> f64 {
+    pace.per_s.map_or(0.0, |per_s| (f64::from(per_s) / 10.0).max(1.0))
+}
+
+impl Bucket {
+    /// Whether the rate lets one more through now.
+    fn has_one(&mut self, pace: Pace) -> bool {
+        let Some(per_s) = pace.per_s else {
+            self.tokens = 1.0;
+            return true;
+        };
+        let now = Instant::now();
+        let passed = now.duration_since(self.at).as_secs_f64();
+        self.at = now;
+        self.tokens = (self.tokens + passed * f64::from(per_s)).min(burst(pace));
+        self.tokens >= 1.0
+    }
+}
+
+impl Turn {
+    /// The carrier that it is a turn at.
+    #[must_use]
+    pub fn carrier(&self) -> &Arc<dyn Carrier> {
+        &self.lane.carrier
+    }
+
+    /// What goes out counts as so many for the rate.
+    pub fn weigh(&self, parts: u32) {
+        self.lane.book().bucket.tokens -= f64::from(parts.saturating_sub(1));
+    }
+
+    /// The lane that it is a turn in.
+    #[must_use]
+    pub fn lane(&self) -> &Arc<Lane> {
+        &self.lane
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut book = self.lane.book();
+        book.taken -= 1;
+        book.patient -= usize::from(self.priority != Priority::Passcode);
+        if let Some(taken) = book.accounts.get_mut(&self.account) {
+            *taken -= 1;
+            if *taken == 0 {
+                book.accounts.remove(&self.account);
+            }
+        }
+        let (has_backlog, has_waiters) = (book.backlog.is_some(), !book.waiting.is_empty());
+        drop(book);
+        if has_waiters {
+            self.lane.hand_out();
+        }
+        if has_backlog {
+            self.lane.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

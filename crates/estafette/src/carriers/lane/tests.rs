@@ -1,0 +1,165 @@
+//! What a lane lets through, and when.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::time::Instant;
+
+use super::{Lane, Pace, Priority, Turn};
+use crate::carriers::{Carrier, Outbound, Outcome, Refusal};
+
+const NOW: Priority = Priority::Transactional;
+const SOON: Duration = Duration::from_secs(5);
+
+struct Nobody(Pace);
+
+impl Carrier for Nobody {
+    fn name(&self) -> &'static str {
+        "nobody"
+    }
+
+    fn pace(&self) -> Pace {
+        self.0
+    }
+
+    fn submit<'a>(&'a self, _: &'a Outbound) -> BoxFuture<'a, Outcome> {
+        Box::pin(std::future::ready(Outcome::Unknown))
+    }
+}
+
+fn lane(window: usize, per_s: Option<u32>) -> Arc<Lane> {
+    Lane::of(Arc::new(Nobody(Pace { window, per_s, backs_off: true })))
+}
+
+fn all_of(lane: &Arc<Lane>, account: &str, priority: Priority) -> Vec<Turn> {
+    std::iter::from_fn(|| lane.try_take(account, priority)).collect()
+}
+
+fn refused(class: Refusal) -> Outcome {
+    Outcome::Refused { class, code: String::new() }
+}
+
+#[test]
+fn no_account_and_no_class_has_all_of_a_lane() {
+    let lane = lane(16, None);
+    let bulk = all_of(&lane, "ada", Priority::Bulk);
+    assert_eq!(bulk.len(), 8);
+    assert_eq!(all_of(&lane, "ben", Priority::Bulk).len(), 0);
+    let urgent = all_of(&lane, "ada", NOW);
+    assert_eq!(urgent.len(), 4, "twelve of sixteen");
+    assert_eq!(all_of(&lane, "ben", NOW).len(), 0);
+    let passcodes = all_of(&lane, "ada", Priority::Passcode);
+    assert_eq!(passcodes.len(), 2, "her own messages do not keep her passcodes out");
+    assert_eq!(all_of(&lane, "ben", Priority::Passcode).len(), 2);
+    drop((bulk, urgent, passcodes));
+    assert_eq!(all_of(&lane, "ada", Priority::Passcode).len(), 14, "and nothing was lost");
+    assert_eq!(lane.taken(), 0);
+}
+
+#[test]
+fn a_window_of_one_is_enough_for_everybody() {
+    let lane = lane(1, None);
+    for priority in Priority::ALL {
+        assert_eq!(all_of(&lane, "ada", priority).len(), 1, "{priority:?}");
+    }
+}
+
+#[test]
+fn nobody_overtakes_those_who_wait_in_the_database() {
+    let lane = lane(4, None);
+    let taken: Vec<_> = std::iter::from_fn(|| lane.enter("ada", NOW)).collect();
+    assert_eq!(taken.len(), 3);
+    drop(taken);
+    assert!(lane.enter("ada", NOW).is_none() && lane.enter("ben", Priority::Bulk).is_none());
+    assert!(lane.enter("ben", Priority::Passcode).is_some());
+    lane.set_backlog(None);
+    assert!(lane.enter("ben", Priority::Bulk).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_turn_goes_to_whoever_is_most_urgent_and_has_least() {
+    let lane = lane(4, None);
+    let mut ada = all_of(&lane, "ada", Priority::Passcode);
+    ada.extend(lane.try_take("ben", Priority::Passcode));
+    assert_eq!(ada.len(), 4);
+    let patient = lane.take("cleo", NOW, SOON);
+    let much = lane.take("ada", Priority::Passcode, SOON);
+    let little = lane.take("dora", Priority::Passcode, SOON);
+    tokio::pin!(patient, much, little);
+    for waiting in [&mut patient, &mut much] {
+        assert!(futures_util::poll!(waiting).is_pending());
+    }
+    assert!(futures_util::poll!(&mut little).is_pending());
+    drop(ada.pop());
+    let _of_dora = little.await.expect("she has none");
+    assert!(futures_util::poll!(&mut much).is_pending());
+    drop(ada.pop());
+    let _of_ada = much.await.expect("the next");
+    assert!(patient.await.is_none(), "passcodes have all, so its patience ends");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_is_kept_however_many_ask() {
+    let lane = lane(1_000, Some(20));
+    let (begin, mut count) = (Instant::now(), 0);
+    while begin.elapsed() < Duration::from_secs(10) {
+        count += all_of(&lane, "ada", NOW).len();
+        tokio::time::advance(Duration::from_millis(7)).await;
+    }
+    assert!((195..=203).contains(&count), "{count}");
+    // Parts count, too: an SMS of five leaves nothing for a quarter of a second.
+    tokio::time::advance(Duration::from_secs(1)).await;
+    lane.try_take("ada", NOW).expect("a pause").weigh(5);
+    tokio::time::advance(Duration::from_millis(150)).await;
+    assert!(lane.try_take("ada", NOW).is_none());
+    let waited = Instant::now();
+    let _turn = lane.take("ada", Priority::Passcode, SOON).await.expect("time gives it");
+    assert!(waited.elapsed() < Duration::from_millis(100), "{:?}", waited.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_carrier_that_is_down_is_asked_again_by_one_at_a_time() {
+    let lane = lane(16, None);
+    lane.note(&refused(Refusal::Down));
+    assert!(lane.try_take("ada", NOW).is_none() && lane.is_resting());
+    assert!(lane.try_take("ada", Priority::Passcode).is_some(), "passcodes cannot wait");
+    tokio::time::advance(Duration::from_millis(1_100)).await;
+    let probe = lane.try_take("ada", NOW).expect("one asks");
+    assert!(lane.try_take("ben", NOW).is_none(), "only one");
+    lane.note(&refused(Refusal::Down));
+    drop(probe);
+    tokio::time::advance(Duration::from_millis(1_100)).await;
+    assert!(lane.try_take("ada", NOW).is_none(), "it rests for longer");
+    tokio::time::advance(Duration::from_secs(30)).await;
+    let probe = lane.try_take("ada", NOW).expect("never for longer than half a minute");
+    lane.note(&Outcome::Accepted { provider_id: String::new() });
+    drop(probe);
+    assert_eq!(all_of(&lane, "ada", NOW).len(), 12, "it is back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_answers_in_a_row_count_as_down_and_a_bad_recipient_does_not() {
+    let lane = lane(16, None);
+    for _ in 0..20 {
+        lane.note(&refused(Refusal::BadRecipient));
+    }
+    lane.note(&Outcome::Unknown);
+    lane.note(&Outcome::Unknown);
+    assert!(lane.try_take("ada", NOW).is_some());
+    lane.note(&Outcome::Unknown);
+    assert!(lane.try_take("ada", NOW).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_stops_waiting_keeps_nobody_waiting() {
+    let lane = lane(1, None);
+    let first = lane.try_take("ada", Priority::Passcode).expect("room");
+    drop(lane.take("ben", Priority::Passcode, SOON));
+    let gone = lane.take("ben", Priority::Passcode, Duration::from_millis(1)).await;
+    assert!(gone.is_none());
+    let next = lane.take("cleo", Priority::Passcode, SOON);
+    drop(first);
+    drop(next.await.expect("nobody else waits"));
+    assert_eq!(lane.taken(), 0);
+}

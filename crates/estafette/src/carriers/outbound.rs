@@ -1,0 +1,98 @@
+//! A message on its way out, as a carrier gets it.
+
+use clock::Millis;
+
+use crate::kit::msisdn::Msisdn;
+use crate::kit::secret::Secret;
+
+/// Where a message goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A phone, by SMS or chat-app.
+    Phone(Msisdn),
+    /// A mailbox.
+    Email(String),
+}
+
+impl Address {
+    /// The number, of a phone.
+    #[must_use]
+    pub fn phone(&self) -> Option<&Msisdn> {
+        match self {
+            Self::Phone(number) => Some(number),
+            Self::Email(_) => None,
+        }
+    }
+
+    /// The country that a price is for; empty where there is none.
+    #[must_use]
+    pub fn country(&self) -> &str {
+        self.phone().map_or("", Msisdn::country)
+    }
+}
+
+/// What a message says.
+#[derive(Clone)]
+pub enum Content {
+    /// A passcode.
+    Passcode {
+        /// The text of an SMS, or the text that the chat-app template stands for.
+        text: Secret,
+        /// The code inside, for templates that take it as a parameter.
+        code: Secret,
+        /// Template and language; empty = the deployment's own.
+        template: Template,
+    },
+    /// A text of the customer's own.
+    Text {
+        /// All of it.
+        text: Secret,
+        /// Parts that an SMS of it has; a carrier's rate counts them.
+        parts: u32,
+    },
+}
+
+impl Content {
+    /// What a phone shows.
+    #[must_use]
+    pub fn text(&self) -> &Secret {
+        match self {
+            Self::Passcode { text, .. } | Self::Text { text, .. } => text,
+        }
+    }
+
+    /// Parts that count for a carrier's rate.
+    #[must_use]
+    pub fn parts(&self) -> u32 {
+        match self {
+            Self::Passcode { .. } => 1,
+            Self::Text { parts, .. } => (*parts).max(1),
+        }
+    }
+}
+
+/// One message on its way out. No `Debug`: it holds a code.
+#[derive(Clone)]
+pub struct Outbound {
+    /// Whose message it is: receipts come back to this account.
+    pub account_id: String,
+    /// Our own id of this submission, echoed by carriers that can.
+    pub attempt_id: String,
+    /// The recipient.
+    pub to: Address,
+    /// The sender as the recipient sees it; empty = the carrier's own.
+    pub sender: String,
+    /// What it says.
+    pub content: Content,
+    /// Until when the carrier may try.
+    pub valid_until: Millis,
+}
+
+/// A chat-app template.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Template {
+    /// Its name; empty = the deployment's authentication template.
+    pub name: String,
+    /// Its language.
+    pub language: String,
+}

@@ -1,0 +1,146 @@
+//! Due work on attempts that went out through a queue: leases that ran out, tries whose time has
+//! come, messages whose time is over. `attempts.next_at` says when; it is durable, so a crash
+//! forgets nothing. What a living node has under way, it says so in time.
+
+use ::store::{CommitError, WriteSet};
+use clock::Millis;
+use futures_util::{StreamExt, stream};
+
+use super::store::{self as sql, Place};
+use super::{
+    Attempt, Entry, Failure, Leg, News, Next, Owner, QUEUED_LEASE_MS, State, Unsure, Unwritten,
+    carry, over, settle, write,
+};
+use crate::app::App;
+
+/// How often due work is looked for, milliseconds.
+const PAUSE_MS: u64 = 500;
+/// Attempts claimed at a time.
+const BATCH: i64 = 256;
+/// Attempts looked at at the same time.
+const PARALLEL: usize = 32;
+
+/// Does due work until the process drains.
+pub async fn watch(app: App, owners: &'static [Entry]) {
+    while !app.is_draining() {
+        match run_due(&app, owners).await {
+            Ok(0) => app.clock.tick(PAUSE_MS).await,
+            Ok(_) => {}
+            Err(error) => {
+                let env = app.env.word();
+                tracing::warn!(%error, env, "due messages not read; trying again");
+                app.clock.tick(1_000).await;
+            }
+        }
+    }
+}
+
+/// Looks at the attempts that are due now and says how many there were.
+///
+/// # Errors
+/// When they cannot be claimed. A visit that fails is logged, and due again when its claim ends.
+pub async fn run_due(app: &App, owners: &'static [Entry]) -> Result<usize, CommitError> {
+    prolong(app).await?;
+    let due = sql::claim_due(app, BATCH, app.now() + QUEUED_LEASE_MS).await?;
+    let count = due.len();
+    let visits = due.into_iter().map(|found| async move {
+        let Some(entry) = Entry::find(owners, &found.kind) else {
+            return tracing::error!(kind = found.kind, "a message of no known channel");
+        };
+        let attempt = found.attempt.id.as_str().to_owned();
+        // Whoever was faster came to the same result; what was lost is logged by whoever lost it.
+        if let Err(error) = (entry.visit)(app, found.attempt).await {
+            tracing::warn!(%error, attempt, "due message not read; trying again");
+        }
+    });
+    stream::iter(visits).buffer_unordered(PARALLEL).collect::<()>().await;
+    Ok(count)
+}
+
+/// Since when work is due, in both environments; `None` = none is.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn oldest_due(app: &App) -> Result<Option<Millis>, ::store::Error> {
+    sql::oldest_due(app).await
+}
+
+/// Tells the other nodes that what this one has under way is not lost.
+async fn prolong(app: &App) -> Result<(), CommitError> {
+    let lost = |error: ::store::Error| CommitError::Unavailable(error.to_string());
+    if app.carriers.inbox().is_empty() {
+        return Ok(());
+    }
+    let soon = app.now() + QUEUED_LEASE_MS / 2;
+    let mut ending = sql::ending_soon(app, soon, BATCH).await.map_err(lost)?;
+    ending.retain(|(_, attempt)| app.carriers.inbox().is_waiting(attempt.as_str()));
+    if ending.is_empty() { Ok(()) } else { sql::prolong(app, &ending).await }
+}
+
+/// What is due for an attempt. The claim keeps other nodes away meanwhile.
+pub(super) async fn visit<O: Owner>(
+    app: &App,
+    a: Attempt,
+) -> Result<Result<(), Unwritten>, ::store::Error> {
+    // The claim has prolonged it.
+    if a.state == State::Sending && app.carriers.inbox().is_waiting(a.id.as_str()) {
+        return Ok(Ok(()));
+    }
+    let Some(message) = O::load(app, &a.account, &a.object_id).await? else {
+        tracing::error!(object = a.object_id, "an attempt without its message");
+        return Ok(Ok(()));
+    };
+    Ok(look_at(app, Leg::<O>::new(message, a)).await)
+}
+
+async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> {
+    let a = &leg.attempt;
+    let is_over = app.now() >= a.give_up_at;
+    match a.state {
+        // The node that was sending it is gone: maybe it went out.
+        State::Sending => settle(app, &mut leg, News::Unknown).await,
+        State::Queued if is_over => give_up(app, leg, Failure::expired()).await,
+        State::Unknown | State::Accepted if is_over => give_up(app, leg, Failure::silence()).await,
+        State::Queued => enqueue(app, &leg, a.resends).await,
+        State::Unknown if O::unknown(app, &leg.message, a) != Unsure::Stays => {
+            enqueue(app, &leg, a.resends + 1).await
+        }
+        // It is looked at again when its message ends.
+        state => {
+            let mut set = WriteSet::of(a.account.as_str());
+            let next_at = state.is_undecided().then_some(a.give_up_at);
+            sql::shift(&mut set, a, (state, None), next_at);
+            write(app, &a.object_id, set).await
+        }
+    }
+}
+
+async fn give_up<O: Owner>(app: &App, mut leg: Leg<O>, why: Failure) -> Result<(), Unwritten> {
+    if over(app, &mut leg, why).await? == Next::Attempt {
+        carry(app, &mut leg).await;
+    }
+    Ok(())
+}
+
+/// Puts an attempt into the queue of a lane: of the carrier that it had, or of another if that one
+/// fails now and certainly does not have it.
+async fn enqueue<O: Owner>(app: &App, leg: &Leg<O>, resends: i64) -> Result<(), Unwritten> {
+    let a = &leg.attempt;
+    let mut lane = app.carriers.lane(&a.carrier);
+    let may_change = a.state == State::Queued && a.resends == 0;
+    if may_change && lane.is_none_or(|lane| lane.is_resting()) {
+        let content = O::content(app, &leg.message, a);
+        let best = content.and_then(|it| app.carriers.best(a.channel, a.account.as_str(), &it.to));
+        lane = best.or(lane);
+    }
+    let carrier = lane.map_or(a.carrier.as_str(), |lane| lane.carrier().name());
+    let queued_at = Some(a.queued_at.unwrap_or(app.now()));
+    let later = Place::later(a, None, a.give_up_at);
+    let mut set = WriteSet::of(a.account.as_str());
+    sql::put_back(&mut set, a, Place { queued_at, resends, carrier, ..later });
+    write(app, &a.object_id, set).await?;
+    if let Some(lane) = lane {
+        lane.wake();
+    }
+    Ok(())
+}
