@@ -1,5 +1,5 @@
-//! Two nodes on one database: what one has no room for goes out by the other, and neither takes what
-//! the other has under way.
+//! Two nodes on one database: what one has no room for goes out by the other, and neither takes
+//! what the other has under way.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
