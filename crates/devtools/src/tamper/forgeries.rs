@@ -384,4 +384,5 @@ const NEWEST_REMOVED: &str = "CREATE TEMP TABLE ends AS SELECT seal_no, until_id
     DELETE FROM transfers WHERE transfer_id > (SELECT id FROM ends);
     DELETE FROM attempts WHERE substr(attempt_id, 5) > (SELECT substr(id, 5) FROM ends);
     DELETE FROM challenges WHERE substr(challenge_id, 5) > (SELECT substr(id, 5) FROM ends);
+    DELETE FROM accounts WHERE substr(account_id, 5) > (SELECT substr(id, 5) FROM ends);
     DELETE FROM audit_log WHERE substr(entry_id, 5) > (SELECT substr(id, 5) FROM ends)";

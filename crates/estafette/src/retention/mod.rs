@@ -95,10 +95,11 @@ pub async fn confirm_clock(app: &App, by: By<'_>) -> Result<(), CommitError> {
     app.db.commit(set).await.map(drop)
 }
 
-/// Deletes old lines of the audit log. The seals say so first: a line that is gone without that was
-/// removed by somebody else.
+/// Deletes old lines of the audit log, once what they say is sealed. The seals say so first: a line
+/// that is gone without that was removed by somebody else.
 async fn forget_audit_log(app: &App, turn: &Turn) -> Result<u64, Error> {
     let until = turn.now() - app.config.retention.audit_log_d * DAY;
+    let until = until.min(seals::sealed_until(app).await?);
     seals::forgotten(app, Forgotten::AuditLog, until).await?;
     Ok(of_access::forget_audit_log(app, turn, until).await?)
 }

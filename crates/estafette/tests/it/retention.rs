@@ -111,8 +111,11 @@ async fn old_lines_of_the_audit_log_are_forgotten(world: &World) {
     world.advance(200 * DAY - 2 * HOUR).await;
     world.housekeep().await;
     assert_eq!(count(world, lines).await, between, "nothing is older than 400 days");
-    world.advance(3 * HOUR).await;
-    world.housekeep().await;
+    // Rounds of sealing come first: what is not sealed is not forgotten.
+    for _ in 0..3 {
+        world.advance(HOUR).await;
+        world.housekeep().await;
+    }
     assert_eq!(count(world, lines).await, between - before);
 }
 

@@ -293,6 +293,17 @@ pub async fn newest_of(app: &App, account: &str, kind: Kind) -> Result<Option<Se
     Ok(found.and_then(|found| found.row).filter(|seal| seal.is_genuine(&app.vault)))
 }
 
+/// All that is older than this is sealed: a fence is published when what lies before the last one
+/// is.
+///
+/// # Errors
+/// [`Error::Db`].
+pub async fn sealed_until(app: &App) -> Result<Millis, Error> {
+    let fence = newest_of(app, NOBODY, Kind::Fence).await?;
+    let before = fence.map(|fence| fence.after).filter(|after| !after.is_empty());
+    Ok(before.map_or(Millis(0), |before| TransferId::stored(before).time()))
+}
+
 /// Reads where the fence is, and remembers the newest seal; every process does so now and then.
 ///
 /// # Errors
