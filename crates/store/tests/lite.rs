@@ -262,3 +262,14 @@ async fn what_is_deleted_leaves_the_files() {
     assert_eq!(bench.db.holds(b"00000-gone").await.unwrap(), Some(false));
     assert_eq!(bench.db.holds(b"-kept").await.unwrap(), Some(true));
 }
+
+#[tokio::test]
+async fn a_database_has_one_name() {
+    let bench = bench(LiteOptions::default()).await;
+    let other = bench.path.with_extension("other");
+    std::fs::hard_link(&bench.path, &other).unwrap();
+    let Err(refused) = Lite::open(&other, LiteOptions::default()) else { panic!("it opened") };
+    assert!(refused.to_string().contains("2 names"), "{refused}");
+    std::fs::remove_file(&other).unwrap();
+    assert!(Lite::open(&bench.path, LiteOptions::default()).is_ok());
+}

@@ -237,7 +237,7 @@ pub(super) const ALL: &[Forgery] = &[
         "UPDATE accounts SET credit_limit = 5000
         WHERE account_id = :ada; INSERT INTO audit_log SELECT 'aud_7zzzzzzzzzzzzzzzzzzzzzzzzz', at,
         actor_kind, actor_id, action, object_id, account_id, request_id,
-        replace(detail, ':50', ':5000'), mac FROM audit_log WHERE action = 'account.update'
+        replace(detail, ':50', ':5000'), mac, seal_no FROM audit_log WHERE action = 'account.update'
         ORDER BY entry_id DESC LIMIT 1",
     ),
     beside(
@@ -245,7 +245,7 @@ pub(super) const ALL: &[Forgery] = &[
         "UPDATE accounts SET credit_limit = 5000
         WHERE account_id = :ada; INSERT INTO audit_log SELECT 'aud_7zzzzzzzzzzzzzzzzzzzzzzzzz', at,
         actor_kind, actor_id, action, object_id, account_id, request_id,
-        replace(detail, ':50', ':5000'), NULL FROM audit_log WHERE action = 'account.update'
+        replace(detail, ':50', ':5000'), NULL, seal_no FROM audit_log WHERE action = 'account.update'
         ORDER BY entry_id DESC LIMIT 1",
     ),
     beside(
@@ -329,6 +329,33 @@ pub(super) const ALL: &[Forgery] = &[
         "INSERT INTO accounts SELECT x'FF00', 'usr_x', env, status, billing_mode, credit_limit, 0,
         0, settings, created_at FROM accounts WHERE account_id = :ada",
     ),
+    beside(
+        "account with an empty id",
+        "INSERT INTO accounts SELECT '', 'usr_x', env, status, 'postpaid', 99999, 0, 0, settings,
+        created_at FROM accounts WHERE account_id = :ada",
+    ),
+    beside(
+        "account without an id",
+        "INSERT INTO accounts SELECT NULL, 'usr_x', env, status, 'postpaid', 99999, 0, 0, settings,
+        created_at FROM accounts WHERE account_id = :ada",
+    ),
+    beside(
+        "transfer without an account",
+        "INSERT INTO transfers SELECT '', transfer_id, kind, amount, of_transfer, reason,
+        object_id, created_at, mac FROM transfers WHERE account_id = :ada LIMIT 1",
+    ),
+    beside(
+        "line of the audit log without an id",
+        "INSERT INTO audit_log SELECT NULL, at, actor_kind, actor_id, action, object_id,
+        account_id, request_id, detail, NULL, seal_no FROM audit_log LIMIT 1",
+    ),
+    noticed(
+        "all seals removed, with a correction and its line",
+        "DELETE FROM seals; DELETE FROM late_transfers; DELETE FROM audit_log
+        WHERE action = 'credits.add'; DELETE FROM transfers
+        WHERE account_id = :ada AND kind = 'correction'",
+    ),
+    beside("newest seals removed, lines kept", "DELETE FROM seals WHERE seal_no > 20"),
     noticed(
         "all seals and hashes of lines removed",
         "DELETE FROM seals;

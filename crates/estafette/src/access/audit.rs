@@ -63,6 +63,8 @@ pub struct Line {
     pub request_id: String,
     /// JSON.
     pub detail: String,
+    /// The newest seal that the writer knew; 0 = none.
+    pub seal_no: i64,
     /// Keyed hash of the above.
     pub mac: Option<Vec<u8>>,
 }
@@ -75,22 +77,26 @@ impl Line {
     }
 
     fn keyed(&self, vault: &Vault) -> [u8; 32] {
-        let at = self.at.0.to_string();
+        let numbers = self.numbers();
         let mut fields = vec!["audit_log"];
-        fields.extend(self.fields(&at));
+        fields.extend(self.fields(&numbers));
         vault.proof_mac(&fields)
     }
 
     /// What the seals of the log cover.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
-        sha256_of(&self.fields(&self.at.0.to_string()).map(str::as_bytes))
+        sha256_of(&self.fields(&self.numbers()).map(str::as_bytes))
     }
 
-    fn fields<'a>(&'a self, at: &'a str) -> [&'a str; 9] {
+    fn numbers(&self) -> [String; 2] {
+        [self.at.0.to_string(), self.seal_no.to_string()]
+    }
+
+    fn fields<'a>(&'a self, [at, seal_no]: &'a [String; 2]) -> [&'a str; 10] {
         let account = self.account.as_deref().unwrap_or_default();
         let Self { id, actor_kind, actor_id, action, object_id, request_id, detail, .. } = self;
-        [id, at, actor_kind, actor_id, action, object_id, account, request_id, detail]
+        [id, at, actor_kind, actor_id, action, object_id, account, request_id, detail, seal_no]
     }
 }
 
@@ -106,6 +112,7 @@ pub fn record(app: &App, set: &mut WriteSet, entry: &Entry<'_>) {
         account: entry.account.map(|account| account.as_str().to_owned()),
         request_id: entry.request_id.to_owned(),
         detail: entry.detail.to_string(),
+        seal_no: app.sealing.head().map_or(0, |head| head.number),
         mac: None,
     };
     line.mac = Some(line.keyed(&app.vault).to_vec());
@@ -119,6 +126,7 @@ pub fn record(app: &App, set: &mut WriteSet, entry: &Entry<'_>) {
         line.account,
         line.request_id,
         line.detail,
+        line.seal_no,
         line.mac,
     ];
     set.push(sql::ADD_AUDIT_ENTRY, args);
@@ -148,6 +156,14 @@ pub async fn adopt(app: &App) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The newest line.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn newest(app: &App) -> Result<Option<Found<Line>>, Error> {
+    app.db.row(sql::NEWEST_AUDIT_LINE, args![""]).await
 }
 
 /// All lines, oldest first.

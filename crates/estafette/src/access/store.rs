@@ -128,17 +128,22 @@ pub(super) const FORGET_IDEMPOTENT_KEY: Sql = Sql("DELETE FROM idempotency \
      WHERE account_id = $1 AND namespace = $2 AND idem_key = $3");
 
 pub(super) const ADD_AUDIT_ENTRY: Sql = Sql("INSERT INTO audit_log (entry_id, at, actor_kind, \
-     actor_id, action, object_id, account_id, request_id, detail, mac) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)");
+     actor_id, action, object_id, account_id, request_id, detail, seal_no, mac) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)");
 /// The audit log from a line on, oldest first.
 pub(super) const AUDIT_LINES: Sql = Sql("SELECT entry_id, at, actor_kind, actor_id, action, \
-     object_id, account_id, request_id, detail, mac FROM audit_log \
+     object_id, account_id, request_id, detail, seal_no, mac FROM audit_log \
      WHERE entry_id >= $1 ORDER BY entry_id LIMIT $2 OFFSET $3");
 /// What was done to an account itself after a line, oldest first.
 pub(super) const AUDIT_LINES_OF_ACCOUNT: Sql = Sql("SELECT entry_id, at, actor_kind, actor_id, \
-     action, object_id, account_id, request_id, detail, mac FROM audit_log \
+     action, object_id, account_id, request_id, detail, seal_no, mac FROM audit_log \
      WHERE account_id = $1 AND entry_id > $2 AND action LIKE 'account.%' \
      ORDER BY entry_id LIMIT $3");
+/// The last line.
+pub(super) const NEWEST_AUDIT_LINE: Sql =
+    Sql("SELECT entry_id, at, actor_kind, actor_id, action, \
+     object_id, account_id, request_id, detail, seal_no, mac FROM audit_log \
+     WHERE entry_id > $1 ORDER BY entry_id DESC LIMIT 1");
 /// The hash of a line that was written without one.
 pub(super) const ADOPT_AUDIT_ENTRY: Sql =
     Sql("UPDATE audit_log SET mac = $1 WHERE entry_id = $2 AND mac IS NULL");
@@ -159,7 +164,8 @@ impl FromRow for Line {
             account: row.take(6)?,
             request_id: row.take(7)?,
             detail: row.take(8)?,
-            mac: row.take(9)?,
+            seal_no: row.take(9)?,
+            mac: row.take(10)?,
         })
     }
 }

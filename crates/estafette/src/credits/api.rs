@@ -155,7 +155,7 @@ impl From<Error> for Problem {
             }
             Error::NoAccount => Self::new(Code::NotFound),
             // No request seals.
-            Error::SealsGone { .. } => Self::new(Code::InternalError),
+            Error::SealsGone { .. } | Error::ChainGone => Self::new(Code::InternalError),
             Error::Db(error) => error.into(),
             Error::Commit(::store::CommitError::Rejected(super::INSUFFICIENT)) => {
                 Self::new(Code::InsufficientCredits)

@@ -76,6 +76,12 @@ pub enum Error {
         /// Its hash.
         hash: String,
     },
+    /// There is no chain of seals to go on from.
+    #[error(
+        "the seals are gone, or the audit log knows newer ones: run `estafette audit`, and restore \
+         a backup"
+    )]
+    ChainGone,
     /// A read failed.
     #[error(transparent)]
     Db(#[from] ::store::Error),

@@ -95,7 +95,9 @@ impl Msisdn {
     /// [`Invalid::NotANumber`], which never repeats the text.
     pub fn once_valid(text: &str) -> Result<Self, Invalid> {
         Self::parse(text).or_else(|_| {
-            let e164 = plain(text).filter(|e164| e164.len() <= 16).ok_or(Invalid::NotANumber)?;
+            // No country code begins with 0 (E.164 §6.2.1): that is a number as dialled at home.
+            let is_abroad = |e164: &String| e164.len() <= 16 && !e164.starts_with("+0");
+            let e164 = plain(text).filter(is_abroad).ok_or(Invalid::NotANumber)?;
             Ok(Self::stored(e164))
         })
     }
@@ -183,7 +185,7 @@ mod tests {
         assert!(Msisdn::parse("+33000000000").is_err());
         assert_eq!(Msisdn::once_valid("+33 000000000").unwrap().e164(), "+33000000000");
         assert_eq!(Msisdn::once_valid("0033612345678").unwrap().e164(), "+33612345678");
-        for text in ["", "+", "abc", "+3361234567x", "+33612345678901234"] {
+        for text in ["", "+", "abc", "0612345678", "+3361234567x", "+33612345678901234"] {
             assert_eq!(Msisdn::once_valid(text), Err(Invalid::NotANumber), "{text}");
         }
     }

@@ -71,11 +71,13 @@ pub(super) fn encoded(request: &Request) -> Option<Problem> {
     let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
     let is_odd = match (codings.next(), codings.next()) {
         (None, _) => false,
-        (Some(only), None) => !is_chunked(only),
+        (Some(only), None) => {
+            !is_chunked(only) || request.headers().contains_key(header::CONTENT_LENGTH)
+        }
         (Some(_), Some(_)) => true,
     };
     is_odd.then(|| {
-        let detail = "must be chunked, and nothing else";
+        let detail = "must be chunked, and nothing else, without a Content-Length beside it";
         let problem = Problem::bad_request("header:Transfer-Encoding", "invalid_enum", detail);
         closing(problem, request.version())
     })

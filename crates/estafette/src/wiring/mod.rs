@@ -30,7 +30,7 @@ use crate::carriers::door::{Arrivals, Door, door};
 use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::{Carriers, Handsets};
 use crate::config::{Config, Limits, Webhooks};
-use crate::credits::seals::adopt;
+use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
 use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
@@ -112,6 +112,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 22,
         name: "dispatch",
         sql: include_str!("../../../../migrations/0022_dispatch.sql"),
+    },
+    Migration {
+        version: 24,
+        name: "log and seals",
+        sql: include_str!("../../../../migrations/0024_log_and_seals.sql"),
     },
 ];
 
@@ -292,11 +297,15 @@ impl Service {
         let followed = rotation::follow(&self.live).await;
         followed
             .map_err(|error| OpenError::Key(error, opening::place_of_key(&self.live.config)))?;
-        if (1..adopt::SINCE).contains(&before) {
+        if before < adopt::SINCE {
             adopt::adopt(&self.live).await?;
         }
+        // A database that is new, or whose first run ended before this.
+        if before < adopt::SINCE || seals::is_bare(&self.live).await? {
+            seals::begin(&self.live).await?;
+        }
         credits::seed_prices(&self.live).await?;
-        credits::seals::refresh(&self.live).await?;
+        seals::refresh(&self.live).await?;
         Ok(version)
     }
 

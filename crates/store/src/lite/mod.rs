@@ -239,5 +239,23 @@ fn create(path: &Path) -> std::io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)?;
     }
-    private().create(true).truncate(false).open(path).map(drop)
+    private().create(true).truncate(false).open(path)?;
+    has_one_name(path)
+}
+
+/// SQLite finds the log of a database by its name: under two names there would be two logs, and what
+/// one of them says would be lost (sqlite.org/howtocorrupt.html §2.3).
+#[cfg(unix)]
+fn has_one_name(path: &Path) -> std::io::Result<()> {
+    let names = std::os::unix::fs::MetadataExt::nlink(&std::fs::metadata(path)?);
+    if names < 2 {
+        return Ok(());
+    }
+    let why = format!("the file has {names} names (hard links); remove all but one");
+    Err(std::io::Error::other(why))
+}
+
+#[cfg(not(unix))]
+fn has_one_name(_: &Path) -> std::io::Result<()> {
+    Ok(())
 }

@@ -55,6 +55,10 @@ pub(super) async fn check(
         }
         super::rest(turn).await;
     }
+    if last.number == 0 {
+        let detail = "there is no seal; a database has one from its beginning";
+        report.blame("S1", "", "", detail.to_owned());
+    }
     for head in known {
         if seals::at(app, head.number).await?.is_none_or(|seal| seal.head() != *head) {
             let detail = format!(

@@ -44,7 +44,7 @@ pub(super) async fn check(
     turn: Option<&Turn>,
 ) -> Result<(), Error> {
     let mut blocks = Blocks::new(app, NOBODY, Kind::AuditLog, end);
-    let (mut feed, mut findings) = (lines(app), Vec::new());
+    let (mut feed, mut findings, mut known) = (lines(app), Vec::new(), 0);
     while let Some(found) = feed.next().await? {
         report.log_lines += 1;
         if report.log_lines.is_multiple_of(CHUNK) {
@@ -55,6 +55,7 @@ pub(super) async fn check(
             report.blame("S3", "", &id, "the line was changed or made up".to_owned());
             continue;
         };
+        known = known.max(line.seal_no);
         findings.extend(blocks.before(&line.id).await?);
         blocks.add(0, &line.digest());
         if let Some(detail) = missing_deed(app, &line).await? {
@@ -62,6 +63,12 @@ pub(super) async fn check(
         }
     }
     findings.extend(blocks.finish().await?);
+    // After the lines were read: meanwhile the chain only grew.
+    let end = seals::newest(app).await?.map_or(0, |seal| seal.number);
+    if known > end {
+        let detail = format!("a line was written after seal {known}, and the chain ends at {end}");
+        report.blame("S6", "", "", detail);
+    }
     // After the lines were read: what retention deleted meanwhile was announced before.
     let forgotten = seals::newest_of(app, NOBODY, Kind::Forgotten(Forgotten::AuditLog)).await?;
     let until = forgotten.map(|seal| seal.until).unwrap_or_default();

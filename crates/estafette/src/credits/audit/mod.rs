@@ -175,6 +175,9 @@ pub async fn read_all(app: &App, scope: &Scope<'_>) -> Result<Option<Report>, Er
     let known: Vec<SealHead> = scope.since.into_iter().chain(app.sealing.head()).collect();
     chain::check(app, &mut report, &known, scope.turn).await?;
     log::check(app, &mut report, end, scope.turn).await?;
+    for (place,) in app.db.rows::<(String,)>(sql::NAMELESS, args![""]).await? {
+        report.blame("S5", "", "", format!("a row of {place} has no id that the service gives"));
+    }
     let mut books: BTreeMap<String, Books> = BTreeMap::new();
     let mut named = Named::default();
     while let Some(account) = named.next(app, &mut report).await? {

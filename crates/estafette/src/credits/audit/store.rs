@@ -20,6 +20,16 @@ pub(super) const NEXT_OF_SEALS: Sql = Sql("SELECT account_id FROM seals \
 pub(super) const NEXT_OF_LATE: Sql = Sql("SELECT account_id FROM late_transfers \
      WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
 
+/// Tables with rows that no walk comes to: they begin with the lowest id, and this is none.
+pub(super) const NAMELESS: Sql = Sql("SELECT 'accounts' FROM accounts WHERE account_id <= $1 \
+     UNION ALL SELECT 'accounts' FROM accounts WHERE account_id IS NULL \
+     UNION ALL SELECT 'transfers' FROM transfers WHERE account_id <= $1 \
+     UNION ALL SELECT 'challenges' FROM challenges WHERE account_id <= $1 \
+     UNION ALL SELECT 'attempts' FROM attempts WHERE account_id <= $1 \
+     UNION ALL SELECT 'late_transfers' FROM late_transfers WHERE account_id <= $1 \
+     UNION ALL SELECT 'audit_log' FROM audit_log WHERE entry_id IS NULL \
+     UNION ALL SELECT 'seals' FROM seals WHERE seal_no < 1 LIMIT 1000");
+
 /// An account's counters and the sums of its transfers by kind, in one snapshot.
 pub(super) const FOLD: Sql = Sql("SELECT MAX(a.posted), MAX(a.held), MAX(a.credit_limit), \
      CAST(COALESCE(SUM(CASE WHEN t.kind = 'topup' THEN t.amount ELSE 0 END), 0) AS BIGINT), \

@@ -43,6 +43,11 @@ const SCHEMA: &[Migration] = &[
         name: "dispatch",
         sql: include_str!("../../../../../migrations/0022_dispatch.sql"),
     },
+    Migration {
+        version: 24,
+        name: "log and seals",
+        sql: include_str!("../../../../../migrations/0024_log_and_seals.sql"),
+    },
 ];
 
 /// An app on a database of its own, which lives as long as the folder.
@@ -73,7 +78,9 @@ async fn app() -> (tempfile::TempDir, App) {
         draining: AtomicBool::new(false),
         clock,
     };
-    (folder, App::new(Env::Live, Carriers::none(), Arc::new(shared)))
+    let app = App::new(Env::Live, Carriers::none(), Arc::new(shared));
+    seals::begin(&app).await.unwrap();
+    (folder, app)
 }
 
 async fn account(app: &App) -> AccountId {

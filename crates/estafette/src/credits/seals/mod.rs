@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use self::store as sql;
 use super::{Error, Transfer};
+use crate::access::retention::Accounts;
 use crate::app::{App, Env};
 use crate::kit::id::{AttemptId, AuditId, TransferId};
 use crate::kit::seal::{Vault, hex, sha256_of, unhex};
@@ -227,6 +228,28 @@ impl<'a> Draft<'a> {
         seal.hash = seal.digest();
         seal.mac = keyed(&app.vault, &seal.hash).to_vec();
         seal
+    }
+}
+
+/// Whether there is nothing that a seal could be missed for.
+///
+/// # Errors
+/// [`Error::Db`].
+pub async fn is_bare(app: &App) -> Result<bool, Error> {
+    Ok(newest(app).await?.is_none() && Accounts::default().next(app).await?.is_none())
+}
+
+/// Begins the chain of a new database: from then on there is always a seal, or somebody removed it.
+///
+/// # Errors
+/// [`Error::Db`], [`Error::Commit`].
+pub async fn begin(app: &App) -> Result<(), Error> {
+    let fence = TransferId::bound(Millis(app.now().0 - FENCE_DELAY_MS));
+    let draft = Draft::new(Kind::Fence, NOBODY, None, fence.as_str());
+    match append(app, &draft).await {
+        // Another node began it.
+        Ok(_) | Err(Error::Commit(CommitError::Rejected(OVERTAKEN))) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     Draft, FENCE_DELAY_MS, Kind, NOBODY, Seal, Tally, append, fence_of, newest_of, refresh,
     store as sql,
 };
-use crate::access::audit::{Line, lines};
+use crate::access::audit::{self, Line, lines};
 use crate::access::retention::Accounts;
 use crate::app::App;
 use crate::credits::{Error, Transfer};
@@ -48,16 +48,24 @@ pub struct Round {
 /// process knows.
 pub async fn round(app: &App, turn: Option<&Turn>) -> Result<Option<Round>, Error> {
     check_memory(app).await?;
+    check_log(app).await?;
     refresh(app).await?;
     let mut sealer = Sealer { app, turn, round: Round::default() };
-    let fence = newest_of(app, NOBODY, Kind::Fence).await?;
-    if let Some(fence) = &fence
-        && !sealer.seal_before(fence).await?
-    {
+    let fence = newest_of(app, NOBODY, Kind::Fence).await?.ok_or(Error::ChainGone)?;
+    if !sealer.seal_before(&fence).await? {
         return Ok(None);
     }
-    sealer.publish(fence.as_ref()).await?;
+    sealer.publish(&fence).await?;
     Ok(Some(sealer.round))
+}
+
+/// The last line of the audit log says up to where the chain went at least. It is read first: the
+/// chain only grows.
+async fn check_log(app: &App) -> Result<(), Error> {
+    let line = audit::newest(app).await?.and_then(|found| found.row);
+    let line = line.filter(|line| line.is_genuine(&app.vault));
+    let end = super::newest(app).await?.map_or(0, |seal| seal.number);
+    if line.is_some_and(|line| line.seal_no > end) { Err(Error::ChainGone) } else { Ok(()) }
 }
 
 /// The chain must go on from what this process saw of it. Somebody who put an old copy of the
@@ -96,15 +104,15 @@ impl Sealer<'_> {
     }
 
     /// The next fence.
-    async fn publish(&mut self, last: Option<&Seal>) -> Result<(), Error> {
+    async fn publish(&mut self, last: &Seal) -> Result<(), Error> {
         // A chore goes by the time that is believed, not by the clock alone.
         let now = self.turn.map_or_else(|| self.app.now(), Turn::now);
         let next = Millis(now.0 - FENCE_DELAY_MS);
-        let before = last.map(fence_of);
-        let next = before.map_or(next, |before| next.min(before + LEAP_MS));
-        if before.is_none_or(|before| next > before) {
+        let before = fence_of(last);
+        let next = next.min(before + LEAP_MS);
+        if next > before {
             let bound = String::from(TransferId::bound(next));
-            self.append(&Draft::new(Kind::Fence, NOBODY, last, &bound)).await?;
+            self.append(&Draft::new(Kind::Fence, NOBODY, Some(last), &bound)).await?;
             self.app.sealing.raise_fence(next);
         }
         Ok(())
