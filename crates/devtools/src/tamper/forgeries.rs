@@ -245,7 +245,8 @@ pub(super) const ALL: &[Forgery] = &[
         "UPDATE accounts SET credit_limit = 5000
         WHERE account_id = :ada; INSERT INTO audit_log SELECT 'aud_7zzzzzzzzzzzzzzzzzzzzzzzzz', at,
         actor_kind, actor_id, action, object_id, account_id, request_id,
-        replace(detail, ':50', ':5000'), NULL, seal_no FROM audit_log WHERE action = 'account.update'
+        replace(detail, ':50', ':5000'), NULL, seal_no FROM audit_log
+        WHERE action = 'account.update'
         ORDER BY entry_id DESC LIMIT 1",
     ),
     beside(

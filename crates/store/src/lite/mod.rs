@@ -243,8 +243,8 @@ fn create(path: &Path) -> std::io::Result<()> {
     has_one_name(path)
 }
 
-/// SQLite finds the log of a database by its name: under two names there would be two logs, and what
-/// one of them says would be lost (sqlite.org/howtocorrupt.html §2.3).
+/// SQLite finds the log of a database by its name: under two names there would be two logs, and
+/// what one of them says would be lost (sqlite.org/howtocorrupt.html §2.3).
 #[cfg(unix)]
 fn has_one_name(path: &Path) -> std::io::Result<()> {
     let names = std::os::unix::fs::MetadataExt::nlink(&std::fs::metadata(path)?);
