@@ -2,11 +2,12 @@
 //! are to do is in their id. The carrier does what a story says.
 
 mod fates;
+mod figures;
 mod nodes;
 mod turns;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -131,6 +132,8 @@ struct Script {
     given: Mutex<Vec<String>>,
     under_way: AtomicUsize,
     most: AtomicUsize,
+    /// What it takes for each.
+    delay_ms: AtomicU64,
 }
 
 impl Script {
@@ -141,6 +144,7 @@ impl Script {
             given: Mutex::default(),
             under_way: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
+            delay_ms: AtomicU64::new(0),
         })
     }
 
@@ -200,6 +204,10 @@ impl Carrier for Stage {
                 script.under_way.fetch_sub(1, Ordering::SeqCst);
             } else {
                 script.given.lock().unwrap().push("passcode".to_owned());
+            }
+            let delay = script.delay_ms.load(Ordering::SeqCst);
+            if delay > 0 {
+                tokio::time::sleep(Duration::from_millis(delay)).await;
             }
             let provider_id = format!("p.{}", message.attempt_id);
             let next = script.answers.lock().unwrap().pop_front();
