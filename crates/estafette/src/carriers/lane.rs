@@ -86,8 +86,8 @@ struct Book {
     /// Failures in a row.
     streak: u32,
     rests_until: Option<Instant>,
-    /// The first of those that wait in the database.
-    backlog: Option<Priority>,
+    /// The first of those that wait in the database, and since when there have been some.
+    backlog: Option<(Priority, Instant)>,
 }
 
 struct Waiter {
@@ -138,10 +138,11 @@ impl Lane {
     #[must_use]
     pub fn enter(self: &Arc<Self>, account: &str, priority: Priority) -> Option<Turn> {
         let mut book = self.book();
-        let is_next = book.backlog.is_none_or(|first| priority < first);
+        let is_next = book.backlog.is_none_or(|(first, _)| priority < first);
         let turn = if is_next { self.try_give(&mut book, account, priority) } else { None };
         if turn.is_none() {
-            book.backlog = Some(book.backlog.map_or(priority, |first| first.min(priority)));
+            let (first, since) = book.backlog.unwrap_or((priority, Instant::now()));
+            book.backlog = Some((first.min(priority), since));
         }
         turn
     }
@@ -233,7 +234,15 @@ impl Lane {
 
     /// What waits in the database, as somebody saw who looked.
     pub fn set_backlog(&self, first: Option<Priority>) {
-        self.book().backlog = first;
+        let mut book = self.book();
+        let since = book.backlog.map_or_else(Instant::now, |(_, since)| since);
+        book.backlog = first.map(|first| (first, since));
+    }
+
+    /// For how long some have waited in the database without a break.
+    #[must_use]
+    pub fn wait(&self) -> Duration {
+        self.book().backlog.map_or(Duration::ZERO, |(_, since)| since.elapsed())
     }
 
     /// Says that something waits in the database.

@@ -104,6 +104,8 @@ impl Clerk {
                 tracing::warn!(%error, carrier, "queue not read; trying again");
                 self.app.clock.tick(1_000).await;
             }
+            let (turns, wait_s) = (self.lane.taken(), self.lane.wait().as_secs_f64());
+            self.app.metrics.lane(self.lane.carrier().name(), turns, wait_s);
         }
     }
 

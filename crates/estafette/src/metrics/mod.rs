@@ -2,6 +2,7 @@
 //! OpenTelemetry conventions where those have some. Never an account or a phone number as a label.
 
 mod connections;
+mod lanes;
 mod process;
 mod storage;
 mod webhooks;
@@ -21,6 +22,7 @@ use store::Db;
 pub use connections::OpenConnection;
 
 use connections::Connections;
+use lanes::Lanes;
 use process::Process;
 use storage::Storage;
 use webhooks::Webhooks;
@@ -95,6 +97,7 @@ pub struct Metrics {
     clock_ahead: Seconds,
     unwritten: Family<CauseLabels, Counter>,
     receipts_parked: Family<CarrierLabels, Counter>,
+    lanes: Lanes,
     ledger: Arc<OnceLock<Ledger>>,
     connections: Connections,
     webhooks: Webhooks,
@@ -125,6 +128,7 @@ impl Default for Metrics {
             clock_ahead: Seconds::default(),
             unwritten: Family::default(),
             receipts_parked: Family::default(),
+            lanes: Lanes::default(),
             ledger: Arc::default(),
             connections: Connections::default(),
             webhooks: Webhooks::default(),
@@ -199,6 +203,7 @@ impl Metrics {
             self.chores.clone(),
         );
         self.connections.register(&mut registry);
+        self.lanes.register(&mut registry);
         self.webhooks.register(&mut registry);
         registry.register_collector(Box::new(Arc::clone(&self.storage)));
         registry.register_collector(Box::new(Process));
@@ -294,6 +299,12 @@ impl Metrics {
     pub fn receipt_parked(&self, carrier: &str) {
         let labels = CarrierLabels { carrier: carrier.to_owned() };
         self.receipts_parked.get_or_create(&labels).inc();
+    }
+
+    /// How many submissions a lane has under way, and for how many seconds messages have waited for
+    /// room in it without a break.
+    pub fn lane(&self, carrier: &str, turns: usize, wait_s: f64) {
+        self.lanes.set(carrier, turns, wait_s);
     }
 
     /// Counts a fate of a message that was not written when it was known.
