@@ -35,6 +35,9 @@ async fn what_a_crash_left_is_unknown_and_not_sent_again(world: &World) {
     world.advance(LEASE_MS).await;
     scene.until("note", "unknown").await;
     assert_eq!(scene.ada.balance().await, 999, "still held");
+    world.advance(10_000).await;
+    world.advance(10_000).await;
+    assert_eq!(scene.attempt("note").await, ("unknown".to_owned(), 1, 0));
     world.advance(super::LIFE_MS).await;
     scene.until("note", "lapsed").await;
     assert_eq!(heard("note"), ["unknown", "over"]);
