@@ -20,6 +20,7 @@ on_every_engine!(
     a_receipt_that_leads_nowhere_is_kept_for_three_days,
     receipts_that_say_the_same_are_kept_once,
     a_refusal_is_given_back_where_no_carrier_follows,
+    a_leg_that_fails_does_not_end_what_another_may_bring,
     a_passcode_costs_two_commits_and_no_place_in_a_queue,
 );
 
@@ -176,6 +177,28 @@ async fn a_refusal_is_given_back_where_no_carrier_follows(world: &World) {
     let ada = world.live_account("ada", 1_000).await;
     ada.send(json!({"to": phone("5678")})).await.problem("recipient_unreachable");
     assert_eq!(ada.balance().await, 1_000);
+}
+
+async fn a_leg_that_fails_does_not_end_what_another_may_bring(world: &World) {
+    let make = |_: &clock::Clock, door: &Door| {
+        let taken = Arc::default();
+        let silent = Nameless { door: door.clone(), when: When::Never, taken };
+        Carriers::of(vec![Arc::new(silent)], vec![Arc::new(Refusing)])
+    };
+    world.give_live(Box::new(make)).await;
+    let ada = world.live_account("ada", 1_000).await;
+    let send = |mode: &str| {
+        let (to, reference) = (phone("5678"), "a");
+        let body = json!({"to": to, "code": "4821", "delivery_mode": mode, "reference": reference});
+        ada.send(body)
+    };
+    let first = send("chatapp").await.ok();
+    let id = first.word("challenge_id");
+    world.advance(31_000).await;
+    send("sms").await.problem("recipient_unreachable");
+    assert_eq!(ada.challenge(id).await.ok().word("status"), "sent");
+    ada.guess(id, "4821").await.ok();
+    assert_eq!(ada.balance().await, 1_000 - world.price("chatapp", "FR"));
 }
 
 /// What a send costs is locked: statements of both commits, and rows.
