@@ -13,11 +13,14 @@ pub(crate) struct Api {
     keys: Vec<String>,
 }
 
-/// A send request; what is `None` is left out of the body.
+/// A send request, of a passcode or an SMS; what is `None` is left out of the body.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Send {
     /// The recipient, E.164.
     pub(crate) to: String,
+    /// What an SMS says; `None` = a passcode is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) text: Option<String>,
     /// A supplied code, 4 to 8 digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<String>,
@@ -32,15 +35,28 @@ pub(crate) struct Send {
     pub(crate) request_messaging_consent: Option<bool>,
 }
 
-/// The part of a challenge that the drivers read.
+impl Send {
+    /// Where it is posted to, and read at.
+    pub(crate) fn paths(&self) -> (&'static str, &'static str) {
+        match self.text {
+            None => ("/v1/otp/send", "/v1/otp/"),
+            Some(_) => ("/v1/messages", "/v1/messages/"),
+        }
+    }
+}
+
+/// The part of a challenge or an SMS that the drivers read.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Challenge {
     /// The identifier.
-    #[serde(rename = "challenge_id")]
+    #[serde(rename = "challenge_id", alias = "id")]
     pub(crate) id: String,
     /// The recipient.
     #[serde(default)]
     pub(crate) to: String,
+    /// Where it stands.
+    #[serde(default)]
+    pub(crate) status: String,
     /// Guesses so far; only in a status read.
     #[serde(default)]
     pub(crate) attempts: u64,
@@ -79,7 +95,7 @@ impl Api {
         idempotency_key: Option<&str>,
     ) -> Result<()> {
         let body = serde_json::to_vec(send)?;
-        self.head(out, "POST", "/v1/otp/send", index)?;
+        self.head(out, "POST", send.paths().0, index)?;
         if let Some(key) = idempotency_key {
             write!(out, "Idempotency-Key: {key}\r\n")?;
         }

@@ -20,6 +20,7 @@ pub mod retention;
 pub mod rotation;
 pub mod sandbox;
 pub mod senders;
+pub mod sms;
 pub mod telemetry;
 pub mod webhooks;
 pub mod wiring;

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     clients::{Fate, Log, fate},
     journal::{Acked, Journal},
+    plan::Planned,
 };
 use crate::{
     api::{self, Api},
@@ -41,6 +42,8 @@ pub(crate) enum Ask {
     Repeat,
     /// Did the handset get it at most once per channel?
     Handset,
+    /// Has a carrier had it, or is it known why none has? Of SMS, which are sent after the answer.
+    Sent,
 }
 
 /// What was found wrong, and how much was asked.
@@ -56,6 +59,12 @@ pub(crate) struct Findings {
     pub(crate) double: u64,
     /// Handsets that got one passcode twice on one channel; told, no failure by itself.
     pub(crate) delivered_twice: u64,
+    /// Handsets that got one SMS twice: what was under way at a kill, as documented.
+    pub(crate) sms_twice: u64,
+    /// SMS that are still queued after the run.
+    pub(crate) stuck: u64,
+    /// Messages that were held or spent for more than once.
+    pub(crate) charged_twice: u64,
     /// Other answers than promised.
     pub(crate) unexpected: u64,
     /// Repeats answered as replays.
@@ -69,6 +78,7 @@ pub(crate) struct Findings {
 #[derive(Deserialize)]
 struct Message {
     channel: String,
+    text: String,
     code: Option<String>,
 }
 
@@ -80,6 +90,9 @@ impl Findings {
         self.unverifiable += other.unverifiable;
         self.double += other.double;
         self.delivered_twice += other.delivered_twice;
+        self.sms_twice += other.sms_twice;
+        self.stuck += other.stuck;
+        self.charged_twice += other.charged_twice;
         self.unexpected += other.unexpected;
         self.replays += other.replays;
         self.checks += other.checks;
@@ -89,10 +102,12 @@ impl Findings {
 
     /// Whether nothing that fails the run was found.
     pub(crate) fn clean(&self) -> bool {
-        self.lost + self.mismatched + self.unverifiable + self.double + self.unexpected == 0
+        let Self { lost, mismatched, unverifiable, double, unexpected, .. } = self;
+        lost + mismatched + unverifiable + double + unexpected + self.stuck + self.charged_twice
+            == 0
     }
 
-    fn name(&mut self, what: String) {
+    pub(super) fn name(&mut self, what: String) {
         if self.samples.len() < NAMED {
             self.samples.push(what);
         }
@@ -105,6 +120,7 @@ impl Findings {
             Ask::Verify => self.judge_verify(acked, reply),
             Ask::Repeat => self.judge_repeat(acked, reply),
             Ask::Handset => self.judge_handset(acked, reply),
+            Ask::Sent => self.judge_sent(acked, reply),
         }
     }
 
@@ -147,11 +163,29 @@ impl Findings {
         }
     }
 
+    fn judge_sent(&mut self, acked: &Acked, reply: &Reply) {
+        let status = api::challenge(&reply.body).map(|read| read.status).unwrap_or_default();
+        if !matches!(status.as_str(), "submitted" | "delivered" | "undelivered" | "failed") {
+            self.stuck += 1;
+            self.name(format!("{} is {status}: {}", acked.id, told(reply)));
+        }
+    }
+
     fn judge_handset(&mut self, acked: &Acked, reply: &Reply) {
         let messages: Vec<Message> = serde_json::from_slice(&reply.body).unwrap_or_default();
+        let Planned { send, code, .. } = &acked.planned;
+        if let Some(text) = &send.text {
+            let times = messages.iter().filter(|message| message.text == *text).count();
+            self.sms_twice += u64::from(times == 2);
+            if times > 2 {
+                self.unexpected += 1;
+                self.name(format!("{} reached its handset {times} times", acked.id));
+            }
+            return;
+        }
         let mut by_channel = BTreeMap::<String, u64>::new();
         for message in messages {
-            if message.code.as_deref() == Some(&acked.planned.code) {
+            if message.code.as_deref() == Some(code) {
                 *by_channel.entry(message.channel).or_default() += 1;
             }
         }
@@ -197,7 +231,9 @@ pub(crate) async fn sweep(api: &Api, questions: Vec<(Ask, Acked)>) -> Result<Fin
 fn render(api: &Api, out: &mut Vec<u8>, ask: Ask, acked: &Acked) -> Result<()> {
     let planned = &acked.planned;
     match ask {
-        Ask::Read => api.get(out, 0, &format!("/v1/otp/{}", acked.id)),
+        Ask::Read | Ask::Sent => {
+            api.get(out, 0, &format!("{}{}", planned.send.paths().1, acked.id))
+        }
         Ask::Verify => api.verify(out, 0, &acked.id, &planned.code),
         Ask::Repeat => api.send(out, 0, &planned.send, planned.key.as_deref()),
         Ask::Handset => {
@@ -257,18 +293,44 @@ mod tests {
         wire::Reply,
     };
 
-    fn acked() -> Acked {
-        let planned = Plan::new(1).request(0);
-        let id = "otp_1".to_owned();
+    fn of_kind(is_sms: bool) -> Acked {
+        let plan = Plan::new(1);
+        let mut requests = (0..100).map(|index| plan.request(index));
+        let planned = requests.find(|planned| planned.send.text.is_some() == is_sms).unwrap();
+        let id = if is_sms { "sms_1" } else { "otp_1" }.to_owned();
         Acked { id, planned, at: stopwatch::now(), verified: false, repeated: false }
     }
 
+    fn acked() -> Acked {
+        of_kind(false)
+    }
+
     fn found(ask: Ask, status: u16, body: &str, replayed: bool) -> Findings {
+        found_of(&acked(), ask, status, body, replayed)
+    }
+
+    fn found_of(acked: &Acked, ask: Ask, status: u16, body: &str, replayed: bool) -> Findings {
         let mut findings = Findings::default();
         let reply =
             Reply { status, body: body.as_bytes().to_vec(), replayed, close: false, link: None };
-        findings.judge(ask, &acked(), &reply);
+        findings.judge(ask, acked, &reply);
         findings
+    }
+
+    #[test]
+    fn an_sms_may_reach_its_handset_twice_and_no_more() {
+        let acked = of_kind(true);
+        let text = acked.planned.send.text.clone().unwrap();
+        let message = format!(r#"{{"channel":"sms","text":"{text}","code":null}}"#);
+        for (times, twice, is_clean) in [(1, 0, true), (2, 1, true), (3, 0, false)] {
+            let body = format!("[{}]", vec![message.as_str(); times].join(","));
+            let found = found_of(&acked, Ask::Handset, 200, &body, false);
+            assert_eq!((found.sms_twice, found.clean()), (twice, is_clean), "{times}");
+        }
+        for (status, stuck) in [("delivered", 0), ("submitted", 0), ("queued", 1), ("expired", 1)] {
+            let body = format!(r#"{{"id":"sms_1","status":"{status}"}}"#);
+            assert_eq!(found_of(&acked, Ask::Sent, 200, &body, false).stuck, stuck, "{status}");
+        }
     }
 
     #[test]
@@ -298,7 +360,7 @@ mod tests {
     #[test]
     fn the_same_passcode_twice_on_one_channel_is_told() {
         let code = acked().planned.code;
-        let message = |channel| format!(r#"{{"channel":"{channel}","code":"{code}"}}"#);
+        let message = |channel| format!(r#"{{"channel":"{channel}","text":"x","code":"{code}"}}"#);
         let (chat, sms) = (message("chatapp"), message("sms"));
         assert_eq!(found(Ask::Handset, 200, &format!("[{chat},{sms}]"), false).delivered_twice, 0);
         assert_eq!(found(Ask::Handset, 200, &format!("[{sms},{sms}]"), false).delivered_twice, 1);

@@ -123,7 +123,7 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
-    use super::{Log, Plan};
+    use super::{Log, Plan, Planned};
     use crate::wire::Reply;
 
     fn reply(status: u16, body: &str) -> Reply {
@@ -133,7 +133,8 @@ mod tests {
     #[test]
     fn a_keyed_send_stays_open_until_it_is_answered() {
         let plan = Plan::new(1);
-        let keyed = (0..100).map(|i| plan.request(i)).find(|p| p.key.is_some()).unwrap();
+        let is_keyed = |p: &Planned| p.key.is_some() && p.send.text.is_none();
+        let keyed = (0..100).map(|i| plan.request(i)).find(is_keyed).unwrap();
         let mut log = Log::default();
         log.note(keyed.clone(), &reply(409, r#"{"code":"idempotency_in_progress"}"#), true);
         log.note(keyed.clone(), &reply(503, r#"{"code":"overloaded"}"#), true);

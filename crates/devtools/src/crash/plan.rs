@@ -8,8 +8,10 @@ use crate::{
     numbers::Numbers,
 };
 
-/// Scripted endings that a send must survive.
+/// Scripted endings that the send of a passcode must survive.
 const ENDINGS: [u16; 6] = [1, 2, 3, 5, 6, 8];
+/// The same of an SMS.
+const SMS_ENDINGS: [u16; 6] = [1, 4, 5, 6, 7, 21];
 /// Uptime before a kill, in ms.
 const UPTIME_MS: (u64, u64) = (50, 600);
 
@@ -46,8 +48,10 @@ impl Plan {
     /// Request number `index` of the run.
     pub(crate) fn request(&self, index: u64) -> Planned {
         let mut chance = Chance::new(self.seed ^ 0x7365_6e64, index);
+        let is_sms = chance.below(3) == 0;
+        let endings = if is_sms { SMS_ENDINGS } else { ENDINGS };
         // A third is scripted; each request has its own reference, so no two share a challenge.
-        let scripted = usize::try_from(chance.below(18)).ok().and_then(|at| ENDINGS.get(at));
+        let scripted = usize::try_from(chance.below(18)).ok().and_then(|at| endings.get(at));
         let to = match scripted {
             Some(ending) => self.numbers.scripted(index, *ending),
             None => self.numbers.plain(index),
@@ -55,7 +59,12 @@ impl Plan {
         let key = (chance.below(3) == 0).then(|| format!("crash-{}-{index}", self.seed));
         let code = chance::code(self.seed, index);
         let reference = Some(format!("r-{}-{index}", self.seed));
-        let send = Send { to, code: Some(code.clone()), reference, ..Send::default() };
+        let send = if is_sms {
+            let text = Some(format!("Message {code} of request {index}."));
+            Send { to, text, reference, ..Send::default() }
+        } else {
+            Send { to, code: Some(code.clone()), reference, ..Send::default() }
+        };
         Planned { send, code, key }
     }
 }
@@ -84,10 +93,13 @@ mod tests {
         let requests: Vec<_> = (0..2000).map(|i| plan.request(i)).collect();
         let endings: HashSet<_> =
             requests.iter().map(|r| r.send.to[r.send.to.len() - 4..].to_owned()).collect();
-        for ending in ["0001", "0002", "0003", "0005", "0006", "0008"] {
+        for ending in ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0021"] {
             assert!(endings.contains(ending), "{ending}");
         }
-        assert!(!endings.contains("0004"));
+        let refused = requests.iter().filter(|r| r.send.to.ends_with("0004"));
+        assert!(refused.clone().all(|r| r.send.text.is_some()), "a passcode would be refused");
+        let sms = requests.iter().filter(|r| r.send.text.is_some()).count();
+        assert!((500..850).contains(&sms), "{sms}");
         let keyed = requests.iter().filter(|r| r.key.is_some()).count();
         assert!((500..850).contains(&keyed), "{keyed}");
         assert!((0..500).all(|k| (50..=600).contains(&plan.uptime(k).as_millis())));

@@ -116,6 +116,8 @@ policies! {
     SendOtp: Some(&[Scope::OtpSend, Scope::SmsSend]), false, Send;
     /// Keys that may check passcodes or read them.
     CheckOtp: Some(&[Scope::OtpVerify, Scope::SmsSend, Scope::AccountRead]), false, Read;
+    /// Keys that may send SMS.
+    SendSms: Some(&[Scope::SmsSend]), false, Send;
     /// Portal tokens, and keys that may read the account.
     ReadAccount: Some(&[Scope::AccountRead]), true, Read;
     /// Portal tokens, and keys that may read what people wrote; which of it, the room decides.

@@ -74,6 +74,32 @@ pub async fn sweep(
     }
 }
 
+/// Runs a DELETE as [`sweep`] does for each account in which `oldest` finds a row below a bound,
+/// which is asked for each environment. Both statements begin with account and bound.
+///
+/// # Errors
+/// When the database cannot be read or written.
+pub async fn sweep_accounts<E: From<Error> + From<CommitError>>(
+    app: &App,
+    turn: &Turn,
+    (table, oldest, delete): (&'static str, Sql, Sql),
+    bound: impl Fn(Env) -> String + Send + Sync,
+) -> Result<u64, E> {
+    let mut deleted = 0;
+    let mut accounts = Accounts::default();
+    while turn.breathe().await
+        && let Some((account, env)) = accounts.next_with_env(app).await?
+    {
+        let bound = bound(env);
+        let any: Option<(String,)> = app.db.row(oldest, args![&account, &bound]).await?;
+        if any.is_some() {
+            let args = args![&account, &bound, app.config.retention.chunk];
+            deleted += sweep(app, turn, (table, delete), &args).await?;
+        }
+    }
+    Ok(deleted)
+}
+
 /// All accounts of both environments, one after the other, for work that goes by account.
 #[derive(Debug, Default)]
 pub struct Accounts {

@@ -13,12 +13,15 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
+use crate::kit::msisdn::Msisdn;
+
 pub use door::{Door, NotNow};
 pub use handsets::Handsets;
 pub use inbound::Inbound;
 pub use inbox::Inbox;
 pub use lane::{Lane, Pace, Priority, Turn};
 pub use outbound::{Address, Content, Outbound, Template};
+pub use simulated::Rehearsed;
 
 /// The way a message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -298,6 +301,12 @@ impl Carriers {
     #[must_use]
     pub fn inbox(&self) -> &Inbox {
         &self.inbox
+    }
+
+    /// What a number scripts that a send is refused with as on live; nothing where phones are real.
+    #[must_use]
+    pub fn rehearsed(&self, to: &Msisdn) -> Option<Rehearsed> {
+        self.handsets.as_ref().and_then(|_| simulated::rehearsed(to))
     }
 
     /// The virtual handsets, where there are any.

@@ -140,13 +140,16 @@ pub(super) async fn erase(
     let digits = number.e164().trim_start_matches('+');
     let is_left = service.live.db.holds(digits.as_bytes()).await?;
     service.close().await;
-    let Erased { passcodes, inbound } = erased;
-    let (challenges, ended, messages) = (passcodes.challenges, passcodes.ended, inbound.messages);
+    let Erased { passcodes, sms, inbound } = erased;
+    let ended = passcodes.ended + sms.ended;
+    let (challenges, messages, received) = (passcodes.challenges, sms.messages, inbound.messages);
     let object = json!({
         "challenges": challenges,
+        "messages": messages,
         "ended": ended,
-        "idempotency_keys": passcodes.idempotency_keys + inbound.idempotency_keys,
-        "inbound_notifications": messages,
+        "idempotency_keys":
+            passcodes.idempotency_keys + sms.idempotency_keys + inbound.idempotency_keys,
+        "inbound_notifications": received,
         "files_clean": is_left.map(|is_left| !is_left),
     });
     output.answer(&object, || {
@@ -160,8 +163,8 @@ pub(super) async fn erase(
             None => "",
         };
         format!(
-            "Erased from {challenges} passcodes, of which {ended} were open and are ended, and \
-             {messages} messages that the person sent.{files}"
+            "Erased from {challenges} passcodes and {messages} SMS, of which {ended} were open and \
+             are ended, and {received} messages that the person sent.{files}"
         )
     });
     Ok(ExitCode::SUCCESS)

@@ -78,7 +78,7 @@ pub struct TransferView {
     /// corrections take, and a post changes nothing, because its hold took the credits already.
     #[schema(example = -12)]
     pub amount: i64,
-    /// Why: `otp.sms`, `otp.chatapp`, or the operator's words.
+    /// Why: `otp.sms`, `otp.chatapp`, `sms`, or the operator's words.
     #[schema(example = "otp.sms")]
     pub reason: String,
     /// What it is about: a challenge, a message, or the account itself.

@@ -17,6 +17,7 @@ mod door;
 mod due;
 mod entry;
 mod queue;
+pub mod recipients;
 pub mod retention;
 mod settle;
 mod store;

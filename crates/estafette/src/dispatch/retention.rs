@@ -6,7 +6,7 @@ use ::store::{WriteSet, args};
 use clock::{DAY, Millis};
 
 use super::store as sql;
-use crate::access::retention::{Accounts, sweep};
+use crate::access::retention::{sweep, sweep_accounts};
 use crate::app::{App, Env};
 use crate::jobs::Turn;
 use crate::kit::id::{AccountId, AttemptId};
@@ -35,19 +35,8 @@ pub async fn forget_attempts(
     turn: &Turn,
     until: impl Fn(Env) -> Millis + Send + Sync,
 ) -> Result<u64, Error> {
-    let mut deleted = 0;
-    let mut accounts = Accounts::default();
-    while turn.breathe().await
-        && let Some((account, env)) = accounts.next_with_env(app).await?
-    {
-        let oldest = AttemptId::bound(until(env));
-        let args = args![&account, &oldest];
-        if app.db.row::<(String,)>(sql::OLDEST, args).await?.is_some() {
-            let args = args![&account, &oldest, app.config.retention.chunk];
-            deleted += sweep(app, turn, ("attempts", sql::DELETE), &args).await?;
-        }
-    }
-    Ok(deleted)
+    let until = |env| AttemptId::bound(until(env)).into();
+    sweep_accounts(app, turn, ("attempts", sql::OLDEST, sql::DELETE), until).await
 }
 
 /// Deletes receipts that lead nowhere; answers how many.

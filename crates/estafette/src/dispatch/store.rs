@@ -93,6 +93,13 @@ pub(super) const DELETE_PARKED: Sql = Sql("DELETE FROM early_receipts \
      RETURNING received_at");
 pub(super) const UNNAME: Sql = Sql("DELETE FROM submissions WHERE account_id = $1 \
      AND attempt_id IN (SELECT attempt_id FROM attempts WHERE account_id = $1 AND object_id = $2)");
+/// How far a chore has come with an account.
+pub(super) const MARK: Sql =
+    Sql("SELECT done_until FROM retention_marks WHERE account_id = $1 AND chore = $2");
+pub(super) const SET_MARK: Sql =
+    Sql("INSERT INTO retention_marks (account_id, chore, done_until) \
+     VALUES ($1, $2, $3) ON CONFLICT (account_id, chore) DO UPDATE SET \
+     done_until = excluded.done_until");
 const ALL_PARKED: Sql =
     Sql("SELECT carrier, provider_id, digest, fate, error FROM early_receipts \
      WHERE (carrier, provider_id, digest) > ($1, $2, $3) \

@@ -144,12 +144,18 @@ fn sms_delivery() -> Value {
         "status": "undelivered",
         "to": "+33612345678",
         "sender": "Estafette",
+        "reference": "order-4711",
         "segments": 1,
         "encoding": "gsm7",
         "charged_credits": 8,
         "created_at": "2026-01-01T00:00:00.000Z",
-        "error": { "code": "absent_subscriber", "detail": "The phone is switched off." },
-        "sequence": 3,
+        "error": {
+            "code": "undelivered",
+            "detail": "The network could not deliver the message.",
+            "carrier_code": "UNDELIV",
+        },
+        "updated_at": "2026-01-01T00:00:01.500Z",
+        "sequence": 2,
     })
 }
 

@@ -3,7 +3,6 @@
 use axum::Json;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
-use clock::Millis;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -219,17 +218,7 @@ fn read_filter(query: &Query) -> Result<Filter, Problem> {
         channel,
         sender: address("sender"),
         recipient: address("recipient"),
-        since: read_instant(query, "since")?,
-        until: read_instant(query, "until")?,
-    })
-}
-
-fn read_instant(query: &Query, name: &str) -> Result<Option<Millis>, Problem> {
-    let Some(text) = query.get(name) else { return Ok(None) };
-    // A plus that was not escaped arrives as a space.
-    let at = Millis::parse(&text.replace(' ', "+"));
-    at.map(Some).ok_or_else(|| {
-        let detail = "must be an instant in RFC 3339, such as 2026-01-31T12:00:00Z";
-        Problem::bad_request(&format!("?{name}"), "invalid_type", detail)
+        since: query.instant("since")?,
+        until: query.instant("until")?,
     })
 }

@@ -107,6 +107,8 @@ ids! {
     KeyId = "key";
     /// A passcode challenge.
     ChallengeId = "otp";
+    /// An SMS.
+    SmsId = "sms";
     /// One submission to a carrier.
     AttemptId = "att";
     /// A transfer in the ledger.

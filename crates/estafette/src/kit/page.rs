@@ -4,6 +4,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use clock::Millis;
 use serde::Serialize;
 
 use super::problem::Problem;
@@ -66,6 +67,20 @@ impl Query {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// An instant in RFC 3339.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` naming the parameter.
+    pub fn instant(&self, name: &str) -> Result<Option<Millis>, Problem> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        // A plus that was not escaped arrives as a space.
+        let at = Millis::parse(&text.replace(' ', "+"));
+        at.map(Some).ok_or_else(|| {
+            let detail = "must be an instant in RFC 3339, such as 2026-01-31T12:00:00Z";
+            Problem::bad_request(&format!("?{name}"), "invalid_type", detail)
+        })
     }
 
     /// The list's path with those of the `filters` that were given: what `page` and [`answer`]

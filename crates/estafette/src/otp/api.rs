@@ -12,11 +12,12 @@ use utoipa_axum::routes;
 
 use super::parse;
 use super::send::{self, Order, Sent};
-use super::{Challenge, Error, Reason, Status, retention, store as sql, verify};
+use super::{Challenge, Error, Reason, Status, store as sql, verify};
 use crate::access::caller::{Caller, CheckOtp, SendOtp};
 use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
 use crate::app::App;
 use crate::carriers::Channel;
+use crate::dispatch::recipients::shown;
 use crate::kit::id::ChallengeId;
 use crate::kit::page::Query;
 use crate::kit::problem::{Problem, ProblemBody};
@@ -227,7 +228,7 @@ async fn send_chatapp_otp(
     let sent = place(&app, &caller, &order, request).await?;
     let view = |Sent { challenge, .. }| ChatappSentView {
         sent: challenge.status != Status::Failed,
-        to: retention::shown(challenge.recipient),
+        to: shown(challenge.recipient),
         chatapp_message_id: challenge.provider_message_id,
         challenge_id: challenge.id.into(),
         client_id,
@@ -318,7 +319,7 @@ fn sent_view(app: &App, sent: Sent) -> SentView {
         provider: "svc",
         status: challenge.shown_status(app.now()).word(),
         challenge_id: challenge.id.into(),
-        to: retention::shown(challenge.recipient),
+        to: shown(challenge.recipient),
         reference: challenge.reference,
         provider_message_id: challenge.provider_message_id,
         expires_at: challenge.expires_at.to_string(),
@@ -338,7 +339,7 @@ pub(super) fn view(challenge: Challenge, status: Status) -> ChallengeView {
         challenge_id: challenge.id.into(),
         channel: challenge.channel.word(),
         provider: "svc",
-        to: retention::shown(challenge.recipient),
+        to: shown(challenge.recipient),
         reference: challenge.reference,
         status: status.word(),
         failure_reason: challenge

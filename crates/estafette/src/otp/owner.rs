@@ -8,6 +8,7 @@ use super::wording::Wording;
 use super::{Challenge, Reason, Status, limits, store as sql, told};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Outbound};
+use crate::dispatch::recipients::is_number;
 use crate::dispatch::{Attempt, Ending, Failure, News, Owner, State, Then};
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
@@ -64,7 +65,7 @@ impl Owner for Otp {
     }
 
     fn may_name(c: &Challenge) -> bool {
-        super::retention::is_number(&c.recipient)
+        is_number(&c.recipient)
     }
 
     fn after(app: &App, c: &Challenge, a: &Attempt, _: &Failure) -> Then {

@@ -12,7 +12,7 @@ use super::wording::Wording;
 use super::{Challenge, Error, Mode, Reason, STALE, Status};
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::{Account, App};
-use crate::carriers::{Address, Channel, Priority, Refusal};
+use crate::carriers::{Address, Channel, Priority, Refusal, Rehearsed};
 use crate::credits;
 use crate::dispatch::{self, Attempt, Carried, Failure, Leg, NewLeg, State, carry};
 use crate::kit::id::ChallengeId;
@@ -137,6 +137,7 @@ pub(super) async fn seen(app: &App, account: &Account, seen: &Seen) -> Result<Se
 
 /// What can be refused before anything is read or written.
 async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error> {
+    rehearse(app, account, order).await?;
     if let Some(countries) = &account.settings.countries
         && !countries.iter().any(|country| country == order.to.country())
     {
@@ -154,6 +155,27 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
             Err(Error::NoCarrier("chatapp or sms"))
         }
         _ => Ok(()),
+    }
+}
+
+/// What the sandbox refuses as live would, by the recipient's last four digits.
+async fn rehearse(app: &App, account: &Account, order: &Order) -> Result<(), Error> {
+    let to = &order.to;
+    match app.carriers.rehearsed(to) {
+        None => Ok(()),
+        Some(Rehearsed::CountryNotAllowed) => {
+            Err(Error::CountryNotAllowed(to.country().to_owned()))
+        }
+        Some(Rehearsed::InsufficientCredits) => {
+            let (channel, _) = first_channel(app, order, &Past::None);
+            let price = credits::price(app, channel.word(), "authentication", to.country());
+            let required = price.await?;
+            Err(credits::Error::Insufficient { required, available: 0 }.into())
+        }
+        Some(Rehearsed::ResendTooSoon) => {
+            let before = sql::newest_by_recipient(app, &account.id, to).await?;
+            before.map_or(Ok(()), |_| Err(Error::ResendTooSoon { wait_s: 30 }))
+        }
     }
 }
 

@@ -42,7 +42,10 @@ pub struct ErasureView {
     /// Passcodes that named the number.
     #[schema(example = 3)]
     pub challenges: u64,
-    /// Those of them that were open, and are ended.
+    /// SMS to the number.
+    #[schema(example = 2)]
+    pub messages: u64,
+    /// Passcodes that were open and SMS that no carrier had: they are ended.
     #[schema(example = 1)]
     pub ended: u64,
     /// `Idempotency-Key`s that stood for them.
@@ -55,11 +58,14 @@ pub struct ErasureView {
 
 impl From<Erased> for ErasureView {
     fn from(erased: Erased) -> Self {
-        let Erased { passcodes, inbound } = erased;
+        let Erased { passcodes, sms, inbound } = erased;
         Self {
             challenges: passcodes.challenges,
-            ended: passcodes.ended,
-            idempotency_keys: passcodes.idempotency_keys + inbound.idempotency_keys,
+            messages: sms.messages,
+            ended: passcodes.ended + sms.ended,
+            idempotency_keys: passcodes.idempotency_keys
+                + sms.idempotency_keys
+                + inbound.idempotency_keys,
             inbound_notifications: inbound.messages,
         }
     }
@@ -67,9 +73,10 @@ impl From<Erased> for ErasureView {
 
 /// Erases a phone number from everything that was sent to it or by it.
 ///
-/// Open passcodes end, and what is held for them is given back. Doing it again changes nothing, so
-/// a request without an answer may simply be repeated. What the number's owner is sent from then
-/// on is kept again. That they opted out stays known, by a keyed hash of the number.
+/// Open passcodes and SMS that are not sent yet end, and what is held for them is given back. Doing
+/// it again changes nothing, so a request without an answer may simply be repeated. What the
+/// number's owner is sent from then on is kept again. That they opted out stays known, by a keyed
+/// hash of the number.
 #[utoipa::path(
     post, path = "/v1/admin/erasures", tag = "Operator",
     request_body = NewErasure,
@@ -127,6 +134,7 @@ impl From<Error> for Problem {
         match error {
             Error::NoAccount => Code::NotFound.into(),
             Error::Otp(error) => error.into(),
+            Error::Sms(error) => error.into(),
             Error::Access(error) => error.into(),
             Error::Webhooks(error) => error.into(),
             Error::Credits(error) => error.into(),

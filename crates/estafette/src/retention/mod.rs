@@ -24,6 +24,7 @@ use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;
 use crate::otp::{self, retention as of_otp};
 use crate::sandbox;
+use crate::sms::{self, retention as of_sms};
 use crate::webhooks;
 use crate::{credits, events};
 
@@ -51,6 +52,7 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("forget_audit_log", HOUR, forget_audit_log),
         chore!("forget_limits", 6 * HOUR, of_otp::forget_recipients),
         chore!("mask_recipients", HOUR, of_otp::mask_recipients),
+        chore!("mask_sms_recipients", HOUR, of_sms::mask_recipients),
         chore!("forget_challenges", HOUR, forget_challenges),
         chore!("forget_receipts", HOUR, of_dispatch::forget_receipts),
         chore!("forget_events", HOUR, webhooks::forget_events),
@@ -65,6 +67,8 @@ pub fn chores(app: &App) -> Vec<Chore> {
 pub struct Erased {
     /// Of passcodes.
     pub passcodes: of_otp::Erased,
+    /// Of SMS.
+    pub sms: of_sms::Erased,
     /// Of what the person wrote.
     pub inbound: of_inbound::Erased,
 }
@@ -72,6 +76,7 @@ pub struct Erased {
 impl Erased {
     fn add(&mut self, other: Self) {
         self.passcodes.add(other.passcodes);
+        self.sms.add(other.sms);
         self.inbound.add(other.inbound);
     }
 }
@@ -104,7 +109,7 @@ async fn forget_audit_log(app: &App, turn: &Turn) -> Result<u64, Error> {
     Ok(of_access::forget_audit_log(app, turn, until).await?)
 }
 
-/// Deletes old passcodes and their attempts, after the seals said so.
+/// Deletes old passcodes, SMS and their attempts, after the seals said so.
 async fn forget_challenges(app: &App, turn: &Turn) -> Result<u64, Error> {
     // One instant for what the seals are told and for what is deleted, however long that takes.
     let now = turn.now();
@@ -113,7 +118,8 @@ async fn forget_challenges(app: &App, turn: &Turn) -> Result<u64, Error> {
         seals::forgotten(app, Forgotten::Attempts(env), until(env)).await?;
     }
     let attempts = of_dispatch::forget_attempts(app, turn, until).await?;
-    Ok(attempts + of_otp::forget_challenges(app, turn, until).await?)
+    let messages = of_sms::forget_messages(app, turn, until).await?;
+    Ok(attempts + messages + of_otp::forget_challenges(app, turn, until).await?)
 }
 
 /// Why an erasure did not come to its end. Doing it again goes on where it stopped.
@@ -125,6 +131,9 @@ pub enum Error {
     /// A room failed.
     #[error(transparent)]
     Otp(#[from] otp::Error),
+    /// A room failed.
+    #[error(transparent)]
+    Sms(#[from] sms::Error),
     /// A room failed.
     #[error(transparent)]
     Access(#[from] access::Error),
@@ -175,8 +184,8 @@ pub async fn erase(
     app.db.scrub().await?;
     app.metrics.erased();
     let of_otp::Erased { challenges, ended, .. } = erased.passcodes;
-    let inbound = erased.inbound.messages;
-    tracing::info!(challenges, ended, inbound, "recipient erased");
+    let (sms, inbound) = (erased.sms.messages, erased.inbound.messages);
+    tracing::info!(challenges, ended, sms, inbound, "recipient erased");
     Ok(erased)
 }
 
@@ -185,16 +194,18 @@ pub async fn erase(
 async fn of_account(app: &App, account: &AccountId, recipient: &Msisdn) -> Result<Erased, Error> {
     let number = recipient.e164();
     let mut objects = of_otp::challenges_of(app, account, number).await?;
+    objects.append(&mut of_sms::messages_of(app, account, number).await?);
     objects.append(&mut of_inbound::of_person(app, account, recipient).await?);
     // First the events: an erasure that stops here finds the objects again when it is repeated.
     erase_events(app, account, number, &objects).await?;
     let passcodes = of_otp::erase(app, account, number).await?;
+    let sms = of_sms::erase(app, account, number).await?;
     let inbound = of_inbound::erase(app, account, recipient).await?;
     erase_events(app, account, number, &objects).await?;
     if !objects.is_empty() {
         app.handsets.forget(account.as_str(), number).await?;
     }
-    Ok(Erased { passcodes, inbound })
+    Ok(Erased { passcodes, sms, inbound })
 }
 
 /// Most accounts never heard of the recipient, so their events are not read.

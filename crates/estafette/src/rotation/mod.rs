@@ -42,8 +42,10 @@ struct Place {
     change: Sql,
 }
 
-const PLACES: &[Place] =
-    &[Place { table: "webhooks", page: sql::SECRETS, change: sql::RESEAL_SECRETS }];
+const PLACES: &[Place] = &[
+    Place { table: "webhooks", page: sql::SECRETS, change: sql::RESEAL_SECRETS },
+    Place { table: "sms_messages", page: sql::TEXTS, change: sql::RESEAL_TEXTS },
+];
 
 /// Why a rotation did not come to its end. Doing it again goes on where it stopped.
 #[derive(Debug, thiserror::Error)]

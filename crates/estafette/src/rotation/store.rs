@@ -41,6 +41,14 @@ pub(super) const SECRETS: Sql = Sql("SELECT account_id, webhook_id, secrets FROM
 pub(super) const RESEAL_SECRETS: Sql = Sql("UPDATE webhooks SET secrets = $1 \
      WHERE account_id = $2 AND webhook_id = $3 AND secrets = $4");
 
+/// One page of the texts of SMS that may still be sent.
+pub(super) const TEXTS: Sql = Sql("SELECT account_id, sms_id, text_sealed FROM sms_messages \
+     WHERE (account_id, sms_id) > ($1, $2) AND text_sealed IS NOT NULL \
+     ORDER BY account_id, sms_id LIMIT $3");
+/// One of them, if nobody else has changed it.
+pub(super) const RESEAL_TEXTS: Sql = Sql("UPDATE sms_messages SET text_sealed = $1 \
+     WHERE account_id = $2 AND sms_id = $3 AND text_sealed = $4");
+
 /// A row of the keys.
 pub(super) struct Known(pub(super) KeyRow);
 

@@ -15,6 +15,8 @@ use crate::kit::page::Page;
 
 /// The sender disappeared between the look-up and the decision.
 const GONE: Reject = Reject("sender_gone");
+/// The account may not use the sender.
+pub const NOT_APPROVED: Reject = Reject("sender_not_approved");
 /// The account has [`MOST`] senders.
 const FULL: Reject = Reject("senders_full");
 
@@ -66,6 +68,11 @@ pub fn is_well_formed(value: &str) -> bool {
 pub async fn is_approved(app: &App, account: &AccountId, value: &str) -> Result<bool, Error> {
     let found: Option<Sender> = app.db.row(store::BY_VALUE, args![account, value]).await?;
     Ok(found.is_some_and(|sender| sender.status == "approved"))
+}
+
+/// Refuses the set with [`NOT_APPROVED`] if the account may not use this sender. It writes nothing.
+pub fn guard(set: &mut WriteSet, account: &AccountId, value: &str) {
+    set.absent(store::IS_NOT_APPROVED, args![account, value], NOT_APPROVED);
 }
 
 /// Why a sender cannot be asked for.

@@ -26,6 +26,10 @@ pub(super) const MAKE_ROOM: Sql = Sql("DELETE FROM senders WHERE account_id = $1
 pub(super) const BY_VALUE: Sql = Sql("SELECT account_id, sender_id, value, status, reason, \
      created_at FROM senders WHERE account_id = $1 AND value = $2");
 
+/// Finds something where an account may not use a value.
+pub(super) const IS_NOT_APPROVED: Sql = Sql("SELECT 1 WHERE NOT EXISTS (SELECT sender_id \
+     FROM senders WHERE account_id = $1 AND value = $2 AND status = 'approved')");
+
 /// The sender of an id, for staff, who know no account.
 pub(super) const BY_ID: Sql = Sql("SELECT account_id, sender_id, value, status, reason, \
      created_at FROM senders WHERE sender_id = $1");
@@ -51,8 +55,18 @@ pub(super) const DECIDE: Sql = Sql("UPDATE senders SET status = $1, reason = $2 
      WHERE account_id = $3 AND sender_id = $4");
 
 /// All statements, for the test that prepares each of them.
-pub const ALL: &[Sql] =
-    &[INSERT, LAST_OF_ALL, BY_VALUE, BY_ID, OF_ACCOUNT, OF_ALL, OWNERS, DECIDE, MAKE_ROOM];
+pub const ALL: &[Sql] = &[
+    INSERT,
+    LAST_OF_ALL,
+    BY_VALUE,
+    IS_NOT_APPROVED,
+    BY_ID,
+    OF_ACCOUNT,
+    OF_ALL,
+    OWNERS,
+    DECIDE,
+    MAKE_ROOM,
+];
 
 impl FromRow for Sender {
     fn from_row(mut row: Row) -> Result<Self, Error> {

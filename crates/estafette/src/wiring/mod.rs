@@ -40,6 +40,7 @@ use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 use crate::otp::{self, Otp};
 use crate::sandbox::StoredShelf;
+use crate::sms::{self, Sms};
 use crate::{credits, events, inbound, jobs, rotation, senders, webhooks};
 
 use listen::{Entrance, Listener};
@@ -112,6 +113,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 22,
         name: "dispatch",
         sql: include_str!("../../../../migrations/0022_dispatch.sql"),
+    },
+    Migration {
+        version: 23,
+        name: "sms messages",
+        sql: include_str!("../../../../migrations/0023_sms_messages.sql"),
     },
     Migration {
         version: 24,
@@ -271,16 +277,17 @@ fn way_out(webhooks: &Webhooks) -> anyhow::Result<Outgoing> {
 
 /// The rooms that know who writes to whom. A room that sends adds its own.
 const CORRESPONDENCE: Correspondence =
-    Correspondence { owners_of: senders::owners_of, sent_to: &[otp::sent_to] };
+    Correspondence { owners_of: senders::owners_of, sent_to: &[otp::sent_to, sms::sent_to] };
 
 /// The channels.
-static OWNERS: &[Entry] = &[Entry::of::<Otp>()];
+static OWNERS: &[Entry] = &[Entry::of::<Otp>(), Entry::of::<Sms>()];
 
 /// Asks the room of an event's object to show it. Rooms that write down the data itself are not
 /// asked.
 fn tell<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
     match events::Kind::of(news.kind) {
         Some(events::Kind::OtpStatus) => otp::show(app, news),
+        Some(events::Kind::SmsDelivery) => sms::show(app, news),
         Some(events::Kind::SmsInbound | events::Kind::ChatappInbound) => inbound::show(app, news),
         _ => Box::pin(std::future::ready(Ok(None))),
     }

@@ -14,7 +14,8 @@ use utoipa_axum::router::OpenApiRouter;
 use super::{edge, pages};
 use crate::app::{App, Env};
 use crate::{
-    access, credits, events, inbound, operator, otp, profile, retention, sandbox, senders, webhooks,
+    access, credits, events, inbound, operator, otp, profile, retention, sandbox, senders, sms,
+    webhooks,
 };
 
 #[derive(OpenApi)]
@@ -28,6 +29,7 @@ use crate::{
     // The order of the reference: what a developer needs first comes first.
     tags(
         (name = "OTP", description = "Send one-time passcodes, verify them, read how they stand."),
+        (name = "SMS", description = "Send SMS, read and list them."),
         (name = "Account", description = "Users, the profile, API keys."),
         (name = "Credits", description = "What was paid for what."),
         (name = "Senders", description = "Names that SMS come from; staff approve them."),
@@ -44,6 +46,7 @@ struct Description;
 fn api(env: Env) -> OpenApiRouter<App> {
     let api = OpenApiRouter::with_openapi(Description::openapi())
         .merge(otp::api::routes())
+        .merge(sms::api::routes())
         .merge(profile::api::routes())
         .merge(access::api::routes())
         .merge(credits::api::routes())

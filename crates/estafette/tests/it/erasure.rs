@@ -162,7 +162,13 @@ async fn an_erased_recipient_is_in_no_row(world: &World) {
     let again = erased(world, &to).await;
     assert_eq!(
         again.body,
-        json!({"challenges": 0, "ended": 0, "idempotency_keys": 0, "inbound_notifications": 0})
+        json!({
+            "challenges": 0,
+            "messages": 0,
+            "ended": 0,
+            "idempotency_keys": 0,
+            "inbound_notifications": 0,
+        })
     );
     world.advance(DAY).await;
     assert_eq!(holding(world, &to).await, Vec::<String>::new());

@@ -27,6 +27,7 @@ fn operations(document: &Value) -> Vec<(String, String)> {
 
 async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
+    let sms = ada.text(json!({"to": phone("5678"), "text": "hello"})).await.ok();
     let body = json!({"url": "https://127.0.0.1:9999/"});
     let hook = ada.desk("POST", "/v1/webhooks").json(body).await.ok();
     let path = format!("/v1/webhooks/{}/test", hook.word("id"));
@@ -38,6 +39,7 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     vec![
         ("session_id", logins.list()[0]["id"].as_str().unwrap().to_owned()),
         ("challenge_id", sent.word("challenge_id").to_owned()),
+        ("message_id", sms.word("id").to_owned()),
         ("key_id", ada.key_id.clone()),
         ("webhook_id", hook.word("id").to_owned()),
         ("event_id", test.word("event_id").to_owned()),

@@ -33,6 +33,7 @@ mod process;
 mod proof;
 mod retention;
 mod rotation;
+mod sms;
 mod statements;
 mod tidy;
 #[cfg(feature = "otlp")]

@@ -18,6 +18,8 @@ use crate::kit::id::HandsetMessageId;
 use crate::kit::msisdn::Msisdn;
 use script::{Step, ending};
 
+pub use script::Rehearsed;
+
 /// Most throttled numbers remembered; beyond that the memory starts afresh.
 const THROTTLED: usize = 10_000;
 /// Submissions under way at the same time.
@@ -28,6 +30,11 @@ const fn name(channel: Channel) -> &'static str {
         Channel::Chatapp => "simulated-chatapp",
         Channel::Sms => "simulated-sms",
     }
+}
+
+/// The refusal that a number scripts, where there is one.
+pub(super) fn rehearsed(to: &Msisdn) -> Option<Rehearsed> {
+    script::rehearsed(to.ending())
 }
 
 /// One simulated carrier.

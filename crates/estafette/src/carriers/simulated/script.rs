@@ -69,8 +69,32 @@ const DISORDERLY: Ending = Ending {
     ],
     ..DELIVERED
 };
-const UNDELIVERED: Ending =
-    Ending { arrives: false, receipts: &[failure(0, Refusal::Permanent, "UNDELIV")], ..DELIVERED };
+const UNDELIVERED: Ending = Ending {
+    arrives: false,
+    receipts: &[failure(0, Refusal::Undelivered, "UNDELIV")],
+    ..DELIVERED
+};
+
+/// What live would refuse a send with, before anything is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rehearsed {
+    /// The account cannot pay it.
+    InsufficientCredits,
+    /// The account may not send to the country.
+    CountryNotAllowed,
+    /// A passcode went to the recipient before.
+    ResendTooSoon,
+}
+
+/// The refusal that a number scripts, by its last four digits.
+pub(super) fn rehearsed(digits: &str) -> Option<Rehearsed> {
+    match digits {
+        "0031" => Some(Rehearsed::InsufficientCredits),
+        "0032" => Some(Rehearsed::CountryNotAllowed),
+        "0033" => Some(Rehearsed::ResendTooSoon),
+        _ => None,
+    }
+}
 
 /// The ending of a number, by channel and last four digits (completions §1).
 pub(super) fn ending(channel: Channel, digits: &str) -> &'static Ending {

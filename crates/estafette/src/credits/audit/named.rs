@@ -29,6 +29,7 @@ impl Default for Named {
             ("accounts", sql::NEXT_ACCOUNT),
             ("transfers", sql::NEXT_OF_TRANSFERS),
             ("challenges", sql::NEXT_OF_CHALLENGES),
+            ("sms_messages", sql::NEXT_OF_MESSAGES),
             ("attempts", sql::NEXT_OF_ATTEMPTS),
             ("seals", sql::NEXT_OF_SEALS),
             ("late_transfers", sql::NEXT_OF_LATE),

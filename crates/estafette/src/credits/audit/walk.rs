@@ -1,7 +1,7 @@
 //! The walk through one account: every transfer that there is, beside the seals, the attempts and
-//! the challenges.
+//! the messages.
 
-use ::store::args;
+use ::store::{Sql, args};
 use clock::{DAY, Millis};
 use uuid::Uuid;
 
@@ -55,7 +55,8 @@ impl Walk<'_> {
     pub(super) async fn run(&mut self, found: Option<&Terms>) -> Result<(), Error> {
         let forgotten = self.forgotten(found).await?;
         self.transfers(&forgotten).await?;
-        self.challenges(&forgotten).await?;
+        self.messages(sql::CHALLENGES, &forgotten).await?;
+        self.messages(sql::MESSAGES, &forgotten).await?;
         self.look_again(found).await
     }
 
@@ -209,11 +210,11 @@ impl Walk<'_> {
         }
     }
 
-    /// Challenges whose attempt is gone.
-    async fn challenges(&mut self, forgotten: &str) -> Result<(), Error> {
+    /// Messages of one channel whose attempt is gone.
+    async fn messages(&mut self, of: Sql, forgotten: &str) -> Result<(), Error> {
         let args = args![self.account];
         let mut feed: Feed<'_, (String, Option<String>, String)> =
-            Feed::new(&self.app.db, sql::CHALLENGES, args);
+            Feed::new(&self.app.db, of, args);
         let mut read: u64 = 0;
         while let Some(found) = feed.next().await? {
             read += 1;
@@ -229,7 +230,7 @@ impl Walk<'_> {
                     self.report.blame("I5", self.account, &id, detail);
                 }
                 None => {
-                    let detail = "the challenge cannot be read".to_owned();
+                    let detail = "the message cannot be read".to_owned();
                     self.report.blame("I5", self.account, &id, detail);
                 }
             }

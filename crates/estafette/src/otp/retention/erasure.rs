@@ -7,14 +7,16 @@ use std::time::Duration;
 use ::store::{CommitError, WriteSet, args};
 use clock::{HOUR, Millis};
 
-use super::store::{self as sql, Kept};
+use super::store as sql;
+use super::{Error, PLACE};
 use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
+use crate::dispatch::recipients::{self, Kept, chunk_of, pseudonym};
 use crate::dispatch::retention::unname;
 use crate::dispatch::{self, Failure, STALE};
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::otp::owner::Otp;
-use crate::otp::{Error, Reason, Status, store, told};
+use crate::otp::{Reason, Status, store, told};
 
 /// Times that a passcode is read again because another was faster.
 const TRIES: u32 = 40;
@@ -53,9 +55,9 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
     let mut erased = Erased::default();
     let found = of_recipient(app, account, recipient, now).await?;
     let mut live = Vec::new();
-    for row in found.iter().filter(|row| now < row.expires_at) {
-        if end(app, account, &row.id).await? {
-            live.push(&row.id);
+    for row in found.iter().filter(|row| now < row.ends_at) {
+        if end(app, account, &ChallengeId::stored(row.id.clone())).await? {
+            live.push(row.id.as_str());
         }
     }
     // Keys go first: without the passcodes nothing would lead to them any more.
@@ -68,7 +70,7 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
         erased.idempotency_keys = keys?;
     }
     let before = erased_before(app, account, recipient).await?;
-    replace(app, account, &found).await?;
+    recipients::replace(app, (&PLACE, account), &found).await?;
     erase_again(app, account, &before).await?;
     forget(app, account, recipient).await?;
     if !live.is_empty() {
@@ -81,7 +83,7 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
             let mut set = WriteSet::of(account.as_str());
             for id in chunk {
                 set.push(sql::UNNAME, args![account, *id]);
-                unname(&mut set, account, id.as_str());
+                unname(&mut set, account, id);
             }
             app.db.commit(set).await?;
         }
@@ -103,12 +105,12 @@ pub async fn challenges_of(
 ) -> Result<BTreeSet<String>, Error> {
     let mut found = of_recipient(app, account, recipient, app.now()).await?;
     found.extend(erased_before(app, account, recipient).await?);
-    Ok(found.into_iter().map(|row| row.id.into()).collect())
+    Ok(found.into_iter().map(|row| row.id).collect())
 }
 
 /// Those that named the recipient once.
 async fn erased_before(app: &App, account: &AccountId, number: &str) -> Result<Vec<Kept>, Error> {
-    of_recipient(app, account, &super::pseudonym(app, account, number), app.now()).await
+    of_recipient(app, account, &pseudonym(app, account, number), app.now()).await
 }
 
 /// Looks once more at what carriers said of passcodes that were erased before: one of them may have
@@ -117,8 +119,8 @@ async fn erase_again(app: &App, account: &AccountId, before: &[Kept]) -> Result<
     for chunk in before.chunks(chunk_of(app)) {
         let mut set = WriteSet::of(account.as_str());
         for row in chunk {
-            set.push(sql::UNNAME, args![account, &row.id]);
-            unname(&mut set, account, row.id.as_str());
+            set.push(sql::UNNAME, args![account, row.id.as_str()]);
+            unname(&mut set, account, &row.id);
         }
         app.db.commit(set).await?;
     }
@@ -133,16 +135,7 @@ async fn of_recipient(
     now: Millis,
 ) -> Result<Vec<Kept>, Error> {
     let bound = ChallengeId::bound(now + 1);
-    let mut found: Vec<Kept> = Vec::new();
-    loop {
-        let after = found.last().map_or("", |last| last.id.as_str());
-        let args = args![account, recipient, after, &bound, app.config.retention.chunk];
-        let rows: Vec<Kept> = app.db.rows(sql::OF_RECIPIENT, args).await?;
-        if rows.is_empty() {
-            return Ok(found);
-        }
-        found.extend(rows);
-    }
+    Ok(recipients::sent_to(app, (&PLACE, account), recipient, bound.as_str()).await?)
 }
 
 /// Ends a passcode that is open; `false` when it was over already. A price that is held goes back;
@@ -176,23 +169,6 @@ async fn end(app: &App, account: &AccountId, id: &ChallengeId) -> Result<bool, E
     Err(Error::Commit(CommitError::Overloaded))
 }
 
-/// Puts the pseudonym in the place of the number, a chunk at a time.
-async fn replace(app: &App, account: &AccountId, found: &[Kept]) -> Result<(), Error> {
-    let pause = Duration::from_millis(app.config.retention.pause_ms);
-    for (index, rows) in found.chunks(chunk_of(app)).enumerate() {
-        if index > 0 {
-            tokio::time::sleep(pause).await;
-        }
-        let mut set = WriteSet::of(account.as_str());
-        for row in rows {
-            super::mask(app, &mut set, account, row, app.now());
-        }
-        app.db.commit(set).await?;
-        app.metrics.masked("challenges", u64::try_from(rows.len()).unwrap_or(u64::MAX));
-    }
-    Ok(())
-}
-
 /// Deletes what is remembered of the recipient for limits and reachability.
 async fn forget(app: &App, account: &AccountId, recipient: &str) -> Result<(), Error> {
     let args = args![account, recipient];
@@ -203,8 +179,4 @@ async fn forget(app: &App, account: &AccountId, recipient: &str) -> Result<(), E
         app.metrics.deleted("recipients", 1);
     }
     Ok(())
-}
-
-fn chunk_of(app: &App) -> usize {
-    usize::try_from(app.config.retention.chunk).unwrap_or(1).max(1)
 }

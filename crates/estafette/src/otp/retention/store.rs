@@ -4,14 +4,7 @@
 use clock::Millis;
 use store::{Error, FromRow, Row, Sql};
 
-use crate::kit::id::{AccountId, ChallengeId};
-
-pub(super) const MARK: Sql =
-    Sql("SELECT done_until FROM retention_marks WHERE account_id = $1 AND chore = $2");
-pub(super) const SET_MARK: Sql =
-    Sql("INSERT INTO retention_marks (account_id, chore, done_until) \
-     VALUES ($1, $2, $3) ON CONFLICT (account_id, chore) DO UPDATE SET \
-     done_until = excluded.done_until");
+use crate::kit::id::AccountId;
 
 /// One stretch of an account's passcodes, oldest first.
 pub(super) const STRETCH: Sql = Sql("SELECT challenge_id, recipient, expires_at, created_at \
@@ -49,25 +42,6 @@ pub(super) const IS_REMEMBERED: Sql =
     Sql("SELECT sent_1 FROM recipients WHERE account_id = $1 AND recipient = $2");
 pub(super) const ERASE_RECIPIENT: Sql =
     Sql("DELETE FROM recipients WHERE account_id = $1 AND recipient = $2");
-
-/// What retention needs of a passcode.
-pub(super) struct Kept {
-    pub(super) id: ChallengeId,
-    pub(super) recipient: String,
-    pub(super) expires_at: Millis,
-    pub(super) created_at: Millis,
-}
-
-impl FromRow for Kept {
-    fn from_row(mut row: Row) -> Result<Self, Error> {
-        Ok(Self {
-            id: row.take(0)?,
-            recipient: row.take(1)?,
-            expires_at: row.take(2)?,
-            created_at: row.take(3)?,
-        })
-    }
-}
 
 /// What is remembered of a recipient, as far as retention needs it.
 pub(super) struct Remembered {

@@ -17,6 +17,7 @@ on_every_engine!(
     ending_0007_is_delivered_after_receipts_in_disorder,
     ending_0008_falls_back_in_the_same_answer_after_a_receipt,
     ending_0021_fails_on_sms_after_the_answer_and_is_refunded,
+    endings_0031_to_0033_are_refused_as_on_live,
     modes_of_one_channel_never_fall_back,
     a_chatapp_only_message_that_fails_later_stays_failed,
     an_unreachable_recipient_is_remembered_for_a_day,
@@ -177,6 +178,23 @@ async fn ending_0021_fails_on_sms_after_the_answer_and_is_refunded(world: &World
     let sent = ada.send_to(&to).await.ok();
     assert_eq!((sent.word("channel"), sent.word("status")), ("chatapp", "delivered"));
     spent(&ada, world.price("chatapp", "FR")).await;
+}
+
+async fn endings_0031_to_0033_are_refused_as_on_live(world: &World) {
+    let ada = world.account("ada").await;
+    ada.send_to(&phone("0031")).await.problem("insufficient_credits");
+    ada.send_to(&phone("0032")).await.problem("country_not_allowed");
+    assert!(ada.movements().await.is_empty());
+    let body = json!({"to": phone("0033"), "reference": "a"});
+    let sent = ada.send(&body).header("idempotency-key", "k").await.ok();
+    let again = ada.send(&body).header("idempotency-key", "k").await.ok();
+    assert_eq!(again.word("challenge_id"), sent.word("challenge_id"));
+    for reference in ["a", "b"] {
+        let body = json!({"to": phone("0033"), "reference": reference});
+        ada.send(body).await.problem("resend_too_soon");
+    }
+    let code = ada.code_on(&phone("0033")).await;
+    ada.guess(sent.word("challenge_id"), &code).await.ok();
 }
 
 async fn modes_of_one_channel_never_fall_back(world: &World) {

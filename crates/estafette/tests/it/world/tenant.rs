@@ -122,6 +122,24 @@ impl<'w> Tenant<'w> {
         self.get(&format!("/v1/otp/{id}"))
     }
 
+    /// Sends an SMS.
+    pub fn text(&self, body: impl std::borrow::Borrow<Value>) -> Call {
+        self.call("POST", "/v1/messages").json(body)
+    }
+
+    /// Reads an SMS.
+    pub fn sms(&self, id: &str) -> Call {
+        self.get(&format!("/v1/messages/{id}"))
+    }
+
+    /// Waits until an SMS stands so, and answers how it reads then.
+    #[track_caller]
+    pub fn sms_until(&self, id: &str, status: &str) -> impl Future<Output = Answer> {
+        eventually(move || async move {
+            Some(self.sms(id).await.ok()).filter(|now| now.word("status") == status)
+        })
+    }
+
     /// What a virtual handset shows, newest first.
     pub async fn handset(&self, phone: &str) -> Vec<Value> {
         let path = format!("/v1/sandbox/handsets/{phone}/messages");

@@ -1,0 +1,265 @@
+//! The endpoints of SMS messages.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use clock::Millis;
+use serde::Deserialize;
+use store::Error as DbError;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::store::{self as sql, Stretch};
+use super::view::{SentSms, SmsMessage};
+use super::{Class, Error, Message, Status, parse, send};
+use crate::access::caller::{Caller, ReadAccount, SendSms};
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
+use crate::app::App;
+use crate::kit::id::SmsId;
+use crate::kit::msisdn::Msisdn;
+use crate::kit::page::{self, Query};
+use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+
+const PATH: &str = "/v1/messages";
+const FILTERS: [&str; 5] = ["to", "reference", "status", "since", "until"];
+const KNOWN: [&str; 7] = ["to", "reference", "status", "since", "until", "limit", "cursor"];
+
+/// The routes of this room.
+#[must_use]
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list_messages, send_message)).routes(routes!(read_message))
+}
+
+/// An SMS to send.
+#[derive(Deserialize, ToSchema)]
+pub struct NewSms {
+    /// International-format phone number.
+    #[schema(example = "+33612345678")]
+    pub to: String,
+    /// Approved sender; left out, the account's `default_sender`. Only the sandbox sends without.
+    #[schema(min_length = 1, max_length = 16, example = "Estafette")]
+    pub sender: Option<String>,
+    /// What it says, at most 10 segments.
+    #[schema(min_length = 1, example = "Your parcel arrives today at 9.")]
+    pub text: String,
+    /// Yours, for finding the message again.
+    #[schema(min_length = 1, max_length = 128, example = "order-4711")]
+    pub reference: Option<String>,
+    /// Whether to write characters that GSM-7 does not have as ones that it has (`ê` as `e`), if
+    /// that is possible for the whole text.
+    #[schema(default = false)]
+    pub transliterate: Option<bool>,
+    /// How long it may take to arrive, seconds: then it is `expired`.
+    #[schema(minimum = 60, maximum = 259_200, default = 86_400)]
+    pub validity_s: Option<i64>,
+    /// What it is for. Bulk waits for transactional, and is not sent again after an unclear answer.
+    pub class: Option<Class>,
+}
+
+/// Sends an SMS.
+///
+/// It is stored, its price is held, and the answer comes at once: what becomes of it is told by
+/// `sms.delivery` and by reading it. What no carrier takes costs nothing.
+#[utoipa::path(
+    post, path = "/v1/messages", tag = "SMS",
+    params(("Idempotency-Key" = Option<String>, Header,
+        description = "Makes a repeat safe: the same key and body never send twice")),
+    request_body = NewSms,
+    responses(
+        (status = 200, body = SentSms, description = "The message is queued",
+         headers(("Idempotent-Replayed" = String,
+            description = "`true`: an earlier request's message, as it stands now"))),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_api_key`"),
+        (status = 402, body = ProblemBody, content_type = "application/problem+json",
+         description = "`insufficient_credits`"),
+        (status = 403, body = ProblemBody, content_type = "application/problem+json",
+         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`, \
+            `account_pending`, `country_not_allowed`, `sender_not_approved`, \
+            `recipient_opted_out`"),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json",
+         description = "`idempotency_in_progress`"),
+        (status = 413, body = ProblemBody, content_type = "application/problem+json",
+         description = "`payload_too_large`"),
+        (status = 415, body = ProblemBody, content_type = "application/problem+json",
+         description = "`unsupported_media_type`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`, `idempotency_key_reused`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+         description = "`rate_limited`"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+         description = "`carrier_unavailable`, `overloaded`, `storage_unavailable`, `draining`"),
+    ),
+    security(("api_key" = []))
+)]
+async fn send_message(
+    caller: Caller<SendSms>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let order = parse::send(&app, &body)?;
+    let account = &caller.account;
+    let request = Repeatable::by_tenant(&account.id, &headers, "POST /v1/messages", &body);
+    let fresh = async |claim: Claim| Ok(send::send(&app, account, &order, &claim).await?);
+    let again = async |seen: Seen| Ok(send::seen(&app, account, &seen).await?);
+    let sent = idempotency::once(&app, request, fresh, again).await?;
+    Ok(sent.map(|message| Json(SentSms::from(message))).into_response())
+}
+
+/// Lists the account's SMS, newest first.
+///
+/// A page of a list that is filtered by `status` may be shorter than `limit`, even empty, and still
+/// lead on: go by the `Link` header.
+#[utoipa::path(
+    get, path = "/v1/messages", tag = "SMS",
+    params(
+        ("to" = Option<String>, Query, description = "Only to this number"),
+        ("reference" = Option<String>, Query, description = "Only with this reference"),
+        ("status" = Option<Status>, Query, description = "Only those that stand so"),
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
+         minimum = 1, maximum = 200),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<SmsMessage>, description = "One page; `Link` leads on",
+         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
+            `token_expired`"),
+        (status = 403, body = ProblemBody, content_type = "application/problem+json",
+         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+         description = "`rate_limited`"),
+    ),
+    security(("api_key" = []), ("portal_token" = []))
+)]
+async fn list_messages(
+    caller: Caller<ReadAccount>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query = Query::read(query.as_deref(), &KNOWN)?;
+    let filter = read_filter(&query)?;
+    let path = query.path_with(PATH, &FILTERS);
+    let page = query.page(&app.vault, &path)?;
+    let (rows, next) = list(&app, &caller, &filter, &page).await?;
+    let views: Vec<SmsMessage> = rows.into_iter().map(Into::into).collect();
+    Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
+}
+
+/// Reads an SMS.
+#[utoipa::path(
+    get, path = "/v1/messages/{message_id}", tag = "SMS",
+    params(("message_id" = String, Path, description = "From its send")),
+    responses(
+        (status = 200, body = SmsMessage, description = "The message as it stands"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
+            `token_expired`"),
+        (status = 403, body = ProblemBody, content_type = "application/problem+json",
+         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+         description = "`rate_limited`"),
+    ),
+    security(("api_key" = []), ("portal_token" = []))
+)]
+async fn read_message(
+    caller: Caller<ReadAccount>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    Path(id): Path<String>,
+) -> Result<Json<SmsMessage>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let id = SmsId::parse(&id).ok_or(Code::NotFound)?;
+    let found = sql::message(&app, &caller.account.id, &id).await?;
+    Ok(Json(found.ok_or(Code::NotFound)?.into()))
+}
+
+/// Which messages a list is of.
+struct Filter {
+    stretch: Stretch,
+    /// Above the highest id.
+    newest: Option<String>,
+    /// What `stretch` does not look at already.
+    reference: Option<String>,
+    status: Option<Status>,
+}
+
+impl Filter {
+    fn keeps(&self, m: &Message) -> bool {
+        self.status.is_none_or(|status| status == m.status)
+            && self.reference.as_ref().is_none_or(|own| m.reference.as_ref() == Some(own))
+    }
+}
+
+async fn list(
+    app: &App,
+    caller: &Caller<ReadAccount>,
+    filter: &Filter,
+    page: &page::Page,
+) -> Result<(Vec<Message>, Option<String>), DbError> {
+    let read = async |after: String, limit| {
+        let before = filter.newest.as_ref().map_or(&after, |newest| newest.min(&after));
+        sql::stretch(app, &caller.account.id, (&filter.stretch, before), limit).await
+    };
+    let keep = |m: &Message| filter.keeps(m);
+    let is_sifted = filter.status.is_some() || filter.reference.is_some();
+    let keep = is_sifted.then_some(&keep as &(dyn Fn(&Message) -> bool + Sync));
+    page::sift(page, read, |m: &Message| m.id.as_str().to_owned(), keep).await
+}
+
+fn read_filter(query: &Query) -> Result<Filter, Problem> {
+    let to =
+        query.get("to").map(Msisdn::once_valid).transpose().map_err(|error| {
+            Problem::bad_request("?to", "invalid_phone_number", error.to_string())
+        })?;
+    let status = match query.get("status") {
+        None => None,
+        Some(word) => Some(Status::of(word).ok_or_else(|| {
+            let detail = format!("must be one of {}", Status::ALL.map(Status::word).join(", "));
+            Problem::bad_request("?status", "invalid_enum", detail)
+        })?),
+    };
+    let bound = |at: Millis| SmsId::bound(at).as_str().to_owned();
+    let reference = query.get("reference").map(str::to_owned);
+    let oldest = query.instant("since")?.map(bound).unwrap_or_default();
+    let newest = query.instant("until")?.map(bound);
+    let to = to.map(|to| to.e164().to_owned());
+    let reference_beside = reference.clone().filter(|_| to.is_some());
+    let stretch = Stretch { to, reference, oldest };
+    Ok(Filter { stretch, newest, reference: reference_beside, status })
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let detail = format!("{error}.");
+        let told = |code| Self::new(code).detail(detail.clone());
+        match error {
+            Error::CountryNotAllowed(_) => told(Code::CountryNotAllowed),
+            Error::SenderNotApproved(_) => told(Code::SenderNotApproved),
+            Error::OptedOut => told(Code::RecipientOptedOut),
+            Error::NoCarrier => told(Code::CarrierUnavailable),
+            Error::Unknown => told(Code::NotFound),
+            Error::Credits(error) => error.into(),
+            Error::Db(error) => error.into(),
+            Error::Commit(error) => error.into(),
+        }
+    }
+}

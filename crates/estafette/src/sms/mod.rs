@@ -1,0 +1,261 @@
+//! Rank 8: SMS messages. A message is stored, answered, and then carried by `dispatch`: the request
+//! waits for no carrier. What becomes of it (`decide`) moves its status and is told by
+//! `sms.delivery`, in one write set with the money.
+//!
+//! What it says is kept sealed, and only while it may have to be sent.
+
+pub mod api;
+mod decide;
+mod parse;
+pub mod retention;
+mod send;
+mod sent;
+mod store;
+mod view;
+
+use clock::{DAY, Millis};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::carriers::Priority;
+use crate::credits;
+use crate::kit::id::{AccountId, AttemptId, SmsId};
+use crate::kit::secret::Secret;
+
+pub use decide::Sms;
+pub use sent::sent_to;
+pub use view::show;
+
+/// How long a message may take to arrive where a request does not say, seconds.
+const VALIDITY_S: i64 = DAY / 1_000;
+/// The shortest and longest that a request may say, seconds. Carriers' receipts that come early are
+/// kept for the longest.
+const VALIDITY_BOUNDS_S: (i64, i64) = (60, 3 * DAY / 1_000);
+
+/// Where a message stands: `queued` (no carrier has it yet), `submitted` (a carrier has it, or may
+/// have it), `delivered`, `undelivered` (the network could not bring it to the phone), `failed` (no
+/// carrier took it), `expired` (its validity ended, and nobody said that it arrived).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = SmsStatus)]
+enum Status {
+    Queued,
+    Submitted,
+    Delivered,
+    Undelivered,
+    Failed,
+    Expired,
+}
+
+impl Status {
+    const ALL: [Self; 6] = [
+        Self::Queued,
+        Self::Submitted,
+        Self::Delivered,
+        Self::Undelivered,
+        Self::Failed,
+        Self::Expired,
+    ];
+
+    /// As stored and shown.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Submitted => "submitted",
+            Self::Delivered => "delivered",
+            Self::Undelivered => "undelivered",
+            Self::Failed => "failed",
+            Self::Expired => "expired",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.word() == word)
+    }
+}
+
+/// What a message is for: the transactional go first, and once more after an unclear answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = SmsClass)]
+pub enum Class {
+    /// Somebody waits for it.
+    Transactional,
+    /// A campaign.
+    Bulk,
+}
+
+impl Class {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Transactional => "transactional",
+            Self::Bulk => "bulk",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        [Self::Transactional, Self::Bulk].into_iter().find(|class| class.word() == word)
+    }
+
+    const fn priority(self) -> Priority {
+        match self {
+            Self::Transactional => Priority::Transactional,
+            Self::Bulk => Priority::Bulk,
+        }
+    }
+}
+
+/// Why a message did not arrive; `detail` says each in a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = SmsErrorCode)]
+enum Cause {
+    RecipientUnreachable,
+    SenderRefused,
+    CarrierRejected,
+    Undelivered,
+    ValidityEnded,
+    NotSubmitted,
+    NoReceipt,
+    Erased,
+}
+
+impl Cause {
+    const ALL: [Self; 8] = [
+        Self::RecipientUnreachable,
+        Self::SenderRefused,
+        Self::CarrierRejected,
+        Self::Undelivered,
+        Self::ValidityEnded,
+        Self::NotSubmitted,
+        Self::NoReceipt,
+        Self::Erased,
+    ];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::RecipientUnreachable => "recipient_unreachable",
+            Self::SenderRefused => "sender_refused",
+            Self::CarrierRejected => "carrier_rejected",
+            Self::Undelivered => "undelivered",
+            Self::ValidityEnded => "validity_ended",
+            Self::NotSubmitted => "not_submitted",
+            Self::NoReceipt => "no_receipt",
+            Self::Erased => "erased",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|cause| cause.word() == word)
+    }
+
+    const fn sentence(self) -> &'static str {
+        match self {
+            Self::RecipientUnreachable => "The carrier cannot reach this number.",
+            Self::SenderRefused => "The carrier does not accept this sender.",
+            Self::CarrierRejected => "The carrier rejected the message.",
+            Self::Undelivered => "The network could not deliver the message.",
+            Self::ValidityEnded => "The network did not deliver the message within its validity.",
+            Self::NotSubmitted => "No carrier took the message within its validity.",
+            Self::NoReceipt => "No receipt said what became of the message within its validity.",
+            Self::Erased => "The recipient asked to be forgotten before the message was sent.",
+        }
+    }
+}
+
+/// The alphabet that a text needs: `gsm7` (160 characters in one segment, 153 in each of several)
+/// or `ucs2` (70 and 67).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = SmsEncoding)]
+enum Encoding {
+    Gsm7,
+    Ucs2,
+}
+
+impl Encoding {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Gsm7 => "gsm7",
+            Self::Ucs2 => "ucs2",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        [Self::Gsm7, Self::Ucs2].into_iter().find(|encoding| encoding.word() == word)
+    }
+}
+
+impl From<sms_text::Encoding> for Encoding {
+    fn from(encoding: sms_text::Encoding) -> Self {
+        match encoding {
+            sms_text::Encoding::Gsm7 => Self::Gsm7,
+            sms_text::Encoding::Ucs2 => Self::Ucs2,
+        }
+    }
+}
+
+/// A message as stored. What it says is in it only sealed.
+#[derive(Clone, Debug)]
+pub struct Message {
+    account: AccountId,
+    id: SmsId,
+    recipient: String,
+    reference: Option<String>,
+    sender: String,
+    text_sealed: Option<Vec<u8>>,
+    class: Class,
+    encoding: Encoding,
+    segments: i64,
+    charged_credits: i64,
+    attempt: AttemptId,
+    status: Status,
+    cause: Option<Cause>,
+    carrier_code: Option<String>,
+    event_count: i64,
+    valid_until: Millis,
+    created_at: Millis,
+    updated_at: Millis,
+}
+
+/// What a message says, sealed for its place.
+fn seal(app: &App, account: &AccountId, id: &SmsId, text: &str) -> Vec<u8> {
+    app.vault.seal(&["sms_messages", account.as_str(), id.as_str()], text.as_bytes())
+}
+
+/// What a message says, while it is kept.
+fn text_of(app: &App, m: &Message) -> Option<Secret> {
+    let place = ["sms_messages", m.account.as_str(), m.id.as_str()];
+    let text = app.vault.open(&place, m.text_sealed.as_ref()?)?;
+    String::from_utf8(text).ok().map(Secret::new)
+}
+
+/// Why a message was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The account's list does not have the recipient's country.
+    #[error("sending to {0} is not allowed for this account")]
+    CountryNotAllowed(String),
+    /// The sender is not one of the account's approved ones, or there is none.
+    #[error("{0}")]
+    SenderNotApproved(&'static str),
+    /// The recipient said STOP to this account.
+    #[error("this recipient answered STOP to this account")]
+    OptedOut,
+    /// There is no carrier for SMS.
+    #[error("no carrier is configured for SMS")]
+    NoCarrier,
+    /// No such message of this account.
+    #[error("there is no such message")]
+    Unknown,
+    /// Credits.
+    #[error(transparent)]
+    Credits(#[from] credits::Error),
+    /// Storage.
+    #[error(transparent)]
+    Db(#[from] ::store::Error),
+    /// Storage.
+    #[error(transparent)]
+    Commit(#[from] ::store::CommitError),
+}
