@@ -20,6 +20,8 @@ pub mod retention;
 pub mod rotation;
 pub mod sandbox;
 pub mod senders;
+pub mod sockets;
+pub mod support;
 pub mod telemetry;
 pub mod webhooks;
 pub mod wiring;

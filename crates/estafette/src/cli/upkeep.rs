@@ -140,13 +140,14 @@ pub(super) async fn erase(
     let digits = number.e164().trim_start_matches('+');
     let is_left = service.live.db.holds(digits.as_bytes()).await?;
     service.close().await;
-    let Erased { passcodes, inbound } = erased;
+    let Erased { passcodes, inbound, ticket_messages } = erased;
     let (challenges, ended, messages) = (passcodes.challenges, passcodes.ended, inbound.messages);
     let object = json!({
         "challenges": challenges,
         "ended": ended,
         "idempotency_keys": passcodes.idempotency_keys + inbound.idempotency_keys,
         "inbound_notifications": messages,
+        "ticket_messages": ticket_messages,
         "files_clean": is_left.map(|is_left| !is_left),
     });
     output.answer(&object, || {

@@ -51,16 +51,20 @@ pub struct ErasureView {
     /// Messages that the person sent.
     #[schema(example = 2)]
     pub inbound_notifications: u64,
+    /// Messages of support tickets that named the number.
+    #[schema(example = 0)]
+    pub ticket_messages: u64,
 }
 
 impl From<Erased> for ErasureView {
     fn from(erased: Erased) -> Self {
-        let Erased { passcodes, inbound } = erased;
+        let Erased { passcodes, inbound, ticket_messages } = erased;
         Self {
             challenges: passcodes.challenges,
             ended: passcodes.ended,
             idempotency_keys: passcodes.idempotency_keys + inbound.idempotency_keys,
             inbound_notifications: inbound.messages,
+            ticket_messages,
         }
     }
 }
@@ -130,6 +134,7 @@ impl From<Error> for Problem {
             Error::Access(error) => error.into(),
             Error::Webhooks(error) => error.into(),
             Error::Credits(error) => error.into(),
+            Error::Support(error) => error.into(),
             Error::Dispatch(of_dispatch::Error::Db(error))
             | Error::Inbound(inbound::Fault::Db(error))
             | Error::Db(error) => error.into(),

@@ -14,7 +14,8 @@ use utoipa_axum::router::OpenApiRouter;
 use super::{edge, pages};
 use crate::app::{App, Env};
 use crate::{
-    access, credits, events, inbound, operator, otp, profile, retention, sandbox, senders, webhooks,
+    access, credits, events, inbound, operator, otp, profile, retention, sandbox, senders, support,
+    webhooks,
 };
 
 #[derive(OpenApi)]
@@ -34,6 +35,7 @@ use crate::{
         (name = "Inbound", description = "What people wrote: replies, STOP and START."),
         (name = "Webhooks", description = "Where events are pushed to, and what became of them."),
         (name = "Events", description = "What happened; the same that is pushed to webhooks."),
+        (name = "Support", description = "Tickets, their messages and files, live chat."),
         (name = "Sandbox", description = "Virtual handsets: what a phone received."),
         (name = "Operator", description = "For the staff who run the service.")
     )
@@ -51,6 +53,7 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(inbound::api::routes())
         .merge(events::api::routes())
         .merge(webhooks::api::routes())
+        .merge(support::api::routes())
         .merge(operator::api::routes())
         .merge(retention::api::routes());
     match env {

@@ -34,6 +34,7 @@ mod proof;
 mod retention;
 mod rotation;
 mod statements;
+mod support;
 mod tidy;
 #[cfg(feature = "otlp")]
 mod traces;
