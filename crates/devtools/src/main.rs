@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         Command::Race(args) => race::run(&args),
         Command::Slow(args) => slow::run(&args),
         Command::Crash(args) => crash::run(args),
-        Command::Chat(args) => chat::run(args),
+        Command::Chat(args) => chat::run(&args),
         Command::Nodes(args) => nodes::run(args),
         Command::Tamper(args) => tamper::run(&args),
     };

@@ -14,7 +14,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use crate::wire::Conn;
 
 /// Longest wait for anything.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A message, as far as the driver needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -66,7 +66,7 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// When the service cannot be started or used at all.
-pub(crate) fn run(args: Args) -> Result<bool> {
+pub(crate) fn run(args: &Args) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let usual = [Part::Idle, Part::Storm, Part::Kill];
     let parts = if args.parts.is_empty() { usual.to_vec() } else { args.parts.clone() };
@@ -74,10 +74,10 @@ pub(crate) fn run(args: Args) -> Result<bool> {
     for part in parts {
         let report = runtime.block_on(async {
             match part {
-                Part::Idle => crowd::idle(&args).await,
-                Part::Storm => crowd::storm(&args).await,
-                Part::Kill => kills::kill(&args).await,
-                Part::Nodes => crowd::nodes(&args).await,
+                Part::Idle => crowd::idle(args).await,
+                Part::Storm => crowd::storm(args).await,
+                Part::Kill => kills::kill(args).await,
+                Part::Nodes => crowd::nodes(args).await,
             }
         })?;
         passed &= report.get("passed").and_then(Value::as_bool).unwrap_or(false);
