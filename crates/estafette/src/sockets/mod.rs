@@ -67,6 +67,15 @@ pub struct Listener {
     pub features: u8,
 }
 
+/// Which sides listen to a topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Present {
+    /// The user's.
+    pub user: bool,
+    /// The staff's.
+    pub staff: bool,
+}
+
 /// A topic with news.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
@@ -97,6 +106,13 @@ struct Topic {
     outboxes: BTreeMap<u64, Arc<Outbox>>,
 }
 
+impl Topic {
+    fn present(&self) -> Present {
+        let is_there = |staff: bool| self.outboxes.values().any(|outbox| outbox.is_staff == staff);
+        Present { user: is_there(false), staff: is_there(true) }
+    }
+}
+
 /// All open sockets of this process. Clones share it.
 #[derive(Clone, Default)]
 pub struct Hub {
@@ -110,8 +126,6 @@ pub struct Seat {
     id: u64,
     topic: String,
     person: String,
-    /// Whether the topic had no other socket.
-    pub is_first: bool,
     /// What is to be written.
     pub outbox: Arc<Outbox>,
 }
@@ -144,19 +158,40 @@ impl Hub {
             note: String::new(),
             outboxes: BTreeMap::new(),
         });
-        let is_first = room.outboxes.is_empty();
+        let before = room.present();
         room.outboxes.insert(id, Arc::clone(&outbox));
+        // Those who were there already are told; the newcomer is greeted.
+        if room.outboxes.len() > 1 && room.present() != before {
+            inner.dirty.insert(topic.to_owned());
+            self.bell.notify_one();
+        }
         let (topic, person) = (topic.to_owned(), listener.person.clone());
-        Some(Seat { hub: self.clone(), id, topic, person, is_first, outbox })
+        Some(Seat { hub: self.clone(), id, topic, person, outbox })
     }
 
-    /// From now on frames after this number are pushed, unless that was said before. Answers the
-    /// number that counts.
+    /// From now on frames after this number are pushed, and changes since this note, unless that
+    /// was said before. Answers the number that counts.
     #[must_use]
-    pub fn begin(&self, topic: &str, pushed: i64) -> i64 {
+    pub fn begin(&self, topic: &str, pushed: i64, note: String) -> i64 {
         let mut inner = self.inner();
         let Some(room) = inner.topics.get_mut(topic) else { return pushed };
-        *room.pushed.get_or_insert(pushed)
+        if let Some(begun) = room.pushed {
+            return begun;
+        }
+        room.pushed = Some(pushed);
+        room.note = note;
+        if inner.dirty.contains(topic) {
+            self.bell.notify_one();
+        }
+        pushed
+    }
+
+    /// Hands one socket a frame that is made of who is there.
+    pub fn greet(&self, seat: &Seat, frame: impl FnOnce(Present) -> Frame) {
+        let inner = self.inner();
+        if let Some(room) = inner.topics.get(&seat.topic) {
+            seat.outbox.push(&frame(room.present()));
+        }
     }
 
     /// Something may have happened in a topic. Nobody listens: nothing is done.
@@ -186,13 +221,17 @@ impl Hub {
     #[must_use]
     pub fn take_news(&self) -> Vec<News> {
         let mut inner = self.inner();
-        let dirty = std::mem::take(&mut inner.dirty);
-        let news = |topic: String| {
-            let room = inner.topics.get(&topic)?;
+        let Inner { topics, dirty, .. } = &mut *inner;
+        let mut news = Vec::new();
+        dirty.retain(|topic| {
+            let Some(room) = topics.get(topic) else { return false };
+            // Nobody knows yet what was pushed there: its turn comes when that is known.
+            let Some(pushed) = room.pushed else { return true };
             let (account, note) = (room.account.clone(), room.note.clone());
-            Some(News { account, note, pushed: room.pushed?, topic })
-        };
-        dirty.into_iter().filter_map(news).collect()
+            news.push(News { topic: topic.clone(), account, pushed, note });
+            false
+        });
+        news
     }
 
     /// Hands frames to all sockets of a topic, in their order.
@@ -212,13 +251,10 @@ impl Hub {
         }
     }
 
-    /// Whether a side of a topic is there: users, staff.
+    /// Who listens to a topic.
     #[must_use]
-    pub fn present(&self, topic: &str) -> (bool, bool) {
-        let inner = self.inner();
-        let Some(room) = inner.topics.get(topic) else { return (false, false) };
-        let is_there = |staff: bool| room.outboxes.values().any(|outbox| outbox.is_staff == staff);
-        (is_there(false), is_there(true))
+    pub fn present(&self, topic: &str) -> Present {
+        self.inner().topics.get(topic).map(Topic::present).unwrap_or_default()
     }
 
     /// All topics that somebody listens to.
@@ -253,10 +289,14 @@ impl Drop for Seat {
             inner.persons.insert(self.person.clone(), left);
         }
         let Some(room) = inner.topics.get_mut(&self.topic) else { return };
+        let before = room.present();
         room.outboxes.remove(&self.id);
         if room.outboxes.is_empty() {
             inner.topics.remove(&self.topic);
             inner.left.push(self.topic.clone());
+        } else if room.present() != before {
+            inner.dirty.insert(self.topic.clone());
+            self.hub.bell.notify_one();
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::Frame;
+use super::{Frame, features};
 
 /// Frames that may wait.
 const MOST: usize = 64;
@@ -30,6 +30,8 @@ struct Queue {
     has_overflowed: bool,
     /// The highest number that came while it was not live.
     missed: i64,
+    /// What it was last told of who is there: that is not said twice.
+    presence: Option<Utf8Bytes>,
 }
 
 /// The queue of one socket.
@@ -61,6 +63,12 @@ impl Outbox {
         if frame.seq > 0 && !queue.is_live {
             queue.missed = queue.missed.max(frame.seq);
             return;
+        }
+        if frame.feature == features::PRESENCE {
+            if queue.presence.as_ref() == Some(text) {
+                return;
+            }
+            queue.presence = Some(text.clone());
         }
         if queue.frames.len() >= MOST {
             queue.has_overflowed = true;

@@ -2,7 +2,7 @@
 
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::{Frame, Hub, Listener, Out, Seat, features};
+use super::{Frame, Hub, Listener, Out, Present, Seat, features};
 
 fn listener(is_staff: bool, features: u8) -> Listener {
     Listener { person: if is_staff { "stf" } else { "usr" }.to_owned(), is_staff, features }
@@ -15,7 +15,7 @@ fn frame(seq: i64, feature: u8) -> Frame {
 
 fn join(hub: &Hub, is_staff: bool, features: u8) -> Seat {
     let seat = hub.join(("t", "a"), &listener(is_staff, features), 100).unwrap();
-    let _pushed = hub.begin("t", 0);
+    let _pushed = hub.begin("t", 0, String::new());
     assert!(seat.outbox.go_live(0));
     seat
 }
@@ -61,8 +61,8 @@ fn who_does_not_empty_its_queue_is_ended_and_the_others_are_not() {
 fn what_comes_while_a_socket_catches_up_is_read_not_queued() {
     let hub = Hub::default();
     let seat = hub.join(("t", "a"), &listener(false, 0), 100).unwrap();
-    assert_eq!(hub.begin("t", 7), 7);
-    assert_eq!(hub.begin("t", 9), 7, "the first word counts");
+    assert_eq!(hub.begin("t", 7, String::new()), 7);
+    assert_eq!(hub.begin("t", 9, String::new()), 7, "the first word counts");
     hub.push("t", &[frame(8, 0)], None);
     assert!(!seat.outbox.go_live(7), "8 is still to be read");
     assert!(seat.outbox.go_live(8));
@@ -74,7 +74,6 @@ fn what_comes_while_a_socket_catches_up_is_read_not_queued() {
 fn a_person_has_a_bound_and_leaving_makes_room() {
     let hub = Hub::default();
     let seats: Vec<Seat> = (0..3).map(|_| join(&hub, false, 0)).collect();
-    assert!(seats[0].is_first && !seats[1].is_first);
     assert!(hub.join(("t", "a"), &listener(false, 0), 3).is_none());
     assert!(hub.join(("u", "a"), &listener(true, 0), 3).is_some(), "another person");
     assert_eq!(hub.take_left(), ["u"]);
@@ -93,4 +92,35 @@ fn news_are_of_topics_with_sockets_and_told_once() {
     let news = hub.take_news();
     assert_eq!((news.len(), news[0].pushed, news[0].account.as_str()), (1, 0, "a"));
     assert!(hub.take_news().is_empty());
+}
+
+#[test]
+fn news_of_a_topic_that_is_not_begun_waits() {
+    let hub = Hub::default();
+    let _seat = hub.join(("t", "a"), &listener(false, 0), 100).unwrap();
+    hub.news("t");
+    assert!(hub.take_news().is_empty());
+    assert_eq!(hub.begin("t", 7, "note".to_owned()), 7);
+    let news = hub.take_news();
+    assert_eq!((news.len(), news[0].pushed, news[0].note.as_str()), (1, 7, "note"));
+}
+
+#[test]
+fn who_comes_and_goes_is_news_and_is_said_once() {
+    let hub = Hub::default();
+    let user = join(&hub, false, features::PRESENCE);
+    assert!(hub.take_news().is_empty(), "nobody else is there to be told");
+    let staff = join(&hub, true, 0);
+    let second = join(&hub, true, 0);
+    assert_eq!(hub.take_news().len(), 1);
+    assert_eq!(hub.present("t"), Present { user: true, staff: true });
+    for _ in 0..2 {
+        hub.push("t", &[frame(0, features::PRESENCE)], None);
+    }
+    assert_eq!(texts(&user), ["user 0"]);
+    drop(staff);
+    assert!(hub.take_news().is_empty(), "the second is still there");
+    drop(second);
+    assert_eq!(hub.take_news().len(), 1);
+    assert_eq!(hub.present("t"), Present { user: true, staff: false });
 }

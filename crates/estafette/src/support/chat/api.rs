@@ -205,20 +205,21 @@ async fn made(
 /// close it can.
 async fn upgraded(app: App, upgrade: Upgrade, side: Side) -> Result<Response, Problem> {
     let Upgrade { accept, protocol, given, is_foreign, since, features, ticket, client } = upgrade;
-    let admitted = match &ticket {
+    let entry = match ticket {
         // Its token is not even looked at.
         _ if is_foreign => Err(Ending::Forbidden),
         None => Err(Ending::NoTicket),
-        Some(ticket) => token::admit(&app, ticket, side, given.as_ref()).await,
+        Some(ticket) => match token::admit(&app, &ticket, side, given.as_ref()).await {
+            Ok(session) => {
+                let wish = Wish { ticket, side, since, features, session };
+                Box::pin(socket::enter(&app, wish)).await
+            }
+            Err(Ending::NoToken) if app.throttle.take(Class::Guest, &client).is_err() => {
+                Err(Ending::TooMany)
+            }
+            Err(ending) => Err(ending),
+        },
     };
-    let admitted = match admitted {
-        Err(Ending::NoToken) if app.throttle.take(Class::Guest, &client).is_err() => {
-            Err(Ending::TooMany)
-        }
-        other => other,
-    };
-    let ticket = ticket.unwrap_or_else(|| TicketId::stored(String::new()));
-    let wish = Wish { ticket, side, since, features, admitted };
     let mut response = Body::empty().into_response();
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
@@ -230,7 +231,7 @@ async fn upgraded(app: App, upgrade: Upgrade, side: Side) -> Result<Response, Pr
     if protocol {
         headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
     }
-    let work = Takeover::by(move |taken| socket::serve(app, wish, taken));
+    let work = Takeover::by(move |taken| socket::serve(app, entry, taken));
     response.extensions_mut().insert(work);
     Ok(response)
 }

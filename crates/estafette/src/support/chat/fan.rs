@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 use super::{frames, nodes};
 use crate::app::App;
 use crate::kit::id::{AccountId, TicketId};
-use crate::sockets::{Frame, News};
+use crate::sockets::{Frame, News, Present};
 use crate::support::{Error, Reader, Side, Ticket, messages, tickets, view};
 
 /// Messages read at a time.
@@ -87,10 +87,11 @@ async fn push(app: &App, news: &News) -> Result<(), Error> {
         app.sockets.push(&news.topic, &made, None);
         after = last;
     }
-    let stand = stand(&ticket);
-    if stand != news.note {
-        let made = of_changes(&ticket, &news.note);
-        app.sockets.push(&news.topic, &made, Some(stand));
+    let now = Stand::of(&ticket, app.sockets.present(&news.topic));
+    let note = now.note();
+    if note != news.note {
+        let made = now.changes(&ticket, &news.note);
+        app.sockets.push(&news.topic, &made, Some(note));
     }
     Ok(())
 }
@@ -109,29 +110,46 @@ async fn of_messages(
 }
 
 /// What the opt-in frames are about, to see what changed.
-pub(super) fn stand(ticket: &Ticket) -> String {
-    let assignee = ticket.assignee.as_ref().map_or("-", crate::kit::id::StaffId::as_str);
-    let (status, priority) = (ticket.status.word(), ticket.priority.word());
-    format!("{} {} {status} {priority} {assignee}", ticket.user_read_seq, ticket.staff_read_seq)
+pub(super) struct Stand {
+    user_read: String,
+    staff_read: String,
+    present: Present,
+    status: String,
 }
 
-fn of_changes(ticket: &Ticket, before: &str) -> Vec<Frame> {
-    let now = stand(ticket);
-    let word = |text: &str, index: usize| text.split(' ').nth(index).unwrap_or("").to_owned();
-    let rest = |text: &str| text.splitn(3, ' ').nth(2).unwrap_or("").to_owned();
-    let id = ticket.id.as_str();
-    let mut made = Vec::new();
-    if before.is_empty() {
-        return made;
+impl Stand {
+    pub(super) fn of(ticket: &Ticket, present: Present) -> Self {
+        let assignee = ticket.assignee.as_ref().map_or("-", crate::kit::id::StaffId::as_str);
+        let (status, priority) = (ticket.status.word(), ticket.priority.word());
+        Self {
+            user_read: ticket.user_read_seq.to_string(),
+            staff_read: ticket.staff_read_seq.to_string(),
+            present,
+            status: format!("{status} {priority} {assignee}"),
+        }
     }
-    if word(before, 0) != word(&now, 0) {
-        made.push(frames::read_up_to(id, Side::User, ticket.user_read_seq));
+
+    /// The same as the hub remembers it.
+    pub(super) fn note(&self) -> String {
+        self.parts().join("|")
     }
-    if word(before, 1) != word(&now, 1) {
-        made.push(frames::read_up_to(id, Side::Admin, ticket.staff_read_seq));
+
+    fn parts(&self) -> [String; 4] {
+        let present = format!("{:?}", self.present);
+        [self.user_read.clone(), self.staff_read.clone(), present, self.status.clone()]
     }
-    if rest(before) != rest(&now) {
-        made.push(frames::status(ticket));
+
+    /// A frame for each part that is not as it was.
+    fn changes(&self, ticket: &Ticket, before: &str) -> Vec<Frame> {
+        let id = ticket.id.as_str();
+        let frames: [&dyn Fn() -> Frame; 4] = [
+            &|| frames::read_up_to(id, Side::User, ticket.user_read_seq),
+            &|| frames::read_up_to(id, Side::Admin, ticket.staff_read_seq),
+            &|| frames::presence(id, self.present),
+            &|| frames::status(ticket),
+        ];
+        let parts = self.parts();
+        let changed = before.split('|').zip(&parts).zip(frames);
+        changed.filter(|((was, is), _)| was != is).map(|(_, frame)| frame()).collect()
     }
-    made
 }

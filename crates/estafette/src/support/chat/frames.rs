@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::kit::id::TicketId;
-use crate::sockets::{Frame, features};
+use crate::sockets::{Frame, Present, features};
 use crate::support::view::{AdminTicketMessageView, TicketMessageView};
 use crate::support::{LONGEST_MESSAGE, Message, Side, Ticket};
 
@@ -118,8 +118,9 @@ pub(super) fn typing(ticket: &TicketId, side: Side) -> Frame {
 }
 
 /// Which sides have a socket at this node.
-pub(super) fn presence(ticket: &str, (user, admin): (bool, bool)) -> Frame {
-    let value = json!({ "type": "presence", "ticket_id": ticket, "user": user, "admin": admin });
+pub(super) fn presence(ticket: &str, there: Present) -> Frame {
+    let Present { user, staff } = there;
+    let value = json!({ "type": "presence", "ticket_id": ticket, "user": user, "admin": staff });
     both(features::PRESENCE, &value)
 }
 

@@ -49,11 +49,11 @@ pub(super) struct Wish {
     pub(super) side: Side,
     pub(super) since: Option<i64>,
     pub(super) features: u8,
-    pub(super) admitted: Result<Holder, Ending>,
+    pub(super) session: Holder,
 }
 
 /// Serves a connection that became a socket, to its end.
-pub(super) async fn serve(app: App, wish: Wish, taken: Taken) {
+pub(super) async fn serve(app: App, entry: Result<Box<Socket>, Ending>, taken: Taken) {
     let Taken { stream, read, mut stopped } = taken;
     let config = WebSocketConfig::default()
         .read_buffer_size(2 * 1024)
@@ -64,23 +64,15 @@ pub(super) async fn serve(app: App, wish: Wish, taken: Taken) {
     let read = read.to_vec();
     let mut ws =
         WebSocketStream::from_partially_read(stream, read, Role::Server, Some(config)).await;
-    let ending = match Box::pin(begin(&app, wish)).await {
-        Ok(socket) => {
-            let mut socket = Box::new(socket);
-            let ending = socket.run(&app, &mut ws, &mut stopped).await;
-            let ticket = socket.ticket.clone();
-            let before = app.sockets.present(ticket.as_str());
-            drop(socket);
-            announce(&app, &ticket, before);
-            ending
-        }
+    let ending = match entry {
+        Ok(mut socket) => socket.run(&app, &mut ws, &mut stopped).await,
         Err(ending) => Some(ending),
     };
     Box::pin(close(&mut ws, ending)).await;
 }
 
 /// An open socket, but for its stream.
-struct Socket {
+pub(super) struct Socket {
     ticket: TicketId,
     account: AccountId,
     author: Author,
@@ -95,9 +87,10 @@ struct Socket {
     looks: u32,
 }
 
-/// Finds the ticket and takes a seat.
-async fn begin(app: &App, wish: Wish) -> Result<Socket, Ending> {
-    let session = wish.admitted?;
+/// Finds the ticket and takes a seat, before the upgrade is answered: whatever is written once the
+/// client has read that answer comes to it, with or without `since`.
+pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> {
+    let session = wish.session;
     let (author, person) = match &session.subject {
         Subject::User(user, _) => (Author::User(user.clone()), user.to_string()),
         Subject::Staff(staff) => (Author::Staff(staff.clone()), staff.to_string()),
@@ -111,23 +104,16 @@ async fn begin(app: &App, wish: Wish) -> Result<Socket, Ending> {
     let listener = Listener { person, is_staff, features: wish.features };
     let topic = (ticket.id.as_str(), ticket.account.as_str());
     let most = app.config.support.sockets_per_person;
-    let before = app.sockets.present(ticket.id.as_str());
     let seat = app.sockets.join(topic, &listener, most).ok_or(Ending::TooMany)?;
     nodes::watch(app, &ticket.account, &ticket.id).await.map_err(|_| Ending::Broken)?;
     // Again: what was written until the seat was taken is read, what comes later is pushed.
     let ticket: Ticket =
         tickets::find(app, Reader::Staff, &ticket.id).await.map_err(|error| ending(&error))?;
-    let pushed = app.sockets.begin(ticket.id.as_str(), ticket.last_seq);
-    if seat.is_first {
-        app.sockets.push(ticket.id.as_str(), &[], Some(fan::stand(&ticket)));
-    }
-    if !announce(app, &ticket.id, before) {
-        // Only the newcomer does not know yet.
-        let there = app.sockets.present(ticket.id.as_str());
-        seat.outbox.push(&frames::presence(ticket.id.as_str(), there));
-    }
+    let stand = fan::Stand::of(&ticket, app.sockets.present(ticket.id.as_str()));
+    let pushed = app.sockets.begin(ticket.id.as_str(), ticket.last_seq, stand.note());
+    app.sockets.greet(&seat, |there| frames::presence(ticket.id.as_str(), there));
     let now = Instant::now();
-    Ok(Socket {
+    Ok(Box::new(Socket {
         cursor: wish.since.unwrap_or(pushed.max(ticket.last_seq)),
         ticket: ticket.id,
         account: ticket.account,
@@ -138,21 +124,11 @@ async fn begin(app: &App, wish: Wish) -> Result<Socket, Ending> {
         heard_at: now,
         typed_at: None,
         looks: 0,
-    })
+    }))
 }
 
 fn ending(error: &Error) -> Ending {
     if matches!(error, Error::Unknown) { Ending::NoTicket } else { Ending::Broken }
-}
-
-/// Tells who is there now, if that is not as before.
-fn announce(app: &App, ticket: &TicketId, before: (bool, bool)) -> bool {
-    let there = app.sockets.present(ticket.as_str());
-    if there == before {
-        return false;
-    }
-    app.sockets.push(ticket.as_str(), &[frames::presence(ticket.as_str(), there)], None);
-    true
 }
 
 impl Socket {
