@@ -1,6 +1,8 @@
 //! The edge of every request: its id, its time limit, its log line, and the one shape of every
 //! error, whoever made it.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -8,6 +10,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::{Instrument, Span};
+use utoipa::openapi::OpenApi;
+use utoipa::openapi::path::PathItem;
 
 use super::listen::life;
 use super::pace::Pace;
@@ -34,8 +38,37 @@ pub(super) async fn no_method() -> Problem {
     Problem::new(Code::MethodNotAllowed)
 }
 
+/// The methods of each described path. A body's type is judged only where the path and the method
+/// exist: what does not exist has no type that would be right.
+#[derive(Clone)]
+pub(super) struct Operations(Arc<HashMap<String, Vec<Method>>>);
+
+impl Operations {
+    pub(super) fn of(described: &OpenApi) -> Self {
+        let methods = |path: &PathItem| {
+            let known = [
+                (&path.post, Method::POST),
+                (&path.put, Method::PUT),
+                (&path.patch, Method::PATCH),
+            ];
+            known.into_iter().filter_map(|(is, method)| is.as_ref().map(|_| method)).collect()
+        };
+        let paths = described.paths.paths.iter();
+        Self(Arc::new(paths.map(|(path, item)| (path.clone(), methods(item))).collect()))
+    }
+
+    /// Whether the operation exists and takes a body.
+    fn take_body(&self, method: &Method, route: &str) -> bool {
+        self.0.get(route).is_some_and(|methods| methods.contains(method))
+    }
+}
+
 /// Goes around every request.
-pub(super) async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(super) async fn edge(
+    State((app, operations)): State<(App, Operations)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let started = tokio::time::Instant::now();
     let id = String::from(RequestId::new(&app.clock));
     let method = request.method().clone();
@@ -48,7 +81,8 @@ pub(super) async fn edge(State(app): State<App>, mut request: Request, next: Nex
     let span = span(&app, &request, &route, &id);
     let way = Way::of(&method, &route);
     let pace = Pace::of_bodies(&app.config.server);
-    let response = match refuse_early(&app, &request, way) {
+    let takes_body = || operations.take_body(&method, &route);
+    let response = match refuse_early(&app, &request, way, takes_body) {
         Some(problem) => problem.into_response(),
         None if way == Way::Upload => {
             let request = intake::streamed(request, pace, started);
@@ -103,7 +137,12 @@ fn too_much_to_take() -> Problem {
 }
 
 /// What can be refused before a handler is asked.
-fn refuse_early(app: &App, request: &Request, way: Way) -> Option<Problem> {
+fn refuse_early(
+    app: &App,
+    request: &Request,
+    way: Way,
+    takes_body: impl FnOnce() -> bool,
+) -> Option<Problem> {
     let faults = [intake::misnamed, intake::encoded, intake::oversize];
     if let Some(problem) = faults.iter().find_map(|fault| fault(request)) {
         return Some(problem);
@@ -122,11 +161,8 @@ fn refuse_early(app: &App, request: &Request, way: Way) -> Option<Problem> {
         return Some(Problem::new(Code::NotAcceptable));
     }
     // The handler of an upload looks at its type: after it has looked at who sends.
-    if way == Way::Upload {
-        return None;
-    }
-    let has_body = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
-    (has_body && !is_json(request.headers())).then(|| Problem::new(Code::UnsupportedMediaType))
+    let is_wrong = way != Way::Upload && !is_json(request.headers());
+    (is_wrong && takes_body()).then(|| Problem::new(Code::UnsupportedMediaType))
 }
 
 /// What a request and its answer are made of.

@@ -140,12 +140,13 @@ fn describe_problems(operation: &mut Operation) {
 
 /// Everything that one environment's address answers.
 pub(super) fn router(app: &App) -> Router {
-    let (api, _) = api(app.env).split_for_parts();
+    let (api, described) = api(app.env).split_for_parts();
+    let around = (app.clone(), edge::Operations::of(&described));
     api.merge(pages::router(app))
         .fallback(edge::no_route)
         .method_not_allowed_fallback(edge::no_method)
         // The edge has read the body by then, within its own limit.
         .layer(axum::extract::DefaultBodyLimit::disable())
-        .layer(middleware::from_fn_with_state(app.clone(), edge::edge))
+        .layer(middleware::from_fn_with_state(around, edge::edge))
         .with_state(app.clone())
 }
