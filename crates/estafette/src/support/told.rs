@@ -14,7 +14,7 @@ pub(super) fn written(app: &App, set: &mut WriteSet, account: &AccountId, id: &T
     let (node, due) = events::address(app);
     let event = EventId::new(&app.clock);
     set.push(sql::TELL_MESSAGE, args![&event, node, due, account, id]);
-    set.ring();
+    set.ring(events::BELL);
 }
 
 /// Tells of a ticket as it stands in this set, and why.
@@ -22,7 +22,7 @@ pub(super) fn changed(app: &App, set: &mut WriteSet, ticket: &Ticket, reason: &'
     let (node, due) = events::address(app);
     let event = EventId::new(&app.clock);
     set.push(sql::TELL_TICKET, args![&event, reason, node, due, &ticket.account, &ticket.id]);
-    set.ring();
+    set.ring(events::BELL);
 }
 
 /// The object of an event, as of the event.
