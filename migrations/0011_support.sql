@@ -135,8 +135,9 @@ CREATE TABLE ticket_tokens (
     expires_at   BIGINT NOT NULL
 );
 CREATE INDEX ticket_tokens_by_expiry ON ticket_tokens (expires_at);
--- Several nodes on one database: which of them has sockets of a ticket, until when a node counts as
--- alive, and what the others left for it.
+-- Several nodes on one database: which of them has sockets of a ticket and of which sides, until
+-- when a node counts as alive, and what the others left for it. typing: the side that types, NULL
+-- where there is news to be read.
 CREATE TABLE chat_nodes (
     node        BIGINT PRIMARY KEY,
     alive_until BIGINT NOT NULL
@@ -144,6 +145,8 @@ CREATE TABLE chat_nodes (
 CREATE TABLE chat_watchers (
     ticket_id TEXT NOT NULL,
     node      BIGINT NOT NULL,
+    has_user  BIGINT NOT NULL,
+    has_staff BIGINT NOT NULL,
     PRIMARY KEY (ticket_id, node)
 );
 CREATE INDEX chat_watchers_of_node ON chat_watchers (node, ticket_id);
@@ -152,5 +155,6 @@ CREATE TABLE chat_mail (
     mail_id TEXT NOT NULL,
     account_id TEXT NOT NULL,
     ticket_id  TEXT NOT NULL,
+    typing     TEXT,
     PRIMARY KEY (node, mail_id)
 );

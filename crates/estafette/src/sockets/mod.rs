@@ -87,6 +87,12 @@ pub struct News {
     pub pushed: i64,
     /// What [`Hub::push`] was told to remember.
     pub note: String,
+    /// Who listens here.
+    pub here: Present,
+    /// Who listened here when other nodes were told of it.
+    pub told: Present,
+    /// Whether a socket asked for who is there.
+    pub wants_presence: bool,
 }
 
 #[derive(Default)]
@@ -94,7 +100,7 @@ struct Inner {
     topics: HashMap<String, Topic>,
     dirty: BTreeSet<String>,
     persons: HashMap<String, usize>,
-    left: Vec<String>,
+    left: Vec<(String, String)>,
     next: u64,
 }
 
@@ -103,13 +109,26 @@ struct Topic {
     /// `None` until somebody has read where it stands.
     pushed: Option<i64>,
     note: String,
+    /// Who listens at other nodes.
+    elsewhere: Present,
+    /// Who listens here, as far as other nodes were told.
+    told: Present,
     outboxes: BTreeMap<u64, Arc<Outbox>>,
 }
 
 impl Topic {
-    fn present(&self) -> Present {
+    fn here(&self) -> Present {
         let is_there = |staff: bool| self.outboxes.values().any(|outbox| outbox.is_staff == staff);
         Present { user: is_there(false), staff: is_there(true) }
+    }
+
+    fn present(&self) -> Present {
+        let Present { user, staff } = self.here();
+        Present { user: user || self.elsewhere.user, staff: staff || self.elsewhere.staff }
+    }
+
+    fn wants(&self, feature: u8) -> bool {
+        self.outboxes.values().any(|outbox| outbox.wants(feature))
     }
 }
 
@@ -156,12 +175,14 @@ impl Hub {
             account: account.to_owned(),
             pushed: None,
             note: String::new(),
+            elsewhere: Present::default(),
+            told: Present::default(),
             outboxes: BTreeMap::new(),
         });
-        let before = room.present();
+        let before = room.here();
         room.outboxes.insert(id, Arc::clone(&outbox));
         // Those who were there already are told; the newcomer is greeted.
-        if room.outboxes.len() > 1 && room.present() != before {
+        if room.outboxes.len() > 1 && room.here() != before {
             inner.dirty.insert(topic.to_owned());
             self.bell.notify_one();
         }
@@ -205,9 +226,19 @@ impl Hub {
 
     /// The same for all topics.
     pub fn news_everywhere(&self) {
+        self.news_where(|_| true);
+    }
+
+    /// The same for all topics where a socket asked for a feature.
+    pub fn news_for(&self, feature: u8) {
+        self.news_where(|topic| topic.wants(feature));
+    }
+
+    fn news_where(&self, is_wanted: impl Fn(&Topic) -> bool) {
         let mut inner = self.inner();
-        let all: Vec<String> = inner.topics.keys().cloned().collect();
-        inner.dirty.extend(all);
+        let Inner { topics, dirty, .. } = &mut *inner;
+        let wanted = topics.iter().filter(|(_, topic)| is_wanted(topic));
+        dirty.extend(wanted.map(|(name, _)| name.clone()));
         drop(inner);
         self.bell.notify_one();
     }
@@ -227,8 +258,15 @@ impl Hub {
             let Some(room) = topics.get(topic) else { return false };
             // Nobody knows yet what was pushed there: its turn comes when that is known.
             let Some(pushed) = room.pushed else { return true };
-            let (account, note) = (room.account.clone(), room.note.clone());
-            news.push(News { topic: topic.clone(), account, pushed, note });
+            news.push(News {
+                topic: topic.clone(),
+                account: room.account.clone(),
+                pushed,
+                note: room.note.clone(),
+                here: room.here(),
+                told: room.told,
+                wants_presence: room.wants(features::PRESENCE),
+            });
             false
         });
         news
@@ -257,6 +295,20 @@ impl Hub {
         self.inner().topics.get(topic).map(Topic::present).unwrap_or_default()
     }
 
+    /// Notes who listens at other nodes.
+    pub fn set_elsewhere(&self, topic: &str, elsewhere: Present) {
+        if let Some(room) = self.inner().topics.get_mut(topic) {
+            room.elsewhere = elsewhere;
+        }
+    }
+
+    /// Notes what other nodes were told of who listens here.
+    pub fn set_told(&self, topic: &str, told: Present) {
+        if let Some(room) = self.inner().topics.get_mut(topic) {
+            room.told = told;
+        }
+    }
+
     /// All topics that somebody listens to.
     #[must_use]
     pub fn topics(&self) -> Vec<(String, String)> {
@@ -264,12 +316,12 @@ impl Hub {
         inner.topics.iter().map(|(topic, room)| (topic.clone(), room.account.clone())).collect()
     }
 
-    /// Topics that nobody listens to any more, each once.
+    /// Topics that nobody listens to any more, and whose they are.
     #[must_use]
-    pub fn take_left(&self) -> Vec<String> {
+    pub fn take_left(&self) -> Vec<(String, String)> {
         let mut inner = self.inner();
         let left = std::mem::take(&mut inner.left);
-        left.into_iter().filter(|topic| !inner.topics.contains_key(topic)).collect()
+        left.into_iter().filter(|(topic, _)| !inner.topics.contains_key(topic)).collect()
     }
 
     /// Whether anybody listens to anything.
@@ -289,12 +341,14 @@ impl Drop for Seat {
             inner.persons.insert(self.person.clone(), left);
         }
         let Some(room) = inner.topics.get_mut(&self.topic) else { return };
-        let before = room.present();
+        let before = room.here();
         room.outboxes.remove(&self.id);
         if room.outboxes.is_empty() {
+            let account = room.account.clone();
             inner.topics.remove(&self.topic);
-            inner.left.push(self.topic.clone());
-        } else if room.present() != before {
+            inner.left.push((self.topic.clone(), account));
+            self.hub.bell.notify_one();
+        } else if room.here() != before {
             inner.dirty.insert(self.topic.clone());
             self.hub.bell.notify_one();
         }

@@ -76,7 +76,7 @@ fn a_person_has_a_bound_and_leaving_makes_room() {
     let seats: Vec<Seat> = (0..3).map(|_| join(&hub, false, 0)).collect();
     assert!(hub.join(("t", "a"), &listener(false, 0), 3).is_none());
     assert!(hub.join(("u", "a"), &listener(true, 0), 3).is_some(), "another person");
-    assert_eq!(hub.take_left(), ["u"]);
+    assert_eq!(hub.take_left(), [("u".to_owned(), "a".to_owned())]);
     drop(seats);
     assert!(hub.is_empty() && hub.join(("t", "a"), &listener(false, 0), 1).is_some());
 }
@@ -123,4 +123,21 @@ fn who_comes_and_goes_is_news_and_is_said_once() {
     drop(second);
     assert_eq!(hub.take_news().len(), 1);
     assert_eq!(hub.present("t"), Present { user: true, staff: false });
+}
+
+#[test]
+fn who_listens_elsewhere_is_present_too() {
+    let hub = Hub::default();
+    let _user = join(&hub, false, features::PRESENCE);
+    hub.set_elsewhere("t", Present { user: false, staff: true });
+    assert_eq!(hub.present("t"), Present { user: true, staff: true });
+    hub.news_for(features::TYPING);
+    assert!(hub.take_news().is_empty(), "nobody asked for that");
+    hub.news_for(features::PRESENCE);
+    let news = hub.take_news();
+    assert_eq!(news[0].here, Present { user: true, staff: false });
+    assert_eq!((news[0].told, news[0].wants_presence), (Present::default(), true));
+    hub.set_told("t", news[0].here);
+    hub.news("t");
+    assert_eq!(hub.take_news()[0].told, news[0].here);
 }

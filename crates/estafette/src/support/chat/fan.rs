@@ -25,20 +25,19 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// Pushes until the process ends; sockets say farewell while it drains, so this goes on.
 pub async fn run(app: App, mut stopped: tokio::sync::watch::Receiver<bool>) {
     let is_shared = app.config.database.is_shared();
-    let mut neighbour = nodes::Neighbour::new();
+    let mut neighbour = nodes::Neighbour::default();
     let mut pause = POLL;
     loop {
         let is_idle = app.sockets.is_empty();
         tokio::select! {
             () = app.sockets.rung() => {}
             () = tokio::time::sleep(pause), if is_shared && !is_idle => {}
+            () = app.db.nudged(), if is_shared && !is_idle => {}
             // Whatever is open ends by itself; nothing new begins.
             _ = stopped.wait_for(|stop| *stop), if !app.draining.load(Ordering::SeqCst) => {}
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
         }
-        if app.draining.load(Ordering::SeqCst) && app.sockets.is_empty() {
-            return;
-        }
+        let is_over = app.draining.load(Ordering::SeqCst) && app.sockets.is_empty();
         if is_shared {
             pause = match neighbour.take_mail(&app).await {
                 Ok(true) => SOON,
@@ -51,6 +50,12 @@ pub async fn run(app: App, mut stopped: tokio::sync::watch::Receiver<bool>) {
             if let Err(error) = neighbour.beat(&app).await {
                 tracing::warn!(%error, "other nodes were not told that this one is alive");
             }
+        } else {
+            // There is nobody to be told who left.
+            drop(app.sockets.take_left());
+        }
+        if is_over {
+            return;
         }
         push_news(&app).await;
     }
@@ -76,6 +81,12 @@ async fn push_news(app: &App) {
 
 /// Pushes what one ticket has to tell.
 async fn push(app: &App, news: &News) -> Result<(), Error> {
+    if app.config.database.is_shared() {
+        nodes::tell_presence(app, news).await?;
+        if news.wants_presence {
+            nodes::look_elsewhere(app, &news.topic).await?;
+        }
+    }
     let account = AccountId::stored(news.account.clone());
     let id = TicketId::stored(news.topic.clone());
     let ticket = tickets::find(app, Reader::User(&account), &id).await?;

@@ -111,13 +111,12 @@ pub(super) fn status(ticket: &Ticket) -> Frame {
 }
 
 /// Somebody types.
-pub(super) fn typing(ticket: &TicketId, side: Side) -> Frame {
-    let id = ticket.as_str();
-    let value = json!({ "type": "typing", "ticket_id": id, "sender_type": side.word() });
+pub(super) fn typing(ticket: &str, side: Side) -> Frame {
+    let value = json!({ "type": "typing", "ticket_id": ticket, "sender_type": side.word() });
     both(features::TYPING, &value)
 }
 
-/// Which sides have a socket at this node.
+/// Which sides have a socket.
 pub(super) fn presence(ticket: &str, there: Present) -> Frame {
     let Present { user, staff } = there;
     let value = json!({ "type": "presence", "ticket_id": ticket, "user": user, "admin": staff });

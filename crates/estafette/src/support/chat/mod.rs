@@ -14,9 +14,8 @@ mod socket;
 mod store;
 mod token;
 
-use ::store::{WriteSet, args};
+use ::store::WriteSet;
 
-use self::store as sql;
 use super::Ticket;
 use crate::app::App;
 use crate::kit::id::{AccountId, TicketId};
@@ -95,13 +94,13 @@ impl Ending {
 /// ticket's row before.
 pub(super) fn tell_nodes(app: &App, set: &mut WriteSet, account: &AccountId, ticket: &TicketId) {
     if app.config.database.is_shared() {
-        let mail = app.clock.id("mail");
-        let row = args![mail, account, ticket, app.node, app.now()];
-        set.push(sql::LEAVE_MAIL, row);
+        nodes::leave_mail(app, set, (account, ticket), None);
     }
 }
 
-/// Tells the sockets of this node that a ticket has news.
+/// Tells the sockets of this node that a ticket has news, and hints to other nodes to look for
+/// what the commit left them.
 pub(super) fn tell_here(app: &App, ticket: &Ticket) {
     app.sockets.news(ticket.id.as_str());
+    app.db.nudge();
 }

@@ -21,7 +21,8 @@ use crate::app::App;
 use crate::kit::id::{AccountId, TicketId};
 use crate::kit::problem::Problem;
 use crate::kit::takeover::{Duplex, Taken};
-use crate::sockets::{Frame, Listener, Out, Seat, features};
+use crate::metrics::OpenConnection;
+use crate::sockets::{Listener, Out, Present, Seat, features};
 use crate::support::messages::{self, NewMessage};
 use crate::support::{Author, Error, Reader, Side, Ticket, tickets, view};
 
@@ -68,6 +69,9 @@ pub(super) async fn serve(app: App, entry: Result<Box<Socket>, Ending>, taken: T
         Ok(mut socket) => socket.run(&app, &mut ws, &mut stopped).await,
         Err(ending) => Some(ending),
     };
+    if let Some(ending) = ending {
+        app.metrics.socket_closed(ending.code());
+    }
     Box::pin(close(&mut ws, ending)).await;
 }
 
@@ -78,6 +82,7 @@ pub(super) struct Socket {
     author: Author,
     session: Holder,
     seat: Seat,
+    _open: OpenConnection,
     /// The number of the last message that was written.
     cursor: i64,
     /// Frames that may come now, and since when that is so.
@@ -105,10 +110,16 @@ pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> 
     let topic = (ticket.id.as_str(), ticket.account.as_str());
     let most = app.config.support.sockets_per_person;
     let seat = app.sockets.join(topic, &listener, most).ok_or(Ending::TooMany)?;
-    nodes::watch(app, &ticket.account, &ticket.id).await.map_err(|_| Ending::Broken)?;
+    let come = Present { user: !is_staff, staff: is_staff };
+    let watched = nodes::watch(app, (&ticket.account, &ticket.id), come).await;
+    watched.map_err(|_| Ending::Broken)?;
     // Again: what was written until the seat was taken is read, what comes later is pushed.
     let ticket: Ticket =
         tickets::find(app, Reader::Staff, &ticket.id).await.map_err(|error| ending(&error))?;
+    if listener.features & features::PRESENCE != 0 {
+        let looked = nodes::look_elsewhere(app, ticket.id.as_str()).await;
+        looked.map_err(|_| Ending::Broken)?;
+    }
     let stand = fan::Stand::of(&ticket, app.sockets.present(ticket.id.as_str()));
     let pushed = app.sockets.begin(ticket.id.as_str(), ticket.last_seq, stand.note());
     app.sockets.greet(&seat, |there| frames::presence(ticket.id.as_str(), there));
@@ -120,6 +131,7 @@ pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> 
         author,
         session,
         seat,
+        _open: app.metrics.socket_opened(wish.side.word()),
         budget: (BURST, now),
         heard_at: now,
         typed_at: None,
@@ -287,7 +299,7 @@ impl Socket {
                 self.write_down(app, ws, &new).await
             }
             Ok(Incoming::Typing) => {
-                self.pass_on_typing(app);
+                self.pass_on_typing(app).await;
                 Ok(())
             }
             Ok(Incoming::Read(seq)) => {
@@ -339,14 +351,15 @@ impl Socket {
         write(ws, Ws::Text(frames::error(code, detail, client_message_id))).await
     }
 
-    fn pass_on_typing(&mut self, app: &App) {
+    async fn pass_on_typing(&mut self, app: &App) {
         let now = Instant::now();
         if self.typed_at.is_some_and(|last| now - last < TYPING) {
             return;
         }
         self.typed_at = Some(now);
-        let frame: Frame = frames::typing(&self.ticket, self.author.side());
-        app.sockets.push(self.ticket.as_str(), &[frame], None);
+        let (ticket, side) = (&self.ticket, self.author.side());
+        app.sockets.push(ticket.as_str(), &[frames::typing(ticket.as_str(), side)], None);
+        nodes::tell_typing(app, (&self.account, ticket), side).await;
     }
 
     /// Now and then: whether the client is there, and whether it still may be.

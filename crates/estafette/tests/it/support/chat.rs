@@ -432,6 +432,37 @@ async fn a_slow_reader_is_ended_and_delays_nobody() {
     world.finish().await;
 }
 
+/// Who is there and who types is known at every node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn presence_and_typing_pass_from_node_to_node() {
+    let world = World::new(Engine::Postgres).await;
+    let service = wiring::open(world.config().clone(), world.clock().clone()).unwrap();
+    let other = wiring::start(service).await.unwrap();
+    let ada = world.account("ada").await;
+    let id = open(&ada, "a", "m").await;
+    let there = |user: bool, admin: bool| json!({"type": "presence", "ticket_id": id, "user": user, "admin": admin});
+    let typing = |side: &str| json!({"type": "typing", "ticket_id": id, "sender_type": side});
+    let mut user = Socket::user(&ada, &id, &ada.token, "&features=presence,typing").await;
+    assert_eq!(user.frame().await, there(true, false));
+    let token = world.staff().await;
+    let path = format!("/v1/admin/support/tickets/{id}/ws?token={token}&features=presence,typing");
+    let mut admin = Socket::open(other.addresses.live, &path, None).await.unwrap();
+    assert_eq!((admin.frame().await, user.frame().await), (there(true, true), there(true, true)));
+    admin.send(json!({"type": "typing"})).await;
+    assert_eq!((admin.frame().await, user.frame().await), (typing("admin"), typing("admin")));
+    user.send(json!({"type": "typing"})).await;
+    assert_eq!((user.frame().await, admin.frame().await), (typing("user"), typing("user")));
+    drop(admin);
+    assert_eq!(user.frame().await, there(true, false));
+    let mut again = Socket::open(other.addresses.live, &path, None).await.unwrap();
+    assert_eq!((again.frame().await, user.frame().await), (there(true, true), there(true, true)));
+    // The node goes, and with it who was there.
+    other.stop().await;
+    assert_eq!(user.frame().await, there(true, false));
+    assert_eq!(again.next().await, Next::Closed(1012));
+    world.finish().await;
+}
+
 /// Two processes on one database: whoever writes at the one is heard at the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sockets_at_two_nodes_hear_each_other() {
