@@ -270,6 +270,21 @@ pub(super) async fn merge(
     into: &TicketId,
     claim: &Claim,
 ) -> Result<Ticket, Error> {
+    for _ in 1..TRIES {
+        match try_merge(app, by, (id, into), claim).await {
+            Err(error) if error.is_race() => tokio::task::yield_now().await,
+            other => return other,
+        }
+    }
+    try_merge(app, by, (id, into), claim).await
+}
+
+async fn try_merge(
+    app: &App,
+    by: &Author,
+    (id, into): (&TicketId, &TicketId),
+    claim: &Claim,
+) -> Result<Ticket, Error> {
     let target = find(app, Reader::Staff, into).await.ok();
     let target = target.filter(|target| target.status != Status::Closed && target.id != *id);
     let wrong = Error::Field {
@@ -291,8 +306,18 @@ pub(super) async fn merge(
     claim.add_to(&mut set, id.as_str(), None, app.now());
     put(app, &mut set, &by.who(), (&before, &after));
     history(app, &mut set, &by.who(), &target, ("merged", Some(id.to_string()), None));
+    messages::add_note(app, &mut set, &target, (by, merged_note(&before)));
+    chat::tell_nodes(app, &mut set, &target.account, &target.id);
     commit(app, set, &before).await?;
+    chat::tell_here(app, &target);
     find(app, Reader::Staff, id).await
+}
+
+/// What whoever goes on with a ticket is told of one that was merged into it.
+fn merged_note(merged: &Ticket) -> String {
+    let Ticket { id, subject, last_seq, .. } = merged;
+    let count = if *last_seq == 1 { "its message is" } else { "its messages are" };
+    format!("{id} was merged into this ticket; {count} there. Its subject: {subject}")
 }
 
 /// Rates how a ticket was dealt with; once, after it was resolved.

@@ -297,7 +297,8 @@ async fn write_staff_message(
 
 /// Closes a ticket whose matter goes on in another one.
 ///
-/// Its messages stay where they are; whoever writes in it is told where to go on.
+/// Its messages stay where they are, and whoever writes in it is told where to go on. A note in the
+/// other ticket tells staff of it.
 #[utoipa::path(
     post, path = "/v1/admin/support/tickets/{ticket_id}/merge", tag = "Operator",
     params(

@@ -73,7 +73,7 @@ pub struct NewStaffFile {
     responses(
         (status = 200, body = TicketMessageView, description = "The message with its file"),
         (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`: the body is not such multipart form data"),
+         description = "`invalid_request`: the body is not multipart form data as it should be"),
         (status = 404, body = ProblemBody, content_type = "application/problem+json",
          description = "`not_found`"),
         (status = 409, body = ProblemBody, content_type = "application/problem+json",
@@ -84,6 +84,10 @@ pub struct NewStaffFile {
          description = "`unsupported_media_type`, `unsupported_file_type`"),
         (status = 422, body = ProblemBody, content_type = "application/problem+json",
          description = "`validation_failed`, `idempotency_key_reused`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+         description = "`rate_limited`: four uploads of this account are coming in"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+         description = "`overloaded`, `storage_unavailable`: nothing was stored"),
     ),
     security(("portal_token" = []))
 )]
@@ -112,7 +116,7 @@ async fn upload_ticket_file(
     responses(
         (status = 200, body = AdminTicketMessageView, description = "The message with its file"),
         (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`: the body is not such multipart form data"),
+         description = "`invalid_request`: the body is not multipart form data as it should be"),
         (status = 404, body = ProblemBody, content_type = "application/problem+json",
          description = "`not_found`"),
         (status = 409, body = ProblemBody, content_type = "application/problem+json",
@@ -123,6 +127,10 @@ async fn upload_ticket_file(
          description = "`unsupported_media_type`, `unsupported_file_type`"),
         (status = 422, body = ProblemBody, content_type = "application/problem+json",
          description = "`validation_failed`, `idempotency_key_reused`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+         description = "`rate_limited`: four uploads of this account are coming in"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+         description = "`overloaded`, `storage_unavailable`: nothing was stored"),
     ),
     security(("staff_token" = []))
 )]

@@ -161,7 +161,7 @@ impl Upload {
                     upload.client_message_id = text(part, "client_message_id", 64).await?;
                 }
                 "internal" if known.contains(&"internal") => {
-                    upload.internal = text(part, "internal", 5).await?.as_deref() == Some("true");
+                    upload.internal = flag(part, "internal").await?;
                 }
                 _ if is_strict => {
                     let name: String = name.chars().take(64).collect();
@@ -185,7 +185,9 @@ impl Upload {
     pub fn fingerprint(&self) -> Vec<u8> {
         let sha256 = self.file.as_ref().map(|file| file.sha256).unwrap_or_default();
         let name = self.file.as_ref().map_or("", |file| file.filename.as_str());
-        let words = [self.message.as_deref().unwrap_or(""), name];
+        let [message, client_id] = [&self.message, &self.client_message_id];
+        let words = [message, client_id].map(|word| word.as_deref().unwrap_or(""));
+        let words = [words[0], words[1], name];
         let internal = [u8::from(self.internal)];
         [&sha256[..], &internal, words.join("\u{1f}").as_bytes()].concat()
     }
@@ -326,6 +328,19 @@ async fn text(
         return Err(fault("too_long", format!("must have at most {most} characters")));
     }
     Ok((!text.trim().is_empty()).then_some(text))
+}
+
+/// A part that is `true` or `false`. What is neither must not pass for one of them: a note would
+/// become public.
+async fn flag(part: multer::Field<'static>, field: &'static str) -> Result<bool, Refusal> {
+    match text(part, field, 5).await?.as_deref() {
+        Some("true") => Ok(true),
+        Some("false") | None => Ok(false),
+        Some(_) => {
+            let detail = "must be true or false".to_owned();
+            Err(Refusal::Part { field, code: "invalid_type", detail })
+        }
+    }
 }
 
 /// What the parser says, or why the body under it ended.

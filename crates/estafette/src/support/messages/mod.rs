@@ -115,6 +115,19 @@ pub(in crate::support) fn add(
     add_as(app, set, ticket, (new, TicketMessageId::new(&app.clock)), words);
 }
 
+/// Adds a note of staff to a ticket that is not the set's own, unless it changed since it was read.
+pub(in crate::support) fn add_note(
+    app: &App,
+    set: &mut WriteSet,
+    ticket: &Ticket,
+    (author, text): (&Author, String),
+) {
+    let note = NewMessage { internal: true, ..NewMessage::public(author.clone(), text) };
+    let bump = args![app.now(), &ticket.account, &ticket.id, ticket.version];
+    set.guard(sql::BUMP, bump, STALE);
+    add(app, set, ticket, &note, &note.text);
+}
+
 fn add_as(
     app: &App,
     set: &mut WriteSet,

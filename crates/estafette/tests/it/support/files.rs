@@ -243,6 +243,11 @@ async fn others_files_and_files_of_notes_do_not_exist(world: &World) {
     let note =
         upload_by_staff(world, &id, &[("internal", "true"), ("message", "hidden")]).await.ok();
     assert_eq!(note.field("internal"), &json!(true));
+    // What is not quite `true` must not become public.
+    for word in ["True", "1", "yes"] {
+        let refused = upload_by_staff(world, &id, &[("internal", word)]).await;
+        refused.fault("/internal", "invalid_type");
+    }
     let hidden = file_of(&note.body);
     let public = file_of(&upload_by_staff(world, &id, &[]).await.ok().body);
     for suffix in ["", "/preview"] {

@@ -117,6 +117,11 @@ async fn a_duplicate_is_merged(world: &World) {
     merge(&two, &one).await.problem("ticket_closed");
     merge(&one, &two).await.fault("/into", "invalid_enum");
     assert_eq!(messages(&ada, &two).await.len(), 1, "what was said stays");
+    let goes_on = all_messages(world, &one).await;
+    let note = goes_on.last().unwrap();
+    assert_eq!((goes_on.len(), &note["internal"], &note["seq"]), (2, &json!(true), &json!(2)));
+    assert!(note["message"].as_str().unwrap().contains(&two), "{note}");
+    assert_eq!(messages(&ada, &one).await.len(), 1, "no user sees the note");
     assert_eq!(seen_by_staff(world, &one).await.word("status"), "open");
 }
 
