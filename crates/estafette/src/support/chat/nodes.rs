@@ -53,7 +53,7 @@ pub(super) fn leave_mail(
     typing: Option<Side>,
 ) {
     let (mail, typing) = (app.clock.id("mail"), typing.map(Side::word));
-    set.push(sql::LEAVE_MAIL, args![mail, account, ticket, app.node, app.now(), typing]);
+    set.push(sql::LEAVE_MAIL, args![mail, account, typing, ticket, app.node, app.now()]);
 }
 
 /// Tells the other nodes that a side types.

@@ -14,9 +14,9 @@ pub(super) const FORGET_TOKENS: Sql = Sql("DELETE FROM ticket_tokens WHERE token
 /// A note for every other node that is alive and has sockets of the ticket.
 pub(super) const LEAVE_MAIL: Sql = Sql("INSERT INTO chat_mail (node, mail_id, account_id, \
      ticket_id, typing) SELECT chat_watchers.node, CAST($1 AS TEXT), CAST($2 AS TEXT), \
-     chat_watchers.ticket_id, CAST($6 AS TEXT) FROM chat_watchers JOIN chat_nodes \
-     ON chat_nodes.node = chat_watchers.node WHERE chat_watchers.ticket_id = $3 \
-     AND chat_watchers.node <> $4 AND chat_nodes.alive_until > $5");
+     chat_watchers.ticket_id, CAST($3 AS TEXT) FROM chat_watchers JOIN chat_nodes \
+     ON chat_nodes.node = chat_watchers.node WHERE chat_watchers.ticket_id = $4 \
+     AND chat_watchers.node <> $5 AND chat_nodes.alive_until > $6");
 pub(super) const ANY_MAIL: Sql = Sql("SELECT mail_id FROM chat_mail WHERE node = $1 LIMIT 1");
 pub(super) const TAKE_MAIL: Sql = Sql("DELETE FROM chat_mail WHERE node = $1 AND mail_id IN \
      (SELECT mail_id FROM chat_mail WHERE node = $1 ORDER BY mail_id LIMIT $2) \
