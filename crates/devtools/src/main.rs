@@ -3,6 +3,7 @@
 
 mod api;
 mod chance;
+mod chat;
 mod crash;
 mod load;
 mod machine;
@@ -37,6 +38,8 @@ enum Command {
     Slow(slow::Args),
     /// Kill the service with SIGKILL again and again and look for what it lost.
     Crash(crash::Args),
+    /// Live chat under many sockets, restarts and kills, and over two nodes.
+    Chat(chat::Args),
     /// Kill, pause and restart nodes on one database under load, and the database itself.
     Nodes(nodes::Args),
     /// Forge the ledger in every way on copies of a database, and see what the audit notices.
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Command::Race(args) => race::run(&args),
         Command::Slow(args) => slow::run(&args),
         Command::Crash(args) => crash::run(args),
+        Command::Chat(args) => chat::run(&args),
         Command::Nodes(args) => nodes::run(args),
         Command::Tamper(args) => tamper::run(&args),
     };

@@ -19,6 +19,7 @@ use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
+use crate::sockets::Hub;
 
 /// One of the two environments that a process serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -207,6 +208,10 @@ pub struct Shared {
     pub node: i64,
     /// The way out to URLs of tenants.
     pub outgoing: Outgoing,
+    /// Where files are kept.
+    pub storage: Arc<dyn object_store::ObjectStore>,
+    /// Open sockets.
+    pub sockets: Hub,
     /// Shows the objects of events.
     pub tell: Tell,
     /// Finds the account that a person's message is for.

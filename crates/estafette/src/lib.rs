@@ -21,6 +21,8 @@ pub mod rotation;
 pub mod sandbox;
 pub mod senders;
 pub mod sms;
+pub mod sockets;
+pub mod support;
 pub mod telemetry;
 pub mod webhooks;
 pub mod wiring;

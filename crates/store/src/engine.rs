@@ -124,6 +124,14 @@ pub trait Engine: Send + Sync + 'static {
     fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<(), Error>>;
     /// Prepares a statement and says what it would do.
     fn plan(&self, sql: Sql) -> BoxFuture<'_, Result<Plan, Error>>;
+    /// Hints to the other processes on the database that there is something to look for. Nothing
+    /// waits for it, and it may be lost. An engine of one process does nothing.
+    fn nudge(&self) {}
+    /// Returns when another process hinted since the last time. For one listener. An engine of one
+    /// process never returns.
+    fn nudged(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
     /// Sets waiting in the queue now.
     fn queued(&self) -> usize;
     /// How sets were grouped so far.
@@ -272,6 +280,16 @@ impl Db {
     /// See [`Error`].
     pub async fn plan(&self, sql: Sql) -> Result<Plan, Error> {
         self.engine.plan(sql).await
+    }
+
+    /// See [`Engine::nudge`].
+    pub fn nudge(&self) {
+        self.engine.nudge();
+    }
+
+    /// See [`Engine::nudged`].
+    pub async fn nudged(&self) {
+        self.engine.nudged().await;
     }
 
     /// See [`Engine::queued`].

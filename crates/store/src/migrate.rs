@@ -10,8 +10,37 @@ pub struct Migration {
     pub version: u32,
     /// A few words for whoever reads the table of migrations.
     pub name: &'static str,
-    /// The statements, separated by semicolons, without BEGIN and COMMIT.
+    /// The statements, separated by semicolons, without BEGIN and COMMIT. What only one kind of
+    /// engine takes stands between a line `--@sqlite` or `--@postgresql` and a line `--@all`.
     pub sql: &'static str,
+}
+
+/// The kinds of engine that a part of a migration can be for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// The embedded engine, and the backups of every other.
+    Sqlite,
+    /// PostgreSQL.
+    Postgresql,
+}
+
+/// A migration without the parts that are for another kind of engine.
+pub(crate) fn text_for(dialect: Dialect, sql: &str) -> String {
+    let own = match dialect {
+        Dialect::Sqlite => "sqlite",
+        Dialect::Postgresql => "postgresql",
+    };
+    let mut is_ours = true;
+    let mut text = String::with_capacity(sql.len());
+    for line in sql.lines() {
+        if let Some(mark) = line.strip_prefix("--@") {
+            is_ours = mark == "all" || mark == own;
+        } else if is_ours {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
 }
 
 impl Migration {
@@ -58,6 +87,13 @@ pub(crate) fn newest_of(applied: &[Applied]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_engine_gets_its_own_parts_of_a_migration() {
+        let sql = "a;\n--@sqlite\nb;\n--@postgresql\nc;\n--@all\nd;";
+        assert_eq!(text_for(Dialect::Sqlite, sql), "a;\nb;\nd;\n");
+        assert_eq!(text_for(Dialect::Postgresql, sql), "a;\nc;\nd;\n");
+    }
 
     #[test]
     fn the_checksum_is_fnv_1a_and_so_the_same_for_ever() {

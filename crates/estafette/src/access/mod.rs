@@ -5,6 +5,7 @@ pub mod api;
 pub mod audit;
 pub mod caller;
 mod guesses;
+pub mod holder;
 pub mod idempotency;
 pub mod key;
 pub mod limits;

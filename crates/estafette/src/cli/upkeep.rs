@@ -140,7 +140,7 @@ pub(super) async fn erase(
     let digits = number.e164().trim_start_matches('+');
     let is_left = service.live.db.holds(digits.as_bytes()).await?;
     service.close().await;
-    let Erased { passcodes, sms, inbound } = erased;
+    let Erased { passcodes, sms, inbound, ticket_messages } = erased;
     let ended = passcodes.ended + sms.ended;
     let (challenges, messages, received) = (passcodes.challenges, sms.messages, inbound.messages);
     let object = json!({
@@ -150,6 +150,7 @@ pub(super) async fn erase(
         "idempotency_keys":
             passcodes.idempotency_keys + sms.idempotency_keys + inbound.idempotency_keys,
         "inbound_notifications": received,
+        "ticket_messages": ticket_messages,
         "files_clean": is_left.map(|is_left| !is_left),
     });
     output.answer(&object, || {

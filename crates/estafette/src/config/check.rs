@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Access, Config, Credits, Email, Otp, Retention, Server, Sms, Telemetry, Webhooks};
+use super::{
+    Access, Config, Credits, Email, Otp, Retention, Server, Sms, Support, Telemetry, Webhooks,
+};
 
 /// One setting that cannot work.
 pub(super) struct Fault {
@@ -27,6 +29,7 @@ pub(super) fn all(config: &Config) -> Check {
     credits(&config.credits)?;
     otp(&config.otp, config.server.request_timeout_ms)?;
     webhooks(&config.webhooks)?;
+    support(&config.support)?;
     retention(&config.retention)?;
     url("chatapp.base_url", &config.chatapp.base_url)?;
     sms(&config.sms)?;
@@ -167,6 +170,36 @@ fn webhooks(webhooks: &Webhooks) -> Check {
     ensure(is_dns, "webhooks.dns_server", "must be empty or an address and port, as 10.0.0.2:53")
 }
 
+fn support(support: &Support) -> Check {
+    /// A year.
+    const LONGEST_MIN: i64 = 366 * 24 * 60;
+    within("support.close_after_d", support.close_after_d, 1, 366)?;
+    for (name, targets) in [
+        ("support.first_reply_min", support.first_reply_min),
+        ("support.resolution_min", support.resolution_min),
+    ] {
+        for (priority, minutes) in
+            [("low", targets.low), ("normal", targets.normal), ("high", targets.high)]
+        {
+            within(&format!("{name}.{priority}"), minutes, 0, LONGEST_MIN)?;
+        }
+    }
+    within("support.open_tickets", support.open_tickets, 1, 100_000)?;
+    let is_s3 = support.storage.starts_with("s3://");
+    let has_key = !support.s3_access_key_id.is_empty() && !support.s3_secret_access_key.is_empty();
+    ensure(!is_s3 || has_key, "support.s3_access_key_id", "is missing: s3:// needs a key")?;
+    if !support.s3_endpoint.is_empty() {
+        url("support.s3_endpoint", &support.s3_endpoint)?;
+    }
+    within("support.account_storage_mib", support.account_storage_mib, 1, 1_000_000_000)?;
+    within("support.clamd_timeout_ms", signed(support.clamd_timeout_ms), 100, 20_000)?;
+    support.origins.iter().try_for_each(|origin| url("support.origins", origin))?;
+    let sockets = i64::try_from(support.sockets_per_person).unwrap_or(i64::MAX);
+    within("support.sockets_per_person", sockets, 1, 1_000_000)?;
+    within("support.ping_s", signed(support.ping_s), 1, 60)?;
+    within("support.drain_spread_ms", signed(support.drain_spread_ms), 0, 60_000)
+}
+
 fn retention(retention: &Retention) -> Check {
     // A hundred years: for ever, as far as this program is concerned.
     const LONGEST_D: i64 = 36_500;
@@ -177,6 +210,8 @@ fn retention(retention: &Retention) -> Check {
     within("retention.sandbox_d", retention.sandbox_d, 1, LONGEST_D)?;
     within("retention.inbound_d", retention.inbound_d, 1, LONGEST_D)?;
     within("retention.audit_log_d", retention.audit_log_d, 1, LONGEST_D)?;
+    within("retention.ticket_files_d", retention.ticket_files_d, 1, LONGEST_D)?;
+    within("retention.tickets_d", retention.tickets_d, retention.ticket_files_d, LONGEST_D)?;
     within("retention.chunk", retention.chunk, 1, 10_000)?;
     within("retention.pause_ms", signed(retention.pause_ms), 0, 10_000)
 }

@@ -48,6 +48,8 @@ pub struct Config {
     pub sandbox: Sandbox,
     /// Webhooks.
     pub webhooks: Webhooks,
+    /// Support tickets.
+    pub support: Support,
     /// How long things are kept.
     pub retention: Retention,
     /// The shared chat-app business account of the live environment.
@@ -259,6 +261,58 @@ pub struct Webhooks {
     pub ca_file: String,
 }
 
+/// Support tickets, their files and live chat.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Support {
+    /// Days until a resolved ticket is closed.
+    pub close_after_d: i64,
+    /// Minutes until staff's first reply is due; 0 = no target.
+    pub first_reply_min: ByPriority,
+    /// Minutes until a ticket is due to be resolved; 0 = no target.
+    pub resolution_min: ByPriority,
+    /// Tickets of one account that are not closed.
+    pub open_tickets: i64,
+    /// Where attachments are: empty = `files` in `data_dir`; a directory; `s3://bucket/prefix`.
+    pub storage: String,
+    /// Address of the S3-compatible store; empty = that of AWS for the region.
+    pub s3_endpoint: String,
+    /// Its region.
+    pub s3_region: String,
+    /// The key's id.
+    pub s3_access_key_id: Secret,
+    /// The key.
+    pub s3_secret_access_key: Secret,
+    /// What an account's attachments may take, MiB.
+    pub account_storage_mib: i64,
+    /// The virus scanner: `host:port` or `unix:PATH`; empty = none.
+    pub clamd: String,
+    /// How long it is waited for, milliseconds.
+    pub clamd_timeout_ms: u64,
+    /// Origins of pages that may open live chat, besides the service's own.
+    pub origins: Vec<String>,
+    /// Whether portal and staff tokens open live chat, or only one-use tokens.
+    pub long_tokens_in_chat: bool,
+    /// Sockets of one person.
+    pub sockets_per_person: usize,
+    /// Seconds between two pings.
+    pub ping_s: u64,
+    /// The time over which the farewells of a stop are spread, milliseconds.
+    pub drain_spread_ms: u64,
+}
+
+/// One figure for each priority.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ByPriority {
+    /// For `low`.
+    pub low: i64,
+    /// For `normal`.
+    pub normal: i64,
+    /// For `high`.
+    pub high: i64,
+}
+
 /// How long personal data is kept, and how fast it is forgotten.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -275,6 +329,10 @@ pub struct Retention {
     pub inbound_d: i64,
     /// Days until lines of the audit log are deleted.
     pub audit_log_d: i64,
+    /// Days from a ticket's end until its attachments are deleted.
+    pub ticket_files_d: i64,
+    /// Days from a ticket's end until it is deleted.
+    pub tickets_d: i64,
     /// Rows of one step.
     pub chunk: i64,
     /// Shortest pause between two steps, milliseconds.

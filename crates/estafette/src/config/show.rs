@@ -6,7 +6,7 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use super::layers::is_secret_word;
-use super::{Chatapp, Config, Database, Email, Sms};
+use super::{Chatapp, Config, Database, Email, Sms, Support};
 use crate::kit::secret::Secret;
 
 /// The same for every secret: not even its length shows.
@@ -38,6 +38,7 @@ fn table(config: &Config) -> Table {
         ("otp", plain(&config.otp)),
         ("sandbox", plain(&config.sandbox)),
         ("webhooks", plain(&config.webhooks)),
+        ("support", support(&config.support)),
         ("retention", plain(&config.retention)),
         ("chatapp", chatapp(&config.chatapp)),
         ("sms", sms(&config.sms)),
@@ -57,6 +58,28 @@ fn database(database: &Database) -> Value {
         ("readers", plain(&database.readers)),
         ("prepared_statements", plain(&database.prepared_statements)),
         ("patience_ms", plain(&database.patience_ms)),
+    ])
+}
+
+fn support(support: &Support) -> Value {
+    section([
+        ("close_after_d", plain(&support.close_after_d)),
+        ("first_reply_min", plain(&support.first_reply_min)),
+        ("resolution_min", plain(&support.resolution_min)),
+        ("open_tickets", plain(&support.open_tickets)),
+        ("storage", plain(&support.storage)),
+        ("s3_endpoint", plain(&support.s3_endpoint)),
+        ("s3_region", plain(&support.s3_region)),
+        ("s3_access_key_id", masked(&support.s3_access_key_id)),
+        ("s3_secret_access_key", masked(&support.s3_secret_access_key)),
+        ("account_storage_mib", plain(&support.account_storage_mib)),
+        ("clamd", plain(&support.clamd)),
+        ("clamd_timeout_ms", plain(&support.clamd_timeout_ms)),
+        ("origins", plain(&support.origins)),
+        ("long_tokens_in_chat", plain(&support.long_tokens_in_chat)),
+        ("sockets_per_person", plain(&support.sockets_per_person)),
+        ("ping_s", plain(&support.ping_s)),
+        ("drain_spread_ms", plain(&support.drain_spread_ms)),
     ])
 }
 

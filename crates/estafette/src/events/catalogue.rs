@@ -22,6 +22,8 @@ pub enum Kind {
     EmailDelivery,
     /// A support ticket has a new message.
     SupportMessage,
+    /// A support ticket changed.
+    SupportTicket,
     /// A webhook target was disabled.
     WebhookDisabled,
     /// Somebody tries a webhook target.
@@ -38,6 +40,7 @@ pub const CATALOGUE: &[Kind] = &[
     Kind::ChatappConsent,
     Kind::EmailDelivery,
     Kind::SupportMessage,
+    Kind::SupportTicket,
     Kind::WebhookDisabled,
     Kind::WebhookTest,
 ];
@@ -55,6 +58,7 @@ impl Kind {
             Self::ChatappConsent => "chatapp.consent",
             Self::EmailDelivery => "email.delivery",
             Self::SupportMessage => "support.message",
+            Self::SupportTicket => "support.ticket",
             Self::WebhookDisabled => "webhook.disabled",
             Self::WebhookTest => "webhook.test",
         }
@@ -77,7 +81,11 @@ impl Kind {
             Self::ChatappInbound => "Somebody replied on the chat-app, with text or a button.",
             Self::ChatappConsent => "A consent session was opened, declined, ended or failed.",
             Self::EmailDelivery => "The delivery status of an email changed.",
-            Self::SupportMessage => "Staff answered in a support ticket.",
+            Self::SupportMessage => "Somebody wrote in a support ticket.",
+            Self::SupportTicket => {
+                "A support ticket was opened, changed its status, assignee or priority, was rated \
+                 or merged, or one of its targets is near or missed."
+            }
             Self::WebhookDisabled => "A webhook target of the account was disabled.",
             Self::WebhookTest => {
                 "Somebody asked for a test of this webhook target; only it is told."
@@ -97,6 +105,7 @@ impl Kind {
             Self::ChatappConsent => chatapp_consent(),
             Self::EmailDelivery => email_delivery(),
             Self::SupportMessage => support_message(),
+            Self::SupportTicket => support_ticket(),
             Self::WebhookDisabled => webhook_disabled(),
             Self::WebhookTest => json!({
                 "webhook_id": "whk_01kdvqh7e8fzsrxcf7mmwb7n3a",
@@ -233,11 +242,35 @@ fn support_message() -> Value {
     json!({
         "id": "tmg_01kdvqh6m4e5s8w2t9zb3y7n1f",
         "ticket_id": "tkt_01kdvqh6m4e5s8w2t9zb3y7n1a",
+        "seq": 2,
         "sender_type": "admin",
         "message": "We have looked into it.",
+        "client_message_id": null,
         "attachments": [],
         "created_at": "2026-01-01T00:00:01.500Z",
-        "sequence": 2,
+        "sequence": 1,
+    })
+}
+
+fn support_ticket() -> Value {
+    json!({
+        "id": "tkt_01kdvqh6m4e5s8w2t9zb3y7n1a",
+        "subject": "No receipts since noon",
+        "category": "delivery",
+        "priority": "high",
+        "status": "resolved",
+        "assignee": "stf_01kdvqh6m4e5s8w2t9zb3y7n1d",
+        "last_seq": 4,
+        "read_seq": 3,
+        "rating": null,
+        "merged_into": null,
+        "follows": null,
+        "created_at": "2026-01-01T00:00:00.000Z",
+        "updated_at": "2026-01-01T00:00:01.750Z",
+        "resolved_at": "2026-01-01T00:00:01.750Z",
+        "closed_at": null,
+        "reason": "status",
+        "sequence": 3,
     })
 }
 

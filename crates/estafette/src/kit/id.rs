@@ -125,6 +125,16 @@ ids! {
     WebhookId = "whk";
     /// An event on its way to a webhook target.
     DeliveryId = "dlv";
+    /// A support ticket.
+    TicketId = "tkt";
+    /// A message in a support ticket.
+    TicketMessageId = "tmg";
+    /// An attachment of a support ticket.
+    FileId = "fil";
+    /// A line in the history of a support ticket.
+    TicketChangeId = "tch";
+    /// An answer that staff keep at hand.
+    CannedReplyId = "cnd";
     /// A message that a virtual handset received.
     HandsetMessageId = "hms";
     /// A message that a virtual handset sent.

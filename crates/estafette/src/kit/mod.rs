@@ -14,5 +14,7 @@ pub mod problem_code;
 pub mod seal;
 pub mod sealing;
 pub mod secret;
+pub mod takeover;
 pub mod throttle;
+pub mod upload;
 pub mod walk;

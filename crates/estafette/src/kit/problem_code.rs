@@ -139,7 +139,7 @@ codes! {
     413 FileTooLarge "file_too_large" "The file is too large":
         "Attachments may have 10 MiB.";
     415 UnsupportedMediaType "unsupported_media_type" "The content type is not supported":
-        "Send `Content-Type: application/json`.";
+        "Send `Content-Type: application/json`, and for files `multipart/form-data`.";
     415 UnsupportedFileType "unsupported_file_type" "The file type is not supported":
         "Send a PDF, JPG, PNG, GIF or WEBP file whose name and content agree.";
     422 ValidationFailed "validation_failed" "The request has invalid fields":

@@ -1,4 +1,5 @@
-//! Figures of connections: how many are open, and how many were not let in or were ended.
+//! Figures of connections: how many are open, and how many were not let in or were ended. The same
+//! of those that became sockets of live chat.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -14,6 +15,16 @@ struct ListenerLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonLabels {
     reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SideLabels {
+    side: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CodeLabels {
+    code: u16,
 }
 
 /// A connection that counts as open while this lives.
@@ -32,6 +43,8 @@ pub(super) struct Connections {
     open: Family<ListenerLabels, Gauge>,
     refused: Family<ReasonLabels, Counter>,
     cut: Family<ReasonLabels, Counter>,
+    sockets: Family<SideLabels, Gauge>,
+    sockets_closed: Family<CodeLabels, Counter>,
 }
 
 impl Connections {
@@ -51,6 +64,26 @@ impl Connections {
             "Connections that were ended at a deadline, by what was due",
             self.cut.clone(),
         );
+        registry.register(
+            "chat_sockets_open",
+            "Sockets of live chat that are open, by side",
+            self.sockets.clone(),
+        );
+        registry.register(
+            "chat_sockets_closed",
+            "Sockets of live chat that the service closed, by the code that it gave",
+            self.sockets_closed.clone(),
+        );
+    }
+
+    pub(super) fn socket_opened(&self, side: &'static str) -> OpenConnection {
+        let open = self.sockets.get_or_create(&SideLabels { side }).clone();
+        open.inc();
+        OpenConnection(open)
+    }
+
+    pub(super) fn socket_closed(&self, code: u16) {
+        self.sockets_closed.get_or_create(&CodeLabels { code }).inc();
     }
 
     pub(super) fn opened(&self, listener: &'static str) -> OpenConnection {

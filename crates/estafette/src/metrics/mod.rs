@@ -244,6 +244,17 @@ impl Metrics {
         self.connections.cut(due);
     }
 
+    /// Counts a socket of live chat as open, until what is returned is dropped.
+    #[must_use]
+    pub fn socket_opened(&self, side: &'static str) -> OpenConnection {
+        self.connections.socket_opened(side)
+    }
+
+    /// A socket of live chat was closed by the service.
+    pub fn socket_closed(&self, code: u16) {
+        self.connections.socket_closed(code);
+    }
+
     /// Counts a try to deliver an event: how long after it was due it began, and how long it took.
     pub fn webhook_try(&self, outcome: &'static str, lag_ms: i64, latency_ms: i64) {
         self.webhooks.tried(outcome, lag_ms, latency_ms);

@@ -54,11 +54,14 @@ pub struct ErasureView {
     /// Messages that the person sent.
     #[schema(example = 2)]
     pub inbound_notifications: u64,
+    /// Messages of support tickets that named the number.
+    #[schema(example = 0)]
+    pub ticket_messages: u64,
 }
 
 impl From<Erased> for ErasureView {
     fn from(erased: Erased) -> Self {
-        let Erased { passcodes, sms, inbound } = erased;
+        let Erased { passcodes, sms, inbound, ticket_messages } = erased;
         Self {
             challenges: passcodes.challenges,
             messages: sms.messages,
@@ -67,6 +70,7 @@ impl From<Erased> for ErasureView {
                 + sms.idempotency_keys
                 + inbound.idempotency_keys,
             inbound_notifications: inbound.messages,
+            ticket_messages,
         }
     }
 }
@@ -138,6 +142,7 @@ impl From<Error> for Problem {
             Error::Access(error) => error.into(),
             Error::Webhooks(error) => error.into(),
             Error::Credits(error) => error.into(),
+            Error::Support(error) => error.into(),
             Error::Dispatch(of_dispatch::Error::Db(error))
             | Error::Inbound(inbound::Fault::Db(error))
             | Error::Db(error) => error.into(),

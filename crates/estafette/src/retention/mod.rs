@@ -23,10 +23,9 @@ use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;
 use crate::otp::{self, retention as of_otp};
-use crate::sandbox;
 use crate::sms::{self, retention as of_sms};
-use crate::webhooks;
-use crate::{credits, events};
+use crate::support::retention as of_support;
+use crate::{credits, events, sandbox, support, webhooks};
 
 /// Accounts that are looked through at the same time for an erasure.
 const PARALLEL: usize = 16;
@@ -58,6 +57,10 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("forget_events", HOUR, webhooks::forget_events),
         chore!("forget_deliveries", HOUR, webhooks::forget_deliveries),
         chore!("forget_inbound", HOUR, of_inbound::forget),
+        chore!("forget_ticket_files", HOUR, of_support::forget_files),
+        chore!("forget_tickets", HOUR, of_support::forget_tickets),
+        chore!("forget_chat_tokens", HOUR, support::chat::forget_tokens),
+        chore!("sweep_objects", 5 * MINUTE, of_support::sweep_objects),
         chore!("forget_handset_messages", HOUR, sandbox::forget_old),
     ]
 }
@@ -71,6 +74,8 @@ pub struct Erased {
     pub sms: of_sms::Erased,
     /// Of what the person wrote.
     pub inbound: of_inbound::Erased,
+    /// Messages of support tickets that named the person.
+    pub ticket_messages: u64,
 }
 
 impl Erased {
@@ -78,6 +83,7 @@ impl Erased {
         self.passcodes.add(other.passcodes);
         self.sms.add(other.sms);
         self.inbound.add(other.inbound);
+        self.ticket_messages += other.ticket_messages;
     }
 }
 
@@ -149,6 +155,9 @@ pub enum Error {
     /// A room failed.
     #[error(transparent)]
     Inbound(#[from] inbound::Fault),
+    /// A room failed.
+    #[error(transparent)]
+    Support(#[from] support::Error),
     /// A read failed.
     #[error(transparent)]
     Db(#[from] ::store::Error),
@@ -189,23 +198,26 @@ pub async fn erase(
     Ok(erased)
 }
 
-/// Room by room: the events that show what was sent to and by the person, and what receivers
-/// answered to those; then that itself. Events that happened meanwhile are gone through once more.
+/// Room by room: the events that show what was sent to and by the person or the tickets that name
+/// them, and what receivers answered to those; then that itself. Events that happened meanwhile are
+/// gone through once more.
 async fn of_account(app: &App, account: &AccountId, recipient: &Msisdn) -> Result<Erased, Error> {
     let number = recipient.e164();
     let mut objects = of_otp::challenges_of(app, account, number).await?;
     objects.append(&mut of_sms::messages_of(app, account, number).await?);
     objects.append(&mut of_inbound::of_person(app, account, recipient).await?);
+    objects.append(&mut of_support::naming(app, account, number).await?);
     // First the events: an erasure that stops here finds the objects again when it is repeated.
     erase_events(app, account, number, &objects).await?;
     let passcodes = of_otp::erase(app, account, number).await?;
     let sms = of_sms::erase(app, account, number).await?;
     let inbound = of_inbound::erase(app, account, recipient).await?;
+    let ticket_messages = of_support::erase(app, account, number).await?;
     erase_events(app, account, number, &objects).await?;
     if !objects.is_empty() {
         app.handsets.forget(account.as_str(), number).await?;
     }
-    Ok(Erased { passcodes, sms, inbound })
+    Ok(Erased { passcodes, sms, inbound, ticket_messages })
 }
 
 /// Most accounts never heard of the recipient, so their events are not read.

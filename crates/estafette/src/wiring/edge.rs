@@ -1,6 +1,8 @@
 //! The edge of every request: its id, its time limit, its log line, and the one shape of every
 //! error, whoever made it.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -8,7 +10,10 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::{Instrument, Span};
+use utoipa::openapi::OpenApi;
+use utoipa::openapi::path::PathItem;
 
+use super::listen::life;
 use super::pace::Pace;
 use super::{intake, outgo};
 use crate::access::caller::{RateHeaders, RequestIdText};
@@ -17,6 +22,7 @@ use crate::kit::client_address::ClientAddress;
 use crate::kit::id::RequestId;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
+use crate::kit::upload::MOST_BYTES;
 use crate::telemetry;
 
 /// How long browsers insist on TLS, once the service itself spoke it with them (RFC 6797).
@@ -32,8 +38,37 @@ pub(super) async fn no_method() -> Problem {
     Problem::new(Code::MethodNotAllowed)
 }
 
+/// The methods of each described path. A body's type is judged only where the path and the method
+/// exist: what does not exist has no type that would be right.
+#[derive(Clone)]
+pub(super) struct Operations(Arc<HashMap<String, Vec<Method>>>);
+
+impl Operations {
+    pub(super) fn of(described: &OpenApi) -> Self {
+        let methods = |path: &PathItem| {
+            let known = [
+                (&path.post, Method::POST),
+                (&path.put, Method::PUT),
+                (&path.patch, Method::PATCH),
+            ];
+            known.into_iter().filter_map(|(is, method)| is.as_ref().map(|_| method)).collect()
+        };
+        let paths = described.paths.paths.iter();
+        Self(Arc::new(paths.map(|(path, item)| (path.clone(), methods(item))).collect()))
+    }
+
+    /// Whether the operation exists and takes a body.
+    fn take_body(&self, method: &Method, route: &str) -> bool {
+        self.0.get(route).is_some_and(|methods| methods.contains(method))
+    }
+}
+
 /// Goes around every request.
-pub(super) async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(super) async fn edge(
+    State((app, operations)): State<(App, Operations)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let started = tokio::time::Instant::now();
     let id = String::from(RequestId::new(&app.clock));
     let method = request.method().clone();
@@ -44,10 +79,20 @@ pub(super) async fn edge(State(app): State<App>, mut request: Request, next: Nex
     request.extensions_mut().insert(RequestIdText(id.clone()));
     request.extensions_mut().insert(rate.clone());
     let span = span(&app, &request, &route, &id);
-    let response = match refuse_early(&app, &request) {
+    let way = Way::of(&method, &route);
+    let pace = Pace::of_bodies(&app.config.server);
+    let takes_body = || operations.take_body(&method, &route);
+    let response = match refuse_early(&app, &request, way, takes_body) {
         Some(problem) => problem.into_response(),
-        None => match intake::whole(request, Pace::of_bodies(&app.config.server), started).await {
-            Ok(request) => within_limit(&app, request, next).instrument(span.clone()).await,
+        None if way == Way::Upload => {
+            let request = intake::streamed(request, pace, started);
+            // It takes as long as its body may, and then as long as any other.
+            let limit = limit(&app) + pace.longest(MOST_BYTES);
+            life::extend(pace.longest(MOST_BYTES));
+            within(limit, request, next).instrument(span.clone()).await
+        }
+        None => match intake::whole(request, pace, started).await {
+            Ok(request) => within(limit(&app), request, next).instrument(span.clone()).await,
             Err(problem) => problem.into_response(),
         },
     };
@@ -92,7 +137,12 @@ fn too_much_to_take() -> Problem {
 }
 
 /// What can be refused before a handler is asked.
-fn refuse_early(app: &App, request: &Request) -> Option<Problem> {
+fn refuse_early(
+    app: &App,
+    request: &Request,
+    way: Way,
+    takes_body: impl FnOnce() -> bool,
+) -> Option<Problem> {
     let faults = [intake::misnamed, intake::encoded, intake::oversize];
     if let Some(problem) = faults.iter().find_map(|fault| fault(request)) {
         return Some(problem);
@@ -107,11 +157,35 @@ fn refuse_early(app: &App, request: &Request) -> Option<Problem> {
     if !app.is_open() {
         return Some(Problem::new(Code::StorageUnavailable));
     }
-    if !accepts_json(request.headers()) {
+    if way != Way::Bytes && !accepts_json(request.headers()) {
         return Some(Problem::new(Code::NotAcceptable));
     }
-    let has_body = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
-    (has_body && !is_json(request.headers())).then(|| Problem::new(Code::UnsupportedMediaType))
+    // The handler of an upload looks at its type: after it has looked at who sends.
+    let is_wrong = way != Way::Upload && !is_json(request.headers());
+    (is_wrong && takes_body()).then(|| Problem::new(Code::UnsupportedMediaType))
+}
+
+/// What a request and its answer are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// JSON in and out, as nearly everywhere.
+    Json,
+    /// A file comes in.
+    Upload,
+    /// A file goes out, or frames do.
+    Bytes,
+}
+
+impl Way {
+    fn of(method: &Method, route: &str) -> Self {
+        if *method == Method::POST && route.ends_with("/files") {
+            Self::Upload
+        } else if route.contains("/support-ticket-files/") || route.ends_with("/ws") {
+            Self::Bytes
+        } else {
+            Self::Json
+        }
+    }
 }
 
 fn accepts_json(headers: &HeaderMap) -> bool {
@@ -141,10 +215,13 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.eq_ignore_ascii_case("application/json")
 }
 
+fn limit(app: &App) -> Duration {
+    Duration::from_millis(app.config.server.request_timeout_ms)
+}
+
 /// Runs the handler on a task of its own: a client that hangs up does not stop it half way, and a
 /// panic is one failed request.
-async fn within_limit(app: &App, request: Request, next: Next) -> Response {
-    let limit = Duration::from_millis(app.config.server.request_timeout_ms);
+async fn within(limit: Duration, request: Request, next: Next) -> Response {
     let is_change = *request.method() != Method::GET;
     let run = async move { tokio::time::timeout(limit, next.run(request)).await };
     let outcome = if is_change { tokio::spawn(run.in_current_span()).await } else { Ok(run.await) };

@@ -1,5 +1,8 @@
 //! What a request may weigh, and its body: read as a whole, at a bounded pace, before a handler
 //! begins. So no handler ever waits for a client, and the time limit of a request is its own.
+//!
+//! Uploads are the exception: their handler knows who sends before it reads, and gets the body as
+//! it comes. It is bounded by the same pace and by a size, which the stream keeps by itself.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,6 +18,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::pace::Pace;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
+use crate::kit::upload::{Cut, MOST_BYTES};
 
 /// Largest body, bytes.
 pub(super) const BODY_LIMIT: usize = 256 * 1024;
@@ -113,6 +117,45 @@ pub(super) async fn whole(
     match (Intake { body, late: None, held: 0 }).read(pace, started).await {
         Ok(bytes) => Ok(Request::from_parts(parts, Body::from(bytes))),
         Err(problem) => Err(closing(problem, parts.version)),
+    }
+}
+
+/// The request with a body that comes at a bounded pace and ends in a [`Cut`] when it is too slow
+/// or too large.
+pub(super) fn streamed(request: Request, pace: Pace, started: Instant) -> Request {
+    let (parts, body) = request.into_parts();
+    let due = started + pace.pause;
+    let sleep = Box::pin(sleep_until(due));
+    let left = MOST_BYTES;
+    let paced = Paced { intake: Intake { body, late: Some(sleep), held: 0 }, pace, due, left };
+    let frames = futures_util::stream::unfold(Some(paced), |paced| async move {
+        let mut paced = paced?;
+        match paced.next().await {
+            Ok(None) => None,
+            Ok(Some(data)) => Some((Ok(data), Some(paced))),
+            Err(cut) => Some((Err(cut), None)),
+        }
+    });
+    Request::from_parts(parts, Body::from_stream(frames))
+}
+
+/// A body that is read by a handler.
+struct Paced {
+    intake: Intake,
+    pace: Pace,
+    due: Instant,
+    /// Bytes that may still come.
+    left: usize,
+}
+
+impl Paced {
+    async fn next(&mut self) -> Result<Option<Bytes>, Cut> {
+        let Some(data) = self.intake.frame(self.due).await.map_err(Cut::from)? else {
+            return Ok(None);
+        };
+        self.left = self.left.checked_sub(data.len()).ok_or(Cut::TooLarge)?;
+        self.due = self.pace.after(self.due, data.len(), Instant::now());
+        Ok(Some(data))
     }
 }
 

@@ -41,7 +41,8 @@ use crate::metrics::Metrics;
 use crate::otp::{self, Otp};
 use crate::sandbox::StoredShelf;
 use crate::sms::{self, Sms};
-use crate::{credits, events, inbound, jobs, rotation, senders, webhooks};
+use crate::sockets::Hub;
+use crate::{credits, events, inbound, jobs, rotation, senders, support, webhooks};
 
 use listen::{Entrance, Listener};
 pub use opening::{OpenError, must_exist};
@@ -98,6 +99,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 10,
         name: "operations",
         sql: include_str!("../../../../migrations/0010_operations.sql"),
+    },
+    Migration {
+        version: 11,
+        name: "support",
+        sql: include_str!("../../../../migrations/0011_support.sql"),
     },
     Migration {
         version: 12,
@@ -187,6 +193,8 @@ pub fn open_through(
         // Above 0, and so many that two processes do not share one.
         node: i64::try_from(1 + clock.below(u64::MAX / 4)).unwrap_or(1),
         outgoing: way_out(&config.webhooks)?,
+        storage: support::files::storage::open(&config).context("the file storage (support.*)")?,
+        sockets: Hub::default(),
         tell,
         correspondence: CORRESPONDENCE,
         throttle: throttle(&config.limits),
@@ -289,6 +297,9 @@ fn tell<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>
         Some(events::Kind::OtpStatus) => otp::show(app, news),
         Some(events::Kind::SmsDelivery) => sms::show(app, news),
         Some(events::Kind::SmsInbound | events::Kind::ChatappInbound) => inbound::show(app, news),
+        Some(events::Kind::SupportMessage | events::Kind::SupportTicket) => {
+            support::show(app, news)
+        }
         _ => Box::pin(std::future::ready(Ok(None))),
     }
 }
@@ -356,6 +367,8 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
         tokio::spawn(dispatch::serve(sandbox_app.clone(), owners)),
         tokio::spawn(webhooks::run(live_app.clone())),
         tokio::spawn(rotation::run(live_app.clone(), stopped.clone())),
+        tokio::spawn(support::run(live_app.clone())),
+        tokio::spawn(support::chat::run(live_app.clone(), stopped.clone())),
     ]);
     tasks.extend(upkeep::start(live_app, witness, &stopped));
     Ok(Running { addresses, service, stop, tasks, desks })

@@ -15,7 +15,7 @@ use super::{edge, pages};
 use crate::app::{App, Env};
 use crate::{
     access, credits, events, inbound, operator, otp, profile, retention, sandbox, senders, sms,
-    webhooks,
+    support, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -36,6 +36,7 @@ use crate::{
         (name = "Inbound", description = "What people wrote: replies, STOP and START."),
         (name = "Webhooks", description = "Where events are pushed to, and what became of them."),
         (name = "Events", description = "What happened; the same that is pushed to webhooks."),
+        (name = "Support", description = "Tickets, their messages and files, live chat."),
         (name = "Sandbox", description = "Virtual handsets: what a phone received."),
         (name = "Operator", description = "For the staff who run the service.")
     )
@@ -54,6 +55,7 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(inbound::api::routes())
         .merge(events::api::routes())
         .merge(webhooks::api::routes())
+        .merge(support::api::routes())
         .merge(operator::api::routes())
         .merge(retention::api::routes());
     match env {
@@ -140,12 +142,13 @@ fn describe_problems(operation: &mut Operation) {
 
 /// Everything that one environment's address answers.
 pub(super) fn router(app: &App) -> Router {
-    let (api, _) = api(app.env).split_for_parts();
+    let (api, described) = api(app.env).split_for_parts();
+    let around = (app.clone(), edge::Operations::of(&described));
     api.merge(pages::router(app))
         .fallback(edge::no_route)
         .method_not_allowed_fallback(edge::no_method)
         // The edge has read the body by then, within its own limit.
         .layer(axum::extract::DefaultBodyLimit::disable())
-        .layer(middleware::from_fn_with_state(app.clone(), edge::edge))
+        .layer(middleware::from_fn_with_state(around, edge::edge))
         .with_state(app.clone())
 }

@@ -113,6 +113,13 @@ async fn a_wrong_content_type_is_refused(world: &World) {
     for kind in ["application/json", "application/json; charset=utf-8", "Application/JSON"] {
         ada.call("POST", "/v1/otp/send").raw(kind, body).await.ok();
     }
+    // What does not exist has no type that would be right.
+    for path in ["/v1/otp/send", "/v1/support/tickets/x/files"] {
+        let answer = ada.call("PUT", path).raw("text/plain", body).await;
+        answer.problem("method_not_allowed");
+    }
+    let answer = ada.call("POST", "/v1/nothing").raw("text/plain", body).await;
+    answer.problem("route_not_found");
 }
 
 async fn an_unacceptable_answer_is_refused(world: &World) {

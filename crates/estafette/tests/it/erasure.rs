@@ -75,7 +75,7 @@ fn text_columns() -> Vec<(String, String)> {
 }
 
 /// The columns that hold these digits in some row.
-async fn holding(world: &World, number: &str) -> Vec<String> {
+pub async fn holding(world: &World, number: &str) -> Vec<String> {
     let db = world.app(Env::Live).await.db.clone();
     let mut found = vec![];
     for (table, column) in text_columns() {
@@ -168,6 +168,7 @@ async fn an_erased_recipient_is_in_no_row(world: &World) {
             "ended": 0,
             "idempotency_keys": 0,
             "inbound_notifications": 0,
+            "ticket_messages": 0,
         })
     );
     world.advance(DAY).await;

@@ -36,6 +36,10 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     let path = format!("/v1/sandbox/handsets/{}/replies", phone("5678"));
     ada.call("POST", &path).json(json!({"text": "hello"})).await.ok();
     let heard = ada.get("/v1/inbound-notifications").await.ok();
+    let ticket = crate::support::open(ada, "subject", "message").await;
+    let png = crate::support::files::png();
+    let written = crate::support::files::upload(ada, &ticket, ("a.png", None, &png), &[]);
+    let file = written.await.ok().field("attachments")[0]["id"].as_str().unwrap().to_owned();
     vec![
         ("session_id", logins.list()[0]["id"].as_str().unwrap().to_owned()),
         ("challenge_id", sent.word("challenge_id").to_owned()),
@@ -45,6 +49,8 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
         ("event_id", test.word("event_id").to_owned()),
         ("delivery_id", test.word("id").to_owned()),
         ("notification_id", heard.list()[0]["id"].as_str().unwrap().to_owned()),
+        ("file_id", file),
+        ("ticket_id", ticket),
     ]
 }
 
@@ -67,6 +73,10 @@ async fn foreign_objects_do_not_exist(world: &World) {
     let operations = operations(&document.body);
     let mut asked = 0;
     for (method, path) in &operations {
+        // A socket answers 101 to everybody, and tells by the code of a close; see support/chat.
+        if path.ends_with("/ws") {
+            continue;
+        }
         if path.starts_with("/v1/admin/") {
             let path = filled(path, &[("account_id", eve.account_id.clone())]);
             let answer = ask(&eve, method, &path, false).await;

@@ -35,6 +35,7 @@ mod retention;
 mod rotation;
 mod sms;
 mod statements;
+mod support;
 mod tidy;
 #[cfg(feature = "otlp")]
 mod traces;

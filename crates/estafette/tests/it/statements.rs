@@ -13,7 +13,11 @@ use crate::world::World;
 on_every_engine!(every_statement_is_good, a_scan_is_caught);
 
 /// Statements that may read a whole table or sort, and why.
-const MAY_SCAN: &[(&str, &str)] = &[];
+const MAY_SCAN: &[(&str, &str)] = &[
+    // It reads the index of words, which SQLite shows as a scan of a virtual table; that of
+    // PostgreSQL is read by a bitmap, which the check turns off.
+    ("SEARCH", "a full text index"),
+];
 
 /// A constant and its text.
 struct Statement {

@@ -14,12 +14,12 @@ pub struct Source {
 const RANKS: &[(u8, &[&str])] = &[
     (0, &["kit"]),
     (1, &["config"]),
-    (2, &["carriers", "jobs", "metrics", "telemetry"]),
+    (2, &["carriers", "jobs", "metrics", "sockets", "telemetry"]),
     (3, &["app"]),
     (4, &["access"]),
     (5, &["credits", "events"]),
     (6, &["dispatch", "inbound", "profile", "senders", "webhooks"]),
-    (8, &["otp", "operator", "sandbox", "sms"]),
+    (8, &["otp", "operator", "sandbox", "sms", "support"]),
     (9, &["retention", "rotation"]),
     (TOP, &["wiring", "cli", "main"]),
 ];

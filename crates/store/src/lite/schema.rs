@@ -7,7 +7,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::LiteOptions;
 use super::session::{Role, Session, unavailable};
-use crate::migrate::{Applied, missing, newest_of};
+use crate::migrate::{Applied, Dialect, missing, newest_of, text_for};
 use crate::{Error, Migration};
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT PRIMARY KEY, \
@@ -50,7 +50,7 @@ fn step(conn: &mut Connection, known: &[Migration]) -> Result<(), Error> {
     tx.execute_batch(TABLE).map_err(failed)?;
     let applied = applied(&tx).map_err(failed)?;
     if let Some(next) = missing(known, &applied)?.first() {
-        tx.execute_batch(next.sql).map_err(|error| {
+        tx.execute_batch(&text_for(Dialect::Sqlite, next.sql)).map_err(|error| {
             Error::Unavailable(format!("migration {} ({}): {error}", next.version, next.name))
         })?;
         let record = (next.version, next.name, next.checksum());

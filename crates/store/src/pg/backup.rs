@@ -13,6 +13,7 @@ use super::failure::Failure;
 use super::value::row_of;
 use crate::backup::{Copied, publish};
 use crate::lite;
+use crate::migrate::{Dialect, text_for};
 use crate::value::FromRow;
 use crate::{Args, Error, Row, Sql};
 
@@ -121,7 +122,7 @@ fn write(partial: &Path, mut parts: mpsc::Receiver<Part>) -> Copied {
     loop {
         match parts.blocking_recv() {
             Some(Part::Migration(version, name, checksum, applied_at, body)) => {
-                tx.execute_batch(&body)?;
+                tx.execute_batch(&text_for(Dialect::Sqlite, &body))?;
                 tx.execute(RECORD, (version, name, checksum, applied_at))?;
             }
             Some(Part::Ask(tables)) => {
@@ -144,19 +145,27 @@ fn write(partial: &Path, mut parts: mpsc::Receiver<Part>) -> Copied {
     Ok(())
 }
 
-/// All tables but that of the migrations, without the rows that migrations may have put in.
+/// All tables but that of the migrations, without the rows that migrations may have put in. A full
+/// text index is one virtual table, which fills the tables behind it by itself.
 fn emptied(file: &File) -> rusqlite::Result<Vec<Table>> {
     let mut names = file.prepare(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'schema_migrations' \
-         AND name NOT LIKE 'sqlite_%' ORDER BY name",
+         AND name NOT LIKE 'sqlite_%' AND name NOT IN (SELECT name FROM pragma_table_list \
+         WHERE type = 'shadow') ORDER BY name",
     )?;
     let names = names.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
     let mut tables = Vec::with_capacity(names.len());
     for name in names {
         file.execute(&format!("DELETE FROM \"{name}\""), [])?;
+        let is_virtual = "SELECT type = 'virtual' FROM pragma_table_list WHERE name = ?1";
+        let is_virtual: bool = file.query_row(is_virtual, [&name], |row| row.get(0))?;
         let mut columns = file.prepare("SELECT name FROM pragma_table_info(?1)")?;
         let columns = columns.query_map([&name as &dyn ToSql], |row| row.get(0))?;
-        tables.push(Table { columns: columns.collect::<Result<_, _>>()?, name });
+        let mut columns: Vec<String> = columns.collect::<Result<_, _>>()?;
+        if is_virtual {
+            columns.insert(0, "rowid".to_owned());
+        }
+        tables.push(Table { name, columns });
     }
     Ok(tables)
 }

@@ -9,6 +9,7 @@ mod batcher;
 mod connection;
 mod failure;
 mod group;
+mod nudge;
 mod plan;
 mod queue;
 mod readers;
@@ -20,7 +21,7 @@ mod writer;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -31,6 +32,7 @@ use crate::{Args, CommitError, Done, Engine, Error, Migration, Plan, Row, Sql, S
 use address::Address;
 use batcher::Batcher;
 use connection::Connection;
+use nudge::Nudges;
 use queue::{Job, Queue, Room, closed};
 use readers::Readers;
 
@@ -134,6 +136,8 @@ pub struct Pg {
     queues: Vec<Arc<Queue>>,
     batchers: Mutex<Vec<JoinHandle<()>>>,
     readers: Readers,
+    /// Connected when somebody first tells or waits.
+    nudges: OnceLock<Nudges>,
 }
 
 impl Pg {
@@ -154,7 +158,11 @@ impl Pg {
         };
         let batchers = Mutex::new(queues.iter().map(batcher).collect());
         let readers = Readers::start(&settings, options.readers);
-        Ok(Self { settings, room, queues, batchers, readers })
+        Ok(Self { settings, room, queues, batchers, readers, nudges: OnceLock::new() })
+    }
+
+    fn nudges(&self) -> &Nudges {
+        self.nudges.get_or_init(|| Nudges::start(Arc::clone(&self.settings)))
     }
 
     fn submit(
@@ -228,6 +236,14 @@ impl Engine for Pg {
         Box::pin(async move { plan::of(&self.dial().await?, sql).await })
     }
 
+    fn nudge(&self) {
+        self.nudges().tell();
+    }
+
+    fn nudged(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.nudges().heard())
+    }
+
     fn queued(&self) -> usize {
         self.room.waiting()
     }
@@ -243,6 +259,9 @@ impl Engine for Pg {
                 }
             }
             self.readers.stop();
+            if let Some(nudges) = self.nudges.get() {
+                nudges.stop();
+            }
         })
     }
 }

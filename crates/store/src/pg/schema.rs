@@ -5,7 +5,7 @@
 use super::connection::Connection;
 use super::failure::Failure;
 use super::{text, writer};
-use crate::migrate::{Applied, missing, newest_of};
+use crate::migrate::{Applied, Dialect, missing, newest_of, text_for};
 use crate::value::FromRow;
 use crate::{Args, Error, Migration, Sql, args};
 
@@ -83,7 +83,8 @@ async fn step(connection: &Connection, next: &Migration) -> Result<(), Failure> 
     // Waits for a node that is at the same migration.
     if connection.run(RECORD, &record).await?.count == 1 {
         connection.run_text(BOUND).await?;
-        connection.run_text(&text::of_migration(next.sql)).await?;
+        let sql = text_for(Dialect::Postgresql, next.sql);
+        connection.run_text(&text::of_migration(&sql)).await?;
     }
     connection.run_text("COMMIT").await
 }

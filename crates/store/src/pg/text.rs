@@ -6,12 +6,26 @@ use std::borrow::Cow;
 /// Where a statement claims rows that another process may be claiming at the same time.
 const CLAIM: &str = "/*SKIP LOCKED*/";
 
+/// Between a table with a full text index and the words to look for, as SQLite's FTS5 has it.
+const MATCH: &str = " MATCH $";
+
 /// A statement as PostgreSQL takes it.
 pub(super) fn of_statement(sql: &'static str) -> Cow<'static, str> {
     if sql.contains(CLAIM) {
         return Cow::Owned(sql.replace(CLAIM, "FOR UPDATE SKIP LOCKED"));
     }
+    if sql.contains(MATCH) {
+        return Cow::Owned(search(sql));
+    }
     Cow::Borrowed(sql)
+}
+
+/// `TABLE MATCH $1` looks for rows with all words of `$1`: there is a column `tokens` for it here.
+fn search(sql: &str) -> String {
+    let (before, after) = sql.split_once(MATCH).unwrap_or((sql, ""));
+    let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    let (number, rest) = after.split_at(digits);
+    format!("{before}.tokens @@ plainto_tsquery('simple', ${number}){rest}")
 }
 
 /// A migration as PostgreSQL takes it: every text column sorts by its bytes, as on SQLite,
@@ -124,6 +138,13 @@ mod tests {
         let sql = "UPDATE t SET a = 1 WHERE id IN (SELECT id FROM t LIMIT $1 /*SKIP LOCKED*/)";
         assert!(of_statement(sql).ends_with("LIMIT $1 FOR UPDATE SKIP LOCKED)"));
         assert!(matches!(of_statement("SELECT 1"), Cow::Borrowed("SELECT 1")));
+    }
+
+    #[test]
+    fn a_search_is_said_in_the_words_of_postgresql() {
+        let sql = "SELECT a FROM t WHERE t MATCH $1 AND b = $2";
+        let said = "SELECT a FROM t WHERE t.tokens @@ plainto_tsquery('simple', $1) AND b = $2";
+        assert_eq!(of_statement(sql), said);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 mod clashes;
 mod commits;
 mod encryption;
+mod hints;
 mod outages;
 mod plans;
 mod proxy;

@@ -170,7 +170,8 @@ Examples:
   echo +33612345678 | estafette erase --recipient - --json
 
 With -, the number is read from the standard input: others on this machine can see flags.
---json: {challenges, ended, idempotency_keys, files_clean}; files_clean is null on PostgreSQL.")]
+--json: {challenges, ended, idempotency_keys, ticket_messages,
+files_clean}; files_clean is null on PostgreSQL.")]
     Erase(EraseArgs),
     /// Write the embedded database anew, without anything that was deleted.
     #[command(after_help = "\

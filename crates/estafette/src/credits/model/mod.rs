@@ -26,6 +26,7 @@ use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
+use crate::sockets::Hub;
 
 const SCHEMA: &[Migration] = &[
     Migration {
@@ -60,6 +61,8 @@ async fn app() -> (tempfile::TempDir, App) {
     let shared = Shared {
         node: 1,
         outgoing: Outgoing::new(Rules::default(), None).unwrap(),
+        storage: Arc::new(object_store::memory::InMemory::new()),
+        sockets: Hub::default(),
         tell: |_, _| Box::pin(std::future::ready(Ok(None))),
         correspondence: Correspondence {
             owners_of: |_, _| Box::pin(std::future::ready(Ok(vec![]))),

@@ -4,11 +4,12 @@
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
 use axum::http::{Request, Response, Version};
+use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
@@ -22,6 +23,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tower::Service as _;
 
 use super::answer::{Answer, Open, PIECE};
+use super::life;
 use super::refusal::Refusals;
 use super::stream::{Watched, Wire};
 use super::tls::Tls;
@@ -29,6 +31,7 @@ use super::watch::{Limits, Overdue, Verdict, Watch};
 use crate::app::App;
 use crate::config::Server;
 use crate::kit::client_address::{ClientAddress, is_within};
+use crate::kit::takeover::{Duplex, Taken, Takeover};
 use crate::metrics::Metrics;
 use crate::wiring::intake::BODY_LIMIT;
 use crate::wiring::pace::Pace;
@@ -50,6 +53,20 @@ pub(super) struct Front {
     tls: Option<Arc<Tls>>,
     http1: http1::Builder,
     http2: http2::Builder<Streams>,
+}
+
+/// What takes the connection over, once a handler has said so.
+#[derive(Clone, Default)]
+struct Heir(Arc<Mutex<Option<Takeover>>>);
+
+impl Heir {
+    fn is(&self, takeover: Takeover) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(takeover);
+    }
+
+    fn take(&self) -> Option<Takeover> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// Why a connection ended.
@@ -81,7 +98,14 @@ impl Front {
     }
 
     /// Serves a connection to its end.
-    pub(super) async fn serve(&self, tcp: TcpStream, peer: IpAddr, mut stopped: Receiver<bool>) {
+    ///
+    /// Answers what goes on with it, where a handler had it taken over: that needs none of this.
+    pub(super) async fn serve(
+        &self,
+        tcp: TcpStream,
+        peer: IpAddr,
+        mut stopped: Receiver<bool>,
+    ) -> Option<BoxFuture<'static, ()>> {
         // Small answers must not wait for more bytes.
         let _best_effort = tcp.set_nodelay(true);
         let opening = async {
@@ -99,13 +123,14 @@ impl Front {
         let opened = tokio::select! {
             opened = opening => opened,
             // Nothing was asked yet, so nothing is owed.
-            _ = stopped.wait_for(|stop| *stop) => return,
+            _ = stopped.wait_for(|stop| *stop) => return None,
         };
-        match opened {
-            Some((stream, watch, true)) => self.speak_http2(stream, &watch, peer, stopped).await,
-            Some((stream, watch, false)) => self.speak_http1(stream, &watch, peer, stopped).await,
-            None => {}
+        let (stream, watch, is_http2) = opened?;
+        if is_http2 {
+            self.speak_http2(stream, &watch, peer, stopped).await;
+            return None;
         }
+        self.speak_http1(stream, &watch, peer, stopped).await
     }
 
     async fn handshake(&self, tcp: TcpStream) -> Option<Wire> {
@@ -129,23 +154,31 @@ impl Front {
         watch: &Arc<Watch>,
         peer: IpAddr,
         mut stopped: Receiver<bool>,
-    ) {
-        let service = self.service(watch, peer);
+    ) -> Option<BoxFuture<'static, ()>> {
+        let heir = Heir::default();
+        let service = self.service(watch, peer, Some(heir.clone()));
         let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
         let end = drive(&mut connection, watch, &mut stopped).await;
         let parts = connection.into_parts();
         let mut stream = parts.io.into_inner();
+        // The answer 101 is out, and HTTP is over on this connection.
+        if let (End::Done, Some(takeover)) = (&end, heir.take()) {
+            stream.leave_http();
+            let stream: Box<dyn Duplex> = Box::new(stream);
+            return takeover.start(Taken { stream, read: parts.read_buf, stopped });
+        }
         if let End::Cut(overdue) = end {
             self.metrics.connection_cut(overdue.word());
             if overdue != Overdue::Header || parts.read_buf.is_empty() {
-                return;
+                return None;
             }
             let said = timeout(FAREWELL, stream.say(&self.refusals.too_late())).await;
             if !matches!(said, Ok(Ok(()))) {
-                return;
+                return None;
             }
         }
         let _waited = timeout(FAREWELL, stream.linger()).await;
+        None
     }
 
     async fn speak_http2(
@@ -156,7 +189,7 @@ impl Front {
         mut stopped: Receiver<bool>,
     ) {
         watch.speaks_http2();
-        let service = self.service(watch, peer);
+        let service = self.service(watch, peer, None);
         let mut connection = self.http2.serve_connection(TokioIo::new(stream), service);
         if let End::Cut(overdue) = drive(&mut connection, watch, &mut stopped).await {
             self.metrics.connection_cut(overdue.word());
@@ -168,6 +201,7 @@ impl Front {
         &self,
         watch: &Arc<Watch>,
         peer: IpAddr,
+        heir: Option<Heir>,
     ) -> impl Service<
         Request<Incoming>,
         Response = Response<Answer>,
@@ -186,8 +220,13 @@ impl Front {
             };
             request.extensions_mut().insert(client);
             let answer = router.clone().call(request);
+            let heir = heir.clone();
             async move {
                 let mut response = answer.await?;
+                let takeover = response.extensions_mut().remove::<Takeover>();
+                if let (Some(heir), Some(takeover)) = (heir, takeover) {
+                    heir.is(takeover);
+                }
                 let hold = response.extensions_mut().remove();
                 Ok(response.map(|body| Answer::new(body, open, is_http2, hold)))
             }
@@ -249,7 +288,7 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        tokio::spawn(timeout(self.longest, stream));
+        tokio::spawn(life::limited(self.longest, stream));
     }
 }
 

@@ -5,6 +5,7 @@
 mod answer;
 mod connection;
 mod gate;
+pub(super) mod life;
 mod lines;
 mod refusal;
 mod stream;
@@ -18,9 +19,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
+use futures_util::future::BoxFuture;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch::Receiver;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use self::connection::Front;
@@ -127,6 +129,19 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
+/// What is left of a connection that is no HTTP any more. It goes on as a task of its own, which is
+/// as small as it is: one for HTTP has room for all that a connection may go through.
+type Rest = BoxFuture<'static, ()>;
+
+fn go_on(connections: &mut JoinSet<Option<Rest>>, ended: Result<Option<Rest>, JoinError>) {
+    if let Ok(Some(rest)) = ended {
+        connections.spawn(async move {
+            rest.await;
+            None
+        });
+    }
+}
+
 /// The loop of one listener.
 struct Accepting {
     listener: Listener,
@@ -154,18 +169,27 @@ impl Accepting {
                 biased;
                 // An error means that the sender is gone: stop as well.
                 _ = stopped.wait_for(|stop| *stop) => break,
-                Some(_ended) = connections.join_next() => continue,
+                Some(ended) = connections.join_next() => {
+                    go_on(&mut connections, ended);
+                    continue;
+                }
                 next = self.next() => next,
             };
             let (front, stopped) = (Arc::clone(&front), stopped.clone());
             let counted = self.metrics.connection_opened(self.listener.name);
             connections.spawn(async move {
-                front.serve(tcp, peer, stopped).await;
-                drop((share, place, counted));
+                let rest = front.serve(tcp, peer, stopped).await?;
+                let rest: Rest = Box::pin(async move {
+                    rest.await;
+                    drop((share, place, counted));
+                });
+                Some(rest)
             });
         }
         drop(self);
-        while connections.join_next().await.is_some() {}
+        while let Some(ended) = connections.join_next().await {
+            go_on(&mut connections, ended);
+        }
     }
 
     /// The next connection and its place. May be given up and asked again.

@@ -50,13 +50,25 @@ pub(super) struct Watched {
     refusals: Refusals,
     /// An answer in the place of the HTTP library's, and how much of it is out.
     refusal: Option<(Vec<u8>, usize)>,
+    /// Whether what is written is no HTTP any more.
+    is_past_http: bool,
 }
 
 impl Watched {
     pub(super) fn new(wire: Wire, watch: Arc<Watch>, refusals: Refusals) -> Self {
         let seen = [0; PREFACE.len()];
         let lines = Lines::default();
-        Self { wire, watch, lines, seen, filled: 0, given: 0, refusals, refusal: None }
+        Self {
+            wire,
+            watch,
+            lines,
+            seen,
+            filled: 0,
+            given: 0,
+            refusals,
+            refusal: None,
+            is_past_http: false,
+        }
     }
 
     /// Whether the client speaks HTTP/2. Waits for the first byte that tells; may be given up and
@@ -84,6 +96,11 @@ impl Watched {
                 return Ok(true);
             }
         }
+    }
+
+    /// From now on whatever is written goes out as it is: another protocol has the connection.
+    pub(super) fn leave_http(&mut self) {
+        self.is_past_http = true;
     }
 
     /// Says a last word past the HTTP library.
@@ -158,6 +175,9 @@ impl AsyncRead for Watched {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if this.is_past_http {
+            return Pin::new(&mut this.wire).poll_read(cx, buffer);
+        }
         if buffer.remaining() >= 4
             && let Some(end) = this.lines.end()
         {
@@ -196,7 +216,7 @@ impl AsyncWrite for Watched {
         offer: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if this.watch.is_unasked() {
+        if this.watch.is_unasked() && !this.is_past_http {
             return this.refuse(cx, offer);
         }
         let Poll::Ready(count) = Pin::new(&mut this.wire).poll_write_vectored(cx, offer)? else {

@@ -133,6 +133,14 @@ impl Engine for Faulty {
         self.engine.plan(sql)
     }
 
+    fn nudge(&self) {
+        self.engine.nudge();
+    }
+
+    fn nudged(&self) -> BoxFuture<'_, ()> {
+        self.engine.nudged()
+    }
+
     fn queued(&self) -> usize {
         self.engine.queued()
     }

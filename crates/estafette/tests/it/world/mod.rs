@@ -266,7 +266,7 @@ impl World {
     /// Lets the chores do what is due. A lane looks once in a minute of the clock: what became due
     /// while it was at work, it sees a minute later.
     pub async fn housekeep(&self) {
-        const CHORES: usize = 15;
+        const CHORES: usize = 19;
         let app = self.app(Env::Live).await;
         let is_done = store::Sql("SELECT chore FROM chores WHERE next_at > $1 ORDER BY chore");
         for _ in 0..6 {
@@ -405,6 +405,7 @@ fn settings(folder: &TempDir) -> Config {
     "127.0.0.1:1".clone_into(&mut config.webhooks.dns_server);
     config.webhooks.timeout_ms = 3_000;
     config.webhooks.connect_timeout_ms = 2_000;
+    config.support.drain_spread_ms = 100;
     config.retention.chunk = 2;
     config.retention.pause_ms = 0;
     config

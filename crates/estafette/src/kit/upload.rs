@@ -1,0 +1,45 @@
+//! Why the body of an upload ended before its end. It travels as the error of a stream of bytes,
+//! from where bodies are read to the handler that asked for it.
+
+use super::problem::Problem;
+use super::problem_code::Code;
+
+/// Largest attachment, bytes.
+pub const MOST_FILE_BYTES: usize = 10 * 1024 * 1024;
+/// Largest body of an upload, bytes: a file, a message, and what is around them.
+pub const MOST_BYTES: usize = MOST_FILE_BYTES + 128 * 1024;
+
+/// Why there is no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Cut {
+    /// The client is too slow.
+    #[error("the body did not come to its end in time")]
+    TooLate,
+    /// It is larger than any upload may be.
+    #[error("the body is too large")]
+    TooLarge,
+    /// The connection broke.
+    #[error("the body broke off before its end")]
+    Broken,
+}
+
+impl From<Problem> for Cut {
+    fn from(problem: Problem) -> Self {
+        if problem.code() == Code::RequestTimeout { Self::TooLate } else { Self::Broken }
+    }
+}
+
+impl From<Cut> for Problem {
+    fn from(cut: Cut) -> Self {
+        let problem = match cut {
+            Cut::TooLate => Self::new(Code::RequestTimeout)
+                .detail("The body of the request did not come to its end in time."),
+            Cut::TooLarge => Self::new(Code::FileTooLarge),
+            Cut::Broken => {
+                Self::new(Code::InvalidRequest).detail("The body broke off before its end.")
+            }
+        };
+        // What is left of the body is not read. HTTP/2 has no such header, and drops it.
+        problem.header("connection", axum::http::HeaderValue::from_static("close"))
+    }
+}

@@ -1,0 +1,356 @@
+//! Support over HTTP, as users have it: their tickets and messages.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, RawQuery, Request, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use store::CommitError;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::tickets::{self, Filter, NewTicket};
+use super::view::TicketView;
+use super::{Author, Error, LONGEST_MESSAGE, Priority, Reader, STALE, Status};
+use crate::access::Who;
+use crate::access::caller::{Caller, Portal};
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
+use crate::app::App;
+use crate::kit::body::Fields;
+use crate::kit::id::{TicketId, UserId};
+use crate::kit::page::{self, Page, Query};
+use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+
+/// The routes of this room.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list_tickets, open_ticket))
+        .routes(routes!(read_ticket))
+        .routes(routes!(rate_ticket))
+        .merge(super::messages::api::routes())
+        .merge(super::admin::api::routes())
+        .merge(super::canned::api::routes())
+        .merge(super::files::api::routes())
+        .merge(super::chat::api::routes())
+}
+
+/// A ticket to be opened.
+#[derive(Deserialize, ToSchema)]
+pub struct NewTicketBody {
+    /// 1 to 200 characters.
+    #[schema(example = "No receipts since noon", max_length = 200)]
+    pub subject: String,
+    /// 1 to 50 characters of your choice.
+    #[schema(example = "delivery", max_length = 50)]
+    pub category: String,
+    /// `low`, `normal` or `high`.
+    #[schema(example = "normal")]
+    pub priority: String,
+    /// The first message, 1 to 10,000 characters.
+    #[schema(example = "Since noon no receipt has come for any passcode.", max_length = 10000)]
+    pub message: String,
+    /// The closed ticket that this one goes on with.
+    pub follows: Option<String>,
+}
+
+/// What the user thinks of how the ticket was dealt with.
+#[derive(Deserialize, ToSchema)]
+pub struct NewRating {
+    /// 1 (bad) to 5 (good).
+    #[schema(example = 5)]
+    pub score: i64,
+    /// Up to 1,000 characters, for staff.
+    #[schema(max_length = 1000)]
+    pub comment: Option<String>,
+}
+
+/// A POST about one ticket, without a query.
+pub(super) struct Posted {
+    pub(super) id: TicketId,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl FromRequest<App> for Posted {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        Query::read(parts.uri.query(), &[])?;
+        let path = Path::<String>::from_request_parts(&mut parts, app).await;
+        let id = path.ok().and_then(|Path(id)| TicketId::parse(&id)).ok_or(Code::NotFound)?;
+        let headers = parts.headers.clone();
+        // The edge has read it by now.
+        let body = Bytes::from_request(Request::from_parts(parts, body), app).await;
+        Ok(Self { id, headers, body: body.map_err(|_| Code::InternalError)? })
+    }
+}
+
+/// Ends the reading of a body that is about a ticket. Whoever has no such ticket learns that, not
+/// what is wrong with the body.
+pub(super) async fn finish(
+    app: &App,
+    fields: Fields,
+    (reader, id): (Reader<'_>, &TicketId),
+) -> Result<(), Problem> {
+    let Err(problem) = fields.finish(app.is_strict()) else { return Ok(()) };
+    tickets::find(app, reader, id).await?;
+    Err(problem)
+}
+
+/// The user behind a portal token.
+pub(super) fn user(caller: &Caller<Portal>) -> Result<Author, Problem> {
+    match &caller.who {
+        Who::User(id) => Ok(Author::User(UserId::stored(id.to_string()))),
+        _ => Err(Code::InternalError.into()),
+    }
+}
+
+/// Lists the account's tickets, newest first.
+///
+/// `q` finds tickets whose subject or messages have all of its words; the first thousand messages
+/// found count.
+#[utoipa::path(
+    get, path = "/v1/support/tickets", tag = "Support",
+    params(
+        ("status" = Option<String>, Query, description = "`open`, `pending`, `on_hold`, \
+            `resolved` or `closed`"),
+        ("priority" = Option<String>, Query, description = "`low`, `normal` or `high`"),
+        ("category" = Option<String>, Query, description = "As it was given"),
+        ("q" = Option<String>, Query, description = "Words to look for"),
+        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
+        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+    ),
+    responses(
+        (status = 200, body = Vec<TicketView>, description = "One page; `Link` leads on"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`, `invalid_cursor`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn list_tickets(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    const FILTERS: [&str; 4] = ["status", "priority", "category", "q"];
+    let query =
+        Query::read(query.as_deref(), &["status", "priority", "category", "q", "limit", "cursor"])?;
+    let path = query.path_with("/v1/support/tickets", &FILTERS);
+    let page = query.page(&app.vault, &path)?;
+    let filter = filter(&query)?;
+    let reader = Reader::User(&caller.account.id);
+    let (tickets, next) = found(&app, reader, (&query, &filter), &page).await?;
+    let views: Vec<TicketView> = tickets.into_iter().map(TicketView::from).collect();
+    Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
+}
+
+/// The part of a filter that users and staff have.
+pub(super) fn filter(query: &Query) -> Result<Filter, Problem> {
+    let status = one_of(query, "status", Status::WORDS, Status::of)?;
+    let priority = one_of(query, "priority", Priority::WORDS, Priority::of)?;
+    let category = query.get("category").map(str::to_owned);
+    Ok(Filter { status, priority, category, ..Filter::default() })
+}
+
+/// A parameter that must be one of these words.
+pub(super) fn one_of<T>(
+    query: &Query,
+    name: &str,
+    words: &[&str],
+    of: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, Problem> {
+    let Some(word) = query.get(name) else { return Ok(None) };
+    let detail = || format!("must be one of {}", words.join(", "));
+    let wrong = || Problem::bad_request(&format!("?{name}"), "invalid_enum", detail());
+    of(word).map(Some).ok_or_else(wrong)
+}
+
+/// A page of a list or of what is found in it.
+pub(super) async fn found(
+    app: &App,
+    reader: Reader<'_>,
+    (query, filter): (&Query, &Filter),
+    page: &Page,
+) -> Result<(Vec<super::Ticket>, Option<String>), Problem> {
+    Ok(match query.get("q") {
+        Some(text) => tickets::search(app, reader, (text, filter), page).await?,
+        None => tickets::list(app, reader, filter, page).await?,
+    })
+}
+
+/// Opens a ticket with its first message.
+#[utoipa::path(
+    post, path = "/v1/support/tickets", tag = "Support",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe")),
+    request_body = NewTicketBody,
+    responses(
+        (status = 200, body = TicketView, description = "The ticket"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json",
+         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json",
+         description = "`limit_reached`, `idempotency_in_progress`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`, `idempotency_key_reused`"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn open_ticket(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let new = read_new(&app, &body)?;
+    let account = &caller.account.id;
+    let route = "POST /v1/support/tickets";
+    let request = Repeatable::by_tenant(account, &headers, route, &body);
+    let author = user(&caller)?;
+    let fresh = async |claim: Claim| Ok(tickets::open(&app, account, &author, new, &claim).await?);
+    let again = async |seen: Seen| {
+        let id = TicketId::stored(seen.object_id);
+        Ok(tickets::find(&app, Reader::User(account), &id).await?)
+    };
+    let once = idempotency::once(&app, request, fresh, again).await?;
+    Ok(once.map(|ticket| Json(TicketView::from(ticket))).into_response())
+}
+
+fn read_new(app: &App, body: &[u8]) -> Result<NewTicket, Problem> {
+    let mut fields = Fields::read(body)?;
+    let subject = said(&mut fields, "subject", 200);
+    let category = said(&mut fields, "category", 50);
+    let word = fields.required("priority");
+    let priority = word.as_deref().and_then(Priority::of);
+    if word.is_some() && priority.is_none() {
+        let detail = format!("must be one of {}", Priority::WORDS.join(", "));
+        fields.fault("priority", "invalid_enum", detail);
+    }
+    let message = said(&mut fields, "message", LONGEST_MESSAGE);
+    let follows = take_ticket(&mut fields, "follows");
+    fields.finish(app.is_strict())?;
+    let all = (subject, category, priority, message);
+    let (Some(subject), Some(category), Some(priority), Some(message)) = all else {
+        return Err(Code::InternalError.into());
+    };
+    Ok(NewTicket { subject, category, priority, message, follows })
+}
+
+/// A required text that says something.
+pub(super) fn said(fields: &mut Fields, name: &'static str, most: usize) -> Option<String> {
+    let text = fields.required_within(name, 1, most)?;
+    if text.trim().is_empty() {
+        fields.fault(name, "too_short", "must not be blank");
+        return None;
+    }
+    Some(text)
+}
+
+/// The id of a ticket; one of another shape is at fault.
+pub(super) fn take_ticket(fields: &mut Fields, name: &'static str) -> Option<TicketId> {
+    let text = fields.text(name)?;
+    let id = TicketId::parse(&text);
+    if id.is_none() {
+        fields.fault(name, "invalid_type", "must be the id of a ticket");
+    }
+    id
+}
+
+/// Reads a ticket.
+#[utoipa::path(
+    get, path = "/v1/support/tickets/{ticket_id}", tag = "Support",
+    params(("ticket_id" = String, Path, description = "The ticket")),
+    responses(
+        (status = 200, body = TicketView, description = "The ticket"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn read_ticket(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    Path(id): Path<String>,
+) -> Result<Json<TicketView>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let id = TicketId::parse(&id).ok_or(Code::NotFound)?;
+    Ok(Json(tickets::find(&app, Reader::User(&caller.account.id), &id).await?.into()))
+}
+
+/// Rates how a ticket was dealt with, once, after it was resolved.
+#[utoipa::path(
+    post, path = "/v1/support/tickets/{ticket_id}/rating", tag = "Support",
+    params(
+        ("ticket_id" = String, Path, description = "The ticket"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
+    ),
+    request_body = NewRating,
+    responses(
+        (status = 200, body = TicketView, description = "The ticket"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json",
+         description = "`limit_reached` (it was rated before), `idempotency_in_progress`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`, also while the ticket is not resolved"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn rate_ticket(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    posted: Posted,
+) -> Result<Response, Problem> {
+    let Posted { id, headers, body } = posted;
+    let mut fields = Fields::read(&body)?;
+    let score = fields.required_integer("score", 1, 5);
+    let comment = fields.text_within("comment", 1, 1_000);
+    let account = &caller.account.id;
+    finish(&app, fields, (Reader::User(account), &id)).await?;
+    let score = score.ok_or(Code::InternalError)?;
+    let route = format!("POST /v1/support/tickets/{id}/rating");
+    let request = Repeatable::by_tenant(account, &headers, &route, &body);
+    let (by, rating) = (user(&caller)?, (score, comment));
+    let fresh =
+        async |claim: Claim| Ok(tickets::rate(&app, (account, &by), &id, rating, &claim).await?);
+    let again = async |_: Seen| Ok(tickets::find(&app, Reader::User(account), &id).await?);
+    let once = idempotency::once(&app, request, fresh, again).await?;
+    Ok(once.map(|ticket| Json(TicketView::from(ticket))).into_response())
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Unknown => Code::NotFound.into(),
+            Error::Closed { merged_into } => {
+                let problem = Self::new(Code::TicketClosed);
+                problem.detail(merged_into.map_or_else(
+                    || "Open a new ticket and name this one in `follows`.".to_owned(),
+                    |id| format!("It was merged into {id}. Write there."),
+                ))
+            }
+            Error::Expired => Code::FileExpired.into(),
+            Error::Storage(why) => Self::new(Code::StorageUnavailable).because(&why),
+            Error::Full(detail) => Self::new(Code::LimitReached).detail(detail),
+            Error::NotNow(detail) => {
+                Self::invalid(vec![Item::at("", "out_of_range", detail)]).detail(detail)
+            }
+            Error::Field { field, detail } => {
+                Self::invalid(vec![Item::at(&format!("/{field}"), "invalid_enum", detail)])
+            }
+            Error::InProgress => Code::IdempotencyInProgress.into(),
+            Error::Db(error) => error.into(),
+            Error::Commit(CommitError::Rejected(STALE)) => Code::Overloaded.into(),
+            Error::Commit(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Several nodes on one database. A node that has sockets of a ticket says so in `chat_watchers`,
+//! and that it is alive in `chat_nodes`; whoever writes leaves a row in `chat_mail` for it. The row
+//! says only that there is news: what it is, the node reads. So a row may be lost or doubled, and
+//! its order means nothing. That a side types is all in the row; it may be lost, too.
+
+use std::time::Duration;
+
+use ::store::{CommitError, FromRow, WriteSet, args};
+use clock::{MINUTE, Millis};
+use tokio::time::Instant;
+
+use super::frames;
+use super::store as sql;
+use crate::app::App;
+use crate::kit::id::{AccountId, TicketId};
+use crate::sockets::{News, Present, features};
+use crate::support::Side;
+
+/// How long a node counts as alive after it said so, milliseconds.
+const ALIVE_MS: i64 = 15_000;
+/// How often it says so.
+const BEAT: Duration = Duration::from_secs(4);
+/// A beat that is later than this: others may have taken us for dead, and left us nothing.
+const LAPSE: Duration = Duration::from_secs(12);
+/// Rows taken at a time.
+const CHUNK: i64 = 500;
+
+/// Says that this node has sockets of a ticket, and which side has come. What is committed before
+/// it returns can be read then; what is committed later is told.
+pub(super) async fn watch(
+    app: &App,
+    (account, ticket): (&AccountId, &TicketId),
+    come: Present,
+) -> Result<(), CommitError> {
+    if !app.config.database.is_shared() {
+        return Ok(());
+    }
+    let mut set = WriteSet::of(account.as_str());
+    set.push(sql::LOCK, args![account, ticket]);
+    set.push(sql::LIVE_ON, args![app.node, app.now() + ALIVE_MS]);
+    set.push(sql::WATCH, args![ticket, app.node, come.user, come.staff]);
+    app.db.commit(set).await?;
+    // Other nodes are to be told who came.
+    app.sockets.news(ticket.as_str());
+    Ok(())
+}
+
+/// Adds a note for the other nodes that have sockets of a ticket.
+pub(super) fn leave_mail(
+    app: &App,
+    set: &mut WriteSet,
+    (account, ticket): (&AccountId, &TicketId),
+    typing: Option<Side>,
+) {
+    let (mail, typing) = (app.clock.id("mail"), typing.map(Side::word));
+    set.push(sql::LEAVE_MAIL, args![mail, account, typing, ticket, app.node, app.now()]);
+}
+
+/// Tells the other nodes that a side types.
+pub(super) async fn tell_typing(app: &App, (account, ticket): (&AccountId, &TicketId), side: Side) {
+    if !app.config.database.is_shared() {
+        return;
+    }
+    let mut set = WriteSet::of(account.as_str());
+    leave_mail(app, &mut set, (account, ticket), Some(side));
+    match app.db.commit(set).await {
+        Ok(_) => app.db.nudge(),
+        Err(error) => tracing::debug!(%error, "other nodes were not told that somebody types"),
+    }
+}
+
+/// Tells the other nodes who listens here, where that changed. The only one who does, so what was
+/// told last is what is so.
+pub(super) async fn tell_presence(app: &App, news: &News) -> Result<(), CommitError> {
+    if news.here == news.told {
+        return Ok(());
+    }
+    let account = AccountId::stored(news.account.clone());
+    let ticket = TicketId::stored(news.topic.clone());
+    let Present { user, staff } = news.here;
+    let mut set = WriteSet::of(account.as_str());
+    // Of two nodes that tell each other at the same time, the second one sees what the first did.
+    set.push(sql::LOCK, args![&account, &ticket]);
+    set.push(sql::SET_PRESENT, args![user, staff, &ticket, app.node]);
+    leave_mail(app, &mut set, (&account, &ticket), None);
+    app.db.commit(set).await?;
+    app.sockets.set_told(&news.topic, news.here);
+    app.db.nudge();
+    Ok(())
+}
+
+/// Reads who listens to a ticket at other nodes.
+pub(super) async fn look_elsewhere(app: &App, ticket: &str) -> Result<(), ::store::Error> {
+    if !app.config.database.is_shared() {
+        return Ok(());
+    }
+    let args = args![ticket, app.node, app.now()];
+    let found: Option<(Option<i64>, Option<i64>)> = app.db.row(sql::ELSEWHERE, args).await?;
+    let (user, staff) = found.unwrap_or_default();
+    let elsewhere = Present { user: user == Some(1), staff: staff == Some(1) };
+    app.sockets.set_elsewhere(ticket, elsewhere);
+    Ok(())
+}
+
+/// What this node has done for the others, and when, and which of them there are.
+#[derive(Default)]
+pub(super) struct Neighbour {
+    last_beat: Option<Instant>,
+    alive: Vec<i64>,
+    /// Tickets that nobody here listens to any more, and whose they are.
+    left: Vec<(String, String)>,
+}
+
+impl Neighbour {
+    /// Takes what others left; answers whether there was anything.
+    pub(super) async fn take_mail(&self, app: &App) -> Result<bool, ::store::Error> {
+        if app.db.row::<(String,)>(sql::ANY_MAIL, args![app.node]).await?.is_none() {
+            return Ok(false);
+        }
+        let mut set = WriteSet::of("chat");
+        set.returning_rows(sql::TAKE_MAIL, args![app.node, CHUNK]);
+        let Ok(done) = app.db.commit(set).await else { return Ok(false) };
+        for row in done.rows.into_iter().flatten() {
+            let (ticket, typing) = <(String, Option<String>)>::from_row(row)?;
+            match typing.as_deref().and_then(Side::of) {
+                Some(side) => app.sockets.push(&ticket, &[frames::typing(&ticket, side)], None),
+                None => app.sockets.news(&ticket),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Says that this node is alive, when it is time; takes back what it does not watch any more.
+    pub(super) async fn beat(&mut self, app: &App) -> Result<(), CommitError> {
+        self.left.append(&mut app.sockets.take_left());
+        if !self.left.is_empty() {
+            let mut set = WriteSet::of("chat");
+            for (ticket, account) in &self.left {
+                set.push(sql::UNWATCH, args![ticket.as_str(), app.node]);
+                let account = AccountId::stored(account.clone());
+                let ticket = TicketId::stored(ticket.clone());
+                leave_mail(app, &mut set, (&account, &ticket), None);
+            }
+            app.db.commit(set).await?;
+            app.db.nudge();
+            let left = std::mem::take(&mut self.left);
+            self.watch_again(app, &left).await?;
+        }
+        let now = Instant::now();
+        let since = self.last_beat.map(|last| now - last);
+        if since.is_some_and(|since| since < BEAT) || app.sockets.is_empty() {
+            return Ok(());
+        }
+        let mut set = WriteSet::of("chat");
+        set.push(sql::LIVE_ON, args![app.node, app.now() + ALIVE_MS]);
+        app.db.commit(set).await?;
+        self.last_beat = Some(now);
+        if since.is_some_and(|since| since > LAPSE) {
+            self.come_back(app).await?;
+        }
+        self.look_around(app).await?;
+        bury(app, app.now() - MINUTE).await
+    }
+
+    /// When a node went without a word, who was there is not there any more.
+    async fn look_around(&mut self, app: &App) -> Result<(), CommitError> {
+        let alive: Vec<(i64,)> =
+            app.db.rows(sql::ALIVE, args![app.now()]).await.map_err(|error| unreadable(&error))?;
+        let alive: Vec<i64> = alive.into_iter().map(|(node,)| node).collect();
+        if alive != self.alive {
+            app.sockets.news_for(features::PRESENCE);
+            self.alive = alive;
+        }
+        Ok(())
+    }
+
+    /// Whoever came back to a ticket while it was taken back is told of again.
+    async fn watch_again(&self, app: &App, left: &[(String, String)]) -> Result<(), CommitError> {
+        for (ticket, account) in app.sockets.topics() {
+            if left.iter().any(|(topic, _)| *topic == ticket) {
+                app.sockets.set_told(&ticket, Present::default());
+                let (id, account) = (TicketId::stored(ticket), AccountId::stored(account));
+                watch(app, (&account, &id), Present::default()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// After a pause in which this node counted as dead: all sockets read what they missed.
+    async fn come_back(&self, app: &App) -> Result<(), CommitError> {
+        for (ticket, account) in app.sockets.topics() {
+            app.sockets.set_told(&ticket, Present::default());
+            let (ticket, account) = (TicketId::stored(ticket), AccountId::stored(account));
+            watch(app, (&account, &ticket), Present::default()).await?;
+        }
+        app.sockets.news_everywhere();
+        Ok(())
+    }
+}
+
+fn unreadable(error: &::store::Error) -> CommitError {
+    CommitError::Unavailable(error.to_string())
+}
+
+/// Forgets nodes that are gone.
+async fn bury(app: &App, before: Millis) -> Result<(), CommitError> {
+    let dead: Option<(i64,)> =
+        app.db.row(sql::DEAD, args![before]).await.map_err(|error| unreadable(&error))?;
+    let Some((node,)) = dead else { return Ok(()) };
+    let mut set = WriteSet::of("chat");
+    set.push(sql::BURY_MAIL, args![node]);
+    set.push(sql::BURY_WATCHERS, args![node]);
+    set.push(sql::BURY, args![node, before]);
+    app.db.commit(set).await.map(drop)
+}

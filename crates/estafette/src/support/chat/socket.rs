@@ -1,0 +1,427 @@
+//! One open socket: it replays what was missed, writes what its outbox has, and takes what the
+//! client sends. One task, one timer; its buffers are small, because most sockets idle.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Bytes, Error as WsError, Message as Ws, Utf8Bytes};
+
+use super::frames::{self, Incoming};
+use super::{Ending, fan, nodes, token};
+use crate::access::holder::{Holder, Subject};
+use crate::access::idempotency::Claim;
+use crate::app::App;
+use crate::kit::id::{AccountId, TicketId};
+use crate::kit::problem::Problem;
+use crate::kit::takeover::{Duplex, Taken};
+use crate::metrics::OpenConnection;
+use crate::sockets::{Listener, Out, Present, Seat, features};
+use crate::support::messages::{self, NewMessage};
+use crate::support::{Author, Error, Reader, Side, Ticket, tickets, view};
+
+/// Largest frame that is read, bytes: the longest message fits, however it is escaped.
+const MOST_BYTES: usize = 64 * 1024;
+/// Frames that may come at once, and how long one of them takes to be given back.
+const BURST: u32 = 20;
+const REFILL: Duration = Duration::from_millis(200);
+/// Longest time for writing to a client that does not read.
+const WRITE: Duration = Duration::from_secs(10);
+/// How long a client has for its part of a farewell.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// Shortest time between two signs of typing that are passed on.
+const TYPING: Duration = Duration::from_secs(2);
+/// Looks at the clock after which the token is looked at, too.
+const RECHECK: u32 = 2;
+/// Messages replayed at a time; a socket that asked for `resync` reads the rest over HTTP.
+const REPLAYED: i64 = 200;
+
+type Stream = WebSocketStream<Box<dyn Duplex>>;
+
+/// What the upgrade asked for.
+pub(super) struct Wish {
+    pub(super) ticket: TicketId,
+    pub(super) side: Side,
+    pub(super) since: Option<i64>,
+    pub(super) features: u8,
+    pub(super) session: Holder,
+}
+
+/// Serves a connection that became a socket, to its end.
+pub(super) async fn serve(app: App, entry: Result<Box<Socket>, Ending>, taken: Taken) {
+    let Taken { stream, read, mut stopped } = taken;
+    let config = WebSocketConfig::default()
+        .read_buffer_size(2 * 1024)
+        .write_buffer_size(0)
+        .max_write_buffer_size(1024 * 1024)
+        .max_message_size(Some(MOST_BYTES))
+        .max_frame_size(Some(MOST_BYTES));
+    let read = read.to_vec();
+    let mut ws =
+        WebSocketStream::from_partially_read(stream, read, Role::Server, Some(config)).await;
+    let ending = match entry {
+        Ok(mut socket) => socket.run(&app, &mut ws, &mut stopped).await,
+        Err(ending) => Some(ending),
+    };
+    if let Some(ending) = ending {
+        app.metrics.socket_closed(ending.code());
+    }
+    Box::pin(close(&mut ws, ending)).await;
+}
+
+/// An open socket, but for its stream.
+pub(super) struct Socket {
+    ticket: TicketId,
+    account: AccountId,
+    author: Author,
+    session: Holder,
+    seat: Seat,
+    _open: OpenConnection,
+    /// The number of the last message that was written.
+    cursor: i64,
+    /// Frames that may come now, and since when that is so.
+    budget: (u32, Instant),
+    heard_at: Instant,
+    typed_at: Option<Instant>,
+    looks: u32,
+}
+
+/// Finds the ticket and takes a seat, before the upgrade is answered: whatever is written once the
+/// client has read that answer comes to it, with or without `since`.
+pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> {
+    let session = wish.session;
+    let (author, person) = match &session.subject {
+        Subject::User(user, _) => (Author::User(user.clone()), user.to_string()),
+        Subject::Staff(staff) => (Author::Staff(staff.clone()), staff.to_string()),
+    };
+    let ticket = match &session.subject {
+        Subject::User(_, account) => tickets::find(app, Reader::User(account), &wish.ticket).await,
+        Subject::Staff(_) => tickets::find(app, Reader::Staff, &wish.ticket).await,
+    };
+    let ticket = ticket.map_err(|error| ending(&error))?;
+    let is_staff = wish.side == Side::Admin;
+    let listener = Listener { person, is_staff, features: wish.features };
+    let topic = (ticket.id.as_str(), ticket.account.as_str());
+    let most = app.config.support.sockets_per_person;
+    let seat = app.sockets.join(topic, &listener, most).ok_or(Ending::TooMany)?;
+    let come = Present { user: !is_staff, staff: is_staff };
+    let watched = nodes::watch(app, (&ticket.account, &ticket.id), come).await;
+    watched.map_err(|_| Ending::Broken)?;
+    // Again: what was written until the seat was taken is read, what comes later is pushed.
+    let ticket: Ticket =
+        tickets::find(app, Reader::Staff, &ticket.id).await.map_err(|error| ending(&error))?;
+    if listener.features & features::PRESENCE != 0 {
+        let looked = nodes::look_elsewhere(app, ticket.id.as_str()).await;
+        looked.map_err(|_| Ending::Broken)?;
+    }
+    let stand = fan::Stand::of(&ticket, app.sockets.present(ticket.id.as_str()));
+    let pushed = app.sockets.begin(ticket.id.as_str(), ticket.last_seq, stand.note());
+    app.sockets.greet(&seat, |there| frames::presence(ticket.id.as_str(), there));
+    let now = Instant::now();
+    Ok(Box::new(Socket {
+        cursor: wish.since.unwrap_or(pushed.max(ticket.last_seq)),
+        ticket: ticket.id,
+        account: ticket.account,
+        author,
+        session,
+        seat,
+        _open: app.metrics.socket_opened(wish.side.word()),
+        budget: (BURST, now),
+        heard_at: now,
+        typed_at: None,
+        looks: 0,
+    }))
+}
+
+fn ending(error: &Error) -> Ending {
+    if matches!(error, Error::Unknown) { Ending::NoTicket } else { Ending::Broken }
+}
+
+impl Socket {
+    fn reader(&self) -> Reader<'_> {
+        match self.author {
+            Author::User(_) => Reader::User(&self.account),
+            Author::Staff(_) => Reader::Staff,
+        }
+    }
+
+    /// Until it ends; `None` when the client is gone.
+    async fn run(
+        &mut self,
+        app: &App,
+        ws: &mut Stream,
+        stopped: &mut tokio::sync::watch::Receiver<bool>,
+    ) -> Option<Ending> {
+        // What is rarely done is boxed: an idle socket must not carry the room for it.
+        if let Err(ending) = Box::pin(self.replay(app, ws)).await {
+            return ending;
+        }
+        let pause = Duration::from_secs(app.config.support.ping_s);
+        let mut alarm = pin!(sleep_until(Instant::now() + pause));
+        let mut farewell: Option<Instant> = None;
+        loop {
+            let is_stopping = farewell.is_some();
+            let over = async {
+                match farewell {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let step = tokio::select! {
+                () = over => Err(Some(Ending::Restart)),
+                () = told_to_stop(stopped), if !is_stopping => {
+                    farewell = Some(Instant::now() + spread(app));
+                    Ok(())
+                }
+                () = self.seat.outbox.rung() => self.flush(ws).await,
+                incoming = ws.next() => self.take(app, ws, incoming).await,
+                () = &mut alarm => {
+                    alarm.as_mut().reset(Instant::now() + pause);
+                    Box::pin(self.look(app, ws, pause)).await
+                }
+            };
+            if let Err(ending) = step {
+                return ending;
+            }
+        }
+    }
+
+    /// Writes what came after the number that the client knows, then goes over to what is pushed.
+    async fn replay(&mut self, app: &App, ws: &mut Stream) -> Result<(), Option<Ending>> {
+        let broken = |_| Some(Ending::Broken);
+        loop {
+            let ticket = tickets::find(app, Reader::Staff, &self.ticket).await.map_err(broken)?;
+            let after = (self.cursor, REPLAYED + 1);
+            let mut found =
+                messages::after(app, self.reader(), &ticket, after).await.map_err(broken)?;
+            let is_more = found.len() > usize::try_from(REPLAYED).unwrap_or(0);
+            found.truncate(usize::try_from(REPLAYED).unwrap_or(0));
+            let last = found.last().map(|message| message.seq);
+            for (seq, text) in self.shown(app, found).await.map_err(broken)? {
+                write(ws, Ws::Text(text)).await?;
+                self.cursor = seq;
+            }
+            if is_more && self.seat.outbox.wants(features::RESYNC) {
+                write(ws, Ws::Text(frames::resync(&self.ticket, ticket.last_seq))).await?;
+                self.cursor = ticket.last_seq;
+            } else if !is_more {
+                // The last ones may be notes, which this side does not see.
+                self.cursor = self.cursor.max(last.unwrap_or(0)).max(ticket.last_seq);
+            }
+            if !is_more && self.seat.outbox.go_live(self.cursor) {
+                return self.flush(ws).await;
+            }
+        }
+    }
+
+    async fn shown(
+        &self,
+        app: &App,
+        found: Vec<crate::support::Message>,
+    ) -> Result<Vec<(i64, Utf8Bytes)>, Error> {
+        let staff = view::for_staff(app, found).await?;
+        let is_user = matches!(self.author, Author::User(_));
+        let text = |view: view::AdminTicketMessageView| {
+            let user = (!view.internal).then_some(&view.message);
+            let frame = frames::message(self.ticket.as_str(), view.message.seq, user, &view);
+            let text = if is_user { frame.user } else { frame.staff };
+            text.map(|text| (view.message.seq, text))
+        };
+        Ok(staff.into_iter().filter_map(text).collect())
+    }
+
+    /// Writes what is in the outbox.
+    async fn flush(&mut self, ws: &mut Stream) -> Result<(), Option<Ending>> {
+        loop {
+            match self.seat.outbox.pop() {
+                Out::Empty => return Ok(()),
+                Out::Overflow => return Err(Some(Ending::Slow)),
+                // It was replayed.
+                Out::Frame(seq, _) if seq > 0 && seq <= self.cursor => {}
+                Out::Frame(seq, text) => {
+                    write(ws, Ws::Text(text)).await?;
+                    self.cursor = self.cursor.max(seq);
+                }
+            }
+        }
+    }
+
+    /// Takes what the client sent.
+    async fn take(
+        &mut self,
+        app: &App,
+        ws: &mut Stream,
+        incoming: Option<Result<Ws, WsError>>,
+    ) -> Result<(), Option<Ending>> {
+        self.heard_at = Instant::now();
+        match incoming {
+            Some(Ok(Ws::Text(text))) => {
+                self.spend()?;
+                Box::pin(self.act(app, ws, text.as_str())).await
+            }
+            Some(Ok(Ws::Binary(_))) => Err(Some(Ending::Binary)),
+            // A ping was answered by the library, and counts as a frame.
+            Some(Ok(Ws::Ping(_))) => self.spend(),
+            Some(Ok(Ws::Pong(_) | Ws::Frame(_))) => Ok(()),
+            Some(Err(WsError::Capacity(_))) => Err(Some(Ending::TooLarge)),
+            Some(Err(WsError::Utf8(_))) => Err(Some(Ending::NotUtf8)),
+            Some(Err(WsError::Protocol(ProtocolError::ResetWithoutClosingHandshake))) => Err(None),
+            Some(Err(WsError::Protocol(_))) => Err(Some(Ending::Protocol)),
+            // The library has its answer to a close ready.
+            Some(Ok(Ws::Close(_)) | Err(_)) | None => Err(None),
+        }
+    }
+
+    /// Takes one frame from the budget.
+    fn spend(&mut self) -> Result<(), Option<Ending>> {
+        let (left, since) = self.budget;
+        let now = Instant::now();
+        let back = (now - since).as_millis() / REFILL.as_millis();
+        let back = u32::try_from(back).unwrap_or(BURST).min(BURST);
+        let since = if back > 0 { now } else { since };
+        let left = left.saturating_add(back).min(BURST);
+        self.budget = (left.saturating_sub(1), since);
+        if left == 0 { Err(Some(Ending::TooMany)) } else { Ok(()) }
+    }
+
+    async fn act(&mut self, app: &App, ws: &mut Stream, text: &str) -> Result<(), Option<Ending>> {
+        match frames::read(text) {
+            Ok(Incoming::Message { text, client_message_id, internal }) => {
+                let internal = internal && matches!(self.author, Author::Staff(_));
+                let public = NewMessage::public(self.author.clone(), text);
+                let new = NewMessage { internal, client_message_id, ..public };
+                self.write_down(app, ws, &new).await
+            }
+            Ok(Incoming::Typing) => {
+                self.pass_on_typing(app).await;
+                Ok(())
+            }
+            Ok(Incoming::Read(seq)) => {
+                let ticket = tickets::find(app, self.reader(), &self.ticket).await;
+                let ticket = ticket.map_err(|_| Some(Ending::Broken))?;
+                let noted = tickets::mark_read(app, &ticket, &self.author, seq).await;
+                noted.map_err(|_| Some(Ending::Broken))
+            }
+            Err(detail) => self.complain(ws, ("validation_failed", detail), None).await,
+        }
+    }
+
+    async fn write_down(
+        &mut self,
+        app: &App,
+        ws: &mut Stream,
+        new: &NewMessage,
+    ) -> Result<(), Option<Ending>> {
+        let written =
+            messages::write(app, self.reader(), &self.ticket, new, &Claim::default()).await;
+        match written {
+            Ok(written) if self.seat.outbox.wants(features::ACK) => {
+                let ack = frames::ack(&written.message, written.duplicate);
+                write(ws, Ws::Text(ack)).await
+            }
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let problem = Problem::from(error);
+                let code = problem.code();
+                if code.status() >= 500 {
+                    return Err(Some(Ending::Broken));
+                }
+                let told = (code.word(), code.title());
+                self.complain(ws, told, new.client_message_id.as_deref()).await
+            }
+        }
+    }
+
+    /// Says what was wrong; to a client that did not ask for that, by ending.
+    async fn complain(
+        &self,
+        ws: &mut Stream,
+        (code, detail): (&str, &str),
+        client_message_id: Option<&str>,
+    ) -> Result<(), Option<Ending>> {
+        if !self.seat.outbox.wants(features::ERROR) {
+            return Err(Some(Ending::Useless));
+        }
+        write(ws, Ws::Text(frames::error(code, detail, client_message_id))).await
+    }
+
+    async fn pass_on_typing(&mut self, app: &App) {
+        let now = Instant::now();
+        if self.typed_at.is_some_and(|last| now - last < TYPING) {
+            return;
+        }
+        self.typed_at = Some(now);
+        let (ticket, side) = (&self.ticket, self.author.side());
+        app.sockets.push(ticket.as_str(), &[frames::typing(ticket.as_str(), side)], None);
+        nodes::tell_typing(app, (&self.account, ticket), side).await;
+    }
+
+    /// Now and then: whether the client is there, and whether it still may be.
+    async fn look(
+        &mut self,
+        app: &App,
+        ws: &mut Stream,
+        pause: Duration,
+    ) -> Result<(), Option<Ending>> {
+        // It had a whole pause for the pong to the last ping.
+        if self.looks > 0 && self.heard_at.elapsed() >= pause * 2 {
+            return Err(None);
+        }
+        self.looks += 1;
+        if self.looks.is_multiple_of(RECHECK) {
+            let stands = token::stands(app, self.author.side(), self.session.hash).await;
+            match stands {
+                Err(Ending::Broken) | Ok(_) => {}
+                Err(ending) => return Err(Some(ending)),
+            }
+        }
+        write(ws, Ws::Ping(Bytes::new())).await
+    }
+}
+
+async fn told_to_stop(stopped: &mut tokio::sync::watch::Receiver<bool>) {
+    // An error means that the sender is gone: stop as well.
+    let _told = stopped.wait_for(|stop| *stop).await;
+}
+
+/// A moment of the time over which farewells are spread, so that not all come back at once.
+fn spread(app: &App) -> Duration {
+    Duration::from_millis(app.clock.below(app.config.support.drain_spread_ms.max(1)))
+}
+
+async fn write(ws: &mut Stream, message: Ws) -> Result<(), Option<Ending>> {
+    match timeout(WRITE, ws.send(message)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_gone)) => Err(None),
+        Err(_late) => Err(Some(Ending::Slow)),
+    }
+}
+
+/// Says farewell, and waits a little for the client's.
+async fn close(ws: &mut Stream, ending: Option<Ending>) {
+    let farewell = async {
+        if let Some(ending) = ending {
+            let code = CloseCode::from(ending.code());
+            let frame = CloseFrame { code, reason: Utf8Bytes::from_static(ending.reason()) };
+            if ws.close(Some(frame)).await.is_err() {
+                return;
+            }
+        } else if ws.flush().await.is_err() {
+            return;
+        }
+        // Closing with bytes unread would reset the connection, and the client might lose the word.
+        let stream = ws.get_mut();
+        if stream.shutdown().await.is_ok() {
+            let mut sink = [0; 1024];
+            while matches!(stream.read(&mut sink).await, Ok(count) if count > 0) {}
+        }
+    };
+    // A client that does not read is not waited for.
+    let _late = timeout(FAREWELL, farewell).await;
+}

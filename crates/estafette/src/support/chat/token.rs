@@ -1,0 +1,108 @@
+//! Who opens a socket: a portal or staff token, or a one-use token that was made with one and
+//! stands for it. While the socket is open, the token behind it is looked at again and again.
+
+use ::store::{CommitError, Reject, WriteSet, args};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use clock::Millis;
+
+use super::Ending;
+use super::store as sql;
+use crate::access::holder::{self, Holder};
+use crate::access::retention::sweep;
+use crate::app::App;
+use crate::jobs::Turn;
+use crate::kit::id::TicketId;
+use crate::kit::seal::sha256;
+use crate::kit::secret::Secret;
+use crate::support::{Error, Side};
+
+/// What one-use tokens begin with.
+const PREFIX: &str = "est_ct_";
+/// How long one may be used, milliseconds.
+const LIFE_MS: i64 = 30_000;
+const USED: Reject = Reject("chat_token_used");
+
+/// Makes a one-use token for a ticket, behind which stands the token of this session.
+pub(super) async fn make(
+    app: &App,
+    ticket: &TicketId,
+    side: Side,
+    session_hash: [u8; 32],
+) -> Result<(Secret, Millis), Error> {
+    let mut random = [0_u8; 32];
+    app.clock.fill(&mut random);
+    let token = Secret::new(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random)));
+    let expires_at = app.now() + LIFE_MS;
+    let hash = sha256(token.expose().as_bytes());
+    let mut set = WriteSet::of(ticket.as_str());
+    set.push(sql::ADD_TOKEN, args![hash, ticket, side.word(), session_hash, expires_at]);
+    app.db.commit(set).await?;
+    Ok((token, expires_at))
+}
+
+/// The session behind a token that was given for a ticket.
+pub(super) async fn admit(
+    app: &App,
+    ticket: &TicketId,
+    side: Side,
+    given: Option<&Secret>,
+) -> Result<Holder, Ending> {
+    let given = given.ok_or(Ending::NoToken)?;
+    let hash = if given.expose().starts_with(PREFIX) {
+        spend(app, ticket, side, given).await?
+    } else if app.config.support.long_tokens_in_chat {
+        sha256(given.expose().as_bytes())
+    } else {
+        return Err(Ending::NoToken);
+    };
+    stands(app, side, hash).await
+}
+
+async fn spend(
+    app: &App,
+    ticket: &TicketId,
+    side: Side,
+    given: &Secret,
+) -> Result<[u8; 32], Ending> {
+    let hash = sha256(given.expose().as_bytes());
+    let mut set = WriteSet::of(ticket.as_str());
+    set.returning(sql::USE_TOKEN, args![hash, ticket, side.word(), app.now()], USED);
+    let done = match app.db.commit(set).await {
+        Ok(done) => done,
+        Err(CommitError::Rejected(_)) => return Err(Ending::NoToken),
+        Err(error) => {
+            tracing::warn!(%error, "a one-use token was not looked up");
+            return Err(Ending::Broken);
+        }
+    };
+    let session: Result<(Vec<u8>,), _> = done.only();
+    let session = session.ok().and_then(|(hash,)| hash.try_into().ok());
+    session.ok_or(Ending::NoToken)
+}
+
+/// Whether a session still opens this side.
+pub(super) async fn stands(app: &App, side: Side, hash: [u8; 32]) -> Result<Holder, Ending> {
+    let session = match side {
+        Side::User => holder::of_user(app, hash).await,
+        Side::Admin => holder::of_staff(app, hash).await,
+    };
+    match session {
+        Ok(Some(session)) if session.is_barred => Err(Ending::Forbidden),
+        Ok(Some(session)) => Ok(session),
+        Ok(None) => Err(Ending::NoToken),
+        Err(error) => {
+            tracing::warn!(%error, "a token was not looked up");
+            Err(Ending::Broken)
+        }
+    }
+}
+
+/// Deletes one-use tokens that nobody used.
+///
+/// # Errors
+/// See [`CommitError`].
+pub async fn forget_tokens(app: &App, turn: &Turn) -> Result<u64, CommitError> {
+    let args = args![turn.now() - LIFE_MS, app.config.retention.chunk];
+    sweep(app, turn, ("ticket_tokens", sql::FORGET_TOKENS), &args).await
+}

@@ -1,0 +1,413 @@
+//! Attachments over HTTP.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Path, RawQuery, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::upload::Place;
+use super::{Attachment, Refusal, Upload, key, preview, preview_key, storage};
+use crate::access::caller::{Caller, Portal, Staff};
+use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
+use crate::app::App;
+use crate::kit::id::{AccountId, FileId, TicketId, TicketMessageId};
+use crate::kit::page::Query;
+use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+use crate::support::api::user;
+use crate::support::messages::api::marked;
+use crate::support::messages::{self, NewMessage, Written};
+use crate::support::view::{self, AdminTicketMessageView, TicketMessageView};
+use crate::support::{Author, Reader, tickets};
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(upload_ticket_file))
+        .routes(routes!(download_ticket_file))
+        .routes(routes!(preview_ticket_file))
+        .routes(routes!(upload_staff_file))
+        .routes(routes!(download_any_ticket_file))
+        .routes(routes!(preview_any_ticket_file))
+}
+
+/// A file for a ticket, as multipart form data.
+#[derive(Deserialize, ToSchema)]
+pub struct NewTicketFile {
+    /// PDF, JPG, PNG, GIF or WEBP, at most 10 MiB; content, name and declared type must agree.
+    #[schema(value_type = String, format = Binary)]
+    pub file: Vec<u8>,
+    /// Text beside it, at most 10,000 characters.
+    pub message: Option<String>,
+    /// Your own id of the message, 1 to 64 characters: a repeat is no second message.
+    pub client_message_id: Option<String>,
+}
+
+/// A file of staff for a ticket, as multipart form data.
+#[derive(Deserialize, ToSchema)]
+pub struct NewStaffFile {
+    /// PDF, JPG, PNG, GIF or WEBP, at most 10 MiB; content, name and declared type must agree.
+    #[schema(value_type = String, format = Binary)]
+    pub file: Vec<u8>,
+    /// Text beside it, at most 10,000 characters.
+    pub message: Option<String>,
+    /// Your own id of the message, 1 to 64 characters: a repeat is no second message.
+    pub client_message_id: Option<String>,
+    /// `true`: it goes with a note that no user ever sees.
+    pub internal: Option<bool>,
+}
+
+/// Uploads a file into a ticket, with a message or without.
+#[utoipa::path(
+    post, path = "/v1/support/tickets/{ticket_id}/files", tag = "Support",
+    params(
+        ("ticket_id" = String, Path, description = "The ticket"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
+    ),
+    request_body(content = NewTicketFile, content_type = "multipart/form-data"),
+    responses(
+        (status = 200, body = TicketMessageView, description = "The message with its file"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`: the body is not multipart form data as it should be"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json",
+         description = "`ticket_closed`, `limit_reached`, `idempotency_in_progress`"),
+        (status = 413, body = ProblemBody, content_type = "application/problem+json",
+         description = "`file_too_large`"),
+        (status = 415, body = ProblemBody, content_type = "application/problem+json",
+         description = "`unsupported_media_type`, `unsupported_file_type`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`, `idempotency_key_reused`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+         description = "`rate_limited`: four uploads of this account are coming in"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+         description = "`overloaded`, `storage_unavailable`: nothing was stored"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn upload_ticket_file(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    sent: Sent,
+) -> Result<Response, Problem> {
+    let account = &caller.account.id;
+    let author = user(&caller)?;
+    let whose = Whose { reader: Reader::User(account), author, keeper: account.clone() };
+    let once = take(&app, whose, sent).await?;
+    let Written { message, duplicate } = once.answer().clone();
+    let view = view::for_user(&app, vec![message]).await?.into_iter().next();
+    Ok(marked(once.map(|_| ()), duplicate, Json(view.ok_or(Code::NotFound)?)))
+}
+
+/// Uploads a file into any ticket, with a message or a note, or without.
+#[utoipa::path(
+    post, path = "/v1/admin/support/tickets/{ticket_id}/files", tag = "Operator",
+    params(
+        ("ticket_id" = String, Path, description = "The ticket"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
+    ),
+    request_body(content = NewStaffFile, content_type = "multipart/form-data"),
+    responses(
+        (status = 200, body = AdminTicketMessageView, description = "The message with its file"),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json",
+         description = "`invalid_request`: the body is not multipart form data as it should be"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json",
+         description = "`ticket_closed`, `limit_reached`, `idempotency_in_progress`"),
+        (status = 413, body = ProblemBody, content_type = "application/problem+json",
+         description = "`file_too_large`"),
+        (status = 415, body = ProblemBody, content_type = "application/problem+json",
+         description = "`unsupported_media_type`, `unsupported_file_type`"),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json",
+         description = "`validation_failed`, `idempotency_key_reused`"),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json",
+         description = "`rate_limited`: four uploads of this account are coming in"),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json",
+         description = "`overloaded`, `storage_unavailable`: nothing was stored"),
+    ),
+    security(("staff_token" = []))
+)]
+async fn upload_staff_file(
+    staff: Staff,
+    State(app): State<App>,
+    sent: Sent,
+) -> Result<Response, Problem> {
+    let keeper = AccountId::stored(staff.id.to_string());
+    let whose = Whose { reader: Reader::Staff, author: Author::Staff(staff.id.clone()), keeper };
+    let once = take(&app, whose, sent).await?;
+    let Written { message, duplicate } = once.answer().clone();
+    let view = view::for_staff(&app, vec![message]).await?.into_iter().next();
+    Ok(marked(once.map(|_| ()), duplicate, Json(view.ok_or(Code::NotFound)?)))
+}
+
+/// An upload whose body has not been read yet.
+struct Sent {
+    ticket: TicketId,
+    headers: HeaderMap,
+    boundary: Option<String>,
+    body: Body,
+}
+
+impl axum::extract::FromRequest<App> for Sent {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        Query::read(parts.uri.query(), &[])?;
+        let path = Path::<String>::from_request_parts(&mut parts, app).await;
+        let ticket = path.ok().and_then(|Path(id)| TicketId::parse(&id)).ok_or(Code::NotFound)?;
+        let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let boundary = kind.and_then(|kind| multer::parse_boundary(kind).ok());
+        Ok(Self { ticket, headers: parts.headers, boundary, body })
+    }
+}
+
+/// Who uploads, and under whose name a repeat is remembered.
+struct Whose<'a> {
+    reader: Reader<'a>,
+    author: Author,
+    keeper: AccountId,
+}
+
+/// Whoever may not write into the ticket learns that before their file is read.
+async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, Problem> {
+    let Whose { reader, author, keeper } = whose;
+    let Sent { ticket, headers, boundary, body } = sent;
+    idempotency::check(&headers)?;
+    let found = tickets::find(app, reader, &ticket).await?;
+    let boundary = boundary.ok_or_else(|| {
+        let detail = "Send `Content-Type: multipart/form-data` with a boundary.";
+        Problem::new(Code::UnsupportedMediaType).detail(detail)
+    })?;
+    let _place = Place::take(&keeper)?;
+    let known: &[&str] = match reader {
+        Reader::User(_) => &["file", "message", "client_message_id"],
+        Reader::Staff => &["file", "message", "client_message_id", "internal"],
+    };
+    let stream = body.into_data_stream();
+    let mut upload = Upload::receive(stream, &boundary, (known, app.is_strict())).await?;
+    let route = format!("POST {ticket}/files");
+    let print = upload.fingerprint();
+    let request = match reader {
+        Reader::User(_) => Repeatable::by_tenant(&keeper, &headers, &route, &print),
+        Reader::Staff => Repeatable::by_staff(&keeper, &headers, &route, &print),
+    };
+    let fresh = async |claim: Claim| {
+        let file = upload.put(app, &found.account).await?;
+        let text = upload.message.take().unwrap_or_default();
+        let public = NewMessage::public(author, text);
+        let new = NewMessage {
+            internal: upload.internal,
+            client_message_id: upload.client_message_id.take(),
+            file: Some(file),
+            ..public
+        };
+        Ok(messages::write(app, reader, &ticket, &new, &claim).await?)
+    };
+    let again = async |seen: Seen| {
+        let id = TicketMessageId::stored(seen.object_id);
+        Ok(Written { message: messages::by_id(app, reader, &id).await?, duplicate: false })
+    };
+    idempotency::once(app, request, fresh, again).await
+}
+
+/// Downloads an attachment of the account's own.
+///
+/// It is always answered as a file to be saved, never to be shown in place.
+#[utoipa::path(
+    get, path = "/v1/support-ticket-files/{file_id}", tag = "Support",
+    params(("file_id" = String, Path, description = "The file")),
+    responses(
+        (status = 200, body = Vec<u8>, content_type = "application/octet-stream",
+         description = "The file, with its own type"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 410, body = ProblemBody, content_type = "application/problem+json",
+         description = "`file_expired`"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn download_ticket_file(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    original(&app, Reader::User(&caller.account.id), &id).await
+}
+
+/// Downloads any attachment.
+#[utoipa::path(
+    get, path = "/v1/admin/support-ticket-files/{file_id}", tag = "Operator",
+    params(("file_id" = String, Path, description = "The file")),
+    responses(
+        (status = 200, body = Vec<u8>, content_type = "application/octet-stream",
+         description = "The file, with its own type"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`"),
+        (status = 410, body = ProblemBody, content_type = "application/problem+json",
+         description = "`file_expired`"),
+    ),
+    security(("staff_token" = []))
+)]
+async fn download_any_ticket_file(
+    _staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    original(&app, Reader::Staff, &id).await
+}
+
+/// Shows an attached image, small and drawn anew: nothing else that the original carries is in it.
+///
+/// PDF files and images that are too large to be drawn have no preview.
+#[utoipa::path(
+    get, path = "/v1/support-ticket-files/{file_id}/preview", tag = "Support",
+    params(("file_id" = String, Path, description = "The file")),
+    responses(
+        (status = 200, body = Vec<u8>, content_type = "image/png",
+         description = "PNG, or JPEG where the original is one"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`: also where there is no preview"),
+        (status = 410, body = ProblemBody, content_type = "application/problem+json",
+         description = "`file_expired`"),
+    ),
+    security(("portal_token" = []))
+)]
+async fn preview_ticket_file(
+    caller: Caller<Portal>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    small(&app, Reader::User(&caller.account.id), &id).await
+}
+
+/// Shows any attached image, small and drawn anew.
+#[utoipa::path(
+    get, path = "/v1/admin/support-ticket-files/{file_id}/preview", tag = "Operator",
+    params(("file_id" = String, Path, description = "The file")),
+    responses(
+        (status = 200, body = Vec<u8>, content_type = "image/png",
+         description = "PNG, or JPEG where the original is one"),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json",
+         description = "`not_found`: also where there is no preview"),
+        (status = 410, body = ProblemBody, content_type = "application/problem+json",
+         description = "`file_expired`"),
+    ),
+    security(("staff_token" = []))
+)]
+async fn preview_any_ticket_file(
+    _staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    small(&app, Reader::Staff, &id).await
+}
+
+async fn original(app: &App, reader: Reader<'_>, id: &str) -> Result<Response, Problem> {
+    let id = FileId::parse(id).ok_or(Code::NotFound)?;
+    let file = super::find(app, reader, &id).await?;
+    let mut response = streamed(app, &key(&file.account, &id)).await?;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, value(&file.content_type));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(file.size));
+    headers.insert(header::CONTENT_DISPOSITION, value(&disposition(&file)));
+    Ok(response)
+}
+
+async fn small(app: &App, reader: Reader<'_>, id: &str) -> Result<Response, Problem> {
+    let id = FileId::parse(id).ok_or(Code::NotFound)?;
+    let file = super::find(app, reader, &id).await?;
+    if !file.has_preview {
+        return Err(Problem::new(Code::NotFound).detail("This file has no preview."));
+    }
+    let mut response = streamed(app, &preview_key(&file.account, &id)).await?;
+    let kind = preview::media_type(&file.content_type);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    let inline = HeaderValue::from_static("inline");
+    response.headers_mut().insert(header::CONTENT_DISPOSITION, inline);
+    Ok(response)
+}
+
+/// An object with the headers that keep a browser from making anything else of it.
+async fn streamed(app: &App, key: &str) -> Result<Response, Problem> {
+    let found = storage::get(&app.storage, key).await;
+    let found = found.map_err(|error| Problem::new(Code::StorageUnavailable).because(&error))?;
+    let stream = found.ok_or_else(|| {
+        let why = format!("{key} is not in the file storage");
+        Problem::new(Code::StorageUnavailable).because(&why)
+    })?;
+    let mut response = Body::from_stream(stream).into_response();
+    for (name, value) in [
+        ("content-security-policy", "default-src 'none'; sandbox"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cache-control", "private, no-store"),
+        ("x-content-type-options", "nosniff"),
+    ] {
+        let name = HeaderName::from_static(name);
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    Ok(response)
+}
+
+/// The name twice: in ASCII for whoever knows no better, and in full (RFC 6266, RFC 8187).
+fn disposition(file: &Attachment) -> String {
+    let plain = |letter: char| {
+        let is_plain = letter.is_ascii_alphanumeric() || "-_. ".contains(letter);
+        if is_plain { letter } else { '_' }
+    };
+    let ascii: String = file.filename.chars().map(plain).collect();
+    let full: String = file.filename.bytes().fold(String::new(), |mut text, byte| {
+        use std::fmt::Write;
+        if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _infallible = write!(text, "%{byte:02X}");
+        }
+        text
+    });
+    format!("attachment; filename=\"{ascii}\"; filename*=UTF-8''{full}")
+}
+
+fn value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Cut(cut) => cut.into(),
+            Refusal::TooLarge => crate::kit::upload::Cut::TooLarge.into(),
+            Refusal::Type(why) => Self::new(Code::UnsupportedFileType).detail(why),
+            Refusal::Malformed(why) => Self::new(Code::InvalidRequest).detail(why),
+            Refusal::Part { field, code, detail } => {
+                Self::invalid(vec![Item::at(&format!("/{field}"), code, detail)])
+            }
+            Refusal::Busy => {
+                let detail = "Wait until other uploads of this account are done.";
+                Self::new(Code::RateLimited).detail(detail).retry_after_s(5)
+            }
+            Refusal::Overloaded => Code::Overloaded.into(),
+            Refusal::NoScanner => {
+                let detail = "The virus scanner does not answer, so no file is taken. Try later.";
+                Self::new(Code::Overloaded).detail(detail).retry_after_s(30)
+            }
+            Refusal::Storage(why) => Self::new(Code::StorageUnavailable).because(&why),
+            Refusal::Commit(error) => error.into(),
+        }
+    }
+}

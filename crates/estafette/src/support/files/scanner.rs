@@ -1,0 +1,70 @@
+//! The virus scanner: clamd, over TCP or a socket file, where one is configured. What it cannot
+//! judge is not taken.
+
+use std::time::Duration;
+
+use clamav_client::tokio as clamd;
+
+/// What it said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Clean,
+    /// The name of what it found.
+    Infected(String),
+    /// It did not answer, or not in its words.
+    Silent,
+}
+
+/// Lets it look at a file. No address: there is none.
+pub(super) async fn look(address: &str, timeout: Duration, bytes: &[u8]) -> Verdict {
+    if address.is_empty() {
+        return Verdict::Clean;
+    }
+    let asked = async {
+        match address.strip_prefix("unix:") {
+            Some(path) => {
+                clamd::scan_buffer(bytes, clamd::Socket { socket_path: path }, None).await
+            }
+            None => clamd::scan_buffer(bytes, clamd::Tcp { host_address: address }, None).await,
+        }
+    };
+    match tokio::time::timeout(timeout, asked).await {
+        Ok(Ok(answer)) => read(&String::from_utf8_lossy(&answer)),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the virus scanner cannot be reached");
+            Verdict::Silent
+        }
+        Err(_) => {
+            tracing::warn!("the virus scanner does not answer");
+            Verdict::Silent
+        }
+    }
+}
+
+/// `stream: OK`, or `stream: NAME FOUND` (clamd(8), INSTREAM).
+fn read(answer: &str) -> Verdict {
+    let answer = answer.trim_end_matches(['\0', '\n']);
+    let Some(said) = answer.strip_prefix("stream: ") else {
+        tracing::warn!("the virus scanner answers in words of its own");
+        return Verdict::Silent;
+    };
+    match said.strip_suffix(" FOUND") {
+        Some(name) => Verdict::Infected(name.chars().take(100).collect()),
+        None if said == "OK" => Verdict::Clean,
+        None => Verdict::Silent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Verdict, read};
+
+    #[test]
+    fn only_ok_is_clean() {
+        assert_eq!(read("stream: OK\0"), Verdict::Clean);
+        assert_eq!(read("stream: Eicar FOUND\0"), Verdict::Infected("Eicar".to_owned()));
+        for other in ["", "OK", "stream: OK?", "INSTREAM size limit exceeded. ERROR"] {
+            assert_eq!(read(other), Verdict::Silent, "{other}");
+        }
+    }
+}

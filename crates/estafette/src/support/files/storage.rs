@@ -1,0 +1,86 @@
+//! Where attachments are kept: a directory, or an S3-compatible store that all nodes share.
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use hyper::body::Bytes;
+use object_store::aws::AmazonS3Builder;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, RetryConfig};
+
+use super::s3::Connector;
+use crate::config::Config;
+
+/// The storage of a deployment.
+pub type Storage = Arc<dyn ObjectStore>;
+
+/// Opens it, by the settings. A directory is made when it is not there; a bucket is not looked at.
+///
+/// # Errors
+/// When the directory cannot be made, or the settings do not fit together.
+pub fn open(config: &Config) -> Result<Storage, object_store::Error> {
+    let settings = &config.support;
+    let Some(place) = settings.storage.strip_prefix("s3://") else {
+        let folder = if settings.storage.is_empty() {
+            config.data_dir.join("files")
+        } else {
+            settings.storage.clone().into()
+        };
+        let made = std::fs::create_dir_all(&folder);
+        made.map_err(|error| generic("directory", error))?;
+        let local = LocalFileSystem::new_with_prefix(folder)?;
+        // An answer 200 survives a power cut, and so does its file.
+        return Ok(Arc::new(local.with_automatic_cleanup(true).with_fsync(true)));
+    };
+    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    let mut s3 = AmazonS3Builder::new()
+        .with_bucket_name(bucket)
+        .with_region(&settings.s3_region)
+        .with_access_key_id(settings.s3_access_key_id.expose())
+        .with_secret_access_key(settings.s3_secret_access_key.expose())
+        .with_retry(RetryConfig { max_retries: 2, ..RetryConfig::default() })
+        .with_http_connector(Connector::new().map_err(|error| generic("s3", error))?);
+    if !settings.s3_endpoint.is_empty() {
+        let is_plain = settings.s3_endpoint.starts_with("http://");
+        s3 = s3.with_endpoint(&settings.s3_endpoint).with_allow_http(is_plain);
+    }
+    let s3 = s3.build()?;
+    Ok(Arc::new(object_store::prefix::PrefixStore::new(s3, prefix)))
+}
+
+fn generic(
+    store: &'static str,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> object_store::Error {
+    object_store::Error::Generic { store, source: Box::new(error) }
+}
+
+/// Puts an object; it is there as a whole or not at all.
+pub(super) async fn put(
+    storage: &Storage,
+    key: &str,
+    bytes: Bytes,
+) -> Result<(), object_store::Error> {
+    storage.put(&Path::from(key), bytes.into()).await.map(drop)
+}
+
+/// The bytes of an object, piece by piece; `None` when it is not there.
+pub(super) async fn get(
+    storage: &Storage,
+    key: &str,
+) -> Result<Option<BoxStream<'static, Result<Bytes, object_store::Error>>>, object_store::Error> {
+    match storage.get(&Path::from(key)).await {
+        Ok(found) => Ok(Some(found.into_stream())),
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes an object; one that is not there is deleted.
+pub(super) async fn delete(storage: &Storage, key: &str) -> Result<(), object_store::Error> {
+    match storage.delete(&Path::from(key)).await {
+        Err(object_store::Error::NotFound { .. }) => Ok(()),
+        other => other,
+    }
+}

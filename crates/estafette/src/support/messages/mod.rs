@@ -1,0 +1,200 @@
+//! What is done with messages: write one, read them.
+
+pub mod api;
+
+use ::store::{WriteSet, args};
+
+use super::chat;
+use super::files::{self, NewFile};
+use super::tickets::{find, put};
+use super::{Author, Error, MOST_MESSAGES, Message, Reader, SENT_BEFORE, STALE, Status};
+use super::{TRIES, Ticket};
+use super::{decide, search, store as sql, told};
+use crate::access::idempotency::Claim;
+use crate::app::App;
+use crate::kit::id::{TicketId, TicketMessageId};
+
+/// A message to be written.
+#[derive(Clone, Debug)]
+pub(in crate::support) struct NewMessage {
+    pub(in crate::support) author: Author,
+    pub(in crate::support) text: String,
+    /// A note of staff, which no user ever sees.
+    pub(in crate::support) internal: bool,
+    /// The client's own id of it: a repeat is no second message.
+    pub(in crate::support) client_message_id: Option<String>,
+    /// What comes with it.
+    pub(in crate::support) file: Option<NewFile>,
+}
+
+impl NewMessage {
+    /// One that both sides see.
+    pub(in crate::support) fn public(author: Author, text: String) -> Self {
+        Self { author, text, internal: false, client_message_id: None, file: None }
+    }
+}
+
+/// A message that is there.
+#[derive(Clone, Debug)]
+pub(in crate::support) struct Written {
+    pub(in crate::support) message: Message,
+    /// Its client had sent it before.
+    pub(in crate::support) duplicate: bool,
+}
+
+/// Writes a message into a ticket.
+pub(in crate::support) async fn write(
+    app: &App,
+    reader: Reader<'_>,
+    ticket: &TicketId,
+    new: &NewMessage,
+    claim: &Claim,
+) -> Result<Written, Error> {
+    for _ in 1..TRIES {
+        match try_write(app, reader, ticket, new, claim).await {
+            Err(error) if error.is_race() => tokio::task::yield_now().await,
+            other => return other,
+        }
+    }
+    try_write(app, reader, ticket, new, claim).await
+}
+
+async fn try_write(
+    app: &App,
+    reader: Reader<'_>,
+    ticket: &TicketId,
+    new: &NewMessage,
+    claim: &Claim,
+) -> Result<Written, Error> {
+    let before = find(app, reader, ticket).await?;
+    if let Some(message) = sent_before(app, &before, new).await? {
+        return Ok(Written { message, duplicate: true });
+    }
+    if before.status == Status::Closed {
+        return Err(Error::Closed { merged_into: before.merged_into });
+    }
+    if before.last_seq >= MOST_MESSAGES {
+        let detail = format!("A ticket has at most {MOST_MESSAGES} messages. Open a new one.");
+        return Err(Error::Full(detail));
+    }
+    let now = app.now();
+    let mut set = WriteSet::of(before.account.as_str());
+    let id = TicketMessageId::new(&app.clock);
+    claim.add_to(&mut set, id.as_str(), None, now);
+    set.guard(sql::BUMP, args![now, &before.account, ticket, before.version], STALE);
+    let message = add_as(app, &mut set, &before, (new, id), &new.text);
+    if let Some(after) = decide::written(&before, new.author.side(), new.internal, now) {
+        put(app, &mut set, &new.author.who(), (&before, &after));
+    }
+    chat::tell_nodes(app, &mut set, &before.account, ticket);
+    let (seq,) = app.db.commit(set).await?.only()?;
+    chat::tell_here(app, &before);
+    Ok(Written { message: Message { seq, ..message }, duplicate: false })
+}
+
+/// What a client's own id stands for already.
+async fn sent_before(
+    app: &App,
+    ticket: &Ticket,
+    new: &NewMessage,
+) -> Result<Option<Message>, Error> {
+    let Some(client_id) = &new.client_message_id else { return Ok(None) };
+    let args = args![client_id.as_str(), &ticket.id, new.author.id()];
+    Ok(app.db.row(sql::MESSAGE_OF_CLIENT, args).await?)
+}
+
+/// Adds a message with the number that the ticket's row has in the set by then; `words` go into the
+/// index.
+pub(in crate::support) fn add(
+    app: &App,
+    set: &mut WriteSet,
+    ticket: &Ticket,
+    new: &NewMessage,
+    words: &str,
+) {
+    add_as(app, set, ticket, (new, TicketMessageId::new(&app.clock)), words);
+}
+
+/// Adds a note of staff to a ticket that is not the set's own, unless it changed since it was read.
+pub(in crate::support) fn add_note(
+    app: &App,
+    set: &mut WriteSet,
+    ticket: &Ticket,
+    (author, text): (&Author, String),
+) {
+    let note = NewMessage { internal: true, ..NewMessage::public(author.clone(), text) };
+    let bump = args![app.now(), &ticket.account, &ticket.id, ticket.version];
+    set.guard(sql::BUMP, bump, STALE);
+    add(app, set, ticket, &note, &note.text);
+}
+
+fn add_as(
+    app: &App,
+    set: &mut WriteSet,
+    ticket: &Ticket,
+    (new, id): (&NewMessage, TicketMessageId),
+    words: &str,
+) -> Message {
+    let now = app.now();
+    // Up to 2^62: rows of the index have a number, and none of ours is one.
+    let text_id = i64::try_from(app.clock.below(1 << 62)).unwrap_or_default();
+    let (side, author) = (new.author.side(), new.author.id());
+    let row = args![
+        &id,
+        side.word(),
+        author,
+        new.internal,
+        new.text.as_str(),
+        new.client_message_id.clone(),
+        text_id,
+        now,
+        &ticket.account,
+        &ticket.id,
+    ];
+    set.returning(sql::WRITE, row, SENT_BEFORE);
+    if let Some(file) = &new.file {
+        files::attach(app, set, ticket, file);
+    }
+    set.push(sql::INDEX, args![text_id, search::indexed(&ticket.account, new.internal, words)]);
+    if !new.internal {
+        told::written(app, set, &ticket.account, &id);
+    }
+    Message {
+        account: ticket.account.clone(),
+        ticket: ticket.id.clone(),
+        seq: 0,
+        id,
+        side,
+        author: author.to_owned(),
+        internal: new.internal,
+        body: new.text.clone(),
+        client_message_id: new.client_message_id.clone(),
+        created_at: now,
+    }
+}
+
+/// Messages after a number, oldest first.
+pub(in crate::support) async fn after(
+    app: &App,
+    reader: Reader<'_>,
+    ticket: &Ticket,
+    (seq, limit): (i64, i64),
+) -> Result<Vec<Message>, Error> {
+    let args = args![&ticket.account, &ticket.id, seq, reader.sees_notes(), limit];
+    Ok(app.db.rows(sql::MESSAGES, args).await?)
+}
+
+/// A message by its id, of a ticket that the reader may see.
+pub(in crate::support) async fn by_id(
+    app: &App,
+    reader: Reader<'_>,
+    id: &TicketMessageId,
+) -> Result<Message, Error> {
+    let found: Option<Message> = app.db.row(sql::MESSAGE_BY_ID, args![id]).await?;
+    found
+        .filter(|message| match reader {
+            Reader::User(account) => message.account == *account && !message.internal,
+            Reader::Staff => true,
+        })
+        .ok_or(Error::Unknown)
+}

@@ -1,0 +1,180 @@
+//! What is forgotten of tickets, and when: `retention.tickets_d` after its end a ticket goes with
+//! all that is in it. A person who asks for it goes at once: their number is taken out of every
+//! text.
+
+mod store;
+mod wipe;
+
+use std::collections::BTreeSet;
+
+use ::store::{WriteSet, args};
+use clock::{DAY, Millis};
+
+use self::store::{self as sql, Said};
+use super::{Error, files, search, store as of_tickets};
+use crate::access::retention::erase_idempotency_keys;
+use crate::app::App;
+use crate::jobs::Turn;
+use crate::kit::id::{AccountId, TicketId};
+
+pub use super::files::retention::{forget_files, sweep_objects};
+
+/// Deletes tickets whose end is long ago; answers how many.
+///
+/// # Errors
+/// [`Error::Db`], [`Error::Commit`].
+pub async fn forget_tickets(app: &App, turn: &Turn) -> Result<u64, Error> {
+    let before = turn.now() - app.config.retention.tickets_d * DAY;
+    let mut deleted = 0;
+    loop {
+        let Some((account, id)) = oldest(app, before).await? else { return Ok(deleted) };
+        if !delete(app, turn, &account, &id).await? {
+            return Ok(deleted);
+        }
+        deleted += 1;
+        app.metrics.deleted("tickets", 1);
+    }
+}
+
+async fn oldest(app: &App, before: Millis) -> Result<Option<(AccountId, TicketId)>, Error> {
+    Ok(app.db.row(sql::OLDEST, args![before]).await?)
+}
+
+/// Deletes a ticket with all that is in it, a chunk at a time; false when the turn was over before.
+async fn delete(app: &App, turn: &Turn, account: &AccountId, id: &TicketId) -> Result<bool, Error> {
+    let chunk = app.config.retention.chunk;
+    loop {
+        let mut set = WriteSet::of(account.as_str());
+        // The words first: without the messages nothing would lead to them any more.
+        set.push(sql::DELETE_WORDS, args![account, id, chunk]);
+        files::delete(app, &mut set, (account, id), (0, i64::MAX));
+        set.returning_rows(sql::DELETE_MESSAGES, args![account, id, chunk]);
+        let rows: usize = app.db.commit(set).await?.rows.iter().map(Vec::len).sum();
+        app.metrics.deleted("ticket_messages", u64::try_from(rows).unwrap_or(u64::MAX));
+        if i64::try_from(rows).unwrap_or(i64::MAX) < chunk {
+            break;
+        }
+        if !turn.rest().await {
+            return Ok(false);
+        }
+    }
+    let mut set = WriteSet::of(account.as_str());
+    set.push(sql::DELETE_CHANGES, args![account, id]);
+    set.push(sql::DELETE_FILES, args![id, account]);
+    set.push(sql::DELETE, args![account, id]);
+    app.db.commit(set).await?;
+    Ok(turn.rest().await)
+}
+
+/// The tickets and messages that name a number: what else may show them is erased before them.
+///
+/// # Errors
+/// [`Error::Db`].
+pub async fn naming(
+    app: &App,
+    account: &AccountId,
+    number: &str,
+) -> Result<BTreeSet<String>, Error> {
+    let mut found = BTreeSet::new();
+    for said in said(app, account, number).await? {
+        found.insert(said.message.to_string());
+        found.insert(said.ticket.to_string());
+    }
+    for ticket in tickets_naming(app, account, number).await? {
+        found.insert(ticket.id.to_string());
+    }
+    Ok(found)
+}
+
+/// Takes a number (`+` and digits) out of all texts of an account's tickets; answers how many
+/// messages named it. Doing it again finds nothing.
+///
+/// # Errors
+/// [`Error::Db`], [`Error::Commit`].
+pub async fn erase(app: &App, account: &AccountId, number: &str) -> Result<u64, Error> {
+    let tickets = tickets_naming(app, account, number).await?;
+    let messages = said(app, account, number).await?;
+    if tickets.is_empty() && messages.is_empty() {
+        return Ok(0);
+    }
+    let digits = number.trim_start_matches('+');
+    erase_idempotency_keys::<Error>(app, account, |key, _| key.contains(digits)).await?;
+    for ticket in &tickets {
+        let clean = |text: &str| wipe::without(text, digits).unwrap_or_else(|| text.to_owned());
+        let comment = ticket.rating_comment.as_deref().map(clean);
+        let (subject, category) = (clean(&ticket.subject), clean(&ticket.category));
+        let mut set = WriteSet::of(account.as_str());
+        set.push(sql::WIPE_TICKET, args![subject, category, comment, account, &ticket.id]);
+        app.db.commit(set).await?;
+    }
+    for said in &messages {
+        let clean = wipe::without(&said.body, digits).unwrap_or_else(|| said.body.clone());
+        let words = search::indexed(account, said.internal, &clean);
+        let mut set = WriteSet::of(account.as_str());
+        set.push(sql::WIPE_MESSAGE, args![clean, account, &said.ticket, said.seq]);
+        // A file that came with such a message shows the same person.
+        files::delete(app, &mut set, (account, &said.ticket), (said.seq, said.seq));
+        set.push(sql::DELETE_WORDS_OF, args![said.text_id]);
+        set.push(of_tickets::INDEX, args![said.text_id, words]);
+        app.db.commit(set).await?;
+    }
+    // The subject is in the words of the first message.
+    for ticket in &tickets {
+        reindex_first(app, account, &ticket.id).await?;
+    }
+    Ok(u64::try_from(messages.len()).unwrap_or(u64::MAX))
+}
+
+async fn reindex_first(app: &App, account: &AccountId, id: &TicketId) -> Result<(), Error> {
+    let first: Option<Said> = app.db.row(sql::FIRST, args![account, id]).await?;
+    let Some(first) = first else { return Ok(()) };
+    let named: Option<sql::Named> = app.db.row(sql::NAMED, args![account, id]).await?;
+    let subject = named.map(|named| named.subject).unwrap_or_default();
+    let text = format!("{subject} {}", first.body);
+    let mut set = WriteSet::of(account.as_str());
+    set.push(sql::DELETE_WORDS_OF, args![first.text_id]);
+    let words = search::indexed(account, first.internal, &text);
+    set.push(of_tickets::INDEX, args![first.text_id, words]);
+    app.db.commit(set).await?;
+    Ok(())
+}
+
+/// The messages of an account that name a number.
+async fn said(app: &App, account: &AccountId, number: &str) -> Result<Vec<Said>, Error> {
+    let digits = number.trim_start_matches('+');
+    let (mut ticket, mut seq) = (String::new(), 0);
+    let mut found = Vec::new();
+    loop {
+        let args = args![account, ticket, seq, app.config.retention.chunk];
+        let rows: Vec<Said> = app.db.rows(sql::STRETCH, args).await?;
+        let Some(last) = rows.last() else { return Ok(found) };
+        (ticket, seq) = (last.ticket.to_string(), last.seq);
+        found.extend(rows.into_iter().filter(|said| {
+            let client_id = said.client_message_id.as_deref().unwrap_or_default();
+            let names = |text: &str| wipe::without(text, digits).is_some();
+            names(&said.body) || names(&said.filename) || client_id.contains(digits)
+        }));
+    }
+}
+
+/// The tickets of an account whose own texts name a number.
+async fn tickets_naming(
+    app: &App,
+    account: &AccountId,
+    number: &str,
+) -> Result<Vec<sql::Named>, Error> {
+    let digits = number.trim_start_matches('+');
+    let mut after = String::new();
+    let mut found = Vec::new();
+    loop {
+        let args = args![account, after, app.config.retention.chunk];
+        let rows: Vec<sql::Named> = app.db.rows(sql::TICKETS, args).await?;
+        let Some(last) = rows.last() else { return Ok(found) };
+        after = last.id.to_string();
+        let names = |text: &str| wipe::without(text, digits).is_some();
+        found.extend(rows.into_iter().filter(|row| {
+            let comment = row.rating_comment.as_deref().unwrap_or_default();
+            [&row.subject, &row.category, comment].into_iter().any(names)
+        }));
+    }
+}

@@ -1,0 +1,89 @@
+//! The words of a text, as they are put into the index and looked for. Both engines get the same
+//! plain words, so that they find the same: lower case, without accents, letters and digits only.
+
+use crate::kit::id::AccountId;
+
+/// Longest word that is kept, characters; what is longer is cut there, in texts and searches alike.
+const LONGEST: usize = 40;
+/// Words of a search that count.
+const MOST_WORDS: usize = 10;
+/// Found messages that are looked at for one search.
+pub(super) const MOST_FOUND: i64 = 1_000;
+
+/// The words of a text, with blanks between.
+fn words(text: &str) -> Vec<String> {
+    let plain: String = text
+        .chars()
+        .flat_map(char::to_lowercase)
+        .map(unaccented)
+        .map(|letter| if letter.is_alphanumeric() { letter } else { ' ' })
+        .collect();
+    plain
+        .split(' ')
+        .filter(|word| !word.is_empty())
+        .map(|word| word.chars().take(LONGEST).collect())
+        .collect()
+}
+
+/// The letters of French without their marks; people leave those out when they search.
+const fn unaccented(letter: char) -> char {
+    match letter {
+        'à' | 'â' | 'ä' | 'á' | 'ã' | 'å' => 'a',
+        'ç' => 'c',
+        'é' | 'è' | 'ê' | 'ë' => 'e',
+        'î' | 'ï' | 'í' | 'ì' => 'i',
+        'ô' | 'ö' | 'ó' | 'ò' | 'õ' => 'o',
+        'ù' | 'û' | 'ü' | 'ú' => 'u',
+        'ÿ' => 'y',
+        'ñ' => 'n',
+        other => other,
+    }
+}
+
+/// What the index keeps of a message. Whose it is, and whether a user may see it, are words of it.
+pub(super) fn indexed(account: &AccountId, is_note: bool, text: &str) -> String {
+    let visible = if is_note { NOTE } else { PUBLIC };
+    format!("{} {visible} {}", mark(account), words(text).join(" "))
+}
+
+/// What to look for: all of these words. None when the text has none.
+pub(super) fn looked_for(reader: super::Reader<'_>, text: &str) -> Option<String> {
+    let mut wanted: Vec<String> = words(text).into_iter().take(MOST_WORDS).collect();
+    if wanted.is_empty() {
+        return None;
+    }
+    if let super::Reader::User(account) = reader {
+        wanted.extend([mark(account), PUBLIC.to_owned()]);
+    }
+    // Quoted, a word is a word for FTS5, never one of its operators.
+    Some(wanted.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" "))
+}
+
+const NOTE: &str = "visibilitynote";
+const PUBLIC: &str = "visibilitypublic";
+
+fn mark(account: &AccountId) -> String {
+    account.as_str().replace('_', "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{indexed, looked_for};
+    use crate::kit::id::AccountId;
+    use crate::support::Reader;
+
+    #[test]
+    fn a_text_becomes_plain_words() {
+        let account = AccountId::stored("acc_1".to_owned());
+        let made = indexed(&account, false, "Reçu à 12:30, \"NEAR\" +33612345678!");
+        assert_eq!(made, "acc1 visibilitypublic recu a 12 30 near 33612345678");
+    }
+
+    #[test]
+    fn a_user_looks_only_at_what_is_theirs_and_public() {
+        let account = AccountId::stored("acc_1".to_owned());
+        let made = looked_for(Reader::User(&account), "near OR* x").unwrap();
+        assert_eq!(made, "\"near\" \"or\" \"x\" \"acc1\" \"visibilitypublic\"");
+        assert_eq!(looked_for(Reader::Staff, "  ?! "), None);
+    }
+}

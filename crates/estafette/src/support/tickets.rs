@@ -1,0 +1,408 @@
+//! What is done with tickets: open, find, list, change, merge, rate.
+
+use ::store::{FromRow, Row, WriteSet, args};
+use clock::Millis;
+
+use super::chat;
+use super::decide::{self, Assignment, Patch};
+use super::messages::{self, NewMessage};
+use super::{Author, Error, FULL, Priority, Reader, STALE, Status, TRIES, Target};
+use super::{Ticket, search, store as sql, told};
+use crate::access::Who;
+use crate::access::idempotency::Claim;
+use crate::app::App;
+use crate::kit::id::{AccountId, StaffId, TicketChangeId, TicketId};
+use crate::kit::page::{self, Page};
+
+/// A ticket to be opened.
+#[derive(Debug)]
+pub(super) struct NewTicket {
+    pub(super) subject: String,
+    pub(super) category: String,
+    pub(super) priority: Priority,
+    pub(super) message: String,
+    /// The closed ticket that this one goes on with.
+    pub(super) follows: Option<TicketId>,
+}
+
+/// What a list is narrowed to; what is empty narrows nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filter {
+    pub(super) status: Option<Status>,
+    pub(super) priority: Option<Priority>,
+    pub(super) category: Option<String>,
+    /// The assignee's id, or `none`.
+    pub(super) assignee: Option<String>,
+    pub(super) account: Option<String>,
+    pub(super) env: Option<String>,
+}
+
+impl Filter {
+    fn is_empty(&self) -> bool {
+        let Self { status, priority, category, assignee, account, env } = self;
+        status.is_none()
+            && priority.is_none()
+            && [category, assignee, account, env].iter().all(|word| word.is_none())
+    }
+
+    fn keeps(&self, ticket: &Ticket) -> bool {
+        let is = |wanted: &Option<String>, found: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == found)
+        };
+        self.status.is_none_or(|status| status == ticket.status)
+            && self.priority.is_none_or(|priority| priority == ticket.priority)
+            && is(&self.category, &ticket.category)
+            && is(&self.assignee, ticket.assignee.as_ref().map_or("none", StaffId::as_str))
+            && is(&self.account, ticket.account.as_str())
+            && is(&self.env, &ticket.env)
+    }
+}
+
+/// A line of a ticket's history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) id: TicketChangeId,
+    pub(super) at: Millis,
+    pub(super) actor_kind: String,
+    pub(super) actor_id: String,
+    pub(super) field: String,
+    pub(super) was: Option<String>,
+    pub(super) became: Option<String>,
+}
+
+impl FromRow for Change {
+    fn from_row(mut row: Row) -> Result<Self, ::store::Error> {
+        Ok(Self {
+            id: row.take(0)?,
+            at: row.take(1)?,
+            actor_kind: row.take(2)?,
+            actor_id: row.take(3)?,
+            field: row.take(4)?,
+            was: row.take(5)?,
+            became: row.take(6)?,
+        })
+    }
+}
+
+/// Opens a ticket with its first message.
+pub(super) async fn open(
+    app: &App,
+    account: &AccountId,
+    author: &Author,
+    new: NewTicket,
+    claim: &Claim,
+) -> Result<Ticket, Error> {
+    if let Some(follows) = &new.follows
+        && find(app, Reader::User(account), follows).await.is_err()
+    {
+        let detail = "must be a ticket of this account";
+        return Err(Error::Field { field: "follows", detail });
+    }
+    let (id, now) = (TicketId::new(&app.clock), app.now());
+    let ticket = fresh(app, account, id, &new, now);
+    let most = app.config.support.open_tickets;
+    let mut set = WriteSet::of(account.as_str());
+    claim.add_to(&mut set, ticket.id.as_str(), None, now);
+    set.absent(sql::LAST_OF_ALL, args![account, most - 1], FULL);
+    let Ticket { reply, resolution, .. } = &ticket;
+    let row = args![
+        account,
+        &ticket.id,
+        ticket.env.as_str(),
+        ticket.subject.as_str(),
+        ticket.category.as_str(),
+        ticket.priority.word(),
+        ticket.follows.as_ref(),
+        reply.due_at,
+        reply.near_at,
+        resolution.due_at,
+        resolution.near_at,
+        now,
+        decide::next_at(&ticket, &app.config.support),
+    ];
+    set.push(sql::OPEN, row);
+    let words = format!("{} {}", new.subject, new.message);
+    let first = NewMessage::public(author.clone(), new.message);
+    messages::add(app, &mut set, &ticket, &first, &words);
+    told::changed(app, &mut set, &ticket, "opened");
+    app.db.commit(set).await?;
+    Ok(ticket)
+}
+
+fn fresh(app: &App, account: &AccountId, id: TicketId, new: &NewTicket, now: Millis) -> Ticket {
+    let mut ticket = Ticket {
+        account: account.clone(),
+        id,
+        env: app.env.word().to_owned(),
+        subject: new.subject.clone(),
+        category: new.category.clone(),
+        priority: new.priority,
+        status: Status::Open,
+        assignee: None,
+        last_seq: 1,
+        version: 1,
+        user_read_seq: 0,
+        staff_read_seq: 0,
+        first_reply_at: None,
+        reply: Target::default(),
+        resolution: Target::default(),
+        paused_at: None,
+        paused_ms: 0,
+        resolved_at: None,
+        closed_at: None,
+        rating: None,
+        rating_comment: None,
+        merged_into: None,
+        follows: new.follows.clone(),
+        created_at: now,
+        updated_at: now,
+    };
+    decide::begin(&mut ticket, &app.config.support);
+    ticket
+}
+
+/// One ticket, for whoever asks.
+pub(super) async fn find(app: &App, reader: Reader<'_>, id: &TicketId) -> Result<Ticket, Error> {
+    let found = match reader {
+        Reader::User(account) => app.db.row(sql::TICKET, args![account, id]).await?,
+        Reader::Staff => app.db.row(sql::TICKET_BY_ID, args![id]).await?,
+    };
+    found.ok_or(Error::Unknown)
+}
+
+/// One page of tickets, newest first, and the id after which the next one begins.
+pub(super) async fn list(
+    app: &App,
+    reader: Reader<'_>,
+    filter: &Filter,
+    page: &Page,
+) -> Result<(Vec<Ticket>, Option<String>), Error> {
+    let read = |after: String, limit: i64| match reader {
+        Reader::User(account) => app.db.rows(sql::OF_ACCOUNT, args![account, after, limit]),
+        Reader::Staff => app.db.rows(sql::OF_ALL, args![after, limit]),
+    };
+    let keep = |ticket: &Ticket| filter.keeps(ticket);
+    let keep: Option<&(dyn Fn(&Ticket) -> bool + Sync)> =
+        if filter.is_empty() { None } else { Some(&keep) };
+    Ok(page::sift(page, read, |ticket: &Ticket| ticket.id.as_str().to_owned(), keep).await?)
+}
+
+/// The same of those with a message (or a subject) that has all words of a text.
+pub(super) async fn search(
+    app: &App,
+    reader: Reader<'_>,
+    (text, filter): (&str, &Filter),
+    page: &Page,
+) -> Result<(Vec<Ticket>, Option<String>), Error> {
+    let Some(wanted) = search::looked_for(reader, text) else { return Ok((Vec::new(), None)) };
+    let account = match reader {
+        Reader::User(account) => account.as_str(),
+        Reader::Staff => "",
+    };
+    let args = args![wanted, reader.sees_notes(), account, search::MOST_FOUND];
+    let mut found: Vec<(AccountId, TicketId)> = app.db.rows(sql::SEARCH, args).await?;
+    found.sort_by(|one, other| other.1.cmp(&one.1));
+    found.dedup();
+    let limit = usize::try_from(page.limit).unwrap_or(1);
+    let mut tickets: Vec<Ticket> = Vec::new();
+    for (account, id) in found.iter().filter(|(_, id)| id.as_str() < page.after.as_str()) {
+        let ticket: Option<Ticket> = app.db.row(sql::TICKET, args![account, id]).await?;
+        let Some(ticket) = ticket.filter(|ticket| filter.keeps(ticket)) else { continue };
+        if tickets.len() == limit {
+            let next = tickets.last().map(|last| last.id.as_str().to_owned());
+            return Ok((tickets, next));
+        }
+        tickets.push(ticket);
+    }
+    Ok((tickets, None))
+}
+
+/// Changes a ticket as staff ask for it. A change that changes nothing is none.
+pub(super) async fn change(
+    app: &App,
+    by: &Author,
+    id: &TicketId,
+    patch: &Patch,
+) -> Result<Ticket, Error> {
+    if let Assignment::To(assignee) = &patch.assignee
+        && app.db.row::<(StaffId,)>(sql::STAFF, args![assignee]).await?.is_none()
+    {
+        let detail = "must be the id of a member of staff, or null";
+        return Err(Error::Field { field: "assignee", detail });
+    }
+    for _ in 1..TRIES {
+        match try_change(app, by, id, patch).await {
+            Err(error) if error.is_race() => tokio::task::yield_now().await,
+            other => return other,
+        }
+    }
+    try_change(app, by, id, patch).await
+}
+
+async fn try_change(app: &App, by: &Author, id: &TicketId, patch: &Patch) -> Result<Ticket, Error> {
+    let before = find(app, Reader::Staff, id).await?;
+    if before.status == Status::Closed {
+        return Err(Error::Closed { merged_into: before.merged_into });
+    }
+    let after = decide::changed(&before, patch, &app.config.support, app.now());
+    if before == after {
+        return Ok(after);
+    }
+    let mut set = WriteSet::of(before.account.as_str());
+    put(app, &mut set, &by.who(), (&before, &after));
+    commit(app, set, &before).await?;
+    find(app, Reader::Staff, id).await
+}
+
+/// Makes a change durable, and tells the sockets of the ticket.
+pub(super) async fn commit(app: &App, mut set: WriteSet, ticket: &Ticket) -> Result<(), Error> {
+    chat::tell_nodes(app, &mut set, &ticket.account, &ticket.id);
+    app.db.commit(set).await?;
+    chat::tell_here(app, ticket);
+    Ok(())
+}
+
+/// Ends a ticket that another one of the same account has the same matter in.
+pub(super) async fn merge(
+    app: &App,
+    by: &Author,
+    id: &TicketId,
+    into: &TicketId,
+    claim: &Claim,
+) -> Result<Ticket, Error> {
+    for _ in 1..TRIES {
+        match try_merge(app, by, (id, into), claim).await {
+            Err(error) if error.is_race() => tokio::task::yield_now().await,
+            other => return other,
+        }
+    }
+    try_merge(app, by, (id, into), claim).await
+}
+
+async fn try_merge(
+    app: &App,
+    by: &Author,
+    (id, into): (&TicketId, &TicketId),
+    claim: &Claim,
+) -> Result<Ticket, Error> {
+    let target = find(app, Reader::Staff, into).await.ok();
+    let target = target.filter(|target| target.status != Status::Closed && target.id != *id);
+    let wrong = Error::Field {
+        field: "into",
+        detail: "must be another ticket of the same account that is not closed",
+    };
+    let Some(target) = target else { return Err(wrong) };
+    let before = find(app, Reader::Staff, id).await?;
+    if before.account != target.account {
+        return Err(wrong);
+    }
+    if before.status == Status::Closed {
+        return Err(Error::Closed { merged_into: before.merged_into });
+    }
+    let mut after = before.clone();
+    after.merged_into = Some(into.clone());
+    decide::stand(&mut after, Status::Closed, app.now());
+    let mut set = WriteSet::of(before.account.as_str());
+    claim.add_to(&mut set, id.as_str(), None, app.now());
+    put(app, &mut set, &by.who(), (&before, &after));
+    history(app, &mut set, &by.who(), &target, ("merged", Some(id.to_string()), None));
+    messages::add_note(app, &mut set, &target, (by, merged_note(&before)));
+    chat::tell_nodes(app, &mut set, &target.account, &target.id);
+    commit(app, set, &before).await?;
+    chat::tell_here(app, &target);
+    find(app, Reader::Staff, id).await
+}
+
+/// What whoever goes on with a ticket is told of one that was merged into it.
+fn merged_note(merged: &Ticket) -> String {
+    let Ticket { id, subject, last_seq, .. } = merged;
+    let count = if *last_seq == 1 { "its message is" } else { "its messages are" };
+    format!("{id} was merged into this ticket; {count} there. Its subject: {subject}")
+}
+
+/// Rates how a ticket was dealt with; once, after it was resolved.
+pub(super) async fn rate(
+    app: &App,
+    (account, by): (&AccountId, &Author),
+    id: &TicketId,
+    (score, comment): (i64, Option<String>),
+    claim: &Claim,
+) -> Result<Ticket, Error> {
+    let before = find(app, Reader::User(account), id).await?;
+    if !matches!(before.status, Status::Resolved | Status::Closed) {
+        return Err(Error::NotNow("A ticket is rated once it is resolved."));
+    }
+    if before.rating.is_some() {
+        return Err(Error::Full("A ticket is rated once, and this one was.".to_owned()));
+    }
+    let after = Ticket { rating: Some(score), rating_comment: comment, ..before.clone() };
+    let mut set = WriteSet::of(account.as_str());
+    claim.add_to(&mut set, id.as_str(), None, app.now());
+    put(app, &mut set, &by.who(), (&before, &after));
+    commit(app, set, &before).await?;
+    find(app, Reader::User(account), id).await
+}
+
+/// Notes how far a side has read; never back, never beyond what there is.
+pub(super) async fn mark_read(
+    app: &App,
+    ticket: &Ticket,
+    author: &Author,
+    seq: i64,
+) -> Result<(), Error> {
+    let statement = match author {
+        Author::User(_) => sql::READ_BY_USER,
+        Author::Staff(_) => sql::READ_BY_STAFF,
+    };
+    let mut set = WriteSet::of(ticket.account.as_str());
+    set.push(statement, args![seq, &ticket.account, &ticket.id]);
+    commit(app, set, ticket).await
+}
+
+/// One page of a ticket's history, newest first, and one line more if there is one.
+pub(super) async fn changes(app: &App, id: &TicketId, page: &Page) -> Result<Vec<Change>, Error> {
+    let ticket = find(app, Reader::Staff, id).await?;
+    let args = args![&ticket.account, &ticket.id, page.after.as_str(), page.limit + 1];
+    Ok(app.db.rows(sql::CHANGES, args).await?)
+}
+
+/// Adds a change to a set: the row, the history and the event.
+pub(super) fn put(app: &App, set: &mut WriteSet, by: &Who, (before, after): (&Ticket, &Ticket)) {
+    let next_at = decide::next_at(after, &app.config.support);
+    let after = Ticket { updated_at: app.now(), ..after.clone() };
+    set.guard(sql::CHANGE, sql::changed(&after, next_at), STALE);
+    let text = |id: Option<&str>| id.map(str::to_owned);
+    let rating = |ticket: &Ticket| ticket.rating.map(|rating| rating.to_string());
+    let assignee = |ticket: &Ticket| text(ticket.assignee.as_ref().map(StaffId::as_str));
+    let into = |ticket: &Ticket| text(ticket.merged_into.as_ref().map(TicketId::as_str));
+    let fields = [
+        ("merged_into", into(before), into(&after)),
+        ("status", text(Some(before.status.word())), text(Some(after.status.word()))),
+        ("assignee", assignee(before), assignee(&after)),
+        ("priority", text(Some(before.priority.word())), text(Some(after.priority.word()))),
+        ("rating", rating(before), rating(&after)),
+    ];
+    let mut first = None;
+    for (field, was, became) in fields {
+        if was != became {
+            first = first.or(Some(field));
+            history(app, set, by, &after, (field, was, became));
+        }
+    }
+    if let Some(reason) = first {
+        told::changed(app, set, &after, reason);
+    }
+}
+
+fn history(
+    app: &App,
+    set: &mut WriteSet,
+    by: &Who,
+    ticket: &Ticket,
+    (field, was, became): (&'static str, Option<String>, Option<String>),
+) {
+    let id = TicketChangeId::new(&app.clock);
+    let (account, ticket) = (&ticket.account, &ticket.id);
+    let row = args![account, ticket, &id, app.now(), by.kind(), by.id(), field, was, became];
+    set.push(sql::NOTE_CHANGE, row);
+}

@@ -1,0 +1,73 @@
+//! The events of support: `support.message` for every message that a user may see,
+//! `support.ticket` for changes of a ticket. Both show the object as the user's own endpoints do.
+
+use futures_util::future::BoxFuture;
+use store::{Error, WriteSet, args};
+
+use super::{Priority, Reader, Status, Ticket, messages, store as sql, tickets, view};
+use crate::app::{App, News};
+use crate::events::{self, Kind};
+use crate::kit::id::{AccountId, EventId, StaffId, TicketId, TicketMessageId};
+
+/// Tells of a message that is in this set, unless it is a note.
+pub(super) fn written(app: &App, set: &mut WriteSet, account: &AccountId, id: &TicketMessageId) {
+    let (node, due) = events::address(app);
+    let event = EventId::new(&app.clock);
+    set.push(sql::TELL_MESSAGE, args![&event, node, due, account, id]);
+    set.ring(events::BELL);
+}
+
+/// Tells of a ticket as it stands in this set, and why.
+pub(super) fn changed(app: &App, set: &mut WriteSet, ticket: &Ticket, reason: &'static str) {
+    let (node, due) = events::address(app);
+    let event = EventId::new(&app.clock);
+    set.push(sql::TELL_TICKET, args![&event, reason, node, due, &ticket.account, &ticket.id]);
+    set.ring(events::BELL);
+}
+
+/// The object of an event, as of the event.
+#[must_use]
+pub fn show<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
+    Box::pin(async move {
+        let shown = if news.kind == Kind::SupportMessage.word() {
+            message(app, news).await
+        } else {
+            ticket(app, news).await
+        };
+        match shown {
+            Ok(shown) => Ok(shown),
+            Err(super::Error::Db(error)) => Err(error),
+            // It is gone.
+            Err(_) => Ok(None),
+        }
+    })
+}
+
+async fn message(app: &App, news: News<'_>) -> Result<Option<String>, super::Error> {
+    let Some(id) = TicketMessageId::parse(news.object_id) else { return Ok(None) };
+    let reader = Reader::User(news.account);
+    let message = messages::by_id(app, reader, &id).await?;
+    let view = view::told(app, message).await?;
+    Ok(view.and_then(|view| serde_json::to_string(&view).ok()))
+}
+
+async fn ticket(app: &App, news: News<'_>) -> Result<Option<String>, super::Error> {
+    let Some(id) = TicketId::parse(news.object_id) else { return Ok(None) };
+    let mut ticket = tickets::find(app, Reader::User(news.account), &id).await?;
+    let mut words = news.state.splitn(4, ' ');
+    let mut word = || words.next().unwrap_or_default();
+    let reason = word();
+    // Without its state (somebody was erased) it is shown as it stands now.
+    if let Some(status) = Status::of(word()) {
+        ticket.status = status;
+        ticket.priority = Priority::of(word()).unwrap_or(ticket.priority);
+        let assignee = word();
+        ticket.assignee = (assignee != "-").then(|| StaffId::stored(assignee.to_owned()));
+    }
+    let view = view::TicketView::from(ticket);
+    let Ok(serde_json::Value::Object(mut data)) = serde_json::to_value(view) else {
+        return Ok(None);
+    };
+    data.insert("reason".to_owned(), reason.into());
+    Ok(serde_json::to_string(&data).ok())
+}

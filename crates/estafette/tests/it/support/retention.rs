@@ -1,0 +1,98 @@
+//! Tickets take part in retention and in erasures.
+
+use clock::{DAY, MINUTE};
+use estafette::app::Env;
+use serde_json::json;
+
+use super::{answer, change, open, write};
+use crate::on_every_engine;
+use crate::world::tenant::phone;
+use crate::world::{Engine, World};
+
+on_every_engine!(an_old_ticket_is_forgotten, an_erased_number_is_in_no_text_of_a_ticket);
+
+async fn count(world: &World, sql: &'static str) -> i64 {
+    let db = world.app(Env::Live).await.db.clone();
+    let row: Option<(i64,)> = db.row(store::Sql(sql), store::args![]).await.unwrap();
+    row.unwrap().0
+}
+
+async fn an_old_ticket_is_forgotten(world: &World) {
+    let ada = world.account("ada").await;
+    let old = open(&ada, "old", "m").await;
+    for number in 0..5 {
+        write(&ada, &old, &format!("message {number}")).await.ok();
+    }
+    let open_still = open(&ada, "open", "m").await;
+    change(world, &old, json!({"status": "closed"})).await.ok();
+    world.advance(729 * DAY).await;
+    world.housekeep().await;
+    assert_eq!(count(world, "SELECT COUNT(*) FROM tickets").await, 2);
+    world.advance(2 * DAY).await;
+    world.housekeep().await;
+    assert_eq!(count(world, "SELECT COUNT(*) FROM tickets").await, 1);
+    assert_eq!(count(world, "SELECT COUNT(*) FROM ticket_messages").await, 1);
+    assert_eq!(count(world, "SELECT COUNT(*) FROM ticket_texts").await, 1);
+    assert_eq!(count(world, "SELECT COUNT(*) FROM ticket_changes").await, 0);
+    assert!(!open_still.is_empty());
+}
+
+/// In every text that a ticket has, and in the events that told of them.
+async fn name(world: &World, number: &str) -> (String, crate::world::Answer) {
+    let ada = world.account("ada").await;
+    let zoo = playground::ReceiverZoo::start().await.unwrap();
+    let body = json!({"url": zoo.url("/echo"), "events": ["*"]});
+    ada.desk("POST", "/v1/webhooks").json(body).await.ok();
+    let id = open(&ada, &format!("Nothing for {number}"), "see the subject").await;
+    write(&ada, &id, &format!("It was sent to {number}, twice")).await.ok();
+    let body = json!({"message": "m", "client_message_id": format!("about {number}")});
+    let path = format!("/v1/support/tickets/{id}/messages");
+    let call = ada.desk("POST", &path).header("idempotency-key", &format!("k{number}"));
+    call.json(body).await.ok();
+    answer(world, &id, json!({"message": format!("{number} is blocked"), "internal": true}))
+        .await
+        .ok();
+    change(world, &id, json!({"status": "resolved"})).await.ok();
+    let rating = json!({"score": 1, "comment": format!("{number} got nothing")});
+    let path = format!("/v1/support/tickets/{id}/rating");
+    ada.desk("POST", &path).json(rating).await.ok();
+    open(&ada, "other", "Sent to +33612345699").await;
+    crate::webhooks::visited(&zoo, "/echo", 6).await;
+    world.settle().await;
+    let body = json!({"phone": number});
+    let staff = world.staff().await;
+    let erased = world.post(Env::Sandbox, "/v1/admin/erasures").bearer(staff).json(body).await.ok();
+    (id, erased)
+}
+
+async fn an_erased_number_is_in_no_text_of_a_ticket(world: &World) {
+    let number = phone("5678");
+    let (id, erased) = name(world, &number).await;
+    assert_eq!(erased.number("ticket_messages"), 3, "{}", erased.text);
+    assert_eq!(crate::erasure::holding(world, &number).await, Vec::<String>::new());
+    assert!(!crate::erasure::holding(world, "+33612345699").await.is_empty(), "others stay");
+    let body = json!({"email": "ada@example.com", "password": crate::world::tenant::PASSWORD});
+    let login = world.post(Env::Sandbox, "/v1/auth/login").json(body).await.ok();
+    let token = login.word("token");
+    let path = format!("/v1/support/tickets/{id}");
+    let read = world.get(Env::Sandbox, &path).bearer(token).await.ok();
+    assert_eq!(read.word("subject"), "Nothing for [erased]");
+    let found = world.get(Env::Sandbox, "/v1/support/tickets?q=33612345678").bearer(token).await;
+    assert!(found.ok().list().is_empty());
+    let found = world.get(Env::Sandbox, "/v1/support/tickets?q=nothing").bearer(token).await;
+    assert_eq!(found.ok().list().len(), 1, "its other words still find it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_erased_number_is_in_no_byte_of_the_files() {
+    let world = World::new(Engine::Lite).await;
+    let number = phone("5678");
+    let (id, _) = name(&world, &number).await;
+    assert!(!id.is_empty());
+    world.advance(MINUTE).await;
+    let db = world.app(Env::Live).await.db.clone();
+    db.compact().await.unwrap();
+    assert_eq!(db.holds(number.trim_start_matches('+').as_bytes()).await.unwrap(), Some(false));
+    assert_eq!(db.holds(b"33612345699").await.unwrap(), Some(true), "the search finds things");
+    world.finish().await;
+}
