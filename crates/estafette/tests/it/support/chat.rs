@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use estafette::app::Env;
 use estafette::config::Config;
-use estafette::wiring;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -46,7 +45,11 @@ pub enum Next {
 }
 
 impl Socket {
-    async fn open(address: SocketAddr, path: &str, origin: Option<&str>) -> Result<Self, String> {
+    pub async fn open(
+        address: SocketAddr,
+        path: &str,
+        origin: Option<&str>,
+    ) -> Result<Self, String> {
         let mut request = format!("ws://{address}{path}").into_client_request().unwrap();
         if let Some(origin) = origin {
             request.headers_mut().insert("origin", origin.parse().unwrap());
@@ -96,7 +99,7 @@ impl Socket {
     }
 
     /// The text of the next message.
-    async fn said(&mut self) -> String {
+    pub async fn said(&mut self) -> String {
         let frame = self.frame().await;
         assert_eq!(frame["type"], "message", "{frame}");
         frame["message"]["message"].as_str().unwrap().to_owned()
@@ -429,75 +432,5 @@ async fn a_slow_reader_is_ended_and_delays_nobody() {
     for seq in seen + 2..=count + 1 {
         assert_eq!(again.frame().await["message"]["seq"], seq);
     }
-    world.finish().await;
-}
-
-/// Who is there and who types is known at every node.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn presence_and_typing_pass_from_node_to_node() {
-    let world = World::new(Engine::Postgres).await;
-    let service = wiring::open(world.config().clone(), world.clock().clone()).unwrap();
-    let other = wiring::start(service).await.unwrap();
-    let ada = world.account("ada").await;
-    let id = open(&ada, "a", "m").await;
-    let there = |user: bool, admin: bool| json!({"type": "presence", "ticket_id": id, "user": user, "admin": admin});
-    let typing = |side: &str| json!({"type": "typing", "ticket_id": id, "sender_type": side});
-    let mut user = Socket::user(&ada, &id, &ada.token, "&features=presence,typing").await;
-    assert_eq!(user.frame().await, there(true, false));
-    let token = world.staff().await;
-    let path = format!("/v1/admin/support/tickets/{id}/ws?token={token}&features=presence,typing");
-    let mut admin = Socket::open(other.addresses.live, &path, None).await.unwrap();
-    assert_eq!((admin.frame().await, user.frame().await), (there(true, true), there(true, true)));
-    admin.send(json!({"type": "typing"})).await;
-    assert_eq!((admin.frame().await, user.frame().await), (typing("admin"), typing("admin")));
-    user.send(json!({"type": "typing"})).await;
-    assert_eq!((user.frame().await, admin.frame().await), (typing("user"), typing("user")));
-    drop(admin);
-    assert_eq!(user.frame().await, there(true, false));
-    let mut again = Socket::open(other.addresses.live, &path, None).await.unwrap();
-    assert_eq!((again.frame().await, user.frame().await), (there(true, true), there(true, true)));
-    // The node goes, and with it who was there.
-    other.stop().await;
-    assert_eq!(user.frame().await, there(true, false));
-    assert_eq!(again.next().await, Next::Closed(1012));
-    world.finish().await;
-}
-
-/// Two processes on one database: whoever writes at the one is heard at the other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sockets_at_two_nodes_hear_each_other() {
-    let world = World::new(Engine::Postgres).await;
-    let service = wiring::open(world.config().clone(), world.clock().clone()).unwrap();
-    let other = wiring::start(service).await.unwrap();
-    let ada = world.account("ada").await;
-    let id = open(&ada, "a", "m").await;
-    let path = format!("/v1/support/tickets/{id}/ws?token={}&features=status", ada.token);
-    let there = || Socket::open(other.addresses.sandbox, &path, None);
-    let (mut here, mut there) =
-        (Socket::user(&ada, &id, &ada.token, "").await, there().await.unwrap());
-    for number in 0..30 {
-        let text = number.to_string();
-        match number % 3 {
-            0 => here.send(json!({"message": text})).await,
-            1 => there.send(json!({"message": text})).await,
-            _ => drop(answer(&world, &id, json!({"message": text})).await.ok()),
-        }
-        assert_eq!((here.said().await, there.said().await), (text.clone(), text));
-    }
-    answer(&world, &id, json!({"message": "hidden", "internal": true})).await.ok();
-    change(&world, &id, json!({"status": "pending"})).await.ok();
-    let status = there.frame().await;
-    assert_eq!((&status["type"], &status["status"]), (&json!("status"), &json!("pending")));
-    // Who comes back to the other node finds everything there.
-    drop(there);
-    write(&ada, &id, "while away").await.ok();
-    let path = format!("{path}&since=31");
-    let mut again = Socket::open(other.addresses.sandbox, &path, None).await.unwrap();
-    assert_eq!(again.said().await, "while away");
-    write(&ada, &id, "and live").await.ok();
-    assert_eq!(again.said().await, "and live");
-    other.stop().await;
-    assert_eq!(again.next().await, Next::Closed(1012));
-    assert_eq!(here.said().await, "while away");
     world.finish().await;
 }

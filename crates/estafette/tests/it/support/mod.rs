@@ -4,6 +4,7 @@
 pub mod chat;
 pub mod files;
 mod lists;
+mod nodes;
 mod retention;
 mod staff;
 mod targets;
