@@ -145,35 +145,41 @@ impl Fake {
     fn answer(&mut self, path: &str, body: &Value, key: Option<String>) -> Result<Answer> {
         match path {
             "/readyz" | "/livez" => Ok((200, json!({}), false)),
-            "/v1/otp/send" => self.send(body, key),
+            "/v1/otp/send" => self.send("otp", body, key),
+            "/v1/messages" => self.send("sms", body, key),
             "/v1/otp/verify" => self.verify(body),
             _ if path.starts_with("/v1/sandbox/") => Ok((200, json!([]), false)),
+            _ if path.starts_with("/v1/ledger") => Ok((200, json!([]), false)),
             _ => {
-                let id = path.trim_start_matches("/v1/otp/");
+                let id = path.rsplit('/').next().unwrap_or_default();
                 let Some(otp) = self.otps.get(id) else { return Ok(problem(404, "not_found")) };
                 let to = &otp.to;
-                let read = json!({"challenge_id": id, "to": to, "attempts": otp.attempts});
+                let member = if id.starts_with("sms_") { "id" } else { "challenge_id" };
+                let read = json!({
+                    member: id, "to": to, "attempts": otp.attempts, "status": "delivered",
+                });
                 Ok((200, read, false))
             }
         }
     }
 
-    fn send(&mut self, body: &Value, key: Option<String>) -> Result<Answer> {
+    fn send(&mut self, kind: &str, body: &Value, key: Option<String>) -> Result<Answer> {
+        let member = if kind == "sms" { "id" } else { "challenge_id" };
         if let Some(id) = key.as_ref().and_then(|key| self.keys.get(key)) {
-            return Ok((200, json!({"challenge_id": id}), true));
+            return Ok((200, json!({ member: id }), true));
         }
         self.count += 1;
         if self.fault == "limit" && self.count.is_multiple_of(50) {
             return Ok(problem(429, "rate_limited"));
         }
-        let id = format!("otp_{:026}", self.count);
+        let id = format!("{kind}_{:026}", self.count);
         let (to, code) = (text(body, "to"), text(body, "code"));
         let key = key.unwrap_or_else(|| format!("none-{id}"));
         // One write, so that a kill leaves a whole line or none.
         self.journal.write_all(format!("{id} {to} {code} {key} -.\n").as_bytes())?;
         self.keys.insert(key, id.clone());
         self.otps.insert(id.clone(), Otp { to, code, ..Otp::default() });
-        Ok((200, json!({"challenge_id": id}), false))
+        Ok((200, json!({ member: id }), false))
     }
 
     fn verify(&mut self, body: &Value) -> Result<Answer> {

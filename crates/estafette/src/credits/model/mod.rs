@@ -45,6 +45,11 @@ const SCHEMA: &[Migration] = &[
         sql: include_str!("../../../../../migrations/0022_dispatch.sql"),
     },
     Migration {
+        version: 23,
+        name: "sms messages",
+        sql: include_str!("../../../../../migrations/0023_sms_messages.sql"),
+    },
+    Migration {
         version: 24,
         name: "log and seals",
         sql: include_str!("../../../../../migrations/0024_log_and_seals.sql"),
