@@ -235,19 +235,19 @@ fn text_of(app: &App, m: &Message) -> Option<Secret> {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The account's list does not have the recipient's country.
-    #[error("sending to {0} is not allowed for this account")]
+    #[error("The account may not send to {0}: ask the operator to open the country")]
     CountryNotAllowed(String),
     /// The sender is not one of the account's approved ones, or there is none.
     #[error("{0}")]
     SenderNotApproved(&'static str),
     /// The recipient said STOP to this account.
-    #[error("this recipient answered STOP to this account")]
+    #[error("This person answered STOP: only passcodes reach them until they answer START")]
     OptedOut,
     /// There is no carrier for SMS.
-    #[error("no carrier is configured for SMS")]
+    #[error("No carrier is configured for SMS: nothing was sent or charged")]
     NoCarrier,
     /// No such message of this account.
-    #[error("there is no such message")]
+    #[error("The id is unknown, or belongs to another account")]
     Unknown,
     /// Credits.
     #[error(transparent)]

@@ -79,9 +79,9 @@ pub(super) async fn send(
 async fn refused(app: &App, account: &Account, credits: i64, error: CommitError) -> Error {
     match error {
         CommitError::Rejected(OPTED_OUT) => Error::OptedOut,
-        CommitError::Rejected(NOT_APPROVED) => {
-            Error::SenderNotApproved("this sender is not approved for the account")
-        }
+        CommitError::Rejected(NOT_APPROVED) => Error::SenderNotApproved(
+            "The sender is not approved for this account: ask for it with POST /v1/senders",
+        ),
         CommitError::Rejected(credits::INSUFFICIENT) => {
             credits::insufficient(app, &account.id, credits).await.into()
         }
@@ -114,9 +114,9 @@ fn sender(app: &App, account: &Account, order: &Order) -> Result<String, Error> 
     match (sender, app.env) {
         (Some(sender), _) => Ok(sender.clone()),
         (None, Env::Sandbox) => Ok(String::new()),
-        (None, Env::Live) => {
-            Err(Error::SenderNotApproved("name an approved sender: the account has no default one"))
-        }
+        (None, Env::Live) => Err(Error::SenderNotApproved(
+            "Name an approved `sender`: the account has no default one",
+        )),
     }
 }
 
