@@ -52,7 +52,8 @@ const HANDSETS: [(&str, &str); 1] = [("ESTAFETTE__SANDBOX__HANDSETS", "database"
 /// How long an SMS may be on its way after the last restart.
 const SMS_SETTLE: Duration = Duration::from_secs(10);
 
-fn is_sms(acked: &Acked) -> bool {
+/// Whether it is an SMS: there is no code to verify.
+pub(crate) fn is_sms(acked: &Acked) -> bool {
     acked.planned.send.text.is_some()
 }
 

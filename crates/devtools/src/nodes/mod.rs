@@ -21,6 +21,7 @@ use crate::{
     chance::Chance,
     crash::{
         check::{Ask, Findings, settle, sweep},
+        is_sms,
         journal::{Acked, Journal},
         server::Server,
     },
@@ -269,7 +270,8 @@ impl Cluster {
                 questions.extend(ask(Ask::Read, 1));
                 questions.extend(ask(Ask::Repeat, some));
                 questions.extend(ask(Ask::Handset, some));
-                questions.extend(ask(Ask::Verify, some));
+                let passcodes = ask(Ask::Verify, some).into_iter();
+                questions.extend(passcodes.filter(|(_, acked)| !is_sms(acked)));
             }
             findings.merge(sweep(api, questions).await?);
         }
