@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::{Instrument, Span};
@@ -71,7 +71,7 @@ pub(super) async fn edge(
 ) -> Response {
     let started = tokio::time::Instant::now();
     let id = String::from(RequestId::new(&app.clock));
-    let method = request.method().clone();
+    let (method, version) = (request.method().clone(), request.version());
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let route = route.unwrap_or_else(|| "unmatched".to_owned());
     let client = request.extensions().get::<ClientAddress>().copied();
@@ -98,7 +98,7 @@ pub(super) async fn edge(
     };
     let mut response = shape(&app, response, &id);
     if !outgo::note(&method, client, &mut response) {
-        response = shape(&app, too_much_to_take().into_response(), &id);
+        response = shape(&app, too_much_to_take(version).into_response(), &id);
     }
     finish_headers(&app, response.headers_mut(), &rate, &id);
     let status = response.status().as_u16();
@@ -130,10 +130,11 @@ fn span(app: &App, request: &Request, route: &str, id: &str) -> Span {
     span
 }
 
-/// Answers that were asked for and not taken yet have filled their memory.
-fn too_much_to_take() -> Problem {
+/// Answers that were asked for and not taken yet have filled their memory. Whoever takes none keeps
+/// no connection for it either.
+fn too_much_to_take(version: Version) -> Problem {
     let detail = "Too many large answers are on their way. Take those first, then ask again.";
-    Problem::new(Code::Overloaded).detail(detail)
+    intake::closing(Problem::new(Code::Overloaded).detail(detail), version)
 }
 
 /// What can be refused before a handler is asked.

@@ -159,8 +159,9 @@ impl Paced {
     }
 }
 
-/// What is left of the body is not read, so HTTP/1 cannot go on with the connection.
-fn closing(problem: Problem, version: Version) -> Problem {
+/// With HTTP/1, the last answer of its connection: what is left of the body is not read, or no more
+/// is given.
+pub(super) fn closing(problem: Problem, version: Version) -> Problem {
     if version >= Version::HTTP_2 {
         return problem;
     }
