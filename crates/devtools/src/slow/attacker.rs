@@ -9,12 +9,14 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, Interest},
     net::{TcpSocket, TcpStream},
-    time::{interval, sleep_until},
+    time::{interval, sleep, sleep_until},
 };
 
 use super::shape::{Paths, Shape};
 use crate::stopwatch;
 
+/// How often a socket that is not read is looked at.
+const LOOK: Duration = Duration::from_millis(20);
 /// Who is thrown out sooner, without a word, was not let in.
 const NOT_LET_IN: Duration = Duration::from_millis(200);
 
@@ -57,11 +59,22 @@ pub(crate) async fn live(target: Target, shape: Shape, number: usize) -> Fate {
         let _said = stream.write_all(&opening).await;
         return read(stream, shape, target.until, since).await;
     }
-    // What does not fit into the sockets is not said, and nothing is read: only a reset tells.
+    // What does not fit into the sockets is not said, and nothing is read.
     let _said = stream.try_write(&opening);
     tokio::select! {
-        _reset = stream.ready(Interest::ERROR) => closed(since, false, false),
+        () = gone(&stream) => closed(since, false, false),
         () = sleep_until(target.until.into()) => Fate::StillOpen,
+    }
+}
+
+/// Until the other side has ended the connection. Who reads nothing is told by the state of the
+/// socket alone.
+async fn gone(stream: &TcpStream) {
+    loop {
+        match stream.ready(Interest::READABLE | Interest::ERROR).await {
+            Ok(ready) if !ready.is_read_closed() && !ready.is_error() => sleep(LOOK).await,
+            _ => return,
+        }
     }
 }
 
