@@ -19,7 +19,7 @@ use super::{
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::KeyId;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Item, Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -353,11 +353,10 @@ async fn list_api_keys(
 async fn create_api_key(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let wanted = new_key(&app, &body)?;
     let account = &caller.account;
     let request = Repeatable::by_tenant(&account.id, &headers, "POST /v1/api-keys", &body);
@@ -389,9 +388,8 @@ async fn disable_api_key(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(key_id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DisabledKeyView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = KeyId::parse(&key_id).ok_or(Code::NotFound)?;
     disable_key(&app, &caller.account.id, &id, caller.by()).await?;
     Ok(Json(DisabledKeyView { id: id.into(), active: false }))

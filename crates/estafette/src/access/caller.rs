@@ -332,7 +332,7 @@ async fn by_key<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
 
 async fn by_token<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
     let (subject, token) = subject_of(app, text, Kind::Portal).await?;
-    let args = args![subject.as_str(), app.env.word()];
+    let args = args![subject.as_str(), app.env.as_str()];
     let row: Option<sql::AccountRow> = app.db.row(sql::ACCOUNT_OF_USER, args).await?;
     let sql::AccountRow(account) = row.ok_or(Code::NotFound)?;
     Ok(Caller {
@@ -409,7 +409,7 @@ async fn subject_of(app: &App, text: &str, kind: Kind) -> Result<(String, [u8; 3
     let hash = token::hash(text);
     let row: Option<sql::TokenRow> = app.db.row(sql::TOKEN, args![hash]).await?;
     let row = row.ok_or(Code::InvalidToken)?;
-    if row.kind != kind.word() || row.revoked_at.is_some() {
+    if row.kind != kind.as_str() || row.revoked_at.is_some() {
         return Err(Code::InvalidToken.into());
     }
     if row.expires_at <= app.now() {

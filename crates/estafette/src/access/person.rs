@@ -151,7 +151,7 @@ fn add_account(
     (account, env, terms): (&AccountId, Env, Terms<'_>),
 ) {
     let Terms { standing, billing_mode, credit_limit } = terms;
-    let (env, status) = (env.word(), standing.word());
+    let (env, status) = (env.as_str(), standing.as_str());
     let args = args![account, user, env, status, billing_mode, credit_limit, app.now()];
     set.push(sql::ADD_ACCOUNT, args);
     let detail = json!({

@@ -5,8 +5,8 @@ use store::{Error, FromRow, Row, Sql};
 
 use super::audit::Line;
 use super::staff::StaffMember;
-use crate::app::{Account, Env, Standing};
-use crate::kit::id::{AccountId, KeyId, SessionId};
+use crate::app::Account;
+use crate::kit::id::{KeyId, SessionId};
 
 pub(super) const ADD_USER: Sql = Sql("INSERT INTO users (user_id, email, password_hash, \
      created_at) VALUES ($1, $2, $3, $4) \
@@ -244,9 +244,7 @@ pub(super) struct AccountRow(pub(super) Account);
 
 impl FromRow for AccountRow {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let id: AccountId = row.take(0)?;
-        let env = Env::of(&row.take::<String>(1)?).ok_or(Error::Corrupt { column: 1 })?;
-        let standing = Standing::of(&row.take::<String>(2)?).ok_or(Error::Corrupt { column: 2 })?;
+        let (id, env, standing) = (row.take(0)?, row.take(1)?, row.take(2)?);
         // Settings that cannot be read must not silently lift the limits in them.
         let settings = serde_json::from_str(&row.take::<String>(3)?);
         let settings = settings.map_err(|_| Error::Corrupt { column: 3 })?;

@@ -195,12 +195,12 @@ async fn hand_over(app: &App, channel: Channel, message: &Outbound, turn: Turn) 
     let carrier = turn.carrier();
     turn.weigh(message.content.parts());
     let since = tokio::time::Instant::now();
-    let (name, channel) = (carrier.name(), channel.word());
+    let (name, channel) = (carrier.name(), channel.as_str());
     let span =
         tracing::trace_span!(target: "otel", "carrier.submit", otel.kind = "client", channel, name);
     let outcome = carrier.submit(message).instrument(span).await;
     turn.lane().note(&outcome);
     let seconds = since.elapsed().as_secs_f64();
-    app.metrics.submission((channel, name), outcome.word(), seconds);
+    app.metrics.submission((channel, name), outcome.as_str(), seconds);
     outcome
 }

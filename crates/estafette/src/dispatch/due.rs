@@ -27,7 +27,7 @@ pub async fn watch(app: App, owners: &'static [Entry]) {
             Ok(0) => app.clock.tick(PAUSE_MS).await,
             Ok(_) => {}
             Err(error) => {
-                let env = app.env.word();
+                let env = app.env.as_str();
                 tracing::warn!(%error, env, "due messages not read; trying again");
                 app.clock.tick(1_000).await;
             }

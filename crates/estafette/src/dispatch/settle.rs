@@ -153,7 +153,7 @@ async fn next_leg<O: Owner>(
     why: Failure,
     (channel, category, to): (Channel, &'static str, &Address),
 ) -> Result<Next, Unwritten> {
-    match credits::price(app, channel.word(), category, to.country()).await {
+    match credits::price(app, channel.as_str(), category, to.country()).await {
         Ok(credits) => {
             let Attempt { account, object_id, priority, give_up_at, .. } = &leg.attempt;
             let (priority, give_up_at) = (*priority, *give_up_at);

@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::store as sql;
+use crate::kit::words::words;
 pub use turn::Turn;
 pub use witness::{Judged, Witness, confirm, judge};
 
@@ -63,26 +64,15 @@ pub struct Known {
     pub result: Value,
 }
 
-/// How one turn of this node ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Done until it is due again.
-    Done,
-    /// Left unfinished: this process stops, or another node has taken over.
-    Left,
-    /// It failed, and is tried again.
-    Failed,
-}
-
-impl Ending {
-    /// As counted.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Left => "left",
-            Self::Failed => "failed",
-        }
+words! {
+    /// How one turn of this node ended.
+    pub enum Ending {
+        /// Done until it is due again.
+        Done = "done",
+        /// Left unfinished: this process stops, or another node has taken over.
+        Left = "left",
+        /// It failed, and is tried again.
+        Failed = "failed",
     }
 }
 

@@ -18,3 +18,4 @@ pub mod takeover;
 pub mod throttle;
 pub mod upload;
 pub mod walk;
+pub mod words;

@@ -31,7 +31,7 @@ pub async fn run(app: App) {
             Ok(0) => app.clock.tick(PAUSE_MS).await,
             Ok(_) => {}
             Err(error) => {
-                let env = app.env.word();
+                let env = app.env.as_str();
                 tracing::warn!(%error, env, "due passcodes not read; trying again");
                 app.clock.tick(1_000).await;
             }

@@ -71,7 +71,7 @@ pub(super) async fn send(
     let is_unreachable = was_unreachable || leg.failures.iter().any(refused_now);
     let refusal = reason.and_then(Reason::refusal);
     if let (Some(reason), Some(_)) = (reason, &refusal)
-        && let Err(error) = claim.tell(app, reason.word()).await
+        && let Err(error) = claim.tell(app, reason.as_str()).await
     {
         tracing::warn!(%error, "a repeat will not be told that this send was refused");
     }
@@ -130,7 +130,7 @@ pub(super) async fn seen(app: &App, account: &Account, seen: &Seen) -> Result<Se
             return Err(Error::InProgress);
         }
     }
-    let told = seen.answer.as_deref().and_then(Reason::of);
+    let told = seen.answer.as_deref().and_then(|word| word.parse().ok());
     let is_unreachable = limits::is_unreachable(app, &account.id, &challenge.recipient).await?;
     Ok(Sent { challenge, refusal: told.and_then(Reason::refusal), is_unreachable })
 }
@@ -150,7 +150,7 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
     }
     let has = |channel| app.carriers.on(channel).is_some();
     match order.mode {
-        Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.word())),
+        Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.as_str())),
         Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => {
             Err(Error::NoCarrier("chatapp or sms"))
         }
@@ -168,7 +168,7 @@ async fn rehearse(app: &App, account: &Account, order: &Order) -> Result<(), Err
         }
         Some(Rehearsed::InsufficientCredits) => {
             let (channel, _) = first_channel(app, order, &Past::None);
-            let price = credits::price(app, channel.word(), "authentication", to.country());
+            let price = credits::price(app, channel.as_str(), "authentication", to.country());
             let required = price.await?;
             Err(credits::Error::Insufficient { required, available: 0 }.into())
         }
@@ -243,7 +243,7 @@ async fn begin(
 ) -> Result<(Leg<Otp>, bool), Error> {
     let now = app.now();
     let (channel, fallback) = first_channel(app, order, &past);
-    let price = credits::price(app, channel.word(), "authentication", order.to.country()).await?;
+    let price = credits::price(app, channel.as_str(), "authentication", order.to.country()).await?;
     let open = past.found().filter(|challenge| challenge.is_open(now));
     let id = open.map_or_else(|| past.new_id(app), |open| open.id.clone());
     let new_end = now + validity_ms(app, account);

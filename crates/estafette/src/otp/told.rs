@@ -8,25 +8,24 @@ use store::{Error, WriteSet, args};
 
 use super::{Challenge, Reason, Status, api, store as sql};
 use crate::app::{App, News};
-use crate::carriers::Channel;
 use crate::events;
 use crate::kit::id::{AccountId, ChallengeId, EventId};
 
 /// Tells that a challenge stands so, if it does: with its current attempt.
 pub(super) fn stands(app: &App, set: &mut WriteSet, c: &Challenge, status: Status) {
-    tell(app, set, (&c.account, &c.id), [c.attempt.as_str(), status.word(), ""]);
+    tell(app, set, (&c.account, &c.id), [c.attempt.as_str(), status.as_str(), ""]);
 }
 
 /// Tells that an attempt went out under this id of the carrier's, before the set says that it came
 /// through: who counts steps misses none.
 pub(super) fn went_out(app: &App, set: &mut WriteSet, c: &Challenge, provider_id: &str) {
-    let conditions = [c.attempt.as_str(), Status::Sent.word(), ""];
+    let conditions = [c.attempt.as_str(), Status::Sent.as_str(), ""];
     tell_as(app, set, (&c.account, &c.id), conditions, Some(provider_id));
 }
 
 /// Tells that a challenge failed for this reason, if it did.
 pub(super) fn failed(app: &App, set: &mut WriteSet, c: &Challenge, reason: Reason) {
-    let conditions = [c.attempt.as_str(), Status::Failed.word(), reason.word()];
+    let conditions = [c.attempt.as_str(), Status::Failed.as_str(), reason.as_str()];
     tell(app, set, (&c.account, &c.id), conditions);
 }
 
@@ -70,8 +69,8 @@ fn as_of(app: &App, c: Challenge, state: &str) -> (Challenge, Status) {
     let now = c.shown_status(app.now());
     let mut words = state.splitn(7, ' ');
     let mut word = || words.next().unwrap_or_default();
-    let Some(status) = Status::of(word()) else { return (c, now) };
-    let channel = Channel::of(word()).unwrap_or(c.channel);
+    let Ok(status) = word().parse() else { return (c, now) };
+    let channel = word().parse().unwrap_or(c.channel);
     let mut number = || word().parse::<i64>().unwrap_or_default();
     let (attempts, expires_at, verified_at) = (number(), number(), number());
     let reason = word();
@@ -80,7 +79,7 @@ fn as_of(app: &App, c: Challenge, state: &str) -> (Challenge, Status) {
         attempts,
         expires_at: Millis(expires_at),
         verified_at: (verified_at > 0).then_some(Millis(verified_at)),
-        failure_reason: Reason::of(reason),
+        failure_reason: reason.parse().ok(),
         provider_message_id: word().to_owned(),
         ..c
     };

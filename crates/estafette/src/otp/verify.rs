@@ -45,7 +45,7 @@ pub(super) async fn verify(
     match app.db.commit(set).await {
         Ok(done) => {
             let (status, attempts, max_attempts): (String, i64, i64) = done.only()?;
-            let status = Status::of(&status).unwrap_or(Status::Sent);
+            let status = status.parse().unwrap_or(Status::Sent);
             Verdict { status, attempts, max_attempts, at: now }.tell(id)
         }
         Err(CommitError::Rejected(STALE)) => Err(why_not(app, account, &id).await?),
@@ -84,7 +84,7 @@ impl Verdict {
     /// As stored by [`sql::tell_verdict`].
     fn stored(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
-        let status = Status::of(words.next()?)?;
+        let status = words.next()?.parse().ok()?;
         let mut number = || words.next()?.parse::<i64>().ok();
         let (attempts, max_attempts, at) = (number()?, number()?, clock::Millis(number()?));
         Some(Self { status, attempts, max_attempts, at })

@@ -146,7 +146,7 @@ async fn keys(app: &App) -> Result<Vec<KeyRow>, DbError> {
 async fn add(app: &App, key_id: &str, state: KeyState) -> Result<(), CommitError> {
     let Some(kept) = app.vault.kept_under(key_id) else { return Ok(()) };
     let mut set = WriteSet::of("master_keys");
-    set.push(sql::ADD, args![key_id, state.word(), kept, app.now()]);
+    set.push(sql::ADD, args![key_id, state.as_str(), kept, app.now()]);
     app.db.commit(set).await.map(drop)
 }
 
@@ -204,11 +204,11 @@ pub async fn turn_to(
     let rows = keys(app).await?;
     let current = in_state(&rows, KeyState::Current).next().ok_or(Error::Moved)?;
     let mut set = WriteSet::of("master_keys");
-    let (former, next) = (KeyState::Former.word(), KeyState::Next.word());
+    let (former, next) = (KeyState::Former.as_str(), KeyState::Next.as_str());
     let now = app.now();
     let old = current.key_id.as_str();
-    set.guard(sql::MOVE, args![former, now, old, KeyState::Current.word()], MOVED);
-    set.guard(sql::MOVE, args![KeyState::Current.word(), now, key_id, next], MOVED);
+    set.guard(sql::MOVE, args![former, now, old, KeyState::Current.as_str()], MOVED);
+    set.guard(sql::MOVE, args![KeyState::Current.as_str(), now, key_id, next], MOVED);
     note(app, &mut set, by, ("master_key.rotate", key_id));
     app.db.commit(set).await?;
     follow(app).await?;

@@ -13,14 +13,14 @@ use utoipa_axum::routes;
 
 use super::tickets::{self, Filter, NewTicket};
 use super::view::TicketView;
-use super::{Author, Error, LONGEST_MESSAGE, Priority, Reader, STALE, Status};
+use super::{Author, Error, LONGEST_MESSAGE, Reader, STALE};
 use crate::access::Who;
 use crate::access::caller::{Caller, Portal};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{TicketId, UserId};
-use crate::kit::page::{self, Page, Query};
+use crate::kit::page::{self, NoQuery, Page, Query};
 use crate::kit::problem::{Item, Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 
@@ -152,23 +152,10 @@ async fn list_tickets(
 
 /// The part of a filter that users and staff have.
 pub(super) fn filter(query: &Query) -> Result<Filter, Problem> {
-    let status = one_of(query, "status", Status::WORDS, Status::of)?;
-    let priority = one_of(query, "priority", Priority::WORDS, Priority::of)?;
+    let status = query.word("status")?;
+    let priority = query.word("priority")?;
     let category = query.get("category").map(str::to_owned);
     Ok(Filter { status, priority, category, ..Filter::default() })
-}
-
-/// A parameter that must be one of these words.
-pub(super) fn one_of<T>(
-    query: &Query,
-    name: &str,
-    words: &[&str],
-    of: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, Problem> {
-    let Some(word) = query.get(name) else { return Ok(None) };
-    let detail = || format!("must be one of {}", words.join(", "));
-    let wrong = || Problem::bad_request(&format!("?{name}"), "invalid_enum", detail());
-    of(word).map(Some).ok_or_else(wrong)
 }
 
 /// A page of a list or of what is found in it.
@@ -205,11 +192,10 @@ pub(super) async fn found(
 async fn open_ticket(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let new = read_new(&app, &body)?;
     let account = &caller.account.id;
     let route = "POST /v1/support/tickets";
@@ -228,12 +214,7 @@ fn read_new(app: &App, body: &[u8]) -> Result<NewTicket, Problem> {
     let mut fields = Fields::read(body)?;
     let subject = said(&mut fields, "subject", 200);
     let category = said(&mut fields, "category", 50);
-    let word = fields.required("priority");
-    let priority = word.as_deref().and_then(Priority::of);
-    if word.is_some() && priority.is_none() {
-        let detail = format!("must be one of {}", Priority::WORDS.join(", "));
-        fields.fault("priority", "invalid_enum", detail);
-    }
+    let priority = fields.required_word("priority");
     let message = said(&mut fields, "message", LONGEST_MESSAGE);
     let follows = take_ticket(&mut fields, "follows");
     fields.finish(app.is_strict())?;
@@ -278,10 +259,9 @@ pub(super) fn take_ticket(fields: &mut Fields, name: &'static str) -> Option<Tic
 async fn read_ticket(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<TicketView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = TicketId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(tickets::find(&app, Reader::User(&caller.account.id), &id).await?.into()))
 }

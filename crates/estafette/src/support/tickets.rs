@@ -111,7 +111,7 @@ pub(super) async fn open(
         ticket.env.as_str(),
         ticket.subject.as_str(),
         ticket.category.as_str(),
-        ticket.priority.word(),
+        ticket.priority.as_str(),
         ticket.follows.as_ref(),
         reply.due_at,
         reply.near_at,
@@ -133,7 +133,7 @@ fn fresh(app: &App, account: &AccountId, id: TicketId, new: &NewTicket, now: Mil
     let mut ticket = Ticket {
         account: account.clone(),
         id,
-        env: app.env.word().to_owned(),
+        env: app.env.as_str().to_owned(),
         subject: new.subject.clone(),
         category: new.category.clone(),
         priority: new.priority,
@@ -377,9 +377,9 @@ pub(super) fn put(app: &App, set: &mut WriteSet, by: &Who, (before, after): (&Ti
     let into = |ticket: &Ticket| text(ticket.merged_into.as_ref().map(TicketId::as_str));
     let fields = [
         ("merged_into", into(before), into(&after)),
-        ("status", text(Some(before.status.word())), text(Some(after.status.word()))),
+        ("status", text(Some(before.status.as_str())), text(Some(after.status.as_str()))),
         ("assignee", assignee(before), assignee(&after)),
-        ("priority", text(Some(before.priority.word())), text(Some(after.priority.word()))),
+        ("priority", text(Some(before.priority.as_str())), text(Some(after.priority.as_str()))),
         ("rating", rating(before), rating(&after)),
     ];
     let mut first = None;

@@ -4,7 +4,7 @@
 use futures_util::future::BoxFuture;
 use store::{Error, WriteSet, args};
 
-use super::{Priority, Reader, Status, Ticket, messages, store as sql, tickets, view};
+use super::{Reader, Ticket, messages, store as sql, tickets, view};
 use crate::app::{App, News};
 use crate::events::{self, Kind};
 use crate::kit::id::{AccountId, EventId, StaffId, TicketId, TicketMessageId};
@@ -29,7 +29,7 @@ pub(super) fn changed(app: &App, set: &mut WriteSet, ticket: &Ticket, reason: &'
 #[must_use]
 pub fn show<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
     Box::pin(async move {
-        let shown = if news.kind == Kind::SupportMessage.word() {
+        let shown = if news.kind == Kind::SupportMessage.as_str() {
             message(app, news).await
         } else {
             ticket(app, news).await
@@ -58,9 +58,9 @@ async fn ticket(app: &App, news: News<'_>) -> Result<Option<String>, super::Erro
     let mut word = || words.next().unwrap_or_default();
     let reason = word();
     // Without its state (somebody was erased) it is shown as it stands now.
-    if let Some(status) = Status::of(word()) {
+    if let Ok(status) = word().parse() {
         ticket.status = status;
-        ticket.priority = Priority::of(word()).unwrap_or(ticket.priority);
+        ticket.priority = word().parse().unwrap_or(ticket.priority);
         let assignee = word();
         ticket.assignee = (assignee != "-").then(|| StaffId::stored(assignee.to_owned()));
     }

@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::WebhookId;
 use crate::kit::outgoing::{Fault, LONGEST, Place};
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -197,11 +197,10 @@ async fn list_webhooks(
 async fn create_webhook(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let account = &caller.account.id;
     let mut fields = Fields::read(&body)?;
     let url = fields.required("url");
@@ -238,10 +237,9 @@ async fn create_webhook(
 async fn read_webhook(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<WebhookView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(super::find(&app, &caller.account.id, &id).await?.into()))
 }
@@ -266,10 +264,9 @@ async fn change_webhook(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<WebhookView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let url = fields.text("url");
     let patterns = take_patterns(&mut fields);
@@ -301,9 +298,8 @@ async fn delete_webhook(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DeletedWebhook>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
     super::delete(&app, (&caller.account.id, &id), caller.by()).await?;
     Ok(Json(DeletedWebhook { id: id.into(), active: false }))

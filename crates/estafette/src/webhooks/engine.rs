@@ -135,7 +135,7 @@ impl Engine {
         for env in [Env::Live, Env::Sandbox] {
             let of_env = lanes.values().filter(|handle| handle.env == env);
             let longest_ms = of_env.map(|handle| handle.wait.for_ms(now)).max().unwrap_or(0);
-            metrics.webhook_lane_lag(env.word(), longest_ms);
+            metrics.webhook_lane_lag(env.as_str(), longest_ms);
         }
     }
 

@@ -207,7 +207,7 @@ pub async fn create(
     );
     limits::one_by_one(&mut set, account, Limited::Webhooks);
     set.absent(sql::LAST_OF_ALL, args![account, MOST - 1], sql::FULL);
-    let (now, env) = (app.now(), app.env.word());
+    let (now, env) = (app.now(), app.env.as_str());
     set.push(sql::INSERT, args![account, &id, &new.url, &patterns, sealed, now, env]);
     events::listen(&mut set, account);
     let detail = serde_json::json!({ "events": new.patterns.words() });

@@ -109,7 +109,7 @@ impl Aim {
                 tried.status = Some(status);
                 tried.body = Some(body);
             }
-            Err(failure) => tried.failure = Some((failure.word(), failure.to_string())),
+            Err(failure) => tried.failure = Some((failure.as_str(), failure.to_string())),
         }
         tried
     }

@@ -104,8 +104,8 @@ pub(super) async fn edge(
     let status = response.status().as_u16();
     span.record("http.response.status_code", status);
     let seconds = started.elapsed().as_secs_f64();
-    app.metrics.request(app.env.word(), (method.as_str(), &route), status, seconds);
-    let env = app.env.word();
+    app.metrics.request(app.env.as_str(), (method.as_str(), &route), status, seconds);
+    let env = app.env.as_str();
     let client = client.map(tracing::field::display);
     tracing::debug!(request_id = id, env, %method, route, status, seconds, client, "answered");
     response
@@ -122,7 +122,7 @@ fn span(app: &App, request: &Request, route: &str, id: &str) -> Span {
         http.request.method = method,
         http.route = route,
         http.response.status_code = tracing::field::Empty,
-        env = app.env.word(),
+        env = app.env.as_str(),
         request_id = id,
     );
     let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
@@ -245,7 +245,7 @@ fn shape(app: &App, mut response: Response, id: &str) -> Response {
     let known = response.extensions_mut().remove::<Problem>();
     let problem = known.unwrap_or_else(|| Problem::new(code_of(status)));
     if let Some(cause) = problem.cause() {
-        tracing::error!(request_id = id, code = problem.code().word(), cause, "request failed");
+        tracing::error!(request_id = id, code = problem.code().as_str(), cause, "request failed");
     }
     let mut shaped = problem.render(app.base_url(), id);
     for name in [header::ALLOW, header::RETRY_AFTER] {

@@ -293,7 +293,7 @@ static OWNERS: &[Entry] = &[Entry::of::<Otp>(), Entry::of::<Sms>()];
 /// Asks the room of an event's object to show it. Rooms that write down the data itself are not
 /// asked.
 fn tell<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
-    match events::Kind::of(news.kind) {
+    match news.kind.parse().ok() {
         Some(events::Kind::OtpStatus) => otp::show(app, news),
         Some(events::Kind::SmsDelivery) => sms::show(app, news),
         Some(events::Kind::SmsInbound | events::Kind::ChatappInbound) => inbound::show(app, news),

@@ -102,7 +102,7 @@ fn requirement(scheme: &str) -> SecurityRequirement {
 /// The requests that targets get: one for each kind of event, with its example.
 fn pushed() -> Paths {
     let mut paths = Paths::new();
-    for kind in events::CATALOGUE {
+    for kind in events::Kind::ALL {
         let content = ContentBuilder::new()
             .schema(Some(Ref::from_schema_name("EventView")))
             .example(Some(kind.example_event()))
@@ -112,13 +112,13 @@ fn pushed() -> Paths {
             .required(Some(Required::True));
         let taken = ResponseBuilder::new().description("Any 2xx within 15 s: it is delivered");
         let operation = OperationBuilder::new()
-            .operation_id(Some(kind.word().replace('.', "_")))
+            .operation_id(Some(kind.as_str().replace('.', "_")))
             .summary(Some(kind.meaning()))
             .tag("Events")
             .request_body(Some(body.build()))
             .response("2XX", taken.build())
             .build();
-        paths.paths.insert(kind.word().to_owned(), PathItem::new(HttpMethod::Post, operation));
+        paths.paths.insert(kind.as_str().to_owned(), PathItem::new(HttpMethod::Post, operation));
     }
     paths
 }

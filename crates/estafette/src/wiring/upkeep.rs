@@ -39,7 +39,7 @@ async fn lane(app: App, witness: Arc<Witness>, chores: Vec<Chore>, stopped: watc
     let pause = Duration::from_millis(app.config.retention.pause_ms);
     let (db, clock): (_, Clock) = (app.db.clone(), app.clock.clone());
     let lane = Lane::new((db, clock), witness, pause, chores, stopped);
-    let told = |chore, ending: Ending| app.metrics.turn(chore, ending.word());
+    let told = |chore, ending: Ending| app.metrics.turn(chore, ending.as_str());
     lane.run(told).await;
 }
 

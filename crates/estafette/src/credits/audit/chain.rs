@@ -120,7 +120,7 @@ impl<'a> Blocks<'a> {
 
     async fn peek(&mut self) -> Result<Option<&Seal>, Error> {
         if self.next.is_empty() && self.read < self.end {
-            let args = args![self.account, self.kind.word(), self.read, self.end, CHUNK];
+            let args = args![self.account, self.kind.as_str(), self.read, self.end, CHUNK];
             let rows: Vec<Found<Seal>> = self.app.db.rows(CHAIN_OF, args).await?;
             // Those that cannot be read were found in the chain.
             self.next.extend(rows.into_iter().filter_map(|found| found.row));

@@ -92,7 +92,7 @@ pub enum Failure {
 impl Failure {
     /// For programs.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::NotAllowed(_) => "address_not_allowed",
             Self::Name(_) => "dns_error",

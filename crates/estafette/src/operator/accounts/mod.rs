@@ -25,9 +25,9 @@ const TRIES: usize = 4;
 pub const HIGHEST_LIMIT: i64 = 1_000_000_000_000;
 /// What an account can be.
 pub const STATUSES: &[&str] =
-    &[Standing::Pending.word(), Standing::Active.word(), Standing::Suspended.word()];
+    &[Standing::Pending.as_str(), Standing::Active.as_str(), Standing::Suspended.as_str()];
 /// What staff can make of it.
-pub const SETTABLE: &[&str] = &[Standing::Active.word(), Standing::Suspended.word()];
+pub const SETTABLE: &[&str] = &[Standing::Active.as_str(), Standing::Suspended.as_str()];
 /// How an account can pay.
 pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
 

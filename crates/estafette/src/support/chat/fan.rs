@@ -131,7 +131,7 @@ pub(super) struct Stand {
 impl Stand {
     pub(super) fn of(ticket: &Ticket, present: Present) -> Self {
         let assignee = ticket.assignee.as_ref().map_or("-", crate::kit::id::StaffId::as_str);
-        let (status, priority) = (ticket.status.word(), ticket.priority.word());
+        let (status, priority) = (ticket.status.as_str(), ticket.priority.as_str());
         Self {
             user_read: ticket.user_read_seq.to_string(),
             staff_read: ticket.staff_read_seq.to_string(),

@@ -52,7 +52,7 @@ pub(super) fn leave_mail(
     (account, ticket): (&AccountId, &TicketId),
     typing: Option<Side>,
 ) {
-    let (mail, typing) = (app.clock.id("mail"), typing.map(Side::word));
+    let (mail, typing) = (app.clock.id("mail"), typing.map(Side::as_str));
     set.push(sql::LEAVE_MAIL, args![mail, account, typing, ticket, app.node, app.now()]);
 }
 
@@ -122,7 +122,7 @@ impl Neighbour {
         let Ok(done) = app.db.commit(set).await else { return Ok(false) };
         for row in done.rows.into_iter().flatten() {
             let (ticket, typing) = <(String, Option<String>)>::from_row(row)?;
-            match typing.as_deref().and_then(Side::of) {
+            match typing.as_deref().and_then(|word| word.parse().ok()) {
                 Some(side) => app.sockets.push(&ticket, &[frames::typing(&ticket, side)], None),
                 None => app.sockets.news(&ticket),
             }

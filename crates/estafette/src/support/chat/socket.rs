@@ -131,7 +131,7 @@ pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> 
         author,
         session,
         seat,
-        _open: app.metrics.socket_opened(wish.side.word()),
+        _open: app.metrics.socket_opened(wish.side.as_str()),
         budget: (BURST, now),
         heard_at: now,
         typed_at: None,
@@ -332,7 +332,7 @@ impl Socket {
                 if code.status() >= 500 {
                     return Err(Some(Ending::Broken));
                 }
-                let told = (code.word(), code.title());
+                let told = (code.as_str(), code.title());
                 self.complain(ws, told, new.client_message_id.as_deref()).await
             }
         }

@@ -141,7 +141,7 @@ fn add_as(
     let (side, author) = (new.author.side(), new.author.id());
     let row = args![
         &id,
-        side.word(),
+        side.as_str(),
         author,
         new.internal,
         new.text.as_str(),

@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::events::Kind;
 use crate::kit::body::Fields;
 use crate::kit::id::{DeliveryId, WebhookId};
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 use crate::webhooks;
@@ -179,8 +179,8 @@ async fn test_webhook(
 
 fn take_kind(fields: &mut Fields) -> Kind {
     let Some(word) = fields.text("type") else { return Kind::WebhookTest };
-    Kind::of(&word).unwrap_or_else(|| {
-        let known: Vec<&str> = crate::events::CATALOGUE.iter().map(|kind| kind.word()).collect();
+    word.parse().unwrap_or_else(|_| {
+        let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
         let detail = format!("must be one of {}", known.join(", "));
         fields.fault("type", "invalid_enum", detail);
         Kind::WebhookTest
@@ -239,7 +239,7 @@ fn filter(query: &Query) -> Result<Filter, Problem> {
         return Err(Problem::bad_request("?status", "invalid_enum", detail));
     }
     let kind = query.get("type").unwrap_or("").to_owned();
-    if !kind.is_empty() && Kind::of(&kind).is_none() {
+    if !kind.is_empty() && kind.parse::<Kind>().is_err() {
         let detail = "is no type of event; see GET /v1/openapi.json";
         return Err(Problem::bad_request("?type", "invalid_enum", detail));
     }
@@ -320,10 +320,9 @@ fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
 async fn read_delivery(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<DeliveryView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
     let found = super::delivery_of(&app, &caller.account.id, &id).await?;
     Ok(Json(show(&app, &caller.account.id, found, true).await?))
@@ -350,10 +349,9 @@ async fn retry_delivery(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let account = &caller.account.id;
     let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
     let route = format!("POST /v1/webhook-deliveries/{id}/retry");
