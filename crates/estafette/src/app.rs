@@ -115,7 +115,7 @@ impl Default for Memo {
 
 /// What an event says of an object, for the room that can show the object.
 #[derive(Clone, Copy, Debug)]
-pub struct News<'a> {
+pub struct EventRef<'a> {
     /// Whose object.
     pub account: &'a AccountId,
     /// The event's kind, such as `otp.status`.
@@ -129,7 +129,7 @@ pub struct News<'a> {
 /// Shows an object as its endpoint does, as of an event: a JSON object, or none when it is gone.
 /// Events know no rooms; `wiring` knows which room to ask.
 pub type Tell =
-    for<'a> fn(&'a App, News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>>;
+    for<'a> fn(&'a App, EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>>;
 
 /// An account that sent something to a person, and when it did so last.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::store as sql;
 use super::token::{self, Kind};
 use super::{Error, staff};
 use crate::app::App;
-use crate::kit::hashers::{Desk, Place};
+use crate::kit::hashers::{Desk, Seat};
 use crate::kit::id::{StaffId, UserId};
 use crate::kit::secret::Secret;
 
@@ -217,21 +217,21 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// The person, if this is their password, and the place at the hashers. It takes as long where
+    /// The person, if this is their password, and the seat at the hashers. It takes as long where
     /// there is nobody. Who has to wait does not stand in line; who stands there is counted once
-    /// they have a place, so that the rows of failures grow no faster than passwords can be hashed.
+    /// they have a seat, so that the rows of failures grow no faster than passwords can be hashed.
     async fn prove(
         &self,
         app: &App,
         person: Option<sql::Person>,
-    ) -> Result<(sql::Person, Place), Error> {
+    ) -> Result<(sql::Person, Seat), Error> {
         self.guesser.must_not_wait(app).await?;
-        let place = password::place(app, &self.asker).await?;
+        let seat = password::seat(app, &self.asker).await?;
         self.guesser.count(app).await?;
         let stored = person.as_ref().map(|person| person.password_hash.as_str());
-        let (is_right, place) = password::is_right(place, self.password, stored).await?;
+        let (is_right, seat) = password::is_right(seat, self.password, stored).await?;
         let person = person.filter(|_| is_right).ok_or(Error::InvalidLogin)?;
-        Ok((person, place))
+        Ok((person, seat))
     }
 }
 

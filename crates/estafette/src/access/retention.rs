@@ -7,7 +7,7 @@ use store::{Args, CommitError, Error, Sql, WriteSet, args};
 use super::idempotency::LIFE;
 use super::{guesses, store as sql};
 use crate::app::{App, Env};
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, AuditId};
 use crate::kit::walk::Found;
 

@@ -21,7 +21,7 @@ pub use door::{Door, NotNow};
 pub use handsets::Handsets;
 pub use inbound::Inbound;
 pub use inbox::Inbox;
-pub use lane::{Lane, Pace, Priority, Turn};
+pub use lane::{Lane, Pace, Permit, Priority};
 pub use outbound::{Address, Content, Outbound, Template};
 pub use simulated::Rehearsed;
 

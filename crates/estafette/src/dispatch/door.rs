@@ -13,7 +13,7 @@ use super::{
     Attempt, Entry, Failure, Leg, News, Next, Owner, Unwritten, carry, over, retention, settle,
 };
 use crate::app::{App, Env};
-use crate::carriers::door::{Arrivals, News as Brought};
+use crate::carriers::door::{Arrivals, Incoming};
 use crate::carriers::{Fate, Inbound, NotNow, Receipt};
 use crate::kit::id::{AccountId, AttemptId};
 use crate::kit::seal::sha256;
@@ -66,8 +66,8 @@ async fn take_all(app: &App, mut arrivals: Arrivals, desk: Desk) {
         tokio::spawn(async move {
             let (news, reply) = arrival.open();
             reply.send(match news {
-                Brought::Receipt(receipt) => receive(&app, &receipt, desk.owners).await,
-                Brought::Inbound(messages) => (desk.inbound)(&app, &messages).await,
+                Incoming::Receipt(receipt) => receive(&app, &receipt, desk.owners).await,
+                Incoming::Inbound(messages) => (desk.inbound)(&app, &messages).await,
             });
             drop(turn);
         });

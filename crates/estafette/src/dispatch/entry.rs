@@ -4,13 +4,13 @@ use futures_util::future::BoxFuture;
 
 use super::{Attempt, Owner, Unwritten, door, due, queue};
 use crate::app::App;
-use crate::carriers::{Receipt, Turn};
+use crate::carriers::{Permit, Receipt};
 
 /// What is done with an attempt, by the kind that is stored with it.
 pub struct Entry {
     pub(super) kind: &'static str,
     pub(super) take_in: TakeIn,
-    pub(super) take_out: fn(App, Attempt, Turn) -> BoxFuture<'static, ()>,
+    pub(super) take_out: fn(App, Attempt, Permit) -> BoxFuture<'static, ()>,
     pub(super) visit: for<'a> fn(&'a App, Attempt) -> Visited<'a>,
 }
 
@@ -25,7 +25,7 @@ impl Entry {
         Self {
             kind: O::KIND,
             take_in: |app, a, receipt| Box::pin(door::take_in::<O>(app, a, receipt)),
-            take_out: |app, a, turn| Box::pin(queue::take_out::<O>(app, a, turn)),
+            take_out: |app, a, permit| Box::pin(queue::take_out::<O>(app, a, permit)),
             visit: |app, a| Box::pin(due::visit::<O>(app, a)),
         }
     }

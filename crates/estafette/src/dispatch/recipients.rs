@@ -13,7 +13,7 @@ use super::retention::{Error, unname};
 use super::store as sql;
 use crate::access::retention::Accounts;
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;

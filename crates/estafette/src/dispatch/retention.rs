@@ -8,7 +8,7 @@ use clock::{DAY, Millis};
 use super::store as sql;
 use crate::access::retention::{sweep, sweep_accounts};
 use crate::app::{App, Env};
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, AttemptId};
 
 /// How long a receipt that leads nowhere is kept, milliseconds: the longest validity of an SMS.

@@ -4,7 +4,7 @@
 use clock::Millis;
 use store::{CommitError, WriteSet};
 
-use super::store::{self as sql, Place};
+use super::store::{self as sql, Requeue};
 use super::{
     Attempt, Carried, Ending, Failure, Leg, NewLeg, News, Next, Owner, STALE, State, Then, Unsure,
     Unwritten, door,
@@ -137,7 +137,7 @@ async fn retry<O: Owner>(
 ) -> Result<Next, Unwritten> {
     let a = &leg.attempt;
     let mut set = WriteSet::of(a.account.as_str());
-    sql::put_back(&mut set, a, Place::later(a, why.code.as_deref(), at));
+    sql::put_back(&mut set, a, Requeue::later(a, why.code.as_deref(), at));
     let mut message = leg.message.clone();
     O::decide(app, &mut set, &mut message, a, News::Retry { why, at });
     write(app, &a.object_id, set).await?;

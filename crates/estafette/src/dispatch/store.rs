@@ -194,7 +194,7 @@ pub(super) fn shift(
 
 /// Where an attempt is put that goes out again.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct Requeue<'a> {
     /// Why.
     pub(super) error: Option<&'a str>,
     /// Since when a lane may take it; `None` = not before due work says so.
@@ -206,7 +206,7 @@ pub(super) struct Place<'a> {
     pub(super) carrier: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Requeue<'a> {
     /// As an attempt is, for the time of its next try.
     pub(super) fn later(a: &'a Attempt, error: Option<&'a str>, next_at: Millis) -> Self {
         let Attempt { tries, resends, carrier, .. } = a;
@@ -215,8 +215,8 @@ impl<'a> Place<'a> {
 }
 
 /// Lets an attempt go out again; refused if another was faster.
-pub(super) fn put_back(set: &mut WriteSet, a: &Attempt, place: Place<'_>) {
-    let Place { error, queued_at, next_at, tries, resends, carrier } = place;
+pub(super) fn put_back(set: &mut WriteSet, a: &Attempt, place: Requeue<'_>) {
+    let Requeue { error, queued_at, next_at, tries, resends, carrier } = place;
     let args = args![
         error,
         queued_at,

@@ -32,7 +32,7 @@ pub use render::{MOST_BYTES, render};
 
 use crate::access::retention::{Accounts, sweep};
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, EventId};
 
 /// Rings for whoever delivers events.

@@ -9,7 +9,7 @@ use clock::DAY;
 use super::{Fault, nobody, store as sql};
 use crate::access::retention::{Accounts, erase_idempotency_keys, sweep};
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, InboundId};
 use crate::kit::msisdn::Msisdn;
 

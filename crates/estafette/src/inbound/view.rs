@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::Notification;
 use super::keywords::Keyword;
 use super::store as sql;
-use crate::app::{App, News};
+use crate::app::{App, EventRef};
 use crate::kit::id::InboundId;
 
 /// The provider of every message, in the neutral word of the API.
@@ -70,7 +70,7 @@ struct Told {
 
 /// A message as lists show it, with what its event adds.
 #[must_use]
-pub fn show<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
+pub fn show<'a>(app: &'a App, news: EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
     Box::pin(async move {
         let Some(id) = InboundId::parse(news.object_id) else { return Ok(None) };
         let found: Option<Notification> = app.db.row(sql::BY_ID, args![news.account, &id]).await?;

@@ -3,12 +3,13 @@
 //!
 //! A challenge has one current attempt. `send` commits the challenge, its attempt and the hold on
 //! the price together, and lets `dispatch` carry it. Whatever becomes of it, in the request, by a
-//! receipt or in due work (`jobs`), ends in the same decisions (`owner`), so a crash at any point
+//! receipt or in due work (`due`), ends in the same decisions (`owner`), so a crash at any point
 //! is just a later visit to the same code.
 
 pub mod api;
 mod code;
-mod jobs;
+mod due;
+mod events;
 mod limits;
 mod owner;
 mod parse;
@@ -16,8 +17,8 @@ pub mod retention;
 mod send;
 mod sent;
 mod store;
-mod told;
 mod verify;
+mod view;
 mod wording;
 
 use std::str::FromStr;
@@ -31,10 +32,10 @@ use crate::dispatch::{Attempt, STALE};
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 use crate::kit::words::{UnknownWord, words};
 
-pub use jobs::{oldest_due, run, run_due};
+pub use due::{oldest_due, run, run_due};
 pub use owner::Otp;
 pub use sent::sent_to;
-pub use told::show;
+pub use view::show;
 
 words! {
     /// Where a challenge stands.

@@ -3,7 +3,7 @@
 
 use store::{CommitError, WriteSet};
 
-use super::{Challenge, Error, Reason, STALE, Status, limits, store as sql, told};
+use super::{Challenge, Error, Reason, STALE, Status, events, limits, store as sql};
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
@@ -37,7 +37,7 @@ pub(super) async fn verify(
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), None, now);
     sql::verify(&mut set, account, &id, mac, now);
-    told::judged(app, &mut set, account, &id);
+    events::judged(app, &mut set, account, &id);
     limits::count_guess(app, &mut set, account, &id);
     if let Some(key) = claim.key() {
         sql::tell_verdict(&mut set, account, &id, key);
@@ -46,7 +46,7 @@ pub(super) async fn verify(
         Ok(done) => {
             let (status, attempts, max_attempts): (String, i64, i64) = done.only()?;
             let status = status.parse().unwrap_or(Status::Sent);
-            Verdict { status, attempts, max_attempts, at: now }.tell(id)
+            Judgement { status, attempts, max_attempts, at: now }.tell(id)
         }
         Err(CommitError::Rejected(STALE)) => Err(why_not(app, account, &id).await?),
         Err(error) => Err(error.into()),
@@ -71,7 +71,7 @@ async fn mac_of(
 }
 
 /// What one guess came to.
-struct Verdict {
+struct Judgement {
     /// The challenge after it.
     status: Status,
     attempts: i64,
@@ -80,7 +80,7 @@ struct Verdict {
     at: clock::Millis,
 }
 
-impl Verdict {
+impl Judgement {
     /// As stored by [`sql::tell_verdict`].
     fn stored(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
@@ -103,8 +103,8 @@ impl Verdict {
 /// What a guess with the same Idempotency-Key came to when it was judged.
 pub(super) async fn seen(app: &App, account: &AccountId, seen: &Seen) -> Result<Verified, Error> {
     let id = ChallengeId::parse(&seen.object_id).ok_or(Error::Unknown)?;
-    if let Some(verdict) = seen.answer.as_deref().and_then(Verdict::stored) {
-        return verdict.tell(id);
+    if let Some(judgement) = seen.answer.as_deref().and_then(Judgement::stored) {
+        return judgement.tell(id);
     }
     // Judged by a version that kept no verdicts: nothing may make a wrong guess a right one.
     let challenge = sql::challenge(app, account, &id).await?.ok_or(Error::Unknown)?;

@@ -13,7 +13,7 @@ use crate::access::{
 };
 use crate::app::App;
 use crate::carriers::handsets::{MESSAGES, Received, Shelf};
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::HandsetMessageId;
 use crate::kit::seal::Vault;
 

@@ -7,7 +7,7 @@ use store::Error;
 use utoipa::ToSchema;
 
 use super::{Cause, Encoding, Message, Status, store as sql};
-use crate::app::{App, News};
+use crate::app::{App, EventRef};
 use crate::dispatch::recipients::shown;
 use crate::kit::id::SmsId;
 
@@ -119,7 +119,7 @@ fn as_of(m: Message, state: &str) -> Message {
 
 /// A message as its endpoint shows it, as of an event.
 #[must_use]
-pub fn show<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
+pub fn show<'a>(app: &'a App, news: EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
     Box::pin(async move {
         let Some(id) = SmsId::parse(news.object_id) else { return Ok(None) };
         let found = sql::message(app, news.account, &id).await?;

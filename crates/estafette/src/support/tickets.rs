@@ -7,7 +7,7 @@ use super::chat;
 use super::decide::{self, Assignment, Patch};
 use super::messages::{self, NewMessage};
 use super::{Author, Error, FULL, Priority, Reader, STALE, Status, TRIES, Target};
-use super::{Ticket, search, store as sql, told};
+use super::{Ticket, events, search, store as sql};
 use crate::access::Who;
 use crate::access::idempotency::Claim;
 use crate::app::App;
@@ -124,7 +124,7 @@ pub(super) async fn open(
     let words = format!("{} {}", new.subject, new.message);
     let first = NewMessage::public(author.clone(), new.message);
     messages::add(app, &mut set, &ticket, &first, &words);
-    told::changed(app, &mut set, &ticket, "opened");
+    events::changed(app, &mut set, &ticket, "opened");
     app.db.commit(set).await?;
     Ok(ticket)
 }
@@ -390,7 +390,7 @@ pub(super) fn put(app: &App, set: &mut WriteSet, by: &Who, (before, after): (&Ti
         }
     }
     if let Some(reason) = first {
-        told::changed(app, set, &after, reason);
+        events::changed(app, set, &after, reason);
     }
 }
 

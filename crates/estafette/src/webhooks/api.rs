@@ -17,7 +17,7 @@ use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::WebhookId;
-use crate::kit::outgoing::{Fault, LONGEST, Place};
+use crate::kit::outgoing::{Destination, Fault, LONGEST};
 use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
@@ -405,8 +405,8 @@ fn take_patterns(fields: &mut Fields) -> Option<Patterns> {
 }
 
 /// Reads a URL. None when it is at fault; one of a kind that is not called is a problem of its own.
-fn take_place(app: &App, fields: &mut Fields, url: &str) -> Option<Result<Place, Problem>> {
-    match app.outgoing.place(url) {
+fn take_place(app: &App, fields: &mut Fields, url: &str) -> Option<Result<Destination, Problem>> {
+    match app.outgoing.destination(url) {
         Ok(place) => return Some(Ok(place)),
         Err(Fault::TooLong) => {
             let detail = format!("must have at most {LONGEST} characters");

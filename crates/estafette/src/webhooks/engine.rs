@@ -10,9 +10,9 @@ use clock::Millis;
 use store::{WriteSet, args};
 use tokio::sync::{Notify, mpsc};
 
-use super::lane::{Lane, Note};
+use super::lane::{Note, TargetLane};
+use super::permits::{Permits, Pool};
 use super::tries::Job;
-use super::turns::{Pool, Turns};
 use super::{Error, Target, fan, store as sql};
 use crate::app::{App, Env};
 use crate::events;
@@ -67,7 +67,7 @@ impl Wait {
 /// The deliveries of one process.
 pub(super) struct Engine {
     pub(super) app: App,
-    pub(super) turns: Turns,
+    pub(super) permits: Permits,
     lanes: Mutex<HashMap<WebhookId, Handle>>,
     ended: Notify,
 }
@@ -75,7 +75,7 @@ pub(super) struct Engine {
 /// Delivers until the process drains, and then until what is under way has ended.
 pub async fn run(app: App) {
     let engine = Arc::new(Engine {
-        turns: Turns::new(app.config.webhooks.parallel),
+        permits: Permits::new(app.config.webhooks.parallel),
         app,
         lanes: Mutex::default(),
         ended: Notify::new(),
@@ -130,7 +130,7 @@ impl Engine {
     fn show(&self) {
         let metrics = &self.app.metrics;
         let lanes = self.lock();
-        metrics.webhook_load(lanes.len(), self.turns.taken());
+        metrics.webhook_load(lanes.len(), self.permits.taken());
         let now = self.app.now();
         for env in [Env::Live, Env::Sandbox] {
             let of_env = lanes.values().filter(|handle| handle.env == env);
@@ -139,9 +139,9 @@ impl Engine {
         }
     }
 
-    /// The turns of a target's environment.
+    /// The permits of a target's environment.
     pub(super) fn pool(&self, target: &Target) -> &Arc<Pool> {
-        self.turns.of(target.env)
+        self.permits.of(target.env)
     }
 
     /// Takes targets with due work that nobody has. Answers whether there were any.
@@ -222,7 +222,7 @@ impl Engine {
         let (wait, env) = (Arc::<Wait>::default(), target.env);
         let handle = Handle { notes, wait: Arc::clone(&wait), env, epoch, work };
         lanes.insert(target.id.clone(), handle);
-        tokio::spawn(Lane::new(Arc::clone(self), target, heard, wait).run());
+        tokio::spawn(TargetLane::new(Arc::clone(self), target, heard, wait).run());
     }
 
     /// A lane wants to end. It may not when its target was taken up again meanwhile.

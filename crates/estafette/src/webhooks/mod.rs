@@ -19,13 +19,13 @@ mod lane;
 pub mod log;
 pub mod outcome;
 pub mod pattern;
+mod permits;
 mod recovery;
 mod retention;
 pub mod secret;
 mod settle;
 mod store;
 mod tries;
-mod turns;
 
 use ::store::{CommitError, WriteSet, args};
 use clock::Millis;
@@ -174,10 +174,10 @@ pub struct Change {
 /// [`Error::NotAllowed`], which does not tell what the name leads to: whoever may name targets must
 /// not be able to ask what names mean in the operator's network. A name that is not resolved is no
 /// reason: it may be there tomorrow.
-pub async fn vet(app: &App, place: &outgoing::Place) -> Result<(), Error> {
+pub async fn vet(app: &App, place: &outgoing::Destination) -> Result<(), Error> {
     let patience = std::time::Duration::from_millis(LOOK_UP_MS);
     match tokio::time::timeout(patience, app.outgoing.vet(place)).await {
-        Ok(Err(outgoing::Failure::NotAllowed(_))) => Err(Error::NotAllowed(
+        Ok(Err(outgoing::NoAnswer::NotAllowed(_))) => Err(Error::NotAllowed(
             "the host is not public; use one that has public addresses only".to_owned(),
         )),
         _ => Ok(()),

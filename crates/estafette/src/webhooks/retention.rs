@@ -7,8 +7,8 @@ use clock::{DAY, Millis};
 use super::{Error, delivery_id, store as sql};
 use crate::access::retention::sweep;
 use crate::app::App;
+use crate::chores::Turn;
 use crate::events;
-use crate::jobs::Turn;
 use crate::kit::id::{AccountId, DeliveryId, EventId, WebhookId};
 use crate::kit::page::TOP;
 

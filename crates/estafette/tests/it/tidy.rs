@@ -14,7 +14,7 @@ pub struct Source {
 const RANKS: &[(u8, &[&str])] = &[
     (0, &["kit"]),
     (1, &["config"]),
-    (2, &["carriers", "jobs", "metrics", "sockets", "telemetry"]),
+    (2, &["carriers", "chores", "metrics", "sockets", "telemetry"]),
     (3, &["app"]),
     (4, &["access"]),
     (5, &["credits", "events"]),

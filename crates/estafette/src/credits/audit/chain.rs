@@ -7,10 +7,10 @@ use ::store::args;
 use super::Report;
 use super::group::Finding;
 use crate::app::App;
+use crate::chores::Turn;
 use crate::credits::Error;
 use crate::credits::seals::store::{CHAIN, CHAIN_OF};
 use crate::credits::seals::{self, Kind, Seal, Tally};
-use crate::jobs::Turn;
 use crate::kit::sealing::SealHead;
 use crate::kit::walk::Found;
 

@@ -16,7 +16,7 @@ use crate::dispatch::retention::unname;
 use crate::dispatch::{self, Failure, STALE};
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::otp::owner::Otp;
-use crate::otp::{Reason, Status, store, told};
+use crate::otp::{Reason, Status, events, store};
 
 /// Times that a passcode is read again because another was faster.
 const TRIES: u32 = 40;
@@ -155,7 +155,7 @@ async fn end(app: &App, account: &AccountId, id: &ChallengeId) -> Result<bool, E
             dispatch::give_back::<Otp>(app, &mut set, &a, &Failure::silence());
         }
         store::close(&mut set, &c, Status::Failed, Some(Reason::Erased));
-        told::failed(app, &mut set, &c, Reason::Erased);
+        events::failed(app, &mut set, &c, Reason::Erased);
         match app.db.commit(set).await {
             Ok(_) => is_ours = true,
             // Another leg or the outcome of this one came between: look again.

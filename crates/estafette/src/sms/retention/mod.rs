@@ -14,10 +14,10 @@ use self::store as sql;
 use super::{Error, decide, store as of_messages};
 use crate::access::retention::{erase_idempotency_keys, sweep_accounts};
 use crate::app::{App, Env};
+use crate::chores::Turn;
 use crate::dispatch::recipients::{self, Kept, Place, pseudonym};
 use crate::dispatch::retention as of_dispatch;
 use crate::dispatch::{self, Failure, STALE};
-use crate::jobs::Turn;
 use crate::kit::id::{AccountId, SmsId};
 use crate::sms::Sms;
 

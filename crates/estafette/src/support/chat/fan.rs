@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 use super::{frames, nodes};
 use crate::app::App;
 use crate::kit::id::{AccountId, TicketId};
-use crate::sockets::{Frame, News, Present};
+use crate::sockets::{Frame, Present, Update};
 use crate::support::{Error, Reader, Side, Ticket, messages, tickets, view};
 
 /// Messages read at a time.
@@ -80,7 +80,7 @@ async fn push_news(app: &App) {
 }
 
 /// Pushes what one ticket has to tell.
-async fn push(app: &App, news: &News) -> Result<(), Error> {
+async fn push(app: &App, news: &Update) -> Result<(), Error> {
     if app.config.database.is_shared() {
         nodes::tell_presence(app, news).await?;
         if news.wants_presence {
@@ -109,7 +109,7 @@ async fn push(app: &App, news: &News) -> Result<(), Error> {
 
 async fn of_messages(
     app: &App,
-    news: &News,
+    news: &Update,
     found: Vec<crate::support::Message>,
 ) -> Result<Vec<Frame>, Error> {
     let staff = view::for_staff(app, found).await?;

@@ -13,7 +13,7 @@ use super::frames;
 use super::store as sql;
 use crate::app::App;
 use crate::kit::id::{AccountId, TicketId};
-use crate::sockets::{News, Present, features};
+use crate::sockets::{Present, Update, features};
 use crate::support::Side;
 
 /// How long a node counts as alive after it said so, milliseconds.
@@ -71,7 +71,7 @@ pub(super) async fn tell_typing(app: &App, (account, ticket): (&AccountId, &Tick
 
 /// Tells the other nodes who listens here, where that changed. The only one who does, so what was
 /// told last is what is so.
-pub(super) async fn tell_presence(app: &App, news: &News) -> Result<(), CommitError> {
+pub(super) async fn tell_presence(app: &App, news: &Update) -> Result<(), CommitError> {
     if news.here == news.told {
         return Ok(());
     }

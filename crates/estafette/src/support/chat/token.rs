@@ -11,7 +11,7 @@ use super::store as sql;
 use crate::access::holder::{self, Holder};
 use crate::access::retention::sweep;
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::TicketId;
 use crate::kit::seal::sha256;
 use crate::kit::secret::Secret;

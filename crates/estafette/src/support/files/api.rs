@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::upload::Place;
+use super::upload::UploadSlot;
 use super::{Attachment, Refusal, Upload, key, preview, preview_key, storage};
 use crate::access::caller::{Caller, Portal, Staff};
 use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
@@ -187,7 +187,7 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
         let detail = "Send `Content-Type: multipart/form-data` with a boundary.";
         Problem::new(Code::UnsupportedMediaType).detail(detail)
     })?;
-    let _place = Place::take(&keeper)?;
+    let _slot = UploadSlot::take(&keeper)?;
     let known: &[&str] = match reader {
         Reader::User(_) => &["file", "message", "client_message_id"],
         Reader::Staff => &["file", "message", "client_message_id", "internal"],

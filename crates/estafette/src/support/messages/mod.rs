@@ -9,7 +9,7 @@ use super::files::{self, NewFile};
 use super::tickets::{find, put};
 use super::{Author, Error, MOST_MESSAGES, Message, Reader, SENT_BEFORE, STALE, Status};
 use super::{TRIES, Ticket};
-use super::{decide, search, store as sql, told};
+use super::{decide, events, search, store as sql};
 use crate::access::idempotency::Claim;
 use crate::app::App;
 use crate::kit::id::{TicketId, TicketMessageId};
@@ -157,7 +157,7 @@ fn add_as(
     }
     set.push(sql::INDEX, args![text_id, search::indexed(&ticket.account, new.internal, words)]);
     if !new.internal {
-        told::written(app, set, &ticket.account, &id);
+        events::written(app, set, &ticket.account, &id);
     }
     Message {
         account: ticket.account.clone(),

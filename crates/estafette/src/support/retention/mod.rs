@@ -14,7 +14,7 @@ use self::store::{self as sql, Said};
 use super::{Error, files, search, store as of_tickets};
 use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, TicketId};
 
 pub use super::files::retention::{forget_files, sweep_objects};

@@ -27,7 +27,7 @@ use super::life;
 use super::refusal::Refusals;
 use super::stream::{Watched, Wire};
 use super::tls::Tls;
-use super::watch::{Limits, Overdue, Verdict, Watch};
+use super::watch::{Finding, Limits, Overdue, Watch};
 use crate::app::App;
 use crate::config::Server;
 use crate::kit::client_address::{ClientAddress, is_within};
@@ -311,13 +311,13 @@ where
                 part(connection);
             }
             () = &mut alarm => match watch.judge(Instant::now()) {
-                Verdict::LookAt(then) => alarm.as_mut().reset(then),
-                Verdict::End(Overdue::Idle) if !is_parting => {
+                Finding::LookAt(then) => alarm.as_mut().reset(then),
+                Finding::End(Overdue::Idle) if !is_parting => {
                     is_parting = true;
                     part(connection);
                     alarm.as_mut().reset(Instant::now() + FAREWELL);
                 }
-                Verdict::End(overdue) => return End::Cut(overdue),
+                Finding::End(overdue) => return End::Cut(overdue),
             }
         }
     }

@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream};
 use store::WriteSet;
 
 use super::owner::Otp;
-use super::{Challenge, Error, Status, store as sql, told};
+use super::{Challenge, Error, Status, events, store as sql};
 use crate::app::App;
 use crate::dispatch::{
     self, Attempt, Failure, LEASE_MS, Leg, News, Next, State, Unwritten, carry, write,
@@ -132,7 +132,7 @@ async fn end(app: &App, c: &Challenge, a: &Attempt, status: Status) -> Result<()
     }
     if status == Status::Expired && c.status.is_open() {
         sql::expire(&mut set, c);
-        told::stands(app, &mut set, c, Status::Expired);
+        events::stands(app, &mut set, c, Status::Expired);
     } else {
         sql::close(&mut set, c, status, None);
     }

@@ -1,33 +1,16 @@
-//! The events of support: `support.message` for every message that a user may see,
-//! `support.ticket` for changes of a ticket. Both show the object as the user's own endpoints do.
+//! The object of an event of support, as its user's endpoints show it at the time of the event.
 
 use futures_util::future::BoxFuture;
-use store::{Error, WriteSet, args};
+use store::Error;
 
-use super::{Reader, Ticket, messages, store as sql, tickets, view};
-use crate::app::{App, News};
-use crate::events::{self, Kind};
-use crate::kit::id::{AccountId, EventId, StaffId, TicketId, TicketMessageId};
-
-/// Tells of a message that is in this set, unless it is a note.
-pub(super) fn written(app: &App, set: &mut WriteSet, account: &AccountId, id: &TicketMessageId) {
-    let (node, due) = events::address(app);
-    let event = EventId::new(&app.clock);
-    set.push(sql::TELL_MESSAGE, args![&event, node, due, account, id]);
-    set.ring(events::BELL);
-}
-
-/// Tells of a ticket as it stands in this set, and why.
-pub(super) fn changed(app: &App, set: &mut WriteSet, ticket: &Ticket, reason: &'static str) {
-    let (node, due) = events::address(app);
-    let event = EventId::new(&app.clock);
-    set.push(sql::TELL_TICKET, args![&event, reason, node, due, &ticket.account, &ticket.id]);
-    set.ring(events::BELL);
-}
+use super::{Reader, messages, tickets, view};
+use crate::app::{App, EventRef};
+use crate::events::Kind;
+use crate::kit::id::{StaffId, TicketId, TicketMessageId};
 
 /// The object of an event, as of the event.
 #[must_use]
-pub fn show<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
+pub fn show<'a>(app: &'a App, news: EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
     Box::pin(async move {
         let shown = if news.kind == Kind::SupportMessage.as_str() {
             message(app, news).await
@@ -43,7 +26,7 @@ pub fn show<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<Str
     })
 }
 
-async fn message(app: &App, news: News<'_>) -> Result<Option<String>, super::Error> {
+async fn message(app: &App, news: EventRef<'_>) -> Result<Option<String>, super::Error> {
     let Some(id) = TicketMessageId::parse(news.object_id) else { return Ok(None) };
     let reader = Reader::User(news.account);
     let message = messages::by_id(app, reader, &id).await?;
@@ -51,7 +34,7 @@ async fn message(app: &App, news: News<'_>) -> Result<Option<String>, super::Err
     Ok(view.and_then(|view| serde_json::to_string(&view).ok()))
 }
 
-async fn ticket(app: &App, news: News<'_>) -> Result<Option<String>, super::Error> {
+async fn ticket(app: &App, news: EventRef<'_>) -> Result<Option<String>, super::Error> {
     let Some(id) = TicketId::parse(news.object_id) else { return Ok(None) };
     let mut ticket = tickets::find(app, Reader::User(news.account), &id).await?;
     let mut words = news.state.splitn(4, ' ');

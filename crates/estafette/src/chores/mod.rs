@@ -39,9 +39,9 @@ const SLACK_MS: i64 = clock::MINUTE;
 const TAKEN: Reject = Reject("chore_taken");
 
 /// Why a chore failed, for the log.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type Fault = Box<dyn std::error::Error + Send + Sync>;
 /// What a chore does; its answer is kept as the chore's result and logged. No personal data.
-pub type Work = Box<dyn Fn(Arc<Turn>) -> BoxFuture<'static, Result<Value, Failure>> + Send + Sync>;
+pub type Work = Box<dyn Fn(Arc<Turn>) -> BoxFuture<'static, Result<Value, Fault>> + Send + Sync>;
 
 /// Something to do again and again.
 pub struct Chore {
@@ -78,7 +78,7 @@ words! {
 
 /// Chores that this process does one after the other, so that together they take a bounded share of
 /// the machine.
-pub struct Lane {
+pub struct Worker {
     db: Db,
     clock: Clock,
     witness: Arc<Witness>,
@@ -88,7 +88,7 @@ pub struct Lane {
     stopped: watch::Receiver<bool>,
 }
 
-impl Lane {
+impl Worker {
     /// Puts them together; `pause` is the shortest one between two chunks.
     #[must_use]
     pub fn new(
