@@ -14,7 +14,7 @@ use super::idempotency::{self, Claim, Repeatable, Seen};
 use super::token::Kind;
 use super::{
     ApiKey, Caller, Credentials, Error, Guest, Login, MOST_KEYS, Myself, NewKey, Owner, Portal,
-    Scope, create_key, disable_key, list_keys, password, replay_key, sessions, staff,
+    Scope, create_key, disable_key, list_keys, password, replay_key,
 };
 use crate::app::App;
 use crate::kit::body::Fields;
@@ -35,8 +35,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(change_password))
         .routes(routes!(list_api_keys, create_api_key))
         .routes(routes!(disable_api_key))
-        .merge(sessions::api::routes())
-        .merge(staff::api::routes())
 }
 
 impl From<Error> for Problem {

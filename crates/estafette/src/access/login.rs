@@ -5,12 +5,13 @@ use serde_json::json;
 use store::{Reject, Sql, WriteSet, args};
 
 use super::audit::By;
-use super::caller::{Guest, Who};
+use super::caller::Guest;
 use super::guesses::Guesser;
 use super::password::{self, Asker};
 use super::person::{Credentials, NewUser, email, note};
 use super::store as sql;
 use super::token::{self, Kind};
+use super::who::Who;
 use super::{Error, staff};
 use crate::app::App;
 use crate::kit::hashers::{Desk, Seat};
@@ -128,7 +129,7 @@ pub async fn login(
         let by = By { who: &kind.who(&person.id), request_id: &guest.request_id };
         note(app, &mut set, by, ("staff.login", &person.id, json!({})));
     }
-    issue(app, set, kind, (person.id, person.email)).await
+    issue(app, set, kind, person.id, person.email).await
 }
 
 /// Opens the portal for somebody who was just made.
@@ -137,8 +138,7 @@ pub async fn login(
 /// [`Error::Overloaded`], [`Error::Commit`].
 pub async fn login_new(app: &App, new: &NewUser) -> Result<Login, Error> {
     let set = WriteSet::of(new.id.as_str());
-    let who = (new.id.to_string(), new.email.clone());
-    issue(app, set, Kind::Portal, who).await
+    issue(app, set, Kind::Portal, new.id.to_string(), new.email.clone()).await
 }
 
 /// Ends the token that a person called with.
@@ -253,7 +253,8 @@ async fn issue(
     app: &App,
     mut set: WriteSet,
     kind: Kind,
-    (id, email): (String, String),
+    id: String,
+    email: String,
 ) -> Result<Login, Error> {
     let (token, expires_at) = token::new_token(app, &mut set, kind, &id);
     app.db.commit(set).await?;

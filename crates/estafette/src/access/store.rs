@@ -3,7 +3,6 @@
 use clock::Millis;
 use store::{Error, FromRow, Row, Sql};
 
-use super::audit::Line;
 use super::staff::StaffMember;
 use crate::app::Account;
 use crate::kit::id::{KeyId, SessionId};
@@ -151,24 +150,6 @@ pub(super) const ADOPT_AUDIT_ENTRY: Sql =
 pub(super) const FORGET_AUDIT_ENTRIES: Sql = Sql("DELETE FROM audit_log WHERE entry_id IN \
      (SELECT entry_id FROM audit_log WHERE entry_id < $1 ORDER BY entry_id LIMIT $2 \
      /*SKIP LOCKED*/) RETURNING at");
-
-impl FromRow for Line {
-    fn from_row(mut row: Row) -> Result<Self, Error> {
-        Ok(Self {
-            id: row.take(0)?,
-            at: row.take(1)?,
-            actor_kind: row.take(2)?,
-            actor_id: row.take(3)?,
-            action: row.take(4)?,
-            object_id: row.take(5)?,
-            account: row.take(6)?,
-            request_id: row.take(7)?,
-            detail: row.take(8)?,
-            seal_no: row.take(9)?,
-            mac: row.take(10)?,
-        })
-    }
-}
 
 /// A user or a member of staff, for a login.
 pub(super) struct Person {

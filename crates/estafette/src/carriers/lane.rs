@@ -134,7 +134,8 @@ impl Lane {
         &self.carrier
     }
 
-    /// A permit for a new message, if there is one and nobody who waits in the database comes first.
+    /// A permit for a new message, if there is one and nobody who waits in the database comes
+    /// first.
     #[must_use]
     pub fn enter(self: &Arc<Self>, account: &str, priority: Priority) -> Option<Permit> {
         let mut book = self.book();
@@ -322,8 +323,8 @@ impl Lane {
         drop(book);
     }
 
-    /// Who is next: of those that may, the first by priority, of an account with fewest permits, then
-    /// whoever waits longest.
+    /// Who is next: of those that may, the first by priority, of an account with fewest permits,
+    /// then whoever waits longest.
     fn next(&self, book: &mut Book) -> Option<(String, Waiter)> {
         let mut best: Option<((Priority, usize, u64), &String)> = None;
         for (account, queue) in &book.waiting {

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use super::settle::{over, settle};
+use super::settle::{over, postpone, settle};
 use super::store as sql;
-use super::{Attempt, Carried, Failure, Leg, News, Next, Owner, State, Unwritten, queue};
+use super::{Attempt, Carried, Failure, Leg, News, Next, Owner, State, Unwritten};
 use crate::app::App;
 use crate::carriers::inbox::{self, Waiter};
 use crate::carriers::{Channel, Fate, Outbound, Outcome, Permit, Refusal};
+use crate::metrics::Submitted;
 
 /// How long a receipt that comes at once may take to share the commit of the acceptance.
 const GRACE: Duration = Duration::from_millis(4);
@@ -45,7 +46,7 @@ async fn attempt<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritte
     let receipt_wait = Duration::from_millis(O::wait_ms(app));
     let waits = O::waits_on(leg.attempt.channel) || outcome == Outcome::Unknown;
     let wait = if waits { receipt_wait } else { Duration::ZERO };
-    answered(app, leg, outcome, (&mut waiter, wait)).await
+    answered(app, leg, outcome, &mut waiter, wait).await
 }
 
 /// The carrier answered: commit B, together with a receipt that comes within the wait.
@@ -53,7 +54,8 @@ async fn answered<O: Owner>(
     app: &App,
     leg: &mut Leg<O>,
     outcome: Outcome,
-    (waiter, wait): (&mut Waiter, Duration),
+    waiter: &mut Waiter,
+    wait: Duration,
 ) -> Result<Next, Unwritten> {
     let settled = match outcome {
         Outcome::Refused { class, code } => {
@@ -76,7 +78,7 @@ async fn answered<O: Owner>(
         }
     };
     settled?;
-    listen(app, leg, (waiter, wait.saturating_sub(GRACE))).await
+    listen(app, leg, waiter, wait.saturating_sub(GRACE)).await
 }
 
 /// Carries a queued message whose permit it is, and settles it. The permit ends with the carrier's
@@ -99,10 +101,10 @@ pub(super) async fn carry_queued<O: Owner>(
         return;
     };
     if let Outcome::Refused { class: Refusal::Throttled { after_ms }, .. } = outcome {
-        return queue::postpone(&app, &leg.attempt, after_ms).await;
+        return postpone(&app, &leg.attempt, after_ms).await;
     }
     for _ in 0..STALE_TRIES {
-        match answered(&app, &mut leg, outcome.clone(), (&mut waiter, GRACE)).await {
+        match answered(&app, &mut leg, outcome.clone(), &mut waiter, GRACE).await {
             Ok(Next::Attempt) => drop(carry(&app, &mut leg).await),
             Err(Unwritten::Stale) => {
                 // Another node took it for lost meanwhile. The answer counts all the same.
@@ -126,7 +128,8 @@ async fn at_once(waiter: &mut Waiter, wait: Duration) -> Option<inbox::HeldRecei
 async fn listen<O: Owner>(
     app: &App,
     leg: &mut Leg<O>,
-    (waiter, wait): (&mut Waiter, Duration),
+    waiter: &mut Waiter,
+    wait: Duration,
 ) -> Result<Next, Unwritten> {
     let news = if wait.is_zero() { None } else { waiter.next(wait).await };
     match news {
@@ -201,6 +204,7 @@ async fn hand_over(app: &App, channel: Channel, message: &Outbound, permit: Perm
     let outcome = carrier.submit(message).instrument(span).await;
     permit.lane().note(&outcome);
     let seconds = since.elapsed().as_secs_f64();
-    app.metrics.submission((channel, name), outcome.as_str(), seconds);
+    let submitted = Submitted { channel, carrier: name, outcome: outcome.as_str(), seconds };
+    app.metrics.submission(submitted);
     outcome
 }

@@ -109,7 +109,7 @@ async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> 
         state => {
             let mut set = WriteSet::of(a.account.as_str());
             let next_at = state.is_undecided().then_some(a.give_up_at);
-            sql::shift(&mut set, a, (state, None), next_at);
+            sql::shift(&mut set, a, state, None, next_at);
             write(app, &a.object_id, set).await
         }
     }

@@ -12,10 +12,12 @@
 //! owner write its own row and event into the same set. Whoever is second is refused and reads
 //! again.
 
+mod bell;
 mod carry;
 mod door;
 mod due;
 mod entry;
+mod owners;
 mod queue;
 pub mod recipients;
 pub mod retention;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ::store::{CommitError, WriteSet};
+use ::store::CommitError;
 
 use super::carry::carry_queued;
-use super::store::{self as sql, Requeue};
-use super::{Attempt, Entry, Leg, NewLeg, Owner, QUEUED_LEASE_MS, State, write};
+use super::store as sql;
+use super::{Attempt, Entry, Leg, NewLeg, Owner, QUEUED_LEASE_MS, State};
 use crate::app::App;
 use crate::carriers::{Lane, Permit, Priority};
 use crate::kit::id::AccountId;
@@ -21,10 +21,8 @@ const PAUSE_MS: u64 = 500;
 const BREATH: Duration = Duration::from_millis(2);
 /// Turns that an account has before the next one is asked.
 const QUANTUM: usize = 16;
-/// The longest that a single throttled message waits, milliseconds.
-const THROTTLED_MS: i64 = 30_000;
 
-/// A place in a carrier's lane: a permit, or the end of the queue. Dropping it gives the permit back.
+/// A place in a carrier's lane: a permit, or the end of the queue. Dropping it returns the permit.
 pub struct Slot {
     lane: Arc<Lane>,
     permit: Option<Permit>,
@@ -170,8 +168,8 @@ impl Clerk {
         let more = || self.lane.try_take(account.as_str(), priority);
         let permits: Vec<Permit> = std::iter::from_fn(more).take(QUANTUM).collect();
         let Ok(limit @ 1..) = i64::try_from(permits.len()) else { return Ok(0) };
-        let queue = (self.lane.carrier().name(), priority);
-        let found = sql::claim(&self.app, queue, account, limit).await?;
+        let carrier = self.lane.carrier().name();
+        let found = sql::claim(&self.app, carrier, priority, account, limit).await?;
         let count = found.len();
         for (found, permit) in found.into_iter().zip(permits) {
             let Some(entry) = Entry::find(self.owners, &found.kind) else {
@@ -202,15 +200,4 @@ pub(super) fn take_out<O: Owner>(
             }
         }
     }
-}
-
-/// The carrier asked to slow down: this message goes out later, and it was no try.
-pub(super) async fn postpone(app: &App, a: &Attempt, after_ms: u64) {
-    let after_ms = i64::try_from(after_ms).unwrap_or(THROTTLED_MS).clamp(1, THROTTLED_MS);
-    let next_at = (app.now() + after_ms).min(a.give_up_at);
-    let mut set = WriteSet::of(a.account.as_str());
-    let place = Requeue { tries: a.tries - 1, ..Requeue::later(a, Some("throttled"), next_at) };
-    sql::put_back(&mut set, a, place);
-    // What is not written is found again when the lease ends.
-    let _lost = write(app, &a.object_id, set).await;
 }

@@ -45,7 +45,7 @@ pub async fn forget_attempts(
 /// See [`Error`].
 pub async fn forget_receipts(app: &App, turn: &Turn) -> Result<u64, Error> {
     let args = args![turn.now() - EARLY_MS, app.config.retention.chunk];
-    Ok(sweep(app, turn, ("early_receipts", sql::DELETE_PARKED), &args).await?)
+    Ok(sweep(app, turn, "early_receipts", sql::DELETE_PARKED, &args).await?)
 }
 
 /// Forgets what carriers call the attempts of a message: their ids can hold the number.

@@ -185,7 +185,8 @@ pub(super) fn insert<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
 pub(super) fn shift(
     set: &mut WriteSet,
     a: &Attempt,
-    (to, error): (State, Option<&str>),
+    to: State,
+    error: Option<&str>,
     next_at: Option<Millis>,
 ) {
     let args = args![to.as_str(), error, next_at, &a.account, &a.id, a.state.as_str()];
@@ -245,7 +246,8 @@ pub(super) async fn next_in_line(
 /// Takes at most `limit` of an account out of a queue, the oldest first.
 pub(super) async fn claim(
     app: &App,
-    (carrier, priority): (&str, Priority),
+    carrier: &str,
+    priority: Priority,
     account: &AccountId,
     limit: i64,
 ) -> Result<Vec<Found>, CommitError> {

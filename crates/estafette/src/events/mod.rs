@@ -190,10 +190,11 @@ pub fn keep_body(set: &mut WriteSet, event: &Stored, body: &str) {
 pub async fn between(
     app: &App,
     account: &AccountId,
-    range: (&str, &str),
+    after: &str,
+    until: &str,
     limit: i64,
 ) -> Result<Vec<Stored>, Error> {
-    app.db.rows(store::BETWEEN, args![account, range.0, range.1, limit]).await
+    app.db.rows(store::BETWEEN, args![account, after, until, limit]).await
 }
 
 /// One event.
@@ -219,7 +220,7 @@ pub async fn forget_before(app: &App, turn: &Turn, before: Millis) -> Result<u64
         let old: Option<(EventId,)> = app.db.row(store::OLD, args![&account, &before]).await?;
         if old.is_some() {
             let args = args![&account, &before, app.config.retention.chunk];
-            deleted += sweep(app, turn, ("events", store::FORGET), &args).await?;
+            deleted += sweep(app, turn, "events", store::FORGET, &args).await?;
         }
     }
     Ok(deleted)

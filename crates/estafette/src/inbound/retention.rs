@@ -33,13 +33,13 @@ pub async fn forget(app: &App, turn: &Turn) -> Result<u64, Fault> {
         let old: Option<(InboundId,)> = app.db.row(sql::OLD, args![&account, &before]).await?;
         if old.is_some() {
             let args = args![&account, &before, chunk];
-            deleted += sweep(app, turn, ("inbound", sql::FORGET), &args).await?;
+            deleted += sweep(app, turn, "inbound", sql::FORGET, &args).await?;
         }
         next = accounts.next(app).await?;
     }
     let args = args![turn.now() - BROUGHT_AGAIN_MS, chunk];
-    deleted += sweep(app, turn, ("inbound_seen", sql::FORGET_SEEN), &args).await?;
-    deleted += sweep(app, turn, ("opt_outs", sql::FORGET_LIFTED), &args).await?;
+    deleted += sweep(app, turn, "inbound_seen", sql::FORGET_SEEN, &args).await?;
+    deleted += sweep(app, turn, "opt_outs", sql::FORGET_LIFTED, &args).await?;
     Ok(deleted)
 }
 

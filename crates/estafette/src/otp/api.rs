@@ -10,8 +10,9 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::order::Order;
 use super::parse;
-use super::send::{self, Order, Sent};
+use super::send::{self, Sent};
 use super::{Challenge, Error, Reason, Status, store as sql, verify};
 use crate::access::caller::{Caller, CheckOtp, SendOtp};
 use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
@@ -256,7 +257,7 @@ async fn verify_otp(
     let account = &caller.account.id;
     let request = Repeatable::by_tenant(account, &headers, "POST /v1/otp/verify", &body);
     let fresh =
-        async |claim: Claim| Ok(verify::verify(&app, account, (&address, &code), &claim).await?);
+        async |claim: Claim| Ok(verify::verify(&app, account, &address, &code, &claim).await?);
     let again = async |seen: Seen| Ok(verify::seen(&app, account, &seen).await?);
     let verified = idempotency::once(&app, request, fresh, again).await?;
     let view = |verified: verify::Verified| VerifiedView {

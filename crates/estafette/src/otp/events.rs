@@ -9,41 +9,51 @@ use crate::app::App;
 use crate::events;
 use crate::kit::id::{AccountId, ChallengeId, EventId};
 
+/// What is told of a challenge, on conditions: an empty one does not count.
+struct Telling<'a> {
+    account: &'a AccountId,
+    id: &'a ChallengeId,
+    attempt: &'a str,
+    status: &'static str,
+    reason: &'static str,
+    /// Where it is not in the challenge's row yet.
+    provider_id: Option<&'a str>,
+}
+
+impl<'a> Telling<'a> {
+    /// That it stands so, with its current attempt.
+    fn of(c: &'a Challenge, status: Status) -> Self {
+        let (attempt, status) = (c.attempt.as_str(), status.as_str());
+        Self { account: &c.account, id: &c.id, attempt, status, reason: "", provider_id: None }
+    }
+}
+
 /// Tells that a challenge stands so, if it does: with its current attempt.
 pub(super) fn stands(app: &App, set: &mut WriteSet, c: &Challenge, status: Status) {
-    tell(app, set, (&c.account, &c.id), [c.attempt.as_str(), status.as_str(), ""]);
+    tell(app, set, &Telling::of(c, status));
 }
 
 /// Tells that an attempt went out under this id of the carrier's, before the set says that it came
 /// through: who counts steps misses none.
 pub(super) fn went_out(app: &App, set: &mut WriteSet, c: &Challenge, provider_id: &str) {
-    let conditions = [c.attempt.as_str(), Status::Sent.as_str(), ""];
-    tell_as(app, set, (&c.account, &c.id), conditions, Some(provider_id));
+    let provider_id = Some(provider_id);
+    tell(app, set, &Telling { provider_id, ..Telling::of(c, Status::Sent) });
 }
 
 /// Tells that a challenge failed for this reason, if it did.
 pub(super) fn failed(app: &App, set: &mut WriteSet, c: &Challenge, reason: Reason) {
-    let conditions = [c.attempt.as_str(), Status::Failed.as_str(), reason.as_str()];
-    tell(app, set, (&c.account, &c.id), conditions);
+    let reason = reason.as_str();
+    tell(app, set, &Telling { reason, ..Telling::of(c, Status::Failed) });
 }
 
 /// Tells what a guess came to, if it ended the challenge.
 pub(super) fn judged(app: &App, set: &mut WriteSet, account: &AccountId, id: &ChallengeId) {
-    tell(app, set, (account, id), ["", "", ""]);
+    let (attempt, status, reason) = ("", "", "");
+    tell(app, set, &Telling { account, id, attempt, status, reason, provider_id: None });
 }
 
-/// The conditions are the attempt, the status and the reason; empty ones do not count.
-fn tell(app: &App, set: &mut WriteSet, of: (&AccountId, &ChallengeId), conditions: [&str; 3]) {
-    tell_as(app, set, of, conditions, None);
-}
-
-fn tell_as(
-    app: &App,
-    set: &mut WriteSet,
-    (account, id): (&AccountId, &ChallengeId),
-    [attempt, status, reason]: [&str; 3],
-    provider_id: Option<&str>,
-) {
+fn tell(app: &App, set: &mut WriteSet, told: &Telling<'_>) {
+    let Telling { account, id, attempt, status, reason, provider_id } = *told;
     let (node, due) = events::address(app);
     let event = EventId::new(&app.clock);
     let whose = args![&event, provider_id, node, due, account, id, attempt, status, reason];

@@ -11,6 +11,7 @@ mod code;
 mod due;
 mod events;
 mod limits;
+mod order;
 mod owner;
 mod parse;
 pub mod retention;

@@ -78,7 +78,7 @@ impl Owner for Otp {
     }
 
     fn adopt(app: &App, set: &mut WriteSet, c: &mut Challenge, (leg, why): (&Attempt, &Failure)) {
-        note_unreachable(app, set, c, (c.channel, why));
+        note_unreachable(app, set, c, c.channel, why);
         sql::next_leg(set, c, (leg, c.mode), true, app.now());
         limits::count_fallback(app, set, c);
         *c = c.carried_by(leg, true);
@@ -86,7 +86,7 @@ impl Owner for Otp {
 
     fn decide(app: &App, set: &mut WriteSet, c: &mut Challenge, a: &Attempt, news: News<'_>) {
         if let News::Over(Ending { why, .. }) | News::Owed(why) = news {
-            note_unreachable(app, set, c, (a.channel, why));
+            note_unreachable(app, set, c, a.channel, why);
         }
         // News of an attempt that another took the place of change nothing else.
         if c.attempt != a.id {
@@ -150,12 +150,7 @@ fn over(app: &App, set: &mut WriteSet, c: &mut Challenge, ending: &Ending) {
 }
 
 /// Remembers that the chat-app refused the recipient, if that is why.
-fn note_unreachable(
-    app: &App,
-    set: &mut WriteSet,
-    c: &Challenge,
-    (channel, why): (Channel, &Failure),
-) {
+fn note_unreachable(app: &App, set: &mut WriteSet, c: &Challenge, channel: Channel, why: &Failure) {
     if channel == Channel::Chatapp && why.is_unreachable() {
         limits::remember_unreachable(app, set, c);
     }

@@ -10,7 +10,7 @@ use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
 use super::Mode;
-use super::send::Order;
+use super::order::Order;
 use super::verify::Address;
 
 /// `POST /v1/otp/send`.

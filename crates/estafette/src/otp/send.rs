@@ -6,6 +6,7 @@ use store::{CommitError, WriteSet};
 
 use super::code::{code_of, mac, new_code, seal};
 use super::limits::{self, LIMITED, Way};
+use super::order::Order;
 use super::owner::Otp;
 use super::store::{self as sql, NewChallenge};
 use super::wording::Wording;
@@ -16,31 +17,10 @@ use crate::carriers::{Address, Channel, Priority, Refusal, Rehearsed};
 use crate::credits;
 use crate::dispatch::{self, Attempt, Carried, Failure, Leg, NewLeg, State, carry};
 use crate::kit::id::ChallengeId;
-use crate::kit::msisdn::Msisdn;
-use crate::kit::secret::Secret;
 use crate::senders;
 
 /// Times that a decision is made anew because another was faster.
 const RETRIES: u32 = 40;
-
-/// A passcode to send, checked.
-pub(super) struct Order {
-    pub(super) to: Msisdn,
-    pub(super) reference: Option<String>,
-    pub(super) code: Option<Secret>,
-    pub(super) code_length: u32,
-    pub(super) mode: Mode,
-    pub(super) sender: Option<String>,
-    pub(super) template: Option<String>,
-    pub(super) language: Option<String>,
-}
-
-impl Order {
-    /// What at most one open challenge of an account has: recipient and reference.
-    pub(super) fn slot(&self) -> String {
-        format!("{}|{}", self.to.e164(), self.reference.as_deref().unwrap_or(""))
-    }
-}
 
 /// What a send came to.
 pub(super) struct Sent {

@@ -3,7 +3,7 @@
 use clock::Millis;
 use store::{Args, Error, FromRow, Row, Sql, WriteSet, args};
 
-use super::send::Order;
+use super::order::Order;
 use super::{Attempt, Challenge, Mode, Reason, STALE, Status};
 use crate::app::App;
 use crate::carriers::Channel;

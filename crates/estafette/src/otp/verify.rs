@@ -27,10 +27,10 @@ pub(super) struct Verified {
 pub(super) async fn verify(
     app: &App,
     account: &AccountId,
-    guess: (&Address, &Secret),
+    address: &Address,
+    code: &Secret,
     claim: &Claim,
 ) -> Result<Verified, Error> {
-    let (address, code) = guess;
     let id = find(app, account, address).await?;
     let now = app.now();
     let mac = mac_of(app, account, &id, code).await?;
@@ -61,13 +61,13 @@ async fn mac_of(
     id: &ChallengeId,
     code: &Secret,
 ) -> Result<[u8; 32], Error> {
-    let place = (account.as_str(), id.as_str());
+    let (account_id, challenge) = (account.as_str(), id.as_str());
     if app.vault.is_rotating()
         && let Some(stored) = sql::code_mac(app, account, id).await?
     {
-        return Ok(app.vault.code_mac_like(&stored, place, code.expose()));
+        return Ok(app.vault.code_mac_like(&stored, account_id, challenge, code.expose()));
     }
-    Ok(app.vault.code_mac(place.0, place.1, code.expose()))
+    Ok(app.vault.code_mac(account_id, challenge, code.expose()))
 }
 
 /// What one guess came to.

@@ -215,7 +215,7 @@ async fn list(
 ) -> Result<(Vec<Message>, Option<String>), DbError> {
     let read = async |after: String, limit| {
         let before = filter.newest.as_ref().map_or(&after, |newest| newest.min(&after));
-        sql::stretch(app, &caller.account.id, (&filter.stretch, before), limit).await
+        sql::stretch(app, &caller.account.id, &filter.stretch, before, limit).await
     };
     let keep = |m: &Message| filter.keeps(m);
     let is_sifted = filter.status.is_some() || filter.reference.is_some();

@@ -35,9 +35,9 @@ const VALIDITY_S: i64 = DAY / 1_000;
 const VALIDITY_BOUNDS_S: (i64, i64) = (60, 3 * DAY / 1_000);
 
 words! {
-    /// Where a message stands: `queued` (no carrier has it yet), `submitted` (a carrier has it, or may
-    /// have it), `delivered`, `undelivered` (the network could not bring it to the phone), `failed` (no
-    /// carrier took it), `expired` (its validity ended, and nobody said that it arrived).
+    /// Where a message stands: `queued` (no carrier has it yet), `submitted` (a carrier has it, or
+    /// may have it), `delivered`, `undelivered` (the network could not deliver it to the phone),
+    /// `failed` (no carrier took it), `expired` (its validity ended without news of its delivery).
     #[derive(Serialize, ToSchema)]
     #[serde(rename_all = "snake_case")]
     #[schema(as = SmsStatus)]
@@ -106,8 +106,8 @@ impl Cause {
 }
 
 words! {
-    /// The alphabet that a text needs: `gsm7` (160 characters in one segment, 153 in each of several)
-    /// or `ucs2` (70 and 67).
+    /// The alphabet that a text needs: `gsm7` (160 characters in one segment, 153 in each of
+    /// several) or `ucs2` (70 and 67).
     #[derive(Serialize, ToSchema)]
     #[serde(rename_all = "snake_case")]
     #[schema(as = SmsEncoding)]

@@ -95,7 +95,8 @@ pub(super) struct Stretch {
 pub(super) async fn stretch(
     app: &App,
     account: &AccountId,
-    (stretch, before): (&Stretch, &str),
+    stretch: &Stretch,
+    before: &str,
     limit: i64,
 ) -> Result<Vec<Message>, Error> {
     let oldest = &stretch.oldest;

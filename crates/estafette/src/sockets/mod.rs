@@ -158,7 +158,8 @@ impl Hub {
     #[must_use]
     pub fn join(
         &self,
-        (topic, account): (&str, &str),
+        topic: &str,
+        account: &str,
         listener: &Listener,
         most: usize,
     ) -> Option<Seat> {

@@ -30,11 +30,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list_tickets, open_ticket))
         .routes(routes!(read_ticket))
         .routes(routes!(rate_ticket))
-        .merge(super::messages::api::routes())
-        .merge(super::admin::api::routes())
-        .merge(super::canned::api::routes())
-        .merge(super::files::api::routes())
-        .merge(super::chat::api::routes())
 }
 
 /// A ticket to be opened.
@@ -94,7 +89,8 @@ impl FromRequest<App> for Posted {
 pub(super) async fn finish(
     app: &App,
     fields: Fields,
-    (reader, id): (Reader<'_>, &TicketId),
+    reader: Reader<'_>,
+    id: &TicketId,
 ) -> Result<(), Problem> {
     let Err(problem) = fields.finish(app.is_strict()) else { return Ok(()) };
     tickets::find(app, reader, id).await?;
@@ -145,7 +141,7 @@ async fn list_tickets(
     let page = query.page(&app.vault, &path)?;
     let filter = filter(&query)?;
     let reader = Reader::User(&caller.account.id);
-    let (tickets, next) = found(&app, reader, (&query, &filter), &page).await?;
+    let (tickets, next) = found(&app, reader, &query, &filter, &page).await?;
     let views: Vec<TicketView> = tickets.into_iter().map(TicketView::from).collect();
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
@@ -162,11 +158,12 @@ pub(super) fn filter(query: &Query) -> Result<Filter, Problem> {
 pub(super) async fn found(
     app: &App,
     reader: Reader<'_>,
-    (query, filter): (&Query, &Filter),
+    query: &Query,
+    filter: &Filter,
     page: &Page,
 ) -> Result<(Vec<super::Ticket>, Option<String>), Problem> {
     Ok(match query.get("q") {
-        Some(text) => tickets::search(app, reader, (text, filter), page).await?,
+        Some(text) => tickets::search(app, reader, text, filter, page).await?,
         None => tickets::list(app, reader, filter, page).await?,
     })
 }
@@ -295,7 +292,7 @@ async fn rate_ticket(
     let score = fields.required_integer("score", 1, 5);
     let comment = fields.text_within("comment", 1, 1_000);
     let account = &caller.account.id;
-    finish(&app, fields, (Reader::User(account), &id)).await?;
+    finish(&app, fields, Reader::User(account), &id).await?;
     let score = score.ok_or(Code::InternalError)?;
     let route = format!("POST /v1/support/tickets/{id}/rating");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);

@@ -79,7 +79,7 @@ async fn step(app: &App, account: &AccountId, id: &TicketId) -> Result<bool, Err
         app.db.commit(set).await?;
         return Ok(false);
     };
-    tickets::put(app, &mut set, &Who::Service, (&before, &after));
+    tickets::put(app, &mut set, &Who::Service, &before, &after);
     if let Some(reason) = reason(due) {
         events::changed(app, &mut set, &after, reason);
     }

@@ -191,7 +191,8 @@ pub(super) async fn list(
 pub(super) async fn search(
     app: &App,
     reader: Reader<'_>,
-    (text, filter): (&str, &Filter),
+    text: &str,
+    filter: &Filter,
     page: &Page,
 ) -> Result<(Vec<Ticket>, Option<String>), Error> {
     let Some(wanted) = search::looked_for(reader, text) else { return Ok((Vec::new(), None)) };
@@ -249,7 +250,7 @@ async fn try_change(app: &App, by: &Author, id: &TicketId, patch: &Patch) -> Res
         return Ok(after);
     }
     let mut set = WriteSet::of(before.account.as_str());
-    put(app, &mut set, &by.who(), (&before, &after));
+    put(app, &mut set, &by.who(), &before, &after);
     commit(app, set, &before).await?;
     find(app, Reader::Staff, id).await
 }
@@ -271,18 +272,19 @@ pub(super) async fn merge(
     claim: &Claim,
 ) -> Result<Ticket, Error> {
     for _ in 1..TRIES {
-        match try_merge(app, by, (id, into), claim).await {
+        match try_merge(app, by, id, into, claim).await {
             Err(error) if error.is_race() => tokio::task::yield_now().await,
             other => return other,
         }
     }
-    try_merge(app, by, (id, into), claim).await
+    try_merge(app, by, id, into, claim).await
 }
 
 async fn try_merge(
     app: &App,
     by: &Author,
-    (id, into): (&TicketId, &TicketId),
+    id: &TicketId,
+    into: &TicketId,
     claim: &Claim,
 ) -> Result<Ticket, Error> {
     let target = find(app, Reader::Staff, into).await.ok();
@@ -304,9 +306,9 @@ async fn try_merge(
     decide::stand(&mut after, Status::Closed, app.now());
     let mut set = WriteSet::of(before.account.as_str());
     claim.add_to(&mut set, id.as_str(), None, app.now());
-    put(app, &mut set, &by.who(), (&before, &after));
+    put(app, &mut set, &by.who(), &before, &after);
     history(app, &mut set, &by.who(), &target, ("merged", Some(id.to_string()), None));
-    messages::add_note(app, &mut set, &target, (by, merged_note(&before)));
+    messages::add_note(app, &mut set, &target, by, merged_note(&before));
     chat::tell_nodes(app, &mut set, &target.account, &target.id);
     commit(app, set, &before).await?;
     chat::tell_here(app, &target);
@@ -338,7 +340,7 @@ pub(super) async fn rate(
     let after = Ticket { rating: Some(score), rating_comment: comment, ..before.clone() };
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), None, app.now());
-    put(app, &mut set, &by.who(), (&before, &after));
+    put(app, &mut set, &by.who(), &before, &after);
     commit(app, set, &before).await?;
     find(app, Reader::User(account), id).await
 }
@@ -367,7 +369,7 @@ pub(super) async fn changes(app: &App, id: &TicketId, page: &Page) -> Result<Vec
 }
 
 /// Adds a change to a set: the row, the history and the event.
-pub(super) fn put(app: &App, set: &mut WriteSet, by: &Who, (before, after): (&Ticket, &Ticket)) {
+pub(super) fn put(app: &App, set: &mut WriteSet, by: &Who, before: &Ticket, after: &Ticket) {
     let next_at = decide::next_at(after, &app.config.support);
     let after = Ticket { updated_at: app.now(), ..after.clone() };
     set.guard(sql::CHANGE, sql::changed(&after, next_at), STALE);

@@ -11,7 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::secret::{self, Fault as SecretFault};
-use super::{Change, Error, MOST, NewTarget, Patterns, Target, pattern};
+use super::{Asked, Change, Error, MOST, NewTarget, Patterns, Target, pattern};
 use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
@@ -29,7 +29,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list_webhooks, create_webhook))
         .routes(routes!(read_webhook, change_webhook, delete_webhook))
         .routes(routes!(rotate_webhook_secret))
-        .merge(super::deliveries::api::routes())
 }
 
 /// A webhook target.
@@ -279,8 +278,8 @@ async fn change_webhook(
         super::vet(&app, place).await?;
     }
     let change = Change { url, patterns, active };
-    let whose = (&caller.account.id, &id);
-    Ok(Json(super::change(&app, whose, &change, caller.by()).await?.into()))
+    let changed = super::change(&app, &caller.account.id, &id, &change, caller.by()).await?;
+    Ok(Json(changed.into()))
 }
 
 /// Deletes a webhook target, with its deliveries.
@@ -301,7 +300,7 @@ async fn delete_webhook(
     _: NoQuery,
 ) -> Result<Json<DeletedWebhook>, Problem> {
     let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
-    super::delete(&app, (&caller.account.id, &id), caller.by()).await?;
+    super::delete(&app, &caller.account.id, &id, caller.by()).await?;
     Ok(Json(DeletedWebhook { id: id.into(), active: false }))
 }
 
@@ -339,7 +338,8 @@ async fn rotate_webhook_secret(
     let route = format!("POST /v1/webhooks/{id}/rotate-secret");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
-        let target = super::rotate(&app, (account, &id), &secret, caller.by(), &claim).await?;
+        let asked = Asked { by: caller.by(), claim: &claim };
+        let target = super::rotate(&app, account, &id, &secret, asked).await?;
         Ok(Json(with_secret(target, Some(&secret))))
     };
     let again = async |seen: Seen| repeat(&app, account, &seen).await;

@@ -12,7 +12,7 @@ use hyper::body::Bytes;
 use store::{CommitError, Error, FromRow, Row, WriteSet, args};
 use tokio::sync::mpsc;
 
-use super::engine::{Engine, LEASE_MS, RENEW_MS, Wait};
+use super::held::{Engine, LEASE_MS, Note, RENEW_MS, Wait};
 use super::outcome::TryOutcome;
 use super::permits::Permit;
 use super::recovery;
@@ -28,16 +28,6 @@ const WAITING: usize = 64;
 const PROBE_LATER_MS: i64 = 20_000;
 /// How long to wait after the database failed, milliseconds.
 const PAUSE_MS: u64 = 500;
-
-/// What a lane is told.
-pub(super) enum Note {
-    /// New deliveries, and the target as it is since.
-    Jobs(Box<Target>, Vec<Job>),
-    /// The lease was taken anew, after it had run out.
-    Adopt(Box<Target>),
-    /// Something changed: look at the database.
-    Look,
-}
 
 /// What was written, and whether it was.
 struct Written {
@@ -339,7 +329,7 @@ impl TargetLane {
             }
             let permit = self.permit.take();
             let permit = permit.or_else(|| pool.try_take(&self.target.account, is_suspect));
-            let Some(permit) = permit else { return self.wait_for_turn(is_suspect) };
+            let Some(permit) = permit else { return self.wait_for_permit(is_suspect) };
             let Some(aim) = self.aim() else { return };
             let Some(job) = self.queue.pop_front() else { return };
             let app = engine.app.clone();
@@ -348,9 +338,9 @@ impl TargetLane {
         }
     }
 
-    /// There is no permit. A target that may work gets in line; one that is slow or only probed comes
-    /// again later, so that many of them do not fill the line, and the node's memory.
-    fn wait_for_turn(&mut self, is_suspect: bool) {
+    /// There is no permit. A target that may work gets in line; one that is slow or only probed
+    /// comes again later, so that many of them do not fill the line, and the node's memory.
+    fn wait_for_permit(&mut self, is_suspect: bool) {
         let health = &mut self.target.health;
         if health.is_probing() || health.is_slow() && self.flying.is_empty() {
             health.parked_until = self.engine.app.now() + PROBE_LATER_MS;

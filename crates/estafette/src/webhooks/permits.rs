@@ -1,8 +1,8 @@
-//! Permits: which tries may be under way on this node. Each environment has permits of its own, so that
-//! the sandbox never weighs on live. They are shared between accounts first: whoever has fewest
-//! gets the next one, an account has an eighth of them at most, and the last quarter is only for
-//! accounts that have none. Targets that are slow, fail, or are not known yet are suspects: half of
-//! all permits at most are theirs, and half of what their account may have.
+//! Permits: which tries may be under way on this node. Each environment has permits of its own,
+//! so that the sandbox never weighs on live. They are shared between accounts first: whoever has
+//! fewest gets the next one, an account has an eighth of them at most, and the last quarter is
+//! only for accounts that have none. Targets that are slow, fail, or are not known yet are
+//! suspects: half of all permits at most are theirs, and half of what their account may have.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::pin;

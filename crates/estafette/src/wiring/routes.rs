@@ -50,12 +50,20 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(sms::api::routes())
         .merge(profile::api::routes())
         .merge(access::api::routes())
+        .merge(access::sessions::api::routes())
+        .merge(access::staff::api::routes())
         .merge(credits::api::routes())
         .merge(senders::api::routes())
         .merge(inbound::api::routes())
         .merge(events::api::routes())
         .merge(webhooks::api::routes())
+        .merge(webhooks::deliveries::api::routes())
         .merge(support::api::routes())
+        .merge(support::messages::api::routes())
+        .merge(support::admin::api::routes())
+        .merge(support::canned::api::routes())
+        .merge(support::files::api::routes())
+        .merge(support::chat::api::routes())
         .merge(operator::api::routes())
         .merge(retention::api::routes());
     match env {
@@ -144,7 +152,7 @@ fn describe_problems(operation: &mut Operation) {
 pub(super) fn router(app: &App) -> Router {
     let (api, described) = api(app.env).split_for_parts();
     let around = (app.clone(), edge::Operations::of(&described));
-    api.merge(pages::router(app))
+    api.merge(pages::router(app, &openapi()))
         .fallback(edge::no_route)
         .method_not_allowed_fallback(edge::no_method)
         // The edge has read the body by then, within its own limit.

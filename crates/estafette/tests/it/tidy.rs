@@ -70,7 +70,7 @@ fn room(path: &str) -> &str {
 
 /// What is not only for tests: files without those declared under `#[cfg(test)]`, and texts without
 /// what follows that mark.
-fn shipped(all: Vec<Source>) -> Vec<Source> {
+pub fn shipped(all: Vec<Source>) -> Vec<Source> {
     const MARK: &str = "#[cfg(test)]\nmod ";
     let mut tests = vec![];
     for source in &all {

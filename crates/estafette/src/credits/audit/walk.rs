@@ -2,11 +2,11 @@
 //! the messages.
 
 use ::store::{Sql, args};
-use clock::{DAY, Millis};
+use clock::DAY;
 use uuid::Uuid;
 
 use super::chain::{Blocks, difference};
-use super::group::{Finding, Group};
+use super::group::{Attempt, Finding, Group};
 use super::{Dangling, MOST, Report, SECOND_LOOK, Scope, rest, store as sql};
 use crate::app::App;
 use crate::credits::seals::{self, Forgotten, Kind, NOBODY, Tally, terms::Terms};
@@ -21,22 +21,6 @@ const LOOKS: u32 = 3;
 
 /// No message of any channel is on its way for longer, whatever its row says, milliseconds.
 const LONGEST_MS: i64 = 7 * DAY;
-
-/// What the audit needs of an attempt.
-#[derive(Clone, Debug)]
-pub(super) struct Attempt {
-    pub(super) id: String,
-    pub(super) state: String,
-    pub(super) credits: i64,
-    pub(super) object_id: String,
-    pub(super) give_up_at: Millis,
-}
-
-impl Attempt {
-    fn key(&self) -> Option<u128> {
-        AttemptId::parse(&self.id).map(|id| id.uuid().as_u128())
-    }
-}
 
 /// The walk through one account's rows.
 pub(super) struct Walk<'a> {

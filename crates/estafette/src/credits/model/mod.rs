@@ -140,7 +140,7 @@ fn open(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge) {
 }
 
 /// Ends what is held, or gives it back, together with the attempt.
-fn end(app: &App, set: &mut WriteSet, account: &AccountId, (charge, fate): (&Charge, HoldState)) {
+fn end(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge, fate: HoldState) {
     let state = match fate {
         HoldState::Held => "sending",
         HoldState::Posted => "accepted",
@@ -243,18 +243,18 @@ async fn step(app: &App, account: &AccountId, model: &mut Model, known: &mut Vec
             (done, model.hold(&charge), "hold again")
         }
         7 | 8 => {
-            let fate = (&charge, HoldState::Posted);
-            let done = commit(app, account, |set| end(app, set, account, fate)).await;
+            let fate = HoldState::Posted;
+            let done = commit(app, account, |set| end(app, set, account, &charge, fate)).await;
             (done, model.turn(&charge, HoldState::Held, HoldState::Posted), "post")
         }
         9 => {
-            let fate = (&charge, HoldState::Voided);
-            let done = commit(app, account, |set| end(app, set, account, fate)).await;
+            let fate = HoldState::Voided;
+            let done = commit(app, account, |set| end(app, set, account, &charge, fate)).await;
             (done, model.turn(&charge, HoldState::Held, HoldState::Voided), "void")
         }
         _ => {
-            let fate = (&charge, HoldState::Refunded);
-            let done = commit(app, account, |set| end(app, set, account, fate)).await;
+            let fate = HoldState::Refunded;
+            let done = commit(app, account, |set| end(app, set, account, &charge, fate)).await;
             (done, model.turn(&charge, HoldState::Posted, HoldState::Refunded), "refund")
         }
     };
@@ -422,8 +422,8 @@ async fn the_late_end_of_a_hold_is_sealed_like_all_others() {
     assert!(commit(&app, &account, |set| drop(grant(&app, set, &account, 50, "t"))).await);
     assert!(commit(&app, &account, |set| open(&app, set, &account, &charge)).await);
     seal(&app).await;
-    let voided = (&charge, HoldState::Voided);
-    assert!(commit(&app, &account, |set| end(&app, set, &account, voided)).await);
+    let voided = HoldState::Voided;
+    assert!(commit(&app, &account, |set| end(&app, set, &account, &charge, voided)).await);
     let late: Vec<(String,)> = app.db.rows(store::LATE, args![&account]).await.unwrap();
     assert_eq!(late.len(), 1);
     assert!(broken(&app).await.is_empty(), "late and not sealed yet");
@@ -459,8 +459,8 @@ async fn a_clock_that_goes_back_makes_new_rows_late_and_nothing_wrong() {
     let charge = charge_of(&app, 10);
     assert!(commit(&app, &account, |set| drop(grant(&app, set, &account, 50, "t"))).await);
     assert!(commit(&app, &account, |set| open(&app, set, &account, &charge)).await);
-    let posted = (&charge, HoldState::Posted);
-    assert!(commit(&app, &account, |set| end(&app, set, &account, posted)).await);
+    let posted = HoldState::Posted;
+    assert!(commit(&app, &account, |set| end(&app, set, &account, &charge, posted)).await);
     let late: Vec<(String,)> = app.db.rows(store::LATE, args![&account]).await.unwrap();
     assert_eq!(late.len(), 3);
     seal(&app).await;

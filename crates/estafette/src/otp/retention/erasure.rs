@@ -70,7 +70,7 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
         erased.idempotency_keys = keys?;
     }
     let before = erased_before(app, account, recipient).await?;
-    recipients::replace(app, (&PLACE, account), &found).await?;
+    recipients::replace(app, &PLACE, account, &found).await?;
     erase_again(app, account, &before).await?;
     forget(app, account, recipient).await?;
     if !live.is_empty() {
@@ -135,7 +135,7 @@ async fn of_recipient(
     now: Millis,
 ) -> Result<Vec<Kept>, Error> {
     let bound = ChallengeId::bound(now + 1);
-    Ok(recipients::sent_to(app, (&PLACE, account), recipient, bound.as_str()).await?)
+    Ok(recipients::sent_to(app, &PLACE, account, recipient, bound.as_str()).await?)
 }
 
 /// Ends a passcode that is open; `false` when it was over already. A price that is held goes back;

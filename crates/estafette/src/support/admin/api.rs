@@ -125,7 +125,7 @@ async fn list_all_tickets(
         env: env.map(|env| env.as_str().to_owned()),
         ..filter(&query)?
     };
-    let (tickets, next) = found(&app, Reader::Staff, (&query, &filter), &page).await?;
+    let (tickets, next) = found(&app, Reader::Staff, &query, &filter, &page).await?;
     let views: Vec<AdminTicketView> = tickets.into_iter().map(AdminTicketView::from).collect();
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }

@@ -92,7 +92,7 @@ async fn push(app: &App, news: &Update) -> Result<(), Error> {
     let ticket = tickets::find(app, Reader::User(&account), &id).await?;
     let mut after = news.pushed;
     while ticket.last_seq > after {
-        let found = messages::after(app, Reader::Staff, &ticket, (after, STRETCH)).await?;
+        let found = messages::after(app, Reader::Staff, &ticket, after, STRETCH).await?;
         let Some(last) = found.last().map(|message| message.seq) else { break };
         let made = of_messages(app, news, found).await?;
         app.sockets.push(&news.topic, &made, None);

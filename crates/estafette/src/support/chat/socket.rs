@@ -107,11 +107,11 @@ pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> 
     let ticket = ticket.map_err(|error| ending(&error))?;
     let is_staff = wish.side == Side::Admin;
     let listener = Listener { person, is_staff, features: wish.features };
-    let topic = (ticket.id.as_str(), ticket.account.as_str());
+    let (topic, account) = (ticket.id.as_str(), ticket.account.as_str());
     let most = app.config.support.sockets_per_person;
-    let seat = app.sockets.join(topic, &listener, most).ok_or(Ending::TooMany)?;
+    let seat = app.sockets.join(topic, account, &listener, most).ok_or(Ending::TooMany)?;
     let come = Present { user: !is_staff, staff: is_staff };
-    let watched = nodes::watch(app, (&ticket.account, &ticket.id), come).await;
+    let watched = nodes::watch(app, &ticket.account, &ticket.id, come).await;
     watched.map_err(|_| Ending::Broken)?;
     // Again: what was written until the seat was taken is read, what comes later is pushed.
     let ticket: Ticket =
@@ -197,9 +197,9 @@ impl Socket {
         let broken = |_| Some(Ending::Broken);
         loop {
             let ticket = tickets::find(app, Reader::Staff, &self.ticket).await.map_err(broken)?;
-            let after = (self.cursor, REPLAYED + 1);
-            let mut found =
-                messages::after(app, self.reader(), &ticket, after).await.map_err(broken)?;
+            let (reader, seq) = (self.reader(), self.cursor);
+            let found = messages::after(app, reader, &ticket, seq, REPLAYED + 1).await;
+            let mut found = found.map_err(broken)?;
             let is_more = found.len() > usize::try_from(REPLAYED).unwrap_or(0);
             found.truncate(usize::try_from(REPLAYED).unwrap_or(0));
             let last = found.last().map(|message| message.seq);
@@ -308,7 +308,7 @@ impl Socket {
                 let noted = tickets::mark_read(app, &ticket, &self.author, seq).await;
                 noted.map_err(|_| Some(Ending::Broken))
             }
-            Err(detail) => self.complain(ws, ("validation_failed", detail), None).await,
+            Err(detail) => self.complain(ws, "validation_failed", detail, None).await,
         }
     }
 
@@ -332,8 +332,8 @@ impl Socket {
                 if code.status() >= 500 {
                     return Err(Some(Ending::Broken));
                 }
-                let told = (code.as_str(), code.title());
-                self.complain(ws, told, new.client_message_id.as_deref()).await
+                let id = new.client_message_id.as_deref();
+                self.complain(ws, code.as_str(), code.title(), id).await
             }
         }
     }
@@ -342,7 +342,8 @@ impl Socket {
     async fn complain(
         &self,
         ws: &mut Stream,
-        (code, detail): (&str, &str),
+        code: &str,
+        detail: &str,
         client_message_id: Option<&str>,
     ) -> Result<(), Option<Ending>> {
         if !self.seat.outbox.wants(features::ERROR) {
@@ -359,7 +360,7 @@ impl Socket {
         self.typed_at = Some(now);
         let (ticket, side) = (&self.ticket, self.author.side());
         app.sockets.push(ticket.as_str(), &[frames::typing(ticket.as_str(), side)], None);
-        nodes::tell_typing(app, (&self.account, ticket), side).await;
+        nodes::tell_typing(app, &self.account, ticket, side).await;
     }
 
     /// Now and then: whether the client is there, and whether it still may be.

@@ -104,5 +104,5 @@ pub(super) async fn stands(app: &App, side: Side, hash: [u8; 32]) -> Result<Hold
 /// See [`CommitError`].
 pub async fn forget_tokens(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     let args = args![turn.now() - LIFE_MS, app.config.retention.chunk];
-    sweep(app, turn, ("ticket_tokens", sql::FORGET_TOKENS), &args).await
+    sweep(app, turn, "ticket_tokens", sql::FORGET_TOKENS, &args).await
 }

@@ -138,7 +138,8 @@ impl Upload {
     pub async fn receive<E>(
         body: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
         boundary: &str,
-        (known, is_strict): (&[&str], bool),
+        known: &[&str],
+        is_strict: bool,
     ) -> Result<Self, Refusal>
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
@@ -227,7 +228,7 @@ impl Upload {
             sha256: spooled.sha256,
             has_preview: preview.is_some(),
         };
-        store(app, account, &file, (bytes, preview)).await?;
+        store(app, account, &file, bytes, preview).await?;
         Ok(file)
     }
 }
@@ -238,7 +239,8 @@ async fn store(
     app: &App,
     account: &AccountId,
     file: &NewFile,
-    (bytes, preview): (Bytes, Option<Vec<u8>>),
+    bytes: Bytes,
+    preview: Option<Vec<u8>>,
 ) -> Result<(), Refusal> {
     let (own, small) = (key(account, &file.id), preview_key(account, &file.id));
     let due = app.now() + ABANDONED_MS;

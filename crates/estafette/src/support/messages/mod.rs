@@ -84,7 +84,7 @@ async fn try_write(
     set.guard(sql::BUMP, args![now, &before.account, ticket, before.version], STALE);
     let message = add_as(app, &mut set, &before, (new, id), &new.text);
     if let Some(after) = decide::written(&before, new.author.side(), new.internal, now) {
-        put(app, &mut set, &new.author.who(), (&before, &after));
+        put(app, &mut set, &new.author.who(), &before, &after);
     }
     chat::tell_nodes(app, &mut set, &before.account, ticket);
     let (seq,) = app.db.commit(set).await?.only()?;
@@ -120,7 +120,8 @@ pub(in crate::support) fn add_note(
     app: &App,
     set: &mut WriteSet,
     ticket: &Ticket,
-    (author, text): (&Author, String),
+    author: &Author,
+    text: String,
 ) {
     let note = NewMessage { internal: true, ..NewMessage::public(author.clone(), text) };
     let bump = args![app.now(), &ticket.account, &ticket.id, ticket.version];
@@ -178,7 +179,8 @@ pub(in crate::support) async fn after(
     app: &App,
     reader: Reader<'_>,
     ticket: &Ticket,
-    (seq, limit): (i64, i64),
+    seq: i64,
+    limit: i64,
 ) -> Result<Vec<Message>, Error> {
     let args = args![&ticket.account, &ticket.id, seq, reader.sees_notes(), limit];
     Ok(app.db.rows(sql::MESSAGES, args).await?)

@@ -21,9 +21,9 @@ use crate::kit::id::{DeliveryId, WebhookId};
 use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
-use crate::webhooks;
 use crate::webhooks::api::Posted;
 use crate::webhooks::log::{self, Filter};
+use crate::webhooks::{self, Asked};
 
 /// What a delivery can be.
 const STATES: &[&str] = &["pending", "delivered", "failed", "exhausted"];
@@ -170,7 +170,7 @@ async fn test_webhook(
     let route = format!("POST /v1/webhooks/{id}/test");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
-        let made = super::test(&app, (account, &id), kind, &claim).await?;
+        let made = super::test(&app, account, &id, kind, &claim).await?;
         Ok(Json(show(&app, account, made, true).await?))
     };
     let again = async |seen: Seen| repeat(&app, account, &seen).await;
@@ -224,7 +224,7 @@ async fn list_deliveries(
     let page = query.page(&app.vault, &path)?;
     let filter = filter(&query)?;
     webhooks::find(&app, account, &id).await?;
-    let (rows, next) = log::page(&app, (account, &id), &filter, &page).await?;
+    let (rows, next) = log::page(&app, account, &id, &filter, &page).await?;
     let mut views = Vec::with_capacity(rows.len());
     for row in rows {
         views.push(show(&app, account, row, false).await?);
@@ -286,7 +286,8 @@ async fn recover_webhook(
     });
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
-        Ok(webhooks::recover(&app, (account, &id), since, caller.by(), &claim).await?)
+        let asked = Asked { by: caller.by(), claim: &claim };
+        Ok(webhooks::recover(&app, account, &id, since, asked).await?)
     };
     let done = idempotency::once(&app, request, fresh, async |_| Ok(())).await?;
     Ok(done.map(|()| answer).into_response())

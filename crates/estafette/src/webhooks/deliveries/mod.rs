@@ -59,11 +59,11 @@ pub struct Attempt {
 /// [`Error::Unknown`], [`Error::Db`], [`Error::Commit`].
 pub async fn test(
     app: &App,
-    place: (&AccountId, &WebhookId),
+    account: &AccountId,
+    id: &WebhookId,
     kind: Kind,
     claim: &Claim,
 ) -> Result<Delivery, Error> {
-    let (account, id) = place;
     let target = find(app, account, id).await?;
     let now = app.now();
     let event = EventId::new(&app.clock);

@@ -207,8 +207,8 @@ async fn many_slow_targets_of_many_accounts_delay_nobody(world: &World) {
     visited(&zoo, "/ok", 21).await;
     assert_eq!(zoo.hanging(), (8, 8), "none of them has ended, and they have half of the turns");
     let lag = world.metrics().await.ok().text;
-    let lag =
-        lag.lines().find(|line| line.starts_with("webhook_lane_lag_seconds{env=\"sandbox\"}"));
+    let name = "estafette_webhook_lane_lag_seconds{env=\"sandbox\"}";
+    let lag = lag.lines().find(|line| line.starts_with(name));
     assert!(lag.is_some(), "the lag of lanes is a figure");
 }
 
