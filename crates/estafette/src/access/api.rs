@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{FromRequest, Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -56,8 +56,9 @@ impl From<Error> for Problem {
                 "The account has {MOST_KEYS} active API keys, the most there may be. Disable one \
                  that is no longer used."
             )),
-            Error::OverShare => Self::new(Code::RateLimited)
-                .detail("Too many logins of this client are under way. Send one after the other."),
+            Error::OverShare => Self::new(Code::RateLimited).detail(
+                "Too many logins from this client are in progress. Send them one at a time.",
+            ),
             Error::Overloaded => Code::Overloaded.into(),
             Error::Hashing(_) => Self::new(Code::InternalError).because(&error),
             Error::Db(error) => error.into(),
@@ -273,11 +274,25 @@ async fn change_password(
     caller: Caller<Myself>,
     guest: Guest,
     State(app): State<App>,
-    about: (RawQuery, HeaderMap),
-    body: Bytes,
+    Plain(body): Plain,
 ) -> Result<Json<DoneView>, Problem> {
     let owner = Owner { by: caller.by(), token: caller.token, guest: &guest };
-    replace_password(&app, Kind::Portal, owner, (about, body)).await
+    replace_password(&app, Kind::Portal, owner, &body).await
+}
+
+/// The body of a request without a query, whose `Idempotency-Key` is checked but not kept.
+pub(super) struct Plain(pub(super) Bytes);
+
+impl FromRequest<App> for Plain {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        Query::read(request.uri().query(), &[])?;
+        idempotency::check(request.headers())?;
+        // The edge has read it by now.
+        let body = Bytes::from_request(request, app).await;
+        body.map(Self).map_err(|_| Code::InternalError.into())
+    }
 }
 
 /// What a change of password does, for users and for staff.
@@ -288,11 +303,9 @@ pub(super) async fn replace_password(
     app: &App,
     kind: Kind,
     owner: Owner<'_>,
-    ((RawQuery(query), headers), body): ((RawQuery, HeaderMap), Bytes),
+    body: &[u8],
 ) -> Result<Json<DoneView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
-    idempotency::check(&headers)?;
-    let mut fields = Fields::read(&body)?;
+    let mut fields = Fields::read(body)?;
     let current = fields.required("current");
     let new = new_password(&mut fields, "new", "");
     fields.finish(app.is_strict())?;
@@ -300,7 +313,7 @@ pub(super) async fn replace_password(
         return Err(Code::InternalError.into());
     };
     app.throttle.take(Class::Password, owner.by.who.id())?;
-    super::change_password(app, kind, owner, (&current, &new)).await?;
+    super::change_password(app, kind, owner, &current, &new).await?;
     Ok(Json(DoneView { ok: true }))
 }
 

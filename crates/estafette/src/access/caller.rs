@@ -243,7 +243,7 @@ impl<'a> Pass<'a> {
 }
 
 fn ambiguous(header: &str, what: &str) -> Problem {
-    let detail = format!("The request shows {what}; send one of them.");
+    let detail = format!("The request carries {what}; send only one of them.");
     let item = "shows more than one credential";
     let pointer = format!("header:{header}");
     Problem::bad_request(&pointer, "ambiguous", item).detail(detail)

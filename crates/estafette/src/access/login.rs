@@ -1,14 +1,14 @@
-//! Logins and passwords, of users and of staff alike: whoever proves who they are gets a token.
+//! Logins and passwords, for users and staff alike: whoever proves their identity gets a token.
 
 use clock::Millis;
 use serde_json::json;
 use store::{Reject, Sql, WriteSet, args};
 
-use super::audit::By;
+use super::audit::{By, record};
 use super::caller::Guest;
 use super::guesses::Guesser;
 use super::password::{self, Asker};
-use super::person::{Credentials, NewUser, email, note};
+use super::person::{Credentials, NewUser, about, email};
 use super::store as sql;
 use super::token::{self, Kind};
 use super::who::Who;
@@ -127,7 +127,7 @@ pub async fn login(
     attempt.guesser.forgive(&mut set);
     if kind == Kind::Staff {
         let by = By { who: &kind.who(&person.id), request_id: &guest.request_id };
-        note(app, &mut set, by, ("staff.login", &person.id, json!({})));
+        record(app, &mut set, &about(by, "staff.login", &person.id, json!({})));
     }
     issue(app, set, kind, person.id, person.email).await
 }
@@ -149,7 +149,7 @@ pub async fn logout(app: &App, kind: Kind, by: By<'_>, token: [u8; 32]) -> Resul
     let mut set = WriteSet::of(by.who.id());
     token::revoke(app, &mut set, token);
     if kind == Kind::Staff {
-        note(app, &mut set, by, ("staff.logout", by.who.id(), json!({})));
+        record(app, &mut set, &about(by, "staff.logout", by.who.id(), json!({})));
     }
     app.db.commit(set).await?;
     Ok(())
@@ -163,7 +163,8 @@ pub async fn change_password(
     app: &App,
     kind: Kind,
     owner: Owner<'_>,
-    (current, new): (&Secret, &Secret),
+    current: &Secret,
+    new: &Secret,
 ) -> Result<(), Error> {
     // Only who knows the current password gets further with it, so this tells nobody what it is.
     if current.expose() == new.expose() {
@@ -182,7 +183,7 @@ pub async fn change_password(
     let hash = password::hash_at(app, place, new).await?;
     let mut set = replace_password(app, kind, &person, &hash, owner.token);
     attempt.guesser.forgive(&mut set);
-    note(app, &mut set, owner.by, (kind.password_action(), id, json!({})));
+    record(app, &mut set, &about(owner.by, kind.password_action(), id, json!({})));
     app.db.commit(set).await?;
     Ok(())
 }
@@ -204,7 +205,7 @@ pub async fn set_password(
     let person = person.ok_or(Error::NoSuchPerson)?;
     let hash = password::hash(app, &Asker::command_line(), credentials.password).await?;
     let mut set = replace_password(app, kind, &person, &hash, None);
-    note(app, &mut set, by, (kind.password_action(), &person.id, json!({})));
+    record(app, &mut set, &about(by, kind.password_action(), &person.id, json!({})));
     app.db.commit(set).await?;
     Ok(person.id)
 }

@@ -66,7 +66,7 @@ pub enum Error {
         wait_s: i64,
     },
     /// The email is no address.
-    #[error("the email is not an address")]
+    #[error("the email is not a valid address")]
     InvalidEmail,
     /// Someone has this email already.
     #[error("the email is already registered")]
@@ -78,13 +78,13 @@ pub enum Error {
     #[error("the new password {0}")]
     NewPassword(password::Fault),
     /// Nobody has this email.
-    #[error("nobody has this email")]
+    #[error("no user has this email")]
     NoSuchPerson,
     /// No such login of this person, or it has ended.
     #[error("there is no such login")]
     NoSuchSession,
     /// Nobody would be left who could let others in.
-    #[error("the last member of staff is removed at the command line only")]
+    #[error("the last member of staff can be removed only at the command line")]
     LastStaff,
     /// The account has [`MOST_KEYS`] active keys.
     #[error("the account has {MOST_KEYS} active keys; disable one first")]
@@ -96,7 +96,7 @@ pub enum Error {
     #[error("the service is busy")]
     Overloaded,
     /// Too many passwords of one person or address wait to be hashed.
-    #[error("too many requests of the same client wait")]
+    #[error("too many requests from the same client are waiting")]
     OverShare,
     /// The password hasher failed.
     #[error("hashing failed: {0}")]

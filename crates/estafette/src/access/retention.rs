@@ -75,6 +75,17 @@ pub async fn sweep(
     }
 }
 
+/// What is old in a table of accounts.
+#[derive(Clone, Copy)]
+pub struct Old {
+    /// The table, for figures.
+    pub table: &'static str,
+    /// Whether an account ($1) has a row below a bound ($2).
+    pub oldest: Sql,
+    /// Deletes some of them ($3).
+    pub delete: Sql,
+}
+
 /// Runs a DELETE as [`sweep`] does for each account in which `oldest` finds a row below a bound,
 /// which is asked for each environment. Both statements begin with account and bound.
 ///
@@ -83,9 +94,10 @@ pub async fn sweep(
 pub async fn sweep_accounts<E: From<Error> + From<CommitError>>(
     app: &App,
     turn: &Turn,
-    (table, oldest, delete): (&'static str, Sql, Sql),
+    old: Old,
     bound: impl Fn(Env) -> String + Send + Sync,
 ) -> Result<u64, E> {
+    let Old { table, oldest, delete } = old;
     let mut deleted = 0;
     let mut accounts = Accounts::default();
     while turn.breathe().await

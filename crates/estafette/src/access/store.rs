@@ -1,4 +1,4 @@
-//! Every statement of this room, and the rows that come back.
+//! The SQL of this room, and the rows that it returns.
 
 use clock::Millis;
 use store::{Error, FromRow, Row, Sql};

@@ -1,5 +1,5 @@
-//! The one door for what carriers bring: receipts, and what people wrote. The carriers of a process
-//! are made before whoever takes these in, so the two hold the ends of a queue.
+//! The one door for everything that carriers deliver: receipts, and messages from people. Carriers
+//! are created before the code that handles these, so a queue connects the two.
 
 use tokio::sync::{mpsc, oneshot};
 

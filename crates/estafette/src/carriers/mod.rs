@@ -1,5 +1,5 @@
-//! Rank 2: the ways out. A carrier gets one message and says what became of it; it knows nothing
-//! of accounts, prices or storage. One folder per carrier.
+//! Rank 2: the ways out. A carrier takes one message and reports its outcome; it knows nothing
+//! about accounts, prices or storage. One folder per carrier.
 
 pub mod door;
 pub mod handsets;

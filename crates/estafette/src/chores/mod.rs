@@ -76,6 +76,16 @@ words! {
     }
 }
 
+/// What chores work with.
+pub struct Means {
+    /// The database that has their rows.
+    pub db: Db,
+    /// The clock.
+    pub clock: Clock,
+    /// Whom they believe the time.
+    pub witness: Arc<Witness>,
+}
+
 /// Chores that this process does one after the other, so that together they take a bounded share of
 /// the machine.
 pub struct Worker {
@@ -92,12 +102,12 @@ impl Worker {
     /// Puts them together; `pause` is the shortest one between two chunks.
     #[must_use]
     pub fn new(
-        (db, clock): (Db, Clock),
-        witness: Arc<Witness>,
+        means: Means,
         pause: Duration,
         chores: Vec<Chore>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
+        let Means { db, clock, witness } = means;
         let node = clock.id("nod");
         Self { db, clock, witness, node, pause, list: chores, stopped }
     }

@@ -1,4 +1,4 @@
-//! What no type can say of the settings: ranges, addresses that clash, names that must exist.
+//! Checks that no type can express: ranges, conflicting addresses, names that must exist.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};

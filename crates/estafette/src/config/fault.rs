@@ -1,4 +1,4 @@
-//! What can be wrong with the settings, and where a value came from.
+//! What can be wrong with the settings, and where each value came from.
 
 use std::fmt;
 use std::path::PathBuf;

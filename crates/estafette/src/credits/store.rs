@@ -92,27 +92,6 @@ pub(super) const PRICES: Sql = Sql("SELECT price_id, channel, category, country,
      AND ($3 = '' OR channel = $3) AND ($4 = '' OR category = $4) AND ($5 = '' OR country = $5) \
      ORDER BY price_id DESC LIMIT $6");
 
-/// All statements, for the test that prepares each of them.
-pub const ALL: &[Sql] = &[
-    HOLD,
-    POST,
-    VOID,
-    REFUND,
-    GRANT,
-    CORRECT,
-    LATE,
-    INSERT,
-    BALANCE,
-    LEDGER,
-    PRICE,
-    PRICE_BEGINS,
-    PRICE_ENDS,
-    ANY_PRICE,
-    ADD_PRICE,
-    CLOSE_PRICE,
-    PRICES,
-];
-
 impl FromRow for Balance {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let (posted, held, credit_limit): (i64, i64, i64) =

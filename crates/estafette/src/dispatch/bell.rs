@@ -1,4 +1,4 @@
-//! What wakes whoever looks at parked receipts.
+//! The bell that wakes the task that retries parked receipts.
 
 use ::store::Bell;
 

@@ -1,4 +1,4 @@
-//! A channel, for whoever knows of an attempt only what is stored.
+//! A channel, for code that knows only an attempt's stored row.
 
 use futures_util::future::BoxFuture;
 

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use ::store::{Error as DbError, FromRow, Row, Sql, WriteSet, args};
+use ::store::{Args, Error as DbError, FromRow, Row, Sql, WriteSet, args};
 use clock::Millis;
 
 use super::retention::{Error, unname};
@@ -133,7 +133,8 @@ async fn mask_chunk(
     };
     let mut set = WriteSet::of(account.as_str());
     for row in &over {
-        mask(app, &mut set, (place, account), row, now);
+        set.push(place.mask, masked_as(app, account, row, now));
+        unname(&mut set, account, &row.id);
     }
     set.push(sql::SET_MARK, args![account, place.mark, last.id.as_str()]);
     app.db.commit(set).await?;
@@ -143,20 +144,14 @@ async fn mask_chunk(
     Ok(Chunk { masked, is_written: true, is_last: is_short || over.len() < rows.len() })
 }
 
-fn mask(
-    app: &App,
-    set: &mut WriteSet,
-    (place, account): (&Place, &AccountId),
-    row: &Kept,
-    now: Millis,
-) {
+/// The arguments of [`Place::mask`].
+fn masked_as(app: &App, account: &AccountId, row: &Kept, now: Millis) -> Args {
     let recipient = if is_number(&row.recipient) {
         pseudonym(app, account, &row.recipient)
     } else {
         row.recipient.clone()
     };
-    set.push(place.mask, args![recipient, account, row.id.as_str(), now]);
-    unname(set, account, &row.id);
+    args![recipient, account, row.id.as_str(), now]
 }
 
 /// All messages of an account to a recipient, a number or a pseudonym, below an id.
@@ -199,7 +194,8 @@ pub async fn replace(
         }
         let mut set = WriteSet::of(account.as_str());
         for row in rows {
-            mask(app, &mut set, (place, account), row, app.now());
+            set.push(place.mask, masked_as(app, account, row, app.now()));
+            unname(&mut set, account, &row.id);
         }
         app.db.commit(set).await?;
         app.metrics.masked(place.table, u64::try_from(rows.len()).unwrap_or(u64::MAX));

@@ -6,7 +6,7 @@ use ::store::{WriteSet, args};
 use clock::{DAY, Millis};
 
 use super::store as sql;
-use crate::access::retention::{sweep, sweep_accounts};
+use crate::access::retention::{Old, sweep, sweep_accounts};
 use crate::app::{App, Env};
 use crate::chores::Turn;
 use crate::kit::id::{AccountId, AttemptId};
@@ -36,7 +36,8 @@ pub async fn forget_attempts(
     until: impl Fn(Env) -> Millis + Send + Sync,
 ) -> Result<u64, Error> {
     let until = |env| AttemptId::bound(until(env)).into();
-    sweep_accounts(app, turn, ("attempts", sql::OLDEST, sql::DELETE), until).await
+    let old = Old { table: "attempts", oldest: sql::OLDEST, delete: sql::DELETE };
+    sweep_accounts(app, turn, old, until).await
 }
 
 /// Deletes receipts that lead nowhere; answers how many.

@@ -12,6 +12,7 @@ use super::{
 use crate::app::App;
 use crate::carriers::{Address, Channel};
 use crate::credits;
+use crate::kit::words::words;
 
 /// The longest that a single throttled message waits, milliseconds.
 const THROTTLED_MS: i64 = 30_000;
@@ -119,7 +120,7 @@ pub async fn over<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result
     leg.failures.push((leg.attempt.channel, why.clone()));
     match O::after(app, &leg.message, &leg.attempt, &why) {
         Then::Leg { channel, category, to } => {
-            next_leg(app, leg, why, (channel, category, &to)).await
+            next_leg(app, leg, why, Way { channel, category, to }).await
         }
         Then::Retry { at } if may_retry(&leg.attempt, at) => retry(app, leg, &why, at).await,
         Then::Retry { .. } | Then::End => end(app, leg, why, false).await,
@@ -150,17 +151,26 @@ async fn retry<O: Owner>(
     Ok(Next::Nothing(Carried::Stands))
 }
 
+/// The way of a leg that follows.
+struct Way {
+    channel: Channel,
+    category: &'static str,
+    to: Address,
+}
+
 async fn next_leg<O: Owner>(
     app: &App,
     leg: &mut Leg<O>,
     why: Failure,
-    (channel, category, to): (Channel, &'static str, &Address),
+    way: Way,
 ) -> Result<Next, Unwritten> {
+    let Way { channel, category, to } = way;
     match credits::price(app, channel.as_str(), category, to.country()).await {
         Ok(credits) => {
             let Attempt { account, object_id, priority, give_up_at, .. } = &leg.attempt;
             let (priority, give_up_at) = (*priority, *give_up_at);
-            let new = NewLeg { account, object_id, channel, to, priority, credits, give_up_at };
+            let new =
+                NewLeg { account, object_id, channel, to: &to, priority, credits, give_up_at };
             let mut next = Attempt::new(app, &new);
             // Where due work looks after the one that failed, it looks after this one as well.
             next.next_at = leg.attempt.next_at.map(|_| next.lease_until);
@@ -239,15 +249,27 @@ pub async fn write(app: &App, object: &str, set: WriteSet) -> Result<(), Unwritt
     app.db.commit(set).await.map(drop).map_err(|error| unwritten(app, object, &error))
 }
 
+words! {
+    /// Why a settlement was not written, as counted.
+    enum NotWritten {
+        /// It contradicts what is stored.
+        Refused = "refused",
+        /// The queue of writes is full.
+        Overloaded = "overloaded",
+        /// The database failed.
+        Storage = "storage",
+    }
+}
+
 fn unwritten(app: &App, object: &str, error: &CommitError) -> Unwritten {
     let cause = match error {
         CommitError::Rejected(STALE) => return Unwritten::Stale,
-        CommitError::Rejected(_) => "refused",
-        CommitError::Overloaded => "overloaded",
-        CommitError::Unavailable(_) | CommitError::Unknown(_) => "storage",
+        CommitError::Rejected(_) => NotWritten::Refused,
+        CommitError::Overloaded => NotWritten::Overloaded,
+        CommitError::Unavailable(_) | CommitError::Unknown(_) => NotWritten::Storage,
     };
-    app.metrics.unwritten(cause);
-    if cause == "refused" {
+    app.metrics.unwritten(cause.as_str());
+    if cause == NotWritten::Refused {
         tracing::error!(%error, object, "a settlement contradicts what is stored");
     } else {
         tracing::warn!(%error, object, "not settled now; due work goes on");

@@ -101,8 +101,8 @@ async fn list_inbound_notifications(
     permit(&caller, filter.channel)?;
     let path = query.path_with(PATH, &FILTERS);
     let page = query.page(&app.vault, &path)?;
-    let found = super::list(&app, &caller.account.id, &filter, &page).await?;
-    Ok(show(&app, &path, &page, found))
+    let (rows, next) = super::list(&app, &caller.account.id, &filter, &page).await?;
+    Ok(show(&app, &path, &page, rows, next.as_deref()))
 }
 
 /// Reads what a person sent, with the carrier's payload.
@@ -175,19 +175,19 @@ async fn list_parked_notifications(
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
     let page = query.page(&app.vault, PARKED)?;
-    let found = super::parked(&app, &page).await?;
-    Ok(show(&app, PARKED, &page, found))
+    let (rows, next) = super::parked(&app, &page).await?;
+    Ok(show(&app, PARKED, &page, rows, next.as_deref()))
 }
 
 fn show(
     app: &App,
     path: &str,
     page: &Page,
-    found: (Vec<Notification>, Option<String>),
+    rows: Vec<Notification>,
+    next: Option<&str>,
 ) -> Response {
-    let (rows, next) = found;
     let views: Vec<InboundNotification> = rows.into_iter().map(Into::into).collect();
-    page::answer_until(&app.vault, path, page, &views, next.as_deref())
+    page::answer_until(&app.vault, path, page, &views, next)
 }
 
 /// A key that has `chatapp:receive` and not `account:read` reads the chat-app only.

@@ -1,5 +1,5 @@
-//! Rank 0: what every room may use and that knows of none of them. Problems, phone numbers,
-//! secrets, sealing, request bodies, pages, rate limits, lines, the way out to URLs of tenants.
+//! Rank 0: what every room may use and what knows none of them. Problems, phone numbers, secrets,
+//! sealing, request bodies, pages, rate limits, lines, the way out to URLs of tenants.
 
 pub mod body;
 pub mod client_address;
@@ -9,6 +9,7 @@ pub mod json;
 pub mod msisdn;
 pub mod outgoing;
 pub mod page;
+pub mod posted;
 pub mod problem;
 pub mod problem_code;
 pub mod seal;

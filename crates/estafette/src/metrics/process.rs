@@ -1,5 +1,5 @@
-//! What the process takes of the machine, from `/proc`; nothing where there is none. The names are
-//! those of Prometheus' own clients.
+//! The resources that the process uses, read from `/proc`; nothing where there is none. The names
+//! are those of Prometheus' own clients.
 
 use std::fmt::Error;
 use std::fs;

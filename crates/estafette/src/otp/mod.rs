@@ -192,7 +192,7 @@ pub enum Error {
         wait_s: i64,
     },
     /// The recipient got too many passcodes lately.
-    #[error("this recipient was sent too many passcodes lately")]
+    #[error("this recipient has been sent too many passcodes recently")]
     RecipientLimit {
         /// Seconds to wait.
         wait_s: i64,
@@ -216,7 +216,7 @@ pub enum Error {
     #[error("all attempts are used up")]
     Exhausted,
     /// It was verified before.
-    #[error("the passcode was verified before")]
+    #[error("the passcode has already been verified")]
     AlreadyVerified,
     /// It failed before it could be verified.
     #[error("the passcode could not be delivered")]
@@ -234,7 +234,7 @@ pub enum Error {
         max_attempts: i64,
     },
     /// The credits did not suffice for the SMS.
-    #[error("the account has not enough credits for the SMS that would have followed")]
+    #[error("the account does not have enough credits for the SMS fallback")]
     CreditsRanOut,
     /// The first request with this `Idempotency-Key` is still running.
     #[error("the first request is still running")]

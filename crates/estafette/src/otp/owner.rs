@@ -4,8 +4,9 @@
 use store::{Error, WriteSet};
 
 use super::code::code_of;
+use super::store::{self as sql, NextLeg};
 use super::wording::Wording;
-use super::{Challenge, Reason, Status, events, limits, store as sql};
+use super::{Challenge, Reason, Status, events, limits};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Outbound};
 use crate::dispatch::recipients::is_number;
@@ -79,7 +80,8 @@ impl Owner for Otp {
 
     fn adopt(app: &App, set: &mut WriteSet, c: &mut Challenge, (leg, why): (&Attempt, &Failure)) {
         note_unreachable(app, set, c, c.channel, why);
-        sql::next_leg(set, c, (leg, c.mode), true, app.now());
+        let next = NextLeg { attempt: leg, mode: c.mode, fallback_used: true };
+        sql::next_leg(set, c, next, app.now());
         limits::count_fallback(app, set, c);
         *c = c.carried_by(leg, true);
     }

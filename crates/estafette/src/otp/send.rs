@@ -8,7 +8,7 @@ use super::code::{code_of, mac, new_code, seal};
 use super::limits::{self, LIMITED, Way};
 use super::order::Order;
 use super::owner::Otp;
-use super::store::{self as sql, NewChallenge};
+use super::store::{self as sql, NewChallenge, NextLeg};
 use super::wording::Wording;
 use super::{Challenge, Error, Mode, Reason, STALE, Status};
 use crate::access::idempotency::{Claim, Seen};
@@ -247,9 +247,10 @@ async fn begin(
     claim.add_to(&mut set, id.as_str(), None, now);
     let way = Way { account: &account.id, to: &order.to, channel };
     limits::count_send(app, &mut set, way);
+    let planned = Planned { account, order, attempt: &attempt, fallback_used: fallback };
     let challenge = if let Some(open) = open {
         // What the last leg still holds is free before this one's price is held.
-        let challenge = resend(app, &mut set, open, order, (account, &attempt, fallback)).await?;
+        let challenge = resend(app, &mut set, open, &planned).await?;
         dispatch::open::<Otp>(app, &mut set, &attempt);
         challenge
     } else {
@@ -257,7 +258,7 @@ async fn begin(
         if let Some(stale) = past.found() {
             sql::free_slot(&mut set, stale, now);
         }
-        create(app, &mut set, account, order, (id, &attempt, fallback))
+        create(app, &mut set, id, &planned)
     };
     match app.db.commit(set).await {
         Ok(_) => Ok((Leg::new(challenge, attempt), past.is_unreachable())),
@@ -269,13 +270,16 @@ async fn begin(
     }
 }
 
-fn create(
-    app: &App,
-    set: &mut WriteSet,
-    account: &Account,
-    order: &Order,
-    (id, attempt, fallback_used): (ChallengeId, &Attempt, bool),
-) -> Challenge {
+/// What a request sends, and how.
+struct Planned<'a> {
+    account: &'a Account,
+    order: &'a Order,
+    attempt: &'a Attempt,
+    fallback_used: bool,
+}
+
+fn create(app: &App, set: &mut WriteSet, id: ChallengeId, planned: &Planned<'_>) -> Challenge {
+    let Planned { account, order, attempt, fallback_used } = *planned;
     let slot = order.slot();
     let (now, config, settings) = (app.now(), &app.config.otp, &account.settings);
     let code = order.code.clone().unwrap_or_else(|| new_code(app, order.code_length));
@@ -340,10 +344,9 @@ async fn resend(
     app: &App,
     set: &mut WriteSet,
     open: &Challenge,
-    order: &Order,
-    leg: (&Account, &Attempt, bool),
+    planned: &Planned<'_>,
 ) -> Result<Challenge, Error> {
-    let (account, attempt, fallback_used) = leg;
+    let Planned { account, order, attempt, fallback_used } = *planned;
     let now = app.now();
     if !open.settled {
         let stale = || Error::Commit(CommitError::Rejected(STALE));
@@ -355,7 +358,7 @@ async fn resend(
             dispatch::give_back::<Otp>(app, set, &last, &Failure::silence());
         }
     }
-    sql::next_leg(set, open, (attempt, order.mode), fallback_used, now);
+    sql::next_leg(set, open, NextLeg { attempt, mode: order.mode, fallback_used }, now);
     let mut challenge = Challenge { mode: order.mode, ..open.carried_by(attempt, fallback_used) };
     if let Some(code) = &order.code
         && code_of(app, open).as_ref() != Some(code)

@@ -281,14 +281,16 @@ pub(super) fn free_slot(set: &mut WriteSet, challenge: &Challenge, now: Millis) 
     set.push(FREE_SLOT, args![&challenge.account, &challenge.id, now]);
 }
 
+/// The attempt that takes the place of the current one.
+pub(super) struct NextLeg<'a> {
+    pub(super) attempt: &'a Attempt,
+    pub(super) mode: Mode,
+    pub(super) fallback_used: bool,
+}
+
 /// Puts a new attempt in the place of the current one.
-pub(super) fn next_leg(
-    set: &mut WriteSet,
-    challenge: &Challenge,
-    (leg, mode): (&Attempt, Mode),
-    fallback_used: bool,
-    now: Millis,
-) {
+pub(super) fn next_leg(set: &mut WriteSet, challenge: &Challenge, next: NextLeg<'_>, now: Millis) {
+    let NextLeg { attempt: leg, mode, fallback_used } = next;
     let args = args![
         &leg.id,
         leg.id.as_str(),

@@ -72,7 +72,7 @@ pub enum Error {
     )]
     Unaware(Vec<i64>),
     /// The former key may still be needed.
-    #[error("what was written with {key_id} may be needed until {until}; drop it then")]
+    #[error("data written with {key_id} may be needed until {until}; drop the key then")]
     TooEarly {
         /// The former key.
         key_id: String,

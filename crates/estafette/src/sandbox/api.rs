@@ -212,10 +212,10 @@ fn read_reply(app: &App, body: &[u8]) -> Result<(Said, Channel), Problem> {
             fields.fault("text", "required", "is required, unless button is given");
         }
         (Some(_), Some(_)) => {
-            fields.fault("button", "invalid_enum", "must not be given beside text");
+            fields.fault("button", "invalid_enum", "cannot be combined with text");
         }
         (None, Some(_)) if channel == Channel::Sms => {
-            fields.fault("button", "invalid_enum", "is for the channel chatapp only");
+            fields.fault("button", "invalid_enum", "is available on the channel chatapp only");
         }
         _ => {}
     }

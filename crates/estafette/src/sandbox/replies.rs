@@ -63,7 +63,7 @@ pub(super) struct Reply<'a> {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     /// There is no button to tap.
-    #[error("this phone got no prompt with buttons")]
+    #[error("this phone has not received a prompt with buttons")]
     NoPrompt,
     /// The message could not be stored.
     #[error("the message was not stored")]

@@ -12,6 +12,7 @@ use crate::access::{
     retention::{Accounts, sweep},
 };
 use crate::app::App;
+use crate::carriers::Channel;
 use crate::carriers::handsets::{MESSAGES, Received, Shelf};
 use crate::chores::Turn;
 use crate::kit::id::HandsetMessageId;
@@ -77,7 +78,10 @@ impl Shelf for StoredShelf {
         Box::pin(async move {
             let args = args![account_id, self.vault.recipient_mac(account_id, phone), newest];
             let rows = self.db.rows::<(String, Vec<u8>, Millis)>(sql::NEWEST, args).await?;
-            rows.into_iter().map(|row| self.open(account_id, row)).collect()
+            let open = |(id, sealed, at): (String, Vec<u8>, Millis)| {
+                self.open(account_id, id, &sealed, at)
+            };
+            rows.into_iter().map(open).collect()
         })
     }
 
@@ -96,13 +100,18 @@ impl Shelf for StoredShelf {
 }
 
 impl StoredShelf {
-    fn open(&self, account_id: &str, row: (String, Vec<u8>, Millis)) -> Result<Received, Error> {
-        let (id, sealed, received_at) = row;
-        let json = self.vault.open(&place(account_id, &id), &sealed);
+    fn open(
+        &self,
+        account_id: &str,
+        id: String,
+        sealed: &[u8],
+        received_at: Millis,
+    ) -> Result<Received, Error> {
+        let json = self.vault.open(&place(account_id, &id), sealed);
         let content = json.and_then(|json| serde_json::from_slice::<Content>(&json).ok());
         let content = content.ok_or(Error::Corrupt { column: 1 })?;
         let Content { channel, sender, text, code, buttons } = content;
-        let channel = if channel == "sms" { "sms" } else { "chatapp" };
+        let channel = channel.parse().unwrap_or(Channel::Chatapp).as_str();
         Ok(Received { id, channel, sender, text, code, buttons, received_at })
     }
 }

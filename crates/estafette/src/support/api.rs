@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::tickets::{self, Filter, NewTicket};
+use super::tickets::{self, Filter, NewTicket, Rating};
 use super::view::TicketView;
 use super::{Author, Error, LONGEST_MESSAGE, Reader, STALE};
 use crate::access::Who;
@@ -296,9 +296,8 @@ async fn rate_ticket(
     let score = score.ok_or(Code::InternalError)?;
     let route = format!("POST /v1/support/tickets/{id}/rating");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
-    let (by, rating) = (user(&caller)?, (score, comment));
-    let fresh =
-        async |claim: Claim| Ok(tickets::rate(&app, (account, &by), &id, rating, &claim).await?);
+    let rating = Rating { by: user(&caller)?, score, comment };
+    let fresh = async |claim: Claim| Ok(tickets::rate(&app, account, &id, rating, &claim).await?);
     let again = async |_: Seen| Ok(tickets::find(&app, Reader::User(account), &id).await?);
     let once = idempotency::once(&app, request, fresh, again).await?;
     Ok(once.map(|ticket| Json(TicketView::from(ticket))).into_response())

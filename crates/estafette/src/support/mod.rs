@@ -170,7 +170,7 @@ pub enum Error {
         /// The ticket that goes on with it, if it was merged.
         merged_into: Option<TicketId>,
     },
-    /// The file was deleted after its time.
+    /// The file has expired.
     #[error("the file was deleted")]
     Expired,
     /// The file storage failed.

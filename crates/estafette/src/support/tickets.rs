@@ -307,7 +307,8 @@ async fn try_merge(
     let mut set = WriteSet::of(before.account.as_str());
     claim.add_to(&mut set, id.as_str(), None, app.now());
     put(app, &mut set, &by.who(), &before, &after);
-    history(app, &mut set, &by.who(), &target, ("merged", Some(id.to_string()), None));
+    let merged = Changed { field: "merged", was: Some(id.to_string()), became: None };
+    history(app, &mut set, &by.who(), &target, merged);
     messages::add_note(app, &mut set, &target, by, merged_note(&before));
     chat::tell_nodes(app, &mut set, &target.account, &target.id);
     commit(app, set, &before).await?;
@@ -322,14 +323,24 @@ fn merged_note(merged: &Ticket) -> String {
     format!("{id} was merged into this ticket; {count} there. Its subject: {subject}")
 }
 
+/// What a user thinks of how their ticket was dealt with.
+pub(super) struct Rating {
+    /// Who rates.
+    pub(super) by: Author,
+    /// 1 to 5.
+    pub(super) score: i64,
+    pub(super) comment: Option<String>,
+}
+
 /// Rates how a ticket was dealt with; once, after it was resolved.
 pub(super) async fn rate(
     app: &App,
-    (account, by): (&AccountId, &Author),
+    account: &AccountId,
     id: &TicketId,
-    (score, comment): (i64, Option<String>),
+    rating: Rating,
     claim: &Claim,
 ) -> Result<Ticket, Error> {
+    let Rating { by, score, comment } = rating;
     let before = find(app, Reader::User(account), id).await?;
     if !matches!(before.status, Status::Resolved | Status::Closed) {
         return Err(Error::NotNow("A ticket is rated once it is resolved."));
@@ -388,7 +399,7 @@ pub(super) fn put(app: &App, set: &mut WriteSet, by: &Who, before: &Ticket, afte
     for (field, was, became) in fields {
         if was != became {
             first = first.or(Some(field));
-            history(app, set, by, &after, (field, was, became));
+            history(app, set, by, &after, Changed { field, was, became });
         }
     }
     if let Some(reason) = first {
@@ -396,13 +407,15 @@ pub(super) fn put(app: &App, set: &mut WriteSet, by: &Who, before: &Ticket, afte
     }
 }
 
-fn history(
-    app: &App,
-    set: &mut WriteSet,
-    by: &Who,
-    ticket: &Ticket,
-    (field, was, became): (&'static str, Option<String>, Option<String>),
-) {
+/// A field of a ticket that changed.
+struct Changed {
+    field: &'static str,
+    was: Option<String>,
+    became: Option<String>,
+}
+
+fn history(app: &App, set: &mut WriteSet, by: &Who, ticket: &Ticket, changed: Changed) {
+    let Changed { field, was, became } = changed;
     let id = TicketChangeId::new(&app.clock);
     let (account, ticket) = (&ticket.account, &ticket.id);
     let row = args![account, ticket, &id, app.now(), by.kind(), by.id(), field, was, became];

@@ -117,7 +117,7 @@ pub enum Error {
     #[error("there is no such webhook or delivery")]
     Unknown,
     /// The secrets cannot be opened: they were sealed with another master key.
-    #[error("the secrets of the webhook cannot be opened")]
+    #[error("the webhook's secrets cannot be decrypted")]
     Sealed,
     /// A read failed.
     #[error(transparent)]

@@ -97,7 +97,7 @@ impl Aim {
         let (at, begun) = (app.now(), Instant::now());
         let answer = match &self.place {
             Some(place) => app.outgoing.post(place, self.headers(&job, at), job.body.clone()).await,
-            None => Err(NoAnswer::NotAllowed("the URL is not taken any more")),
+            None => Err(NoAnswer::NotAllowed("the URL is no longer accepted")),
         };
         let latency_ms = i64::try_from(begun.elapsed().as_millis()).unwrap_or(i64::MAX);
         let mut tried =

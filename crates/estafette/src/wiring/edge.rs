@@ -135,7 +135,7 @@ fn span(app: &App, request: &Request, route: &str, id: &str) -> Span {
 /// Answers that were asked for and not taken yet have filled their memory. Whoever takes none keeps
 /// no connection for it either.
 fn too_much_to_take(version: Version) -> Problem {
-    let detail = "Too many large answers are on their way. Take those first, then ask again.";
+    let detail = "Too many large answers are still being sent. Read those first, then try again.";
     intake::closing(Problem::new(Code::Overloaded).detail(detail), version)
 }
 

@@ -49,7 +49,7 @@ pub use opening::{OpenError, must_exist};
 pub use routes::openapi;
 
 /// The schema, one file after the other.
-const MIGRATIONS: &[Migration] = &[
+pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
         name: "foundation",
@@ -249,7 +249,9 @@ pub fn open_database(config: &Config) -> anyhow::Result<Db> {
         };
         return Ok(Db::new(Pg::open(url, &options)?));
     }
-    let Some(path) = database_file(config) else { bail!("database.url is of no known kind") };
+    let Some(path) = database_file(config) else {
+        bail!("database.url names an unknown kind of database")
+    };
     let options = LiteOptions { queue: settings.queue, ..LiteOptions::default() };
     let lite = Lite::open(&path, options);
     Ok(Db::new(lite.with_context(|| format!("cannot open the database {}", path.display()))?))

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clock::Clock;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::app::App;
-use crate::chores::{self, Chore, Ending, Witness, Worker};
+use crate::chores::{self, Chore, Ending, Means, Witness, Worker};
 use crate::credits::audit::{self, Scope};
 use crate::credits::seals;
 use crate::{credits, dispatch, otp, retention, webhooks};
@@ -42,8 +41,8 @@ async fn worker(
     stopped: watch::Receiver<bool>,
 ) {
     let pause = Duration::from_millis(app.config.retention.pause_ms);
-    let (db, clock): (_, Clock) = (app.db.clone(), app.clock.clone());
-    let worker = Worker::new((db, clock), witness, pause, chores, stopped);
+    let means = Means { db: app.db.clone(), clock: app.clock.clone(), witness };
+    let worker = Worker::new(means, pause, chores, stopped);
     let told = |chore, ending: Ending| app.metrics.turn(chore, ending.as_str());
     worker.run(told).await;
 }

@@ -152,13 +152,13 @@ async fn what_callers_make_up_makes_no_figures(world: &World) {
         let samples = page.lines().filter(|line| line.contains("route="));
         samples.map(|line| line.rsplit_once(' ').unwrap_or_default().0.to_owned()).collect()
     };
-    scan(world, "first").await;
+    scan(world, "pangolin").await;
     let before = world.metrics().await.ok();
-    scan(world, "second").await;
+    scan(world, "aardvark").await;
     let after = world.metrics().await.ok();
     assert_eq!(routes(&after.text), routes(&before.text));
     assert!(after.text.contains("method=\"_OTHER\",route=\"unmatched\""), "{}", after.text);
-    for made_up in ["BREW", "PROPFIND", "first", "second"] {
+    for made_up in ["BREW", "PROPFIND", "pangolin", "aardvark"] {
         assert!(!after.text.contains(made_up), "{made_up}: {}", after.text);
     }
     let statuses = |line: &&str| line.contains("_bucket") && line.contains("status=");

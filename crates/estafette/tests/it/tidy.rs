@@ -80,6 +80,7 @@ pub fn shipped(all: Vec<Source>) -> Vec<Source> {
             let name = rest.split([';', ' ']).next().unwrap_or_default();
             if rest.starts_with(&format!("{name};")) {
                 tests.push(format!("{folder}/{name}.rs"));
+                tests.push(format!("{folder}/{name}/"));
             }
         }
     }
@@ -89,7 +90,14 @@ pub fn shipped(all: Vec<Source>) -> Vec<Source> {
         }
         source
     };
-    all.into_iter().filter(|source| !tests.contains(&source.path)).map(without).collect()
+    let is_test = |source: &Source| {
+        let is_of = |test: &String| match test.strip_suffix('/') {
+            Some(_) => source.path.starts_with(test.as_str()),
+            None => source.path == *test,
+        };
+        tests.iter().any(is_of)
+    };
+    all.into_iter().filter(|source| !is_test(source)).map(without).collect()
 }
 
 /// The rooms that a text names as `crate::room` or `crate::{room, …}`.

@@ -1,6 +1,6 @@
-//! How many of some things an account may have. The rooms count what is theirs with a guard in the
-//! write set that adds one; here is what makes such sets wait for each other, because sets that run
-//! at the same time on several nodes do not see each other's rows.
+//! Limits on how many of something an account may have. Each room counts its own rows with a guard
+//! in the write set that adds one. This module makes such sets wait for each other, because sets
+//! that run on several nodes at the same time do not see each other's rows.
 
 mod store;
 

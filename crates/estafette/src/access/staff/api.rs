@@ -12,8 +12,8 @@ use utoipa_axum::routes;
 
 use super::StaffMember;
 use crate::access::api::{
-    DoneView, EmptyRequest, LoginRequest, LoginView, PasswordRequest, credentials, nothing_but,
-    private, replace_password,
+    DoneView, EmptyRequest, LoginRequest, LoginView, PasswordRequest, Plain, credentials,
+    nothing_but, private, replace_password,
 };
 use crate::access::token::Kind;
 use crate::access::{Credentials, Guest, Owner, Staff, email, idempotency, key, password};
@@ -166,11 +166,10 @@ async fn change_password(
     staff: Staff,
     guest: Guest,
     State(app): State<App>,
-    about: (RawQuery, HeaderMap),
-    body: Bytes,
+    Plain(body): Plain,
 ) -> Result<Json<DoneView>, Problem> {
     let owner = Owner { by: staff.by(), token: Some(staff.token), guest: &guest };
-    replace_password(&app, Kind::Staff, owner, (about, body)).await
+    replace_password(&app, Kind::Staff, owner, &body).await
 }
 
 /// Lists the staff, newest first.

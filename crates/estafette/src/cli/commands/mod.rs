@@ -1,4 +1,4 @@
-//! What can be typed: the commands, their flags and their help.
+//! The command-line grammar: the commands, their flags and their help.
 
 mod people;
 

@@ -56,7 +56,7 @@ async fn tour(addresses: &Addresses, output: Output) -> anyhow::Result<()> {
     let mut visitor = visitor::Visitor::new(&addresses.sandbox, output)?;
     let tour = steps::all(&mut visitor)
         .await
-        .with_context(|| format!("step {} did not give what it must", visitor.count()))?;
+        .with_context(|| format!("step {} did not return what it should", visitor.count()))?;
     let object = summary(&tour, addresses, visitor.steps());
     output.answer(&object, || farewell(&tour, addresses));
     Ok(())

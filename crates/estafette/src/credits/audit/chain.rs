@@ -56,7 +56,7 @@ pub(super) async fn check(
         super::rest(turn).await;
     }
     if last.number == 0 {
-        let detail = "there is no seal; a database has one from its beginning";
+        let detail = "there is no seal, although every database starts with one";
         report.blame("S1", "", "", detail.to_owned());
     }
     for head in known {
@@ -147,7 +147,7 @@ pub(super) fn difference(found: &Tally, sealed: &Tally) -> Option<String> {
     match missing {
         1.. => Some(format!("{missing} of {} rows are gone", sealed.rows)),
         0 if found == sealed => None,
-        0 => Some("its rows are not those that were sealed".to_owned()),
+        0 => Some("its rows differ from those that were sealed".to_owned()),
         _ => Some(format!("{} rows were added", missing.saturating_neg())),
     }
 }

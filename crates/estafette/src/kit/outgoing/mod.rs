@@ -122,7 +122,7 @@ impl fmt::Display for NoAnswer {
             Self::Tls(Some(why)) => write!(f, "TLS failed: {why}"),
             Self::Timeout => f.write_str("no complete answer in time"),
             Self::Reset => f.write_str("the connection ended before the answer did"),
-            Self::Protocol => f.write_str("the answer is no HTTP"),
+            Self::Protocol => f.write_str("the answer is not valid HTTP"),
         }
     }
 }

@@ -23,7 +23,7 @@ use ring::{MasterKey, Ring};
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The text is not what it must be.
-    #[error("a master key is 64 hexadecimal digits (32 bytes); several stand one to a line")]
+    #[error("a master key is 64 hexadecimal digits (32 bytes); put several on lines of their own")]
     Malformed,
     /// The file cannot be read or made.
     #[error("the master key file {0}: {1}")]

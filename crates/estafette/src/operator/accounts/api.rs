@@ -333,7 +333,7 @@ impl From<Fault> for Problem {
         match fault {
             Fault::Unknown => Self::new(Code::NotFound),
             Fault::LimitInUse { used } => {
-                let detail = format!("must not be below the {used} credits that are used of it");
+                let detail = format!("must not be below the {used} credits already in use");
                 Self::invalid(vec![Item::at("/credit_limit", "out_of_range", detail)])
             }
             Fault::PrepaidLimit => {

@@ -1,4 +1,4 @@
-//! Accounts as staff makes, sees and changes them.
+//! Accounts as staff create, view and change them.
 
 pub mod api;
 
@@ -38,7 +38,7 @@ pub enum Fault {
     #[error("there is no such account")]
     Unknown,
     /// More than the new limit is used already.
-    #[error("the account uses {used} credits of its limit")]
+    #[error("the account is using {used} credits of its limit")]
     LimitInUse {
         /// Credits beyond zero.
         used: i64,
@@ -47,7 +47,7 @@ pub enum Fault {
     #[error("prepaid accounts have no credit limit")]
     PrepaidLimit,
     /// Others changed the account all the time.
-    #[error("the account is being changed by others")]
+    #[error("the account is being changed by another request")]
     Busy,
     /// The access room refused.
     #[error(transparent)]

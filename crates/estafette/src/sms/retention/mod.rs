@@ -12,7 +12,7 @@ use clock::{DAY, HOUR, Millis};
 
 use self::store as sql;
 use super::{Error, decide, store as of_messages};
-use crate::access::retention::{erase_idempotency_keys, sweep_accounts};
+use crate::access::retention::{Old, erase_idempotency_keys, sweep_accounts};
 use crate::app::{App, Env};
 use crate::chores::Turn;
 use crate::dispatch::recipients::{self, Kept, Place, pseudonym};
@@ -54,7 +54,8 @@ pub async fn forget_messages(
     until: impl Fn(Env) -> Millis + Send + Sync,
 ) -> Result<u64, Error> {
     let until = |env| SmsId::bound(until(env)).into();
-    sweep_accounts(app, turn, ("sms_messages", sql::OLDEST, sql::DELETE), until).await
+    let old = Old { table: "sms_messages", oldest: sql::OLDEST, delete: sql::DELETE };
+    sweep_accounts(app, turn, old, until).await
 }
 
 /// What an erasure found.

@@ -265,7 +265,7 @@ async fn write_staff_message(
         None => said(&mut fields, "message", LONGEST_MESSAGE),
     };
     if reply.is_some() && text.is_some() {
-        fields.fault("message", "unknown_field", "has no place beside canned_reply_id");
+        fields.fault("message", "unknown_field", "cannot be combined with canned_reply_id");
     }
     let internal = fields.flag("internal").unwrap_or(false);
     let client_message_id = fields.text_within("client_message_id", 1, 64);

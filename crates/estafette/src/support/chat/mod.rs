@@ -74,17 +74,17 @@ impl Ending {
     /// What is said with it.
     pub(super) const fn reason(self) -> &'static str {
         match self {
-            Self::Restart => "the service restarts; connect again with since",
-            Self::Broken => "the service cannot go on; connect again with since",
+            Self::Restart => "the service is restarting; reconnect with since",
+            Self::Broken => "the service failed; reconnect with since",
             Self::Protocol => "not as in RFC 6455",
             Self::Binary => "send text",
             Self::NotUtf8 => "send UTF-8",
             Self::Useless => "send {\"message\": text}; features=error tells what was wrong",
             Self::TooLarge => "a frame has at most 64 KiB",
-            Self::NoToken => "the token is not valid here, or not any more",
+            Self::NoToken => "the token is not valid here, or no longer valid",
             Self::Forbidden => "not allowed from this origin or for this account",
             Self::NoTicket => "there is no such ticket",
-            Self::Slow => "too slow; connect again with since",
+            Self::Slow => "the client reads too slowly; reconnect with since",
             Self::TooMany => "too many frames or sockets",
         }
     }

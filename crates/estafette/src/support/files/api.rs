@@ -390,12 +390,13 @@ impl From<Refusal> for Problem {
                 Self::invalid(vec![Item::at(&format!("/{field}"), code, detail)])
             }
             Refusal::Busy => {
-                let detail = "Wait until other uploads of this account are done.";
+                let detail = "Wait until this account's other uploads have finished.";
                 Self::new(Code::RateLimited).detail(detail).retry_after_s(5)
             }
             Refusal::Overloaded => Code::Overloaded.into(),
             Refusal::NoScanner => {
-                let detail = "The virus scanner does not answer, so no file is taken. Try later.";
+                let detail =
+                    "The virus scanner is not responding, so no file can be accepted. Try later.";
                 Self::new(Code::Overloaded).detail(detail).retry_after_s(30)
             }
             Refusal::Storage(why) => Self::new(Code::StorageUnavailable).because(&why),

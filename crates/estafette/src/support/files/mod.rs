@@ -14,6 +14,8 @@ pub mod storage;
 mod store;
 mod upload;
 
+use std::ops::RangeInclusive;
+
 use ::store::{FromRow, Row, WriteSet, args};
 use clock::Millis;
 
@@ -111,9 +113,11 @@ pub(super) async fn find(app: &App, reader: Reader<'_>, id: &FileId) -> Result<A
 pub(super) fn delete(
     app: &App,
     set: &mut WriteSet,
-    (account, ticket): (&AccountId, &TicketId),
-    (first, last): (i64, i64),
+    account: &AccountId,
+    ticket: &TicketId,
+    range: RangeInclusive<i64>,
 ) {
+    let (first, last) = range.into_inner();
     let now = app.now();
     let range = args![now, account, ticket, first, last];
     set.push(sql::TRASH, range.clone());

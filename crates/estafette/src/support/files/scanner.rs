@@ -35,7 +35,7 @@ pub(super) async fn look(address: &str, timeout: Duration, bytes: &[u8]) -> Scan
             Scan::Silent
         }
         Err(_) => {
-            tracing::warn!("the virus scanner does not answer");
+            tracing::warn!("the virus scanner is not responding");
             Scan::Silent
         }
     }

@@ -61,7 +61,7 @@ pub enum Refusal {
     #[error("too many uploads at the same time on this node")]
     Overloaded,
     /// The virus scanner did not judge it.
-    #[error("the virus scanner does not answer")]
+    #[error("the virus scanner is not responding")]
     NoScanner,
     /// The storage failed.
     #[error("the file storage failed: {0}")]

@@ -82,7 +82,7 @@ async fn try_write(
     let id = TicketMessageId::new(&app.clock);
     claim.add_to(&mut set, id.as_str(), None, now);
     set.guard(sql::BUMP, args![now, &before.account, ticket, before.version], STALE);
-    let message = add_as(app, &mut set, &before, (new, id), &new.text);
+    let message = add_as(app, &mut set, &before, new, Filed { id, words: &new.text });
     if let Some(after) = decide::written(&before, new.author.side(), new.internal, now) {
         put(app, &mut set, &new.author.who(), &before, &after);
     }
@@ -112,7 +112,8 @@ pub(in crate::support) fn add(
     new: &NewMessage,
     words: &str,
 ) {
-    add_as(app, set, ticket, (new, TicketMessageId::new(&app.clock)), words);
+    let id = TicketMessageId::new(&app.clock);
+    add_as(app, set, ticket, new, Filed { id, words });
 }
 
 /// Adds a note of staff to a ticket that is not the set's own, unless it changed since it was read.
@@ -129,13 +130,20 @@ pub(in crate::support) fn add_note(
     add(app, set, ticket, &note, &note.text);
 }
 
+/// Under which id a message is stored, and by which words it is found.
+struct Filed<'a> {
+    id: TicketMessageId,
+    words: &'a str,
+}
+
 fn add_as(
     app: &App,
     set: &mut WriteSet,
     ticket: &Ticket,
-    (new, id): (&NewMessage, TicketMessageId),
-    words: &str,
+    new: &NewMessage,
+    filed: Filed<'_>,
 ) -> Message {
+    let Filed { id, words } = filed;
     let now = app.now();
     // Up to 2^62: rows of the index have a number, and none of ours is one.
     let text_id = i64::try_from(app.clock.below(1 << 62)).unwrap_or_default();

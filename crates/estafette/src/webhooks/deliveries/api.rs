@@ -240,7 +240,7 @@ fn filter(query: &Query) -> Result<Filter, Problem> {
     }
     let kind = query.get("type").unwrap_or("").to_owned();
     if !kind.is_empty() && kind.parse::<Kind>().is_err() {
-        let detail = "is no type of event; see GET /v1/openapi.json";
+        let detail = "is not an event type; see GET /v1/openapi.json";
         return Err(Problem::bad_request("?type", "invalid_enum", detail));
     }
     Ok(Filter { status, kind })
@@ -296,7 +296,11 @@ async fn recover_webhook(
 fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
     let text = fields.required("since")?;
     let Some(since) = Millis::parse(&text) else {
-        fields.fault("since", "invalid_type", "must be an RFC 3339 time, as timestamps of events");
+        fields.fault(
+            "since",
+            "invalid_type",
+            "must be an RFC 3339 timestamp, like those of events",
+        );
         return None;
     };
     let now = app.now();

@@ -19,7 +19,7 @@ impl Refusals {
 
     /// To a head that is not there in time.
     pub(super) fn too_late(&self) -> Vec<u8> {
-        let detail = "The head of the request did not come to its end in time.";
+        let detail = "The request head did not arrive in time.";
         self.answer(&Problem::new(Code::RequestTimeout).detail(detail))
     }
 
@@ -28,7 +28,7 @@ impl Refusals {
         let detail = match said.get(9..12) {
             Some(b"414") => "The URL is too long.",
             Some(b"431") => "The head of the request is too large, or has too many headers.",
-            _ => "This is no HTTP/1.1 request, or one of its headers is malformed.",
+            _ => "This is not an HTTP/1.1 request, or one of its headers is malformed.",
         };
         self.answer(&Problem::new(Code::InvalidRequest).detail(detail))
     }
