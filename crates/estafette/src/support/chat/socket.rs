@@ -62,9 +62,11 @@ pub(super) async fn serve(app: App, entry: Result<Box<Socket>, Ending>, taken: T
         .max_write_buffer_size(1024 * 1024)
         .max_message_size(Some(MOST_BYTES))
         .max_frame_size(Some(MOST_BYTES));
-    let read = read.to_vec();
+    let first = read.to_vec();
+    // What is left of HTTP's buffer keeps all of it, for as long as the socket is open.
+    drop(read);
     let mut ws =
-        WebSocketStream::from_partially_read(stream, read, Role::Server, Some(config)).await;
+        WebSocketStream::from_partially_read(stream, first, Role::Server, Some(config)).await;
     let ending = match entry {
         Ok(mut socket) => socket.run(&app, &mut ws, &mut stopped).await,
         Err(ending) => Some(ending),
