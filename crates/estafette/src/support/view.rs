@@ -7,7 +7,7 @@ use store::{FromRow, Row, args};
 use utoipa::ToSchema;
 
 use super::tickets::Change;
-use super::{Error, Message, Ticket, store as sql};
+use super::{Error, Message, Status, Ticket, store as sql};
 use crate::app::App;
 
 fn shown(at: Option<Millis>) -> Option<String> {
@@ -34,7 +34,7 @@ pub struct TicketView {
     pub status: String,
     /// The member of staff who deals with it.
     pub assignee: Option<String>,
-    /// The number of the newest message.
+    /// The number of the newest message; a user's view knows of no note.
     #[schema(example = 1)]
     pub last_seq: i64,
     /// How far the user has read.
@@ -69,7 +69,7 @@ impl From<Ticket> for TicketView {
             priority: ticket.priority.word().to_owned(),
             status: ticket.status.word().to_owned(),
             assignee: ticket.assignee.map(String::from),
-            last_seq: ticket.last_seq,
+            last_seq: ticket.shown_seq,
             read_seq: ticket.user_read_seq,
             rating: ticket.rating,
             merged_into: ticket.merged_into.map(String::from),
@@ -114,6 +114,7 @@ pub struct AdminTicketView {
 
 impl From<Ticket> for AdminTicketView {
     fn from(ticket: Ticket) -> Self {
+        let is_resolved = ticket.status == Status::Resolved;
         Self {
             account_id: ticket.account.to_string(),
             environment: ticket.env.clone(),
@@ -121,10 +122,11 @@ impl From<Ticket> for AdminTicketView {
             first_reply_at: shown(ticket.first_reply_at),
             first_reply_due_at: shown(ticket.reply.due_at),
             first_reply_missed: ticket.reply.missed,
-            resolution_due_at: shown(ticket.resolution.due_at),
+            // It stands still while the ticket is resolved, and goes on if it is opened again.
+            resolution_due_at: shown(ticket.resolution.due_at.filter(|_| !is_resolved)),
             resolution_missed: ticket.resolution.missed,
             rating_comment: ticket.rating_comment.clone(),
-            ticket: ticket.into(),
+            ticket: TicketView { last_seq: ticket.last_seq, ..ticket.into() },
         }
     }
 }

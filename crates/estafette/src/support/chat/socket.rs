@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error as WsError, Message as Ws, Utf8Bytes};
 
-use super::frames::{self, Incoming};
+use super::frames::{self, Fault, Incoming};
 use super::{Ending, fan, nodes, token};
 use crate::access::holder::{Holder, Subject};
 use crate::access::idempotency::Claim;
@@ -22,7 +22,7 @@ use crate::kit::id::{AccountId, TicketId};
 use crate::kit::problem::Problem;
 use crate::kit::takeover::{Duplex, Taken};
 use crate::metrics::OpenConnection;
-use crate::sockets::{Listener, Out, Present, Seat, features};
+use crate::sockets::{Frame, Listener, Out, Present, Seat, features};
 use crate::support::messages::{self, NewMessage};
 use crate::support::{Author, Error, Reader, Side, Ticket, tickets, view};
 
@@ -39,6 +39,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const TYPING: Duration = Duration::from_secs(2);
 /// Looks at the clock after which the token is looked at, too.
 const RECHECK: u32 = 2;
+/// How old a look at the token of staff may be when something is written to them.
+const STAFF_PROOF: Duration = Duration::from_secs(1);
 /// Messages replayed at a time; a socket that asked for `resync` reads the rest over HTTP.
 const REPLAYED: i64 = 200;
 
@@ -90,6 +92,8 @@ pub(super) struct Socket {
     /// Frames that may come now, and since when that is so.
     budget: (u32, Instant),
     heard_at: Instant,
+    /// When the session was last found to stand.
+    proved_at: Instant,
     typed_at: Option<Instant>,
     looks: u32,
 }
@@ -127,7 +131,8 @@ pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> 
     app.sockets.greet(&seat, |there| frames::presence(ticket.id.as_str(), there));
     let now = Instant::now();
     Ok(Box::new(Socket {
-        cursor: wish.since.unwrap_or(pushed.max(ticket.last_seq)),
+        // A number from beyond the end would wait for messages that are long to come.
+        cursor: wish.since.map_or(pushed.max(ticket.last_seq), |since| since.min(ticket.last_seq)),
         ticket: ticket.id,
         account: ticket.account,
         author,
@@ -136,6 +141,7 @@ pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> 
         _open: app.metrics.socket_opened(wish.side.word()),
         budget: (BURST, now),
         heard_at: now,
+        proved_at: now,
         typed_at: None,
         looks: 0,
     }))
@@ -181,7 +187,7 @@ impl Socket {
                     farewell = Some(Instant::now() + spread(app));
                     Ok(())
                 }
-                () = self.seat.outbox.rung() => self.flush(ws).await,
+                () = self.seat.outbox.rung() => self.pass(app, ws).await,
                 incoming = ws.next() => self.take(app, ws, incoming).await,
                 () = &mut alarm => {
                     alarm.as_mut().reset(Instant::now() + pause);
@@ -210,7 +216,11 @@ impl Socket {
                 self.cursor = seq;
             }
             if is_more && self.seat.outbox.wants(features::RESYNC) {
-                write(ws, Ws::Text(frames::resync(&self.ticket, ticket.last_seq))).await?;
+                let last = match self.author {
+                    Author::User(_) => ticket.shown_seq,
+                    Author::Staff(_) => ticket.last_seq,
+                };
+                write(ws, Ws::Text(frames::resync(&self.ticket, last))).await?;
                 self.cursor = ticket.last_seq;
             } else if !is_more {
                 // The last ones may be notes, which this side does not see.
@@ -236,6 +246,29 @@ impl Socket {
             text.map(|text| (view.message.seq, text))
         };
         Ok(staff.into_iter().filter_map(text).collect())
+    }
+
+    /// Writes what is in the outbox. Staff see notes of all accounts, so one who is out of the
+    /// staff sees none of them.
+    async fn pass(&mut self, app: &App, ws: &mut Stream) -> Result<(), Option<Ending>> {
+        if matches!(self.author, Author::Staff(_)) {
+            Box::pin(self.prove(app, STAFF_PROOF)).await?;
+        }
+        self.flush(ws).await
+    }
+
+    /// Ends the socket unless its session stands, or did so not longer ago than this.
+    async fn prove(&mut self, app: &App, within: Duration) -> Result<(), Option<Ending>> {
+        if self.proved_at.elapsed() < within {
+            return Ok(());
+        }
+        match token::stands(app, self.author.side(), self.session.hash).await {
+            Ok(_) => self.proved_at = Instant::now(),
+            // The database does not answer: nothing is known against it.
+            Err(Ending::Broken) => {}
+            Err(ending) => return Err(Some(ending)),
+        }
+        Ok(())
     }
 
     /// Writes what is in the outbox.
@@ -293,15 +326,16 @@ impl Socket {
     }
 
     async fn act(&mut self, app: &App, ws: &mut Stream, text: &str) -> Result<(), Option<Ending>> {
-        match frames::read(text) {
+        // Whoever is out does nothing more.
+        self.prove(app, Duration::ZERO).await?;
+        match frames::read(text, self.author.side(), app.is_strict()) {
             Ok(Incoming::Message { text, client_message_id, internal }) => {
-                let internal = internal && matches!(self.author, Author::Staff(_));
                 let public = NewMessage::public(self.author.clone(), text);
                 let new = NewMessage { internal, client_message_id, ..public };
                 self.write_down(app, ws, &new).await
             }
-            Ok(Incoming::Typing) => {
-                self.pass_on_typing(app).await;
+            Ok(Incoming::Typing { internal }) => {
+                self.pass_on_typing(app, internal).await;
                 Ok(())
             }
             Ok(Incoming::Read(seq)) => {
@@ -310,7 +344,10 @@ impl Socket {
                 let noted = tickets::mark_read(app, &ticket, &self.author, seq).await;
                 noted.map_err(|_| Some(Ending::Broken))
             }
-            Err(detail) => self.complain(ws, ("validation_failed", detail), None).await,
+            Err(Fault { detail, client_message_id }) => {
+                self.complain(ws, ("validation_failed", &detail), client_message_id.as_deref())
+                    .await
+            }
         }
     }
 
@@ -328,13 +365,16 @@ impl Socket {
                 write(ws, Ws::Text(ack)).await
             }
             Ok(_) => Ok(()),
+            Err(Error::Closed { .. }) if !self.seat.outbox.wants(features::ERROR) => {
+                Err(Some(Ending::Closed))
+            }
             Err(error) => {
                 let problem = Problem::from(error);
                 let code = problem.code();
                 if code.status() >= 500 {
                     return Err(Some(Ending::Broken));
                 }
-                let told = (code.word(), code.title());
+                let told = (code.word(), problem.said());
                 self.complain(ws, told, new.client_message_id.as_deref()).await
             }
         }
@@ -353,14 +393,20 @@ impl Socket {
         write(ws, Ws::Text(frames::error(code, detail, client_message_id))).await
     }
 
-    async fn pass_on_typing(&mut self, app: &App) {
+    async fn pass_on_typing(&mut self, app: &App, internal: bool) {
         let now = Instant::now();
         if self.typed_at.is_some_and(|last| now - last < TYPING) {
             return;
         }
         self.typed_at = Some(now);
         let (ticket, side) = (&self.ticket, self.author.side());
-        app.sockets.push(ticket.as_str(), &[frames::typing(ticket.as_str(), side)], None);
+        let frame = frames::typing(ticket.as_str(), side);
+        if internal {
+            // At this node only: who writes a note is of little use to others.
+            app.sockets.push(ticket.as_str(), &[Frame { user: None, ..frame }], None);
+            return;
+        }
+        app.sockets.push(ticket.as_str(), &[frame], None);
         nodes::tell_typing(app, (&self.account, ticket), side).await;
     }
 
@@ -377,11 +423,7 @@ impl Socket {
         }
         self.looks += 1;
         if self.looks.is_multiple_of(RECHECK) {
-            let stands = token::stands(app, self.author.side(), self.session.hash).await;
-            match stands {
-                Err(Ending::Broken) | Ok(_) => {}
-                Err(ending) => return Err(Some(ending)),
-            }
+            self.prove(app, Duration::ZERO).await?;
         }
         write(ws, Ws::Ping(Bytes::new())).await
     }

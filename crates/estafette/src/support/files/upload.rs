@@ -283,7 +283,7 @@ async fn whole(spooled: &mut Spooled) -> std::io::Result<Bytes> {
 async fn spool(mut part: multer::Field<'static>) -> Result<Spooled, Refusal> {
     let failed = |error: std::io::Error| Refusal::Storage(error.to_string());
     let Some(filename) = part.file_name().map(str::to_owned) else {
-        let detail = "must be a part with a file name".to_owned();
+        let detail = "must be a part with a file name in UTF-8".to_owned();
         return Err(Refusal::Part { field: "file", code: "invalid_type", detail });
     };
     // multer takes text/plain for granted where nothing is declared.
