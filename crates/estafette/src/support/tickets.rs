@@ -308,6 +308,12 @@ async fn try_merge(
     put(app, &mut set, &by.who(), (&before, &after));
     history(app, &mut set, &by.who(), &target, ("merged", Some(id.to_string()), None));
     messages::add_note(app, &mut set, &target, (by, merged_note(&before)));
+    if target.status == Status::Resolved && before.status != Status::Resolved {
+        // Its matter is not.
+        let mut again = target.clone();
+        decide::stand(&mut again, Status::Open, app.now());
+        put(app, &mut set, &by.who(), (&target, &again));
+    }
     chat::tell_nodes(app, &mut set, &target.account, &target.id);
     commit(app, set, &before).await?;
     chat::tell_here(app, &target);

@@ -7,7 +7,7 @@ use store::{FromRow, Row, args};
 use utoipa::ToSchema;
 
 use super::tickets::Change;
-use super::{Error, Message, Status, Ticket, store as sql};
+use super::{Error, Message, Ticket, store as sql};
 use crate::app::App;
 
 fn shown(at: Option<Millis>) -> Option<String> {
@@ -98,12 +98,12 @@ pub struct AdminTicketView {
     /// When staff answered first.
     #[schema(format = DateTime)]
     pub first_reply_at: Option<String>,
-    /// When the first answer is due; null = no target, or it is met or missed.
+    /// When the first answer is due; null = no target, or it is met or missed, or stands still.
     #[schema(format = DateTime)]
     pub first_reply_due_at: Option<String>,
     /// Whether it came too late.
     pub first_reply_missed: bool,
-    /// When the resolution is due; null = no target, or it is met or missed.
+    /// When the resolution is due; null = no target, or it is met or missed, or stands still.
     #[schema(format = DateTime)]
     pub resolution_due_at: Option<String>,
     /// Whether it comes too late.
@@ -114,16 +114,15 @@ pub struct AdminTicketView {
 
 impl From<Ticket> for AdminTicketView {
     fn from(ticket: Ticket) -> Self {
-        let is_resolved = ticket.status == Status::Resolved;
+        let due = |at: Option<Millis>| shown(at.filter(|_| ticket.paused_at.is_none()));
         Self {
             account_id: ticket.account.to_string(),
             environment: ticket.env.clone(),
             staff_read_seq: ticket.staff_read_seq,
             first_reply_at: shown(ticket.first_reply_at),
-            first_reply_due_at: shown(ticket.reply.due_at),
+            first_reply_due_at: due(ticket.reply.due_at),
             first_reply_missed: ticket.reply.missed,
-            // It stands still while the ticket is resolved, and goes on if it is opened again.
-            resolution_due_at: shown(ticket.resolution.due_at.filter(|_| !is_resolved)),
+            resolution_due_at: due(ticket.resolution.due_at),
             resolution_missed: ticket.resolution.missed,
             rating_comment: ticket.rating_comment.clone(),
             ticket: TicketView { last_seq: ticket.last_seq, ..ticket.into() },

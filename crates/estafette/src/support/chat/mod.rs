@@ -83,7 +83,7 @@ impl Ending {
             Self::NotUtf8 => "send UTF-8",
             Self::Useless => "send {\"message\": text}; features=error tells what was wrong",
             Self::Closed => "the ticket is closed; open a new one that follows it",
-            Self::TooLarge => "a frame has at most 64 KiB",
+            Self::TooLarge => "a frame has at most 128 KiB",
             Self::NoToken => "the token is not valid here, or not any more",
             Self::Forbidden => "not allowed from this origin or for this account",
             Self::NoTicket => "there is no such ticket",

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
@@ -26,8 +27,8 @@ use crate::sockets::{Frame, Listener, Out, Present, Seat, features};
 use crate::support::messages::{self, NewMessage};
 use crate::support::{Author, Error, Reader, Side, Ticket, tickets, view};
 
-/// Largest frame that is read, bytes: the longest message fits, however it is escaped.
-const MOST_BYTES: usize = 64 * 1024;
+/// Largest frame that is read, bytes: the longest message fits, even as `\\ud83d\\ude00` throughout.
+const MOST_BYTES: usize = 128 * 1024;
 /// Frames that may come at once, and how long one of them takes to be given back.
 const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_millis(200);
@@ -41,8 +42,12 @@ const TYPING: Duration = Duration::from_secs(2);
 const RECHECK: u32 = 2;
 /// How old a look at the token of staff may be when something is written to them.
 const STAFF_PROOF: Duration = Duration::from_secs(1);
-/// Messages replayed at a time; a socket that asked for `resync` reads the rest over HTTP.
-const REPLAYED: i64 = 200;
+/// Messages replayed to a socket that asked for `resync`: it reads the rest over HTTP.
+const REPLAYED: usize = 200;
+/// Messages replayed at a time.
+const STRETCH: i64 = 8;
+/// Sockets whose messages are read and made into frames at the same time. Nobody closes it.
+static REPLAYING: Semaphore = Semaphore::const_new(4);
 
 type Stream = WebSocketStream<Box<dyn Duplex>>;
 
@@ -200,34 +205,40 @@ impl Socket {
         }
     }
 
-    /// Writes what came after the number that the client knows, then goes over to what is pushed.
+    /// Writes what came after the number that the client knows, then goes over to what is pushed. A
+    /// stretch at a time, and few sockets at once: a crowd that comes back must not hold up others,
+    /// and who does not read holds no more than a stretch in memory.
     async fn replay(&mut self, app: &App, ws: &mut Stream) -> Result<(), Option<Ending>> {
         let broken = |_| Some(Ending::Broken);
+        let mut replayed = 0;
         loop {
+            let turn = REPLAYING.acquire().await;
             let ticket = tickets::find(app, Reader::Staff, &self.ticket).await.map_err(broken)?;
-            let after = (self.cursor, REPLAYED + 1);
-            let mut found =
+            let after = (self.cursor, STRETCH);
+            let found =
                 messages::after(app, self.reader(), &ticket, after).await.map_err(broken)?;
-            let is_more = found.len() > usize::try_from(REPLAYED).unwrap_or(0);
-            found.truncate(usize::try_from(REPLAYED).unwrap_or(0));
+            let is_last = i64::try_from(found.len()).is_ok_and(|count| count < STRETCH);
             let last = found.last().map(|message| message.seq);
-            for (seq, text) in self.shown(app, found).await.map_err(broken)? {
+            let texts = self.shown(app, found).await.map_err(broken)?;
+            drop(turn);
+            for (seq, text) in texts {
                 write(ws, Ws::Text(text)).await?;
                 self.cursor = seq;
+                replayed += 1;
             }
-            if is_more && self.seat.outbox.wants(features::RESYNC) {
+            if is_last {
+                // The last ones may be notes, which this side does not see.
+                self.cursor = self.cursor.max(last.unwrap_or(0)).max(ticket.last_seq);
+                if self.seat.outbox.go_live(self.cursor) {
+                    return self.flush(ws).await;
+                }
+            } else if replayed >= REPLAYED && self.seat.outbox.wants(features::RESYNC) {
                 let last = match self.author {
                     Author::User(_) => ticket.shown_seq,
                     Author::Staff(_) => ticket.last_seq,
                 };
                 write(ws, Ws::Text(frames::resync(&self.ticket, last))).await?;
                 self.cursor = ticket.last_seq;
-            } else if !is_more {
-                // The last ones may be notes, which this side does not see.
-                self.cursor = self.cursor.max(last.unwrap_or(0)).max(ticket.last_seq);
-            }
-            if !is_more && self.seat.outbox.go_live(self.cursor) {
-                return self.flush(ws).await;
             }
         }
     }
@@ -301,9 +312,10 @@ impl Socket {
                 Box::pin(self.act(app, ws, text.as_str())).await
             }
             Some(Ok(Ws::Binary(_))) => Err(Some(Ending::Binary)),
-            // A ping was answered by the library, and counts as a frame.
-            Some(Ok(Ws::Ping(_))) => self.spend(),
-            Some(Ok(Ws::Pong(_) | Ws::Frame(_))) => Ok(()),
+            // A ping was answered by the library, and counts as a frame; so do pongs, of which we
+            // ask for few.
+            Some(Ok(Ws::Ping(_) | Ws::Pong(_))) => self.spend(),
+            Some(Ok(Ws::Frame(_))) => Ok(()),
             Some(Err(WsError::Capacity(_))) => Err(Some(Ending::TooLarge)),
             Some(Err(WsError::Utf8(_))) => Err(Some(Ending::NotUtf8)),
             Some(Err(WsError::Protocol(ProtocolError::ResetWithoutClosingHandshake))) => Err(None),

@@ -50,9 +50,19 @@ impl Socket {
         path: &str,
         origin: Option<&str>,
     ) -> Result<Self, String> {
+        let headers: Vec<_> = origin.map(|origin| ("origin", origin)).into_iter().collect();
+        Self::open_as(address, path, &headers).await
+    }
+
+    /// With other headers.
+    pub async fn open_as(
+        address: SocketAddr,
+        path: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Self, String> {
         let mut request = format!("ws://{address}{path}").into_client_request().unwrap();
-        if let Some(origin) = origin {
-            request.headers_mut().insert("origin", origin.parse().unwrap());
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
         }
         let stream = TcpStream::connect(address).await.unwrap();
         match client_async(request, stream).await {

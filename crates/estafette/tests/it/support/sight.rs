@@ -10,7 +10,13 @@ use super::{all_messages, answer, change, each, open, seen_by_staff, staff, tick
 use crate::on_every_engine;
 use crate::world::World;
 
-on_every_engine!(who_is_out_neither_reads_nor_writes, notes_move_nothing_that_a_user_sees);
+on_every_engine!(
+    who_is_out_neither_reads_nor_writes,
+    notes_move_nothing_that_a_user_sees,
+    an_answer_is_not_lost_under_the_id_of_a_note,
+    an_open_matter_that_is_merged_stays_open,
+    a_page_of_another_site_opens_no_socket,
+);
 
 /// Long before the token is looked at again in any case.
 async fn who_is_out_neither_reads_nor_writes(world: &World) {
@@ -75,4 +81,46 @@ async fn notes_move_nothing_that_a_user_sees(world: &World) {
     change(world, &id, json!({"status": "closed"})).await.ok();
     eager.send(json!({"message": "too late"})).await;
     assert_eq!(eager.next().await, Next::Closed(1008));
+}
+
+async fn an_answer_is_not_lost_under_the_id_of_a_note(world: &World) {
+    let ada = world.account("ada").await;
+    let id = open(&ada, "a", "first").await;
+    let said = |text: &str, internal: bool| json!({"message": text, "internal": internal, "client_message_id": "one"});
+    answer(world, &id, said("never pays", true)).await.ok();
+    answer(world, &id, said("never pays", true)).await.ok();
+    answer(world, &id, said("Hello", false)).await.fault("/client_message_id", "invalid_enum");
+    answer(world, &id, said("never pays", false)).await.fault("/client_message_id", "invalid_enum");
+    assert_eq!(all_messages(world, &id).await.len(), 2);
+}
+
+async fn an_open_matter_that_is_merged_stays_open(world: &World) {
+    let ada = world.account("ada").await;
+    let (again, before) = (open(&ada, "again", "m").await, open(&ada, "before", "m").await);
+    change(world, &before, json!({"status": "resolved"})).await.ok();
+    let path = format!("/support/tickets/{again}/merge");
+    staff(world, "POST", &path).await.json(json!({"into": before})).await.ok();
+    assert_eq!(ticket(&ada, &before).await.field("status"), &json!("open"));
+    let rate = ada.desk("POST", &format!("/v1/support/tickets/{again}/rating"));
+    rate.json(json!({"score": 5})).await.problem("validation_failed");
+}
+
+/// A name that leads here is no proof: it may be the other site's own (DNS rebinding).
+async fn a_page_of_another_site_opens_no_socket(world: &World) {
+    let ada = world.account("ada").await;
+    let id = open(&ada, "a", "first").await;
+    let address = world.address(ada.env);
+    let path = format!("/v1/support/tickets/{id}/ws?token={}&since=0", ada.token);
+    let own = format!("http://{address}");
+    let mut socket = Socket::open(address, &path, Some(&own)).await.unwrap();
+    assert_eq!(socket.said().await, "first");
+    let port = address.port();
+    for (host, origin) in [
+        (own.trim_start_matches("http://").to_owned(), "http://evil.example".to_owned()),
+        (format!("evil.example:{port}"), format!("http://evil.example:{port}")),
+    ] {
+        let mut socket =
+            Socket::open_as(address, &path, &[("host", &host), ("origin", &origin)]).await.unwrap();
+        assert_eq!(socket.next().await, Next::Closed(4403), "{origin}");
+    }
 }
