@@ -1,6 +1,7 @@
 """Starts a service of its own for a script: free ports, a temporary data directory, one account.
 
-Only the standard library. Used by scripts/fuzz, scripts/canary and scripts/with-sandbox.
+Only the standard library. Used by scripts/fuzz, scripts/canary, scripts/metrics and
+scripts/with-sandbox.
 """
 
 import json
@@ -105,13 +106,14 @@ class Sandbox:
     def _start(self):
         live, sandbox, metrics = free_ports(3)
         self.url = f"http://127.0.0.1:{sandbox}"
+        self.live = f"http://127.0.0.1:{live}"
         self.metrics = f"http://127.0.0.1:{metrics}/metrics"
         settings = {
             "DATA_DIR": str(self.data),
             "SERVER__LIVE": f"127.0.0.1:{live}",
             "SERVER__SANDBOX": f"127.0.0.1:{sandbox}",
             "SERVER__METRICS": f"127.0.0.1:{metrics}",
-            "SERVER__LIVE_URL": f"http://127.0.0.1:{live}",
+            "SERVER__LIVE_URL": self.live,
             "SERVER__SANDBOX_URL": self.url,
             "LOG__FORMAT": "json",
             **self.settings,

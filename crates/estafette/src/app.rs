@@ -18,36 +18,17 @@ use crate::kit::outgoing::Outgoing;
 use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
+use crate::kit::words::words;
 use crate::metrics::Metrics;
 use crate::sockets::Hub;
 
-/// One of the two environments that a process serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Env {
-    /// Real carriers, real credits.
-    Live,
-    /// Simulated carriers, play money.
-    Sandbox,
-}
-
-impl Env {
-    /// As stored.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Sandbox => "sandbox",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        match word {
-            "live" => Some(Self::Live),
-            "sandbox" => Some(Self::Sandbox),
-            _ => None,
-        }
+words! {
+    /// One of the two environments that a process serves.
+    pub enum Env {
+        /// Real carriers, real credits.
+        Live = "live",
+        /// Simulated carriers, play money.
+        Sandbox = "sandbox",
     }
 }
 
@@ -65,35 +46,15 @@ pub struct Settings {
     pub default_sender: Option<String>,
 }
 
-/// What an account may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
-    /// Made by a sign-up that the operator has not looked at: it can be read.
-    Pending,
-    /// Everything that its keys and owner ask for.
-    Active,
-    /// Stopped by the operator: its owner can read it.
-    Suspended,
-}
-
-impl Standing {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[Self::Pending, Self::Active, Self::Suspended];
-
-    /// As stored and shown, in `status`.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Active => "active",
-            Self::Suspended => "suspended",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|standing| standing.word() == word)
+words! {
+    /// What an account may do.
+    pub enum Standing {
+        /// Made by a sign-up that the operator has not looked at: it can be read.
+        Pending = "pending",
+        /// Everything that its keys and owner ask for.
+        Active = "active",
+        /// Stopped by the operator: its owner can read it.
+        Suspended = "suspended",
     }
 }
 
@@ -154,7 +115,7 @@ impl Default for Memo {
 
 /// What an event says of an object, for the room that can show the object.
 #[derive(Clone, Copy, Debug)]
-pub struct News<'a> {
+pub struct EventRef<'a> {
     /// Whose object.
     pub account: &'a AccountId,
     /// The event's kind, such as `otp.status`.
@@ -168,7 +129,7 @@ pub struct News<'a> {
 /// Shows an object as its endpoint does, as of an event: a JSON object, or none when it is gone.
 /// Events know no rooms; `wiring` knows which room to ask.
 pub type Tell =
-    for<'a> fn(&'a App, News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>>;
+    for<'a> fn(&'a App, EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>>;
 
 /// An account that sent something to a person, and when it did so last.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@
 pub mod access;
 pub mod app;
 pub mod carriers;
+pub mod chores;
 pub mod cli;
 pub mod config;
 pub mod credits;
 pub mod dispatch;
 pub mod events;
 pub mod inbound;
-pub mod jobs;
 pub mod kit;
 pub mod metrics;
 pub mod operator;

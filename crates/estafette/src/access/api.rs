@@ -14,12 +14,12 @@ use super::idempotency::{self, Claim, Repeatable, Seen};
 use super::token::Kind;
 use super::{
     ApiKey, Caller, Credentials, Error, Guest, Login, MOST_KEYS, Myself, NewKey, Owner, Portal,
-    Scope, create_key, disable_key, list_keys, password, replay_key, sessions, staff,
+    Scope, create_key, disable_key, list_keys, password, replay_key,
 };
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::KeyId;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Item, Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -35,8 +35,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(change_password))
         .routes(routes!(list_api_keys, create_api_key))
         .routes(routes!(disable_api_key))
-        .merge(sessions::api::routes())
-        .merge(staff::api::routes())
 }
 
 impl From<Error> for Problem {
@@ -353,11 +351,10 @@ async fn list_api_keys(
 async fn create_api_key(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let wanted = new_key(&app, &body)?;
     let account = &caller.account;
     let request = Repeatable::by_tenant(&account.id, &headers, "POST /v1/api-keys", &body);
@@ -389,9 +386,8 @@ async fn disable_api_key(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(key_id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DisabledKeyView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = KeyId::parse(&key_id).ok_or(Code::NotFound)?;
     disable_key(&app, &caller.account.id, &id, caller.by()).await?;
     Ok(Json(DisabledKeyView { id: id.into(), active: false }))

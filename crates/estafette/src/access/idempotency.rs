@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::kit::id::AccountId;
 use crate::kit::problem::{self, Item, Problem};
 use crate::kit::problem_code::Code;
+use crate::kit::words::words;
 
 /// How long a key stands for its request, milliseconds.
 pub(super) const LIFE: i64 = DAY;
@@ -22,21 +23,13 @@ const HEADER: &str = "idempotency-key";
 /// A commit refused with this raced with the same request: 409 `idempotency_in_progress`.
 pub const SEEN: Reject = problem::IN_PROGRESS;
 
-/// Who chooses the keys: what one side has used is free to the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Namespace {
-    /// The account's programs and people.
-    Tenant,
-    /// The operator's staff, about an account.
-    Staff,
-}
-
-impl Namespace {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Tenant => "tenant",
-            Self::Staff => "staff",
-        }
+words! {
+    /// Who chooses the keys: what one side has used is free to the other.
+    enum Namespace {
+        /// The account's programs and people.
+        Tenant = "tenant",
+        /// The operator's staff, about an account.
+        Staff = "staff",
     }
 }
 
@@ -175,7 +168,7 @@ impl Claim {
         let Some(Keyed { account, namespace, key, fingerprint }) = &self.inner else { return };
         let args = args![
             account,
-            namespace.word(),
+            namespace.as_str(),
             key.as_str(),
             *fingerprint,
             object_id,
@@ -200,7 +193,7 @@ impl Claim {
     pub async fn tell(&self, app: &App, answer: &'static str) -> Result<(), CommitError> {
         let Some(Keyed { account, namespace, key, .. }) = &self.inner else { return Ok(()) };
         let mut set = WriteSet::of(account.as_str());
-        let args = args![answer, account, namespace.word(), key.as_str()];
+        let args = args![answer, account, namespace.as_str(), key.as_str()];
         set.push(sql::ANSWER_IDEMPOTENT, args);
         app.db.commit(set).await.map(drop)
     }
@@ -227,8 +220,8 @@ async fn begin(app: &App, request: Repeatable<'_>) -> Result<Begin, Problem> {
         return Ok(Begin::Fresh(Claim::default()));
     };
     let Repeatable { namespace, account, .. } = request;
-    let place = [account.as_str(), namespace.word(), request.route];
-    let args = args![account, namespace.word(), key.as_str()];
+    let place = [account.as_str(), namespace.as_str(), request.route];
+    let args = args![account, namespace.as_str(), key.as_str()];
     let known: Option<Known> = app.db.row(sql::IDEMPOTENT, args).await?;
     // The same bound as in the guard of the claim.
     let oldest = app.now() - LIFE;
@@ -332,6 +325,6 @@ mod tests {
         headers.append("idempotency-key", HeaderValue::from_static("a"));
         assert_eq!(read(&headers).unwrap().as_deref(), Some("a"));
         headers.append("idempotency-key", HeaderValue::from_static("a"));
-        assert_eq!(read(&headers).unwrap_err().code().word(), "invalid_idempotency_key");
+        assert_eq!(read(&headers).unwrap_err().code().as_str(), "invalid_idempotency_key");
     }
 }

@@ -5,15 +5,16 @@ use serde_json::json;
 use store::{Reject, Sql, WriteSet, args};
 
 use super::audit::By;
-use super::caller::{Guest, Who};
+use super::caller::Guest;
 use super::guesses::Guesser;
 use super::password::{self, Asker};
 use super::person::{Credentials, NewUser, email, note};
 use super::store as sql;
 use super::token::{self, Kind};
+use super::who::Who;
 use super::{Error, staff};
 use crate::app::App;
-use crate::kit::hashers::{Desk, Place};
+use crate::kit::hashers::{Desk, Seat};
 use crate::kit::id::{StaffId, UserId};
 use crate::kit::secret::Secret;
 
@@ -128,7 +129,7 @@ pub async fn login(
         let by = By { who: &kind.who(&person.id), request_id: &guest.request_id };
         note(app, &mut set, by, ("staff.login", &person.id, json!({})));
     }
-    issue(app, set, kind, (person.id, person.email)).await
+    issue(app, set, kind, person.id, person.email).await
 }
 
 /// Opens the portal for somebody who was just made.
@@ -137,8 +138,7 @@ pub async fn login(
 /// [`Error::Overloaded`], [`Error::Commit`].
 pub async fn login_new(app: &App, new: &NewUser) -> Result<Login, Error> {
     let set = WriteSet::of(new.id.as_str());
-    let who = (new.id.to_string(), new.email.clone());
-    issue(app, set, Kind::Portal, who).await
+    issue(app, set, Kind::Portal, new.id.to_string(), new.email.clone()).await
 }
 
 /// Ends the token that a person called with.
@@ -217,21 +217,21 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// The person, if this is their password, and the place at the hashers. It takes as long where
+    /// The person, if this is their password, and the seat at the hashers. It takes as long where
     /// there is nobody. Who has to wait does not stand in line; who stands there is counted once
-    /// they have a place, so that the rows of failures grow no faster than passwords can be hashed.
+    /// they have a seat, so that the rows of failures grow no faster than passwords can be hashed.
     async fn prove(
         &self,
         app: &App,
         person: Option<sql::Person>,
-    ) -> Result<(sql::Person, Place), Error> {
+    ) -> Result<(sql::Person, Seat), Error> {
         self.guesser.must_not_wait(app).await?;
-        let place = password::place(app, &self.asker).await?;
+        let seat = password::seat(app, &self.asker).await?;
         self.guesser.count(app).await?;
         let stored = person.as_ref().map(|person| person.password_hash.as_str());
-        let (is_right, place) = password::is_right(place, self.password, stored).await?;
+        let (is_right, seat) = password::is_right(seat, self.password, stored).await?;
         let person = person.filter(|_| is_right).ok_or(Error::InvalidLogin)?;
-        Ok((person, place))
+        Ok((person, seat))
     }
 }
 
@@ -253,7 +253,8 @@ async fn issue(
     app: &App,
     mut set: WriteSet,
     kind: Kind,
-    (id, email): (String, String),
+    id: String,
+    email: String,
 ) -> Result<Login, Error> {
     let (token, expires_at) = token::new_token(app, &mut set, kind, &id);
     app.db.commit(set).await?;

@@ -1,6 +1,7 @@
 //! Rank 4: who may call. Users with a password, one account for each environment, tokens for
 //! people, keys for programs. A handler's `Caller<…>` or `Staff` argument is its authorization.
 
+mod account;
 pub mod api;
 pub mod audit;
 pub mod caller;
@@ -18,22 +19,24 @@ pub mod sessions;
 pub mod staff;
 mod store;
 pub mod token;
+mod who;
 
 use ::store::{CommitError, Reject, WriteSet, args};
 use clock::Millis;
 
+pub use account::account;
 pub use audit::{By, Entry, record};
 pub use caller::{
     Caller, CheckOtp, Guest, Myself, Policy, Portal, RateHeaders, ReadAccount, ReadInbound,
-    RequestIdText, SendOtp, Staff, TestCaller, Who, forget_account,
+    RequestIdText, SendOtp, Staff, TestCaller, forget_account,
 };
 pub use login::{Login, Owner, change_password, login, login_new, logout, set_password};
 pub use person::{
-    Credentials, Grant, MadeBy, NewUser, Newcomer, Terms, account, email, email_of, new_user_set,
-    signup,
+    Credentials, Grant, MadeBy, NewUser, Newcomer, Terms, email, email_of, new_user_set, signup,
 };
 pub use scope::Scope;
 pub use staff::{StaffMember, add_staff};
+pub use who::Who;
 
 use crate::app::{Account, App};
 use crate::kit::id::{AccountId, KeyId};
@@ -196,7 +199,7 @@ pub async fn create_key(
     let hash = sha256(raw.expose().as_bytes());
     set.push(store::ADD_KEY_HASH, args![hash, &account.id, &made.id]);
     let detail = serde_json::json!({ "name": made.name, "scopes": words });
-    record(app, &mut set, &entry(by, "api_key.create", (&account.id, &made.id), detail));
+    record(app, &mut set, &entry(by, "api_key.create", &account.id, &made.id, detail));
     app.db.commit(set).await?;
     Ok((raw, made))
 }
@@ -242,7 +245,7 @@ pub async fn disable_key(
         let mut set = WriteSet::of(account.as_str());
         set.guard(store::DISABLE_KEY, args![app.now(), account, id], KEY_DISABLED);
         let detail = serde_json::json!({});
-        record(app, &mut set, &entry(by, "api_key.disable", (account, id), detail));
+        record(app, &mut set, &entry(by, "api_key.disable", account, id, detail));
         match app.db.commit(set).await {
             // Someone else ended it at the same moment.
             Ok(_) | Err(CommitError::Rejected(KEY_DISABLED)) => {}
@@ -266,7 +269,8 @@ fn place<'a>(account: &'a AccountId, id: &'a str) -> [&'a str; 3] {
 fn entry<'a>(
     by: By<'a>,
     action: &'static str,
-    (account, key): (&'a AccountId, &'a KeyId),
+    account: &'a AccountId,
+    key: &'a KeyId,
     detail: serde_json::Value,
 ) -> Entry<'a> {
     Entry {

@@ -6,11 +6,12 @@ use serde_json::json;
 
 use super::Error;
 use super::audit::{By, Entry, record};
-use super::caller::{Guest, Who};
+use super::caller::Guest;
 use super::guesses::Guesser;
 use super::password::{self, Asker};
 use super::store as sql;
-use crate::app::{Account, App, Env, Standing};
+use super::who::Who;
+use crate::app::{App, Env, Standing};
 use crate::kit::hashers::Desk;
 use crate::kit::id::{AccountId, UserId};
 use crate::kit::secret::Secret;
@@ -151,7 +152,7 @@ fn add_account(
     (account, env, terms): (&AccountId, Env, Terms<'_>),
 ) {
     let Terms { standing, billing_mode, credit_limit } = terms;
-    let (env, status) = (env.word(), standing.word());
+    let (env, status) = (env.as_str(), standing.as_str());
     let args = args![account, user, env, status, billing_mode, credit_limit, app.now()];
     set.push(sql::ADD_ACCOUNT, args);
     let detail = json!({
@@ -200,15 +201,6 @@ pub async fn signup(
         }
         (done, _) => done.map(|_| new),
     }
-}
-
-/// The part of an account that requests need.
-///
-/// # Errors
-/// See [`store::Error`].
-pub async fn account(app: &App, id: &AccountId) -> Result<Option<Account>, store::Error> {
-    let row: Option<sql::AccountRow> = app.db.row(sql::ACCOUNT, args![id]).await?;
-    Ok(row.map(|sql::AccountRow(account)| account))
 }
 
 /// The email of a user.

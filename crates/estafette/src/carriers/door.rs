@@ -5,7 +5,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Inbound, Receipt};
 
-/// News that wait to be taken in; beyond, carriers wait.
+/// Incoming that wait to be taken in; beyond, carriers wait.
 const QUEUE: usize = 1_024;
 
 /// The news could not be stored now: bring them again later.
@@ -24,16 +24,16 @@ pub struct Arrivals {
 }
 
 /// What a carrier brings.
-pub enum News {
+pub enum Incoming {
     /// What became of a submission.
     Receipt(Receipt),
     /// What people wrote.
     Inbound(Vec<Inbound>),
 }
 
-/// News that came in. Dropping them tells their carrier to bring them again.
+/// Incoming that came in. Dropping them tells their carrier to bring them again.
 pub struct Arrival {
-    news: News,
+    news: Incoming,
     reply: oneshot::Sender<Result<(), NotNow>>,
 }
 
@@ -50,7 +50,7 @@ impl Door {
     /// # Errors
     /// [`NotNow`].
     pub async fn receipt(&self, receipt: Receipt) -> Result<(), NotNow> {
-        self.bring(News::Receipt(receipt)).await
+        self.bring(Incoming::Receipt(receipt)).await
     }
 
     /// Takes in what people wrote. An error leaves those of the batch stored that could be; brought
@@ -59,10 +59,10 @@ impl Door {
     /// # Errors
     /// [`NotNow`].
     pub async fn inbound(&self, messages: Vec<Inbound>) -> Result<(), NotNow> {
-        self.bring(News::Inbound(messages)).await
+        self.bring(Incoming::Inbound(messages)).await
     }
 
-    async fn bring(&self, news: News) -> Result<(), NotNow> {
+    async fn bring(&self, news: Incoming) -> Result<(), NotNow> {
         let (reply, answer) = oneshot::channel();
         self.queue.send(Arrival { news, reply }).await.map_err(|_| NotNow)?;
         answer.await.unwrap_or(Err(NotNow))
@@ -79,7 +79,7 @@ impl Arrivals {
 impl Arrival {
     /// What it says, and where the carrier waits for what becomes of it.
     #[must_use]
-    pub fn open(self) -> (News, Reply) {
+    pub fn open(self) -> (Incoming, Reply) {
         (self.news, Reply(self.reply))
     }
 }

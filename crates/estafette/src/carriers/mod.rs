@@ -9,47 +9,29 @@ pub mod lane;
 mod outbound;
 pub mod simulated;
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
 use crate::kit::msisdn::Msisdn;
+use crate::kit::words::{UnknownWord, words};
 
 pub use door::{Door, NotNow};
 pub use handsets::Handsets;
 pub use inbound::Inbound;
 pub use inbox::Inbox;
-pub use lane::{Lane, Pace, Priority, Turn};
+pub use lane::{Lane, Pace, Permit, Priority};
 pub use outbound::{Address, Content, Outbound, Template};
 pub use simulated::Rehearsed;
 
-/// The way a message travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Channel {
-    /// The chat app.
-    Chatapp,
-    /// SMS.
-    Sms,
-}
-
-impl Channel {
-    /// As stored and shown.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Chatapp => "chatapp",
-            Self::Sms => "sms",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        match word {
-            "chatapp" => Some(Self::Chatapp),
-            "sms" => Some(Self::Sms),
-            _ => None,
-        }
+words! {
+    /// The way a message travels.
+    pub enum Channel {
+        /// The chat app.
+        Chatapp = "chatapp",
+        /// SMS.
+        Sms = "sms",
     }
 }
 
@@ -75,7 +57,7 @@ pub enum Outcome {
 impl Outcome {
     /// As counted.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Accepted { .. } => "accepted",
             Self::Refused { .. } => "refused",
@@ -126,7 +108,7 @@ impl Refusal {
 
     /// As stored.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
             Self::BadRecipient => "bad_recipient",
@@ -139,11 +121,13 @@ impl Refusal {
             Self::Expired => "expired",
         }
     }
+}
 
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|refusal| refusal.word() == word)
+impl FromStr for Refusal {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        Self::ALL.into_iter().find(|refusal| refusal.as_str() == word).ok_or(UnknownWord)
     }
 }
 
@@ -174,7 +158,7 @@ impl Fate {
         match self {
             Self::Sent => "sent".to_owned(),
             Self::Delivered => "delivered".to_owned(),
-            Self::Failed(refusal) => format!("failed {}", refusal.word()),
+            Self::Failed(refusal) => format!("failed {}", refusal.as_str()),
         }
     }
 
@@ -184,7 +168,7 @@ impl Fate {
         match text.split_once(' ').unwrap_or((text, "")) {
             ("sent", _) => Some(Self::Sent),
             ("delivered", _) => Some(Self::Delivered),
-            ("failed", word) => Refusal::of(word).map(Self::Failed),
+            ("failed", word) => word.parse().ok().map(Self::Failed),
             _ => None,
         }
     }
@@ -322,7 +306,7 @@ impl Carriers {
             .into_iter()
             .flat_map(|channel| self.of_channel(channel).iter().map(move |lane| (channel, lane)))
             .map(|(channel, lane)| {
-                (lane.carrier().name().to_owned(), channel.word(), "up".to_owned())
+                (lane.carrier().name().to_owned(), channel.as_str(), "up".to_owned())
             })
             .collect()
     }

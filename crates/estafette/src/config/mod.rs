@@ -2,6 +2,7 @@
 //! are errors. The defaults and their explanations are in `default.toml`.
 
 mod check;
+mod fault;
 mod layers;
 mod load;
 mod show;
@@ -16,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::kit::secret::Secret;
 
-pub use layers::Source;
-pub use load::{Flags, LoadError, load};
+pub use fault::{LoadError, Source};
+pub use load::{Flags, load};
 pub use show::{show, show_json};
 
 /// Everything that can be set.

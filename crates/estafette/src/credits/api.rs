@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 use super::{Error, Transfer};
 use crate::access::caller::{Caller, ReadAccount};
 use crate::app::App;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Item, Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 
@@ -54,9 +54,8 @@ pub struct BalanceView {
 async fn read_balance(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<BalanceView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let balance = super::balance(&app, &caller.account.id).await?;
     Ok(Json(BalanceView {
         balance_credits: balance.available,

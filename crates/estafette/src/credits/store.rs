@@ -3,7 +3,6 @@
 use clock::Millis;
 use store::{Error, FromRow, Row, Sql};
 
-use super::prices::Price;
 use super::{Balance, Transfer};
 use crate::kit::id::TransferId;
 
@@ -140,21 +139,6 @@ impl FromRow for Transfer {
             object_id: row.take(5)?,
             created_at: row.take::<Millis>(6)?,
             mac: row.take(7)?,
-        })
-    }
-}
-
-impl FromRow for Price {
-    fn from_row(mut row: Row) -> Result<Self, Error> {
-        Ok(Self {
-            id: row.take(0)?,
-            channel: row.take(1)?,
-            category: row.take(2)?,
-            country: row.take(3)?,
-            credits: row.take(4)?,
-            valid_from: row.take(5)?,
-            valid_until: row.take(6)?,
-            replaced_at: row.take(7)?,
         })
     }
 }

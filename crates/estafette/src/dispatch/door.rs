@@ -4,16 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::store::Bell;
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use super::store::{self as sql, Parked};
 use super::{
-    Attempt, Entry, Failure, Leg, News, Next, Owner, Unwritten, carry, over, retention, settle,
+    Attempt, Entry, Failure, Leg, News, Next, Owner, Unwritten, bell, carry, over, retention,
+    settle,
 };
-use crate::app::{App, Env};
-use crate::carriers::door::{Arrivals, News as Brought};
+use crate::app::App;
+use crate::carriers::door::{Arrivals, Incoming};
 use crate::carriers::{Fate, Inbound, NotNow, Receipt};
 use crate::kit::id::{AccountId, AttemptId};
 use crate::kit::seal::sha256;
@@ -26,15 +26,6 @@ const LOOK_AGAIN_MS: u64 = 5_000;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Parked receipts read at a time.
 const PAGE: i64 = 256;
-
-/// Rings when a carrier's id became known that receipts may have named before. Each environment has
-/// one, since each has a listener.
-pub(super) fn bell(app: &App) -> Bell {
-    match app.env {
-        Env::Live => Bell("receipts live"),
-        Env::Sandbox => Bell("receipts sandbox"),
-    }
-}
 
 /// Takes in what people wrote.
 pub type TakeInbound = for<'a> fn(&'a App, &'a [Inbound]) -> Answer<'a>;
@@ -66,8 +57,8 @@ async fn take_all(app: &App, mut arrivals: Arrivals, desk: Desk) {
         tokio::spawn(async move {
             let (news, reply) = arrival.open();
             reply.send(match news {
-                Brought::Receipt(receipt) => receive(&app, &receipt, desk.owners).await,
-                Brought::Inbound(messages) => (desk.inbound)(&app, &messages).await,
+                Incoming::Receipt(receipt) => receive(&app, &receipt, desk.owners).await,
+                Incoming::Inbound(messages) => (desk.inbound)(&app, &messages).await,
             });
             drop(turn);
         });
@@ -77,7 +68,7 @@ async fn take_all(app: &App, mut arrivals: Arrivals, desk: Desk) {
 async fn look_after_parked(app: &App, owners: &[Entry]) {
     loop {
         tokio::select! {
-            () = app.db.rung(bell(app)) => {}
+            () = app.db.rung(bell::bell(app)) => {}
             () = app.clock.tick(LOOK_AGAIN_MS) => {}
         }
         if let Err(error) = settle_parked(app, owners).await {

@@ -13,7 +13,7 @@ use super::retention::{Error, unname};
 use super::store as sql;
 use crate::access::retention::Accounts;
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;
@@ -92,7 +92,7 @@ pub async fn mask_old(app: &App, turn: &Turn, place: &Place, bound: &str) -> Res
         && let Some(account) = accounts.next(app).await?
     {
         loop {
-            let chunk = mask_chunk(app, turn, (place, bound), &account).await?;
+            let chunk = mask_chunk(app, turn, place, bound, &account).await?;
             masked += chunk.masked;
             if chunk.is_written && !turn.rest().await {
                 return Ok(masked);
@@ -117,7 +117,8 @@ struct Chunk {
 async fn mask_chunk(
     app: &App,
     turn: &Turn,
-    (place, bound): (&Place, &str),
+    place: &Place,
+    bound: &str,
     account: &AccountId,
 ) -> Result<Chunk, Error> {
     let (now, chunk) = (turn.now(), app.config.retention.chunk);
@@ -164,7 +165,8 @@ fn mask(
 /// When the database cannot be read.
 pub async fn sent_to(
     app: &App,
-    (place, account): (&Place, &AccountId),
+    place: &Place,
+    account: &AccountId,
     recipient: &str,
     bound: &str,
 ) -> Result<Vec<Kept>, DbError> {
@@ -186,7 +188,8 @@ pub async fn sent_to(
 /// See [`Error`].
 pub async fn replace(
     app: &App,
-    (place, account): (&Place, &AccountId),
+    place: &Place,
+    account: &AccountId,
     found: &[Kept],
 ) -> Result<(), Error> {
     let pause = Duration::from_millis(app.config.retention.pause_ms);

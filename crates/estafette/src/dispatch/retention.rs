@@ -8,7 +8,7 @@ use clock::{DAY, Millis};
 use super::store as sql;
 use crate::access::retention::{sweep, sweep_accounts};
 use crate::app::{App, Env};
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, AttemptId};
 
 /// How long a receipt that leads nowhere is kept, milliseconds: the longest validity of an SMS.
@@ -45,7 +45,7 @@ pub async fn forget_attempts(
 /// See [`Error`].
 pub async fn forget_receipts(app: &App, turn: &Turn) -> Result<u64, Error> {
     let args = args![turn.now() - EARLY_MS, app.config.retention.chunk];
-    Ok(sweep(app, turn, ("early_receipts", sql::DELETE_PARKED), &args).await?)
+    Ok(sweep(app, turn, "early_receipts", sql::DELETE_PARKED, &args).await?)
 }
 
 /// Forgets what carriers call the attempts of a message: their ids can hold the number.

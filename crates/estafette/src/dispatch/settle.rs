@@ -4,14 +4,17 @@
 use clock::Millis;
 use store::{CommitError, WriteSet};
 
-use super::store::{self as sql, Place};
+use super::store::{self as sql, Requeue};
 use super::{
     Attempt, Carried, Ending, Failure, Leg, NewLeg, News, Next, Owner, STALE, State, Then, Unsure,
-    Unwritten, door,
+    Unwritten, bell,
 };
 use crate::app::App;
 use crate::carriers::{Address, Channel};
 use crate::credits;
+
+/// The longest that a single throttled message waits, milliseconds.
+const THROTTLED_MS: i64 = 30_000;
 
 /// Adds an attempt and the hold on its price to commit A.
 pub fn open<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
@@ -33,7 +36,7 @@ pub fn give_back<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt, why: &Fai
         _ if keeps_price => State::Accepted,
         state => state,
     };
-    sql::shift(set, a, (state, why.code.as_deref()), None);
+    sql::shift(set, a, state, why.code.as_deref(), None);
     let charge = a.charge::<O>();
     match (a.state.is_held(), keeps_price) {
         (true, true) => credits::post(app, set, &a.account, &charge),
@@ -46,7 +49,7 @@ pub fn give_back<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt, why: &Fai
 
 /// The attempt arrived, or is as good as arrived: its price is due.
 pub fn arrived<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
-    sql::shift(set, a, (State::Delivered, None), None);
+    sql::shift(set, a, State::Delivered, None, None);
     if a.state.is_held() {
         credits::post(app, set, &a.account, &a.charge::<O>());
     }
@@ -74,13 +77,13 @@ pub async fn settle<O: Owner>(
                 Unsure::Again { after_ms } => app.now() + after_ms,
             };
             let next_at = a.look_at(until);
-            sql::shift(&mut set, a, (State::Unknown, None), next_at);
+            sql::shift(&mut set, a, State::Unknown, None, next_at);
             (State::Unknown, next_at)
         }
         News::Accepted { provider_id } => {
             name(app, &mut set, a, provider_id);
             let next_at = a.look_at(a.give_up_at);
-            sql::shift(&mut set, a, (State::Accepted, None), next_at);
+            sql::shift(&mut set, a, State::Accepted, None, next_at);
             if a.state.is_held() {
                 credits::post(app, &mut set, &a.account, &a.charge::<O>());
             }
@@ -103,7 +106,7 @@ fn name(app: &App, set: &mut WriteSet, a: &Attempt, provider_id: &str) {
     let carrier = app.carriers.lane(&a.carrier).map(|lane| lane.carrier());
     if let Some(carrier) = carrier.filter(|carrier| !carrier.echoes()) {
         sql::submitted(set, carrier.name(), provider_id, a);
-        set.ring(door::bell(app));
+        set.ring(bell::bell(app));
     }
 }
 
@@ -137,7 +140,7 @@ async fn retry<O: Owner>(
 ) -> Result<Next, Unwritten> {
     let a = &leg.attempt;
     let mut set = WriteSet::of(a.account.as_str());
-    sql::put_back(&mut set, a, Place::later(a, why.code.as_deref(), at));
+    sql::put_back(&mut set, a, Requeue::later(a, why.code.as_deref(), at));
     let mut message = leg.message.clone();
     O::decide(app, &mut set, &mut message, a, News::Retry { why, at });
     write(app, &a.object_id, set).await?;
@@ -153,7 +156,7 @@ async fn next_leg<O: Owner>(
     why: Failure,
     (channel, category, to): (Channel, &'static str, &Address),
 ) -> Result<Next, Unwritten> {
-    match credits::price(app, channel.word(), category, to.country()).await {
+    match credits::price(app, channel.as_str(), category, to.country()).await {
         Ok(credits) => {
             let Attempt { account, object_id, priority, give_up_at, .. } = &leg.attempt;
             let (priority, give_up_at) = (*priority, *give_up_at);
@@ -250,4 +253,15 @@ fn unwritten(app: &App, object: &str, error: &CommitError) -> Unwritten {
         tracing::warn!(%error, object, "not settled now; due work goes on");
     }
     Unwritten::Lost
+}
+
+/// The carrier asked to slow down: this message goes out later, and it was no try.
+pub(super) async fn postpone(app: &App, a: &Attempt, after_ms: u64) {
+    let after_ms = i64::try_from(after_ms).unwrap_or(THROTTLED_MS).clamp(1, THROTTLED_MS);
+    let next_at = (app.now() + after_ms).min(a.give_up_at);
+    let mut set = WriteSet::of(a.account.as_str());
+    let place = Requeue { tries: a.tries - 1, ..Requeue::later(a, Some("throttled"), next_at) };
+    sql::put_back(&mut set, a, place);
+    // What is not written is found again when the lease ends.
+    let _lost = write(app, &a.object_id, set).await;
 }

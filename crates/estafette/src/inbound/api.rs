@@ -15,7 +15,7 @@ use crate::access::{Caller, ReadInbound, Scope, Staff, Who};
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::id::InboundId;
-use crate::kit::page::{self, Page, Query};
+use crate::kit::page::{self, NoQuery, Page, Query};
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 
@@ -128,10 +128,9 @@ async fn list_inbound_notifications(
 async fn read_inbound_notification(
     caller: Caller<ReadInbound>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<InboundNotificationDetail>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = InboundId::parse(&id).ok_or(Code::NotFound)?;
     let found = super::find(&app, &caller.account.id, &id).await?;
     let (row, raw_json) = found.ok_or(Code::NotFound)?;
@@ -140,7 +139,7 @@ async fn read_inbound_notification(
     Ok(Json(InboundNotificationDetail {
         id: id.into(),
         provider: PROVIDER,
-        channel: channel.word(),
+        channel: channel.as_str(),
         sender,
         message,
         created_at: created_at.to_string(),

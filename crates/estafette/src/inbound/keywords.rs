@@ -1,12 +1,15 @@
 //! STOP and START. Only a whole message is a keyword: "Stop. Thank you" is one like any other.
 
-/// What a keyword asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keyword {
-    /// No more messages.
-    Stop,
-    /// Messages again.
-    Start,
+use crate::kit::words::words;
+
+words! {
+    /// What a keyword asks for.
+    pub(super) enum Keyword {
+        /// No more messages.
+        Stop = "stop",
+        /// Messages again.
+        Start = "start",
+    }
 }
 
 /// English: the words of the FCC (47 CFR §64.1200(a)(10)) and what carriers add to them. French:
@@ -44,19 +47,6 @@ const START: &[&str] = &[
 const LONGEST: usize = 24;
 
 impl Keyword {
-    /// As stored in events.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::Stop => "stop",
-            Self::Start => "start",
-        }
-    }
-
-    /// From what is stored in events.
-    pub(super) fn of(word: &str) -> Option<Self> {
-        [Self::Stop, Self::Start].into_iter().find(|keyword| keyword.word() == word)
-    }
-
     /// The keyword that a message is, if it is one. Case, accents, punctuation and spaces around
     /// do not count.
     pub(super) fn in_message(text: &str) -> Option<Self> {

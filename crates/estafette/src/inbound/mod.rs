@@ -30,6 +30,7 @@ use crate::carriers::{Channel, Inbound, NotNow};
 use crate::events::{self, Kind, Note};
 use crate::kit::id::{AccountId, InboundId};
 use crate::kit::page::{self, Page};
+use crate::kit::words::words;
 
 pub use view::show;
 
@@ -57,24 +58,15 @@ pub struct Notification {
     pub created_at: Millis,
 }
 
-/// What became of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taken {
-    /// Its account has it.
-    Stored,
-    /// It is for nobody.
-    Parked,
-    /// It was taken in before.
-    Known,
-}
-
-impl Taken {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Stored => "stored",
-            Self::Parked => "parked",
-            Self::Known => "known",
-        }
+words! {
+    /// What became of a message.
+    enum Taken {
+        /// Its account has it.
+        Stored = "stored",
+        /// It is for nobody.
+        Parked = "parked",
+        /// It was taken in before.
+        Known = "known",
     }
 }
 
@@ -94,9 +86,9 @@ pub async fn take_in(app: &App, messages: &[Inbound]) -> Result<(), NotNow> {
                     first.get_or_insert(error);
                     "failed"
                 },
-                Taken::word,
+                Taken::as_str,
             );
-            app.metrics.inbound(message.channel.word(), outcome);
+            app.metrics.inbound(message.channel.as_str(), outcome);
         }
     }
     let Some(error) = first else { return Ok(()) };
@@ -144,7 +136,7 @@ fn write(app: &App, account: Option<&AccountId>, message: &Message) -> WriteSet 
     let row = args![
         whose,
         &id,
-        message.channel.word(),
+        message.channel.as_str(),
         &message.carrier,
         &message.upstream_id,
         message.sender.text(),
@@ -157,7 +149,7 @@ fn write(app: &App, account: Option<&AccountId>, message: &Message) -> WriteSet 
     set.push(sql::INSERT, row);
     let Some(account) = account else { return set };
     let kind = kind_of(message.channel);
-    let state = message.keyword.map_or("", keywords::Keyword::word);
+    let state = message.keyword.map_or("", keywords::Keyword::as_str);
     let note = Note { account, kind, object_id: id.as_str(), sequence: 1, state };
     events::note(app, &mut set, note);
     if let (Address::Phone(person), Some(keyword)) = (&message.sender, message.keyword) {

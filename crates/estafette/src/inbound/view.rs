@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::Notification;
 use super::keywords::Keyword;
 use super::store as sql;
-use crate::app::{App, News};
+use crate::app::{App, EventRef};
 use crate::kit::id::InboundId;
 
 /// The provider of every message, in the neutral word of the API.
@@ -48,7 +48,7 @@ impl From<Notification> for InboundNotification {
         Self {
             id: row.id.into(),
             provider: PROVIDER,
-            channel: row.channel.word(),
+            channel: row.channel.as_str(),
             sender: row.sender,
             recipient: row.recipient,
             message: row.message,
@@ -70,11 +70,11 @@ struct Told {
 
 /// A message as lists show it, with what its event adds.
 #[must_use]
-pub fn show<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
+pub fn show<'a>(app: &'a App, news: EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
     Box::pin(async move {
         let Some(id) = InboundId::parse(news.object_id) else { return Ok(None) };
         let found: Option<Notification> = app.db.row(sql::BY_ID, args![news.account, &id]).await?;
-        let opt_out = Keyword::of(news.state).map(|keyword| keyword == Keyword::Stop);
+        let opt_out = news.state.parse().ok().map(|keyword: Keyword| keyword == Keyword::Stop);
         let told = found.map(|row| Told { notification: row.into(), opt_out });
         Ok(told.and_then(|told| serde_json::to_string(&told).ok()))
     })

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::json::{self, Fault};
 use super::problem::{Faults, Item, Problem};
 use super::problem_code::Code;
+use super::words::{Word, must_be_one_of};
 
 /// The fields of a JSON object that are not yet read. [`Fields::finish`] says what was wrong.
 #[derive(Debug)]
@@ -176,6 +177,26 @@ impl Fields {
             }
         }
         Some(texts)
+    }
+
+    /// One of the words of an enum.
+    pub fn word<T: Word>(&mut self, name: &'static str) -> Option<T> {
+        let text = self.text(name)?;
+        let found = text.parse().ok();
+        if found.is_none() {
+            self.fault(name, "invalid_enum", must_be_one_of::<T>());
+        }
+        found
+    }
+
+    /// One of the words of an enum, which must be there.
+    pub fn required_word<T: Word>(&mut self, name: &'static str) -> Option<T> {
+        let text = self.required(name)?;
+        let found = text.parse().ok();
+        if found.is_none() {
+            self.fault(name, "invalid_enum", must_be_one_of::<T>());
+        }
+        found
     }
 
     /// One of a list of words.

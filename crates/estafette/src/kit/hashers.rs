@@ -1,6 +1,6 @@
 //! Places for work that takes much memory and time, such as hashing a password: few at a time, a
 //! bounded line before them, and shares of that line that no one exceeds. Staff have a line and a
-//! place of their own, so that no crowd of guests and users keeps them out.
+//! seat of their own, so that no crowd of guests and users keeps them out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +30,7 @@ pub struct Share {
     pub most: usize,
 }
 
-/// Why somebody got no place.
+/// Why somebody got no seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The line is full.
@@ -56,14 +56,14 @@ struct Standing {
     by_share: HashMap<String, usize>,
 }
 
-/// A place, given back when it is dropped, in whichever thread that is.
-pub struct Place {
+/// A seat, given back when it is dropped, in whichever thread that is.
+pub struct Seat {
     _permit: OwnedSemaphorePermit,
-    _turn: Turn,
+    _turn: InLine,
 }
 
 /// Somebody in line or at work.
-struct Turn {
+struct InLine {
     standing: Arc<Mutex<Standing>>,
     shares: Vec<Share>,
 }
@@ -75,18 +75,18 @@ impl Hashers {
         Self { public: Line::new(places.max(1)), staff: Line::new(1) }
     }
 
-    /// Waits in line for a place.
+    /// Waits in line for a seat.
     ///
     /// # Errors
     /// [`Refusal`], at once.
-    pub async fn place(&self, desk: Desk, shares: Vec<Share>) -> Result<Place, Refusal> {
+    pub async fn seat(&self, desk: Desk, shares: Vec<Share>) -> Result<Seat, Refusal> {
         let line = match desk {
             Desk::Public => &self.public,
             Desk::Staff => &self.staff,
         };
         let turn = line.enter(shares)?;
         let permit = Arc::clone(&line.places).acquire_owned().await.map_err(|_| Refusal::Full)?;
-        Ok(Place { _permit: permit, _turn: turn })
+        Ok(Seat { _permit: permit, _turn: turn })
     }
 }
 
@@ -95,7 +95,7 @@ impl Line {
         Self { places: Arc::new(Semaphore::new(places)), standing: Arc::default() }
     }
 
-    fn enter(&self, shares: Vec<Share>) -> Result<Turn, Refusal> {
+    fn enter(&self, shares: Vec<Share>) -> Result<InLine, Refusal> {
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |share: &Share| standing.by_share.get(&share.of).copied().unwrap_or_default();
         if shares.iter().any(|share| of(share) >= share.most) {
@@ -108,11 +108,11 @@ impl Line {
         for share in &shares {
             *standing.by_share.entry(share.of.clone()).or_default() += 1;
         }
-        Ok(Turn { standing: Arc::clone(&self.standing), shares })
+        Ok(InLine { standing: Arc::clone(&self.standing), shares })
     }
 }
 
-impl Drop for Turn {
+impl Drop for InLine {
     fn drop(&mut self) {
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         standing.all -= 1;
@@ -162,7 +162,7 @@ mod tests {
     #[tokio::test]
     async fn staff_have_a_place_when_all_others_are_taken() {
         let hashers = Hashers::new(1);
-        let _taken = hashers.place(Desk::Public, Vec::new()).await.unwrap();
-        assert!(hashers.place(Desk::Staff, Vec::new()).await.is_ok());
+        let _taken = hashers.seat(Desk::Public, Vec::new()).await.unwrap();
+        assert!(hashers.seat(Desk::Staff, Vec::new()).await.is_ok());
     }
 }

@@ -19,3 +19,4 @@ pub mod takeover;
 pub mod throttle;
 pub mod upload;
 pub mod walk;
+pub mod words;

@@ -237,12 +237,12 @@ impl Problem {
     pub fn body(&self, base_url: &str, request_id: &str) -> String {
         let inner = &self.inner;
         let mut body = Map::new();
-        let kind = format!("{base_url}/errors/{}", inner.code.word());
+        let kind = format!("{base_url}/errors/{}", inner.code.as_str());
         let detail = inner.detail.clone().unwrap_or_else(|| self.sentence());
         body.insert("type".into(), kind.into());
         body.insert("title".into(), inner.code.title().into());
         body.insert("status".into(), inner.code.status().into());
-        body.insert("code".into(), inner.code.word().into());
+        body.insert("code".into(), inner.code.as_str().into());
         body.insert("detail".into(), detail.into());
         body.insert("request_id".into(), request_id.into());
         if !inner.faults.is_empty() {

@@ -1,6 +1,10 @@
 //! Every error that the API can answer, in one list: its code, status, title and what to do. The
 //! error pages, `docs/errors.md` and the OpenAPI document are made from it.
 
+use std::str::FromStr;
+
+use super::words::UnknownWord;
+
 macro_rules! codes {
     ($($status:literal $name:ident $code:literal $title:literal: $advice:literal;)*) => {
         /// A stable error code: the contract for programs.
@@ -13,7 +17,7 @@ macro_rules! codes {
 
             /// The word in `code`.
             #[must_use]
-            pub const fn word(self) -> &'static str {
+            pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $code,)* }
             }
 
@@ -34,11 +38,13 @@ macro_rules! codes {
             pub const fn advice(self) -> &'static str {
                 match self { $(Self::$name => $advice,)* }
             }
+        }
 
-            /// The code of a word.
-            #[must_use]
-            pub fn of(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|code| code.word() == word)
+        impl FromStr for Code {
+            type Err = UnknownWord;
+
+            fn from_str(word: &str) -> Result<Self, UnknownWord> {
+                Self::ALL.iter().copied().find(|code| code.as_str() == word).ok_or(UnknownWord)
             }
         }
     };

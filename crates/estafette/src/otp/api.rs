@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -10,8 +10,9 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::order::Order;
 use super::parse;
-use super::send::{self, Order, Sent};
+use super::send::{self, Sent};
 use super::{Challenge, Error, Reason, Status, store as sql, verify};
 use crate::access::caller::{Caller, CheckOtp, SendOtp};
 use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
@@ -19,7 +20,7 @@ use crate::app::App;
 use crate::carriers::Channel;
 use crate::dispatch::recipients::shown;
 use crate::kit::id::ChallengeId;
-use crate::kit::page::Query;
+use crate::kit::page::NoQuery;
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 
@@ -195,11 +196,10 @@ pub struct ChallengeView {
 async fn send_otp(
     caller: Caller<SendOtp>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let order = parse::send(&app, &body)?;
     let account = &caller.account.id;
     let request = Repeatable::by_tenant(account, &headers, "POST /v1/otp/send", &body);
@@ -217,11 +217,10 @@ async fn send_otp(
 async fn send_chatapp_otp(
     caller: Caller<SendOtp>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let (order, client_id) = parse::chatapp_send(&app, &body)?;
     let account = &caller.account.id;
     let request = Repeatable::by_tenant(account, &headers, "POST /v1/chatapp/otp/send", &body);
@@ -250,22 +249,21 @@ async fn send_chatapp_otp(
 async fn verify_otp(
     caller: Caller<CheckOtp>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let (address, code) = parse::verify(&app, &body)?;
     let account = &caller.account.id;
     let request = Repeatable::by_tenant(account, &headers, "POST /v1/otp/verify", &body);
     let fresh =
-        async |claim: Claim| Ok(verify::verify(&app, account, (&address, &code), &claim).await?);
+        async |claim: Claim| Ok(verify::verify(&app, account, &address, &code, &claim).await?);
     let again = async |seen: Seen| Ok(verify::seen(&app, account, &seen).await?);
     let verified = idempotency::once(&app, request, fresh, again).await?;
     let view = |verified: verify::Verified| VerifiedView {
         verified: true,
         challenge_id: verified.id.into(),
-        status: Status::Verified.word(),
+        status: Status::Verified.as_str(),
         verified_at: verified.at.to_string(),
     };
     Ok(verified.map(|verified| Json(view(verified))).into_response())
@@ -281,10 +279,9 @@ async fn verify_otp(
 async fn read_otp(
     caller: Caller<CheckOtp>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<ChallengeView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = ChallengeId::parse(&id).ok_or(Code::NotFound)?;
     let found = sql::challenge(&app, &caller.account.id, &id).await?;
     Ok(Json(challenge_view(&app, found.ok_or(Code::NotFound)?)))
@@ -315,9 +312,9 @@ fn told(mut sent: Sent) -> Result<Sent, Problem> {
 fn sent_view(app: &App, sent: Sent) -> SentView {
     let Sent { challenge, is_unreachable, .. } = sent;
     SentView {
-        channel: challenge.channel.word(),
+        channel: challenge.channel.as_str(),
         provider: "svc",
-        status: challenge.shown_status(app.now()).word(),
+        status: challenge.shown_status(app.now()).as_str(),
         challenge_id: challenge.id.into(),
         to: shown(challenge.recipient),
         reference: challenge.reference,
@@ -337,15 +334,15 @@ fn challenge_view(app: &App, challenge: Challenge) -> ChallengeView {
 pub(super) fn view(challenge: Challenge, status: Status) -> ChallengeView {
     ChallengeView {
         challenge_id: challenge.id.into(),
-        channel: challenge.channel.word(),
+        channel: challenge.channel.as_str(),
         provider: "svc",
         to: shown(challenge.recipient),
         reference: challenge.reference,
-        status: status.word(),
+        status: status.as_str(),
         failure_reason: challenge
             .failure_reason
             .filter(|_| status == Status::Failed)
-            .map(Reason::word),
+            .map(Reason::as_str),
         provider_message_id: challenge.provider_message_id,
         attempts: challenge.attempts,
         max_attempts: challenge.max_attempts,
@@ -378,7 +375,7 @@ impl From<Error> for Problem {
                 told(Code::OtpCodeInvalid)
                     .with("verified", false)
                     .with("challenge_id", challenge.as_str())
-                    .with("challenge_status", status.word())
+                    .with("challenge_status", status.as_str())
                     .with("attempts", attempts)
                     .with("max_attempts", max_attempts)
                     .with("attempts_remaining", max_attempts - attempts)

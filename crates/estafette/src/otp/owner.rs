@@ -5,7 +5,7 @@ use store::{Error, WriteSet};
 
 use super::code::code_of;
 use super::wording::Wording;
-use super::{Challenge, Reason, Status, limits, store as sql, told};
+use super::{Challenge, Reason, Status, events, limits, store as sql};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Outbound};
 use crate::dispatch::recipients::is_number;
@@ -78,7 +78,7 @@ impl Owner for Otp {
     }
 
     fn adopt(app: &App, set: &mut WriteSet, c: &mut Challenge, (leg, why): (&Attempt, &Failure)) {
-        note_unreachable(app, set, c, (c.channel, why));
+        note_unreachable(app, set, c, c.channel, why);
         sql::next_leg(set, c, (leg, c.mode), true, app.now());
         limits::count_fallback(app, set, c);
         *c = c.carried_by(leg, true);
@@ -86,7 +86,7 @@ impl Owner for Otp {
 
     fn decide(app: &App, set: &mut WriteSet, c: &mut Challenge, a: &Attempt, news: News<'_>) {
         if let News::Over(Ending { why, .. }) | News::Owed(why) = news {
-            note_unreachable(app, set, c, (a.channel, why));
+            note_unreachable(app, set, c, a.channel, why);
         }
         // News of an attempt that another took the place of change nothing else.
         if c.attempt != a.id {
@@ -95,14 +95,14 @@ impl Owner for Otp {
         match news {
             News::Accepted { provider_id } => {
                 sql::settle(set, c, provider_id, Status::Sent, next_visit(app, c));
-                told::stands(app, set, c, Status::Sent);
+                events::stands(app, set, c, Status::Sent);
                 provider_id.clone_into(&mut c.provider_message_id);
                 c.settled = true;
             }
             News::Delivered { provider_id } => delivered(app, set, c, a, provider_id),
             News::Unknown => {
                 sql::postpone(set, c, next_visit(app, c));
-                told::stands(app, set, c, Status::Sent);
+                events::stands(app, set, c, Status::Sent);
             }
             News::Over(ending) => over(app, set, c, ending),
             News::Owed(_) => sql::leg_over(set, c, c.expires_at.min(app.now() + OWED_MS)),
@@ -125,10 +125,10 @@ fn delivered(
 ) {
     let provider_id = provider_id.unwrap_or(&c.provider_message_id).to_owned();
     if a.state == State::Sending {
-        told::went_out(app, set, c, &provider_id);
+        events::went_out(app, set, c, &provider_id);
     }
     sql::settle(set, c, &provider_id, Status::Delivered, c.expires_at);
-    told::stands(app, set, c, Status::Delivered);
+    events::stands(app, set, c, Status::Delivered);
     c.provider_message_id = provider_id;
     if c.status == Status::Sent {
         c.status = Status::Delivered;
@@ -140,7 +140,7 @@ fn over(app: &App, set: &mut WriteSet, c: &mut Challenge, ending: &Ending) {
     let reason = Reason::of_ending(ending);
     if ending.is_last {
         sql::fail(set, c, reason);
-        told::failed(app, set, c, reason);
+        events::failed(app, set, c, reason);
         if c.status == Status::Sent {
             c.status = Status::Failed;
             c.failure_reason = Some(reason);
@@ -150,12 +150,7 @@ fn over(app: &App, set: &mut WriteSet, c: &mut Challenge, ending: &Ending) {
 }
 
 /// Remembers that the chat-app refused the recipient, if that is why.
-fn note_unreachable(
-    app: &App,
-    set: &mut WriteSet,
-    c: &Challenge,
-    (channel, why): (Channel, &Failure),
-) {
+fn note_unreachable(app: &App, set: &mut WriteSet, c: &Challenge, channel: Channel, why: &Failure) {
     if channel == Channel::Chatapp && why.is_unreachable() {
         limits::remember_unreachable(app, set, c);
     }

@@ -6,6 +6,7 @@ use store::{CommitError, WriteSet};
 
 use super::code::{code_of, mac, new_code, seal};
 use super::limits::{self, LIMITED, Way};
+use super::order::Order;
 use super::owner::Otp;
 use super::store::{self as sql, NewChallenge};
 use super::wording::Wording;
@@ -16,31 +17,10 @@ use crate::carriers::{Address, Channel, Priority, Refusal, Rehearsed};
 use crate::credits;
 use crate::dispatch::{self, Attempt, Carried, Failure, Leg, NewLeg, State, carry};
 use crate::kit::id::ChallengeId;
-use crate::kit::msisdn::Msisdn;
-use crate::kit::secret::Secret;
 use crate::senders;
 
 /// Times that a decision is made anew because another was faster.
 const RETRIES: u32 = 40;
-
-/// A passcode to send, checked.
-pub(super) struct Order {
-    pub(super) to: Msisdn,
-    pub(super) reference: Option<String>,
-    pub(super) code: Option<Secret>,
-    pub(super) code_length: u32,
-    pub(super) mode: Mode,
-    pub(super) sender: Option<String>,
-    pub(super) template: Option<String>,
-    pub(super) language: Option<String>,
-}
-
-impl Order {
-    /// What at most one open challenge of an account has: recipient and reference.
-    pub(super) fn slot(&self) -> String {
-        format!("{}|{}", self.to.e164(), self.reference.as_deref().unwrap_or(""))
-    }
-}
 
 /// What a send came to.
 pub(super) struct Sent {
@@ -71,7 +51,7 @@ pub(super) async fn send(
     let is_unreachable = was_unreachable || leg.failures.iter().any(refused_now);
     let refusal = reason.and_then(Reason::refusal);
     if let (Some(reason), Some(_)) = (reason, &refusal)
-        && let Err(error) = claim.tell(app, reason.word()).await
+        && let Err(error) = claim.tell(app, reason.as_str()).await
     {
         tracing::warn!(%error, "a repeat will not be told that this send was refused");
     }
@@ -130,7 +110,7 @@ pub(super) async fn seen(app: &App, account: &Account, seen: &Seen) -> Result<Se
             return Err(Error::InProgress);
         }
     }
-    let told = seen.answer.as_deref().and_then(Reason::of);
+    let told = seen.answer.as_deref().and_then(|word| word.parse().ok());
     let is_unreachable = limits::is_unreachable(app, &account.id, &challenge.recipient).await?;
     Ok(Sent { challenge, refusal: told.and_then(Reason::refusal), is_unreachable })
 }
@@ -150,7 +130,7 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
     }
     let has = |channel| app.carriers.on(channel).is_some();
     match order.mode {
-        Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.word())),
+        Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.as_str())),
         Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => {
             Err(Error::NoCarrier("chatapp or sms"))
         }
@@ -168,7 +148,7 @@ async fn rehearse(app: &App, account: &Account, order: &Order) -> Result<(), Err
         }
         Some(Rehearsed::InsufficientCredits) => {
             let (channel, _) = first_channel(app, order, &Past::None);
-            let price = credits::price(app, channel.word(), "authentication", to.country());
+            let price = credits::price(app, channel.as_str(), "authentication", to.country());
             let required = price.await?;
             Err(credits::Error::Insufficient { required, available: 0 }.into())
         }
@@ -243,7 +223,7 @@ async fn begin(
 ) -> Result<(Leg<Otp>, bool), Error> {
     let now = app.now();
     let (channel, fallback) = first_channel(app, order, &past);
-    let price = credits::price(app, channel.word(), "authentication", order.to.country()).await?;
+    let price = credits::price(app, channel.as_str(), "authentication", order.to.country()).await?;
     let open = past.found().filter(|challenge| challenge.is_open(now));
     let id = open.map_or_else(|| past.new_id(app), |open| open.id.clone());
     let new_end = now + validity_ms(app, account);

@@ -3,7 +3,7 @@
 use clock::Millis;
 use store::{Args, Error, FromRow, Row, Sql, WriteSet, args};
 
-use super::send::Order;
+use super::order::Order;
 use super::{Attempt, Challenge, Mode, Reason, STALE, Status};
 use crate::app::App;
 use crate::carriers::Channel;
@@ -128,18 +128,15 @@ const TELL_VERDICT: Sql = Sql("UPDATE idempotency SET answer = (SELECT status ||
      WHERE account_id = $1 AND namespace = 'tenant' AND idem_key = $3");
 impl FromRow for Challenge {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let mode: String = row.take(3)?;
-        let channel: String = row.take(4)?;
-        let status: String = row.take(5)?;
         let reason: Option<String> = row.take(6)?;
         Ok(Self {
             id: row.take(0)?,
             recipient: row.take(1)?,
             reference: row.take(2)?,
-            mode: Mode::of(&mode).ok_or(Error::Corrupt { column: 3 })?,
-            channel: Channel::of(&channel).ok_or(Error::Corrupt { column: 4 })?,
-            status: Status::of(&status).ok_or(Error::Corrupt { column: 5 })?,
-            failure_reason: reason.as_deref().and_then(Reason::of),
+            mode: row.take(3)?,
+            channel: row.take(4)?,
+            status: row.take(5)?,
+            failure_reason: reason.and_then(|word| word.parse().ok()),
             attempt: row.take(7)?,
             provider_message_id: row.take(8)?,
             attempts: row.take(9)?,
@@ -208,7 +205,7 @@ pub(super) async fn claim_due(
     limit: i64,
     lease_until: Millis,
 ) -> Result<Vec<(AccountId, ChallengeId)>, super::Error> {
-    let (now, env) = (app.now(), app.env.word());
+    let (now, env) = (app.now(), app.env.as_str());
     if app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await?.is_none() {
         return Ok(Vec::new());
     }
@@ -263,8 +260,8 @@ pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
         new.recipient.e164(),
         new.reference,
         new.slot,
-        new.mode.word(),
-        new.channel.word(),
+        new.mode.as_str(),
+        new.channel.as_str(),
         new.attempt,
         new.attempt.as_str(),
         new.code_mac,
@@ -295,8 +292,8 @@ pub(super) fn next_leg(
     let args = args![
         &leg.id,
         leg.id.as_str(),
-        leg.channel.word(),
-        mode.word(),
+        leg.channel.as_str(),
+        mode.as_str(),
         fallback_used,
         leg.lease_until,
         &challenge.account,
@@ -327,7 +324,7 @@ pub(super) fn settle(
     next_at: Millis,
 ) {
     let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
-    set.push(SETTLE, args![provider_id, status.word(), next_at, account, id, attempt]);
+    set.push(SETTLE, args![provider_id, status.as_str(), next_at, account, id, attempt]);
 }
 
 /// Ends a challenge that is still open; one that ended otherwise only loses its due work.
@@ -338,13 +335,13 @@ pub(super) fn close(
     reason: Option<Reason>,
 ) {
     let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
-    set.push(CLOSE, args![status.word(), reason.map(Reason::word), account, id, attempt]);
+    set.push(CLOSE, args![status.as_str(), reason.map(Reason::as_str), account, id, attempt]);
 }
 
 /// Ends a challenge of which nothing was heard.
 pub(super) fn fail(set: &mut WriteSet, challenge: &Challenge, reason: Reason) {
     let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
-    set.push(FAIL, args![reason.word(), account, id, attempt]);
+    set.push(FAIL, args![reason.as_str(), account, id, attempt]);
 }
 
 /// The current attempt's fate is known to be bad: nothing is held for it, and if the challenge is

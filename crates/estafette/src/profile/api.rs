@@ -1,7 +1,7 @@
 //! The routes of signing up and of the profile, and their wire types.
 
 use axum::body::Bytes;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::access::{
 use crate::app::{App, Env};
 use crate::credits;
 use crate::kit::body::Fields;
-use crate::kit::page::Query;
+use crate::kit::page::NoQuery;
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -106,14 +106,13 @@ pub struct ProfileView {
 async fn signup(
     guest: Guest,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
     if !is_open(&app) {
         return Err(Code::SignupDisabled.into());
     }
-    Query::read(query.as_deref(), &[])?;
     idempotency::check(&headers)?;
     let (email, password) = newcomer(&app, &body)?;
     let credentials = Credentials { email: &email, password: &password };
@@ -135,9 +134,8 @@ async fn signup(
 async fn read_profile(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let Who::User(user) = &caller.who else { return Err(Code::InternalError.into()) };
     let email = access::email_of(&app, user).await?.ok_or(Code::NotFound)?;
     let id = &caller.account.id;

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
-use crate::kit::page::Query;
+use crate::kit::page::NoQuery;
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 
@@ -102,11 +102,10 @@ impl From<Erased> for ErasureView {
 async fn erase_recipient(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<ErasureView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     // Nothing is kept of it: a fingerprint of the request would be one of the number.
     idempotency::check(&headers)?;
     let (recipient, account) = read(&app, &body)?;

@@ -15,10 +15,10 @@ use serde_json::json;
 use crate::access::retention::{self as of_access, Accounts};
 use crate::access::{self, By, Entry};
 use crate::app::{App, Env};
+use crate::chores::{self, Chore, Turn};
 use crate::credits::seals::{self, Forgotten};
 use crate::dispatch::retention as of_dispatch;
 use crate::inbound::{self, retention as of_inbound};
-use crate::jobs::{self, Chore, Turn};
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;
@@ -102,7 +102,7 @@ pub async fn confirm_clock(app: &App, by: By<'_>) -> Result<(), CommitError> {
     };
     let mut set = WriteSet::of("clock");
     access::record(app, &mut set, &entry);
-    jobs::confirm(&mut set, &app.clock);
+    chores::confirm(&mut set, &app.clock);
     app.db.commit(set).await.map(drop)
 }
 

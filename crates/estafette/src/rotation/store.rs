@@ -4,7 +4,7 @@
 use clock::Millis;
 use store::{Error, FromRow, Reject, Row, Sql};
 
-use crate::kit::seal::{KeyRow, KeyState};
+use crate::kit::seal::KeyRow;
 
 /// Another command has gone on with the rotation meanwhile.
 pub(super) const MOVED: Reject = Reject("master_key_moved");
@@ -54,8 +54,7 @@ pub(super) struct Known(pub(super) KeyRow);
 
 impl FromRow for Known {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let key_id = row.take(0)?;
-        let state = KeyState::of(&row.take::<String>(1)?).ok_or(Error::Corrupt { column: 1 })?;
+        let (key_id, state) = (row.take(0)?, row.take(1)?);
         Ok(Self(KeyRow { key_id, state, kept: row.take(2)?, changed_at: row.take(3)? }))
     }
 }

@@ -183,7 +183,7 @@ async fn reply_from_handset(
     let (id, at) = once.answer();
     let reply = Reply { phone: &phone, channel, said: &said, id: id.as_str(), at: *at };
     replies::send(&app, handsets, account, reply).await?;
-    let view = ReplyView { accepted: true, channel: channel.word() };
+    let view = ReplyView { accepted: true, channel: channel.as_str() };
     Ok(once.map(|_| Json(view)).into_response())
 }
 
@@ -205,9 +205,8 @@ async fn claim_it(
 fn read_reply(app: &App, body: &[u8]) -> Result<(Said, Channel), Problem> {
     let mut fields = Fields::read(body)?;
     let text = fields.text_within("text", 1, 4096);
-    let button = fields.choice("button", &["yes", "no"]);
-    let channel = fields.choice("channel", &["chatapp", "sms"]).and_then(Channel::of);
-    let channel = channel.unwrap_or(Channel::Chatapp);
+    let button = fields.word::<Button>("button");
+    let channel = fields.word("channel").unwrap_or(Channel::Chatapp);
     match (&text, button) {
         (None, None) if !fields.has_faults() => {
             fields.fault("text", "required", "is required, unless button is given");
@@ -223,8 +222,7 @@ fn read_reply(app: &App, body: &[u8]) -> Result<(Said, Channel), Problem> {
     fields.finish(app.is_strict())?;
     let said = match (text, button) {
         (Some(text), _) => Said::Text(text),
-        (None, Some("yes")) => Said::Button(Button::Yes),
-        (None, _) => Said::Button(Button::No),
+        (None, button) => Said::Button(button.ok_or(Code::InternalError)?),
     };
     Ok((said, channel))
 }

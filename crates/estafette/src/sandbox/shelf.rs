@@ -13,7 +13,7 @@ use crate::access::{
 };
 use crate::app::App;
 use crate::carriers::handsets::{MESSAGES, Received, Shelf};
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::HandsetMessageId;
 use crate::kit::seal::Vault;
 
@@ -123,7 +123,7 @@ pub async fn forget_old(app: &App, turn: &Turn) -> Result<u64, access::Error> {
         let before = nth.map(|(id,)| id).filter(|id| id.as_str() > day_ago.as_str());
         let before = before.unwrap_or_else(|| day_ago.clone());
         let args = args![&account, &before, app.config.retention.chunk];
-        deleted += sweep(app, turn, ("handset_messages", sql::FORGET), &args).await?;
+        deleted += sweep(app, turn, "handset_messages", sql::FORGET, &args).await?;
     }
     Ok(deleted)
 }

@@ -16,7 +16,7 @@ use crate::access::caller::{Caller, Portal, Staff};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, SenderId};
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 
@@ -143,10 +143,9 @@ async fn list_senders(
 async fn create_sender(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<SenderView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let value = fields.required("value");
     if value.as_deref().is_some_and(|value| !super::is_well_formed(value)) {
@@ -217,10 +216,9 @@ async fn decide_sender(
     staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<SenderView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     carry_out(&app, &staff, Fields::read(&body)?, Some(id)).await
 }
 
@@ -244,10 +242,9 @@ async fn decide_sender(
 async fn decide_senders(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<SenderView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     carry_out(&app, &staff, Fields::read(&body)?, None).await
 }
 

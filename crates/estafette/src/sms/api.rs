@@ -20,7 +20,7 @@ use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::id::SmsId;
 use crate::kit::msisdn::Msisdn;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 
@@ -101,11 +101,10 @@ pub struct NewSms {
 async fn send_message(
     caller: Caller<SendSms>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let order = parse::send(&app, &body)?;
     let account = &caller.account;
     let request = Repeatable::by_tenant(&account.id, &headers, "POST /v1/messages", &body);
@@ -183,10 +182,9 @@ async fn list_messages(
 async fn read_message(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<SmsMessage>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = SmsId::parse(&id).ok_or(Code::NotFound)?;
     let found = sql::message(&app, &caller.account.id, &id).await?;
     Ok(Json(found.ok_or(Code::NotFound)?.into()))
@@ -217,7 +215,7 @@ async fn list(
 ) -> Result<(Vec<Message>, Option<String>), DbError> {
     let read = async |after: String, limit| {
         let before = filter.newest.as_ref().map_or(&after, |newest| newest.min(&after));
-        sql::stretch(app, &caller.account.id, (&filter.stretch, before), limit).await
+        sql::stretch(app, &caller.account.id, &filter.stretch, before, limit).await
     };
     let keep = |m: &Message| filter.keeps(m);
     let is_sifted = filter.status.is_some() || filter.reference.is_some();
@@ -230,13 +228,7 @@ fn read_filter(query: &Query) -> Result<Filter, Problem> {
         query.get("to").map(Msisdn::once_valid).transpose().map_err(|error| {
             Problem::bad_request("?to", "invalid_phone_number", error.to_string())
         })?;
-    let status = match query.get("status") {
-        None => None,
-        Some(word) => Some(Status::of(word).ok_or_else(|| {
-            let detail = format!("must be one of {}", Status::ALL.map(Status::word).join(", "));
-            Problem::bad_request("?status", "invalid_enum", detail)
-        })?),
-    };
+    let status = query.word("status")?;
     let bound = |at: Millis| SmsId::bound(at).as_str().to_owned();
     let reference = query.get("reference").map(str::to_owned);
     let oldest = query.instant("since")?.map(bound).unwrap_or_default();

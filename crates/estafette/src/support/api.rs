@@ -13,14 +13,14 @@ use utoipa_axum::routes;
 
 use super::tickets::{self, Filter, NewTicket};
 use super::view::TicketView;
-use super::{Author, Error, LONGEST_MESSAGE, Priority, Reader, STALE, Status};
+use super::{Author, Error, LONGEST_MESSAGE, Reader, STALE};
 use crate::access::Who;
 use crate::access::caller::{Caller, Portal};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{TicketId, UserId};
-use crate::kit::page::{self, Page, Query};
+use crate::kit::page::{self, NoQuery, Page, Query};
 use crate::kit::problem::{Item, Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 
@@ -30,11 +30,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list_tickets, open_ticket))
         .routes(routes!(read_ticket))
         .routes(routes!(rate_ticket))
-        .merge(super::messages::api::routes())
-        .merge(super::admin::api::routes())
-        .merge(super::canned::api::routes())
-        .merge(super::files::api::routes())
-        .merge(super::chat::api::routes())
 }
 
 /// A ticket to be opened.
@@ -94,7 +89,8 @@ impl FromRequest<App> for Posted {
 pub(super) async fn finish(
     app: &App,
     fields: Fields,
-    (reader, id): (Reader<'_>, &TicketId),
+    reader: Reader<'_>,
+    id: &TicketId,
 ) -> Result<(), Problem> {
     let Err(problem) = fields.finish(app.is_strict()) else { return Ok(()) };
     tickets::find(app, reader, id).await?;
@@ -145,41 +141,29 @@ async fn list_tickets(
     let page = query.page(&app.vault, &path)?;
     let filter = filter(&query)?;
     let reader = Reader::User(&caller.account.id);
-    let (tickets, next) = found(&app, reader, (&query, &filter), &page).await?;
+    let (tickets, next) = found(&app, reader, &query, &filter, &page).await?;
     let views: Vec<TicketView> = tickets.into_iter().map(TicketView::from).collect();
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
 
 /// The part of a filter that users and staff have.
 pub(super) fn filter(query: &Query) -> Result<Filter, Problem> {
-    let status = one_of(query, "status", Status::WORDS, Status::of)?;
-    let priority = one_of(query, "priority", Priority::WORDS, Priority::of)?;
+    let status = query.word("status")?;
+    let priority = query.word("priority")?;
     let category = query.get("category").map(str::to_owned);
     Ok(Filter { status, priority, category, ..Filter::default() })
-}
-
-/// A parameter that must be one of these words.
-pub(super) fn one_of<T>(
-    query: &Query,
-    name: &str,
-    words: &[&str],
-    of: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, Problem> {
-    let Some(word) = query.get(name) else { return Ok(None) };
-    let detail = || format!("must be one of {}", words.join(", "));
-    let wrong = || Problem::bad_request(&format!("?{name}"), "invalid_enum", detail());
-    of(word).map(Some).ok_or_else(wrong)
 }
 
 /// A page of a list or of what is found in it.
 pub(super) async fn found(
     app: &App,
     reader: Reader<'_>,
-    (query, filter): (&Query, &Filter),
+    query: &Query,
+    filter: &Filter,
     page: &Page,
 ) -> Result<(Vec<super::Ticket>, Option<String>), Problem> {
     Ok(match query.get("q") {
-        Some(text) => tickets::search(app, reader, (text, filter), page).await?,
+        Some(text) => tickets::search(app, reader, text, filter, page).await?,
         None => tickets::list(app, reader, filter, page).await?,
     })
 }
@@ -205,11 +189,10 @@ pub(super) async fn found(
 async fn open_ticket(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let new = read_new(&app, &body)?;
     let account = &caller.account.id;
     let route = "POST /v1/support/tickets";
@@ -228,12 +211,7 @@ fn read_new(app: &App, body: &[u8]) -> Result<NewTicket, Problem> {
     let mut fields = Fields::read(body)?;
     let subject = said(&mut fields, "subject", 200);
     let category = said(&mut fields, "category", 50);
-    let word = fields.required("priority");
-    let priority = word.as_deref().and_then(Priority::of);
-    if word.is_some() && priority.is_none() {
-        let detail = format!("must be one of {}", Priority::WORDS.join(", "));
-        fields.fault("priority", "invalid_enum", detail);
-    }
+    let priority = fields.required_word("priority");
     let message = said(&mut fields, "message", LONGEST_MESSAGE);
     let follows = take_ticket(&mut fields, "follows");
     fields.finish(app.is_strict())?;
@@ -278,10 +256,9 @@ pub(super) fn take_ticket(fields: &mut Fields, name: &'static str) -> Option<Tic
 async fn read_ticket(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<TicketView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = TicketId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(tickets::find(&app, Reader::User(&caller.account.id), &id).await?.into()))
 }
@@ -315,7 +292,7 @@ async fn rate_ticket(
     let score = fields.required_integer("score", 1, 5);
     let comment = fields.text_within("comment", 1, 1_000);
     let account = &caller.account.id;
-    finish(&app, fields, (Reader::User(account), &id)).await?;
+    finish(&app, fields, Reader::User(account), &id).await?;
     let score = score.ok_or(Code::InternalError)?;
     let route = format!("POST /v1/support/tickets/{id}/rating");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);

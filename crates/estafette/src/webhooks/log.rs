@@ -29,11 +29,11 @@ impl Filter {
 /// [`Error::Db`].
 pub async fn page(
     app: &App,
-    place: (&AccountId, &WebhookId),
+    account: &AccountId,
+    id: &WebhookId,
     filter: &Filter,
     page: &Page,
 ) -> Result<(Vec<Delivery>, Option<String>), Error> {
-    let (account, id) = place;
     let read = |after: String, limit| app.db.rows(sql::LOG, args![account, id, after, limit]);
     let keep = |delivery: &Delivery| filter.keeps(delivery);
     let is_filtered = !(filter.status.is_empty() && filter.kind.is_empty());

@@ -1,9 +1,9 @@
 //! Which events a target gets: names of the catalogue, families such as `chatapp.*`, or `*`.
 
-use crate::events::{CATALOGUE, Kind};
+use crate::events::Kind;
 
 /// What a target gets that asked for nothing in particular.
-pub const DEFAULT: &str = Kind::SmsDelivery.word();
+pub const DEFAULT: &str = Kind::SmsDelivery.as_str();
 
 /// Names in one request; there are far fewer.
 pub const MOST: usize = 50;
@@ -63,15 +63,15 @@ fn is_known(text: &str) -> bool {
         return true;
     }
     let of_family =
-        |family: &str| CATALOGUE.iter().any(|kind| kind.word().split('.').next() == Some(family));
-    text.strip_suffix(".*").map_or_else(|| Kind::of(text).is_some(), of_family)
+        |family: &str| Kind::ALL.iter().any(|kind| kind.as_str().split('.').next() == Some(family));
+    text.strip_suffix(".*").map_or_else(|| text.parse::<Kind>().is_ok(), of_family)
 }
 
 /// All that may be asked for, for an error.
 #[must_use]
 pub fn known() -> String {
     let mut words: Vec<&str> = vec!["*"];
-    words.extend(CATALOGUE.iter().map(|kind| kind.word()));
+    words.extend(Kind::ALL.iter().map(|kind| kind.as_str()));
     format!("{}, or a family such as chatapp.*", words.join(", "))
 }
 

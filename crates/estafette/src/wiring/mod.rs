@@ -25,7 +25,7 @@ use store::{Db, Lite, LiteOptions, Migration, Pg, PgOptions};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::app::{App, Correspondence, Env, Memo, News, Shared};
+use crate::app::{App, Correspondence, Env, EventRef, Memo, Shared};
 use crate::carriers::door::{Arrivals, Door, door};
 use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::{Carriers, Handsets};
@@ -42,7 +42,7 @@ use crate::otp::{self, Otp};
 use crate::sandbox::StoredShelf;
 use crate::sms::{self, Sms};
 use crate::sockets::Hub;
-use crate::{credits, events, inbound, jobs, rotation, senders, support, webhooks};
+use crate::{chores, credits, events, inbound, rotation, senders, support, webhooks};
 
 use listen::{Entrance, Listener};
 pub use opening::{OpenError, must_exist};
@@ -292,8 +292,11 @@ static OWNERS: &[Entry] = &[Entry::of::<Otp>(), Entry::of::<Sms>()];
 
 /// Asks the room of an event's object to show it. Rooms that write down the data itself are not
 /// asked.
-fn tell<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
-    match events::Kind::of(news.kind) {
+fn tell<'a>(
+    app: &'a App,
+    news: EventRef<'a>,
+) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
+    match news.kind.parse().ok() {
         Some(events::Kind::OtpStatus) => otp::show(app, news),
         Some(events::Kind::SmsDelivery) => sms::show(app, news),
         Some(events::Kind::SmsInbound | events::Kind::ChatappInbound) => inbound::show(app, news),
@@ -350,7 +353,7 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     }
     let arrivals = service.arrivals.take();
     let (live_app, sandbox_app) = (&service.live, &service.sandbox);
-    let witness = jobs::Witness::call(live_app.db.clone(), live_app.clock.clone()).await?;
+    let witness = chores::Witness::call(live_app.db.clone(), live_app.clock.clone()).await?;
     live_app.open.store(true, Ordering::SeqCst);
     let apps = [live_app.clone(), sandbox_app.clone()];
     let behind_doors = apps.into_iter().zip(arrivals.into_iter().flatten());

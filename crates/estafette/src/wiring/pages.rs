@@ -12,9 +12,9 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use utoipa::openapi::OpenApi;
 use utoipa_swagger_ui::SwaggerUi;
 
-use super::routes;
 use crate::app::App;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
@@ -28,9 +28,9 @@ const REFERENCE: &str = "default-src 'none'; script-src 'self'; \
 const TEXT: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";
 
-pub(super) fn router(app: &App) -> Router<App> {
-    let document = routes::openapi();
-    let text = Bytes::from(serde_json::to_vec(&document).unwrap_or_default());
+/// `document` describes the API.
+pub(super) fn router(app: &App, document: &OpenApi) -> Router<App> {
+    let text = Bytes::from(serde_json::to_vec(document).unwrap_or_default());
     let viewer =
         SwaggerUi::new("/docs").config(utoipa_swagger_ui::Config::from("/v1/openapi.json"));
     let readiness = Arc::<Readiness>::default();
@@ -113,10 +113,10 @@ fn openapi(text: Bytes) -> Response {
 
 /// The page behind `type` of a problem.
 async fn error_page(Path(word): Path<String>) -> Response {
-    let Some(code) = Code::of(&word) else {
+    let Ok(code) = word.parse::<Code>() else {
         return Problem::new(Code::NotFound).into_response();
     };
-    let (word, status, title) = (code.word(), code.status(), code.title());
+    let (word, status, title) = (code.as_str(), code.status(), code.title());
     let advice = code.advice().replace('&', "&amp;").replace('<', "&lt;");
     let page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
@@ -130,7 +130,7 @@ async fn error_page(Path(word): Path<String>) -> Response {
 }
 
 async fn metrics(State(app): State<App>) -> Response {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
     let text = app.metrics.render(&app.db);
     ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
 }

@@ -50,12 +50,20 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(sms::api::routes())
         .merge(profile::api::routes())
         .merge(access::api::routes())
+        .merge(access::sessions::api::routes())
+        .merge(access::staff::api::routes())
         .merge(credits::api::routes())
         .merge(senders::api::routes())
         .merge(inbound::api::routes())
         .merge(events::api::routes())
         .merge(webhooks::api::routes())
+        .merge(webhooks::deliveries::api::routes())
         .merge(support::api::routes())
+        .merge(support::messages::api::routes())
+        .merge(support::admin::api::routes())
+        .merge(support::canned::api::routes())
+        .merge(support::files::api::routes())
+        .merge(support::chat::api::routes())
         .merge(operator::api::routes())
         .merge(retention::api::routes());
     match env {
@@ -102,7 +110,7 @@ fn requirement(scheme: &str) -> SecurityRequirement {
 /// The requests that targets get: one for each kind of event, with its example.
 fn pushed() -> Paths {
     let mut paths = Paths::new();
-    for kind in events::CATALOGUE {
+    for kind in events::Kind::ALL {
         let content = ContentBuilder::new()
             .schema(Some(Ref::from_schema_name("EventView")))
             .example(Some(kind.example_event()))
@@ -112,13 +120,13 @@ fn pushed() -> Paths {
             .required(Some(Required::True));
         let taken = ResponseBuilder::new().description("Any 2xx within 15 s: it is delivered");
         let operation = OperationBuilder::new()
-            .operation_id(Some(kind.word().replace('.', "_")))
+            .operation_id(Some(kind.as_str().replace('.', "_")))
             .summary(Some(kind.meaning()))
             .tag("Events")
             .request_body(Some(body.build()))
             .response("2XX", taken.build())
             .build();
-        paths.paths.insert(kind.word().to_owned(), PathItem::new(HttpMethod::Post, operation));
+        paths.paths.insert(kind.as_str().to_owned(), PathItem::new(HttpMethod::Post, operation));
     }
     paths
 }
@@ -144,7 +152,7 @@ fn describe_problems(operation: &mut Operation) {
 pub(super) fn router(app: &App) -> Router {
     let (api, described) = api(app.env).split_for_parts();
     let around = (app.clone(), edge::Operations::of(&described));
-    api.merge(pages::router(app))
+    api.merge(pages::router(app, &openapi()))
         .fallback(edge::no_route)
         .method_not_allowed_fallback(edge::no_method)
         // The edge has read the body by then, within its own limit.

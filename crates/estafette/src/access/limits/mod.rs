@@ -8,31 +8,22 @@ use ::store::{WriteSet, args};
 
 use self::store as sql;
 use crate::kit::id::AccountId;
+use crate::kit::words::words;
 
-/// What an account may have only so many of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limited {
-    /// API keys that are active.
-    Keys,
-    /// Senders of SMS.
-    Senders,
-    /// Webhook targets.
-    Webhooks,
-}
-
-impl Limited {
-    /// As stored.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Keys => "keys",
-            Self::Senders => "senders",
-            Self::Webhooks => "webhooks",
-        }
+words! {
+    /// What an account may have only so many of.
+    pub enum Limited {
+        /// API keys that are active.
+        Keys = "keys",
+        /// Senders of SMS.
+        Senders = "senders",
+        /// Webhook targets.
+        Webhooks = "webhooks",
     }
 }
 
 /// Makes this set wait for all others of the account that add the same. A guard behind it, which
 /// counts the rows, sees what they added.
 pub fn one_by_one(set: &mut WriteSet, account: &AccountId, limited: Limited) {
-    set.push(sql::NEXT, args![account, limited.word()]);
+    set.push(sql::NEXT, args![account, limited.as_str()]);
 }

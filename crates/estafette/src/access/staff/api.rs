@@ -20,7 +20,7 @@ use crate::access::{Credentials, Guest, Owner, Staff, email, idempotency, key, p
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::StaffId;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -217,11 +217,10 @@ async fn list_staff(
 async fn add_staff(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     idempotency::check(&headers)?;
     let mut fields = Fields::read(&body)?;
     let (email, given) = new_person(&mut fields);
@@ -271,9 +270,8 @@ async fn remove_staff(
     staff: Staff,
     State(app): State<App>,
     Path(staff_id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DoneView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = StaffId::parse(&staff_id).ok_or(Code::NotFound)?;
     super::remove_staff(&app, &id, staff.by()).await?;
     Ok(Json(DoneView { ok: true }))

@@ -7,10 +7,11 @@ use serde_json::json;
 use store::{CommitError, Reject, WriteSet, args};
 
 use super::audit::By;
-use super::caller::{Guest, Who};
+use super::caller::Guest;
 use super::password::{self, Asker};
 use super::person::{Credentials, EMAIL_TAKEN, email, note};
 use super::store as sql;
+use super::who::Who;
 use super::{Error, token};
 use crate::app::App;
 use crate::kit::id::StaffId;

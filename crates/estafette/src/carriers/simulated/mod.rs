@@ -75,7 +75,7 @@ impl Simulated {
         };
         let received = Received {
             id: HandsetMessageId::new(&self.clock).into(),
-            channel: self.channel.word(),
+            channel: self.channel.as_str(),
             sender: if message.sender.is_empty() { "estafette" } else { &message.sender }.into(),
             text: message.content.text().expose().to_owned(),
             code,

@@ -7,10 +7,10 @@ use ::store::args;
 use super::Report;
 use super::group::Finding;
 use crate::app::App;
+use crate::chores::Turn;
 use crate::credits::Error;
 use crate::credits::seals::store::{CHAIN, CHAIN_OF};
 use crate::credits::seals::{self, Kind, Seal, Tally};
-use crate::jobs::Turn;
 use crate::kit::sealing::SealHead;
 use crate::kit::walk::Found;
 
@@ -120,7 +120,7 @@ impl<'a> Blocks<'a> {
 
     async fn peek(&mut self) -> Result<Option<&Seal>, Error> {
         if self.next.is_empty() && self.read < self.end {
-            let args = args![self.account, self.kind.word(), self.read, self.end, CHUNK];
+            let args = args![self.account, self.kind.as_str(), self.read, self.end, CHUNK];
             let rows: Vec<Found<Seal>> = self.app.db.rows(CHAIN_OF, args).await?;
             // Those that cannot be read were found in the chain.
             self.next.extend(rows.into_iter().filter_map(|found| found.row));

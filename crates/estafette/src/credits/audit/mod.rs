@@ -46,7 +46,7 @@ use super::seals::terms;
 use super::seals::{self, Kind, NOBODY};
 use crate::access::retention::Accounts;
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::TransferId;
 use crate::kit::sealing::SealHead;
 use crate::kit::walk::Found;

@@ -7,6 +7,7 @@ use hkdf::Hkdf;
 use sha2::Sha256;
 
 use super::{KeyError, hex, unhex};
+use crate::kit::words::words;
 
 /// Bytes in front of what is sealed: the id of the key, and the nonce.
 const MARK: usize = 4;
@@ -16,32 +17,15 @@ const KEPT: [&str; 1] = ["master_keys"];
 /// Keys at a time: one, and those that it takes the place of.
 const MOST: usize = 4;
 
-/// Where a key is on its way, as the database has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyState {
-    /// All nodes learn of it; nothing is written with it yet.
-    Next,
-    /// What is written carries it.
-    Current,
-    /// What was written may still carry it.
-    Former,
-}
-
-impl KeyState {
-    /// As stored.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Next => "next",
-            Self::Current => "current",
-            Self::Former => "former",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        [Self::Next, Self::Current, Self::Former].into_iter().find(|state| state.word() == word)
+words! {
+    /// Where a key is on its way, as the database has it.
+    pub enum KeyState {
+        /// All nodes learn of it; nothing is written with it yet.
+        Next = "next",
+        /// What is written carries it.
+        Current = "current",
+        /// What was written may still carry it.
+        Former = "former",
     }
 }
 

@@ -20,7 +20,7 @@ use crate::access::{idempotency, key, password};
 use crate::app::{App, Env, Settings};
 use crate::kit::body::Fields;
 use crate::kit::id::AccountId;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Item, Problem, ProblemBody};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -209,7 +209,7 @@ async fn list_accounts(
     };
     let filter = Filter {
         email: query.get("email").unwrap_or("").trim().to_lowercase(),
-        env: word("env", &[Env::Live.word(), Env::Sandbox.word()])?,
+        env: word("env", &[Env::Live.as_str(), Env::Sandbox.as_str()])?,
         status: word("status", STATUSES)?,
     };
     let rows = super::list(&app, &filter, &page).await?;
@@ -237,11 +237,10 @@ async fn list_accounts(
 async fn create_account(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<NewAccountView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     idempotency::check(&headers)?;
     let (email, given, billing) = read_new(&app, &body)?;
     let secret = given.clone().unwrap_or_else(|| key::made_up_password(&app.clock));
@@ -284,9 +283,8 @@ async fn read_account(
     _staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<AdminAccountView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = AccountId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(super::find(&app, &id).await?.into()))
 }
@@ -315,10 +313,9 @@ async fn change_account(
     staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<AdminAccountView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let patch = Patch {
         status: fields.choice("status", SETTABLE),

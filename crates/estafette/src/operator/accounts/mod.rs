@@ -25,9 +25,9 @@ const TRIES: usize = 4;
 pub const HIGHEST_LIMIT: i64 = 1_000_000_000_000;
 /// What an account can be.
 pub const STATUSES: &[&str] =
-    &[Standing::Pending.word(), Standing::Active.word(), Standing::Suspended.word()];
+    &[Standing::Pending.as_str(), Standing::Active.as_str(), Standing::Suspended.as_str()];
 /// What staff can make of it.
-pub const SETTABLE: &[&str] = &[Standing::Active.word(), Standing::Suspended.word()];
+pub const SETTABLE: &[&str] = &[Standing::Active.as_str(), Standing::Suspended.as_str()];
 /// How an account can pay.
 pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
 
@@ -145,8 +145,8 @@ impl SettingsPatch {
             }
         };
         let patch = Self {
-            otp_validity_s: seconds(fields, &mut map, "otp_validity_s", (60, 600)),
-            otp_fallback_after_s: seconds(fields, &mut map, "otp_fallback_after_s", (5, 120)),
+            otp_validity_s: seconds(fields, &mut map, "otp_validity_s", 60, 600),
+            otp_fallback_after_s: seconds(fields, &mut map, "otp_fallback_after_s", 5, 120),
             countries: countries(fields, &mut map),
             default_sender: default_sender(fields, &mut map),
         };
@@ -181,7 +181,8 @@ fn seconds(
     fields: &mut Fields,
     map: &mut Map<String, Value>,
     name: &str,
-    (min, max): (i64, i64),
+    min: i64,
+    max: i64,
 ) -> Option<Option<i64>> {
     let value = map.remove(name)?;
     if value.is_null() {

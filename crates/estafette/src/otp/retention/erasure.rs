@@ -16,7 +16,7 @@ use crate::dispatch::retention::unname;
 use crate::dispatch::{self, Failure, STALE};
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::otp::owner::Otp;
-use crate::otp::{Reason, Status, store, told};
+use crate::otp::{Reason, Status, events, store};
 
 /// Times that a passcode is read again because another was faster.
 const TRIES: u32 = 40;
@@ -70,7 +70,7 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
         erased.idempotency_keys = keys?;
     }
     let before = erased_before(app, account, recipient).await?;
-    recipients::replace(app, (&PLACE, account), &found).await?;
+    recipients::replace(app, &PLACE, account, &found).await?;
     erase_again(app, account, &before).await?;
     forget(app, account, recipient).await?;
     if !live.is_empty() {
@@ -135,7 +135,7 @@ async fn of_recipient(
     now: Millis,
 ) -> Result<Vec<Kept>, Error> {
     let bound = ChallengeId::bound(now + 1);
-    Ok(recipients::sent_to(app, (&PLACE, account), recipient, bound.as_str()).await?)
+    Ok(recipients::sent_to(app, &PLACE, account, recipient, bound.as_str()).await?)
 }
 
 /// Ends a passcode that is open; `false` when it was over already. A price that is held goes back;
@@ -155,7 +155,7 @@ async fn end(app: &App, account: &AccountId, id: &ChallengeId) -> Result<bool, E
             dispatch::give_back::<Otp>(app, &mut set, &a, &Failure::silence());
         }
         store::close(&mut set, &c, Status::Failed, Some(Reason::Erased));
-        told::failed(app, &mut set, &c, Reason::Erased);
+        events::failed(app, &mut set, &c, Reason::Erased);
         match app.db.commit(set).await {
             Ok(_) => is_ours = true,
             // Another leg or the outcome of this one came between: look again.

@@ -14,9 +14,9 @@ use self::store::{self as sql, Remembered};
 use super::Error;
 use crate::access::retention::sweep_accounts;
 use crate::app::{App, Env};
+use crate::chores::Turn;
 use crate::dispatch::recipients::{self, Place};
 use crate::dispatch::retention as of_dispatch;
-use crate::jobs::Turn;
 use crate::kit::id::ChallengeId;
 
 pub use erasure::{Erased, challenges_of, erase};

@@ -14,10 +14,10 @@ use self::store as sql;
 use super::{Error, decide, store as of_messages};
 use crate::access::retention::{erase_idempotency_keys, sweep_accounts};
 use crate::app::{App, Env};
+use crate::chores::Turn;
 use crate::dispatch::recipients::{self, Kept, Place, pseudonym};
 use crate::dispatch::retention as of_dispatch;
 use crate::dispatch::{self, Failure, STALE};
-use crate::jobs::Turn;
 use crate::kit::id::{AccountId, SmsId};
 use crate::sms::Sms;
 
@@ -100,9 +100,9 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
         erased.idempotency_keys = erase_idempotency_keys::<Error>(app, account, is_meant).await?;
     }
     let before = sent_to(app, account, &pseudonym(app, account, recipient)).await?;
-    recipients::replace(app, (&PLACE, account), &found).await?;
+    recipients::replace(app, &PLACE, account, &found).await?;
     // A carrier may have answered after an erasure before this one.
-    recipients::replace(app, (&PLACE, account), &before).await?;
+    recipients::replace(app, &PLACE, account, &before).await?;
     erased.messages = u64::try_from(found.len()).unwrap_or(u64::MAX);
     Ok(erased)
 }
@@ -124,7 +124,7 @@ pub async fn messages_of(
 
 async fn sent_to(app: &App, account: &AccountId, recipient: &str) -> Result<Vec<Kept>, Error> {
     let bound = SmsId::bound(app.now() + 1);
-    Ok(recipients::sent_to(app, (&PLACE, account), recipient, bound.as_str()).await?)
+    Ok(recipients::sent_to(app, &PLACE, account, recipient, bound.as_str()).await?)
 }
 
 /// Ends a message whose price is still only held; `false` when a carrier has it or it is over.

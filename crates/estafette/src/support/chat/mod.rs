@@ -97,7 +97,7 @@ impl Ending {
 /// ticket's row before.
 pub(super) fn tell_nodes(app: &App, set: &mut WriteSet, account: &AccountId, ticket: &TicketId) {
     if app.config.database.is_shared() {
-        nodes::leave_mail(app, set, (account, ticket), None);
+        nodes::leave_mail(app, set, account, ticket, None);
     }
 }
 

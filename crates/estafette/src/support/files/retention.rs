@@ -6,7 +6,7 @@ use clock::DAY;
 
 use super::{delete, storage, store as sql};
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, TicketId};
 use crate::support::Error;
 

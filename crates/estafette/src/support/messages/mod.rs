@@ -9,7 +9,7 @@ use super::files::{self, NewFile};
 use super::tickets::{find, put};
 use super::{Author, Error, MOST_MESSAGES, Message, Reader, SENT_BEFORE, STALE, Status};
 use super::{TRIES, Ticket};
-use super::{decide, search, store as sql, told};
+use super::{decide, events, search, store as sql};
 use crate::access::idempotency::Claim;
 use crate::app::App;
 use crate::kit::id::{TicketId, TicketMessageId};
@@ -89,7 +89,7 @@ async fn try_write(
     set.guard(sql::BUMP, args![new.internal, now, &before.account, ticket, before.version], STALE);
     let message = add_as(app, &mut set, &before, (new, id), &new.text);
     if let Some(after) = decide::written(&before, new.author.side(), new.internal, now) {
-        put(app, &mut set, &new.author.who(), (&before, &after));
+        put(app, &mut set, &new.author.who(), &before, &after);
     }
     chat::tell_nodes(app, &mut set, &before.account, ticket);
     let (seq,) = app.db.commit(set).await?.only()?;
@@ -125,7 +125,8 @@ pub(in crate::support) fn add_note(
     app: &App,
     set: &mut WriteSet,
     ticket: &Ticket,
-    (author, text): (&Author, String),
+    author: &Author,
+    text: String,
 ) {
     let note = NewMessage { internal: true, ..NewMessage::public(author.clone(), text) };
     let bump = args![true, app.now(), &ticket.account, &ticket.id, ticket.version];
@@ -146,7 +147,7 @@ fn add_as(
     let (side, author) = (new.author.side(), new.author.id());
     let row = args![
         &id,
-        side.word(),
+        side.as_str(),
         author,
         new.internal,
         new.text.as_str(),
@@ -162,7 +163,7 @@ fn add_as(
     }
     set.push(sql::INDEX, args![text_id, search::indexed(&ticket.account, new.internal, words)]);
     if !new.internal {
-        told::written(app, set, &ticket.account, &id);
+        events::written(app, set, &ticket.account, &id);
     }
     Message {
         account: ticket.account.clone(),
@@ -183,7 +184,8 @@ pub(in crate::support) async fn after(
     app: &App,
     reader: Reader<'_>,
     ticket: &Ticket,
-    (seq, limit): (i64, i64),
+    seq: i64,
+    limit: i64,
 ) -> Result<Vec<Message>, Error> {
     let args = args![&ticket.account, &ticket.id, seq, reader.sees_notes(), limit];
     Ok(app.db.rows(sql::MESSAGES, args).await?)

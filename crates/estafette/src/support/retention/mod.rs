@@ -15,7 +15,7 @@ use self::wipe::Number;
 use super::{Error, files, search, store as of_tickets};
 use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, TicketId};
 
 pub use super::files::retention::{forget_files, sweep_objects};

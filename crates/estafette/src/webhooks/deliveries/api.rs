@@ -18,12 +18,12 @@ use crate::app::App;
 use crate::events::Kind;
 use crate::kit::body::Fields;
 use crate::kit::id::{DeliveryId, WebhookId};
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Problem, ProblemBody};
 use crate::kit::problem_code::Code;
-use crate::webhooks;
 use crate::webhooks::api::Posted;
 use crate::webhooks::log::{self, Filter};
+use crate::webhooks::{self, Asked};
 
 /// What a delivery can be.
 const STATES: &[&str] = &["pending", "delivered", "failed", "exhausted"];
@@ -170,7 +170,7 @@ async fn test_webhook(
     let route = format!("POST /v1/webhooks/{id}/test");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
-        let made = super::test(&app, (account, &id), kind, &claim).await?;
+        let made = super::test(&app, account, &id, kind, &claim).await?;
         Ok(Json(show(&app, account, made, true).await?))
     };
     let again = async |seen: Seen| repeat(&app, account, &seen).await;
@@ -179,8 +179,8 @@ async fn test_webhook(
 
 fn take_kind(fields: &mut Fields) -> Kind {
     let Some(word) = fields.text("type") else { return Kind::WebhookTest };
-    Kind::of(&word).unwrap_or_else(|| {
-        let known: Vec<&str> = crate::events::CATALOGUE.iter().map(|kind| kind.word()).collect();
+    word.parse().unwrap_or_else(|_| {
+        let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
         let detail = format!("must be one of {}", known.join(", "));
         fields.fault("type", "invalid_enum", detail);
         Kind::WebhookTest
@@ -224,7 +224,7 @@ async fn list_deliveries(
     let page = query.page(&app.vault, &path)?;
     let filter = filter(&query)?;
     webhooks::find(&app, account, &id).await?;
-    let (rows, next) = log::page(&app, (account, &id), &filter, &page).await?;
+    let (rows, next) = log::page(&app, account, &id, &filter, &page).await?;
     let mut views = Vec::with_capacity(rows.len());
     for row in rows {
         views.push(show(&app, account, row, false).await?);
@@ -239,7 +239,7 @@ fn filter(query: &Query) -> Result<Filter, Problem> {
         return Err(Problem::bad_request("?status", "invalid_enum", detail));
     }
     let kind = query.get("type").unwrap_or("").to_owned();
-    if !kind.is_empty() && Kind::of(&kind).is_none() {
+    if !kind.is_empty() && kind.parse::<Kind>().is_err() {
         let detail = "is no type of event; see GET /v1/openapi.json";
         return Err(Problem::bad_request("?type", "invalid_enum", detail));
     }
@@ -286,7 +286,8 @@ async fn recover_webhook(
     });
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
-        Ok(webhooks::recover(&app, (account, &id), since, caller.by(), &claim).await?)
+        let asked = Asked { by: caller.by(), claim: &claim };
+        Ok(webhooks::recover(&app, account, &id, since, asked).await?)
     };
     let done = idempotency::once(&app, request, fresh, async |_| Ok(())).await?;
     Ok(done.map(|()| answer).into_response())
@@ -320,10 +321,9 @@ fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
 async fn read_delivery(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<DeliveryView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
     let found = super::delivery_of(&app, &caller.account.id, &id).await?;
     Ok(Json(show(&app, &caller.account.id, found, true).await?))
@@ -350,10 +350,9 @@ async fn retry_delivery(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let account = &caller.account.id;
     let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
     let route = format!("POST /v1/webhook-deliveries/{id}/retry");

@@ -37,7 +37,7 @@ impl Refusals {
         let app = &self.0;
         let id = String::from(RequestId::new(&app.clock));
         let code = problem.code();
-        let (env, word) = (app.env.word(), code.word());
+        let (env, word) = (app.env.as_str(), code.as_str());
         tracing::debug!(request_id = id, env, code = word, "refused before it was a request");
         let reason = StatusCode::from_u16(code.status()).ok();
         let reason = reason.and_then(|status| status.canonical_reason()).unwrap_or_default();
