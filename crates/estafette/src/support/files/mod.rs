@@ -79,7 +79,8 @@ pub(super) fn preview_key(account: &AccountId, id: &FileId) -> String {
 pub(super) fn attach(
     app: &App,
     set: &mut WriteSet,
-    (ticket, side): (&Ticket, Side),
+    ticket: &Ticket,
+    side: Side,
     file: &NewFile,
 ) {
     let NewFile { id, filename, content_type, size, sha256, has_preview } = file;

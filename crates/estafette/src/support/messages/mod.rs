@@ -159,7 +159,7 @@ fn add_as(
     ];
     set.returning(sql::WRITE, row, SENT_BEFORE);
     if let Some(file) = &new.file {
-        files::attach(app, set, (ticket, side), file);
+        files::attach(app, set, ticket, side, file);
     }
     set.push(sql::INDEX, args![text_id, search::indexed(&ticket.account, new.internal, words)]);
     if !new.internal {
