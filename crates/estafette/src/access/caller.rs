@@ -21,7 +21,7 @@ use crate::kit::client_address::ClientAddress;
 use crate::kit::id::{AccountId, KeyId, StaffId, UserId};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
-use crate::kit::seal::sha256;
+use crate::kit::seal::{hex, sha256};
 use crate::kit::throttle::Class;
 
 /// The header of an API key; `Authorization: Bearer` is as good.
@@ -235,6 +235,14 @@ pub struct Guest {
     pub network: String,
 }
 
+impl Guest {
+    /// Whose `Idempotency-Key`s theirs are: a keyed hash of the address.
+    #[must_use]
+    pub fn owner(&self, app: &App) -> String {
+        hex(&app.vault.guesser_mac(&["idempotency", "", &self.address]))
+    }
+}
+
 impl FromRequestParts<App> for Guest {
     type Rejection = Problem;
 
@@ -290,7 +298,7 @@ fn ambiguous(header: &str, what: &str) -> Problem {
     let detail = format!("The request shows {what}; send one of them.");
     let item = "shows more than one credential";
     let pointer = format!("header:{header}");
-    Problem::bad_request(&pointer, "ambiguous", item).detail(detail)
+    Problem::bad_request(&pointer, "invalid_type", item).detail(detail)
 }
 
 /// Writes need an active account, and keys one that is not suspended.
@@ -427,7 +435,7 @@ fn take(app: &App, parts: &Parts, class: Class, who: &str) -> Result<(), Problem
     Ok(())
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = text.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())

@@ -186,6 +186,8 @@ pub struct Limits {
     pub read_per_s: u32,
     /// Logins, sign-ups and changes of passwords in a minute from one address.
     pub guest_per_min: u32,
+    /// New users in a minute from one address; at once twice as many.
+    pub signup_per_min: u32,
 }
 
 /// Credits and prices.

@@ -100,7 +100,7 @@ async fn list_inbound_notifications(
     let filter = read_filter(&query)?;
     permit(&caller, filter.channel)?;
     let path = query.path_with(PATH, &FILTERS);
-    let page = query.page(&app.vault, &path)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let found = super::list(&app, &caller.account.id, &filter, &page).await?;
     Ok(show(&app, &path, &page, found))
 }

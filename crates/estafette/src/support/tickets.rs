@@ -349,12 +349,14 @@ pub(super) async fn mark_read(
     ticket: &Ticket,
     author: &Author,
     seq: i64,
+    claim: &Claim,
 ) -> Result<(), Error> {
     let statement = match author {
         Author::User(_) => sql::READ_BY_USER,
         Author::Staff(_) => sql::READ_BY_STAFF,
     };
     let mut set = WriteSet::of(ticket.account.as_str());
+    claim.add_to(&mut set, ticket.id.as_str(), None, app.now());
     set.push(statement, args![seq, &ticket.account, &ticket.id]);
     commit(app, set, ticket).await
 }

@@ -31,6 +31,7 @@ mod people;
 mod postgres;
 mod process;
 mod proof;
+mod repeats;
 mod retention;
 mod rotation;
 mod sms;
