@@ -71,6 +71,15 @@ impl Config {
         let own = || self.master_key.is_empty().then(|| self.data_dir.join("master.key"));
         self.master_key_path.clone().or_else(own)
     }
+
+    /// Whether a process that serves keeps the sandbox's handsets to itself.
+    #[must_use]
+    pub fn keeps_handsets_in_memory(&self) -> bool {
+        match self.sandbox.handsets.as_str() {
+            "auto" => !self.database.is_shared(),
+            word => word != "database",
+        }
+    }
 }
 
 /// Listening and public addresses.

@@ -196,8 +196,8 @@ fn permit(caller: &Caller<ReadInbound>, channel: Option<Channel>) -> Result<(), 
     let is_key = matches!(caller.who, Who::Key(_));
     if is_key && caller.scopes & Scope::AccountRead.bit() == 0 && channel != Some(Channel::Chatapp)
     {
-        let detail = "A key with `chatapp:receive` alone reads chat-app messages: add \
-                      `provider=chatapp`, or use a key with `account:read`.";
+        let detail = "A key with `chatapp:receive` alone reads chat-app messages, and lists \
+                      them with `provider=chatapp`. Use a key with `account:read` for others.";
         return Err(Problem::new(Code::InsufficientScope).detail(detail));
     }
     Ok(())

@@ -41,7 +41,10 @@ impl Fields {
                     return Err(Problem::new(Code::InvalidJson).detail(detail).item(item));
                 }
                 Err(Fault::Malformed { line, column }) => {
-                    let detail = format!("The body is not JSON: line {line}, column {column}.");
+                    let detail = format!(
+                        "Line {line}, column {column} could not be read. Send one JSON object in \
+                         UTF-8."
+                    );
                     return Err(Problem::new(Code::InvalidJson).detail(detail));
                 }
             }

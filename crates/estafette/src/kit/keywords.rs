@@ -108,6 +108,11 @@ const fn bare(letter: char) -> char {
         'î' | 'ï' => 'i',
         'ô' | 'ö' => 'o',
         'ù' | 'û' | 'ü' => 'u',
+        // Fullwidth forms, as keyboards of East Asia have them.
+        'ａ'..='ｚ' => match char::from_u32(letter as u32 - 0xfee0) {
+            Some(plain) => plain,
+            None => letter,
+        },
         other => other,
     }
 }
@@ -133,6 +138,7 @@ mod tests {
             "opt-out",
             "Opt  Out",
             "STOP\r\n",
+            "ＳＴＯＰ",
             "\u{feff}STOP\u{200b}",
             "S.T.O.P.",
             "stop 🙏",

@@ -243,8 +243,9 @@ impl From<Fault> for Problem {
 }
 
 fn read_phone(text: &str) -> Result<Msisdn, Problem> {
-    Msisdn::parse(text)
-        .map_err(|error| Problem::bad_request("phone", "invalid_phone_number", error.to_string()))
+    Msisdn::parse(text).map_err(|error| {
+        Problem::new(Code::InvalidRequest).detail(format!("The phone number in the path {error}."))
+    })
 }
 
 fn view(message: Received) -> HandsetMessage {

@@ -268,14 +268,10 @@ pub fn open_database(config: &Config) -> anyhow::Result<Db> {
 
 /// Handsets in memory are quickest; several nodes need them where all can see them.
 fn handsets(config: &Config, db: &Db, vault: &Vault) -> Handsets {
-    let is_stored = match config.sandbox.handsets.as_str() {
-        "auto" => config.database.is_shared(),
-        word => word == "database",
-    };
-    Handsets::on(if is_stored {
-        Arc::new(StoredShelf::new(db.clone(), vault.clone()))
-    } else {
+    Handsets::on(if config.keeps_handsets_in_memory() {
         Arc::new(MemoryShelf::default())
+    } else {
+        Arc::new(StoredShelf::new(db.clone(), vault.clone()))
     })
 }
 

@@ -170,14 +170,15 @@ async fn a_send_that_was_never_recorded_repeats_its_refusal(world: &World) {
 }
 
 async fn a_send_that_was_asked_to_wait_goes_out_at_its_repeat(world: &World) {
-    let ada = world.account("ada").await;
+    world.give_live_carriers().await;
+    let ada = world.live_account("ada", 100).await;
     send(&ada, "one", "5678").await.ok();
     let resend = || send(&ada, "two", "5678");
     resend().await.problem("resend_too_soon");
     world.advance(31_000).await;
     let sent = resend().await.ok();
     assert_eq!(sent.head("idempotent-replayed"), "");
-    assert_eq!(ada.handset(&phone("5678")).await.len(), 2);
+    assert_eq!(ada.balance().await, 100 - 2 * world.price("chatapp", "FR"));
 }
 
 /// One refusal in a second is kept, and two at once.

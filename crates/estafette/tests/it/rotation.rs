@@ -17,7 +17,10 @@ use crate::process::{Serving, answer, run, told};
 use crate::world::World;
 use crate::world::tenant::{other_than, phone};
 
-on_every_engine!(a_new_key_takes_the_place_of_the_old_one_beside_a_running_service);
+on_every_engine!(
+    a_new_key_takes_the_place_of_the_old_one_beside_a_running_service,
+    a_made_up_row_of_a_key_stops_no_start,
+);
 
 /// Its own id, as a new database would remember it.
 fn id_of(key: &str) -> String {
