@@ -5,7 +5,8 @@ use serde_json::json;
 use store::{Reject, Sql, WriteSet, args};
 
 use super::audit::By;
-use super::caller::{Guest, Who};
+use super::caller::Who;
+use super::door::Guest;
 use super::guesses::Guesser;
 use super::idempotency::{self, Claim, Once, Repeatable, Seen};
 use super::password::{self, Asker};

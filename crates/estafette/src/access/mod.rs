@@ -4,11 +4,11 @@
 pub mod api;
 pub mod audit;
 pub mod caller;
+mod door;
 mod guesses;
 pub mod holder;
 pub mod idempotency;
 pub mod key;
-mod leaver;
 pub mod limits;
 mod login;
 pub mod password;
@@ -25,10 +25,10 @@ use clock::Millis;
 
 pub use audit::{By, Entry, record};
 pub use caller::{
-    Caller, CheckOtp, Guest, Myself, Policy, Portal, RateHeaders, ReadAccount, ReadInbound,
-    RequestIdText, SendOtp, Staff, TestCaller, Who, forget_account,
+    Caller, CheckOtp, Myself, Policy, Portal, RateHeaders, ReadAccount, ReadInbound, RequestIdText,
+    SendOtp, Staff, TestCaller, Who, forget_account,
 };
-pub use leaver::Leaver;
+pub use door::{Guest, Leaver};
 pub use login::{
     Login, Owner, admit, change_password, login, login_again, logout, once_with_password,
     set_password,

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::Error;
 use super::audit::{By, Entry, record};
-use super::caller::{Guest, Who};
+use super::caller::Who;
+use super::door::Guest;
 use super::guesses::Guesser;
 use super::password::{self, Asker};
 use super::store as sql;

@@ -166,8 +166,8 @@ pub(super) async fn erase(
             None => "",
         };
         let handsets = if has_handsets {
-            "\nA process that serves keeps the sandbox's handsets in its memory, where this command \
-             does not reach: they forget at its restart, or at once by POST /v1/admin/erasures."
+            "\nA process that serves keeps the sandbox's handsets in its memory, out of this \
+             command's reach: they forget at its restart, or at once by POST /v1/admin/erasures."
         } else {
             ""
         };

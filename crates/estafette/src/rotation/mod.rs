@@ -139,12 +139,9 @@ pub async fn follow(app: &App) -> Result<Option<String>, Error> {
     let made_up = app.vault.follow(&rows)?;
     prove(app, &rows).await?;
     Ok((!made_up.is_empty()).then(|| {
-        let quoted = made_up.iter().map(|id| format!("'{}'", id.replace('\'', "''")));
-        let ids = quoted.collect::<Vec<_>>().join(", ");
         format!(
             "rows of master_keys that this service did not write, or whose proof was taken, are \
-             passed over. Find out who wrote them; then DELETE FROM master_keys WHERE key_id IN \
-             ({ids})"
+             passed over. Find out who wrote them; then delete those with the key_id {made_up:?}"
         )
     }))
 }

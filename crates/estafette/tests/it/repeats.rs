@@ -1,5 +1,5 @@
-//! `Idempotency-Key` on every POST: one table of all routes, made from the OpenAPI document, and the
-//! same four questions to each. Nobody adds a POST that forgets the key.
+//! `Idempotency-Key` on every POST: one table of all routes, held against the OpenAPI document, and
+//! the same four questions to each. Nobody adds a POST that forgets the key.
 
 use std::collections::BTreeSet;
 
@@ -71,7 +71,8 @@ impl Row {
 
 fn form(is_other: bool) -> Vec<u8> {
     let said = if is_other { "other" } else { "this" };
-    let text = format!("--b\r\nContent-Disposition: form-data; name=\"message\"\r\n\r\n{said}\r\n");
+    let part = "--b\r\nContent-Disposition: form-data; name=";
+    let text = format!("{part}\"message\"\r\n\r\n{said}\r\n");
     let head = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.png\"\r\n\
                 Content-Type: image/png\r\n\r\n";
     [text.as_bytes(), head.as_bytes(), &png(), b"\r\n--b--\r\n"].concat()

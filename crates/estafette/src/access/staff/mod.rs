@@ -7,7 +7,8 @@ use serde_json::json;
 use store::{CommitError, Reject, WriteSet, args};
 
 use super::audit::By;
-use super::caller::{Guest, Who};
+use super::caller::Who;
+use super::door::Guest;
 use super::idempotency::Claim;
 use super::password::{self, Asker};
 use super::person::{Credentials, EMAIL_TAKEN, email, note};

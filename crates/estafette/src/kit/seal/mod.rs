@@ -31,8 +31,8 @@ pub enum KeyError {
     /// The database was made with another one.
     #[error(
         "the master key {missing} is needed, and what is given is {}. Put it back, in a line of \
-         its own. Only if it was dropped before, somebody wrote its row again: then delete that \
-         (DELETE FROM master_keys WHERE key_id = '{missing}')",
+         its own. Only if it was dropped before, somebody wrote its row again: then delete the row \
+         with this key_id from the table master_keys",
         given.join(", ")
     )]
     Missing {

@@ -1,5 +1,6 @@
-//! Who logs out. A repeat of a logout shows a token that the first one ended, so here, and only
-//! here, an ended token still says whose it was: for an `Idempotency-Key` that stands for its end.
+//! Who comes without a token, and who leaves with one. A repeat of a logout shows a token that the
+//! first one ended, so here, and only here, an ended token still says whose it was: for an
+//! `Idempotency-Key` that stands for its end.
 
 use std::marker::PhantomData;
 
@@ -8,13 +9,49 @@ use axum::http::request::Parts;
 use store::args;
 
 use super::audit::By;
-use super::caller::{Caller, Myself, Portal, Staff, Who, bearer};
+use super::caller::{Caller, Myself, Portal, Staff, Who, bearer, request_id, take};
 use super::idempotency;
 use super::store as sql;
 use super::token::{self, Kind};
 use crate::app::App;
+use crate::kit::client_address::ClientAddress;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
+use crate::kit::seal::hex;
+use crate::kit::throttle::Class;
+
+/// Whoever makes a password be hashed: somebody without a token who is about to get one, or who
+/// changes the password. Their address has a budget, because hashing costs more than asking for it.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// The id of the request, for the audit log.
+    pub request_id: String,
+    /// What counts as one client: an address, or the /64 of an IPv6 one.
+    pub address: String,
+    /// The network of it, which names no person: for the audit log.
+    pub network: String,
+}
+
+impl Guest {
+    /// Whose `Idempotency-Key`s theirs are: a keyed hash of the address.
+    #[must_use]
+    pub fn owner(&self, app: &App) -> String {
+        hex(&app.vault.guesser_mac(&["idempotency", "", &self.address]))
+    }
+}
+
+impl FromRequestParts<App> for Guest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let client = parts.extensions.get::<ClientAddress>();
+        // Every connection has an address; without one all share a budget.
+        let address = client.map(|client| client.unit().to_string()).unwrap_or_default();
+        let network = client.map(ToString::to_string).unwrap_or_default();
+        take(app, parts, Class::Guest, &address)?;
+        Ok(Self { request_id: request_id(parts).0, address, network })
+    }
+}
 
 /// A user ([`Portal`]) or a member of staff ([`Staff`]) who logs out, or did.
 #[derive(Debug)]
