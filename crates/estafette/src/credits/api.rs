@@ -132,7 +132,11 @@ async fn list_ledger(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let path = "/v1/ledger";
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, path)?;
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page_of(
+        &app.vault,
+        caller.account.id.as_str(),
+        path,
+    )?;
     let rows = super::ledger(&app, &caller.account.id, &page).await?;
     let views: Vec<TransferView> = rows.into_iter().map(TransferView::from).collect();
     Ok(page::answer(&app.vault, path, &page, views, |view| view.id.clone()))

@@ -69,7 +69,7 @@ async fn list_events(
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &["type", "limit", "cursor"])?;
     let path = query.path_with("/v1/events", &["type"]);
-    let page = query.page(&app.vault, &path)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let kind = query.get("type").unwrap_or("");
     if !kind.is_empty() && !Kind::ALL.iter().any(|known| known.as_str() == kind) {
         let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();

@@ -52,8 +52,8 @@ macro_rules! codes {
 
 codes! {
     400 InvalidJson "invalid_json" "The body is not JSON":
-        "The body could not be parsed. `detail` names line and column. Send one JSON object in \
-         UTF-8.";
+        "The body could not be parsed (`detail` names line and column), or a member is given twice \
+         (`errors` names it). Send one JSON object in UTF-8.";
     400 InvalidRequest "invalid_request" "The request is malformed":
         "A query parameter is unknown or out of range, a part of the path is malformed, or the \
          head of the request is too large or not HTTP. `errors` or `detail` names it.";

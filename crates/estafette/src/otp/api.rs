@@ -295,10 +295,9 @@ async fn place(
     request: Repeatable<'_>,
 ) -> Result<Once<Sent>, Problem> {
     let account = &caller.account;
-    let fresh = async |claim: Claim| told(send::send(app, account, order, &claim).await?);
-    let again =
-        async |seen: Seen| told(send::seen(app, account, &seen).await?).map_err(Problem::replayed);
-    idempotency::once(app, request, fresh, again).await
+    let fresh = async |claim: &Claim| Ok(told(send::send(app, account, order, claim).await?));
+    let again = async |seen: Seen| Ok(told(send::seen(app, account, &seen).await?));
+    idempotency::once_or_refused(app, request, fresh, again).await?.transpose()
 }
 
 /// A send that reached nobody is an error, also when it is told again.
@@ -354,7 +353,7 @@ pub(super) fn view(challenge: Challenge, status: Status) -> ChallengeView {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let detail = format!("{error}.");
+        let detail = error.to_string();
         let told = |code| Self::new(code).detail(detail.clone());
         match error {
             Error::CountryNotAllowed(_) => told(Code::CountryNotAllowed),
@@ -366,8 +365,11 @@ impl From<Error> for Problem {
             Error::NoCarrier(_) => told(Code::CarrierUnavailable),
             Error::CreditsRanOut => told(Code::InsufficientCredits),
             Error::Unknown => told(Code::NotFound),
-            // A challenge that was never delivered cannot be verified any more than an expired one.
-            Error::Expired | Error::NotDelivered => told(Code::OtpExpired),
+            Error::Expired => told(Code::OtpExpired),
+            // Gone as an expired one is, and the members say why.
+            Error::Failed(reason) => told(Code::OtpExpired)
+                .with("challenge_status", Status::Failed.as_str())
+                .with("failure_reason", reason),
             Error::Exhausted => told(Code::OtpAttemptsExhausted),
             Error::AlreadyVerified => told(Code::OtpAlreadyVerified),
             Error::InProgress => told(Code::IdempotencyInProgress),

@@ -154,7 +154,9 @@ async fn why_not(app: &App, account: &AccountId, id: &ChallengeId) -> Result<Err
         Status::Failed if challenge.failure_reason == Some(Reason::AttemptsExhausted) => {
             Error::Exhausted
         }
-        Status::Failed => Error::NotDelivered,
+        Status::Failed => {
+            Error::Failed(challenge.failure_reason.unwrap_or(Reason::Undelivered).as_str())
+        }
         Status::Sent | Status::Delivered | Status::Expired => Error::Expired,
     })
 }

@@ -138,7 +138,7 @@ async fn list_tickets(
     let query =
         Query::read(query.as_deref(), &["status", "priority", "category", "q", "limit", "cursor"])?;
     let path = query.path_with("/v1/support/tickets", &FILTERS);
-    let page = query.page(&app.vault, &path)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let filter = filter(&query)?;
     let reader = Reader::User(&caller.account.id);
     let (tickets, next) = found(&app, reader, &query, &filter, &page).await?;

@@ -32,6 +32,7 @@ mod people;
 mod postgres;
 mod process;
 mod proof;
+mod repeats;
 mod retention;
 mod rotation;
 mod sms;

@@ -179,8 +179,14 @@ impl Outgoing {
     /// [`NoAnswer::NotAllowed`] when any of them may not be called, [`NoAnswer::Name`].
     pub async fn vet(&self, destination: &Destination) -> Result<Vec<SocketAddr>, NoAnswer> {
         let inner = &*self.inner;
-        // In development, names of the networks that are open may be the ones that are meant.
-        if destination.is_local_name() && inner.rules.allow_networks.is_empty() {
+        let allowed = &inner.rules.allow_networks;
+        if destination.is_metadata_name() {
+            return Err(NoAnswer::NotAllowed("a name of a metadata service"));
+        }
+        // In development, names of the networks that are open may be the ones that are meant: if
+        // that is where they lead.
+        let is_local = destination.is_local_name();
+        if is_local && allowed.is_empty() {
             return Err(NoAnswer::NotAllowed("a name of local networks"));
         }
         let found = match destination.literal() {
@@ -190,7 +196,12 @@ impl Outgoing {
             }
         };
         for ip in &found {
-            match (inner.judge)(*ip, &inner.rules.allow_networks) {
+            if is_local && !allowed.iter().any(|network| network.contains(&ip.to_canonical())) {
+                return Err(NoAnswer::NotAllowed(
+                    "a local name outside of the networks that are open",
+                ));
+            }
+            match (inner.judge)(*ip, allowed) {
                 Verdict::Open => {}
                 Verdict::Closed(what) | Verdict::Never(what) => {
                     return Err(NoAnswer::NotAllowed(what));

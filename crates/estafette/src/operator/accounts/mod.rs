@@ -9,12 +9,14 @@ use serde_json::{Map, Value, json};
 use super::store;
 use crate::access::audit::{By, Entry, record};
 use crate::access::caller::forget_account;
+use crate::access::idempotency::Claim;
 use crate::access::{self, NewUser, Newcomer, Terms};
 use crate::app::{App, Settings, Standing};
 use crate::credits;
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, UserId};
 use crate::kit::page::Page;
+use crate::kit::secret::Secret;
 use crate::senders;
 
 /// The account is not as it was read, or its credits do not allow the new limit.
@@ -217,7 +219,7 @@ fn countries(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option
             }
             _ => {
                 let name = format!("settings/countries/{index}");
-                fields.fault(&name, "invalid_country", "must be an ISO 3166 code like DE");
+                fields.fault(&name, "invalid_enum", "must be an ISO 3166 code like DE");
             }
         }
     }
@@ -228,27 +230,42 @@ fn countries(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option
 fn default_sender(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option<String>> {
     match map.remove("default_sender")? {
         Value::Null => Some(None),
-        Value::String(value) if senders::is_well_formed(&value) => Some(Some(value)),
+        Value::String(value) if senders::check(&value).is_ok() => Some(Some(value)),
         _ => {
-            let detail = "must be a sender: up to 11 letters and digits, or 3 to 15 digits";
-            fields.fault("settings/default_sender", "invalid_format", detail);
+            let detail = "must be a sender: up to 11 letters and digits, or 3 to 15 digits, and \
+                          no keyword such as STOP";
+            fields.fault("settings/default_sender", "invalid_type", detail);
             None
         }
     }
 }
 
-/// Makes a user with both accounts: the live one pays as `billing` says, the sandbox has its
-/// play money. `hash` is the password's.
+/// A user to be made by staff.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The email as stored.
+    pub email: String,
+    /// The password.
+    pub password: Secret,
+    /// Whether nobody chose the password: then whoever makes the user is shown it.
+    pub is_made_up: bool,
+    /// How the live account pays.
+    pub billing: Billing,
+}
+
+/// Makes a user with both accounts: the live one pays as the order says, the sandbox has its play
+/// money. `hash` is the password's.
 ///
 /// # Errors
 /// [`Fault::Access`] when the email is taken, [`Fault::PrepaidLimit`].
 pub async fn create(
     app: &App,
-    email: &str,
+    order: &Order,
     hash: &str,
-    billing: &Billing,
     by: By<'_>,
+    claim: &Claim,
 ) -> Result<NewUser, Fault> {
+    let Order { email, password, is_made_up, billing } = order;
     if billing.mode == "prepaid" && billing.credit_limit != 0 {
         return Err(Fault::PrepaidLimit);
     }
@@ -264,6 +281,8 @@ pub async fn create(
         request_id: by.request_id,
     };
     let (new, mut set) = access::new_user_set(app, &newcomer);
+    let shown = is_made_up.then(|| claim.seal(app, new.id.as_str(), password)).flatten();
+    claim.add_to(&mut set, new.id.as_str(), shown, app.now());
     credits::sandbox_grant(app, &mut set, &new.sandbox);
     app.db.commit(set).await.map_err(access::Error::from)?;
     Ok(new)

@@ -78,13 +78,7 @@ pub(super) fn preview_key(account: &AccountId, id: &FileId) -> String {
 
 /// Adds a file to the set of its message, whose number the ticket's row has by then. What staff
 /// send takes nothing of the account's storage.
-pub(super) fn attach(
-    app: &App,
-    set: &mut WriteSet,
-    ticket: &Ticket,
-    side: Side,
-    file: &NewFile,
-) {
+pub(super) fn attach(app: &App, set: &mut WriteSet, ticket: &Ticket, side: Side, file: &NewFile) {
     let NewFile { id, filename, content_type, size, sha256, has_preview } = file;
     let (account, now) = (&ticket.account, app.now());
     if side == Side::User {

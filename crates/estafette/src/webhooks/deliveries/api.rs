@@ -2,6 +2,7 @@
 //! missed.
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
@@ -12,6 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{Attempt, Delivery};
+use crate::access::api::EmptyRequest;
 use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
@@ -221,7 +223,7 @@ async fn list_deliveries(
     let query = Query::read(query.as_deref(), &["status", "type", "limit", "cursor"])?;
     let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
     let path = query.path_with(&format!("/v1/webhooks/{id}/deliveries"), &["status", "type"]);
-    let page = query.page(&app.vault, &path)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let filter = filter(&query)?;
     webhooks::find(&app, account, &id).await?;
     let (rows, next) = log::page(&app, account, &id, &filter, &page).await?;
@@ -343,6 +345,7 @@ async fn read_delivery(
         ("delivery_id" = String, Path, description = "The delivery"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
+    request_body = Option<EmptyRequest>,
     responses(
         (status = 200, body = DeliveryView, description = "The delivery, on its way"),
         (status = 404, body = ProblemBody, content_type = "application/problem+json",
@@ -356,11 +359,13 @@ async fn retry_delivery(
     Path(id): Path<String>,
     _: NoQuery,
     headers: HeaderMap,
+    body: Bytes,
 ) -> Result<Response, Problem> {
+    Fields::read(&body)?.finish(app.is_strict())?;
     let account = &caller.account.id;
     let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
     let route = format!("POST /v1/webhook-deliveries/{id}/retry");
-    let request = Repeatable::by_tenant(account, &headers, &route, b"");
+    let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
         let found = super::retry(&app, account, &id, &claim).await?;
         Ok(Json(show(&app, account, found, true).await?))

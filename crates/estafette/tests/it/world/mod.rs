@@ -397,6 +397,7 @@ fn settings(folder: &TempDir) -> Config {
     config.limits.send_per_s = 1_000_000;
     config.limits.read_per_s = 1_000_000;
     config.limits.guest_per_min = 1_000_000;
+    config.limits.signup_per_min = 1_000_000;
     config.server.max_connections_per_address = 10_000;
     config.access.password_hashers = 2;
     // Receivers of webhooks are on this machine, and no story asks its name servers.

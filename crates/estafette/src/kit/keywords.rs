@@ -1,10 +1,11 @@
-//! STOP and START. Only a whole message is a keyword: "Stop. Thank you" is one like any other.
+//! STOP and START. Only a whole message is a keyword: "Stop. Thank you" is one like any other. And
+//! no sender may be one: its name would be taken for what people are asked to answer.
 
-use crate::kit::words::words;
+use super::words::words;
 
 words! {
     /// What a keyword asks for.
-    pub(super) enum Keyword {
+    pub enum Keyword {
         /// No more messages.
         Stop = "stop",
         /// Messages again.
@@ -49,7 +50,8 @@ const LONGEST: usize = 24;
 impl Keyword {
     /// The keyword that a message is, if it is one. Case, accents, punctuation and spaces around
     /// do not count.
-    pub(super) fn in_message(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn in_message(text: &str) -> Option<Self> {
         let plain = plain(text)?;
         if STOP.contains(&plain.as_str()) {
             Some(Self::Stop)
@@ -94,6 +96,11 @@ const fn bare(letter: char) -> char {
         'î' | 'ï' => 'i',
         'ô' | 'ö' => 'o',
         'ù' | 'û' | 'ü' => 'u',
+        // Fullwidth forms, as keyboards of East Asia have them.
+        'ａ'..='ｚ' => match char::from_u32(letter as u32 - 0xfee0) {
+            Some(plain) => plain,
+            None => letter,
+        },
         other => other,
     }
 }
@@ -119,6 +126,7 @@ mod tests {
             "opt-out",
             "Opt  Out",
             "STOP\r\n",
+            "ＳＴＯＰ",
             "\u{feff}STOP\u{200b}",
             "S.T.O.P.",
             "stop 🙏",
