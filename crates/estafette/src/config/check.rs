@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{
-    Access, Config, Credits, Email, Otp, Retention, Server, Sms, Support, Telemetry, Webhooks,
+    Access, Config, Credits, Email, Otp, Retention, Server, Sms, SmsCarrier, Support, Telemetry,
+    Webhooks,
 };
 
 /// One setting that cannot work.
@@ -242,8 +243,7 @@ fn sms(sms: &Sms) -> Check {
         let key = format!("sms.carriers.{name}");
         let says = "a carrier's name has only a-z, 0-9, _ and -";
         ensure(!name.is_empty() && name.bytes().all(plain), &key, says)?;
-        let kind = table.get("kind").and_then(toml::Value::as_str).unwrap_or_default();
-        ensure(!kind.is_empty(), &format!("{key}.kind"), "must say smpp or http")?;
+        SmsCarrier::read(name, table)?;
     }
     for route in &sms.routes {
         let digits = route.prefix.strip_prefix('+').unwrap_or("no plus");
@@ -296,7 +296,7 @@ fn one_of(key: &str, value: &str, choices: &[&str]) -> Check {
     ensure(choices.contains(&value), key, &format!("must be one of {}", choices.join(", ")))
 }
 
-fn within(key: &str, value: i64, least: i64, most: i64) -> Check {
+pub(super) fn within(key: &str, value: i64, least: i64, most: i64) -> Check {
     let says = format!("must be {least} to {most}, is {value}");
     ensure((least..=most).contains(&value), key, &says)
 }

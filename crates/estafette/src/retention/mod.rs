@@ -57,6 +57,7 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("forget_events", HOUR, webhooks::forget_events),
         chore!("forget_deliveries", HOUR, webhooks::forget_deliveries),
         chore!("forget_inbound", HOUR, of_inbound::forget),
+        chore!("settle_inbound_parts", 5 * MINUTE, of_inbound::settle_parts),
         chore!("forget_ticket_files", HOUR, of_support::forget_files),
         chore!("forget_tickets", HOUR, of_support::forget_tickets),
         chore!("forget_chat_tokens", HOUR, support::chat::forget_tokens),

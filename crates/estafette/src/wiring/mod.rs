@@ -130,6 +130,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "log and seals",
         sql: include_str!("../../../../migrations/0024_log_and_seals.sql"),
     },
+    Migration {
+        version: 31,
+        name: "smpp",
+        sql: include_str!("../../../../migrations/0031_smpp.sql"),
+    },
 ];
 
 /// The two environments, ready to be migrated and served.
@@ -212,7 +217,9 @@ pub fn open_through(
     });
     let handsets = shared.handsets.clone();
     let simulated = Carriers::simulated(&shared.clock, &sandbox_door, handsets);
-    let live = App::new(Env::Live, Carriers::none(), Arc::clone(&shared));
+    let of_live = Carriers::none().with_sms(&shared.config.sms, &shared.clock, &live_door);
+    let of_live = of_live.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
+    let live = App::new(Env::Live, of_live, Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated, shared);
     let arrivals = Some([live_arrivals, sandbox_arrivals]);
     Ok(Service { live, sandbox, live_door, owners: OWNERS, arrivals })
@@ -355,9 +362,14 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     let apps = [live_app.clone(), sandbox_app.clone()];
     let behind_doors = apps.into_iter().zip(arrivals.into_iter().flatten());
     let owners = service.owners;
-    let desk = Desk { owners, inbound: |app, messages| Box::pin(inbound::take_in(app, messages)) };
+    let desk = Desk {
+        owners,
+        inbound: |app, messages| Box::pin(inbound::take_in(app, messages)),
+        part: |app, part| Box::pin(inbound::take_part(app, part)),
+    };
     let desks = behind_doors.map(|(app, news)| tokio::spawn(dispatch::run(app, news, desk)));
-    let desks = desks.collect();
+    // Binds are kept until what they carry is settled.
+    let desks = desks.chain([tokio::spawn(dispatch::keep_binds(live_app.clone()))]).collect();
     tasks.extend([
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
@@ -365,6 +377,7 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
         tokio::spawn(dispatch::watch(sandbox_app.clone(), owners)),
         tokio::spawn(dispatch::serve(live_app.clone(), owners)),
         tokio::spawn(dispatch::serve(sandbox_app.clone(), owners)),
+        tokio::spawn(dispatch::follow_routes(live_app.clone())),
         tokio::spawn(webhooks::run(live_app.clone())),
         tokio::spawn(rotation::run(live_app.clone(), stopped.clone())),
         tokio::spawn(support::run(live_app.clone())),
@@ -429,6 +442,7 @@ impl Running {
             // What those requests left with carriers is settled before storage closes.
             dispatch::drained(&self.service.live).await;
             dispatch::drained(&self.service.sandbox).await;
+            dispatch::close_binds(&self.service.live).await;
         };
         if tokio::time::timeout(limit, finish).await.is_err() {
             tracing::warn!("some requests did not finish in time; they count as unknown");

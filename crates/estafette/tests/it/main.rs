@@ -33,6 +33,7 @@ mod process;
 mod proof;
 mod retention;
 mod rotation;
+mod smpp;
 mod sms;
 mod statements;
 mod support;
