@@ -239,6 +239,8 @@ pub struct Otp {
     /// Wrong guesses at one recipient's codes in a day, after which sends to it are an hour apart
     /// (live); at most 20.
     pub wrong_guesses_per_day: u32,
+    /// Against passcodes that nobody verifies (live): `off`, `watch` or `block`.
+    pub fraud_guard: String,
 }
 
 /// Webhooks.

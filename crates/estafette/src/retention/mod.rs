@@ -53,6 +53,7 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("mask_recipients", HOUR, of_otp::mask_recipients),
         chore!("mask_sms_recipients", HOUR, of_sms::mask_recipients),
         chore!("forget_challenges", HOUR, forget_challenges),
+        chore!("forget_conversion", HOUR, otp::fraud::forget),
         chore!("forget_receipts", HOUR, of_dispatch::forget_receipts),
         chore!("forget_events", HOUR, webhooks::forget_events),
         chore!("forget_deliveries", HOUR, webhooks::forget_deliveries),

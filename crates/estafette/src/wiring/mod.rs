@@ -32,6 +32,7 @@ use crate::carriers::{Carriers, Handsets};
 use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
+use crate::kit::conversion::Conversion;
 use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
@@ -135,6 +136,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "smpp",
         sql: include_str!("../../../../migrations/0031_smpp.sql"),
     },
+    Migration {
+        version: 32,
+        name: "conversion",
+        sql: include_str!("../../../../migrations/0032_conversion.sql"),
+    },
 ];
 
 /// The two environments, ready to be migrated and served.
@@ -206,6 +212,7 @@ pub fn open_through(
         hashers: Hashers::new(config.access.password_hashers),
         memo: Memo::default(),
         metrics: Metrics::default(),
+        conversion: Conversion::default(),
         open: AtomicBool::new(false),
         sealing: Sealing::default(),
         handsets,
@@ -373,6 +380,7 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     tasks.extend([
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
+        tokio::spawn(otp::fraud::run(live_app.clone())),
         tokio::spawn(dispatch::watch(live_app.clone(), owners)),
         tokio::spawn(dispatch::watch(sandbox_app.clone(), owners)),
         tokio::spawn(dispatch::serve(live_app.clone(), owners)),
@@ -443,6 +451,8 @@ impl Running {
             dispatch::drained(&self.service.live).await;
             dispatch::drained(&self.service.sandbox).await;
             dispatch::close_binds(&self.service.live).await;
+            // What is lost of it is lost to a guess at what is fraud.
+            let _lost = otp::fraud::flush(&self.service.live).await;
         };
         if tokio::time::timeout(limit, finish).await.is_err() {
             tracing::warn!("some requests did not finish in time; they count as unknown");

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use ::smpp::{
-    Delivery, Message, MessageState, News, Outcome, Receipt as Told, Status, message_id, tlv::tag,
+    COctets, Delivery, Message, MessageState, News, Outcome, Receipt as Told, Status, message_id,
+    tlv::tag,
 };
 use serde_json::json;
 use sms_text::{Alphabet, UserDataHeader};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::verdict::MOST_ID_OCTETS;
 use super::{Inner, Key, id_form};
 use crate::carriers::{
     Channel, Echo, Fate, Guesses, Inbound, InboundPart, NotNow, Outbound, Receipt, Refusal,
@@ -47,7 +49,7 @@ async fn take(inner: Arc<Inner>, delivery: Delivery) {
 
 impl Inner {
     async fn report(&self, message: &Message, told: Told) -> Result<(), NotNow> {
-        let Some(id) = told.message_id.filter(|id| !id.is_empty()) else {
+        let Some(id) = told.message_id.filter(is_usable) else {
             tracing::warn!(carrier = self.name, "a receipt names no message");
             return Ok(());
         };
@@ -113,7 +115,7 @@ impl Inner {
         let receipt = Receipt {
             carrier: self.name.clone(),
             echo: Some(Echo { account_id: key.account_id, attempt_id: key.attempt_id }),
-            provider_id: Some(message_id.to_string()).filter(|id| !id.is_empty()),
+            provider_id: Some(message_id).filter(is_usable).map(|id| id.to_string()),
             fate: Fate::Sent,
             error: None,
         };
@@ -145,6 +147,11 @@ impl Inner {
             }
         });
     }
+}
+
+/// Whether an id can be kept and looked up.
+fn is_usable(id: &COctets) -> bool {
+    (1..=MOST_ID_OCTETS).contains(&id.as_bytes().len())
 }
 
 /// What a state means. `UNKNOWN` says nothing, so the message stays as it is.

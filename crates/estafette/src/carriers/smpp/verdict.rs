@@ -8,6 +8,9 @@ use crate::config;
 /// How long a message waits that a link gave back, milliseconds.
 const AGAIN_MS: u64 = 1_000;
 
+/// The longest id of a message that is kept: four times what SMPP 3.4 §5.2.23 allows.
+pub(super) const MOST_ID_OCTETS: usize = 255;
+
 /// What became of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -22,7 +25,11 @@ pub(super) enum Verdict {
 impl Verdict {
     pub(super) fn of(settings: &config::Smpp, outcome: Outcome) -> Self {
         match outcome {
-            Outcome::Accepted { message_id } => Self::Accepted(message_id.to_string()),
+            Outcome::Accepted { message_id } => {
+                // One that nobody could keep is none.
+                let is_usable = message_id.as_bytes().len() <= MOST_ID_OCTETS;
+                Self::Accepted(if is_usable { message_id.to_string() } else { String::new() })
+            }
             Outcome::Refused { status } => Self::Refused(class(settings, status), code(status)),
             Outcome::Unknown => Self::Unknown,
             Outcome::NotSent(why) => {
