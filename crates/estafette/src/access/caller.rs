@@ -116,8 +116,6 @@ policies! {
     SendOtp: Some(&[Scope::OtpSend, Scope::SmsSend]), false, Send;
     /// Keys that may check passcodes or read them.
     CheckOtp: Some(&[Scope::OtpVerify, Scope::SmsSend, Scope::AccountRead]), false, Read;
-    /// Portal tokens, and keys that may check passcodes or read the account.
-    ReadOtp: Some(&[Scope::OtpVerify, Scope::AccountRead]), true, Read;
     /// Keys that may send SMS.
     SendSms: Some(&[Scope::SmsSend]), false, Send;
     /// Portal tokens, and keys that may read the account.

@@ -1,5 +1,5 @@
-//! Which carriers take which SMS: the longest prefix of the number, for an account or for all, for a
-//! class or for all. The table is swapped as a whole, so a send sees the old one or the new one.
+//! Which carriers take which SMS: the longest prefix of the number, for an account or for all, for
+//! a class or for all. The table is swapped as a whole, so a send sees the old one or the new one.
 
 use std::collections::HashMap;
 use std::sync::Arc;

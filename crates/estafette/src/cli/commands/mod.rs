@@ -353,8 +353,8 @@ pub(super) enum SmscIds {
 pub(super) enum CarriersCommand {
     /// Connect to a carrier of the settings, and say what it is like.
     #[command(after_help = "\
-Binds, asks whether the centre is there (enquire_link), and unbinds. Nothing is sent. A carrier that
-allows one connection refuses it while the service runs: that, too, is said.
+Binds, asks whether the centre is there (enquire_link), and unbinds. Nothing is sent. A carrier
+that allows one connection refuses it while the service runs: that, too, is said.
 
 Example:
   estafette carriers check main

@@ -37,8 +37,8 @@ pub struct CarrierView {
     /// `chatapp` or `sms`.
     #[schema(example = "sms")]
     pub channel: String,
-    /// `up`, `resting` (it fails or throttles, and is asked again soon), `elsewhere` (its connection
-    /// is on another node), or `down`.
+    /// `up`, `resting` (it fails or throttles, and is asked again soon), `elsewhere` (its
+    /// connection is on another node), or `down`.
     #[schema(example = "up")]
     pub state: String,
     /// Its connections, where it has some.
@@ -168,9 +168,9 @@ pub struct NewRoutes {
 
 /// Sets the routes of SMS.
 ///
-/// They take the place of all routes that were in force, at once on this node and within two seconds
-/// on the others; a send sees the old table or the new one. An empty list puts the routes of the
-/// settings in force again. The body is an object with `routes`, or the list itself.
+/// They take the place of all routes that were in force, at once on this node and within two
+/// seconds on the others; a send sees the old table or the new one. An empty list puts the routes
+/// of the settings in force again. The body is an object with `routes`, or the list itself.
 #[utoipa::path(
     put, path = "/v1/admin/routes", tag = "Operator",
     request_body = NewRoutes,

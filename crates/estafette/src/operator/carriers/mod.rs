@@ -14,8 +14,8 @@ use crate::kit::problem::Item;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteView {
-    /// `+` and the first digits of the numbers that it is for; `+` alone is every number. The longest
-    /// prefix wins; of routes of one prefix, the one that names the account, then the class.
+    /// `+` and the first digits of the numbers that it is for; `+` alone is every number. The
+    /// longest prefix wins; of routes of one prefix, the one that names the account, then the class.
     #[schema(example = "+33")]
     pub prefix: String,
     /// Only for messages of this account.

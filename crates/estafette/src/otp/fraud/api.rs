@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::api::EmptyRequest;
-use crate::access::caller::{Caller, CheckOtp, ReadOtp};
+use crate::access::caller::{Caller, CheckOtp, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
@@ -54,8 +54,8 @@ pub struct ConversionView {
 
 /// Report a verification.
 ///
-/// For codes that are checked elsewhere, so that the guard against fraud knows of them. The challenge
-/// is verified from then on; one that is verified already stays so.
+/// For codes that are checked elsewhere, so that the guard against fraud knows of them. The
+/// challenge is verified from then on; one that is verified already stays so.
 #[utoipa::path(post, path = "/v1/otp/{challenge_id}/verified", tag = "OTP",
     params(("challenge_id" = String, Path, description = "From either send endpoint"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe")),
@@ -103,7 +103,7 @@ async fn report_verified(
     (status = "default", body = ProblemBody, content_type = "application/problem+json",
         description = "A problem")))]
 async fn read_conversion(
-    caller: Caller<ReadOtp>,
+    caller: Caller<ReadAccount>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Vec<ConversionView>>, Problem> {
