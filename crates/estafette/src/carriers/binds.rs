@@ -29,8 +29,10 @@ pub trait Binds: Send + Sync {
     fn limits(&self) -> BindLimits;
     /// From now on these: opens what is missing, closes what is no longer held.
     fn hold(&self, slots: &Slots);
-    /// Closes all in order, and returns when they are closed.
+    /// Closes all in order, and returns when they are closed. None is opened after that.
     fn close(&self) -> BoxFuture<'_, ()>;
+    /// Whether it was closed.
+    fn is_closed(&self) -> bool;
 }
 
 /// Where a carrier's connections are.

@@ -14,6 +14,7 @@ use crate::config::BindMode;
 pub(super) struct Bound {
     by_slot: BTreeMap<i64, Bind>,
     are_elsewhere: bool,
+    is_closed: bool,
 }
 
 /// A connection both ways, or a pair of them.
@@ -80,6 +81,9 @@ async fn watch(name: String, mut phase: tokio::sync::watch::Receiver<Phase>) {
 /// Opens what is missing and closes what is no longer held.
 pub(super) fn hold(inner: &Arc<Inner>, slots: &Slots) {
     let mut bound = inner.bound();
+    if bound.is_closed {
+        return;
+    }
     bound.are_elsewhere = slots.are_elsewhere;
     let gone: Vec<i64> =
         bound.by_slot.keys().copied().filter(|slot| !slots.held.contains(slot)).collect();
@@ -132,7 +136,13 @@ impl Bound {
         all
     }
 
+    pub(super) const fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// All links, to be closed. None is opened after that.
     pub(super) fn take_all(&mut self) -> Vec<Link<Key>> {
+        self.is_closed = true;
         std::mem::take(&mut self.by_slot).into_values().flat_map(Bind::into_links).collect()
     }
 }

@@ -226,6 +226,10 @@ impl Binds for Smpp {
         bound::hold(&self.inner, slots);
     }
 
+    fn is_closed(&self) -> bool {
+        self.inner.bound().is_closed()
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         let links = self.inner.bound().take_all();
         Box::pin(async move {

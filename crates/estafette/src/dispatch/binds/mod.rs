@@ -36,7 +36,7 @@ async fn keep_of(app: &App, lane: &Lane) {
     let (carrier, Some(binds)) = (lane.carrier().name(), lane.carrier().binds()) else { return };
     let mut renewed = Instant::now();
     let mut slots = Slots::default();
-    loop {
+    while !binds.is_closed() {
         let begin = Instant::now();
         let patience = (renewed + GIVE_UP).max(begin + RENEW);
         match tokio::time::timeout_at(patience, renew(app, carrier, binds.limits(), &slots)).await {

@@ -4,6 +4,7 @@ mod binds;
 mod fates;
 mod inbound;
 mod routes;
+mod rude;
 
 use std::net::SocketAddr;
 
