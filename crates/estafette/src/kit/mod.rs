@@ -3,6 +3,7 @@
 
 pub mod body;
 pub mod client_address;
+pub mod conversion;
 pub mod digits;
 pub mod hashers;
 pub mod id;

@@ -91,6 +91,10 @@ codes! {
     403 CountryNotAllowed "country_not_allowed" "Sending to this country is not allowed":
         "The account's list of countries does not have the recipient's. Ask the operator to open \
          it.";
+    403 FraudBlocked "fraud_blocked" "Too few passcodes to these numbers are verified":
+        "The guard against fraud holds what an account sends to a country or a range of numbers \
+         against what is verified there. Report codes that you check yourself with \
+         POST /v1/otp/{challenge_id}/verified, or ask the operator to open the country.";
     403 SenderNotApproved "sender_not_approved" "The sender is not approved":
         "Only senders that the operator approved may be used. Leave the field out to use the \
          default one.";

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use super::parse;
 use super::send::{self, Order, Sent};
-use super::{Challenge, Error, Reason, Status, store as sql, verify};
+use super::{Challenge, Error, Reason, Status, fraud, store as sql, verify};
 use crate::access::caller::{Caller, CheckOtp, SendOtp};
 use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
 use crate::app::App;
@@ -31,6 +31,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(send_chatapp_otp))
         .routes(routes!(verify_otp))
         .routes(routes!(read_otp))
+        .merge(fraud::api::routes())
 }
 
 /// A passcode to send.
@@ -327,7 +328,7 @@ fn sent_view(app: &App, sent: Sent) -> SentView {
     }
 }
 
-fn challenge_view(app: &App, challenge: Challenge) -> ChallengeView {
+pub(super) fn challenge_view(app: &App, challenge: Challenge) -> ChallengeView {
     let status = challenge.shown_status(app.now());
     view(challenge, status)
 }
@@ -360,6 +361,7 @@ impl From<Error> for Problem {
         let told = |code| Self::new(code).detail(detail.clone());
         match error {
             Error::CountryNotAllowed(_) => told(Code::CountryNotAllowed),
+            Error::FraudBlocked(_) => told(Code::FraudBlocked),
             Error::SenderNotApproved => told(Code::SenderNotApproved),
             Error::ResendTooSoon { wait_s } => told(Code::ResendTooSoon).retry_after_s(wait_s),
             Error::RecipientLimit { wait_s } => told(Code::RateLimited).retry_after_s(wait_s),

@@ -8,6 +8,7 @@
 
 pub mod api;
 mod code;
+pub mod fraud;
 mod jobs;
 mod limits;
 mod owner;
@@ -206,6 +207,12 @@ pub enum Error {
     /// The account's list does not have the recipient's country.
     #[error("This account may not send to {0}. Ask the operator to open the country.")]
     CountryNotAllowed(String),
+    /// Too few of the passcodes to this country or range of numbers are verified.
+    #[error(
+        "Too few of the passcodes to {0} are verified: report those that are verified elsewhere, \
+         or ask the operator to open it"
+    )]
+    FraudBlocked(String),
     /// The sender is not one of the account's approved ones.
     #[error(
         "`sms_sender` is none of the account's approved senders. Ask for it with POST /v1/senders, \

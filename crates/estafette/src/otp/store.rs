@@ -118,7 +118,8 @@ const VERIFY: Sql = Sql("UPDATE challenges SET attempts = attempts + 1, \
      next_at = CASE WHEN settled = 1 AND (code_mac = $1 OR attempts + 1 >= max_attempts) \
        THEN NULL ELSE next_at END \
      WHERE account_id = $3 AND challenge_id = $4 AND status IN ('sent', 'delivered') \
-     AND attempts < max_attempts AND expires_at > $2 RETURNING status, attempts, max_attempts");
+     AND attempts < max_attempts AND expires_at > $2 \
+     RETURNING status, attempts, max_attempts, recipient");
 /// An event, if the challenge stands as it is said to: with this attempt, this status and this
 /// reason; an empty status means that it is over. Everything that may differ at the next event is
 /// in `state`; the carrier's id comes last, because it may hold anything.

@@ -34,6 +34,7 @@ mod proof;
 mod repeats;
 mod retention;
 mod rotation;
+mod smpp;
 mod sms;
 mod statements;
 mod support;

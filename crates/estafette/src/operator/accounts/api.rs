@@ -84,6 +84,9 @@ pub struct SettingsView {
     pub countries: Option<Vec<String>>,
     /// The sender of SMS where a request names none.
     pub default_sender: Option<String>,
+    /// Countries (ISO 3166), and beginnings of numbers (`+` and digits), that the guard against
+    /// fraud leaves alone.
+    pub otp_fraud_allow: Option<Vec<String>>,
 }
 
 impl From<Settings> for SettingsView {
@@ -93,6 +96,7 @@ impl From<Settings> for SettingsView {
             otp_fallback_after_s: settings.otp_fallback_after_s,
             countries: settings.countries,
             default_sender: settings.default_sender,
+            otp_fraud_allow: settings.otp_fraud_allow,
         }
     }
 }

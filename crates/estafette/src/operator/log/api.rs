@@ -1,6 +1,5 @@
-//! The audit log and the carriers over HTTP.
+//! The audit log over HTTP.
 
-use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use serde::Serialize;
@@ -16,7 +15,7 @@ use crate::kit::problem::{Problem, ProblemBody};
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_audit_log)).routes(routes!(list_carriers))
+    OpenApiRouter::new().routes(routes!(list_audit_log))
 }
 
 /// One line of the audit log.
@@ -63,20 +62,6 @@ impl From<LogLine> for LogView {
     }
 }
 
-/// A way out for messages.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct CarrierView {
-    /// Its name.
-    #[schema(example = "simulated-sms")]
-    pub name: String,
-    /// `chatapp` or `sms`.
-    #[schema(example = "sms")]
-    pub channel: String,
-    /// How it is.
-    #[schema(example = "up")]
-    pub state: String,
-}
-
 /// Lists what staff and accounts changed, newest first.
 #[utoipa::path(
     get, path = "/v1/admin/audit-log", tag = "Operator",
@@ -112,30 +97,4 @@ async fn list_audit_log(
     let lines = super::list(&app, &filter, &page).await?;
     let views: Vec<LogView> = lines.into_iter().map(LogView::from).collect();
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
-}
-
-/// Lists the carriers of this environment and how they are.
-#[utoipa::path(
-    get, path = "/v1/admin/carriers", tag = "Operator",
-    responses(
-        (status = 200, body = Vec<CarrierView>, description = "All carriers"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-    ),
-    security(("staff_token" = []))
-)]
-async fn list_carriers(
-    _staff: Staff,
-    State(app): State<App>,
-    RawQuery(query): RawQuery,
-) -> Result<Json<Vec<CarrierView>>, Problem> {
-    Query::read(query.as_deref(), &[])?;
-    let views = app.carriers.describe().into_iter().map(|(name, channel, state)| CarrierView {
-        name,
-        channel: channel.to_owned(),
-        state,
-    });
-    Ok(Json(views.collect()))
 }
