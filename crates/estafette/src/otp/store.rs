@@ -67,11 +67,11 @@ const FREE_SLOT: Sql = Sql("UPDATE challenges SET slot = NULL, code_sealed = NUL
 const NEXT_LEG: Sql = Sql("UPDATE challenges SET attempt_id = $1, provider_message_id = $2, \
      channel = $3, mode = $4, fallback_used = $5, next_at = $6, settled = 0, \
      delivered_channel = CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE account_id = $7 \
-       AND attempt_id = $9 AND state = 'delivered') THEN channel ELSE delivered_channel END, \
+       AND attempt_id = $8 AND state = 'delivered') THEN channel ELSE delivered_channel END, \
      delivered_id = CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE account_id = $7 \
-       AND attempt_id = $9 AND state = 'delivered') THEN provider_message_id \
+       AND attempt_id = $8 AND state = 'delivered') THEN provider_message_id \
        ELSE delivered_id END \
-     WHERE account_id = $7 AND challenge_id = $8 AND attempt_id = $9 \
+     WHERE account_id = $7 AND challenge_id = $9 AND attempt_id = $8 \
      AND status IN ('sent', 'delivered') AND expires_at > $10");
 const CODE_MAC: Sql =
     Sql("SELECT code_mac FROM challenges WHERE account_id = $1 AND challenge_id = $2");
@@ -312,8 +312,8 @@ pub(super) fn next_leg(
         fallback_used,
         leg.lease_until,
         &challenge.account,
-        &challenge.id,
         &challenge.attempt,
+        &challenge.id,
         now
     ];
     set.guard(NEXT_LEG, args, STALE);

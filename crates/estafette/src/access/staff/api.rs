@@ -165,8 +165,7 @@ async fn change_password(
     staff: Staff,
     guest: Guest,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
+    (RawQuery(query), headers): (RawQuery, HeaderMap),
     body: Bytes,
 ) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;

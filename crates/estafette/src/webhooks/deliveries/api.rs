@@ -353,8 +353,7 @@ async fn retry_delivery(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
+    (RawQuery(query), headers): (RawQuery, HeaderMap),
     body: Bytes,
 ) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;
