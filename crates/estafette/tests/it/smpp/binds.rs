@@ -59,7 +59,7 @@ async fn two_nodes_share_the_one_bind_of_a_carrier() {
     ada.until(sent.word("challenge_id"), |it| it["status"] == "delivered").await;
     assert_eq!(ada.challenge(sent.word("challenge_id")).await.ok().word("channel"), "sms");
     // A node that stops gives the bind back.
-    world.give_live(Box::new(|_, _| Carriers::none())).await;
+    world.give_live(Box::new(|_: &Clock, _: &Door| Carriers::none())).await;
     let begin = tokio::time::Instant::now();
     eventually(async || (other.state(&world).await == "up").then_some(())).await;
     assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());

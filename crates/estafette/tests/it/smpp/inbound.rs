@@ -38,17 +38,17 @@ async fn what_a_phone_writes_comes_in_whole(world: &World) {
     write(&scene, &from, "yes");
     let long = "я".repeat(150);
     write(&scene, &from, &long);
-    until(&scene, &[&long, "yes"]).await;
+    until(&scene, &[long.as_str(), "yes"]).await;
     world.advance(11 * clock::MINUTE).await;
     write(&scene, &from, "yes");
-    until(&scene, &["yes", &long, "yes"]).await;
+    until(&scene, &["yes", long.as_str(), "yes"]).await;
     let all = scene.ada.get("/v1/inbound-notifications").await.ok();
     assert_eq!(
         (&all.list()[0]["sender"], &all.list()[0]["recipient"]),
         (&json!(from), &json!("ACME"))
     );
     world.housekeep().await;
-    until(&scene, &["yes", &long, "yes"]).await;
+    until(&scene, &["yes", long.as_str(), "yes"]).await;
     assert!(crate::erasure::holding(world, &from).await.contains(&"inbound.sender".to_owned()));
     assert!(
         !crate::erasure::holding(world, &from)

@@ -220,15 +220,15 @@ async fn babble_and_floods_do_no_harm(world: &World) {
     let resp = MessageResp { message_id: "77".into(), tlvs: Tlvs::default() };
     for sequence in 1_000..1_050 {
         let body = Body::MessageResp(Operation::Submit, resp.clone());
-        babble.extend(octets(&Pdu { status: Status::ROK, sequence, body }));
+        babble.put_slice(&octets(&Pdu { status: Status::ROK, sequence, body }));
     }
     // A megabyte that claims to be a message, and a message that ends before it says anything.
     babble.put_u32(1_048_576);
-    babble.extend([0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 7]);
-    babble.extend(vec![0xFF; 1_048_576 - 16]);
-    babble.extend([0, 0, 0, 18, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 8, 0, 1]);
+    babble.put_slice(&[0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 7]);
+    babble.put_slice(&vec![0xFF; 1_048_576 - 16]);
+    babble.put_slice(&[0, 0, 0, 18, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 8, 0, 1]);
     for sequence in 100..300 {
-        babble.extend(stray(sequence));
+        babble.put_slice(&stray(sequence));
     }
     *rude.babble.lock().unwrap() = babble.to_vec();
     give(world, settings(&[("main", rude.address, "")])).await;
