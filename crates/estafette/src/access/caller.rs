@@ -116,6 +116,8 @@ policies! {
     SendOtp: Some(&[Scope::OtpSend, Scope::SmsSend]), false, Send;
     /// Keys that may check passcodes or read them.
     CheckOtp: Some(&[Scope::OtpVerify, Scope::SmsSend, Scope::AccountRead]), false, Read;
+    /// Portal tokens, and keys that may read the account or check passcodes.
+    ListOtp: Some(&[Scope::AccountRead, Scope::OtpVerify]), true, Read;
     /// Keys that may send SMS.
     SendSms: Some(&[Scope::SmsSend]), false, Send;
     /// Portal tokens, and keys that may read the account.
@@ -223,8 +225,7 @@ impl FromRequestParts<App> for Staff {
     }
 }
 
-/// Whoever makes a password be hashed: somebody without a token who is about to get one, or who
-/// changes the password. Their address has a budget, because hashing costs more than asking for it.
+/// Whoever makes a password be hashed. Their address has a budget: hashing costs more than asking.
 #[derive(Clone, Debug)]
 pub struct Guest {
     /// The id of the request, for the audit log.

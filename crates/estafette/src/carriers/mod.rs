@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
+use crate::kit::described::described;
 use crate::kit::msisdn::Msisdn;
 
 pub use door::{Door, NotNow};
@@ -52,6 +53,11 @@ impl Channel {
         }
     }
 }
+
+described!(
+    Channel as "Channel": "The way a message travels.",
+    [Self::Chatapp, Self::Sms].map(Self::word)
+);
 
 /// What became of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]

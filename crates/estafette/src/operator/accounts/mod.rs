@@ -28,8 +28,6 @@ pub const STATUSES: &[&str] =
     &[Standing::Pending.word(), Standing::Active.word(), Standing::Suspended.word()];
 /// What staff can make of it.
 pub const SETTABLE: &[&str] = &[Standing::Active.word(), Standing::Suspended.word()];
-/// How an account can pay.
-pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
 
 /// Why an account was not made or changed.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +73,7 @@ pub struct AccountRow {
     pub env: String,
     /// One of [`STATUSES`].
     pub status: String,
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub billing_mode: String,
     /// How far below zero it may go.
     pub credit_limit: i64,
@@ -103,7 +101,7 @@ pub struct Filter {
 /// How a new account pays.
 #[derive(Clone, Debug)]
 pub struct Billing {
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub mode: &'static str,
     /// How far below zero it may go.
     pub credit_limit: i64,
@@ -114,7 +112,7 @@ pub struct Billing {
 pub struct Patch {
     /// One of [`STATUSES`].
     pub status: Option<&'static str>,
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub billing_mode: Option<&'static str>,
     /// 0 to [`HIGHEST_LIMIT`].
     pub credit_limit: Option<i64>,

@@ -6,6 +6,7 @@ mod faults;
 mod fields;
 mod guess;
 mod limits;
+mod listing;
 mod money;
 mod resend;
 mod send;
