@@ -351,8 +351,8 @@ async fn list_otps(
 /// Read a challenge.
 #[utoipa::path(get, path = "/v1/otp/{challenge_id}", tag = "OTP",
     params(("challenge_id" = String, Path, description = "From either send endpoint")),
-    security(("api_key" = ["otp:verify", "sms:send", "account:read"])), responses(
-    (status = 200, body = ChallengeView, description = "The challenge as it stands")))]
+    security(("api_key" = ["otp:verify", "sms:send", "account:read"])),
+    responses((status = 200, body = ChallengeView, description = "The challenge as it stands")))]
 async fn read_otp(
     caller: Caller<CheckOtp>,
     State(app): State<App>,

@@ -91,12 +91,13 @@ pub struct ReplyView {
 
 /// List what a virtual handset received, newest first. Own account's messages only.
 #[utoipa::path(get, path = "/v1/sandbox/handsets/{phone}/messages", tag = "Sandbox",
-    params(("phone" = String, Path, description = "International format"),
-        ("limit" = Option<i64>, Query, description = "1 to 200, default 50",
-            minimum = 1, maximum = 200),
-        ("cursor" = Option<String>, Query, description = "From the Link header")),
-    security(("api_key" = []), ("portal_token" = [])), responses(
-    (status = 200, body = [HandsetMessage], description = "Messages, newest first")))]
+    params(
+        ("phone" = String, Path, description = "International format"),
+        ("limit" = Option<i64>, Query),
+        ("cursor" = Option<String>, Query),
+    ),
+    security(("api_key" = []), ("portal_token" = [])),
+    responses((status = 200, body = [HandsetMessage], description = "Messages, newest first")))]
 async fn list_handset_messages(
     caller: Caller<TestCaller>,
     State(app): State<App>,
@@ -142,11 +143,10 @@ impl FromRequest<App> for Posted {
 /// The message comes in as a carrier would bring it: see `GET /v1/inbound-notifications`. It is
 /// addressed to the sender of the last message that the phone got by this channel.
 #[utoipa::path(post, path = "/v1/sandbox/handsets/{phone}/replies", tag = "Sandbox",
-    params(("phone" = String, Path, description = "International format"),
-        ),
+    params(("phone" = String, Path, description = "International format")),
     request_body = ReplyRequest,
-    security(("api_key" = []), ("portal_token" = [])), responses(
-    (status = 200, body = ReplyView, description = "The phone's message was taken")))]
+    security(("api_key" = []), ("portal_token" = [])),
+    responses((status = 200, body = ReplyView, description = "The phone's message was taken")))]
 async fn reply_from_handset(
     caller: Caller<TestCaller>,
     State(app): State<App>,

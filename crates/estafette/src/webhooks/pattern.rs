@@ -71,9 +71,7 @@ fn is_known(text: &str) -> bool {
 /// All that may be asked for, for an error.
 #[must_use]
 pub fn known() -> String {
-    let mut words: Vec<&str> = vec!["*"];
-    words.extend(CATALOGUE.iter().map(|kind| kind.word()));
-    format!("{}, or a family such as chatapp.*", words.join(", "))
+    all().join(", ")
 }
 
 /// Everything that a target may ask for.

@@ -151,7 +151,9 @@ impl SettingsPatch {
         if strict {
             for name in map.keys() {
                 let name = name.replace('~', "~0").replace('/', "~1");
-                fields.fault(&format!("settings/{name}"), "unknown_field", "is not a setting");
+                let known = "is not a setting; known: otp_validity_s, otp_fallback_after_s, \
+                             countries, default_sender";
+                fields.fault(&format!("settings/{name}"), "unknown_field", known);
             }
         }
         patch

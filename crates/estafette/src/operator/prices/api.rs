@@ -153,7 +153,10 @@ async fn put_prices(
 ) -> Result<Json<Vec<PriceView>>, Problem> {
     Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
-    let new = super::read(&app, fields.take("prices")).map_err(Problem::invalid)?;
+    let new = super::read(&app, fields.take("prices")).unwrap_or_else(|items| {
+        fields.add(items);
+        Vec::new()
+    });
     fields.finish(app.is_strict())?;
     let mut set = WriteSet::of(SHARD);
     for price in &new {

@@ -36,6 +36,7 @@ const SHARED: &[(&str, &[Code])] = &[
             Code::AccountPending,
         ],
     ),
+    ("KeyForbidden", &[Code::WrongEnvironment, Code::AccountSuspended]),
     ("AccountForbidden", &[Code::AccountSuspended, Code::AccountPending]),
     ("InvalidOrReused", &[Code::ValidationFailed, Code::IdempotencyKeyReused]),
     ("Unavailable", &[Code::Overloaded, Code::StorageUnavailable, Code::Draining]),

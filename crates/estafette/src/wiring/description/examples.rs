@@ -38,7 +38,12 @@ fn of(schema: &Value, components: &Components) -> Value {
     if let Some(words) = schema["enum"].as_array() {
         return words.first().cloned().unwrap_or_default();
     }
-    let Some(fields) = schema["properties"].as_object() else { return Value::Null };
+    let nothing = Map::new();
+    let fields = match schema["properties"].as_object() {
+        Some(fields) => fields,
+        None if schema["type"] == "object" => &nothing,
+        None => return Value::Null,
+    };
     let required = schema["required"].as_array();
     let is_needed = |name: &String| required.is_some_and(|all| all.iter().any(|own| own == name));
     // Nothing is chosen for the caller where nothing is needed.

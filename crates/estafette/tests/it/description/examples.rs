@@ -13,6 +13,7 @@ on_every_engine!(examples_of_requests_work_as_they_are);
 /// What others rely on goes first, what ends something goes last.
 const FIRST: &[&str] = &["/v1/auth/signup", "/v1/otp/send"];
 const LAST: &[&str] = &[
+    "/v1/admin/erasures",
     "/v1/admin/support/tickets/{ticket_id}",
     "/v1/support/tickets/{ticket_id}/rating",
     "/v1/admin/support/tickets/{ticket_id}/merge",
