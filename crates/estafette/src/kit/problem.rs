@@ -170,6 +170,12 @@ impl Problem {
         self
     }
 
+    /// That sentence, or the title where there is none.
+    #[must_use]
+    pub fn said(&self) -> &str {
+        self.inner.detail.as_deref().unwrap_or_else(|| self.inner.code.title())
+    }
+
     /// An additional member.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {

@@ -303,8 +303,11 @@ impl From<Error> for Problem {
             Error::Closed { merged_into } => {
                 let problem = Self::new(Code::TicketClosed);
                 problem.detail(merged_into.map_or_else(
-                    || "Open a new ticket and name this one in `follows`.".to_owned(),
-                    |id| format!("It was merged into {id}. Write there."),
+                    || {
+                        "Open a new ticket that names this one in `follows`; only its user can."
+                            .to_owned()
+                    },
+                    |id| format!("It was merged into {id}, which goes on with it."),
                 ))
             }
             Error::Expired => Code::FileExpired.into(),

@@ -142,6 +142,7 @@ fn fresh(app: &App, account: &AccountId, id: TicketId, new: &NewTicket, now: Mil
         status: Status::Open,
         assignee: None,
         last_seq: 1,
+        shown_seq: 1,
         version: 1,
         user_read_seq: 0,
         staff_read_seq: 0,
@@ -313,6 +314,12 @@ async fn try_merge(
     put(app, &mut set, &by.who(), (&before, &after));
     history(app, &mut set, &by.who(), &target, ("merged", Some(id.to_string()), None));
     messages::add_note(app, &mut set, &target, (by, merged_note(&before)));
+    if target.status == Status::Resolved && before.status != Status::Resolved {
+        // Its matter is not.
+        let mut again = target.clone();
+        decide::stand(&mut again, Status::Open, app.now());
+        put(app, &mut set, &by.who(), (&target, &again));
+    }
     chat::tell_nodes(app, &mut set, &target.account, &target.id);
     commit(app, set, &before).await?;
     chat::tell_here(app, &target);
@@ -338,6 +345,9 @@ pub(super) async fn rate(
     if !matches!(before.status, Status::Resolved | Status::Closed) {
         return Err(Error::NotNow("A ticket is rated once it is resolved."));
     }
+    if before.merged_into.is_some() {
+        return Err(Error::NotNow("It was merged: rate the ticket that goes on with it."));
+    }
     if before.rating.is_some() {
         return Err(Error::Full("A ticket is rated once, and this one was.".to_owned()));
     }
@@ -356,10 +366,12 @@ pub(super) async fn mark_read(
     author: &Author,
     seq: i64,
 ) -> Result<(), Error> {
-    let statement = match author {
-        Author::User(_) => sql::READ_BY_USER,
-        Author::Staff(_) => sql::READ_BY_STAFF,
+    // Whether a number is taken must not tell a user that there is a note.
+    let (statement, last) = match author {
+        Author::User(_) => (sql::READ_BY_USER, ticket.shown_seq),
+        Author::Staff(_) => (sql::READ_BY_STAFF, ticket.last_seq),
     };
+    let seq = seq.min(last);
     let mut set = WriteSet::of(ticket.account.as_str());
     set.push(statement, args![seq, &ticket.account, &ticket.id]);
     commit(app, set, ticket).await

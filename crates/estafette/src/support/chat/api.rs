@@ -290,8 +290,12 @@ fn bearer(headers: &HeaderMap) -> Option<Secret> {
 /// A page of another site must not open sockets with what its visitor's browser knows (RFC 6455
 /// §10.2). Programs name no origin.
 fn is_foreign(app: &App, headers: &HeaderMap) -> bool {
-    let Some(origin) = headers.get(header::ORIGIN) else { return false };
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let Some(origin) = origins.next() else { return false };
     let Ok(origin) = origin.to_str() else { return true };
+    if origins.next().is_some() {
+        return true;
+    }
     let server = &app.config.server;
     let own = [&server.live_url, &server.sandbox_url];
     let is_named = own.into_iter().chain(&app.config.support.origins).any(|known| {
@@ -302,5 +306,14 @@ fn is_foreign(app: &App, headers: &HeaderMap) -> bool {
     });
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
     let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
-    !is_named && (authority.is_empty() || !authority.eq_ignore_ascii_case(host))
+    // A name may be anybody's that leads here (DNS rebinding); an address is what it is.
+    let is_own = authority.eq_ignore_ascii_case(host) && is_address(authority);
+    !is_named && !is_own
+}
+
+/// Whether the host of an authority is an IP address, or this machine.
+fn is_address(authority: &str) -> bool {
+    let Ok(authority) = authority.parse::<axum::http::uri::Authority>() else { return false };
+    let host = authority.host().trim_matches(['[', ']']);
+    host.eq_ignore_ascii_case("localhost") || host.parse::<std::net::IpAddr>().is_ok()
 }
