@@ -11,6 +11,7 @@ mod code;
 pub mod fraud;
 mod jobs;
 mod limits;
+mod list;
 mod owner;
 mod parse;
 pub mod retention;
@@ -26,6 +27,7 @@ use clock::Millis;
 use crate::carriers::Channel;
 use crate::credits;
 use crate::dispatch::{Attempt, STALE};
+use crate::kit::described::described;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 
 pub use jobs::{oldest_due, run, run_due};
@@ -61,16 +63,22 @@ impl Status {
         }
     }
 
+    const ALL: [Self; 5] =
+        [Self::Sent, Self::Delivered, Self::Verified, Self::Expired, Self::Failed];
+
     fn of(word: &str) -> Option<Self> {
-        [Self::Sent, Self::Delivered, Self::Verified, Self::Expired, Self::Failed]
-            .into_iter()
-            .find(|status| status.word() == word)
+        Self::ALL.into_iter().find(|status| status.word() == word)
     }
 
     const fn is_open(self) -> bool {
         matches!(self, Self::Sent | Self::Delivered)
     }
 }
+
+described!(
+    Status as "OtpStatus": "Where a challenge stands.",
+    Self::ALL.map(Self::word)
+);
 
 /// Which channels may carry a passcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +154,11 @@ impl Reason {
         }
     }
 }
+
+described!(
+    Reason as "OtpFailureReason": "Why a challenge failed.",
+    Self::ALL.map(Self::word)
+);
 
 /// A challenge as stored. The code is in it only sealed.
 #[derive(Clone, Debug)]

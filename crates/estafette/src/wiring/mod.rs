@@ -1,5 +1,6 @@
 //! Rank 9: where everything is put together and started. The only place that knows all rooms.
 
+mod description;
 mod edge;
 mod intake;
 mod listen;
@@ -45,9 +46,9 @@ use crate::sms::{self, Sms};
 use crate::sockets::Hub;
 use crate::{credits, events, inbound, jobs, rotation, senders, support, webhooks};
 
+pub use description::openapi;
 use listen::{Entrance, Listener};
 pub use opening::{OpenError, must_exist};
-pub use routes::openapi;
 
 /// The schema, one file after the other.
 const MIGRATIONS: &[Migration] = &[

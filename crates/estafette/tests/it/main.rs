@@ -14,6 +14,7 @@ mod admin;
 mod canary;
 mod conventions;
 mod credits;
+mod description;
 mod dispatch;
 mod edge;
 mod erasure;

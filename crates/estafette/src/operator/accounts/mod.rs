@@ -32,8 +32,6 @@ pub const STATUSES: &[&str] =
     &[Standing::Pending.word(), Standing::Active.word(), Standing::Suspended.word()];
 /// What staff can make of it.
 pub const SETTABLE: &[&str] = &[Standing::Active.word(), Standing::Suspended.word()];
-/// How an account can pay.
-pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
 
 /// Why an account was not made or changed.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +77,7 @@ pub struct AccountRow {
     pub env: String,
     /// One of [`STATUSES`].
     pub status: String,
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub billing_mode: String,
     /// How far below zero it may go.
     pub credit_limit: i64,
@@ -107,7 +105,7 @@ pub struct Filter {
 /// How a new account pays.
 #[derive(Clone, Debug)]
 pub struct Billing {
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub mode: &'static str,
     /// How far below zero it may go.
     pub credit_limit: i64,
@@ -118,7 +116,7 @@ pub struct Billing {
 pub struct Patch {
     /// One of [`STATUSES`].
     pub status: Option<&'static str>,
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub billing_mode: Option<&'static str>,
     /// 0 to [`HIGHEST_LIMIT`].
     pub credit_limit: Option<i64>,
@@ -159,7 +157,9 @@ impl SettingsPatch {
         if strict {
             for name in map.keys() {
                 let name = name.replace('~', "~0").replace('/', "~1");
-                fields.fault(&format!("settings/{name}"), "unknown_field", "is not a setting");
+                let known = "is not a setting; known: otp_validity_s, otp_fallback_after_s, \
+                             countries, default_sender";
+                fields.fault(&format!("settings/{name}"), "unknown_field", known);
             }
         }
         patch

@@ -2,6 +2,7 @@
 //! spoken to over HTTP only. A story that ends leaves a ledger that adds up.
 
 pub mod contract;
+mod documented;
 pub mod faults;
 pub mod http;
 #[expect(dead_code, reason = "shared with the tests of the store, which use other parts of it")]
