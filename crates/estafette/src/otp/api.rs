@@ -342,7 +342,7 @@ async fn list_otps(
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &KNOWN)?;
     let path = query.path_with("/v1/otp", &FILTERS);
-    let mut page = query.page(&app.vault, &path)?;
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let filter = list::Filter::read(&query, &mut page)?;
     let (found, next) = list::list(&app, &caller.account.id, &filter, &page).await?;
     let views: Vec<_> = found.into_iter().map(|one| challenge_view(&app, one)).collect();
