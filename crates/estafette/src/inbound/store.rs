@@ -24,8 +24,9 @@ pub(super) const EMPTY_PARTS: Sql =
     Sql("UPDATE inbound_parts SET done = 1, sender = '', text = '' \
      WHERE group_mac = $1");
 pub(super) const DROP_PARTS: Sql = Sql("DELETE FROM inbound_parts WHERE group_mac = $1");
-pub(super) const OLD_PARTS: Sql = Sql("SELECT DISTINCT group_mac FROM (SELECT group_mac \
-     FROM inbound_parts WHERE received_at < $1 ORDER BY received_at LIMIT $2) AS old");
+/// One group as often as it has old parts.
+pub(super) const OLD_PARTS: Sql = Sql("SELECT group_mac FROM inbound_parts \
+     WHERE received_at < $1 ORDER BY received_at LIMIT $2");
 pub(super) const ERASE_PARTS: Sql = Sql("DELETE FROM inbound_parts WHERE sender IN ($1, $2)");
 pub(super) const INSERT: Sql = Sql("INSERT INTO inbound (account_id, inbound_id, channel, \
      carrier, upstream_id, sender, recipient, message, raw_json, received_at, created_at) \
