@@ -155,7 +155,6 @@ fn tell(app: &App, set: &mut WriteSet, account: &AccountId, excess: &Excess) {
             "verified": counts.verified,
             "budget": budget,
             "action": action,
-            "sequence": span.bucket(app.now()),
         }),
     };
     events::emit(app, set, &event);

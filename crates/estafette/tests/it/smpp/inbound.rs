@@ -1,5 +1,7 @@
 //! What phones write: in parts, out of order, again, and never to its end.
 
+use estafette::app::Env;
+use estafette::carriers::{Channel, Inbound, InboundPart};
 use playground::smsc::{IdStyle, Mobile};
 use serde_json::json;
 
@@ -56,6 +58,40 @@ async fn what_a_phone_writes_comes_in_whole(world: &World) {
             .iter()
             .any(|at| at.starts_with("inbound_parts"))
     );
+}
+
+async fn parts_come_in_any_order_again_and_never(world: &World) {
+    let scene = scene(world, IdStyle::Decimal, "").await;
+    for (number, text) in [(3, "c"), (1, "a"), (3, "c"), (2, "b"), (2, "b"), (1, "a")] {
+        bring(world, "7", number, text).await;
+    }
+    until(&scene, &["abc"]).await;
+    // The same reference again is another message, whose last part never comes.
+    bring(world, "7", 1, "x").await;
+    bring(world, "7", 3, "z").await;
+    until(&scene, &["abc"]).await;
+    world.advance(31 * clock::MINUTE).await;
+    world.housekeep().await;
+    until(&scene, &["xz", "abc"]).await;
+    let all = scene.ada.get("/v1/inbound-notifications").await.ok();
+    let path = format!("/v1/inbound-notifications/{}", all.list()[0]["id"].as_str().unwrap());
+    let raw = scene.ada.get(&path).await.ok();
+    assert!(raw.word("raw_json").contains("\"partial\":true"), "{}", raw.text);
+    let events = scene.ada.get("/v1/events?type=sms.inbound").await.ok();
+    assert_eq!(events.list().len(), 2);
+}
+
+async fn parts_of_an_erased_person_are_gone(world: &World) {
+    let scene = scene(world, IdStyle::Decimal, "").await;
+    bring(world, "7", 1, "my name is").await;
+    let held = crate::erasure::holding(world, &phone("5678")).await;
+    assert_eq!(held, ["inbound_parts.sender"]);
+    let erase = world.post(Env::Live, "/v1/admin/erasures").bearer(world.staff().await);
+    erase.json(json!({"phone": phone("5678")})).await.ok();
+    assert!(crate::erasure::holding(world, &phone("5678")).await.is_empty());
+    bring(world, "7", 2, "b").await;
+    bring(world, "7", 3, "c").await;
+    assert!(texts(&scene).await.is_empty());
 }
 
 async fn stop_by_sms_is_an_opt_out(world: &World) {
