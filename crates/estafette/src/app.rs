@@ -13,6 +13,7 @@ use store::Db;
 use crate::carriers::{Carriers, Channel, Handsets};
 use crate::config::Config;
 use crate::kit::conversion::Conversion;
+use crate::kit::described::{described, described_words};
 use crate::kit::hashers::Hashers;
 use crate::kit::id::{AccountId, KeyId};
 use crate::kit::outgoing::Outgoing;
@@ -51,6 +52,19 @@ impl Env {
         }
     }
 }
+
+described!(
+    Env as "Environment": "Which of the two: real carriers or simulated ones.",
+    [Self::Live, Self::Sandbox].map(Self::word)
+);
+
+/// Ways to pay, as stored and shown.
+pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
+
+described_words!(
+    pub(crate) BillingMode: "How an account pays.",
+    BILLING_MODES.iter().copied()
+);
 
 /// What an account may set for its passcodes; `None` = the deployment's setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -99,6 +113,12 @@ impl Standing {
         Self::ALL.iter().copied().find(|standing| standing.word() == word)
     }
 }
+
+described!(
+    Standing as "AccountStatus": "Where an account stands. A pending one can be read until the \
+        operator made it active; a suspended one, too, in the portal.",
+    Self::ALL.iter().map(|standing| standing.word())
+);
 
 /// An account as requests see it; remembered for a few seconds.
 #[derive(Clone, Debug)]

@@ -17,6 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use futures_util::future::BoxFuture;
 
 use crate::config::{self, SmsCarrier};
+use crate::kit::described::described;
 use crate::kit::msisdn::Msisdn;
 
 use binds::{Binds, Load, Presence};
@@ -59,6 +60,11 @@ impl Channel {
         }
     }
 }
+
+described!(
+    Channel as "Channel": "The way a message travels.",
+    [Self::Chatapp, Self::Sms].map(Self::word)
+);
 
 /// What became of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]

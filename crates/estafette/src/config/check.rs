@@ -27,6 +27,7 @@ pub(super) fn all(config: &Config) -> Check {
     within("limits.send_per_s", config.limits.send_per_s.into(), 1, 1_000_000)?;
     within("limits.read_per_s", config.limits.read_per_s.into(), 1, 1_000_000)?;
     within("limits.guest_per_min", config.limits.guest_per_min.into(), 1, 1_000_000)?;
+    within("limits.signup_per_min", config.limits.signup_per_min.into(), 1, 1_000_000)?;
     credits(&config.credits)?;
     otp(&config.otp, config.server.request_timeout_ms)?;
     webhooks(&config.webhooks)?;

@@ -73,6 +73,15 @@ impl Config {
         let own = || self.master_key.is_empty().then(|| self.data_dir.join("master.key"));
         self.master_key_path.clone().or_else(own)
     }
+
+    /// Whether a process that serves keeps the sandbox's handsets to itself.
+    #[must_use]
+    pub fn keeps_handsets_in_memory(&self) -> bool {
+        match self.sandbox.handsets.as_str() {
+            "auto" => !self.database.is_shared(),
+            word => word != "database",
+        }
+    }
 }
 
 /// Listening and public addresses.
@@ -188,6 +197,8 @@ pub struct Limits {
     pub read_per_s: u32,
     /// Logins, sign-ups and changes of passwords in a minute from one address.
     pub guest_per_min: u32,
+    /// New users in a minute from one address; at once twice as many.
+    pub signup_per_min: u32,
 }
 
 /// Credits and prices.

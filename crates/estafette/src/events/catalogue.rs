@@ -1,6 +1,7 @@
 //! The catalogue of events: every kind with its meaning and an example. The OpenAPI document, the
 //! names that webhooks may ask for, and the test event are made from it.
 
+use crate::kit::described::described;
 use serde_json::{Value, json};
 
 /// What kind of thing happened.
@@ -305,6 +306,11 @@ fn webhook_disabled() -> Value {
         "sequence": 1,
     })
 }
+
+described!(
+    Kind as "EventType": "What kind of thing happened.",
+    CATALOGUE.iter().map(|kind| kind.word())
+);
 
 #[cfg(test)]
 mod tests {

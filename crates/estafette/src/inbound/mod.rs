@@ -10,7 +10,6 @@
 //! What is for nobody is parked under the empty account, and counted.
 
 pub mod api;
-mod keywords;
 mod message;
 pub mod opt_outs;
 mod parts;
@@ -30,6 +29,7 @@ use crate::app::App;
 use crate::carriers::{Channel, Inbound, NotNow};
 use crate::events::{self, Kind, Note};
 use crate::kit::id::{AccountId, InboundId};
+use crate::kit::keywords::Keyword;
 use crate::kit::page::{self, Page};
 
 pub use parts::take_part;
@@ -159,7 +159,7 @@ fn write(app: &App, account: Option<&AccountId>, (message, since): (&Message, Mi
     set.push(sql::INSERT, row);
     let Some(account) = account else { return set };
     let kind = kind_of(message.channel);
-    let state = message.keyword.map_or("", keywords::Keyword::word);
+    let state = message.keyword.map_or("", Keyword::word);
     let note = Note { account, kind, object_id: id.as_str(), sequence: 1, state };
     events::note(app, &mut set, note);
     if let (Address::Phone(person), Some(keyword)) = (&message.sender, message.keyword) {

@@ -38,6 +38,13 @@ struct RequestLabels {
     env: &'static str,
     method: &'static str,
     route: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AnswerLabels {
+    env: &'static str,
+    method: &'static str,
+    route: String,
     status: u16,
 }
 
@@ -88,6 +95,7 @@ type Seconds = Gauge<f64, AtomicU64>;
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     requests: Family<RequestLabels, Histogram, fn() -> Histogram>,
+    answers: Family<AnswerLabels, Counter>,
     sends: Family<SendLabels, Histogram, fn() -> Histogram>,
     inbound: Family<InboundLabels, Counter>,
     deleted: Family<TableLabels, Counter>,
@@ -120,6 +128,7 @@ impl Default for Metrics {
         let metrics = Self {
             registry: Arc::default(),
             requests: Family::new_with_constructor(histogram as fn() -> Histogram),
+            answers: Family::default(),
             sends: Family::new_with_constructor(histogram as fn() -> Histogram),
             inbound: Family::default(),
             deleted: Family::default(),
@@ -151,6 +160,7 @@ impl Metrics {
             "Time from the request's head to the answer's head",
             self.requests.clone(),
         );
+        registry.register("http_server_requests", "Answers", self.answers.clone());
         registry.register(
             "send_duration_seconds",
             "Time that a carrier took to answer a submission, by what became of it",
@@ -217,8 +227,9 @@ impl Metrics {
     /// Counts an answered request; its line is the method and the route's pattern, not its path.
     pub fn request(&self, env: &'static str, line: (&str, &str), status: u16, seconds: f64) {
         let (method, route) = (known(line.0), line.1.to_owned());
-        let labels = RequestLabels { env, method, route, status };
+        let labels = RequestLabels { env, method, route: route.clone() };
         self.requests.get_or_create(&labels).observe(seconds);
+        self.answers.get_or_create(&AnswerLabels { env, method, route, status }).inc();
     }
 
     /// Counts a submission to a carrier: `way` is the channel and the carrier's name.

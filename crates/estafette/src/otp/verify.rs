@@ -162,7 +162,9 @@ pub(super) async fn why_not(
         Status::Failed if challenge.failure_reason == Some(Reason::AttemptsExhausted) => {
             Error::Exhausted
         }
-        Status::Failed => Error::NotDelivered,
+        Status::Failed => {
+            Error::Failed(challenge.failure_reason.unwrap_or(Reason::Undelivered).word())
+        }
         Status::Sent | Status::Delivered | Status::Expired => Error::Expired,
     })
 }

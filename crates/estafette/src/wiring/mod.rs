@@ -1,5 +1,6 @@
 //! Rank 9: where everything is put together and started. The only place that knows all rooms.
 
+mod description;
 mod edge;
 mod intake;
 mod listen;
@@ -45,9 +46,9 @@ use crate::sms::{self, Sms};
 use crate::sockets::Hub;
 use crate::{credits, events, inbound, jobs, rotation, senders, support, webhooks};
 
+pub use description::openapi;
 use listen::{Entrance, Listener};
 pub use opening::{OpenError, must_exist};
-pub use routes::openapi;
 
 /// The schema, one file after the other.
 const MIGRATIONS: &[Migration] = &[
@@ -130,6 +131,16 @@ const MIGRATIONS: &[Migration] = &[
         version: 24,
         name: "log and seals",
         sql: include_str!("../../../../migrations/0024_log_and_seals.sql"),
+    },
+    Migration {
+        version: 25,
+        name: "key proofs",
+        sql: include_str!("../../../../migrations/0025_key_proofs.sql"),
+    },
+    Migration {
+        version: 26,
+        name: "delivered leg",
+        sql: include_str!("../../../../migrations/0026_delivered_leg.sql"),
     },
     Migration {
         version: 31,
@@ -233,7 +244,8 @@ pub fn open_through(
 }
 
 fn throttle(limits: &Limits) -> Throttle {
-    Throttle::new(limits.send_per_s, limits.read_per_s, limits.guest_per_min)
+    let Limits { send_per_s, read_per_s, guest_per_min, signup_per_min } = *limits;
+    Throttle::new(send_per_s, read_per_s, guest_per_min, signup_per_min)
 }
 
 /// The file of the embedded database; `None` = a server has the data.
@@ -271,14 +283,10 @@ pub fn open_database(config: &Config) -> anyhow::Result<Db> {
 
 /// Handsets in memory are quickest; several nodes need them where all can see them.
 fn handsets(config: &Config, db: &Db, vault: &Vault) -> Handsets {
-    let is_stored = match config.sandbox.handsets.as_str() {
-        "auto" => config.database.is_shared(),
-        word => word == "database",
-    };
-    Handsets::on(if is_stored {
-        Arc::new(StoredShelf::new(db.clone(), vault.clone()))
-    } else {
+    Handsets::on(if config.keeps_handsets_in_memory() {
         Arc::new(MemoryShelf::default())
+    } else {
+        Arc::new(StoredShelf::new(db.clone(), vault.clone()))
     })
 }
 
@@ -327,8 +335,10 @@ impl Service {
         let before = self.live.db.version().await?;
         let version = self.live.db.migrate(MIGRATIONS).await?;
         let followed = rotation::follow(&self.live).await;
-        followed
-            .map_err(|error| OpenError::Key(error, opening::place_of_key(&self.live.config)))?;
+        let place = || opening::place_of_key(&self.live.config);
+        if let Some(strange) = followed.map_err(|error| OpenError::Key(error, place()))? {
+            tracing::error!(error = strange, "the master keys are not as they should be");
+        }
         if before < adopt::SINCE {
             adopt::adopt(&self.live).await?;
         }

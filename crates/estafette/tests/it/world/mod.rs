@@ -2,6 +2,7 @@
 //! spoken to over HTTP only. A story that ends leaves a ledger that adds up.
 
 pub mod contract;
+mod documented;
 pub mod faults;
 pub mod http;
 #[expect(dead_code, reason = "shared with the tests of the store, which use other parts of it")]
@@ -397,6 +398,7 @@ fn settings(folder: &TempDir) -> Config {
     config.limits.send_per_s = 1_000_000;
     config.limits.read_per_s = 1_000_000;
     config.limits.guest_per_min = 1_000_000;
+    config.limits.signup_per_min = 1_000_000;
     config.server.max_connections_per_address = 10_000;
     config.access.password_hashers = 2;
     // Receivers of webhooks are on this machine, and no story asks its name servers.
