@@ -12,6 +12,7 @@ use store::Db;
 
 use crate::carriers::{Carriers, Channel, Handsets};
 use crate::config::Config;
+use crate::kit::conversion::Conversion;
 use crate::kit::described::{described, described_words};
 use crate::kit::hashers::Hashers;
 use crate::kit::id::{AccountId, KeyId};
@@ -77,6 +78,8 @@ pub struct Settings {
     pub countries: Option<Vec<String>>,
     /// The sender of SMS where a request names none.
     pub default_sender: Option<String>,
+    /// Countries and beginnings of numbers that the guard against pumping leaves alone.
+    pub otp_fraud_allow: Option<Vec<String>>,
 }
 
 /// What an account may do.
@@ -252,6 +255,8 @@ pub struct Shared {
     pub handsets: Handsets,
     /// Figures for the operator.
     pub metrics: Metrics,
+    /// Passcodes sent and verified.
+    pub conversion: Conversion,
     /// Places for hashing passwords: each takes memory, so only a few at a time.
     pub hashers: Hashers,
     /// Set once the database is there and up to date.

@@ -121,7 +121,7 @@ async fn list_ledger(
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &["since", "until", "limit", "cursor"])?;
     let path = query.path_with("/v1/ledger", &["since", "until"]);
-    let mut page = query.page(&app.vault, &path)?;
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let since = query.between(&mut page, |at| TransferId::bound(at).into())?;
     let rows = super::ledger(&app, &caller.account.id, &page).await?;
     let rows = since.keep(rows, |row| row.id.as_str());

@@ -69,7 +69,7 @@ async fn list_events(
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &["type", "since", "until", "limit", "cursor"])?;
     let path = query.path_with("/v1/events", &["type", "since", "until"]);
-    let mut page = query.page(&app.vault, &path)?;
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let since = query.between(&mut page, |at| EventId::bound(at).into())?;
     let kind = query.get("type").unwrap_or("");
     if !kind.is_empty() && !CATALOGUE.iter().any(|known| known.word() == kind) {

@@ -91,7 +91,7 @@ async fn list_inbound_notifications(
     let filter = read_filter(&query)?;
     permit(&caller, filter.channel)?;
     let path = query.path_with(PATH, &FILTERS);
-    let page = query.page(&app.vault, &path)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let found = super::list(&app, &caller.account.id, &filter, &page).await?;
     Ok(show(&app, &path, &page, found))
 }
@@ -171,8 +171,8 @@ fn permit(caller: &Caller<ReadInbound>, channel: Option<Channel>) -> Result<(), 
     let is_key = matches!(caller.who, Who::Key(_));
     if is_key && caller.scopes & Scope::AccountRead.bit() == 0 && channel != Some(Channel::Chatapp)
     {
-        let detail = "A key with `chatapp:receive` alone reads chat-app messages: add \
-                      `provider=chatapp`, or use a key with `account:read`.";
+        let detail = "A key with `chatapp:receive` alone reads chat-app messages, and lists \
+                      them with `provider=chatapp`. Use a key with `account:read` for others.";
         return Err(Problem::new(Code::InsufficientScope).detail(detail));
     }
     Ok(())

@@ -6,10 +6,10 @@ use store::{Error, args};
 use utoipa::ToSchema;
 
 use super::Notification;
-use super::keywords::Keyword;
 use super::store as sql;
 use crate::app::{App, News};
 use crate::kit::id::InboundId;
+use crate::kit::keywords::Keyword;
 
 /// The provider of every message, in the neutral word of the API.
 pub(super) const PROVIDER: &str = "svc";

@@ -50,8 +50,8 @@ macro_rules! codes {
 
 codes! {
     400 InvalidJson "invalid_json" "The body is not JSON":
-        "The body could not be parsed. `detail` names line and column. Send one JSON object in \
-         UTF-8.";
+        "The body could not be parsed (`detail` names line and column), or a member is given twice \
+         (`errors` names it). Send one JSON object in UTF-8.";
     400 InvalidRequest "invalid_request" "The request is malformed":
         "A query parameter is unknown or out of range, a part of the path is malformed, or the \
          head of the request is too large or no HTTP. `errors` or `detail` names it.";
@@ -95,6 +95,10 @@ codes! {
     403 CountryNotAllowed "country_not_allowed" "Sending to this country is not allowed":
         "The account's list of countries does not have the recipient's. Ask the operator to open \
          it.";
+    403 FraudBlocked "fraud_blocked" "Too few passcodes to these numbers are verified":
+        "The guard against fraud holds what an account sends to a country or a range of numbers \
+         against what is verified there. Report codes that you check yourself with \
+         POST /v1/otp/{challenge_id}/verified, or ask the operator to open the country.";
     403 SenderNotApproved "sender_not_approved" "The sender is not approved":
         "Only senders that the operator approved may be used. Leave the field out to use the \
          default one.";

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use super::parse;
 use super::send::{self, Order, Sent};
-use super::{Challenge, Error, Reason, Status, list, store as sql, verify};
+use super::{Challenge, Error, Reason, Status, fraud, list, store as sql, verify};
 use crate::access::caller::{Caller, CheckOtp, ListOtp, SendOtp};
 use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
 use crate::app::App;
@@ -35,6 +35,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(verify_otp))
         .routes(routes!(list_otps))
         .routes(routes!(read_otp))
+        .merge(fraud::api::routes())
 }
 
 /// A passcode to send.
@@ -373,10 +374,9 @@ async fn place(
     request: Repeatable<'_>,
 ) -> Result<Once<Sent>, Problem> {
     let account = &caller.account;
-    let fresh = async |claim: Claim| told(send::send(app, account, order, &claim).await?);
-    let again =
-        async |seen: Seen| told(send::seen(app, account, &seen).await?).map_err(Problem::replayed);
-    idempotency::once(app, request, fresh, again).await
+    let fresh = async |claim: &Claim| Ok(told(send::send(app, account, order, claim).await?));
+    let again = async |seen: Seen| Ok(told(send::seen(app, account, &seen).await?));
+    idempotency::once_or_refused(app, request, fresh, again).await?.transpose()
 }
 
 /// A send that reached nobody is an error, also when it is told again.
@@ -403,7 +403,7 @@ fn sent_view(app: &App, sent: Sent) -> SentView {
     }
 }
 
-fn challenge_view(app: &App, challenge: Challenge) -> ChallengeView {
+pub(super) fn challenge_view(app: &App, challenge: Challenge) -> ChallengeView {
     let status = challenge.shown_status(app.now());
     view(challenge, status)
 }
@@ -432,10 +432,11 @@ pub(super) fn view(challenge: Challenge, status: Status) -> ChallengeView {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let detail = format!("{error}.");
+        let detail = error.to_string();
         let told = |code| Self::new(code).detail(detail.clone());
         match error {
             Error::CountryNotAllowed(_) => told(Code::CountryNotAllowed),
+            Error::FraudBlocked(_) => told(Code::FraudBlocked),
             Error::SenderNotApproved => told(Code::SenderNotApproved),
             Error::ResendTooSoon { wait_s } => told(Code::ResendTooSoon).retry_after_s(wait_s),
             Error::RecipientLimit { wait_s } => told(Code::RateLimited).retry_after_s(wait_s),
@@ -444,8 +445,11 @@ impl From<Error> for Problem {
             Error::NoCarrier(_) => told(Code::CarrierUnavailable),
             Error::CreditsRanOut => told(Code::InsufficientCredits),
             Error::Unknown => told(Code::NotFound),
-            // A challenge that was never delivered cannot be verified any more than an expired one.
-            Error::Expired | Error::NotDelivered => told(Code::OtpExpired),
+            Error::Expired => told(Code::OtpExpired),
+            // Gone as an expired one is, and the members say why.
+            Error::Failed(reason) => told(Code::OtpExpired)
+                .with("challenge_status", Status::Failed.word())
+                .with("failure_reason", reason),
             Error::Exhausted => told(Code::OtpAttemptsExhausted),
             Error::AlreadyVerified => told(Code::OtpAlreadyVerified),
             Error::InProgress => told(Code::IdempotencyInProgress),

@@ -3,16 +3,17 @@
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use store::WriteSet;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::api::{LoginView, UserView, new_password, private};
-use crate::access::{
-    self, Caller, Credentials, Guest, Login, MadeBy, NewUser, Portal, Who, idempotency,
-};
+use crate::access::idempotency::{Claim, Repeatable, Seen};
+use crate::access::token::Kind;
+use crate::access::{self, Caller, Credentials, Guest, Login, MadeBy, NewUser, Portal, Who};
 use crate::app::{App, Env};
 use crate::credits;
 use crate::kit::body::Fields;
@@ -20,6 +21,7 @@ use crate::kit::page::Query;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
+use crate::kit::throttle::Class;
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<App> {
@@ -52,8 +54,11 @@ pub struct AccountsView {
 /// A new user, logged in.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SignupView {
-    /// A portal token; it is shown only here.
-    pub token: String,
+    /// A portal token: shown only here, and to a repeat with the same `Idempotency-Key` within ten
+    /// minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub token: Option<String>,
     /// When the token ends, RFC 3339 in UTC.
     #[schema(format = DateTime)]
     pub expires_at: String,
@@ -91,8 +96,8 @@ pub struct ProfileView {
 
 /// Makes a user with an account for each environment and logs them in. Each address may have it
 /// switched off; where it is off on live, the live account of who signs up at the sandbox is
-/// `pending` until the operator makes it active. An `Idempotency-Key` is checked but not kept: a
-/// repeat finds the email taken.
+/// `pending` until the operator makes it active. A repeat with the same `Idempotency-Key` makes no
+/// second user: it carries the token for ten minutes, and is without it afterwards.
 #[utoipa::path(post, path = "/v1/auth/signup", tag = "Account", request_body = SignupRequest,
     extensions(("x-codes" = json!([Code::SignupDisabled, Code::TooManyLogins]))),
     responses(
@@ -109,13 +114,27 @@ async fn signup(
         return Err(Code::SignupDisabled.into());
     }
     Query::read(query.as_deref(), &[])?;
-    idempotency::check(&headers)?;
     let (email, password) = newcomer(&app, &body)?;
-    let credentials = Credentials { email: &email, password: &password };
-    let made_by = MadeBy::Guest(&guest);
-    let new = access::signup(&app, credits::sandbox_grant, credentials, made_by).await?;
-    let login = access::login_new(&app, &new).await?;
-    Ok(private(SignupView::of(new, login)))
+    let owner = guest.owner(&app);
+    let request = Repeatable::by_guest(&owner, &headers, "POST /v1/auth/signup", &body);
+    let fresh = async |claim: Claim| {
+        app.throttle.take(Class::Signup, &guest.address)?;
+        let credentials = Credentials { email: &email, password: &password };
+        let enter = |set: &mut WriteSet, new: &NewUser| {
+            credits::sandbox_grant(&app, set, &new.sandbox);
+            let who = (new.id.to_string(), new.email.clone());
+            access::admit(&app, set, Kind::Portal, who, &claim)
+        };
+        let made_by = MadeBy::Guest(&guest);
+        Ok(access::signup(&app, credentials, made_by, enter).await?)
+    };
+    let again = async |seen: Seen| {
+        let login = access::login_again(&app, Kind::Portal, &seen).await?;
+        Ok((access::user(&app, &login.id).await?, login))
+    };
+    let who = (Kind::Portal, email.as_str(), &guest);
+    let done = access::once_with_password(&app, who, request, fresh, again).await?;
+    Ok(done.map(|(new, login)| private(SignupView::of(new, login))).into_response())
 }
 
 /// The profile of the caller's account at this address.

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -11,7 +12,7 @@ use utoipa_axum::routes;
 
 use super::{Erased, Error, erase, inbound, of_dispatch};
 use crate::access::caller::Staff;
-use crate::access::idempotency;
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::AccountId;
@@ -36,7 +37,7 @@ pub struct NewErasure {
 }
 
 /// What was found and is erased. The same request again finds nothing.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct ErasureView {
     /// Passcodes that named the number.
     #[schema(example = 3)]
@@ -77,7 +78,8 @@ impl From<Erased> for ErasureView {
 /// Erases a phone number from everything that was sent to it or by it.
 ///
 /// Open passcodes and SMS that are not sent yet end, and what is held for them is given back. Doing
-/// it again changes nothing, so a request without an answer may simply be repeated. What the
+/// it again changes nothing, so a request without an answer may simply be repeated; with the same
+/// `Idempotency-Key` the repeat is told what the first request found. What the
 /// number's owner is sent from then on is kept again. That they opted out stays known, by a keyed
 /// hash of the number.
 #[utoipa::path(
@@ -95,13 +97,23 @@ async fn erase_recipient(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<ErasureView>, Problem> {
+) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;
-    // Nothing is kept of it: a fingerprint of the request would be one of the number.
-    idempotency::check(&headers)?;
     let (recipient, account) = read(&app, &body)?;
-    let erased = erase(&app, &recipient, account.as_ref(), staff.by()).await?;
-    Ok(Json(erased.into()))
+    // What is kept of the request is a keyed hash, for a day, and how much was found.
+    let request = Repeatable::by_person(&staff.who, &headers, "POST /v1/admin/erasures", &body);
+    let fresh = async |claim: Claim| {
+        let erased = erase(&app, &recipient, account.as_ref(), staff.by()).await?;
+        let view = ErasureView::from(erased);
+        claim.keep(&app, "erasure", &serde_json::json!(view).to_string()).await?;
+        Ok(view)
+    };
+    let again = async |seen: Seen| {
+        let view = seen.answer.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        Ok(view.ok_or(Code::InternalError)?)
+    };
+    let once = idempotency::once(&app, request, fresh, again).await?;
+    Ok(once.map(Json).into_response())
 }
 
 fn read(app: &App, body: &[u8]) -> Result<(Msisdn, Option<AccountId>), Problem> {

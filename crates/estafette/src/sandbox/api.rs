@@ -107,7 +107,7 @@ async fn list_handset_messages(
     let phone = read_phone(&phone)?;
     let path = format!("/v1/sandbox/handsets/{}/messages", phone.e164());
     let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
-    let page = query.page(&app.vault, &path)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let handsets = app.carriers.handsets().ok_or(Code::RouteNotFound)?;
     let found = handsets.messages(caller.account.id.as_str(), phone.e164()).await?;
     let limit = usize::try_from(page.limit).unwrap_or(50);
@@ -228,8 +228,9 @@ impl From<Fault> for Problem {
 }
 
 fn read_phone(text: &str) -> Result<Msisdn, Problem> {
-    Msisdn::parse(text)
-        .map_err(|error| Problem::bad_request("phone", "invalid_phone_number", error.to_string()))
+    Msisdn::parse(text).map_err(|error| {
+        Problem::new(Code::InvalidRequest).detail(format!("The phone number in the path {error}."))
+    })
 }
 
 fn view(message: Received) -> HandsetMessage {

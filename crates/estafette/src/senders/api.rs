@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
-use axum::response::Response;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use store::WriteSet;
 use utoipa::ToSchema;
@@ -13,6 +14,7 @@ use utoipa_axum::routes;
 use super::{AskError, DECISIONS, MOST, STATUSES, Sender};
 use crate::access::audit::{self, Entry};
 use crate::access::caller::{Caller, Portal, Staff};
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::described::described_words;
@@ -112,7 +114,11 @@ async fn list_senders(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let path = "/v1/senders";
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, path)?;
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page_of(
+        &app.vault,
+        caller.account.id.as_str(),
+        path,
+    )?;
     let rows = super::list(&app, Some(&caller.account.id), "", &page).await?;
     Ok(show(&app, path, &page, rows))
 }
@@ -134,19 +140,27 @@ async fn create_sender(
     caller: Caller<Portal>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<SenderView>, Problem> {
+) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let value = fields.required("value");
-    if value.as_deref().is_some_and(|value| !super::is_well_formed(value)) {
-        let detail =
-            "must be 3 to 15 digits, or 1 to 11 of A-Z a-z 0-9 space . - _ & with a letter";
-        fields.fault("value", "invalid_format", detail);
+    if let Some(Err(fault)) = value.as_deref().map(super::check) {
+        fields.fault("value", "invalid_type", fault.to_string());
     }
     fields.finish(app.is_strict())?;
     let value = value.ok_or(Code::InternalError)?;
-    Ok(Json(super::ask(&app, &caller.account.id, &value).await?.into()))
+    let account = &caller.account.id;
+    let request = Repeatable::by_tenant(account, &headers, "POST /v1/senders", &body);
+    let fresh =
+        async |claim: Claim| Ok(super::ask(&app, account, &value, caller.by(), &claim).await?);
+    let again = async |seen: Seen| {
+        let found = SenderId::parse(&seen.object_id).ok_or(Code::NotFound)?;
+        Ok(super::find(&app, &found).await?.ok_or(Code::NotFound)?)
+    };
+    let once = idempotency::once(&app, request, fresh, again).await?;
+    Ok(once.map(|sender| Json(SenderView::from(sender))).into_response())
 }
 
 /// Lists the senders of all accounts, newest first.
@@ -260,6 +274,7 @@ impl From<AskError> for Problem {
             AskError::Full => Self::new(Code::LimitReached).detail(format!(
                 "An account has at most {MOST} senders that are approved or wait for a decision."
             )),
+            AskError::Db(error) => error.into(),
             AskError::Commit(error) => error.into(),
         }
     }

@@ -86,9 +86,9 @@ async fn send_message(
     let order = parse::send(&app, &body)?;
     let account = &caller.account;
     let request = Repeatable::by_tenant(&account.id, &headers, "POST /v1/messages", &body);
-    let fresh = async |claim: Claim| Ok(send::send(&app, account, &order, &claim).await?);
+    let fresh = async |claim: &Claim| Ok(send::send(&app, account, &order, claim).await?);
     let again = async |seen: Seen| Ok(send::seen(&app, account, &seen).await?);
-    let sent = idempotency::once(&app, request, fresh, again).await?;
+    let sent = idempotency::once_or_refused(&app, request, fresh, again).await?;
     Ok(sent.map(|message| Json(SentSms::from(message))).into_response())
 }
 
@@ -121,7 +121,7 @@ async fn list_messages(
     let query = Query::read(query.as_deref(), &KNOWN)?;
     let filter = read_filter(&query)?;
     let path = query.path_with(PATH, &FILTERS);
-    let page = query.page(&app.vault, &path)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let (rows, next) = list(&app, &caller, &filter, &page).await?;
     let views: Vec<SmsMessage> = rows.into_iter().map(Into::into).collect();
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))

@@ -138,7 +138,7 @@ async fn list_tickets(
     const FILTERS: [&str; 6] = ["status", "priority", "category", "q", "since", "until"];
     let query = Query::read(query.as_deref(), &[&FILTERS[..], &["limit", "cursor"]].concat())?;
     let path = query.path_with("/v1/support/tickets", &FILTERS);
-    let mut page = query.page(&app.vault, &path)?;
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let filter = filter(&query, &mut page)?;
     let reader = Reader::User(&caller.account.id);
     let (tickets, next) = found(&app, reader, (&query, &filter), &page).await?;

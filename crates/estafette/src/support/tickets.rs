@@ -365,6 +365,7 @@ pub(super) async fn mark_read(
     ticket: &Ticket,
     author: &Author,
     seq: i64,
+    claim: &Claim,
 ) -> Result<(), Error> {
     // Whether a number is taken must not tell a user that there is a note.
     let (statement, last) = match author {
@@ -373,6 +374,7 @@ pub(super) async fn mark_read(
     };
     let seq = seq.min(last);
     let mut set = WriteSet::of(ticket.account.as_str());
+    claim.add_to(&mut set, ticket.id.as_str(), None, app.now());
     set.push(statement, args![seq, &ticket.account, &ticket.id]);
     commit(app, set, ticket).await
 }

@@ -175,7 +175,11 @@ async fn list_webhooks(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let path = "/v1/webhooks";
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, path)?;
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page_of(
+        &app.vault,
+        caller.account.id.as_str(),
+        path,
+    )?;
     let rows = super::list(&app, &caller.account.id, &page).await?;
     let views: Vec<WebhookView> = rows.into_iter().map(WebhookView::from).collect();
     Ok(page::answer(&app.vault, path, &page, views, |view| view.id.clone()))
@@ -346,7 +350,7 @@ async fn repeat(
 ) -> Result<Json<WebhookView>, Problem> {
     let id = WebhookId::parse(&seen.object_id).ok_or(Code::NotFound)?;
     let target = super::find(app, account, &id).await?;
-    let secret = super::shown_before(app, account, id.as_str(), seen);
+    let secret = seen.secret(app);
     Ok(Json(with_secret(target, secret.as_ref())))
 }
 

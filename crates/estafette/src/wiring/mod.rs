@@ -33,6 +33,7 @@ use crate::carriers::{Carriers, Handsets};
 use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
+use crate::kit::conversion::Conversion;
 use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
@@ -131,6 +132,26 @@ const MIGRATIONS: &[Migration] = &[
         name: "log and seals",
         sql: include_str!("../../../../migrations/0024_log_and_seals.sql"),
     },
+    Migration {
+        version: 25,
+        name: "key proofs",
+        sql: include_str!("../../../../migrations/0025_key_proofs.sql"),
+    },
+    Migration {
+        version: 26,
+        name: "delivered leg",
+        sql: include_str!("../../../../migrations/0026_delivered_leg.sql"),
+    },
+    Migration {
+        version: 31,
+        name: "smpp",
+        sql: include_str!("../../../../migrations/0031_smpp.sql"),
+    },
+    Migration {
+        version: 32,
+        name: "conversion",
+        sql: include_str!("../../../../migrations/0032_conversion.sql"),
+    },
 ];
 
 /// The two environments, ready to be migrated and served.
@@ -202,6 +223,7 @@ pub fn open_through(
         hashers: Hashers::new(config.access.password_hashers),
         memo: Memo::default(),
         metrics: Metrics::default(),
+        conversion: Conversion::default(),
         open: AtomicBool::new(false),
         sealing: Sealing::default(),
         handsets,
@@ -213,14 +235,17 @@ pub fn open_through(
     });
     let handsets = shared.handsets.clone();
     let simulated = Carriers::simulated(&shared.clock, &sandbox_door, handsets);
-    let live = App::new(Env::Live, Carriers::none(), Arc::clone(&shared));
+    let of_live = Carriers::none().with_sms(&shared.config.sms, &shared.clock, &live_door);
+    let of_live = of_live.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
+    let live = App::new(Env::Live, of_live, Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated, shared);
     let arrivals = Some([live_arrivals, sandbox_arrivals]);
     Ok(Service { live, sandbox, live_door, owners: OWNERS, arrivals })
 }
 
 fn throttle(limits: &Limits) -> Throttle {
-    Throttle::new(limits.send_per_s, limits.read_per_s, limits.guest_per_min)
+    let Limits { send_per_s, read_per_s, guest_per_min, signup_per_min } = *limits;
+    Throttle::new(send_per_s, read_per_s, guest_per_min, signup_per_min)
 }
 
 /// The file of the embedded database; `None` = a server has the data.
@@ -258,14 +283,10 @@ pub fn open_database(config: &Config) -> anyhow::Result<Db> {
 
 /// Handsets in memory are quickest; several nodes need them where all can see them.
 fn handsets(config: &Config, db: &Db, vault: &Vault) -> Handsets {
-    let is_stored = match config.sandbox.handsets.as_str() {
-        "auto" => config.database.is_shared(),
-        word => word == "database",
-    };
-    Handsets::on(if is_stored {
-        Arc::new(StoredShelf::new(db.clone(), vault.clone()))
-    } else {
+    Handsets::on(if config.keeps_handsets_in_memory() {
         Arc::new(MemoryShelf::default())
+    } else {
+        Arc::new(StoredShelf::new(db.clone(), vault.clone()))
     })
 }
 
@@ -314,8 +335,10 @@ impl Service {
         let before = self.live.db.version().await?;
         let version = self.live.db.migrate(MIGRATIONS).await?;
         let followed = rotation::follow(&self.live).await;
-        followed
-            .map_err(|error| OpenError::Key(error, opening::place_of_key(&self.live.config)))?;
+        let place = || opening::place_of_key(&self.live.config);
+        if let Some(strange) = followed.map_err(|error| OpenError::Key(error, place()))? {
+            tracing::error!(error = strange, "the master keys are not as they should be");
+        }
         if before < adopt::SINCE {
             adopt::adopt(&self.live).await?;
         }
@@ -356,16 +379,23 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     let apps = [live_app.clone(), sandbox_app.clone()];
     let behind_doors = apps.into_iter().zip(arrivals.into_iter().flatten());
     let owners = service.owners;
-    let desk = Desk { owners, inbound: |app, messages| Box::pin(inbound::take_in(app, messages)) };
+    let desk = Desk {
+        owners,
+        inbound: |app, messages| Box::pin(inbound::take_in(app, messages)),
+        part: |app, part| Box::pin(inbound::take_part(app, part)),
+    };
     let desks = behind_doors.map(|(app, news)| tokio::spawn(dispatch::run(app, news, desk)));
-    let desks = desks.collect();
+    // Binds are kept until what they carry is settled.
+    let desks = desks.chain([tokio::spawn(dispatch::keep_binds(live_app.clone()))]).collect();
     tasks.extend([
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
+        tokio::spawn(otp::fraud::run(live_app.clone())),
         tokio::spawn(dispatch::watch(live_app.clone(), owners)),
         tokio::spawn(dispatch::watch(sandbox_app.clone(), owners)),
         tokio::spawn(dispatch::serve(live_app.clone(), owners)),
         tokio::spawn(dispatch::serve(sandbox_app.clone(), owners)),
+        tokio::spawn(dispatch::follow_routes(live_app.clone())),
         tokio::spawn(webhooks::run(live_app.clone())),
         tokio::spawn(rotation::run(live_app.clone(), stopped.clone())),
         tokio::spawn(support::run(live_app.clone())),
@@ -430,6 +460,9 @@ impl Running {
             // What those requests left with carriers is settled before storage closes.
             dispatch::drained(&self.service.live).await;
             dispatch::drained(&self.service.sandbox).await;
+            dispatch::close_binds(&self.service.live).await;
+            // What is lost of it is lost to a guess at what is fraud.
+            let _lost = otp::fraud::flush(&self.service.live).await;
         };
         if tokio::time::timeout(limit, finish).await.is_err() {
             tracing::warn!("some requests did not finish in time; they count as unknown");

@@ -68,7 +68,11 @@ async fn list_sessions(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, SESSIONS)?;
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page_of(
+        &app.vault,
+        caller.who.id(),
+        SESSIONS,
+    )?;
     let sessions = super::list(&app, caller.who.id(), &page).await?;
     let views = sessions.iter().map(|session| SessionView::of(session, caller.token)).collect();
     Ok(page::answer(&app.vault, SESSIONS, &page, views, |view: &SessionView| view.id.clone()))

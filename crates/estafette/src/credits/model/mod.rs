@@ -21,7 +21,7 @@ use crate::carriers::handsets::MemoryShelf;
 use crate::config::{self, Flags};
 use crate::kit::id::{AccountId, AttemptId, TransferId};
 use crate::kit::outgoing::{Outgoing, Rules};
-use crate::kit::page::{Page, TOP};
+use crate::kit::page::Page;
 use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
@@ -54,6 +54,16 @@ const SCHEMA: &[Migration] = &[
         name: "log and seals",
         sql: include_str!("../../../../../migrations/0024_log_and_seals.sql"),
     },
+    Migration {
+        version: 25,
+        name: "key proofs",
+        sql: include_str!("../../../../../migrations/0025_key_proofs.sql"),
+    },
+    Migration {
+        version: 26,
+        name: "delivered leg",
+        sql: include_str!("../../../../../migrations/0026_delivered_leg.sql"),
+    },
 ];
 
 /// An app on a database of its own, which lives as long as the folder.
@@ -77,7 +87,7 @@ async fn app() -> (tempfile::TempDir, App) {
         config: config::load(None, std::iter::empty(), Flags::default()).unwrap(),
         vault: Vault::from_hex(&"07".repeat(32), clock.clone()).unwrap(),
         memo: Memo::default(),
-        throttle: Throttle::new(100, 100, 100),
+        throttle: Throttle::new(100, 100, 100, 100),
         metrics: Metrics::default(),
         hashers: crate::kit::hashers::Hashers::new(1),
         open: AtomicBool::new(true),
@@ -284,7 +294,7 @@ async fn the_ledger_does_what_its_model_does() {
     for fate in [Fate::Posted, Fate::Voided, Fate::Refunded] {
         assert!(model.holds.values().any(|(_, seen)| *seen == fate), "{fate:?} never happened");
     }
-    let page = Page { limit: 100_000, after: TOP.to_owned() };
+    let page = Page::first(100_000);
     let rows = super::ledger(&app, &account, &page).await.unwrap();
     let sum: i64 = rows.iter().map(super::Transfer::effect).sum();
     assert_eq!(sum, model.posted - model.held, "the effects add up to the balance");

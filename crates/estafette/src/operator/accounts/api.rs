@@ -4,18 +4,21 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    AccountRow, Billing, Fault, Filter, HIGHEST_LIMIT, Patch, SETTABLE, STATUSES, SettingsPatch,
+    AccountRow, Billing, Fault, Filter, HIGHEST_LIMIT, Order, Patch, SETTABLE, STATUSES,
+    SettingsPatch,
 };
+use crate::access::api::private;
 use crate::access::caller::Staff;
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::access::staff::{self, api::new_person};
-use crate::access::{idempotency, key, password};
+use crate::access::{self, NewUser, key, password};
 use crate::app::{App, BILLING_MODES, Env, Settings};
 use crate::kit::body::Fields;
 use crate::kit::described::described_words;
@@ -82,6 +85,9 @@ pub struct SettingsView {
     pub countries: Option<Vec<String>>,
     /// The sender of SMS where a request names none.
     pub default_sender: Option<String>,
+    /// Countries (ISO 3166), and beginnings of numbers (`+` and digits), that the guard against
+    /// fraud leaves alone.
+    pub otp_fraud_allow: Option<Vec<String>>,
 }
 
 impl From<Settings> for SettingsView {
@@ -91,6 +97,7 @@ impl From<Settings> for SettingsView {
             otp_fallback_after_s: settings.otp_fallback_after_s,
             countries: settings.countries,
             default_sender: settings.default_sender,
+            otp_fraud_allow: settings.otp_fraud_allow,
         }
     }
 }
@@ -216,7 +223,9 @@ async fn list_accounts(
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
 }
 
-/// Makes a user with a live and a sandbox account.
+/// Makes a user with a live and a sandbox account. A password that was made up is in this answer
+/// only; a repeat with the same `Idempotency-Key` carries it for ten minutes, and is without it
+/// afterwards.
 #[utoipa::path(
     post, path = "/v1/admin/accounts", tag = "Operator",
     request_body = NewAccount,
@@ -231,29 +240,37 @@ async fn create_account(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<NewAccountView>, Problem> {
+) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;
-    idempotency::check(&headers)?;
-    let (email, given, billing) = read_new(&app, &body)?;
-    let secret = given.clone().unwrap_or_else(|| key::made_up_password(&app.clock));
-    let hash = password::hash(&app, &staff::asker(staff.by()), &secret).await?;
-    let new = super::create(&app, &email, &hash, &billing, staff.by()).await?;
-    Ok(Json(NewAccountView {
+    let order = read_new(&app, &body)?;
+    let request = Repeatable::by_person(&staff.who, &headers, "POST /v1/admin/accounts", &body);
+    let fresh = async |claim: Claim| {
+        let hash = password::hash(&app, &staff::asker(staff.by()), &order.password).await?;
+        let new = super::create(&app, &order, &hash, staff.by(), &claim).await?;
+        Ok((new, order.is_made_up.then(|| order.password.clone())))
+    };
+    let again =
+        async |seen: Seen| Ok((access::user(&app, &seen.object_id).await?, seen.secret(&app)));
+    let view = |(new, password): (NewUser, Option<Secret>)| NewAccountView {
         user_id: new.id.into(),
         email: new.email,
         accounts: AccountIds { live: new.live.into(), sandbox: new.sandbox.into() },
-        password: given.is_none().then(|| secret.expose().to_owned()),
-    }))
+        password: password.map(|password| password.expose().to_owned()),
+    };
+    let once = idempotency::once(&app, request, fresh, again).await?;
+    Ok(once.map(|made| private(view(made))).into_response())
 }
 
-fn read_new(app: &App, body: &[u8]) -> Result<(String, Option<Secret>, Billing), Problem> {
+fn read_new(app: &App, body: &[u8]) -> Result<Order, Problem> {
     let mut fields = Fields::read(body)?;
     let (email, given) = new_person(&mut fields);
     let mode = fields.choice("billing_mode", BILLING_MODES).unwrap_or("prepaid");
     let credit_limit = fields.integer("credit_limit", 0, HIGHEST_LIMIT).unwrap_or(0);
     fields.finish(app.is_strict())?;
     let email = email.ok_or(Code::InternalError)?;
-    Ok((email, given, Billing { mode, credit_limit }))
+    let is_made_up = given.is_none();
+    let password = given.unwrap_or_else(|| key::made_up_password(&app.clock));
+    Ok(Order { email, password, is_made_up, billing: Billing { mode, credit_limit } })
 }
 
 /// Shows an account.

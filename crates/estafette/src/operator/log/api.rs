@@ -1,6 +1,5 @@
-//! The audit log and the carriers over HTTP.
+//! The audit log over HTTP.
 
-use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use serde::Serialize;
@@ -17,7 +16,7 @@ use crate::kit::problem::Problem;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_audit_log)).routes(routes!(list_carriers))
+    OpenApiRouter::new().routes(routes!(list_audit_log))
 }
 
 /// One line of the audit log.
@@ -64,20 +63,6 @@ impl From<LogLine> for LogView {
     }
 }
 
-/// A way out for messages.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct CarrierView {
-    /// Its name.
-    #[schema(example = "simulated-sms")]
-    pub name: String,
-    /// `chatapp` or `sms`.
-    #[schema(value_type = crate::carriers::Channel)]
-    pub channel: String,
-    /// How it is.
-    #[schema(example = "up")]
-    pub state: String,
-}
-
 /// Lists what staff and accounts changed, newest first.
 #[utoipa::path(
     get, path = "/v1/admin/audit-log", tag = "Operator",
@@ -113,26 +98,4 @@ async fn list_audit_log(
     let lines = since.keep(lines, |line| line.id.as_str());
     let views: Vec<LogView> = lines.into_iter().map(LogView::from).collect();
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
-}
-
-/// Lists the carriers of this environment and how they are.
-#[utoipa::path(
-    get, path = "/v1/admin/carriers", tag = "Operator",
-    responses(
-        (status = 200, body = Vec<CarrierView>, description = "All carriers"),
-    ),
-    security(("staff_token" = []))
-)]
-async fn list_carriers(
-    _staff: Staff,
-    State(app): State<App>,
-    RawQuery(query): RawQuery,
-) -> Result<Json<Vec<CarrierView>>, Problem> {
-    Query::read(query.as_deref(), &[])?;
-    let views = app.carriers.describe().into_iter().map(|(name, channel, state)| CarrierView {
-        name,
-        channel: channel.to_owned(),
-        state,
-    });
-    Ok(Json(views.collect()))
 }

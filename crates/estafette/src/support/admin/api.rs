@@ -369,9 +369,10 @@ async fn mark_ticket_read_by_staff(
     staff: Staff,
     State(app): State<App>,
     posted: Posted,
-) -> Result<Json<AdminTicketView>, Problem> {
-    let seq = read_up_to(&app, Reader::Staff, &posted).await?;
-    let ticket = tickets::find(&app, Reader::Staff, &posted.id).await?;
-    tickets::mark_read(&app, &ticket, &author(&staff), seq).await?;
-    Ok(Json(tickets::find(&app, Reader::Staff, &posted.id).await?.into()))
+) -> Result<Response, Problem> {
+    let route = format!("POST /v1/admin/support/tickets/{}/read", posted.id);
+    let request = Repeatable::by_person(&staff.who, &posted.headers, &route, &posted.body);
+    let reader = (Reader::Staff, &author(&staff));
+    let read = read_up_to(&app, reader, &posted.id, request).await?;
+    Ok(read.map(|ticket| Json(AdminTicketView::from(ticket))).into_response())
 }

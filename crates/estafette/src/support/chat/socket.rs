@@ -353,7 +353,8 @@ impl Socket {
             Ok(Incoming::Read(seq)) => {
                 let ticket = tickets::find(app, self.reader(), &self.ticket).await;
                 let ticket = ticket.map_err(|_| Some(Ending::Broken))?;
-                let noted = tickets::mark_read(app, &ticket, &self.author, seq).await;
+                let noted =
+                    tickets::mark_read(app, &ticket, &self.author, seq, &Claim::default()).await;
                 noted.map_err(|_| Some(Ending::Broken))
             }
             Err(Fault { detail, client_message_id }) => {

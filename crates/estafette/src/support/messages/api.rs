@@ -19,8 +19,9 @@ use crate::kit::page::Query;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::support::api::{Posted, finish, said, user};
+use crate::support::tickets;
 use crate::support::view::{self, TicketMessageView, TicketView};
-use crate::support::{LONGEST_MESSAGE, Message, Reader, messages, tickets};
+use crate::support::{Author, LONGEST_MESSAGE, Message, Reader, Ticket, messages};
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
@@ -208,23 +209,31 @@ async fn mark_ticket_read(
     caller: Caller<Portal>,
     State(app): State<App>,
     posted: Posted,
-) -> Result<Json<TicketView>, Problem> {
-    let reader = Reader::User(&caller.account.id);
-    let seq = read_up_to(&app, reader, &posted).await?;
-    let ticket = tickets::find(&app, reader, &posted.id).await?;
-    tickets::mark_read(&app, &ticket, &user(&caller)?, seq).await?;
-    Ok(Json(tickets::find(&app, reader, &posted.id).await?.into()))
+) -> Result<Response, Problem> {
+    let account = &caller.account.id;
+    let route = format!("POST /v1/support/tickets/{}/read", posted.id);
+    let request = Repeatable::by_tenant(account, &posted.headers, &route, &posted.body);
+    let author = user(&caller)?;
+    let read = read_up_to(&app, (Reader::User(account), &author), &posted.id, request).await?;
+    Ok(read.map(|ticket| Json(TicketView::from(ticket))).into_response())
 }
 
-/// Doing it again changes nothing, so nothing is kept of an `Idempotency-Key`.
+/// Notes how far somebody has read, and answers the ticket as it is then.
 pub(in crate::support) async fn read_up_to(
     app: &App,
-    reader: Reader<'_>,
-    posted: &Posted,
-) -> Result<i64, Problem> {
-    idempotency::check(&posted.headers)?;
-    let mut fields = Fields::read(&posted.body)?;
+    (reader, author): (Reader<'_>, &Author),
+    id: &TicketId,
+    request: Repeatable<'_>,
+) -> Result<Once<Ticket>, Problem> {
+    let mut fields = Fields::read(request.body())?;
     let seq = fields.required_integer("seq", 0, i64::MAX);
-    finish(app, fields, (reader, &posted.id)).await?;
-    Ok(seq.ok_or(Code::InternalError)?)
+    finish(app, fields, (reader, id)).await?;
+    let seq = seq.ok_or(Code::InternalError)?;
+    let fresh = async |claim: Claim| {
+        let ticket = tickets::find(app, reader, id).await?;
+        tickets::mark_read(app, &ticket, author, seq, &claim).await?;
+        Ok(tickets::find(app, reader, id).await?)
+    };
+    let again = async |_: Seen| Ok(tickets::find(app, reader, id).await?);
+    idempotency::once(app, request, fresh, again).await
 }

@@ -2,6 +2,7 @@
 //! missed.
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
@@ -12,6 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{Attempt, Delivery};
+use crate::access::api::EmptyRequest;
 use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
@@ -215,7 +217,7 @@ async fn list_deliveries(
     let query = Query::read(query.as_deref(), &[&FILTERS[..], &["limit", "cursor"]].concat())?;
     let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
     let path = query.path_with(&format!("/v1/webhooks/{id}/deliveries"), &FILTERS);
-    let mut page = query.page(&app.vault, &path)?;
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let since = query.between(&mut page, |at| DeliveryId::bound(at).into())?;
     let filter = filter(&query, since)?;
     webhooks::find(&app, account, &id).await?;
@@ -326,6 +328,7 @@ async fn read_delivery(
     params(
         ("delivery_id" = String, Path, description = "The delivery"),
     ),
+    request_body = Option<EmptyRequest>,
     responses(
         (status = 200, body = DeliveryView, description = "The delivery, on its way"),
     ),
@@ -335,14 +338,15 @@ async fn retry_delivery(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
+    (RawQuery(query), headers): (RawQuery, HeaderMap),
+    body: Bytes,
 ) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;
+    Fields::read(&body)?.finish(app.is_strict())?;
     let account = &caller.account.id;
     let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
     let route = format!("POST /v1/webhook-deliveries/{id}/retry");
-    let request = Repeatable::by_tenant(account, &headers, &route, b"");
+    let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
         let found = super::retry(&app, account, &id, &claim).await?;
         Ok(Json(show(&app, account, found, true).await?))

@@ -4,6 +4,7 @@ mod address;
 mod endings;
 mod faults;
 mod fields;
+mod fraud;
 mod guess;
 mod limits;
 mod listing;

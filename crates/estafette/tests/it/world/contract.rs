@@ -66,6 +66,23 @@ pub const CODES: &[(u16, &[&str])] = &[
     (504, &["deadline_exceeded"]),
 ];
 
+/// What can be wrong with one field.
+pub const ITEM_CODES: [&str; 13] = [
+    "required",
+    "invalid_type",
+    "invalid_phone_number",
+    "invalid_code",
+    "invalid_enum",
+    "invalid_url",
+    "invalid_email",
+    "too_short",
+    "too_long",
+    "out_of_range",
+    "unknown_field",
+    "invalid_template_params",
+    "text_or_template_required",
+];
+
 /// The status that a code must have.
 #[track_caller]
 pub fn status_of(code: &str) -> u16 {

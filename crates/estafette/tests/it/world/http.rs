@@ -92,6 +92,10 @@ impl Answer {
         assert_ne!(detail.trim_end_matches('.'), title, "it says what to do: {}", self.text);
         assert!(self.word("type").ends_with(&format!("/errors/{code}")), "{}", self.text);
         assert_eq!(self.word("request_id"), self.head("x-request-id"));
+        for item in self.body["errors"].as_array().into_iter().flatten() {
+            let code = item["code"].as_str().unwrap_or_default();
+            assert!(contract::ITEM_CODES.contains(&code), "no code of an item: {}", self.text);
+        }
         if expected == 401 {
             assert!(self.headers.contains_key("www-authenticate"), "{}", self.text);
         }
