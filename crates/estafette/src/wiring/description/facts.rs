@@ -132,11 +132,6 @@ impl Facts {
         self.method == "POST"
     }
 
-    /// Whether a repeat finds what the first request did: nothing is kept for strangers.
-    pub(super) fn is_replayed(&self) -> bool {
-        self.is_keyed() && !self.schemes.is_empty()
-    }
-
     /// Who may call it, in a sentence.
     pub(super) fn who(&self) -> String {
         let scopes = self.schemes.get("api_key").map_or(&[][..], Vec::as_slice);
@@ -176,8 +171,7 @@ impl Facts {
         add(self.body == Body::Multipart, &[Code::ValidationFailed]);
         add(self.is_page, &[Code::InvalidCursor]);
         add(self.names_an_object, &[Code::NotFound]);
-        add(self.is_keyed(), &KEYED[..1]);
-        add(self.is_replayed(), KEYED);
+        add(self.is_keyed(), KEYED);
         codes
     }
 }

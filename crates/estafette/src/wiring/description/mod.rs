@@ -135,7 +135,7 @@ fn add_headers(operation: &mut Operation, facts: &Facts) {
     if facts.is_page {
         names.push("Link");
     }
-    if facts.is_replayed() {
+    if facts.is_keyed() {
         names.push("IdempotentReplayed");
     }
     for (status, answer) in &mut operation.responses.responses {
