@@ -315,9 +315,10 @@ async fn change_password(
     caller: Caller<Myself>,
     guest: Guest,
     State(app): State<App>,
-    (RawQuery(query), headers): (RawQuery, HeaderMap),
+    asked: (RawQuery, HeaderMap),
     body: Bytes,
 ) -> Result<Response, Problem> {
+    let (RawQuery(query), headers) = asked;
     Query::read(query.as_deref(), &[])?;
     let owner = Owner { by: caller.by(), token: caller.token, guest: &guest };
     let request = Repeatable::by_person(&caller.who, &headers, "POST /v1/auth/password", &body);

@@ -148,9 +148,10 @@ async fn change_password(
     staff: Staff,
     guest: Guest,
     State(app): State<App>,
-    (RawQuery(query), headers): (RawQuery, HeaderMap),
+    asked: (RawQuery, HeaderMap),
     body: Bytes,
 ) -> Result<Response, Problem> {
+    let (RawQuery(query), headers) = asked;
     Query::read(query.as_deref(), &[])?;
     let owner = Owner { by: staff.by(), token: Some(staff.token), guest: &guest };
     let route = "POST /v1/admin/auth/password";

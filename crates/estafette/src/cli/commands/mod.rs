@@ -359,7 +359,8 @@ that allows one connection refuses it while the service runs: that, too, is said
 Example:
   estafette carriers check main
 
---json: {carrier, kind, ok, error, system_id, version, bind_ms, answers_enquire_link, deliveries}.")]
+--json: {carrier, kind, ok, error, system_id, version, bind_ms,
+answers_enquire_link, deliveries}.")]
     Check {
         /// Its name under sms.carriers.
         name: String,

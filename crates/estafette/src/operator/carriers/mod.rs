@@ -15,7 +15,7 @@ use crate::kit::problem::Item;
 #[serde(deny_unknown_fields)]
 pub struct RouteView {
     /// `+` and the first digits of the numbers that it is for; `+` alone is every number. The
-    /// longest prefix wins; of routes of one prefix, the one that names the account, then the class.
+    /// longest prefix wins; of one prefix, the route that names the account, then the class.
     #[schema(example = "+33")]
     pub prefix: String,
     /// Only for messages of this account.

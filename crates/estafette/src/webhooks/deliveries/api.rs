@@ -338,9 +338,10 @@ async fn retry_delivery(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(id): Path<String>,
-    (RawQuery(query), headers): (RawQuery, HeaderMap),
+    asked: (RawQuery, HeaderMap),
     body: Bytes,
 ) -> Result<Response, Problem> {
+    let (RawQuery(query), headers) = asked;
     Query::read(query.as_deref(), &[])?;
     Fields::read(&body)?.finish(app.is_strict())?;
     let account = &caller.account.id;

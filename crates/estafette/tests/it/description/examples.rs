@@ -1,6 +1,7 @@
 //! Examples of requests are sent as they stand, and must do what their description says. Only what
 //! cannot be known beforehand is put in: ids of things.
 
+use estafette::access::idempotency::Claim;
 use serde_json::{Value, json};
 
 use super::{Things, document, login, operations};
@@ -30,7 +31,9 @@ async fn examples_of_requests_work_as_they_are(world: &World) {
     let email = login()["email"].as_str().unwrap().to_owned();
     let credentials = estafette::access::Credentials { email: &email, password: &secret };
     let by = estafette::access::By::CLI;
-    estafette::access::add_staff(&app, credentials, by).await.expect("a member of staff");
+    estafette::access::add_staff(&app, credentials, by, (&Claim::default(), false))
+        .await
+        .expect("a member of staff");
     let mut all = operations(&document);
     all.retain(|operation| operation.json_body().is_some());
     all.sort_by_key(|operation| rank(&operation.path));
