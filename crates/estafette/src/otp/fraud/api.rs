@@ -100,7 +100,7 @@ async fn report_verified(
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = [])),
     responses(
-        (status = 200, body = Vec<ConversionView>, description = "Countries and days with passcodes")
+        (status = 200, body = Vec<ConversionView>, description = "Countries and days"),
     ))]
 async fn read_conversion(
     caller: Caller<ReadAccount>,
