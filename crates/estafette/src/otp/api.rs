@@ -221,9 +221,9 @@ pub struct ChallengeView {
 #[utoipa::path(post, path = "/v1/otp/send", tag = "OTP", request_body = SendRequest,
     security(("api_key" = ["otp:send", "sms:send"])),
     extensions(("x-codes" = json!([
-        Code::InsufficientCredits, Code::CountryNotAllowed, Code::SenderNotApproved,
-        Code::RecipientUnreachable, Code::ResendTooSoon, Code::CarrierError,
-        Code::CarrierUnavailable,
+        Code::InsufficientCredits, Code::CountryNotAllowed, Code::FraudBlocked,
+        Code::SenderNotApproved, Code::RecipientUnreachable, Code::ResendTooSoon,
+        Code::CarrierError, Code::CarrierUnavailable,
     ]))),
     responses(
         (status = 200, body = SentView, description = "The challenge as far as it is known now")
@@ -247,8 +247,9 @@ async fn send_otp(
 #[utoipa::path(post, path = "/v1/chatapp/otp/send", tag = "OTP", request_body = ChatappSendRequest,
     security(("api_key" = ["otp:send", "sms:send"])),
     extensions(("x-codes" = json!([
-        Code::InsufficientCredits, Code::CountryNotAllowed, Code::RecipientUnreachable,
-        Code::ResendTooSoon, Code::CarrierError, Code::CarrierUnavailable,
+        Code::InsufficientCredits, Code::CountryNotAllowed, Code::FraudBlocked,
+        Code::RecipientUnreachable, Code::ResendTooSoon, Code::CarrierError,
+        Code::CarrierUnavailable,
     ]))),
     responses((status = 200, body = ChatappSentView, description = "The passcode is on its way")))]
 async fn send_chatapp_otp(
