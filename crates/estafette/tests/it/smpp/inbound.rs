@@ -10,7 +10,31 @@ use crate::on_every_engine;
 use crate::world::tenant::phone;
 use crate::world::{World, eventually};
 
-on_every_engine!(what_a_phone_writes_comes_in_whole, stop_by_sms_is_an_opt_out,);
+on_every_engine!(
+    what_a_phone_writes_comes_in_whole,
+    parts_come_in_any_order_again_and_never,
+    parts_of_an_erased_person_are_gone,
+    stop_by_sms_is_an_opt_out,
+);
+
+/// Brings a part of a message of three to ACME, as a carrier does.
+async fn bring(world: &World, reference: &str, number: u8, text: &str) {
+    let app = world.app(Env::Live).await;
+    let message = Inbound {
+        carrier: "main".to_owned(),
+        upstream_id: String::new(),
+        channel: Channel::Sms,
+        account_id: None,
+        sender: phone("5678"),
+        recipient: "ACME".to_owned(),
+        text: text.to_owned(),
+        received_at: world.now(),
+        raw: serde_json::Value::Null,
+    };
+    let part = InboundPart { message, reference: reference.to_owned(), number, total: 3 };
+    estafette::inbound::take_part(&app, &part).await.unwrap();
+}
+
 
 fn write(scene: &Scene<'_>, from: &str, text: &str) {
     let from = from.to_owned();
