@@ -295,7 +295,9 @@ async fn of_webhooks(ada: &Tenant<'_>) -> Vec<Row> {
         let path = route.replace("{webhook_id}", &id).replace("{delivery_id}", &delivery);
         Row { route, path, by: By::Bearer(ada.token.clone()), body, same }
     };
-    let url = |port: u16| json!({"url": format!("http://127.0.0.1:{port}/"), "events": ["chatapp.consent"]});
+    let url = |port: u16| -> Value {
+        json!({"url": format!("http://127.0.0.1:{port}/"), "events": ["chatapp.consent"]})
+    };
     let now = ada.world.now();
     let [earlier, later] = [now - 60_000, now - 30_000].map(|at| json!({"since": at.to_string()}));
     vec![
