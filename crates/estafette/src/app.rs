@@ -12,6 +12,8 @@ use store::Db;
 
 use crate::carriers::{Carriers, Channel, Handsets};
 use crate::config::Config;
+use crate::kit::conversion::Conversion;
+use crate::kit::described::{described, described_words};
 use crate::kit::hashers::Hashers;
 use crate::kit::id::{AccountId, KeyId};
 use crate::kit::outgoing::Outgoing;
@@ -51,6 +53,19 @@ impl Env {
     }
 }
 
+described!(
+    Env as "Environment": "Which of the two: real carriers or simulated ones.",
+    [Self::Live, Self::Sandbox].map(Self::word)
+);
+
+/// Ways to pay, as stored and shown.
+pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
+
+described_words!(
+    pub(crate) BillingMode: "How an account pays.",
+    BILLING_MODES.iter().copied()
+);
+
 /// What an account may set for its passcodes; `None` = the deployment's setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -63,6 +78,8 @@ pub struct Settings {
     pub countries: Option<Vec<String>>,
     /// The sender of SMS where a request names none.
     pub default_sender: Option<String>,
+    /// Countries and beginnings of numbers that the guard against pumping leaves alone.
+    pub otp_fraud_allow: Option<Vec<String>>,
 }
 
 /// What an account may do.
@@ -96,6 +113,12 @@ impl Standing {
         Self::ALL.iter().copied().find(|standing| standing.word() == word)
     }
 }
+
+described!(
+    Standing as "AccountStatus": "Where an account stands. A pending one can be read until the \
+        operator made it active; a suspended one, too, in the portal.",
+    Self::ALL.iter().map(|standing| standing.word())
+);
 
 /// An account as requests see it; remembered for a few seconds.
 #[derive(Clone, Debug)]
@@ -232,6 +255,8 @@ pub struct Shared {
     pub handsets: Handsets,
     /// Figures for the operator.
     pub metrics: Metrics,
+    /// Passcodes sent and verified.
+    pub conversion: Conversion,
     /// Places for hashing passwords: each takes memory, so only a few at a time.
     pub hashers: Hashers,
     /// Set once the database is there and up to date.

@@ -1,6 +1,7 @@
 //! Rank 1: the settings of one process. One struct per concern, units in the names, unknown keys
 //! are errors. The defaults and their explanations are in `default.toml`.
 
+mod carriers;
 mod check;
 mod layers;
 mod load;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kit::secret::Secret;
 
+pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, SmsHttp, ValidityForm};
 pub use layers::Source;
 pub use load::{Flags, LoadError, load};
 pub use show::{show, show_json};
@@ -248,6 +250,8 @@ pub struct Otp {
     /// Wrong guesses at one recipient's codes in a day, after which sends to it are an hour apart
     /// (live); at most 20.
     pub wrong_guesses_per_day: u32,
+    /// Against passcodes that nobody verifies (live): `off`, `watch` or `block`.
+    pub fraud_guard: String,
 }
 
 /// Webhooks.
@@ -378,6 +382,16 @@ pub struct Sms {
     pub carriers: std::collections::BTreeMap<String, toml::Table>,
     /// Longest prefix wins.
     pub routes: Vec<SmsRoute>,
+}
+
+impl Sms {
+    /// The carriers, read and checked, by name. The settings were loaded, so each can be read.
+    #[must_use]
+    pub fn all(&self) -> Vec<(&str, SmsCarrier)> {
+        let read =
+            |(name, table)| Some((String::as_str(name), SmsCarrier::read(name, table).ok()?));
+        self.carriers.iter().filter_map(read).collect()
+    }
 }
 
 /// One route.

@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::id::InboundId;
 use crate::kit::page::{self, Page, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 const PATH: &str = "/v1/inbound-notifications";
@@ -42,7 +42,7 @@ pub struct InboundNotificationDetail {
     #[schema(example = "svc")]
     provider: &'static str,
     /// `chatapp` or `sms`.
-    #[schema(example = "sms")]
+    #[schema(value_type = crate::carriers::Channel)]
     channel: &'static str,
     /// Who wrote.
     #[schema(example = "+33612345678")]
@@ -77,19 +77,9 @@ pub struct InboundNotificationDetail {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on",
-         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-                        `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
+        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["chatapp:receive", "account:read"]), ("portal_token" = []))
 )]
 async fn list_inbound_notifications(
     caller: Caller<ReadInbound>,
@@ -111,19 +101,8 @@ async fn list_inbound_notifications(
     params(("notification_id" = String, Path, description = "The notification")),
     responses(
         (status = 200, body = InboundNotificationDetail, description = "The notification"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-                        `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["chatapp:receive", "account:read"]), ("portal_token" = []))
 )]
 async fn read_inbound_notification(
     caller: Caller<ReadInbound>,
@@ -160,12 +139,7 @@ async fn read_inbound_notification(
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on",
-         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on"),
     ),
     security(("staff_token" = []))
 )]

@@ -84,17 +84,19 @@ impl From<Vec<Item>> for Faults {
     }
 }
 
-/// The members of every problem, for the API description.
+/// An error, RFC 9457. Programs go by `code`.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = Problem)]
 pub struct ProblemBody {
     /// Address of the page that explains the code.
+    #[schema(format = "uri")]
     pub r#type: String,
     /// What happened, the same for every occurrence.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
     /// Stable, for programs.
-    pub code: String,
+    pub code: Code,
     /// What happened this time, for people.
     pub detail: String,
     /// Quote it when asking for help.

@@ -8,8 +8,10 @@
 
 pub mod api;
 mod code;
+pub mod fraud;
 mod jobs;
 mod limits;
+mod list;
 mod owner;
 mod parse;
 pub mod retention;
@@ -25,6 +27,7 @@ use clock::Millis;
 use crate::carriers::Channel;
 use crate::credits;
 use crate::dispatch::{Attempt, STALE};
+use crate::kit::described::described;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 
 pub use jobs::{oldest_due, run, run_due};
@@ -60,16 +63,22 @@ impl Status {
         }
     }
 
+    const ALL: [Self; 5] =
+        [Self::Sent, Self::Delivered, Self::Verified, Self::Expired, Self::Failed];
+
     fn of(word: &str) -> Option<Self> {
-        [Self::Sent, Self::Delivered, Self::Verified, Self::Expired, Self::Failed]
-            .into_iter()
-            .find(|status| status.word() == word)
+        Self::ALL.into_iter().find(|status| status.word() == word)
     }
 
     const fn is_open(self) -> bool {
         matches!(self, Self::Sent | Self::Delivered)
     }
 }
+
+described!(
+    Status as "OtpStatus": "Where a challenge stands.",
+    Self::ALL.map(Self::word)
+);
 
 /// Which channels may carry a passcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +155,11 @@ impl Reason {
     }
 }
 
+described!(
+    Reason as "OtpFailureReason": "Why a challenge failed.",
+    Self::ALL.map(Self::word)
+);
+
 /// A challenge as stored. The code is in it only sealed.
 #[derive(Clone, Debug)]
 pub struct Challenge {
@@ -206,6 +220,12 @@ pub enum Error {
     /// The account's list does not have the recipient's country.
     #[error("This account may not send to {0}. Ask the operator to open the country.")]
     CountryNotAllowed(String),
+    /// Too few of the passcodes to this country or range of numbers are verified.
+    #[error(
+        "Too few of the passcodes to {0} are verified: report those that are verified elsewhere, \
+         or ask the operator to open it"
+    )]
+    FraudBlocked(String),
     /// The sender is not one of the account's approved ones.
     #[error(
         "`sms_sender` is none of the account's approved senders. Ask for it with POST /v1/senders, \

@@ -1,5 +1,6 @@
 //! Rank 9: where everything is put together and started. The only place that knows all rooms.
 
+mod description;
 mod edge;
 mod intake;
 mod listen;
@@ -32,6 +33,7 @@ use crate::carriers::{Carriers, Handsets};
 use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
+use crate::kit::conversion::Conversion;
 use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
@@ -44,9 +46,9 @@ use crate::sms::{self, Sms};
 use crate::sockets::Hub;
 use crate::{credits, events, inbound, jobs, rotation, senders, support, webhooks};
 
+pub use description::openapi;
 use listen::{Entrance, Listener};
 pub use opening::{OpenError, must_exist};
-pub use routes::openapi;
 
 /// The schema, one file after the other.
 const MIGRATIONS: &[Migration] = &[
@@ -140,6 +142,16 @@ const MIGRATIONS: &[Migration] = &[
         name: "delivered leg",
         sql: include_str!("../../../../migrations/0026_delivered_leg.sql"),
     },
+    Migration {
+        version: 31,
+        name: "smpp",
+        sql: include_str!("../../../../migrations/0031_smpp.sql"),
+    },
+    Migration {
+        version: 32,
+        name: "conversion",
+        sql: include_str!("../../../../migrations/0032_conversion.sql"),
+    },
 ];
 
 /// The two environments, ready to be migrated and served.
@@ -211,6 +223,7 @@ pub fn open_through(
         hashers: Hashers::new(config.access.password_hashers),
         memo: Memo::default(),
         metrics: Metrics::default(),
+        conversion: Conversion::default(),
         open: AtomicBool::new(false),
         sealing: Sealing::default(),
         handsets,
@@ -222,7 +235,9 @@ pub fn open_through(
     });
     let handsets = shared.handsets.clone();
     let simulated = Carriers::simulated(&shared.clock, &sandbox_door, handsets);
-    let live = App::new(Env::Live, Carriers::none(), Arc::clone(&shared));
+    let of_live = Carriers::none().with_sms(&shared.config.sms, &shared.clock, &live_door);
+    let of_live = of_live.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
+    let live = App::new(Env::Live, of_live, Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated, shared);
     let arrivals = Some([live_arrivals, sandbox_arrivals]);
     Ok(Service { live, sandbox, live_door, owners: OWNERS, arrivals })
@@ -364,16 +379,23 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     let apps = [live_app.clone(), sandbox_app.clone()];
     let behind_doors = apps.into_iter().zip(arrivals.into_iter().flatten());
     let owners = service.owners;
-    let desk = Desk { owners, inbound: |app, messages| Box::pin(inbound::take_in(app, messages)) };
+    let desk = Desk {
+        owners,
+        inbound: |app, messages| Box::pin(inbound::take_in(app, messages)),
+        part: |app, part| Box::pin(inbound::take_part(app, part)),
+    };
     let desks = behind_doors.map(|(app, news)| tokio::spawn(dispatch::run(app, news, desk)));
-    let desks = desks.collect();
+    // Binds are kept until what they carry is settled.
+    let desks = desks.chain([tokio::spawn(dispatch::keep_binds(live_app.clone()))]).collect();
     tasks.extend([
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
+        tokio::spawn(otp::fraud::run(live_app.clone())),
         tokio::spawn(dispatch::watch(live_app.clone(), owners)),
         tokio::spawn(dispatch::watch(sandbox_app.clone(), owners)),
         tokio::spawn(dispatch::serve(live_app.clone(), owners)),
         tokio::spawn(dispatch::serve(sandbox_app.clone(), owners)),
+        tokio::spawn(dispatch::follow_routes(live_app.clone())),
         tokio::spawn(webhooks::run(live_app.clone())),
         tokio::spawn(rotation::run(live_app.clone(), stopped.clone())),
         tokio::spawn(support::run(live_app.clone())),
@@ -438,6 +460,9 @@ impl Running {
             // What those requests left with carriers is settled before storage closes.
             dispatch::drained(&self.service.live).await;
             dispatch::drained(&self.service.sandbox).await;
+            dispatch::close_binds(&self.service.live).await;
+            // What is lost of it is lost to a guess at what is fraud.
+            let _lost = otp::fraud::flush(&self.service.live).await;
         };
         if tokio::time::timeout(limit, finish).await.is_err() {
             tracing::warn!("some requests did not finish in time; they count as unknown");

@@ -117,8 +117,8 @@ fn png(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// A whole PNG with nothing but its picture. Its texts and colour profiles are compressed, and a few
-/// hundred kilobytes of them may become gigabytes.
+/// A whole PNG with nothing but its picture. Its texts and colour profiles are compressed, and
+/// a few hundred kilobytes of them may become gigabytes.
 pub(super) fn picture_of_png(bytes: &[u8]) -> Vec<u8> {
     let mut bare = bytes.get(..8).unwrap_or_default().to_vec();
     let mut at = 8;
