@@ -89,7 +89,7 @@ async fn rows(world: &World) -> Vec<(&'static str, i64)> {
         ("transfers", Sql("SELECT COUNT(*) FROM transfers")),
         ("senders", Sql("SELECT COUNT(*) FROM senders")),
         ("challenges", Sql("SELECT COUNT(*) FROM challenges")),
-        ("guesses", Sql("SELECT COALESCE(SUM(attempts), 0) FROM challenges")),
+        ("guesses", Sql("SELECT CAST(COALESCE(SUM(attempts), 0) AS BIGINT) FROM challenges")),
         ("attempts", Sql("SELECT COUNT(*) FROM attempts")),
         ("SMS", Sql("SELECT COUNT(*) FROM sms_messages")),
         ("inbound", Sql("SELECT COUNT(*) FROM inbound")),
