@@ -89,7 +89,7 @@ async fn rows(world: &World) -> Vec<(&'static str, i64)> {
         ("transfers", Sql("SELECT COUNT(*) FROM transfers")),
         ("senders", Sql("SELECT COUNT(*) FROM senders")),
         ("challenges", Sql("SELECT COUNT(*) FROM challenges")),
-        ("guesses", Sql("SELECT COALESCE(SUM(attempts), 0) FROM challenges")),
+        ("guesses", Sql("SELECT CAST(COALESCE(SUM(attempts), 0) AS BIGINT) FROM challenges")),
         ("attempts", Sql("SELECT COUNT(*) FROM attempts")),
         ("SMS", Sql("SELECT COUNT(*) FROM sms_messages")),
         ("inbound", Sql("SELECT COUNT(*) FROM inbound")),
@@ -157,8 +157,10 @@ fn json(body: Value, other: Value) -> Body {
 async fn of_programs(ada: &Tenant<'_>) -> Vec<Row> {
     let sent = ada.send(json!({"to": phone("5677"), "code": "4821"})).await.ok();
     let id = sent.word("challenge_id");
+    let reported = ada.send_to(&phone("5676")).await.ok();
     let row = |route: &'static str, same, body| {
         let path = route.replace("{phone}", &phone("5678"));
+        let path = path.replace("{challenge_id}", reported.word("challenge_id"));
         Row { route, path, by: By::Key(ada.key.clone()), body, same }
     };
     let [to, other] = [phone("5678"), phone("5679")];
@@ -181,6 +183,7 @@ async fn of_programs(ada: &Tenant<'_>) -> Vec<Row> {
                 json!({"challenge_id": id, "code": "4822"}),
             ),
         ),
+        row("/v1/otp/{challenge_id}/verified", "challenge_id", Body::Empty),
         row(
             "/v1/messages",
             "id",
