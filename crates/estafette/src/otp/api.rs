@@ -222,7 +222,7 @@ pub struct ChallengeView {
     security(("api_key" = ["otp:send", "sms:send"])),
     extensions(("x-codes" = json!([
         Code::InsufficientCredits, Code::CountryNotAllowed, Code::SenderNotApproved,
-        Code::RecipientUnreachable, Code::ResendTooSoon, Code::CarrierError,
+        Code::FraudBlocked, Code::RecipientUnreachable, Code::ResendTooSoon, Code::CarrierError,
         Code::CarrierUnavailable,
     ]))),
     responses(

@@ -21,7 +21,7 @@ use crate::carriers::{Channel, Lane};
 use crate::dispatch;
 use crate::kit::body::Fields;
 use crate::kit::page::Query;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
@@ -117,10 +117,6 @@ impl CarrierView {
     get, path = "/v1/admin/carriers", tag = "Operator",
     responses(
         (status = 200, body = Vec<CarrierView>, description = "All carriers"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("staff_token" = []))
 )]
@@ -139,10 +135,6 @@ async fn list_carriers(
     get, path = "/v1/admin/routes", tag = "Operator",
     responses(
         (status = 200, body = Vec<RouteView>, description = "The routes in force on this node"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("staff_token" = []))
 )]
@@ -176,12 +168,6 @@ pub struct NewRoutes {
     request_body = NewRoutes,
     responses(
         (status = 200, body = Vec<RouteView>, description = "The routes in force"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("staff_token" = []))
 )]

@@ -12,13 +12,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::api::EmptyRequest;
-use crate::access::caller::{Caller, CheckOtp, ReadAccount};
+use crate::access::caller::{Caller, CheckOtp, ListOtp};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::ChallengeId;
 use crate::kit::page::Query;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::otp::Error;
 use crate::otp::api::{ChallengeView, challenge_view};
@@ -57,13 +57,13 @@ pub struct ConversionView {
 /// For codes that are checked elsewhere, so that the guard against fraud knows of them. The
 /// challenge is verified from then on; one that is verified already stays so.
 #[utoipa::path(post, path = "/v1/otp/{challenge_id}/verified", tag = "OTP",
-    params(("challenge_id" = String, Path, description = "From either send endpoint"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe")),
+    params(("challenge_id" = String, Path, description = "From either send endpoint")),
     request_body = Option<EmptyRequest>,
-    security(("api_key" = [])), responses(
-    (status = 200, body = ChallengeView, description = "The challenge as it stands"),
-    (status = "default", body = ProblemBody, content_type = "application/problem+json",
-        description = "A problem")))]
+    security(("api_key" = ["otp:verify", "sms:send", "account:read"])),
+    extensions(("x-codes" = json!([
+        Code::NotFound, Code::OtpExpired, Code::OtpAttemptsExhausted,
+    ]))),
+    responses((status = 200, body = ChallengeView, description = "The challenge as it stands")))]
 async fn report_verified(
     caller: Caller<CheckOtp>,
     State(app): State<App>,
@@ -98,12 +98,12 @@ async fn report_verified(
         ("since" = Option<String>, Query, description = "Not before this instant, RFC 3339"),
         ("until" = Option<String>, Query, description = "Before this instant, RFC 3339"),
     ),
-    security(("api_key" = []), ("portal_token" = [])), responses(
-    (status = 200, body = Vec<ConversionView>, description = "Countries and days with passcodes"),
-    (status = "default", body = ProblemBody, content_type = "application/problem+json",
-        description = "A problem")))]
+    security(("api_key" = ["account:read", "otp:verify"]), ("portal_token" = [])),
+    responses(
+        (status = 200, body = Vec<ConversionView>, description = "Countries and days with passcodes")
+    ))]
 async fn read_conversion(
-    caller: Caller<ReadAccount>,
+    caller: Caller<ListOtp>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Vec<ConversionView>>, Problem> {

@@ -35,7 +35,6 @@ async fn bring(world: &World, reference: &str, number: u8, text: &str) {
     estafette::inbound::take_part(&app, &part).await.unwrap();
 }
 
-
 fn write(scene: &Scene<'_>, from: &str, text: &str) {
     let from = from.to_owned();
     let mobile = Mobile { from, to: "ACME".to_owned(), text: text.to_owned() };
