@@ -51,7 +51,7 @@ pub struct EventView {
 #[utoipa::path(
     get, path = "/v1/events", tag = "Events",
     params(
-        ("type" = Option<String>, Query, description = "Only events of this type"),
+        ("type" = Option<super::Kind>, Query, description = "Only events of this type"),
         ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
         ("until" = Option<String>, Query, description = "From before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),

@@ -14,6 +14,7 @@ use super::{Filter, Notification};
 use crate::access::{Caller, ReadInbound, Scope, Staff, Who};
 use crate::app::App;
 use crate::carriers::Channel;
+use crate::kit::described::described_words;
 use crate::kit::id::InboundId;
 use crate::kit::page::{self, Page, Query};
 use crate::kit::problem::Problem;
@@ -65,7 +66,7 @@ pub struct InboundNotificationDetail {
 #[utoipa::path(
     get, path = "/v1/inbound-notifications", tag = "Inbound",
     params(
-        ("provider" = Option<String>, Query,
+        ("provider" = Option<Provider>, Query,
          description = "`ngh`: SMS; `chatapp`: the chat-app; `svc` or left out: all. A key that \
                         has only `chatapp:receive` must say `chatapp`"),
         ("sender" = Option<String>, Query, description = "Only from this number"),
@@ -196,3 +197,8 @@ fn read_filter(query: &Query) -> Result<Filter, Problem> {
         until: query.instant("until")?,
     })
 }
+
+described_words!(
+    Provider: "Whose messages: `ngh` is SMS, `chatapp` the chat-app, `svc` all.",
+    ["ngh", "chatapp", "svc"]
+);

@@ -221,9 +221,19 @@ pub struct ChallengeView {
 #[utoipa::path(post, path = "/v1/otp/send", tag = "OTP", request_body = SendRequest,
     security(("api_key" = ["otp:send", "sms:send"])),
     extensions(("x-codes" = json!([
+<<<<<<< HEAD
         Code::InsufficientCredits, Code::CountryNotAllowed, Code::SenderNotApproved,
         Code::FraudBlocked, Code::RecipientUnreachable, Code::ResendTooSoon, Code::CarrierError,
         Code::CarrierUnavailable,
+||||||| f4eb2d6
+        Code::InsufficientCredits, Code::CountryNotAllowed, Code::SenderNotApproved,
+        Code::RecipientUnreachable, Code::ResendTooSoon, Code::CarrierError,
+        Code::CarrierUnavailable,
+=======
+        Code::InsufficientCredits, Code::CountryNotAllowed, Code::FraudBlocked,
+        Code::SenderNotApproved, Code::RecipientUnreachable, Code::ResendTooSoon,
+        Code::CarrierError, Code::CarrierUnavailable,
+>>>>>>> main
     ]))),
     responses(
         (status = 200, body = SentView, description = "The challenge as far as it is known now")
@@ -247,8 +257,9 @@ async fn send_otp(
 #[utoipa::path(post, path = "/v1/chatapp/otp/send", tag = "OTP", request_body = ChatappSendRequest,
     security(("api_key" = ["otp:send", "sms:send"])),
     extensions(("x-codes" = json!([
-        Code::InsufficientCredits, Code::CountryNotAllowed, Code::RecipientUnreachable,
-        Code::ResendTooSoon, Code::CarrierError, Code::CarrierUnavailable,
+        Code::InsufficientCredits, Code::CountryNotAllowed, Code::FraudBlocked,
+        Code::RecipientUnreachable, Code::ResendTooSoon, Code::CarrierError,
+        Code::CarrierUnavailable,
     ]))),
     responses((status = 200, body = ChatappSentView, description = "The passcode is on its way")))]
 async fn send_chatapp_otp(
@@ -308,7 +319,10 @@ async fn verify_otp(
     let request = Repeatable::by_tenant(account, &headers, "POST /v1/otp/verify", &body);
     let fresh =
         async |claim: Claim| Ok(verify::verify(&app, account, (&address, &code), &claim).await?);
-    let again = async |seen: Seen| Ok(verify::seen(&app, account, &seen).await?);
+    let again = async |seen: Seen| {
+        let verdict = verify::seen(&app, account, &seen).await.map_err(Problem::from);
+        verdict.map_err(|told| if told.code().status() < 500 { told.replayed() } else { told })
+    };
     let verified = idempotency::once(&app, request, fresh, again).await?;
     let view = |verified: verify::Verified| VerifiedView {
         verified: true,

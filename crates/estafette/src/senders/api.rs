@@ -167,7 +167,7 @@ async fn create_sender(
 #[utoipa::path(
     get, path = "/v1/admin/senders", tag = "Operator",
     params(
-        ("status" = Option<String>, Query, description = "`pending`, `approved` or `rejected`"),
+        ("status" = Option<SenderStatus>, Query, description = "Only those that stand so"),
         ("account_id" = Option<String>, Query, description = "Only this account's"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),

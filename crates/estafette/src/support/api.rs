@@ -116,9 +116,8 @@ pub(super) fn user(caller: &Caller<Portal>) -> Result<Author, Problem> {
 #[utoipa::path(
     get, path = "/v1/support/tickets", tag = "Support",
     params(
-        ("status" = Option<String>, Query, description = "`open`, `pending`, `on_hold`, \
-            `resolved` or `closed`"),
-        ("priority" = Option<String>, Query, description = "`low`, `normal` or `high`"),
+        ("status" = Option<Status>, Query, description = "Only those that stand so"),
+        ("priority" = Option<Priority>, Query, description = "Only those as urgent"),
         ("category" = Option<String>, Query, description = "As it was given"),
         ("q" = Option<String>, Query, description = "Words to look for"),
         ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),

@@ -186,9 +186,9 @@ pub struct AccountPatch {
 #[utoipa::path(
     get, path = "/v1/admin/accounts", tag = "Operator",
     params(
-        ("env" = Option<String>, Query, description = "`live` or `sandbox`"),
+        ("env" = Option<Env>, Query, description = "Only this environment's"),
         ("email" = Option<String>, Query, description = "Only the accounts of this email"),
-        ("status" = Option<String>, Query, description = "`pending`, `active` or `suspended`"),
+        ("status" = Option<crate::app::Standing>, Query, description = "Only those that stand so"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),

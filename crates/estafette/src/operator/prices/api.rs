@@ -103,8 +103,10 @@ pub struct NewPrices {
 #[utoipa::path(
     get, path = "/v1/admin/prices", tag = "Operator",
     params(
-        ("channel" = Option<String>, Query, description = "Only this channel"),
-        ("category" = Option<String>, Query, description = "Only this category"),
+        ("channel" = Option<crate::credits::prices::PriceChannel>, Query,
+         description = "Only this channel"),
+        ("category" = Option<crate::credits::prices::PriceCategory>, Query,
+         description = "Only this category"),
         ("country" = Option<String>, Query, description = "Only this country, or `*`"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),

@@ -88,13 +88,14 @@ fn keeper(staff: &Staff) -> AccountId {
 #[utoipa::path(
     get, path = "/v1/admin/support/tickets", tag = "Operator",
     params(
-        ("status" = Option<String>, Query, description = "`open`, `pending`, `on_hold`, \
-            `resolved` or `closed`"),
-        ("priority" = Option<String>, Query, description = "`low`, `normal` or `high`"),
+        ("status" = Option<crate::support::Status>, Query,
+         description = "Only those that stand so"),
+        ("priority" = Option<crate::support::Priority>, Query,
+         description = "Only those as urgent"),
         ("category" = Option<String>, Query, description = "As the user gave it"),
         ("assignee" = Option<String>, Query, description = "A member of staff, or `none`"),
         ("account_id" = Option<String>, Query, description = "Only this account's"),
-        ("environment" = Option<String>, Query, description = "`live` or `sandbox`"),
+        ("environment" = Option<Env>, Query, description = "Only this environment's"),
         ("q" = Option<String>, Query, description = "Words to look for, also in notes"),
         ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
         ("until" = Option<String>, Query, description = "From before, RFC 3339"),

@@ -164,7 +164,7 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
         Reader::Staff => &["file", "message", "client_message_id", "internal"],
     };
     let stream = body.into_data_stream();
-    let mut upload = Upload::receive(stream, &boundary, known, &app).await?;
+    let mut upload = Upload::receive(stream, &boundary, known, app).await?;
     let route = format!("POST {ticket}/files");
     let print = upload.fingerprint();
     let request = match reader {

@@ -29,6 +29,7 @@ use crate::webhooks::api::Posted;
 use crate::webhooks::log::{self, Filter};
 
 /// What a delivery can be.
+const FILTERS: [&str; 4] = ["status", "type", "since", "until"];
 const STATES: &[&str] = &["pending", "delivered", "failed", "exhausted"];
 /// How far back events can be looked through, milliseconds.
 const KEPT: i64 = 30 * DAY;
@@ -193,9 +194,8 @@ fn take_kind(fields: &mut Fields) -> Kind {
     get, path = "/v1/webhooks/{webhook_id}/deliveries", tag = "Webhooks",
     params(
         ("webhook_id" = String, Path, description = "The target"),
-        ("status" = Option<String>, Query,
-         description = "`pending`, `delivered`, `failed` or `exhausted`"),
-        ("type" = Option<String>, Query, description = "Only events of this type"),
+        ("status" = Option<DeliveryStatus>, Query, description = "Only those that stand so"),
+        ("type" = Option<Kind>, Query, description = "Only events of this type"),
         ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
         ("until" = Option<String>, Query, description = "From before, RFC 3339"),
         ("limit" = Option<i64>, Query),
@@ -214,7 +214,6 @@ async fn list_deliveries(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let account = &caller.account.id;
-    const FILTERS: [&str; 4] = ["status", "type", "since", "until"];
     let query = Query::read(query.as_deref(), &[&FILTERS[..], &["limit", "cursor"]].concat())?;
     let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
     let path = query.path_with(&format!("/v1/webhooks/{id}/deliveries"), &FILTERS);

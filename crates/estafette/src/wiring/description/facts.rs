@@ -45,21 +45,36 @@ enum Body {
     Multipart,
 }
 
+/// What goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Json,
+    Bytes,
+    /// It goes over to WebSocket: then errors are close codes.
+    Frames,
+}
+
+/// Whom an operation is for, where that changes what it may answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whom {
+    Account,
+    /// The person alone, whatever the operator thinks of the accounts.
+    Person,
+    /// Virtual handsets, which take any key.
+    Sandbox,
+}
+
 /// An operation as far as its problems, headers and common parameters follow from it.
 pub(super) struct Facts {
     method: &'static str,
     /// The schemes that open it, each with the scopes of which a key needs one.
     schemes: BTreeMap<String, Vec<String>>,
     body: Body,
-    answers_json: bool,
-    /// Whether it goes over to WebSocket: then errors are close codes.
-    pub(super) is_socket: bool,
+    answer: Answer,
     /// Whether its answer is one page of a list.
     pub(super) is_page: bool,
     names_an_object: bool,
-    /// Whether it is about the person alone, whatever the operator thinks of the accounts.
-    is_of_person: bool,
-    is_of_sandbox: bool,
+    whom: Whom,
 }
 
 impl Facts {
@@ -73,24 +88,38 @@ impl Facts {
         };
         let answers = &operation.responses.responses;
         let is_json = |name: &str| name == "application/json";
-        let answers_json = answers.iter().all(|(status, answer)| match answer {
+        let is_all_json = answers.iter().all(|(status, answer)| match answer {
             RefOr::T(answer) if status.starts_with('2') => {
                 answer.content.keys().all(|k| is_json(k))
             }
             _ => true,
         });
+        let answer = match (answers.contains_key("101"), is_all_json) {
+            (true, _) => Answer::Frames,
+            (false, true) => Answer::Json,
+            (false, false) => Answer::Bytes,
+        };
         Self {
             method,
             schemes: schemes(operation),
             body,
-            answers_json,
-            is_socket: answers.contains_key("101"),
+            answer,
             is_page: parameters(operation).any(|each| each.name == "cursor"),
             names_an_object: parameters(operation)
                 .any(|each| each.parameter_in == ParameterIn::Path && each.name != "phone"),
-            is_of_person: path.starts_with("/v1/auth/"),
-            is_of_sandbox: path.starts_with("/v1/sandbox/"),
+            whom: if path.starts_with("/v1/auth/") {
+                Whom::Person
+            } else if path.starts_with("/v1/sandbox/") {
+                Whom::Sandbox
+            } else {
+                Whom::Account
+            },
         }
+    }
+
+    /// Whether it goes over to WebSocket.
+    pub(super) fn is_socket(&self) -> bool {
+        self.answer == Answer::Frames
     }
 
     /// Whether a scheme opens it.
@@ -101,11 +130,6 @@ impl Facts {
     /// Whether it may be sent again under an `Idempotency-Key`.
     pub(super) fn is_keyed(&self) -> bool {
         self.method == "POST"
-    }
-
-    /// Whether a repeat finds what the first request did: nothing is kept for strangers.
-    pub(super) fn is_replayed(&self) -> bool {
-        self.is_keyed() && !self.schemes.is_empty()
     }
 
     /// Who may call it, in a sentence.
@@ -129,26 +153,25 @@ impl Facts {
     /// The problems that follow from its kind.
     pub(super) fn codes(&self) -> BTreeSet<Code> {
         let mut codes: BTreeSet<Code> = ANY.iter().copied().collect();
-        if self.is_socket {
+        if self.is_socket() {
             return codes;
         }
         let mut add = |when: bool, more: &[Code]| codes.extend(more.iter().filter(|_| when));
         let by_account = self.opens("api_key") || self.opens("portal_token");
         let is_write = self.method != "GET";
-        add(self.answers_json, &[Code::NotAcceptable]);
+        add(self.answer == Answer::Json, &[Code::NotAcceptable]);
         add(self.opens("api_key"), BY_KEY);
-        add(self.opens("api_key") && !self.is_of_sandbox, &[Code::InsufficientScope]);
+        add(self.opens("api_key") && self.whom != Whom::Sandbox, &[Code::InsufficientScope]);
         add(self.opens("portal_token") || self.opens("staff_token"), BY_TOKEN);
         add(self.schemes.is_empty(), &[Code::RateLimited]);
-        add(is_write && by_account && !self.is_of_person, WRITES_OF_ACCOUNTS);
+        add(is_write && by_account && self.whom != Whom::Person, WRITES_OF_ACCOUNTS);
         add(is_write && self.method != "DELETE", &[Code::UnsupportedMediaType]);
         add(is_write && self.body != Body::Multipart, &[Code::PayloadTooLarge]);
         add(self.body == Body::Json, WITH_JSON_BODY);
         add(self.body == Body::Multipart, &[Code::ValidationFailed]);
         add(self.is_page, &[Code::InvalidCursor]);
         add(self.names_an_object, &[Code::NotFound]);
-        add(self.is_keyed(), &KEYED[..1]);
-        add(self.is_replayed(), KEYED);
+        add(self.is_keyed(), KEYED);
         codes
     }
 }

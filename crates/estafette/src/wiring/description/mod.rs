@@ -20,7 +20,7 @@ use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
 };
 use utoipa::openapi::{
-    KnownFormat, ObjectBuilder, OpenApi, Ref, RefOr, Required, SchemaFormat, Type,
+    KnownFormat, ObjectBuilder, OpenApi, Ref, RefOr, Required, Schema, SchemaFormat, Type,
 };
 
 use super::routes;
@@ -95,7 +95,10 @@ fn add_problems(operation: &mut Operation, facts: &Facts, components: &mut Compo
             operation.responses.responses.insert(status, answer);
         } else if let Some(own) = members_of(answer) {
             codes.extend(&own.codes);
-            members.insert(status, own);
+            // A plain problem adds nothing but its codes.
+            if !is_plain(&own.schema) {
+                members.insert(status, own);
+            }
         }
     }
     let mut by_status: BTreeMap<String, Vec<Code>> = BTreeMap::new();
@@ -120,15 +123,19 @@ fn members_of(answer: RefOr<Response>) -> Option<Members> {
     Some(Members { codes, schema, example })
 }
 
+fn is_plain(schema: &RefOr<Schema>) -> bool {
+    matches!(schema, RefOr::Ref(to) if to.ref_location.ends_with("/Problem"))
+}
+
 fn add_headers(operation: &mut Operation, facts: &Facts) {
     let mut names = vec!["RequestId"];
-    if !facts.is_socket {
+    if !facts.is_socket() {
         names.extend(["RateLimit", "RateLimitPolicy"]);
     }
     if facts.is_page {
         names.push("Link");
     }
-    if facts.is_replayed() {
+    if facts.is_keyed() {
         names.push("IdempotentReplayed");
     }
     for (status, answer) in &mut operation.responses.responses {

@@ -8,8 +8,6 @@ use crate::world::{Answer, Engine, World};
 
 /// No such key, cursor, parameter.
 const NONSENSE: &str = "zzz";
-/// What looks at no `Idempotency-Key`.
-const KEYLESS: &[&str] = &["POST /v1/senders"];
 
 /// It is about the edge and the extractors, which storage has no part in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,8 +73,7 @@ async fn provoked(
         all.push(("invalid_json", open().raw("application/json", "{")));
         all.push(("validation_failed", open().json(json!({NONSENSE: 1}))));
     }
-    let is_keyed = !KEYLESS.contains(&operation.name().as_str());
-    if has("invalid_idempotency_key") && operation.json_body().is_some() && is_keyed {
+    if has("invalid_idempotency_key") && operation.json_body().is_some() {
         let example = operation.json_body().unwrap()["example"].clone();
         let long = "x".repeat(256);
         all.push((
