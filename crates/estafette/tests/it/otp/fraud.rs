@@ -130,6 +130,8 @@ async fn conversion_is_shown_by_country_and_day(world: &World) {
     ada.call("POST", &format!("/v1/otp/{}/verified", ids[0])).await.ok();
     ada.send(json!({"to": phone("5900"), "delivery_mode": "sms", "code": "4821"})).await.ok();
     ada.verify(json!({"to": phone("5900"), "code": "4821"})).await.ok();
+    let eve = world.live_account("eve", 100).await;
+    ada.desk("GET", "/v1/otp/conversion").await.ok();
     world.advance(DAY).await;
     ada.send(json!({"to": "+447400123456", "delivery_mode": "sms"})).await.ok();
     let shown = ada.get("/v1/otp/conversion").await.ok();
@@ -141,9 +143,7 @@ async fn conversion_is_shown_by_country_and_day(world: &World) {
     assert_eq!(shown.list(), both);
     let path = "/v1/otp/conversion?since=2026-01-02T00:00:00Z&country=GB";
     assert_eq!(ada.get(path).await.ok().list(), &both[..1]);
-    ada.desk("GET", "/v1/otp/conversion").await.ok();
     ada.get("/v1/otp/conversion?since=yesterday").await.problem("invalid_request");
-    let eve = world.live_account("eve", 100).await;
     assert!(eve.get("/v1/otp/conversion").await.ok().list().is_empty());
     world.advance(63 * DAY).await;
     world.housekeep().await;
