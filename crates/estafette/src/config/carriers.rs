@@ -169,7 +169,12 @@ impl SmsCarrier {
     /// Reads a carrier's table.
     pub(super) fn read(name: &str, table: &Table) -> Result<Self, Fault> {
         let key = format!("sms.carriers.{name}");
-        let wrong = |reason: String| Fault { key: key.clone(), reason };
+        let wrong = |reason: String| {
+            // An unknown key is named by itself, so that the error says who gave it.
+            let named = reason.split('`').nth(1).filter(|name| table.contains_key(*name));
+            let key = named.map_or_else(|| key.clone(), |name| format!("{key}.{name}"));
+            Fault { key, reason }
+        };
         match table.get("kind").and_then(Value::as_str).unwrap_or_default() {
             "smpp" => {
                 let smpp: Smpp = typed(table).map_err(wrong)?;

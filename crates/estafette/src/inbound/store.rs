@@ -12,20 +12,21 @@ pub(super) const SEE: Sql = Sql("INSERT INTO inbound_seen (upstream_mac, seen_at
      WHERE inbound_seen.seen_at < $3");
 
 /// The parts of a message, in their order.
-pub(super) const PARTS: Sql = Sql("SELECT number, total, carrier, sender, recipient, text, \
-     text_mac, done, received_at FROM inbound_parts WHERE group_mac = $1 ORDER BY number");
+pub(super) const PARTS: Sql = Sql("SELECT number, total, carrier, sender, recipient, body, \
+     body_mac, done, received_at FROM inbound_parts WHERE group_mac = $1 ORDER BY number");
 pub(super) const ADD_PART: Sql = Sql("INSERT INTO inbound_parts (group_mac, number, total, \
-     carrier, sender, recipient, text, text_mac, done, received_at) \
+     carrier, sender, recipient, body, body_mac, done, received_at) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9) ON CONFLICT DO NOTHING");
 /// Whoever ends a message first, by its first part.
 pub(super) const END_PARTS: Sql = Sql("UPDATE inbound_parts SET done = 1 WHERE group_mac = $1 \
      AND done = 0 AND number = (SELECT MIN(number) FROM inbound_parts WHERE group_mac = $1)");
 pub(super) const EMPTY_PARTS: Sql =
-    Sql("UPDATE inbound_parts SET done = 1, sender = '', text = '' \
+    Sql("UPDATE inbound_parts SET done = 1, sender = '', body = '' \
      WHERE group_mac = $1");
 pub(super) const DROP_PARTS: Sql = Sql("DELETE FROM inbound_parts WHERE group_mac = $1");
-pub(super) const OLD_PARTS: Sql = Sql("SELECT DISTINCT group_mac FROM (SELECT group_mac \
-     FROM inbound_parts WHERE received_at < $1 ORDER BY received_at LIMIT $2) AS old");
+/// One group as often as it has old parts.
+pub(super) const OLD_PARTS: Sql = Sql("SELECT group_mac FROM inbound_parts \
+     WHERE received_at < $1 ORDER BY received_at LIMIT $2");
 pub(super) const ERASE_PARTS: Sql = Sql("DELETE FROM inbound_parts WHERE sender IN ($1, $2)");
 pub(super) const INSERT: Sql = Sql("INSERT INTO inbound (account_id, inbound_id, channel, \
      carrier, upstream_id, sender, recipient, message, raw_json, received_at, created_at) \

@@ -108,6 +108,8 @@ pub struct Excess {
 #[derive(Default)]
 pub struct Conversion {
     books: Mutex<Books>,
+    /// Held by whoever writes figures down, so that a reader who waits for it sees all of them.
+    pub writing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]

@@ -309,7 +309,10 @@ async fn verify_otp(
     let request = Repeatable::by_tenant(account, &headers, "POST /v1/otp/verify", &body);
     let fresh =
         async |claim: Claim| Ok(verify::verify(&app, account, (&address, &code), &claim).await?);
-    let again = async |seen: Seen| Ok(verify::seen(&app, account, &seen).await?);
+    let again = async |seen: Seen| {
+        let verdict = verify::seen(&app, account, &seen).await.map_err(Problem::from);
+        verdict.map_err(|told| if told.code().status() < 500 { told.replayed() } else { told })
+    };
     let verified = idempotency::once(&app, request, fresh, again).await?;
     let view = |verified: verify::Verified| VerifiedView {
         verified: true,

@@ -285,8 +285,9 @@ async fn login(world: &World, path: &str, email: &str) -> String {
 }
 
 async fn of_webhooks(ada: &Tenant<'_>) -> Vec<Row> {
-    // Nobody listens there: what is delivered fails, and is kept.
-    let made = hook(ada, "http://127.0.0.1:9999/", &["otp.status"]).await;
+    // Nobody listens there: what is delivered fails, and is kept. And only tests are delivered, so
+    // that nothing happens by itself.
+    let made = hook(ada, "http://127.0.0.1:9999/", &["chatapp.consent"]).await;
     let id = made.word("id").to_owned();
     let tested = ada.desk("POST", &format!("/v1/webhooks/{id}/test")).await.ok();
     let delivery = tested.word("id").to_owned();
@@ -294,7 +295,7 @@ async fn of_webhooks(ada: &Tenant<'_>) -> Vec<Row> {
         let path = route.replace("{webhook_id}", &id).replace("{delivery_id}", &delivery);
         Row { route, path, by: By::Bearer(ada.token.clone()), body, same }
     };
-    let url = |port: u16| json!({"url": format!("http://127.0.0.1:{port}/")});
+    let url = |port: u16| json!({"url": format!("http://127.0.0.1:{port}/"), "events": ["chatapp.consent"]});
     let now = ada.world.now();
     let [earlier, later] = [now - 60_000, now - 30_000].map(|at| json!({"since": at.to_string()}));
     vec![

@@ -64,6 +64,11 @@ const SCHEMA: &[Migration] = &[
         name: "delivered leg",
         sql: include_str!("../../../../../migrations/0026_delivered_leg.sql"),
     },
+    Migration {
+        version: 31,
+        name: "smpp",
+        sql: include_str!("../../../../../migrations/0031_smpp.sql"),
+    },
 ];
 
 /// An app on a database of its own, which lives as long as the folder.
@@ -95,6 +100,7 @@ async fn app() -> (tempfile::TempDir, App) {
         handsets: Handsets::on(Arc::new(MemoryShelf::default())),
         draining: AtomicBool::new(false),
         clock,
+        conversion: crate::kit::conversion::Conversion::default(),
     };
     let app = App::new(Env::Live, Carriers::none(), Arc::new(shared));
     seals::begin(&app).await.unwrap();

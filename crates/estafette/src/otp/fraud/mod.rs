@@ -93,6 +93,7 @@ pub async fn run(app: App) {
 /// # Errors
 /// It is kept, and written down the next time.
 pub async fn flush(app: &App) -> Result<(), CommitError> {
+    let _turn = app.conversion.writing.lock().await;
     let (pending, excesses) = app.conversion.take();
     let mut by_account: BTreeMap<String, Vec<(Key, Counts)>> = BTreeMap::new();
     for (key, counts) in pending {
@@ -155,7 +156,6 @@ fn tell(app: &App, set: &mut WriteSet, account: &AccountId, excess: &Excess) {
             "verified": counts.verified,
             "budget": budget,
             "action": action,
-            "sequence": span.bucket(app.now()),
         }),
     };
     events::emit(app, set, &event);
