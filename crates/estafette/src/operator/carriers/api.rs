@@ -153,6 +153,7 @@ fn shown(app: &App) -> Vec<RouteView> {
 
 /// The routes that are to be in force.
 #[derive(Debug, serde::Deserialize, ToSchema)]
+#[schema(example = json!({"routes": []}))]
 pub struct NewRoutes {
     /// All of them, at most 10,000; none = those of the settings.
     pub routes: Vec<RouteView>,

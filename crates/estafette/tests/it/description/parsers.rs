@@ -19,6 +19,8 @@ const CONDITIONAL: &[(&str, &str)] = &[
     ("/v1/admin/support/tickets/{ticket_id}/messages", "/message"),
     ("/v1/sandbox/handsets/{phone}/replies", "/text"),
 ];
+/// Parsed into the very types that are described: one truth.
+const BY_TYPE: &[&str] = &["/v1/admin/routes"];
 /// What a parser may say of a text that is too long or too short for what it means.
 const MEANT: [&str; 2] = ["invalid_code", "invalid_email"];
 
@@ -34,6 +36,9 @@ async fn schemas_of_requests_are_what_the_parsers_take(world: &World) {
     let (mut faults, mut count) = (vec![], 0);
     for operation in &operations(&document) {
         let Some(body) = operation.json_body() else { continue };
+        if BY_TYPE.contains(&operation.path.as_str()) {
+            continue;
+        }
         let mut compared =
             Compared { things: &things, document: &document, operation, faults: vec![] };
         compared.object(&body["schema"], &[]).await;
