@@ -221,19 +221,9 @@ pub struct ChallengeView {
 #[utoipa::path(post, path = "/v1/otp/send", tag = "OTP", request_body = SendRequest,
     security(("api_key" = ["otp:send", "sms:send"])),
     extensions(("x-codes" = json!([
-<<<<<<< HEAD
-        Code::InsufficientCredits, Code::CountryNotAllowed, Code::SenderNotApproved,
-        Code::FraudBlocked, Code::RecipientUnreachable, Code::ResendTooSoon, Code::CarrierError,
-        Code::CarrierUnavailable,
-||||||| f4eb2d6
-        Code::InsufficientCredits, Code::CountryNotAllowed, Code::SenderNotApproved,
-        Code::RecipientUnreachable, Code::ResendTooSoon, Code::CarrierError,
-        Code::CarrierUnavailable,
-=======
         Code::InsufficientCredits, Code::CountryNotAllowed, Code::FraudBlocked,
         Code::SenderNotApproved, Code::RecipientUnreachable, Code::ResendTooSoon,
         Code::CarrierError, Code::CarrierUnavailable,
->>>>>>> main
     ]))),
     responses(
         (status = 200, body = SentView, description = "The challenge as far as it is known now")

@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::api::EmptyRequest;
-use crate::access::caller::{Caller, CheckOtp, ListOtp};
+use crate::access::caller::{Caller, CheckOtp, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
@@ -59,24 +59,11 @@ pub struct ConversionView {
 #[utoipa::path(post, path = "/v1/otp/{challenge_id}/verified", tag = "OTP",
     params(("challenge_id" = String, Path, description = "From either send endpoint")),
     request_body = Option<EmptyRequest>,
-<<<<<<< HEAD
-    security(("api_key" = ["otp:verify", "sms:send", "account:read"])),
-    extensions(("x-codes" = json!([
-        Code::NotFound, Code::OtpExpired, Code::OtpAttemptsExhausted,
-    ]))),
-    responses((status = 200, body = ChallengeView, description = "The challenge as it stands")))]
-||||||| f4eb2d6
-    security(("api_key" = [])), responses(
-    (status = 200, body = ChallengeView, description = "The challenge as it stands"),
-    (status = "default", body = ProblemBody, content_type = "application/problem+json",
-        description = "A problem")))]
-=======
     security(("api_key" = ["otp:verify", "sms:send", "account:read"])),
     extensions(("x-codes" = json!([
         Code::OtpAlreadyVerified, Code::OtpExpired, Code::OtpAttemptsExhausted,
     ]))),
     responses((status = 200, body = ChallengeView, description = "The challenge as it stands")))]
->>>>>>> main
 async fn report_verified(
     caller: Caller<CheckOtp>,
     State(app): State<App>,
@@ -111,24 +98,12 @@ async fn report_verified(
         ("since" = Option<String>, Query, description = "Not before this instant, RFC 3339"),
         ("until" = Option<String>, Query, description = "Before this instant, RFC 3339"),
     ),
-<<<<<<< HEAD
-    security(("api_key" = ["account:read", "otp:verify"]), ("portal_token" = [])),
-    responses(
-        (status = 200, body = Vec<ConversionView>, description = "Countries and days with passcodes")
-    ))]
-||||||| f4eb2d6
-    security(("api_key" = []), ("portal_token" = [])), responses(
-    (status = 200, body = Vec<ConversionView>, description = "Countries and days with passcodes"),
-    (status = "default", body = ProblemBody, content_type = "application/problem+json",
-        description = "A problem")))]
-=======
     security(("api_key" = ["account:read"]), ("portal_token" = [])),
     responses(
         (status = 200, body = Vec<ConversionView>, description = "Countries and days"),
     ))]
->>>>>>> main
 async fn read_conversion(
-    caller: Caller<ListOtp>,
+    caller: Caller<ReadAccount>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Vec<ConversionView>>, Problem> {
