@@ -158,7 +158,7 @@ impl SettingsPatch {
             for name in map.keys() {
                 let name = name.replace('~', "~0").replace('/', "~1");
                 let known = "is not a setting; known: otp_validity_s, otp_fallback_after_s, \
-                             countries, default_sender";
+                             countries, default_sender, otp_fraud_allow";
                 fields.fault(&format!("settings/{name}"), "unknown_field", known);
             }
         }
@@ -258,7 +258,7 @@ fn fraud_allow(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Opti
         .collect();
     if places.len() < items.len() {
         let detail = "must hold ISO 3166 codes like DE, or beginnings of numbers like +4915";
-        fields.fault(name, "invalid_country", detail);
+        fields.fault(name, "invalid_enum", detail);
     }
     Some(Some(places))
 }

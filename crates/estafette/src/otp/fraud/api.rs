@@ -76,6 +76,7 @@ async fn report_verified(
     if !body.is_empty() {
         Fields::read(&body)?.finish(app.is_strict())?;
     }
+    idempotency::check(&headers)?;
     let account = &caller.account.id;
     let path = format!("POST /v1/otp/{id}/verified");
     let id = ChallengeId::parse(&id).ok_or(Code::NotFound)?;

@@ -344,6 +344,7 @@ async fn retry_delivery(
     let (RawQuery(query), headers) = asked;
     Query::read(query.as_deref(), &[])?;
     Fields::read(&body)?.finish(app.is_strict())?;
+    idempotency::check(&headers)?;
     let account = &caller.account.id;
     let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
     let route = format!("POST /v1/webhook-deliveries/{id}/retry");

@@ -18,6 +18,7 @@ const LAST: &[&str] = &[
     "/v1/admin/support/tickets/{ticket_id}",
     "/v1/support/tickets/{ticket_id}/rating",
     "/v1/admin/support/tickets/{ticket_id}/merge",
+    "/v1/admin/routes",
     "/v1/auth/password",
     "/v1/auth/logout",
     "/v1/admin/auth/password",

@@ -98,6 +98,10 @@ impl<'w> Things<'w> {
             ("sender_id", made("/v1/senders", json!({"value": "ACME"})).await),
             ("phone", "+33612345678".to_owned()),
         ];
+        let hook = ids[1].1.clone();
+        ids.push(("delivery_id", made(&format!("/v1/webhooks/{hook}/test"), json!({})).await));
+        let sent = ada.call("POST", "/v1/otp/send").json(json!({"to": "+33612340000"})).await.ok();
+        ids.push(("challenge_id", sent.word("challenge_id").to_owned()));
         let reply = json!({"title": "t", "body": "b"});
         let reply = world.post(ada.env, "/v1/admin/canned-replies").bearer(&staff).json(reply);
         ids.push(("reply_id", reply.await.ok().word("id").to_owned()));
