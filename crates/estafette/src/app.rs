@@ -1,6 +1,7 @@
 //! Rank 3: what every request has at hand. Cloning is cheap. One `App` for each environment; they
 //! share everything but the environment itself and its carriers.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use clock::{Clock, Millis};
 use futures_util::future::BoxFuture;
 use moka::sync::Cache;
 use store::Db;
+use tokio::sync::Notify;
 
 use crate::carriers::{Carriers, Channel, Handsets};
 use crate::config::Config;
@@ -265,6 +267,8 @@ pub struct Shared {
     pub sealing: Sealing,
     /// Set while the process stops.
     pub draining: AtomicBool,
+    /// Rung when that begins.
+    pub drains: Notify,
 }
 
 /// What handlers and jobs work with.
@@ -307,6 +311,25 @@ impl App {
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
+    }
+
+    /// The process stops: no new work begins, and whoever rests wakes.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+        self.drains.notify_waiters();
+    }
+
+    /// Waits so many milliseconds, or until the process stops.
+    pub async fn rest(&self, ms: u64) {
+        let mut drains = pin!(self.drains.notified());
+        // From here on a stop is heard; one before is seen.
+        drains.as_mut().enable();
+        if !self.is_draining() {
+            tokio::select! {
+                () = self.clock.tick(ms) => {}
+                () = drains => {}
+            }
+        }
     }
 
     /// Unknown fields are refused on the sandbox, so that a typing slip is found before live.

@@ -263,6 +263,8 @@ pub struct Carriers {
     sms: Vec<Arc<Lane>>,
     /// Which of them takes which SMS. All clones see a change.
     table: Arc<RwLock<Arc<Table>>>,
+    /// Which did at first: as the settings say, or all of them in turn.
+    settled: Arc<Table>,
     handsets: Option<Handsets>,
     inbox: Inbox,
 }
@@ -290,8 +292,9 @@ impl Carriers {
     pub fn of(chatapp: Vec<Arc<dyn Carrier>>, sms: Vec<Arc<dyn Carrier>>) -> Self {
         let chatapp = chatapp.into_iter().map(Lane::of).collect();
         let sms: Vec<_> = sms.into_iter().map(Lane::of).collect();
-        let table = Arc::new(RwLock::new(Arc::new(Table::all(&sms))));
-        Self { chatapp, sms, table, ..Self::default() }
+        let settled = Arc::new(Table::all(&sms));
+        let table = Arc::new(RwLock::new(Arc::clone(&settled)));
+        Self { chatapp, sms, table, settled, ..Self::default() }
     }
 
     /// With the SMS carriers of the settings, behind their routes.
@@ -315,7 +318,9 @@ impl Carriers {
             lanes.push(Lane::of(carrier));
         }
         let table = Table::of(written(&sms.routes), &lanes).map_err(|fault| fault.reason)?;
-        Ok(Self { sms: lanes, table: Arc::new(RwLock::new(Arc::new(table))), ..self })
+        let settled = Arc::new(table);
+        let table = Arc::new(RwLock::new(Arc::clone(&settled)));
+        Ok(Self { sms: lanes, table, settled, ..self })
     }
 
     /// Puts other routes in force; all sends after this take them.
@@ -326,6 +331,12 @@ impl Carriers {
         let table = Arc::new(Table::of(routes, &self.sms)?);
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = table;
         Ok(())
+    }
+
+    /// Puts the routes in force that were so at first.
+    pub fn reset_routes(&self) {
+        let settled = Arc::clone(&self.settled);
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = settled;
     }
 
     /// Whether these routes could be put in force.

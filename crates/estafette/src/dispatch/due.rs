@@ -28,12 +28,12 @@ const PARALLEL: usize = 32;
 pub async fn watch(app: App, owners: &'static [Entry]) {
     while !app.is_draining() {
         match run_due(&app, owners).await {
-            Ok(0) => app.clock.tick(PAUSE_MS).await,
+            Ok(0) => app.rest(PAUSE_MS).await,
             Ok(_) => {}
             Err(error) => {
                 let env = app.env.word();
                 tracing::warn!(%error, env, "due messages not read; trying again");
-                app.clock.tick(1_000).await;
+                app.rest(1_000).await;
             }
         }
     }

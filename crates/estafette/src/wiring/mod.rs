@@ -228,6 +228,7 @@ pub fn open_through(
         sealing: Sealing::default(),
         handsets,
         draining: AtomicBool::new(false),
+        drains: tokio::sync::Notify::new(),
         db,
         vault,
         config,
@@ -448,7 +449,7 @@ impl Running {
     /// Stops: readiness off, no new connections, running requests finish, storage closes.
     pub async fn stop(self) {
         let app = &self.service.live;
-        app.draining.store(true, Ordering::SeqCst);
+        app.drain();
         self.stop.send_replace(true);
         let limit = Duration::from_millis(app.config.server.drain_timeout_ms);
         let aborts: Vec<_> = self.tasks.iter().map(JoinHandle::abort_handle).collect();

@@ -144,7 +144,8 @@ async fn every_post_honours_its_key(world: &World) {
 /// A call of every POST, in an order in which each can be carried out.
 async fn table(ada: &Tenant<'_>) -> Vec<Row> {
     let mut table = of_programs(ada).await;
-    table.extend(of_people(ada).await);
+    table.extend(of_staff(ada).await);
+    table.extend(of_users(ada).await);
     table.extend(of_webhooks(ada).await);
     table.extend(of_support(ada).await);
     table
@@ -197,17 +198,16 @@ async fn of_programs(ada: &Tenant<'_>) -> Vec<Row> {
     ]
 }
 
-async fn of_people(ada: &Tenant<'_>) -> Vec<Row> {
+async fn of_staff(ada: &Tenant<'_>) -> Vec<Row> {
     let world = ada.world;
     let staff = world.staff().await.to_owned();
     let another = login(world, "/v1/admin/auth/login", "staff@example.com").await;
-    let leaving = login(world, "/v1/auth/login", &ada.email).await;
 
     let row = |route: &'static str, same, by: &By, body| {
         let path = route.replace("{account_id}", &ada.account_id);
         Row { route, path, by: by.clone(), body, same }
     };
-    let [staff, desk] = [staff, ada.token.clone()].map(By::Bearer);
+    let staff = By::Bearer(staff);
     let person = |email: &str| json!({"email": email});
     let login = |email: &str, password: &str| json!({"email": email, "password": password});
     let passwords = |new: &str| json!({"current": PASSWORD, "new": new});
@@ -253,6 +253,22 @@ async fn of_people(ada: &Tenant<'_>) -> Vec<Row> {
             &staff,
             json(passwords("a new password of staff"), passwords("a third password of staff")),
         ),
+    ]
+}
+
+async fn of_users(ada: &Tenant<'_>) -> Vec<Row> {
+    let leaving = login(ada.world, "/v1/auth/login", &ada.email).await;
+    let desk = By::Bearer(ada.token.clone());
+    let row = |route: &'static str, same, by: &By, body| Row {
+        route,
+        path: route.to_owned(),
+        by: by.clone(),
+        body,
+        same,
+    };
+    let login = |email: &str, password: &str| json!({"email": email, "password": password});
+    let passwords = |new: &str| json!({"current": PASSWORD, "new": new});
+    vec![
         row(
             "/v1/auth/signup",
             "accounts",

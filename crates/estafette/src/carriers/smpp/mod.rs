@@ -97,9 +97,8 @@ impl Inner {
             Ok(parts) => parts,
             Err((class, code)) => return refused(class, code),
         };
-        let (first, rest) = match parts.as_slice() {
-            [first, rest @ ..] => (first, rest),
-            [] => return refused(Refusal::Permanent, "empty"),
+        let [first, rest @ ..] = parts.as_slice() else {
+            return refused(Refusal::Permanent, "empty");
         };
         // What is refused is refused with its first part: no half of it arrives.
         let is_whole = rest.is_empty();

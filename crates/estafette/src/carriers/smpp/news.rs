@@ -34,7 +34,9 @@ pub(super) async fn take_all(inner: Arc<Inner>, mut told: UnboundedReceiver<News
                 let phone = delivery.message().source.value.as_bytes();
                 let sum: usize = phone.iter().map(|octet| usize::from(*octet)).sum();
                 // One that is dropped goes back to the centre.
-                let _gone = desks.get(sum % DESKS).map(|desk| desk.send(delivery));
+                if let Some(desk) = desks.get(sum % DESKS) {
+                    let _gone = desk.send(delivery);
+                }
             }
             News::AnsweredLate { key, outcome } => Arc::clone(&inner).answered_late(key, outcome),
         }

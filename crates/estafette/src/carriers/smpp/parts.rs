@@ -44,7 +44,7 @@ pub(super) fn of(
                 validity::relative(u32::try_from(left_s).unwrap_or(u32::MAX))
             }
             ValidityForm::Absolute => validity::absolute(outbound.valid_until),
-            ValidityForm::Omit => Default::default(),
+            ValidityForm::Omit => smpp::COctets::default(),
         },
         ..Message::default()
     };

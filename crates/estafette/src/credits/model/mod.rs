@@ -40,6 +40,11 @@ const SCHEMA: &[Migration] = &[
         sql: include_str!("../../../../../migrations/0006_seals.sql"),
     },
     Migration {
+        version: 21,
+        name: "master keys",
+        sql: include_str!("../../../../../migrations/0021_master_keys.sql"),
+    },
+    Migration {
         version: 22,
         name: "dispatch",
         sql: include_str!("../../../../../migrations/0022_dispatch.sql"),
@@ -99,6 +104,7 @@ async fn app() -> (tempfile::TempDir, App) {
         sealing: Sealing::default(),
         handsets: Handsets::on(Arc::new(MemoryShelf::default())),
         draining: AtomicBool::new(false),
+        drains: tokio::sync::Notify::new(),
         clock,
         conversion: crate::kit::conversion::Conversion::default(),
     };

@@ -22,7 +22,7 @@ const LEASE_MS: i64 = 5_000;
 /// How often it is renewed.
 const RENEW: Duration = Duration::from_millis(1_500);
 /// After so long without a renewal the connection is given up.
-const GIVE_UP: Duration = Duration::from_millis(4_000);
+const GIVE_UP: Duration = Duration::from_secs(4);
 /// Another node has it.
 const TAKEN: Reject = Reject("bind_slot_taken");
 

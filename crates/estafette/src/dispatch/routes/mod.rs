@@ -7,7 +7,7 @@ use ::store::{CommitError, Error, Reject, WriteSet, args};
 
 use self::store as sql;
 use crate::app::App;
-use crate::carriers::{self, routes::Route};
+use crate::carriers::routes::Route;
 
 /// How often a node looks for routes that another one took, milliseconds.
 const LOOK_MS: u64 = 2_000;
@@ -26,12 +26,15 @@ pub async fn follow(app: App) {
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "routes not read; the last ones hold"),
         }
-        app.clock.tick(LOOK_MS).await;
+        app.rest(LOOK_MS).await;
     }
 }
 
 fn use_routes(app: &App, routes: Vec<Route>) {
-    let routes = if routes.is_empty() { carriers::written(&app.config.sms.routes) } else { routes };
+    if routes.is_empty() {
+        app.carriers.reset_routes();
+        return;
+    }
     if let Err(fault) = app.carriers.set_routes(routes) {
         // A carrier that was taken out of the settings: better no change than no routes.
         tracing::error!(%fault, route = fault.at, "the stored routes cannot be used here");

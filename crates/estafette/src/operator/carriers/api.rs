@@ -179,14 +179,14 @@ async fn put_routes(
     body: Bytes,
 ) -> Result<Json<Vec<RouteView>>, Problem> {
     Query::read(query.as_deref(), &[])?;
-    let given = match serde_json::from_slice(&body) {
-        Ok(list @ serde_json::Value::Array(_)) => Some(list),
-        _ => {
-            let mut fields = Fields::read(&body)?;
-            let given = fields.take("routes");
-            fields.finish(app.is_strict())?;
-            given
-        }
+    let list = serde_json::from_slice(&body).ok().filter(serde_json::Value::is_array);
+    let given = if list.is_some() {
+        list
+    } else {
+        let mut fields = Fields::read(&body)?;
+        let given = fields.take("routes");
+        fields.finish(app.is_strict())?;
+        given
     };
     let new = super::read(given).map_err(Problem::invalid)?;
     app.carriers.check_routes(&new).map_err(|fault| Problem::invalid(vec![item(&fault)]))?;

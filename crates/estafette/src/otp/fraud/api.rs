@@ -67,11 +67,11 @@ pub struct ConversionView {
 async fn report_verified(
     caller: Caller<CheckOtp>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    asked: (RawQuery, HeaderMap),
     body: Bytes,
 ) -> Result<Response, Problem> {
+    let (RawQuery(query), headers) = asked;
     Query::read(query.as_deref(), &[])?;
     if !body.is_empty() {
         Fields::read(&body)?.finish(app.is_strict())?;

@@ -81,7 +81,7 @@ fn count(app: &App, account: &AccountId, to: &Msisdn, counts: Counts) {
 /// Writes down what is counted, until the process drains.
 pub async fn run(app: App) {
     while !app.is_draining() {
-        app.clock.tick(FLUSH_MS).await;
+        app.rest(FLUSH_MS).await;
         if let Err(error) = flush(&app).await {
             tracing::warn!(%error, "conversion not written; trying again");
         }

@@ -18,7 +18,6 @@ const LAST: &[&str] = &[
     "/v1/admin/support/tickets/{ticket_id}",
     "/v1/support/tickets/{ticket_id}/rating",
     "/v1/admin/support/tickets/{ticket_id}/merge",
-    "/v1/admin/routes",
     "/v1/auth/password",
     "/v1/auth/logout",
     "/v1/admin/auth/password",
@@ -67,10 +66,10 @@ fn settle(example: &mut Value, things: &Things<'_>) {
     let Some(fields) = example.as_object_mut() else { return };
     for (name, value) in fields {
         let name = if name == "id" { "sender_id" } else { name.as_str() };
-        if let Some((_, id)) = things.ids.iter().find(|(known, _)| *known == name) {
-            if value.as_str().is_some_and(|text| text.contains('_')) {
-                *value = json!(id);
-            }
+        if let Some((_, id)) = things.ids.iter().find(|(known, _)| *known == name)
+            && value.as_str().is_some_and(|text| text.contains('_'))
+        {
+            *value = json!(id);
         }
     }
 }

@@ -80,7 +80,7 @@ impl Compared<'_> {
             );
         }
         for (name, field) in fields {
-            let steps = [steps, &[name.clone()]].concat();
+            let steps = [steps, std::slice::from_ref(name)].concat();
             Box::pin(self.field(field, &steps)).await;
         }
     }
@@ -167,7 +167,7 @@ impl Compared<'_> {
 }
 
 fn pointer(steps: &[String]) -> String {
-    steps.iter().map(|step| format!("/{step}")).collect()
+    steps.iter().flat_map(|step| ["/", step.as_str()]).collect()
 }
 
 fn items(answer: &Answer) -> impl Iterator<Item = &Value> {
