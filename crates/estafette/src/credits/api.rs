@@ -52,7 +52,7 @@ async fn read_balance(
     Query::read(query.as_deref(), &[])?;
     let balance = super::balance(&app, &caller.account.id).await?;
     Ok(Json(BalanceView {
-        balance_credits: balance.available,
+        balance_credits: balance.own(),
         held_credits: balance.held,
         billing_mode: balance.billing_mode,
     }))

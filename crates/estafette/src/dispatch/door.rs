@@ -152,10 +152,23 @@ async fn resolve(
     if let (None, Some(guesses)) = (&place, guesses) {
         place = parts::guess(app, receipt, guesses, owners).await?;
     }
-    match place {
-        Some(place) => take_to(app, receipt, &place, owners).await,
-        None => Ok(Taken::Nowhere),
+    let Some(place) = place else { return Ok(Taken::Nowhere) };
+    // One of the same message may have come before its id was known: the first final word counts.
+    if let (None, Some(id)) = (&receipt.echo, &receipt.provider_id) {
+        for parked in sql::parked_of(app, &receipt.carrier, id).await? {
+            settle_one(app, &parked, owners).await?;
+        }
     }
+    take_to(app, receipt, &place, owners).await
+}
+
+/// Settles a parked receipt if its attempt is known by now.
+async fn settle_one(app: &App, parked: &Parked, owners: &[Entry]) -> Result<(), retention::Error> {
+    if let Taken::Durable = look_at(app, parked, owners).await? {
+        count(app, &parked.carrier, |counts| &counts.early);
+        sql::unpark(app, parked).await?;
+    }
+    Ok(())
 }
 
 /// Settles the attempt that a receipt leads to.
@@ -199,10 +212,7 @@ async fn settle_parked(app: &App, owners: &[Entry]) -> Result<(), retention::Err
             return Ok(());
         }
         for parked in &page {
-            if let Taken::Durable = look_at(app, parked, owners).await? {
-                count(app, &parked.carrier, |counts| &counts.early);
-                sql::unpark(app, parked).await?;
-            }
+            settle_one(app, parked, owners).await?;
         }
         last = page.last().cloned();
     }

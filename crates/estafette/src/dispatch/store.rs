@@ -80,6 +80,9 @@ const PARKED: Sql = Sql("SELECT carrier, provider_id, digest, fate, error, recip
      WHERE env = $1 AND EXISTS (SELECT 1 FROM submissions s WHERE s.carrier = e.carrier \
      AND s.provider_id = e.provider_id) AND (carrier, provider_id, digest) > ($2, $3, $4) \
      ORDER BY carrier, provider_id, digest LIMIT $5");
+/// Those about one message.
+const PARKED_OF: Sql = Sql("SELECT carrier, provider_id, digest, fate, error, recipient_mac \
+     FROM early_receipts WHERE carrier = $1 AND provider_id = $2 ORDER BY digest LIMIT 8");
 const UNPARK: Sql = Sql("DELETE FROM early_receipts \
      WHERE carrier = $1 AND provider_id = $2 AND digest = $3");
 
@@ -425,6 +428,15 @@ pub(super) async fn all_parked(
 ) -> Result<Vec<Parked>, Error> {
     let (carrier, provider_id, digest) = Parked::place(last);
     app.db.rows(ALL_PARKED, args![carrier, provider_id, digest, limit]).await
+}
+
+/// The parked receipts about one message of a carrier.
+pub(super) async fn parked_of(
+    app: &App,
+    carrier: &str,
+    provider_id: &str,
+) -> Result<Vec<Parked>, Error> {
+    app.db.rows(PARKED_OF, args![carrier, provider_id]).await
 }
 
 pub(super) async fn unpark(app: &App, parked: &Parked) -> Result<(), CommitError> {

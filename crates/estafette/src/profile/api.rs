@@ -155,8 +155,8 @@ async fn read_profile(
     Ok(private(ProfileView {
         id: id.to_string(),
         email,
+        balance_credits: balance.own(),
         billing_mode: balance.billing_mode,
-        balance_credits: balance.available,
         status: balance.status,
     }))
 }

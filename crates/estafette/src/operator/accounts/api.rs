@@ -114,7 +114,7 @@ impl From<AccountRow> for AdminAccountView {
             status: row.status,
             billing_mode: row.billing_mode,
             credit_limit: row.credit_limit,
-            balance_credits: row.posted.saturating_sub(row.held).saturating_add(row.credit_limit),
+            balance_credits: row.posted.saturating_sub(row.held),
             held_credits: row.held,
             settings: settings.into(),
             created_at: row.created_at.to_string(),

@@ -128,7 +128,7 @@ fn read(app: &App, body: &[u8]) -> Result<(i64, String), Problem> {
 async fn show(app: &App, account: &AccountId, transfer_id: String) -> Result<CreditsView, Error> {
     let balance = credits::balance(app, account).await?;
     let account_id = account.to_string();
-    Ok(CreditsView { account_id, balance_credits: balance.available, transfer_id })
+    Ok(CreditsView { account_id, balance_credits: balance.own(), transfer_id })
 }
 
 /// Lists an account's movements of credits, newest first.
