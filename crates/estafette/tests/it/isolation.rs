@@ -119,6 +119,7 @@ async fn a_cursor_leads_on_in_ones_own_lists_only(world: &World) {
     for one in [&ada, &eve] {
         objects(one).await;
         objects(one).await;
+        one.send(json!({"to": phone("5679"), "code": "4822"})).await.ok();
         one.new_key("another", &["otp:send"]).await;
         for value in ["One", "Two"] {
             one.desk("POST", "/v1/senders").json(json!({"value": value})).await.ok();
