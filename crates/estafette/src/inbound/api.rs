@@ -66,7 +66,7 @@ pub struct InboundNotificationDetail {
 #[utoipa::path(
     get, path = "/v1/inbound-notifications", tag = "Inbound",
     params(
-        ("provider" = Option<Provider>, Query,
+        ("provider" = inline(Option<Provider>), Query,
          description = "`ngh`: SMS; `chatapp`: the chat-app; `svc` or left out: all. A key that \
                         has only `chatapp:receive` must say `chatapp`"),
         ("sender" = Option<String>, Query, description = "Only from this number"),
