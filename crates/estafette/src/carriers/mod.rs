@@ -309,13 +309,9 @@ impl Carriers {
     ) -> Result<Self, String> {
         let mut lanes = Vec::new();
         for (name, settings) in sms.all() {
-            let carrier: Arc<dyn Carrier> = match settings {
-                SmsCarrier::Smpp(smpp) => {
-                    Arc::new(smpp::Smpp::new(name, *smpp, clock.clone(), door.clone())?)
-                }
-                SmsCarrier::Http(_) => continue,
-            };
-            lanes.push(Lane::of(carrier));
+            let SmsCarrier::Smpp(smpp) = settings;
+            let smpp = smpp::Smpp::new(name, *smpp, clock.clone(), door.clone())?;
+            lanes.push(Lane::of(Arc::new(smpp)));
         }
         let table = Table::of(written(&sms.routes), &lanes).map_err(|fault| fault.reason)?;
         let settled = Arc::new(table);
@@ -426,8 +422,7 @@ impl Carriers {
 }
 
 /// The routes of the settings, as the table takes them.
-#[must_use]
-pub fn written(routes: &[config::SmsRoute]) -> Vec<Route> {
+fn written(routes: &[config::SmsRoute]) -> Vec<Route> {
     let route = |route: &config::SmsRoute| Route {
         prefix: route.prefix.clone(),
         carriers: routes::in_order(route.carriers.iter().cloned()),

@@ -25,10 +25,8 @@ pub(super) async fn run(
         let known: Vec<&str> = carriers.iter().map(|(name, _)| *name).collect();
         bail!("there is no carrier {name} under sms.carriers, which has: {}", known.join(", "));
     };
-    match carrier {
-        SmsCarrier::Smpp(settings) => check_smpp(name, settings, output).await,
-        SmsCarrier::Http(_) => bail!("{name} is an HTTP carrier: it keeps no connection"),
-    }
+    let SmsCarrier::Smpp(settings) = carrier;
+    check_smpp(name, settings, output).await
 }
 
 async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> anyhow::Result<ExitCode> {

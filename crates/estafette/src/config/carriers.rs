@@ -11,8 +11,6 @@ use crate::kit::secret::Secret;
 pub enum SmsCarrier {
     /// A message centre, by SMPP 3.4.
     Smpp(Box<Smpp>),
-    /// A gateway, by HTTP.
-    Http(Box<SmsHttp>),
 }
 
 /// A message centre.
@@ -156,15 +154,6 @@ pub enum ValidityForm {
     Omit,
 }
 
-/// A gateway.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-#[derive(Default)]
-pub struct SmsHttp {
-    /// `http`.
-    pub kind: String,
-}
-
 impl SmsCarrier {
     /// Reads a carrier's table.
     pub(super) fn read(name: &str, table: &Table) -> Result<Self, Fault> {
@@ -186,7 +175,7 @@ impl SmsCarrier {
                 Err(Fault { key: format!("{key}.kind"), reason })
             }
             _ => {
-                let reason = "must say smpp or http".to_owned();
+                let reason = "must say smpp".to_owned();
                 Err(Fault { key: format!("{key}.kind"), reason })
             }
         }

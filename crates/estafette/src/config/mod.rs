@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kit::secret::Secret;
 
-pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, SmsHttp, ValidityForm};
+pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, ValidityForm};
 pub use layers::Source;
 pub use load::{Flags, LoadError, load};
 pub use show::{show, show_json};

@@ -103,12 +103,12 @@ impl Clerk {
         while !self.app.draining.load(Ordering::SeqCst) {
             tokio::select! {
                 () = self.lane.woken() => tokio::time::sleep(BREATH).await,
-                () = self.app.clock.tick(PAUSE_MS) => {}
+                () = self.app.rest(PAUSE_MS) => {}
             }
             if let Err(error) = self.serve().await {
                 let carrier = self.lane.carrier().name();
                 tracing::warn!(%error, carrier, "queue not read; trying again");
-                self.app.clock.tick(1_000).await;
+                self.app.rest(1_000).await;
             }
             let (turns, wait_s) = (self.lane.taken(), self.lane.wait().as_secs_f64());
             self.app.metrics.lane(self.lane.carrier().name(), turns, wait_s);
