@@ -114,10 +114,15 @@ async fn take_one(app: &App, inbound: &Inbound) -> Result<Taken, Fault> {
         None => account_for(app, &message).await?,
     };
     let set = write(app, account.as_ref(), (&message, Millis(0)));
+    keep(app, set, account.is_some()).await
+}
+
+/// Makes a message durable; who comes second finds that it is.
+async fn keep(app: &App, set: WriteSet, has_account: bool) -> Result<Taken, Fault> {
     match app.db.commit(set).await {
-        Ok(_) if account.is_some() => Ok(Taken::Stored),
+        Ok(_) if has_account => Ok(Taken::Stored),
         Ok(_) => Ok(Taken::Parked),
-        Err(CommitError::Rejected(SEEN)) => Ok(Taken::Known),
+        Err(CommitError::Rejected(SEEN | parts::DONE)) => Ok(Taken::Known),
         Err(error) => Err(error.into()),
     }
 }

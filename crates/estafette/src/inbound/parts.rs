@@ -2,13 +2,13 @@
 //! until they are acknowledged. Each part is stored before that; with the last one the message is
 //! put together. One that stays incomplete is delivered as far as it came.
 
-use ::store::{CommitError, Reject, WriteSet, args};
+use ::store::{Reject, WriteSet, args};
 use clock::{MINUTE, Millis};
 use serde_json::json;
 
 use super::message::Message;
 use super::store::{self as sql, PartRow};
-use super::{Fault, Taken, account_for, write};
+use super::{Fault, Taken, account_for, keep, write};
 use crate::app::App;
 use crate::carriers::{Inbound, InboundPart, NotNow};
 use crate::jobs::Turn;
@@ -19,7 +19,7 @@ const WAIT_MS: i64 = 30 * MINUTE;
 /// For how long the same text of the same person counts as brought again.
 const AGAIN_MS: i64 = 10 * MINUTE;
 /// Another put the message together.
-const DONE: Reject = Reject("inbound_parts_done");
+pub(super) const DONE: Reject = Reject("inbound_parts_done");
 
 /// Takes in a part.
 ///
@@ -124,12 +124,7 @@ async fn finish(
         set.guard(sql::END_PARTS, args![*group], DONE);
         set.push(sql::EMPTY_PARTS, args![*group]);
     }
-    match app.db.commit(set).await {
-        Ok(_) if account.is_some() => Ok(Taken::Stored),
-        Ok(_) => Ok(Taken::Parked),
-        Err(CommitError::Rejected(_)) => Ok(Taken::Known),
-        Err(error) => Err(error.into()),
-    }
+    keep(app, set, account.is_some()).await
 }
 
 /// Delivers what came of a message that stays incomplete, and forgets its parts.
