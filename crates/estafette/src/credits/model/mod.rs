@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ::store::{CommitError, Db, Lite, LiteOptions, Migration, Reject, Sql, WriteSet, args};
+use ::store::{CommitError, Db, Lite, LiteOptions, Reject, Sql, WriteSet, args};
 use clock::{Clock, Millis};
 
 use super::audit::audit;
@@ -26,55 +26,8 @@ use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
+use crate::schema::MIGRATIONS;
 use crate::sockets::Hub;
-
-const SCHEMA: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "foundation",
-        sql: include_str!("../../../../../migrations/0001_foundation.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "seals",
-        sql: include_str!("../../../../../migrations/0006_seals.sql"),
-    },
-    Migration {
-        version: 21,
-        name: "master keys",
-        sql: include_str!("../../../../../migrations/0021_master_keys.sql"),
-    },
-    Migration {
-        version: 22,
-        name: "dispatch",
-        sql: include_str!("../../../../../migrations/0022_dispatch.sql"),
-    },
-    Migration {
-        version: 23,
-        name: "sms messages",
-        sql: include_str!("../../../../../migrations/0023_sms_messages.sql"),
-    },
-    Migration {
-        version: 24,
-        name: "log and seals",
-        sql: include_str!("../../../../../migrations/0024_log_and_seals.sql"),
-    },
-    Migration {
-        version: 25,
-        name: "key proofs",
-        sql: include_str!("../../../../../migrations/0025_key_proofs.sql"),
-    },
-    Migration {
-        version: 26,
-        name: "delivered leg",
-        sql: include_str!("../../../../../migrations/0026_delivered_leg.sql"),
-    },
-    Migration {
-        version: 31,
-        name: "smpp",
-        sql: include_str!("../../../../../migrations/0031_smpp.sql"),
-    },
-];
 
 /// An app on a database of its own, which lives as long as the folder.
 async fn app() -> (tempfile::TempDir, App) {
@@ -82,7 +35,7 @@ async fn app() -> (tempfile::TempDir, App) {
     let clock = Clock::held(Millis(1_700_000_000_000), 7);
     let lite = Lite::open(&folder.path().join("ledger.db"), LiteOptions::default()).unwrap();
     let db = Db::new(lite);
-    db.migrate(SCHEMA).await.unwrap();
+    db.migrate(MIGRATIONS).await.unwrap();
     let shared = Shared {
         node: 1,
         outgoing: Outgoing::new(Rules::default(), None).unwrap(),
