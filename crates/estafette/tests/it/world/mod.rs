@@ -335,6 +335,19 @@ impl World {
         tenant
     }
 
+    /// The same, whose SMS are of ACME, which staff have approved.
+    pub async fn live_sender(&self, name: &str, credits: i64) -> Tenant<'_> {
+        let tenant = self.live_account(name, credits).await;
+        let asked = serde_json::json!({"value": "ACME"});
+        let asked = tenant.desk("POST", "/v1/senders").json(asked).await.ok();
+        let path = format!("/v1/admin/senders/{}", asked.word("id"));
+        let decided = self.patch(tenant.env, &path).bearer(self.staff().await);
+        decided.json(serde_json::json!({"status": "approved"})).await.ok();
+        let settings = serde_json::json!({"settings": {"default_sender": "ACME"}});
+        self.set(&tenant, settings).await.ok();
+        tenant
+    }
+
     /// The token of a member of staff.
     pub async fn staff(&self) -> &str {
         self.staff.get_or_init(|| tenant::staff_token(self)).await
