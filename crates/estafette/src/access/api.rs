@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::KeyId;
 use crate::kit::page::{self, NoQuery, Query};
-use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::kit::seal::hex;
 use crate::kit::secret::Secret;
@@ -75,7 +75,7 @@ pub struct LoginRequest {
     #[schema(example = "ana@example.com")]
     pub email: String,
     /// The password.
-    #[schema(format = Password)]
+    #[schema(format = Password, example = "correct horse battery 42")]
     pub password: String,
 }
 
@@ -128,10 +128,13 @@ pub struct EmptyRequest {}
 #[derive(Debug, ToSchema)]
 pub struct PasswordRequest {
     /// The password until now.
-    #[schema(format = Password)]
+    #[schema(format = Password, example = "correct horse battery 42")]
     pub current: String,
     /// The password from now on, 12 to 256 characters.
-    #[schema(format = Password, min_length = 12, max_length = 256)]
+    #[schema(
+        format = Password, min_length = 12, max_length = 256,
+        example = "another horse battery 43"
+    )]
     pub new: String,
 }
 
@@ -139,11 +142,14 @@ pub struct PasswordRequest {
 #[derive(Debug, ToSchema)]
 pub struct KeyRequest {
     /// A name for people, 1 to 100 characters.
-    #[schema(min_length = 1, max_length = 100)]
+    #[schema(min_length = 1, max_length = 100, example = "backend")]
     pub name: String,
     /// What the key may do; left out = everything. One or more of `otp:send`, `otp:verify`,
     /// `sms:send`, `chatapp:send`, `chatapp:receive`, `email:send`, `account:read`.
-    #[schema(min_items = 1)]
+    #[schema(
+        value_type = Option<Vec<Scope>>, min_items = 1,
+        example = json!(["otp:send", "otp:verify"])
+    )]
     pub scopes: Option<Vec<String>>,
 }
 
@@ -160,6 +166,7 @@ pub struct KeyView {
     /// Whether it opens anything.
     pub active: bool,
     /// What it may do.
+    #[schema(value_type = Vec<Scope>)]
     pub scopes: Vec<String>,
     /// When it was made, RFC 3339 in UTC.
     #[schema(format = DateTime)]
@@ -212,25 +219,17 @@ pub struct DisabledKeyView {
 /// `Idempotency-Key` is the same login: it carries the token for ten minutes, and is without it
 /// afterwards.
 #[utoipa::path(post, path = "/v1/auth/login", tag = "Account", request_body = LoginRequest,
+    extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
         (status = 200, body = LoginView, description = "Logged in"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_login`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`too_many_logins`, `rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`"),
     ))]
 async fn login(
     guest: Guest,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     log_in(&app, Kind::Portal, &guest, ("POST /v1/auth/login", &headers, &body)).await
 }
 
@@ -264,17 +263,14 @@ pub(super) async fn log_in(
     security(("portal_token" = [])),
     responses(
         (status = 200, body = DoneView, description = "The token has ended"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ))]
 async fn logout(
     leaver: Leaver<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     log_out(&app, Kind::Portal, &leaver, ("POST /v1/auth/logout", &headers, &body)).await
 }
 
@@ -307,17 +303,9 @@ pub(super) async fn log_out<P>(
 /// one, be none of the commonest, and not be the email.
 #[utoipa::path(post, path = "/v1/auth/password", tag = "Account",
     request_body = PasswordRequest, security(("portal_token" = [])),
+    extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
         (status = 200, body = DoneView, description = "The new password counts"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_login` when `current` is wrong; `missing_credentials`, \
-                `invalid_token`, `token_expired`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`too_many_logins`, `rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`"),
     ))]
 async fn change_password(
     caller: Caller<Myself>,
@@ -366,10 +354,6 @@ pub(super) async fn replace_password(
     ),
     responses(
         (status = 200, body = Vec<KeyView>, description = "One page; `Link` leads to the next"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ))]
 async fn list_api_keys(
     caller: Caller<Portal>,
@@ -387,20 +371,9 @@ async fn list_api_keys(
 /// `Idempotency-Key` carries it for ten minutes, and is without it afterwards.
 #[utoipa::path(post, path = "/v1/api-keys", tag = "Account", request_body = KeyRequest,
     security(("portal_token" = [])),
-    params(("Idempotency-Key" = Option<String>, Header,
-        description = "1 to 255 printable ASCII characters")),
+    extensions(("x-codes" = json!([Code::LimitReached]))),
     responses(
         (status = 200, body = NewKeyView, description = "The key"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_json`, `invalid_idempotency_key`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-            description = "`account_pending`, `account_suspended`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-            description = "`idempotency_in_progress`; `limit_reached` with 100 active keys"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`, `idempotency_key_reused`"),
     ))]
 async fn create_api_key(
     caller: Caller<Portal>,
@@ -429,12 +402,6 @@ async fn create_api_key(
     params(("key_id" = String, Path, description = "The key's id")),
     responses(
         (status = 200, body = DisabledKeyView, description = "The key opens nothing any more"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-            description = "`account_pending`, `account_suspended`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-            description = "`not_found`"),
     ))]
 async fn disable_api_key(
     caller: Caller<Portal>,

@@ -71,6 +71,8 @@ policies! {
     SendOtp: Some(&[Scope::OtpSend, Scope::SmsSend]), false, Send;
     /// Keys that may check passcodes or read them.
     CheckOtp: Some(&[Scope::OtpVerify, Scope::SmsSend, Scope::AccountRead]), false, Read;
+    /// Portal tokens, and keys that may read the account or check passcodes.
+    ListOtp: Some(&[Scope::AccountRead, Scope::OtpVerify]), true, Read;
     /// Keys that may send SMS.
     SendSms: Some(&[Scope::SmsSend]), false, Send;
     /// Portal tokens, and keys that may read the account.

@@ -223,7 +223,7 @@ impl Seen {
 
     /// What the first request was refused with, if nothing came of it.
     fn refusal(&self) -> Option<Problem> {
-        if self.object_id != REFUSED { None } else { Problem::stored(self.answer.as_deref()?) }
+        if self.object_id == REFUSED { Problem::stored(self.answer.as_deref()?) } else { None }
     }
 }
 

@@ -1,6 +1,8 @@
 //! What an API key may do.
 
 use crate::kit::body::Fields;
+use crate::kit::described::described;
+use crate::kit::described::described;
 use crate::kit::words::{must_be_one_of, words};
 
 /// Names in one request; there are far fewer.
@@ -75,6 +77,11 @@ impl Scope {
         set
     }
 }
+
+described!(
+    Scope as "Scope": "One thing that an API key may be allowed to do.",
+    Self::ALL.iter().map(|scope| scope.as_str())
+);
 
 #[cfg(test)]
 mod tests {

@@ -3,12 +3,14 @@
 //! a carrier that fails is asked again by one message at a time.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use super::binds::Presence;
 use super::{Carrier, Outcome, Refusal};
 
 /// The shortest and the longest rest of a lane whose carrier fails.
@@ -72,6 +74,19 @@ pub struct Lane {
     pace: Pace,
     book: Mutex<Book>,
     work: Notify,
+    /// What became of its receipts.
+    pub receipts: ReceiptCounts,
+}
+
+/// What became of a carrier's receipts at this node, since the start.
+#[derive(Debug, Default)]
+pub struct ReceiptCounts {
+    /// Led to their message at once.
+    pub matched: AtomicU64,
+    /// Led nowhere when they came, and to their message later.
+    pub early: AtomicU64,
+    /// Led nowhere when they came.
+    pub parked: AtomicU64,
 }
 
 struct Book {
@@ -125,13 +140,26 @@ impl Lane {
             rests_until: None,
             backlog: None,
         };
-        Arc::new(Self { carrier, pace, book: Mutex::new(book), work: Notify::new() })
+        let receipts = ReceiptCounts::default();
+        Arc::new(Self { carrier, pace, book: Mutex::new(book), work: Notify::new(), receipts })
     }
 
     /// Who is at its end.
     #[must_use]
     pub fn carrier(&self) -> &Arc<dyn Carrier> {
         &self.carrier
+    }
+
+    /// How much it may be given.
+    #[must_use]
+    pub const fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// Whether this node reaches the carrier.
+    #[must_use]
+    pub fn presence(&self) -> Presence {
+        self.carrier.presence()
     }
 
     /// A permit for a new message, if there is one and nobody who waits in the database comes
@@ -167,7 +195,7 @@ impl Lane {
         let mut got = self.wait_in_line(account, priority);
         let give_up = Instant::now() + patience;
         while Instant::now() < give_up {
-            // Turns that time gives back come without anybody saying so.
+            // Permits that time gives back come without anybody saying so.
             let look_again = self.opens_in().unwrap_or(patience).max(Duration::from_millis(1));
             let look_again = (Instant::now() + look_again).min(give_up);
             match tokio::time::timeout_at(look_again, &mut got).await {
@@ -213,7 +241,7 @@ impl Lane {
                 book.streak += 1;
                 return;
             }
-            Outcome::Accepted { .. } | Outcome::Refused { .. } => {
+            Outcome::Accepted { .. } | Outcome::InParts { .. } | Outcome::Refused { .. } => {
                 book.streak = 0;
                 book.rests_until = None;
                 return;
@@ -256,7 +284,7 @@ impl Lane {
         self.work.notified().await;
     }
 
-    /// Turns that are taken now.
+    /// Permits that are taken now.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.book().taken
@@ -276,7 +304,9 @@ impl Lane {
         let is_patient = priority != Priority::Passcode;
         let is_resting = book.rests_until.is_some_and(|until| Instant::now() < until);
         let is_probing = book.streak > 0 && self.pace.backs_off && book.rests_until.is_some();
-        let is_held_back = is_patient && (is_resting || (is_probing && book.patient > 0));
+        let is_absent = self.presence() != Presence::Here;
+        let is_held_back =
+            is_patient && (is_absent || is_resting || (is_probing && book.patient > 0));
         !is_held_back && book.taken < all - spare && taken_by_account < own
     }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::sync::{Notify, watch};
 
 use super::{Chore, Ending, Means, Turn, Witness, Work, Worker, confirm, known};
-use crate::wiring::MIGRATIONS;
+use crate::schema::MIGRATIONS;
 
 /// A database and a clock that two nodes share.
 struct Bench {

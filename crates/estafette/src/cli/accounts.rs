@@ -172,7 +172,7 @@ async fn add_credits(app: &App, id: &AccountId, args: &CreditsArgs) -> anyhow::R
     };
     access::record(app, &mut set, &entry);
     app.db.commit(set).await.map_err(credits::Error::from)?;
-    Ok(credits::balance(app, id).await?.available)
+    Ok(credits::balance(app, id).await?.own())
 }
 
 /// The id of an account, as typed.

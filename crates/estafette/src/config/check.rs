@@ -3,17 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
+use super::bounds::{Check, ensure, within};
 use super::{
-    Access, Config, Credits, Email, Otp, Retention, Server, Sms, Support, Telemetry, Webhooks,
+    Access, Config, Credits, Email, Otp, Retention, Server, Sms, SmsCarrier, Support, Telemetry,
+    Webhooks,
 };
-
-/// One setting that cannot work.
-pub(super) struct Fault {
-    pub(super) key: String,
-    pub(super) reason: String,
-}
-
-type Check = Result<(), Fault>;
 
 const YEAR_S: i64 = 366 * 86_400;
 
@@ -151,6 +145,7 @@ fn otp(otp: &Otp, request_timeout_ms: u64) -> Check {
     within("otp.max_attempts", otp.max_attempts, 1, 10)?;
     within("otp.resend_after_s", otp.resend_after_s, 0, 600)?;
     within("otp.recipient_per_10_min", otp.recipient_per_10_min.into(), 1, 10)?;
+    one_of("otp.fraud_guard", &otp.fraud_guard, &["off", "watch", "block"])?;
     within("otp.recipient_per_day", otp.recipient_per_day.into(), 1, 10)?;
     within("otp.wrong_guesses_per_day", otp.wrong_guesses_per_day.into(), 1, 20)
 }
@@ -243,8 +238,7 @@ fn sms(sms: &Sms) -> Check {
         let key = format!("sms.carriers.{name}");
         let says = "a carrier's name has only a-z, 0-9, _ and -";
         ensure(!name.is_empty() && name.bytes().all(plain), &key, says)?;
-        let kind = table.get("kind").and_then(toml::Value::as_str).unwrap_or_default();
-        ensure(!kind.is_empty(), &format!("{key}.kind"), "must say smpp or http")?;
+        SmsCarrier::read(name, table)?;
     }
     for route in &sms.routes {
         let digits = route.prefix.strip_prefix('+').unwrap_or("no plus");
@@ -297,15 +291,6 @@ fn one_of(key: &str, value: &str, choices: &[&str]) -> Check {
     ensure(choices.contains(&value), key, &format!("must be one of {}", choices.join(", ")))
 }
 
-fn within(key: &str, value: i64, least: i64, most: i64) -> Check {
-    let says = format!("must be {least} to {most}, is {value}");
-    ensure((least..=most).contains(&value), key, &says)
-}
-
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn ensure(holds: bool, key: &str, reason: &str) -> Check {
-    if holds { Ok(()) } else { Err(Fault { key: key.to_owned(), reason: reason.to_owned() }) }
 }

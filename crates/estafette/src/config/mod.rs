@@ -1,6 +1,8 @@
 //! Rank 1: the settings of one process. One struct per concern, units in the names, unknown keys
 //! are errors. The defaults and their explanations are in `default.toml`.
 
+mod bounds;
+mod carriers;
 mod check;
 mod fault;
 mod layers;
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kit::secret::Secret;
 
+pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, ValidityForm};
 pub use fault::{LoadError, Source};
 pub use load::{Flags, load};
 pub use show::{show, show_json};
@@ -249,6 +252,8 @@ pub struct Otp {
     /// Wrong guesses at one recipient's codes in a day, after which sends to it are an hour apart
     /// (live); at most 20.
     pub wrong_guesses_per_day: u32,
+    /// Against passcodes that nobody verifies (live): `off`, `watch` or `block`.
+    pub fraud_guard: String,
 }
 
 /// Webhooks.
@@ -379,6 +384,16 @@ pub struct Sms {
     pub carriers: std::collections::BTreeMap<String, toml::Table>,
     /// Longest prefix wins.
     pub routes: Vec<SmsRoute>,
+}
+
+impl Sms {
+    /// The carriers, read and checked, by name. The settings were loaded, so each can be read.
+    #[must_use]
+    pub fn all(&self) -> Vec<(&str, SmsCarrier)> {
+        let read =
+            |(name, table)| Some((String::as_str(name), SmsCarrier::read(name, table).ok()?));
+        self.carriers.iter().filter_map(read).collect()
+    }
 }
 
 /// One route.

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::{Error, store};
 use crate::app::{App, KnownPrice};
+use crate::kit::described::described_words;
 use crate::kit::id::PriceId;
 use crate::kit::page::Page;
 use crate::kit::seal::sha256;
@@ -199,6 +200,15 @@ pub async fn all(app: &App) -> Result<Vec<Price>, Error> {
         }
     }
 }
+
+described_words!(
+    pub(crate) PriceChannel: "A channel that has prices.",
+    CHANNELS.iter().copied()
+);
+described_words!(
+    pub(crate) PriceCategory: "What kind of message a price is for.",
+    CATEGORIES.iter().copied()
+);
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,11 @@ pub struct Entry {
     pub(super) take_in: TakeIn,
     pub(super) take_out: fn(App, Attempt, Permit) -> BoxFuture<'static, ()>,
     pub(super) visit: for<'a> fn(&'a App, Attempt) -> Visited<'a>,
+    pub(super) number: for<'a> fn(&'a App, &'a Attempt) -> Number<'a>,
 }
+
+/// The number that a message goes to.
+pub(super) type Number<'a> = BoxFuture<'a, Result<Option<String>, ::store::Error>>;
 
 pub(super) type TakeIn = for<'a> fn(&'a App, Attempt, &'a Receipt) -> Visited<'a>;
 /// The outer error is a read that failed.

@@ -11,6 +11,12 @@ impl Entry {
             take_in: |app, a, receipt| Box::pin(door::take_in::<O>(app, a, receipt)),
             take_out: |app, a, permit| Box::pin(queue::take_out::<O>(app, a, permit)),
             visit: |app, a| Box::pin(due::visit::<O>(app, a)),
+            number: |app, a| {
+                Box::pin(async move {
+                    let message = O::load(app, &a.account, &a.object_id).await?;
+                    Ok(message.as_ref().and_then(O::number).map(str::to_owned))
+                })
+            },
         }
     }
 }

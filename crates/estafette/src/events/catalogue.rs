@@ -1,6 +1,7 @@
 //! The catalogue of events: every kind with its meaning and an example. The OpenAPI document, the
 //! names that webhooks may ask for, and the test event are made from it.
 
+use crate::kit::described::described;
 use crate::kit::words::words;
 use serde_json::{Value, json};
 
@@ -9,6 +10,8 @@ words! {
     pub enum Kind {
         /// A passcode's status changed.
         OtpStatus = "otp.status",
+        /// A budget of unverified passcodes is used up.
+        OtpFraud = "otp.fraud",
         /// An SMS's status changed.
         SmsDelivery = "sms.delivery",
         /// An SMS came in.
@@ -38,6 +41,9 @@ impl Kind {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::OtpStatus => "A passcode was sent, delivered, verified, expired or failed.",
+            Self::OtpFraud => {
+                "Too few of the passcodes to a country or a range of numbers are verified."
+            }
             Self::SmsDelivery => "The delivery status of an SMS changed.",
             Self::SmsInbound => "Somebody sent an SMS to a number of the account.",
             Self::ChatappStatus => "A chat-app message was sent, delivered, read or failed.",
@@ -61,6 +67,7 @@ impl Kind {
     pub fn example(self) -> Value {
         match self {
             Self::OtpStatus => otp_status(),
+            Self::OtpFraud => otp_fraud(),
             Self::SmsDelivery => sms_delivery(),
             Self::SmsInbound => inbound("sms", "Thank you"),
             Self::ChatappStatus => chatapp_status(),
@@ -107,6 +114,19 @@ fn otp_status() -> Value {
         "verified_at": null,
         "created_at": "2026-01-01T00:00:00.000Z",
         "sequence": 2,
+    })
+}
+
+fn otp_fraud() -> Value {
+    json!({
+        "country": null,
+        "prefix": "+3361234",
+        "window": "hour",
+        "sent": 12,
+        "verified": 1,
+        "budget": 3,
+        "action": "watched",
+        "sequence": 490_914,
     })
 }
 
@@ -247,6 +267,11 @@ fn webhook_disabled() -> Value {
         "sequence": 1,
     })
 }
+
+described!(
+    Kind as "EventType": "What kind of thing happened.",
+    Self::ALL.iter().map(|kind| kind.as_str())
+);
 
 #[cfg(test)]
 mod tests {

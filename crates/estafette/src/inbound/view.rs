@@ -24,7 +24,7 @@ pub(super) struct InboundNotification {
     #[schema(example = "svc")]
     pub(super) provider: &'static str,
     /// `chatapp` or `sms`.
-    #[schema(example = "sms")]
+    #[schema(value_type = crate::carriers::Channel)]
     pub(super) channel: &'static str,
     /// Who wrote.
     #[schema(example = "+33612345678")]

@@ -58,6 +58,13 @@ impl Fields {
         self.faults.push(Item::at(&format!("/{name}"), code, detail));
     }
 
+    /// Notes faults that a parser of its own found in a field.
+    pub fn add(&mut self, items: Vec<Item>) {
+        for item in items {
+            self.faults.push(item);
+        }
+    }
+
     /// Whether a fault was noted so far.
     #[must_use]
     pub fn has_faults(&self) -> bool {

@@ -3,6 +3,8 @@
 
 pub mod body;
 pub mod client_address;
+pub mod conversion;
+pub(crate) mod described;
 pub mod digits;
 pub mod hashers;
 pub mod id;

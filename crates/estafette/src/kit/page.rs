@@ -112,6 +112,26 @@ impl Query {
         })
     }
 
+    /// Reads `since` and `until` of a list whose ids are in the order of time, and lets the page
+    /// begin below `until`. `bound` makes the id that parts what is older than an instant from the
+    /// rest.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` naming the parameter.
+    pub fn between(
+        &self,
+        page: &mut Page,
+        bound: impl Fn(Millis) -> String,
+    ) -> Result<Since, Problem> {
+        let oldest = self.instant("since")?.map(&bound).unwrap_or_default();
+        if let Some(newest) = self.instant("until")?.map(&bound)
+            && newest < page.after
+        {
+            page.after = newest;
+        }
+        Ok(Since(oldest))
+    }
+
     /// The list's path with those of the `filters` that were given: what `page` and [`answer`]
     /// bind a cursor to.
     #[must_use]
@@ -166,6 +186,21 @@ impl<S: Sync> FromRequestParts<S> for NoQuery {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         Query::read(parts.uri.query(), &[]).map(|_| Self)
+    }
+}
+
+/// The end of a list that runs downwards, as `since` sets it: an id, or nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Since(String);
+
+impl Since {
+    /// Those of the rows, newest first, that are not older. What was cut off was the end.
+    #[must_use]
+    pub fn keep<T>(&self, mut rows: Vec<T>, id_of: impl Fn(&T) -> &str) -> Vec<T> {
+        if let Some(end) = rows.iter().position(|row| id_of(row) < self.0.as_str()) {
+            rows.truncate(end);
+        }
+        rows
     }
 }
 

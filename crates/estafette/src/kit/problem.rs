@@ -84,17 +84,19 @@ impl From<Vec<Item>> for Faults {
     }
 }
 
-/// The members of every problem, for the API description.
+/// An error, RFC 9457. Programs go by `code`.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = Problem)]
 pub struct ProblemBody {
     /// Address of the page that explains the code.
+    #[schema(format = "uri")]
     pub r#type: String,
     /// What happened, the same for every occurrence.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
     /// Stable, for programs.
-    pub code: String,
+    pub code: Code,
     /// What happened this time, for people.
     pub detail: String,
     /// Quote it when asking for help.
@@ -261,7 +263,7 @@ impl Problem {
     #[must_use]
     pub fn stored(text: &str) -> Option<Self> {
         let mut members: Map<String, Value> = serde_json::from_str(text).ok()?;
-        let mut problem = Self::new(Code::of(members.get("code")?.as_str()?)?);
+        let mut problem = Self::new(members.get("code")?.as_str()?.parse().ok()?);
         problem.inner.detail = members.get("detail").and_then(Value::as_str).map(str::to_owned);
         if let Some(Value::Object(more)) = members.remove("more") {
             problem.inner.more = more;

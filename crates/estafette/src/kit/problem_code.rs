@@ -3,12 +3,15 @@
 
 use std::str::FromStr;
 
+use serde::{Serialize, Serializer};
+
+use super::described::described;
 use super::words::UnknownWord;
 
 macro_rules! codes {
     ($($status:literal $name:ident $code:literal $title:literal: $advice:literal;)*) => {
         /// A stable error code: the contract for programs.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code { $(#[doc = $title] $name,)* }
 
         impl Code {
@@ -96,6 +99,10 @@ codes! {
          sandbox address if sign-up is open there.";
     403 CountryNotAllowed "country_not_allowed" "Sending to this country is not allowed":
         "The recipient's country is not on the account's list. Ask the operator to add it.";
+    403 FraudBlocked "fraud_blocked" "Too few passcodes to these numbers are verified":
+        "The guard against fraud compares what an account sends to a country or a range of numbers \
+         with what is verified there. Report codes that you check yourself with \
+         POST /v1/otp/{challenge_id}/verified, or ask the operator to exempt the country.";
     403 SenderNotApproved "sender_not_approved" "The sender is not approved":
         "Only senders that the operator approved may be used. Leave the field out to use the \
          default one.";
@@ -182,3 +189,15 @@ codes! {
     504 DeadlineExceeded "deadline_exceeded" "The request took too long":
         "Nothing was stored, unless you sent an Idempotency-Key: repeat the request to find out.";
 }
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+described!(
+    Code as "ProblemCode": "What went wrong: stable, the contract for programs. Each has a page \
+        at `/errors/{code}`.",
+    Self::ALL.iter().map(|code| code.as_str())
+);

@@ -3,6 +3,7 @@
 //! account or a phone number is never a label, and no label has values that callers can make up.
 
 mod connections;
+mod fraud;
 mod lanes;
 mod process;
 mod storage;
@@ -24,6 +25,7 @@ use store::Db;
 pub use connections::OpenConnection;
 
 use connections::Connections;
+use fraud::Fraud;
 use lanes::Lanes;
 use process::Process;
 use storage::Storage;
@@ -149,6 +151,7 @@ pub struct Metrics {
     unwritten: Family<CauseLabels, Counter>,
     receipts_parked: Family<CarrierLabels, Counter>,
     lanes: Lanes,
+    fraud: Fraud,
     ledger: Arc<OnceLock<Ledger>>,
     connections: Connections,
     webhooks: Webhooks,
@@ -182,6 +185,7 @@ impl Default for Metrics {
             unwritten: Family::default(),
             receipts_parked: Family::default(),
             lanes: Lanes::default(),
+            fraud: Fraud::default(),
             ledger: Arc::default(),
             connections: Connections::default(),
             webhooks: Webhooks::default(),
@@ -262,6 +266,7 @@ impl Metrics {
         );
         self.connections.register(registry);
         self.lanes.register(registry);
+        self.fraud.register(registry);
         self.webhooks.register(registry);
         registry.register_collector(Box::new(Arc::clone(&self.storage)));
     }
@@ -374,6 +379,16 @@ impl Metrics {
     pub fn receipt_parked(&self, carrier: &str) {
         let labels = CarrierLabels { carrier: carrier.to_owned() };
         self.receipts_parked.get_or_create(&labels).inc();
+    }
+
+    /// Counts a passcode of a country as sent or verified.
+    pub fn otp_conversion(&self, env: &'static str, country: &str, outcome: &'static str) {
+        self.fraud.converted(env, country, outcome);
+    }
+
+    /// Counts a passcode beyond a budget, as watched or blocked.
+    pub fn otp_fraud(&self, country: &str, outcome: &'static str) {
+        self.fraud.guarded(country, outcome);
     }
 
     /// How many submissions a lane has under way, and for how many seconds messages have waited for

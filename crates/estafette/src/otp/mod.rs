@@ -10,7 +10,9 @@ pub mod api;
 mod code;
 mod due;
 mod events;
+pub mod fraud;
 mod limits;
+mod list;
 mod order;
 mod owner;
 mod parse;
@@ -30,6 +32,7 @@ use clock::Millis;
 use crate::carriers::Channel;
 use crate::credits;
 use crate::dispatch::{Attempt, STALE};
+use crate::kit::described::described;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 use crate::kit::words::{UnknownWord, words};
 
@@ -59,6 +62,11 @@ impl Status {
         matches!(self, Self::Sent | Self::Delivered)
     }
 }
+
+described!(
+    Status as "OtpStatus": "Where a challenge stands.",
+    Self::ALL.iter().map(|word| word.as_str())
+);
 
 /// Which channels may carry a passcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +130,11 @@ impl Reason {
     }
 }
 
+described!(
+    Reason as "OtpFailureReason": "Why a challenge failed.",
+    Self::ALL.iter().map(|word| word.as_str())
+);
+
 /// A challenge as stored. The code is in it only sealed.
 #[derive(Clone, Debug)]
 pub struct Challenge {
@@ -182,6 +195,12 @@ pub enum Error {
     /// The account's list does not have the recipient's country.
     #[error("This account may not send to {0}. Ask the operator to open the country.")]
     CountryNotAllowed(String),
+    /// Too few of the passcodes to this country or range of numbers are verified.
+    #[error(
+        "Too few of the passcodes to {0} are verified: report those that are verified elsewhere, \
+         or ask the operator to open it"
+    )]
+    FraudBlocked(String),
     /// The sender is not one of the account's approved ones.
     #[error(
         "`sms_sender` is none of the account's approved senders. Ask for it with POST /v1/senders, \

@@ -18,7 +18,7 @@ use crate::app::{App, Env};
 use crate::credits;
 use crate::kit::body::Fields;
 use crate::kit::page::NoQuery;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 use crate::kit::throttle::Class;
@@ -35,7 +35,10 @@ pub struct SignupRequest {
     #[schema(example = "ana@example.com", max_length = 254)]
     pub email: String,
     /// The password, 12 to 256 characters.
-    #[schema(format = Password, min_length = 12, max_length = 256)]
+    #[schema(
+        format = Password, min_length = 12, max_length = 256,
+        example = "correct horse battery 42"
+    )]
     pub password: String,
 }
 
@@ -81,13 +84,13 @@ pub struct ProfileView {
     /// The user's email.
     pub email: String,
     /// `prepaid` or `postpaid`.
-    #[schema(example = "prepaid")]
+    #[schema(value_type = crate::app::BillingMode)]
     pub billing_mode: String,
     /// Credits that can be spent now.
     pub balance_credits: i64,
     /// `active`; or `pending` (until the operator looked at it) and `suspended`, which can only be
     /// read.
-    #[schema(example = "active")]
+    #[schema(value_type = crate::app::Standing)]
     pub status: String,
 }
 
@@ -96,17 +99,9 @@ pub struct ProfileView {
 /// `pending` until the operator makes it active. A repeat with the same `Idempotency-Key` makes no
 /// second user: it carries the token for ten minutes, and is without it afterwards.
 #[utoipa::path(post, path = "/v1/auth/signup", tag = "Account", request_body = SignupRequest,
+    extensions(("x-codes" = json!([Code::SignupDisabled, Code::TooManyLogins]))),
     responses(
         (status = 200, body = SignupView, description = "The new user, logged in"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-            description = "`signup_disabled`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`, also when the email is already registered"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`rate_limited`; `too_many_logins` where this address was told too \
-                often that an email is registered"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`"),
     ))]
 async fn signup(
     guest: Guest,
@@ -145,10 +140,6 @@ async fn signup(
 #[utoipa::path(get, path = "/v1/me", tag = "Account", security(("portal_token" = [])),
     responses(
         (status = 200, body = ProfileView, description = "The profile"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`rate_limited`"),
     ))]
 async fn read_profile(
     caller: Caller<Portal>,
@@ -162,8 +153,8 @@ async fn read_profile(
     Ok(private(ProfileView {
         id: id.to_string(),
         email,
+        balance_credits: balance.own(),
         billing_mode: balance.billing_mode,
-        balance_credits: balance.available,
         status: balance.status,
     }))
 }

@@ -18,7 +18,7 @@ use crate::kit::body::Fields;
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::page::NoQuery;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
@@ -33,7 +33,6 @@ pub struct NewErasure {
     #[schema(example = "+33612345678")]
     pub phone: String,
     /// Only in this account; left out = in all accounts of both environments.
-    #[schema(example = "acc_01h455vb4pex5vsknk084sn02q")]
     pub account_id: Option<String>,
 }
 
@@ -86,18 +85,9 @@ impl From<Erased> for ErasureView {
 #[utoipa::path(
     post, path = "/v1/admin/erasures", tag = "Operator",
     request_body = NewErasure,
+    extensions(("x-codes" = json!([Code::NotFound]))),
     responses(
         (status = 200, body = ErasureView, description = "The number is erased"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`: repeat the request"),
     ),
     security(("staff_token" = []))
 )]

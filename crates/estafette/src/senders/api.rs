@@ -17,9 +17,10 @@ use crate::access::caller::{Caller, Portal, Staff};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
+use crate::kit::described::described_words;
 use crate::kit::id::{AccountId, SenderId};
 use crate::kit::page::{self, NoQuery, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
@@ -42,7 +43,7 @@ pub struct SenderView {
     #[schema(example = "Estafette")]
     pub value: String,
     /// `pending`, `approved` or `rejected`.
-    #[schema(example = "pending")]
+    #[schema(value_type = SenderStatus)]
     pub status: String,
     /// What staff said about it.
     pub reason: Option<String>,
@@ -76,7 +77,7 @@ pub struct NewSender {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct Decision {
     /// `approved` or `rejected`.
-    #[schema(example = "approved")]
+    #[schema(value_type = SenderDecision)]
     pub status: String,
     /// What the account is told, up to 200 characters.
     pub reason: Option<String>,
@@ -89,7 +90,7 @@ pub struct NamedDecision {
     #[schema(example = "snd_01h455vb4pex5vsknk084sn02q")]
     pub id: String,
     /// `approved` or `rejected`.
-    #[schema(example = "approved")]
+    #[schema(value_type = SenderDecision)]
     pub status: String,
     /// What the account is told, up to 200 characters.
     pub reason: Option<String>,
@@ -104,10 +105,6 @@ pub struct NamedDecision {
     ),
     responses(
         (status = 200, body = Vec<SenderView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("portal_token" = []))
 )]
@@ -133,16 +130,9 @@ async fn list_senders(
 #[utoipa::path(
     post, path = "/v1/senders", tag = "Senders",
     request_body = NewSender,
+    extensions(("x-codes" = json!([Code::LimitReached]))),
     responses(
         (status = 200, body = SenderView, description = "The sender and where it stands"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`limit_reached`: an account has at most 50 senders"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("portal_token" = []))
 )]
@@ -176,17 +166,13 @@ async fn create_sender(
 #[utoipa::path(
     get, path = "/v1/admin/senders", tag = "Operator",
     params(
-        ("status" = Option<String>, Query, description = "`pending`, `approved` or `rejected`"),
+        ("status" = Option<SenderStatus>, Query, description = "Only those that stand so"),
         ("account_id" = Option<String>, Query, description = "Only this account's"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
         (status = 200, body = Vec<SenderView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("staff_token" = []))
 )]
@@ -215,14 +201,6 @@ async fn list_all_senders(
     request_body = Decision,
     responses(
         (status = 200, body = SenderView, description = "The sender as decided"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("staff_token" = []))
 )]
@@ -240,16 +218,9 @@ async fn decide_sender(
 #[utoipa::path(
     patch, path = "/v1/admin/senders", tag = "Operator",
     request_body = NamedDecision,
+    extensions(("x-codes" = json!([Code::NotFound]))),
     responses(
         (status = 200, body = SenderView, description = "The sender as decided"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("staff_token" = []))
 )]
@@ -320,3 +291,12 @@ fn show(app: &App, path: &str, page: &page::Page, rows: Vec<Sender>) -> Response
     let views: Vec<SenderView> = rows.into_iter().map(SenderView::from).collect();
     page::answer(&app.vault, path, page, views, |view| view.id.clone())
 }
+
+described_words!(
+    SenderStatus: "Whether a sender may be used.",
+    STATUSES.iter().copied()
+);
+described_words!(
+    SenderDecision: "What staff decided about a sender.",
+    DECISIONS.iter().copied()
+);

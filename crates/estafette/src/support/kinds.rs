@@ -1,5 +1,6 @@
 //! The words of support: status, priority and side, as types.
 
+use crate::kit::described::described;
 use crate::kit::words::words;
 
 words! {
@@ -41,3 +42,16 @@ impl Status {
         !matches!(self, Self::Open)
     }
 }
+
+described!(
+    Status as "TicketStatus": "Where a ticket stands.",
+    Self::ALL.iter().map(|status| status.as_str())
+);
+described!(
+    Priority as "TicketPriority": "How urgent a ticket is.",
+    Self::ALL.iter().map(|priority| priority.as_str())
+);
+described!(
+    Side as "TicketSide": "The side that a message comes from.",
+    Self::ALL.iter().map(|side| side.as_str())
+);

@@ -220,8 +220,8 @@ impl From<CommitError> for Error {
                 Self::Full(detail.to_owned())
             }
             CommitError::Rejected(STORAGE_FULL) => {
-                let detail = "The account's attachments take all the space there is for them. They go \
-                              some time after their tickets are closed; send a link instead.";
+                let detail = "The account's attachments take all the space they may. They go some \
+                              time after their tickets are closed; send a link instead.";
                 Self::Full(detail.to_owned())
             }
             other => Self::Commit(other),

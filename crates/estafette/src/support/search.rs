@@ -60,10 +60,11 @@ pub(super) fn indexed(account: &AccountId, is_note: bool, text: &str) -> String 
 
 /// What to look for: all of these words. None when the text has none.
 pub(super) fn looked_for(reader: super::Reader<'_>, text: &str) -> Option<String> {
-    // The words that say whose a text is, and who sees it, are not for searching.
-    let is_said = |word: &String| *word != NOTE && *word != PUBLIC && !is_mark(word);
-    let wanted = words(text).into_iter().filter(is_said).take(MOST_WORDS);
-    let mut wanted: Vec<String> = wanted.collect();
+    let mut wanted: Vec<String> = words(text).into_iter().take(MOST_WORDS).collect();
+    // The words that say whose a text is, and who sees it, are not for searching: no text has them.
+    if wanted.iter().any(|word| word == NOTE || word == PUBLIC || is_mark(word)) {
+        return None;
+    }
     if wanted.is_empty() {
         return None;
     }

@@ -12,7 +12,7 @@ use crate::access::Who;
 use crate::access::idempotency::Claim;
 use crate::app::App;
 use crate::kit::id::{AccountId, StaffId, TicketChangeId, TicketId};
-use crate::kit::page::{self, Page};
+use crate::kit::page::{self, Page, Since};
 
 /// A ticket to be opened.
 #[derive(Debug)]
@@ -35,11 +35,13 @@ pub(super) struct Filter {
     pub(super) assignee: Option<String>,
     pub(super) account: Option<String>,
     pub(super) env: Option<String>,
+    /// The end of the list.
+    pub(super) since: Since,
 }
 
 impl Filter {
     fn is_empty(&self) -> bool {
-        let Self { status, priority, category, assignee, account, env } = self;
+        let Self { status, priority, category, assignee, account, env, since: _ } = self;
         status.is_none()
             && priority.is_none()
             && [category, assignee, account, env].iter().all(|word| word.is_none())
@@ -178,9 +180,12 @@ pub(super) async fn list(
     filter: &Filter,
     page: &Page,
 ) -> Result<(Vec<Ticket>, Option<String>), Error> {
-    let read = |after: String, limit: i64| match reader {
-        Reader::User(account) => app.db.rows(sql::OF_ACCOUNT, args![account, after, limit]),
-        Reader::Staff => app.db.rows(sql::OF_ALL, args![after, limit]),
+    let read = async |after: String, limit: i64| {
+        let rows = match reader {
+            Reader::User(account) => app.db.rows(sql::OF_ACCOUNT, args![account, after, limit]),
+            Reader::Staff => app.db.rows(sql::OF_ALL, args![after, limit]),
+        };
+        Ok::<_, ::store::Error>(filter.since.keep(rows.await?, |row: &Ticket| row.id.as_str()))
     };
     let keep = |ticket: &Ticket| filter.keeps(ticket);
     let keep: Option<&(dyn Fn(&Ticket) -> bool + Sync)> =
@@ -205,6 +210,7 @@ pub(super) async fn search(
     let mut found: Vec<(AccountId, TicketId)> = app.db.rows(sql::SEARCH, args).await?;
     found.sort_by(|one, other| other.1.cmp(&one.1));
     found.dedup();
+    let found = filter.since.keep(found, |(_, id)| id.as_str());
     let limit = usize::try_from(page.limit).unwrap_or(1);
     let mut tickets: Vec<Ticket> = Vec::new();
     for (account, id) in found.iter().filter(|(_, id)| id.as_str() < page.after.as_str()) {

@@ -27,10 +27,10 @@ pub struct TicketView {
     #[schema(example = "delivery")]
     pub category: String,
     /// `low`, `normal` or `high`.
-    #[schema(example = "normal")]
+    #[schema(value_type = super::Priority)]
     pub priority: String,
     /// `open`, `pending` (the user is to answer), `on_hold`, `resolved` or `closed`.
-    #[schema(example = "open")]
+    #[schema(value_type = super::Status)]
     pub status: String,
     /// The member of staff who deals with it.
     pub assignee: Option<String>,
@@ -172,7 +172,7 @@ pub struct TicketMessageView {
     #[schema(example = 2)]
     pub seq: i64,
     /// `user` or `admin`.
-    #[schema(example = "admin")]
+    #[schema(value_type = super::Side)]
     pub sender_type: String,
     /// The text; empty where only a file was sent.
     #[schema(example = "We have looked into it.")]

@@ -98,7 +98,7 @@ fn no_source_makes_up_a_code_of_an_item() {
 async fn an_unknown_path_is_told_from_an_unknown_object(world: &World) {
     let ada = world.account("ada").await;
     for env in BOTH {
-        for path in ["/v1/pigeons", "/nothing", "/", "/v1", "/v1/otp/send/more", "/v2/me"] {
+        for path in ["/v1/pigeons", "/nothing", "/v1", "/v1/otp/send/more", "/v2/me"] {
             world.get(env, path).await.problem("route_not_found");
         }
     }
@@ -333,6 +333,10 @@ async fn the_reference_is_served(world: &World) {
         let page = page.ok();
         assert!(page.head("content-type").starts_with("text/html"));
         assert!(page.text.to_ascii_lowercase().contains("<html"));
+        assert!(page.text.contains("<title>estafette API reference</title>"), "{}", page.text);
+        assert!(page.head("content-security-policy").starts_with("default-src 'none'"));
+        let front = world.get(env, "/").await;
+        assert_eq!((front.status, front.head("location")), (307, "/docs/"));
     }
 }
 

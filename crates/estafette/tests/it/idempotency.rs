@@ -259,6 +259,7 @@ async fn a_wrong_guess_stays_wrong_when_it_is_repeated(world: &World) {
     wrong("b").await.problem("otp_code_invalid");
     let again = wrong("a").await.problem("otp_code_invalid");
     assert_eq!(again.number("attempts"), 1, "as it was told at first");
+    assert_eq!(again.head("idempotent-replayed"), "true");
     ada.guess(id, "4821").await.ok();
     for (key, attempts) in [("a", 1), ("b", 2)] {
         let again = wrong(key).await.problem("otp_code_invalid");

@@ -12,7 +12,7 @@ pub struct Source {
 
 /// Rooms from low to high; a room imports only lower ranks, equals do not know each other.
 const RANKS: &[(u8, &[&str])] = &[
-    (0, &["kit"]),
+    (0, &["kit", "schema"]),
     (1, &["config"]),
     (2, &["carriers", "chores", "metrics", "sockets", "telemetry"]),
     (3, &["app"]),

@@ -68,8 +68,8 @@ fn noted(path: &Path) -> Option<u32> {
     std::fs::read_to_string(beside(path)).ok()?.trim().parse().ok()
 }
 
-/// The process that holds the lock, as Linux lists it (proc_locks(5)). `None` on other systems, and
-/// where the process is in another namespace.
+/// The process that holds the lock, as Linux lists it in `/proc/locks`. `None` on other systems,
+/// and where the process is in another namespace.
 #[cfg(unix)]
 fn locker(file: &File) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;

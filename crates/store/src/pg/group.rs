@@ -374,9 +374,9 @@ impl Groups<'_> {
     }
 }
 
-/// The order in which a transaction is sent: by shard, so that two groups that change the same rows of
-/// several shards lock them in one order, and neither waits for what the other has. Statements that
-/// many sets contend for come last, so that such rows are locked shortly.
+/// The order in which a transaction is sent: by shard, so that two groups that change the same rows
+/// of several shards lock them in one order, and neither waits for what the other has. Statements
+/// that many sets contend for come last, so that such rows are locked shortly.
 fn steps<'t>(trials: &'t [Trial], begin: &'t str, mark: &'t Args) -> Vec<Step<'t>> {
     let stmts = |is_suspect| {
         trials.iter().enumerate().filter(move |(_, trial)| trial.is_suspect == is_suspect).flat_map(

@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::StaffId;
 use crate::kit::page::{self, NoQuery, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
@@ -100,25 +100,17 @@ pub struct NewStaffView {
 #[utoipa::path(post, path = "/v1/admin/auth/login", tag = "Operator",
     operation_id = "staff_login",
     request_body = LoginRequest,
+    extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
         (status = 200, body = LoginView, description = "Logged in"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_login`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`too_many_logins`, `rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`"),
     ))]
 async fn login(
     guest: Guest,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     log_in(&app, Kind::Staff, &guest, ("POST /v1/admin/auth/login", &headers, &body)).await
 }
 
@@ -130,17 +122,14 @@ async fn login(
     security(("staff_token" = [])),
     responses(
         (status = 200, body = DoneView, description = "The token has ended"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ))]
 async fn logout(
     leaver: Leaver<Staff>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     log_out(&app, Kind::Staff, &leaver, ("POST /v1/admin/auth/logout", &headers, &body)).await
 }
 
@@ -149,17 +138,9 @@ async fn logout(
 #[utoipa::path(post, path = "/v1/admin/auth/password", tag = "Operator",
     operation_id = "change_staff_password",
     request_body = PasswordRequest, security(("staff_token" = [])),
+    extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
         (status = 200, body = DoneView, description = "The new password counts"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_login` when `current` is wrong; `missing_credentials`, \
-                `invalid_token`, `token_expired`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`too_many_logins`, `rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`"),
     ))]
 async fn change_password(
     staff: Staff,
@@ -183,10 +164,6 @@ async fn change_password(
     ),
     responses(
         (status = 200, body = Vec<StaffView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("staff_token" = [])))]
 async fn list_staff(
@@ -206,14 +183,6 @@ async fn list_staff(
     request_body = NewStaff,
     responses(
         (status = 200, body = NewStaffView, description = "The member of staff"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`: a taken email, too, is a fault of `/email`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`, `storage_unavailable`"),
     ),
     security(("staff_token" = [])))]
 async fn add_staff(
@@ -267,16 +236,9 @@ pub fn new_person(fields: &mut Fields) -> (Option<String>, Option<Secret>) {
 /// Removes a member of staff: their tokens end at once. The last one stays.
 #[utoipa::path(delete, path = "/v1/admin/staff/{staff_id}", tag = "Operator",
     params(("staff_id" = String, Path, description = "The member of staff")),
+    extensions(("x-codes" = json!([Code::LimitReached]))),
     responses(
         (status = 200, body = DoneView, description = "They are no member of staff any more"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-            description = "`not_found`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-            description = "`limit_reached`: nobody else would be left"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`, `storage_unavailable`"),
     ),
     security(("staff_token" = [])))]
 async fn remove_staff(

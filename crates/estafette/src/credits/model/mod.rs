@@ -26,8 +26,8 @@ use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
+use crate::schema::MIGRATIONS;
 use crate::sockets::Hub;
-use crate::wiring::MIGRATIONS;
 
 /// An app on a database of its own, which lives as long as the folder.
 async fn app() -> (tempfile::TempDir, App) {
@@ -57,7 +57,9 @@ async fn app() -> (tempfile::TempDir, App) {
         sealing: Sealing::default(),
         handsets: Handsets::on(Arc::new(MemoryShelf::default())),
         draining: AtomicBool::new(false),
+        drains: tokio::sync::Notify::new(),
         clock,
+        conversion: crate::kit::conversion::Conversion::default(),
     };
     let app = App::new(Env::Live, Carriers::none(), Arc::new(shared));
     seals::begin(&app).await.unwrap();

@@ -32,6 +32,7 @@ use connect::{Connection, Dial};
 use names::Names;
 use pool::{Key, Pool};
 
+pub use connect::trust;
 pub use destination::{Destination, Fault, LONGEST};
 
 /// Bytes of an answer's body that are read; the connection is closed when there is more.

@@ -11,19 +11,20 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    AccountRow, BILLING_MODES, Billing, Fault, Filter, HIGHEST_LIMIT, Order, Patch, SETTABLE,
-    STATUSES, SettingsPatch,
+    AccountRow, Billing, Fault, Filter, HIGHEST_LIMIT, Order, Patch, SETTABLE, STATUSES,
+    SettingsPatch,
 };
 use crate::access::api::private;
 use crate::access::caller::Staff;
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::access::staff::{self, api::new_person};
 use crate::access::{self, NewUser, key, password};
-use crate::app::{App, Env, Settings};
+use crate::app::{App, BILLING_MODES, Env, Settings};
 use crate::kit::body::Fields;
+use crate::kit::described::described_words;
 use crate::kit::id::AccountId;
 use crate::kit::page::{self, NoQuery, Query};
-use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
@@ -46,16 +47,16 @@ pub struct AdminAccountView {
     #[schema(example = "dev@example.com")]
     pub email: String,
     /// `live` or `sandbox`.
-    #[schema(example = "live")]
+    #[schema(value_type = crate::app::Env)]
     pub env: String,
     /// Whether somebody proved that this email reaches them.
     #[schema(example = false)]
     pub email_verified: bool,
     /// `pending`, `active` or `suspended`.
-    #[schema(example = "active")]
+    #[schema(value_type = crate::app::Standing)]
     pub status: String,
     /// `prepaid` or `postpaid`.
-    #[schema(example = "prepaid")]
+    #[schema(value_type = crate::app::BillingMode)]
     pub billing_mode: String,
     /// How far below zero a postpaid account may go, in credits.
     #[schema(example = 0)]
@@ -84,6 +85,9 @@ pub struct SettingsView {
     pub countries: Option<Vec<String>>,
     /// The sender of SMS where a request names none.
     pub default_sender: Option<String>,
+    /// Countries (ISO 3166), and beginnings of numbers (`+` and digits), that the guard against
+    /// fraud leaves alone.
+    pub otp_fraud_allow: Option<Vec<String>>,
 }
 
 impl From<Settings> for SettingsView {
@@ -93,6 +97,7 @@ impl From<Settings> for SettingsView {
             otp_fallback_after_s: settings.otp_fallback_after_s,
             countries: settings.countries,
             default_sender: settings.default_sender,
+            otp_fraud_allow: settings.otp_fraud_allow,
         }
     }
 }
@@ -109,7 +114,7 @@ impl From<AccountRow> for AdminAccountView {
             status: row.status,
             billing_mode: row.billing_mode,
             credit_limit: row.credit_limit,
-            balance_credits: row.posted.saturating_sub(row.held).saturating_add(row.credit_limit),
+            balance_credits: row.posted.saturating_sub(row.held),
             held_credits: row.held,
             settings: settings.into(),
             created_at: row.created_at.to_string(),
@@ -126,7 +131,7 @@ pub struct NewAccount {
     /// 12 to 256 characters; made up when left out.
     pub password: Option<String>,
     /// Of the live account: `prepaid` (when left out) or `postpaid`.
-    #[schema(example = "prepaid")]
+    #[schema(value_type = Option<crate::app::BillingMode>)]
     pub billing_mode: Option<String>,
     /// Of a postpaid live account, in credits; 0 when left out.
     #[schema(example = 0)]
@@ -163,10 +168,13 @@ pub struct AccountIds {
 
 /// What is to change in an account; fields left out stay.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({"billing_mode": "prepaid"}))]
 pub struct AccountPatch {
     /// `active` or `suspended`.
+    #[schema(value_type = Option<SettableStatus>)]
     pub status: Option<String>,
     /// `prepaid` or `postpaid`; a change to prepaid sets the credit limit to 0.
+    #[schema(value_type = Option<crate::app::BillingMode>)]
     pub billing_mode: Option<String>,
     /// Of a postpaid account, in credits; not below what is used of it.
     pub credit_limit: Option<i64>,
@@ -178,18 +186,14 @@ pub struct AccountPatch {
 #[utoipa::path(
     get, path = "/v1/admin/accounts", tag = "Operator",
     params(
-        ("env" = Option<String>, Query, description = "`live` or `sandbox`"),
+        ("env" = Option<Env>, Query, description = "Only this environment's"),
         ("email" = Option<String>, Query, description = "Only the accounts of this email"),
-        ("status" = Option<String>, Query, description = "`pending`, `active` or `suspended`"),
+        ("status" = Option<crate::app::Standing>, Query, description = "Only those that stand so"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
         (status = 200, body = Vec<AdminAccountView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("staff_token" = []))
 )]
@@ -227,14 +231,6 @@ async fn list_accounts(
     request_body = NewAccount,
     responses(
         (status = 200, body = NewAccountView, description = "The user and both accounts"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`: a taken email, too, is a fault of `/email`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`"),
     ),
     security(("staff_token" = []))
 )]
@@ -282,12 +278,6 @@ fn read_new(app: &App, body: &[u8]) -> Result<Order, Problem> {
     params(("account_id" = String, Path, description = "The account")),
     responses(
         (status = 200, body = AdminAccountView, description = "The account"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("staff_token" = []))
 )]
@@ -308,16 +298,6 @@ async fn read_account(
     request_body = AccountPatch,
     responses(
         (status = 200, body = AdminAccountView, description = "The account as it is now"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`"),
     ),
     security(("staff_token" = []))
 )]
@@ -359,3 +339,8 @@ impl From<Fault> for Problem {
         }
     }
 }
+
+described_words!(
+    SettableStatus: "What staff may set the status of an account to.",
+    SETTABLE.iter().copied()
+);

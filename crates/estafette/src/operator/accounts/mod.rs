@@ -23,6 +23,8 @@ use crate::senders;
 const NOT_AS_READ: Reject = Reject("account_not_as_read");
 /// Tries against others who change the same account.
 const TRIES: usize = 4;
+/// Most places that the guard against fraud leaves alone.
+const MOST_ALLOWED: usize = 300;
 /// The highest credit limit.
 pub const HIGHEST_LIMIT: i64 = 1_000_000_000_000;
 /// What an account can be.
@@ -30,8 +32,6 @@ pub const STATUSES: &[&str] =
     &[Standing::Pending.as_str(), Standing::Active.as_str(), Standing::Suspended.as_str()];
 /// What staff can make of it.
 pub const SETTABLE: &[&str] = &[Standing::Active.as_str(), Standing::Suspended.as_str()];
-/// How an account can pay.
-pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
 
 /// Why an account was not made or changed.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ pub struct AccountRow {
     pub env: String,
     /// One of [`STATUSES`].
     pub status: String,
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub billing_mode: String,
     /// How far below zero it may go.
     pub credit_limit: i64,
@@ -105,7 +105,7 @@ pub struct Filter {
 /// How a new account pays.
 #[derive(Clone, Debug)]
 pub struct Billing {
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub mode: &'static str,
     /// How far below zero it may go.
     pub credit_limit: i64,
@@ -116,7 +116,7 @@ pub struct Billing {
 pub struct Patch {
     /// One of [`STATUSES`].
     pub status: Option<&'static str>,
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub billing_mode: Option<&'static str>,
     /// 0 to [`HIGHEST_LIMIT`].
     pub credit_limit: Option<i64>,
@@ -132,6 +132,7 @@ pub struct SettingsPatch {
     otp_fallback_after_s: Option<Option<i64>>,
     countries: Option<Option<Vec<String>>>,
     default_sender: Option<Option<String>>,
+    otp_fraud_allow: Option<Option<Vec<String>>>,
 }
 
 impl SettingsPatch {
@@ -151,11 +152,14 @@ impl SettingsPatch {
             otp_fallback_after_s: seconds(fields, &mut map, "otp_fallback_after_s", 5, 120),
             countries: countries(fields, &mut map),
             default_sender: default_sender(fields, &mut map),
+            otp_fraud_allow: fraud_allow(fields, &mut map),
         };
         if strict {
             for name in map.keys() {
                 let name = name.replace('~', "~0").replace('/', "~1");
-                fields.fault(&format!("settings/{name}"), "unknown_field", "is not a setting");
+                let known = "is not a setting; known: otp_validity_s, otp_fallback_after_s, \
+                             countries, default_sender, otp_fraud_allow";
+                fields.fault(&format!("settings/{name}"), "unknown_field", known);
             }
         }
         patch
@@ -173,6 +177,9 @@ impl SettingsPatch {
         }
         if let Some(value) = &self.default_sender {
             settings.default_sender.clone_from(value);
+        }
+        if let Some(value) = &self.otp_fraud_allow {
+            settings.otp_fraud_allow.clone_from(value);
         }
         settings
     }
@@ -224,6 +231,37 @@ fn countries(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option
         }
     }
     Some(Some(countries))
+}
+
+/// Countries and beginnings of numbers.
+#[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
+fn fraud_allow(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option<Vec<String>>> {
+    let name = "settings/otp_fraud_allow";
+    let items = match map.remove("otp_fraud_allow")? {
+        Value::Null => return Some(None),
+        Value::Array(items) if items.len() <= MOST_ALLOWED => items,
+        _ => {
+            fields.fault(name, "invalid_type", "must be an array of at most 300 items, or null");
+            return None;
+        }
+    };
+    let is_place = |text: &str| match text.strip_prefix('+') {
+        Some(digits) => {
+            (1..=15).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit())
+        }
+        None => text.len() == 2 && text.bytes().all(|b| b.is_ascii_uppercase()),
+    };
+    let places: Vec<String> = items
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|it| is_place(it))
+        .map(str::to_owned)
+        .collect();
+    if places.len() < items.len() {
+        let detail = "must hold ISO 3166 codes like DE, or beginnings of numbers like +4915";
+        fields.fault(name, "invalid_enum", detail);
+    }
+    Some(Some(places))
 }
 
 #[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]

@@ -79,7 +79,9 @@ impl Reader<'_> {
         let valid_until = self.instant("valid_until");
         if app.is_strict() {
             for name in self.map.keys().cloned().collect::<Vec<_>>() {
-                self.fault(&name, "unknown_field", "is not a field of a price");
+                let known = "is not a field of a price; known: channel, category, country, \
+                             credits, valid_from, valid_until";
+                self.fault(&name, "unknown_field", known);
             }
         }
         if self.faults.len() > before {

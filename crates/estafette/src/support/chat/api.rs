@@ -22,7 +22,7 @@ use crate::kit::body::Fields;
 use crate::kit::client_address::ClientAddress;
 use crate::kit::id::TicketId;
 use crate::kit::page::Query;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 use crate::kit::takeover::Takeover;
@@ -114,10 +114,6 @@ impl FromRequestParts<App> for Upgrade {
     ),
     responses(
         (status = 101, description = "It is a WebSocket from here on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`: this is no WebSocket handshake"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`draining`"),
     )
 )]
 async fn open_ticket_socket(State(app): State<App>, upgrade: Upgrade) -> Result<Response, Problem> {
@@ -137,10 +133,6 @@ async fn open_ticket_socket(State(app): State<App>, upgrade: Upgrade) -> Result<
     ),
     responses(
         (status = 101, description = "It is a WebSocket from here on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`: this is no WebSocket handshake"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`draining`"),
     )
 )]
 async fn open_staff_socket(State(app): State<App>, upgrade: Upgrade) -> Result<Response, Problem> {
@@ -155,8 +147,6 @@ async fn open_staff_socket(State(app): State<App>, upgrade: Upgrade) -> Result<R
     params(("ticket_id" = String, Path, description = "The ticket")),
     responses(
         (status = 200, body = SocketToken, description = "The token"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("portal_token" = []))
 )]
@@ -179,8 +169,6 @@ async fn create_socket_token(
     params(("ticket_id" = String, Path, description = "The ticket")),
     responses(
         (status = 200, body = SocketToken, description = "The token"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("staff_token" = []))
 )]

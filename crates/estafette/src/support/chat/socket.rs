@@ -27,7 +27,7 @@ use crate::sockets::{Frame, Listener, Out, Present, Seat, features};
 use crate::support::messages::{self, NewMessage};
 use crate::support::{Author, Error, Reader, Side, Ticket, tickets, view};
 
-/// Largest frame that is read, bytes: the longest message fits, even as `\\ud83d\\ude00` throughout.
+/// Largest frame that is read, bytes: the longest message fits, even if all of it is escaped.
 const MOST_BYTES: usize = 128 * 1024;
 /// Frames that may come at once, and how long one of them takes to be given back.
 const BURST: u32 = 20;

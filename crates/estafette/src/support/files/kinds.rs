@@ -117,8 +117,8 @@ fn png(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// A whole PNG with nothing but its picture. Its texts and colour profiles are compressed, and a few
-/// hundred kilobytes of them may become gigabytes.
+/// A whole PNG with nothing but its picture. Its texts and colour profiles are compressed, and
+/// a few hundred kilobytes of them may become gigabytes.
 pub(super) fn picture_of_png(bytes: &[u8]) -> Vec<u8> {
     let mut bare = bytes.get(..8).unwrap_or_default().to_vec();
     let mut at = 8;
@@ -213,24 +213,24 @@ fn webp(bytes: &[u8]) -> Option<usize> {
 mod tests {
     use super::{FileKind, picture_of_png};
 
-    fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
+    fn chunk(kind: [u8; 4], data: &[u8]) -> Vec<u8> {
         let length = u32::try_from(data.len()).unwrap().to_be_bytes();
-        [&length[..], kind, data, b"crc!"].concat()
+        [&length[..], &kind, data, b"crc!"].concat()
     }
 
     #[test]
     fn a_picture_has_no_profile_and_no_text() {
         let start = b"\x89PNG\r\n\x1a\n".to_vec();
         let kept = |kind| chunk(kind, b"data");
-        let bare = [start.clone(), kept(b"IHDR"), kept(b"IDAT"), chunk(b"IEND", b"")].concat();
+        let bare = [start.clone(), kept(*b"IHDR"), kept(*b"IDAT"), chunk(*b"IEND", b"")].concat();
         let full = [
             start,
-            kept(b"IHDR"),
-            chunk(b"iCCP", &[7; 5_000]),
-            chunk(b"zTXt", b"bomb"),
-            kept(b"IDAT"),
-            chunk(b"iTXt", b"bomb"),
-            chunk(b"IEND", b""),
+            kept(*b"IHDR"),
+            chunk(*b"iCCP", &[7; 5_000]),
+            chunk(*b"zTXt", b"bomb"),
+            kept(*b"IDAT"),
+            chunk(*b"iTXt", b"bomb"),
+            chunk(*b"IEND", b""),
         ];
         assert_eq!(picture_of_png(&full.concat()), bare);
         assert_eq!(picture_of_png(&bare), bare);

@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{TicketId, TicketMessageId};
 use crate::kit::page::Query;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::support::api::{Posted, finish, said, user};
 use crate::support::tickets;
@@ -45,7 +45,7 @@ pub struct NewMessageBody {
 #[derive(Deserialize, ToSchema)]
 pub struct ReadUpTo {
     /// The number of the last message that was read.
-    #[schema(example = 4)]
+    #[schema(example = 1)]
     pub seq: i64,
 }
 
@@ -63,10 +63,6 @@ pub struct ReadUpTo {
     ),
     responses(
         (status = 200, body = Vec<TicketMessageView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("portal_token" = []))
 )]
@@ -146,17 +142,11 @@ pub(in crate::support) fn leading_on(
     post, path = "/v1/support/tickets/{ticket_id}/messages", tag = "Support",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
     request_body = NewMessageBody,
+    extensions(("x-codes" = json!([Code::TicketClosed, Code::LimitReached]))),
     responses(
         (status = 200, body = TicketMessageView, description = "The message"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`ticket_closed`, `limit_reached`, `idempotency_in_progress`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
     ),
     security(("portal_token" = []))
 )]
@@ -212,10 +202,6 @@ pub(in crate::support) fn marked(
     request_body = ReadUpTo,
     responses(
         (status = 200, body = TicketView, description = "The ticket"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("portal_token" = []))
 )]

@@ -308,7 +308,7 @@ async fn errors_are_close_codes(world: &World) {
         assert_eq!(socket.next().await, Next::Closed(1008), "{nonsense}");
     }
     let mut socket = Socket::user(&ada, &id, &ada.token, "").await;
-    socket.ws.send(Message::text("x".repeat(70_000))).await.unwrap();
+    socket.ws.send(Message::text("x".repeat(140_000))).await.unwrap();
     assert_eq!(socket.next().await, Next::Closed(1009));
     for query in ["&since=-1", "&since=x", "&features=magic", "&x=1"] {
         let path = format!("{path}{query}");

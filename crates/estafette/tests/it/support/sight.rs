@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use estafette::app::Env;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::chat::{Next, Socket};
 use super::{all_messages, answer, change, each, open, seen_by_staff, staff, ticket};
@@ -86,7 +86,9 @@ async fn notes_move_nothing_that_a_user_sees(world: &World) {
 async fn an_answer_is_not_lost_under_the_id_of_a_note(world: &World) {
     let ada = world.account("ada").await;
     let id = open(&ada, "a", "first").await;
-    let said = |text: &str, internal: bool| json!({"message": text, "internal": internal, "client_message_id": "one"});
+    let said = |text: &str, internal: bool| -> Value {
+        json!({"message": text, "internal": internal, "client_message_id": "one"})
+    };
     answer(world, &id, said("never pays", true)).await.ok();
     answer(world, &id, said("never pays", true)).await.ok();
     answer(world, &id, said("Hello", false)).await.fault("/client_message_id", "invalid_enum");

@@ -22,6 +22,7 @@ pub const CODES: &[(u16, &[&str])] = &[
             "wrong_environment",
             "account_suspended",
             "country_not_allowed",
+            "fraud_blocked",
             "sender_not_approved",
             "domain_not_verified",
             "recipient_opted_out",

@@ -2,6 +2,7 @@
 //! spoken to over HTTP only. A story that ends leaves a ledger that adds up.
 
 pub mod contract;
+mod documented;
 pub mod faults;
 pub mod http;
 #[expect(dead_code, reason = "shared with the tests of the store, which use other parts of it")]
@@ -266,7 +267,7 @@ impl World {
     /// Lets the chores do what is due. A lane looks once in a minute of the clock: what became due
     /// while it was at work, it sees a minute later.
     pub async fn housekeep(&self) {
-        const CHORES: usize = 19;
+        const CHORES: usize = 21;
         let app = self.app(Env::Live).await;
         let is_done = store::Sql("SELECT chore FROM chores WHERE next_at > $1 ORDER BY chore");
         for _ in 0..6 {
@@ -331,6 +332,19 @@ impl World {
         if credits > 0 {
             self.credit(&tenant, credits).await.ok();
         }
+        tenant
+    }
+
+    /// The same, whose SMS are of ACME, which staff have approved.
+    pub async fn live_sender(&self, name: &str, credits: i64) -> Tenant<'_> {
+        let tenant = self.live_account(name, credits).await;
+        let asked = serde_json::json!({"value": "ACME"});
+        let asked = tenant.desk("POST", "/v1/senders").json(asked).await.ok();
+        let path = format!("/v1/admin/senders/{}", asked.word("id"));
+        let decided = self.patch(tenant.env, &path).bearer(self.staff().await);
+        decided.json(serde_json::json!({"status": "approved"})).await.ok();
+        let settings = serde_json::json!({"settings": {"default_sender": "ACME"}});
+        self.set(&tenant, settings).await.ok();
         tenant
     }
 
