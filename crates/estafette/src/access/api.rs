@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{FromRequest, Path, RawQuery, Request, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -14,7 +14,8 @@ use super::idempotency::{self, Claim, Repeatable, Seen};
 use super::token::Kind;
 use super::{
     ApiKey, Caller, Credentials, Error, Guest, Leaver, Login, MOST_KEYS, Myself, NewKey, Owner,
-    Portal, Scope, create_key, disable_key, list_keys, once_with_password, password, replay_key,
+    Passwords, Portal, Prover, Scope, create_key, disable_key, list_keys, once_with_password,
+    password, replay_key,
 };
 use crate::app::App;
 use crate::kit::body::Fields;

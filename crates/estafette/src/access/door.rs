@@ -9,10 +9,11 @@ use axum::http::request::Parts;
 use store::args;
 
 use super::audit::By;
-use super::caller::{Caller, Myself, Portal, Staff, Who, bearer, request_id, take};
+use super::caller::{Caller, Myself, Portal, Staff, bearer, request_id, take};
 use super::idempotency;
 use super::store as sql;
 use super::token::{self, Kind};
+use super::who::Who;
 use crate::app::App;
 use crate::kit::client_address::ClientAddress;
 use crate::kit::problem::Problem;

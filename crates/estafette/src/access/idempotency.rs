@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use clock::{DAY, Millis};
 use store::{CommitError, Error, FromRow, Reject, Row, WriteSet, args};
 
-use super::caller::Who;
 use super::store as sql;
+use super::who::Who;
 use crate::app::App;
 use crate::kit::id::AccountId;
 use crate::kit::problem::{self, Item, Problem};

@@ -2,7 +2,6 @@
 
 use crate::kit::body::Fields;
 use crate::kit::described::described;
-use crate::kit::described::described;
 use crate::kit::words::{must_be_one_of, words};
 
 /// Names in one request; there are far fewer.

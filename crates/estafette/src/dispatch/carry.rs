@@ -7,7 +7,7 @@ use tracing::Instrument;
 
 use super::settle::{over, postpone, settle};
 use super::store as sql;
-use super::{Attempt, Carried, Failure, Leg, News, Next, Owner, State, Unwritten};
+use super::{Attempt, Carried, Failure, Leg, News, Next, Owner, State, Unwritten, elsewhere};
 use crate::app::App;
 use crate::carriers::inbox::{self, Waiter};
 use crate::carriers::{Channel, Fate, Outbound, Outcome, Permit, Refusal};
@@ -41,8 +41,8 @@ pub async fn carry<O: Owner>(app: &App, leg: &mut Leg<O>) -> Carried {
 
 /// One attempt: submit, wait for what comes at once, commit B.
 async fn attempt<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritten> {
-    if queue::is_elsewhere(app, &leg.attempt) {
-        return queue::hand_over(app, leg).await;
+    if elsewhere::is_elsewhere(app, &leg.attempt) {
+        return elsewhere::hand_over(app, leg).await;
     }
     let mut waiter = app.carriers.inbox().expect(leg.attempt.id.as_str());
     let outcome = submit(app, leg).await;

@@ -135,8 +135,8 @@ async fn enqueue<O: Owner>(app: &App, leg: &Leg<O>, resends: i64) -> Result<(), 
     let fails = |lane: &Arc<Lane>| lane.is_resting() || lane.presence() == Presence::Nowhere;
     if may_change && lane.as_ref().is_none_or(fails) {
         let content = O::content(app, &leg.message, a);
-        let whose = (a.account.as_str(), a.priority);
-        let best = content.and_then(|it| app.carriers.best(a.channel, whose, &it.to));
+        let account = a.account.as_str();
+        let best = content.and_then(|it| app.carriers.best(a.channel, account, a.priority, &it.to));
         lane = best.or(lane);
     }
     let carrier = lane.as_ref().map_or(a.carrier.as_str(), |lane| lane.carrier().name());

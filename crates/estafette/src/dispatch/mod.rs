@@ -17,6 +17,7 @@ mod binds;
 mod carry;
 mod door;
 mod due;
+mod elsewhere;
 mod entry;
 mod owners;
 mod parts;
@@ -153,7 +154,7 @@ impl Attempt {
     /// keeps the time.
     #[must_use]
     pub fn new(app: &App, leg: &NewLeg<'_>) -> Self {
-        let lane = app.carriers.best(leg.channel, (leg.account.as_str(), leg.priority), leg.to);
+        let lane = app.carriers.best(leg.channel, leg.account.as_str(), leg.priority, leg.to);
         let carrier = lane.map(|lane| lane.carrier().name().to_owned());
         Self {
             account: leg.account.clone(),

@@ -9,12 +9,9 @@ use std::time::Duration;
 use ::store::CommitError;
 
 use super::carry::carry_queued;
-use super::store::{self as sql, Requeue};
-use super::{
-    Attempt, Carried, Entry, Leg, NewLeg, Next, Owner, QUEUED_LEASE_MS, State, Unwritten, write,
-};
+use super::store as sql;
+use super::{Attempt, Entry, Leg, NewLeg, Owner, QUEUED_LEASE_MS, State};
 use crate::app::App;
-use crate::carriers::binds::Presence;
 use crate::carriers::{Lane, Permit, Priority};
 use crate::kit::id::AccountId;
 
@@ -24,9 +21,6 @@ const PAUSE_MS: u64 = 500;
 const BREATH: Duration = Duration::from_millis(2);
 /// Permits that an account has before the next one is asked.
 const QUANTUM: usize = 16;
-/// How long a request waits for another node to carry what it sends, and how often it looks.
-const ELSEWHERE: Duration = Duration::from_secs(3);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A place in a carrier's lane: a permit, or the end of the queue. Dropping it returns the permit.
 pub struct Slot {
@@ -206,31 +200,4 @@ pub(super) fn take_out<O: Owner>(
             }
         }
     }
-}
-
-/// Whether only other nodes reach the carrier of an attempt.
-pub(super) fn is_elsewhere(app: &App, a: &Attempt) -> bool {
-    let lane = app.carriers.lane(&a.carrier);
-    lane.is_some_and(|lane| lane.presence() == Presence::Elsewhere)
-}
-
-/// Leaves an attempt that a request carries to a node that reaches its carrier, and waits for what
-/// becomes of it, for as long as somebody can be expected to wait.
-pub(super) async fn hand_over<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritten> {
-    let a = &leg.attempt;
-    let mut set = WriteSet::of(a.account.as_str());
-    let later = Requeue::later(a, None, a.give_up_at);
-    sql::put_back(&mut set, a, Requeue { queued_at: Some(app.now()), tries: 0, ..later });
-    write(app, &a.object_id, set).await?;
-    let until = tokio::time::Instant::now() + ELSEWHERE;
-    while tokio::time::Instant::now() < until {
-        tokio::time::sleep(LOOK_AGAIN).await;
-        let read = sql::attempt(app, &a.account, &a.id).await;
-        let now = read.ok().flatten().map(|a| a.state);
-        if !matches!(now, Some(State::Queued | State::Sending)) {
-            break;
-        }
-    }
-    // Whoever took it has written what became of it.
-    Ok(Next::Nothing(Carried::Moved))
 }

@@ -235,8 +235,6 @@ fn exceeded(figures: &BTreeMap<(Span, i64), Counts>, now: Millis) -> Option<(Spa
 mod tests {
     use clock::{DAY, HOUR, Millis};
 
-    use super::words::words;
-
     use super::{Conversion, Counts, Span, places};
 
     const SENT: Counts = Counts { sent: 1, verified: 0 };

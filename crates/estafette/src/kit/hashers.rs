@@ -186,9 +186,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nobody_stands_behind_changes_and_nobody_waits_for_ever() {
         let hashers = Hashers::new(1);
-        let _change = hashers.place(Desk::Changes, Vec::new()).await.unwrap();
-        let refused = hashers.place(Desk::Changes, Vec::new()).await.err();
-        assert_eq!(refused, Some(Refusal::Full), "the place was not given back in time");
-        assert!(hashers.place(Desk::Public, Vec::new()).await.is_ok());
+        let _change = hashers.seat(Desk::Changes, Vec::new()).await.unwrap();
+        let refused = hashers.seat(Desk::Changes, Vec::new()).await.err();
+        assert_eq!(refused, Some(Refusal::Full), "the seat was not given back in time");
+        assert!(hashers.seat(Desk::Public, Vec::new()).await.is_ok());
     }
 }

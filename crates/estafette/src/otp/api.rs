@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::carriers::Channel;
 use crate::dispatch::recipients::shown;
 use crate::kit::id::ChallengeId;
-use crate::kit::page::{self, NoQuery};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 

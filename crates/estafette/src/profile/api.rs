@@ -13,7 +13,9 @@ use utoipa_axum::routes;
 use crate::access::api::{LoginView, UserView, new_password, private};
 use crate::access::idempotency::{Claim, Repeatable, Seen};
 use crate::access::token::Kind;
-use crate::access::{self, Caller, Credentials, Guest, Login, MadeBy, NewUser, Portal, Who};
+use crate::access::{
+    self, Caller, Credentials, Guest, Identity, Login, MadeBy, NewUser, Portal, Prover, Who,
+};
 use crate::app::{App, Env};
 use crate::credits;
 use crate::kit::body::Fields;

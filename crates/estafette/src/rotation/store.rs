@@ -4,7 +4,7 @@
 use clock::Millis;
 use store::{Error, FromRow, Reject, Row, Sql};
 
-use crate::kit::seal::KeyRow;
+use crate::kit::seal::{KeyRow, KeyState};
 
 /// Another command has gone on with the rotation meanwhile.
 pub(super) const MOVED: Reject = Reject("master_key_moved");

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::kinds::{Priority, Status};
 use super::tickets::{self, Filter, NewTicket, Rating};
 use super::view::TicketView;
 use super::{Author, Error, LONGEST_MESSAGE, Reader, STALE};

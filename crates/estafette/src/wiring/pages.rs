@@ -12,7 +12,6 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use utoipa::openapi::OpenApi;
 use utoipa_swagger_ui::SwaggerUi;
 
 use super::description;

@@ -11,7 +11,7 @@ use super::{Filter, LogLine};
 use crate::access::caller::Staff;
 use crate::app::App;
 use crate::kit::id::AuditId;
-use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::page::{self, Query};
 use crate::kit::problem::Problem;
 
 /// The routes.
