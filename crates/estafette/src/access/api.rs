@@ -21,6 +21,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::KeyId;
 use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::posted::Post;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::kit::seal::hex;
@@ -312,9 +313,7 @@ async fn change_password(
     caller: Caller<Myself>,
     guest: Guest,
     State(app): State<App>,
-    _: NoQuery,
-    headers: HeaderMap,
-    body: Bytes,
+    Post { headers, body }: Post,
 ) -> Result<Response, Problem> {
     let owner = Owner { by: caller.by(), token: caller.token, guest: &guest };
     let request = Repeatable::by_person(&caller.who, &headers, "POST /v1/auth/password", &body);

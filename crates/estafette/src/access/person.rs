@@ -145,6 +145,7 @@ pub fn new_user_set(app: &App, newcomer: &Newcomer<'_>) -> (NewUser, WriteSet) {
 }
 
 /// An account of a user who is being made.
+#[derive(Clone, Copy)]
 struct NewAccount<'a> {
     user: &'a UserId,
     account: &'a AccountId,

@@ -332,6 +332,7 @@ fn of_charge(
 }
 
 /// A movement that the operator makes.
+#[derive(Clone, Copy)]
 struct ByHand<'a> {
     kind: &'static str,
     amount: i64,

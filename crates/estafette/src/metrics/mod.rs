@@ -452,7 +452,7 @@ impl Metrics {
     }
 }
 
-/// OpenMetrics describes a counter by its name without `_total`; the text format by the whole one.
+/// `OpenMetrics` describes a counter by its name without `_total`; the text format by all of it.
 fn with_whole_names(text: &str) -> String {
     let mut whole = String::with_capacity(text.len() + 1_024);
     let mut lines = text.lines().peekable();

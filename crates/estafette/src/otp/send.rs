@@ -259,7 +259,7 @@ async fn begin(
         if let Some(stale) = past.found() {
             sql::free_slot(&mut set, stale, now);
         }
-        create(app, &mut set, id, &planned)
+        create(app, &mut set, &id, &planned)
     };
     match app.db.commit(set).await {
         Ok(_) => {
@@ -284,7 +284,7 @@ struct Planned<'a> {
     fallback_used: bool,
 }
 
-fn create(app: &App, set: &mut WriteSet, id: ChallengeId, planned: &Planned<'_>) -> Challenge {
+fn create(app: &App, set: &mut WriteSet, id: &ChallengeId, planned: &Planned<'_>) -> Challenge {
     let Planned { account, order, attempt, fallback_used } = *planned;
     let slot = order.slot();
     let (now, config, settings) = (app.now(), &app.config.otp, &account.settings);
@@ -314,7 +314,7 @@ fn create(app: &App, set: &mut WriteSet, id: ChallengeId, planned: &Planned<'_>)
         expires_at: now + validity_ms(app, account),
         verified_at: None,
         created_at: now,
-        code_sealed: Some(seal(app, &account.id, &id, &code)),
+        code_sealed: Some(seal(app, &account.id, id, &code)),
     };
     let new = NewChallenge {
         account: &account.id,

@@ -349,6 +349,7 @@ pub(super) fn free_slot(set: &mut WriteSet, challenge: &Challenge, now: Millis) 
 }
 
 /// The attempt that takes the place of the current one.
+#[derive(Clone, Copy)]
 pub(super) struct NextLeg<'a> {
     pub(super) attempt: &'a Attempt,
     pub(super) mode: Mode,

@@ -22,6 +22,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::StaffId;
 use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::posted::Post;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -146,9 +147,7 @@ async fn change_password(
     staff: Staff,
     guest: Guest,
     State(app): State<App>,
-    _: NoQuery,
-    headers: HeaderMap,
-    body: Bytes,
+    Post { headers, body }: Post,
 ) -> Result<Response, Problem> {
     let owner = Owner { by: staff.by(), token: Some(staff.token), guest: &guest };
     let route = "POST /v1/admin/auth/password";

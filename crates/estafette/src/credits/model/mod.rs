@@ -172,7 +172,7 @@ impl Model {
         *fate = to;
         match to {
             HoldState::Posted => {
-                (self.held, self.posted) = (self.held - *amount, self.posted - *amount)
+                (self.held, self.posted) = (self.held - *amount, self.posted - *amount);
             }
             HoldState::Voided => self.held -= *amount,
             HoldState::Refunded => self.posted += *amount,

@@ -2,9 +2,7 @@
 //! missed.
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use clock::{DAY, Millis};
 use serde::{Deserialize, Serialize};
@@ -22,6 +20,7 @@ use crate::kit::body::Fields;
 use crate::kit::described::described_words;
 use crate::kit::id::{DeliveryId, WebhookId};
 use crate::kit::page::{self, NoQuery, Query, Since};
+use crate::kit::posted;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::webhooks::api::Posted;
@@ -341,11 +340,9 @@ async fn read_delivery(
 async fn retry_delivery(
     caller: Caller<Portal>,
     State(app): State<App>,
-    Path(id): Path<String>,
-    _: NoQuery,
-    headers: HeaderMap,
-    body: Bytes,
+    posted: posted::Posted,
 ) -> Result<Response, Problem> {
+    let posted::Posted { id, headers, body } = posted;
     Fields::read(&body)?.finish(app.is_strict())?;
     idempotency::check(&headers)?;
     let account = &caller.account.id;
