@@ -8,6 +8,7 @@ pub mod http;
 #[expect(dead_code, reason = "shared with the tests of the store, which use other parts of it")]
 #[path = "../../../../store/tests/server/mod.rs"]
 mod server;
+mod template;
 pub mod tenant;
 
 use std::future::Future;
@@ -385,7 +386,7 @@ async fn settle_in(engine: Engine, config: &mut Config) -> Option<Database> {
     if engine == Engine::Lite {
         return None;
     }
-    let database = Database::empty().await;
+    let database = template::copy(config).await;
     let through_pooler = engine == Engine::Pgbouncer;
     let server = if through_pooler { server::pgbouncer() } else { server::postgres() };
     config.database.url = Secret::new(format!("{server}/{}", database.name));
