@@ -124,7 +124,8 @@ pub fn sign(message: &[u8], signer: Signer<'_>, key: &Key) -> Result<Vec<u8>, Ke
     let body_hash = STANDARD.encode(digest::digest(&digest::SHA256, &relaxed_body(body)));
     let Signer { domain, selector, at_s } = signer;
     let unsigned = format!(
-        "v=1; a={}; c=relaxed/relaxed; d={domain}; s={selector};\r\n t={at_s}; h={};\r\n bh={};\r\n b=",
+        "v=1; a={}; c=relaxed/relaxed; d={domain}; s={selector};\r\n t={at_s}; \
+         h={};\r\n bh={};\r\n b=",
         key.algorithm(),
         names.join(":\r\n  "),
         body_hash,

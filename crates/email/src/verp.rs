@@ -1,5 +1,5 @@
-//! Return paths that name the message and its recipient, with a keyed hash: a report that comes back
-//! leads to what it is about, and one for mail that nobody sent leads nowhere.
+//! Return paths that name the message and its recipient, with a keyed hash: a report that comes
+//! back leads to what it is about, and one for mail that nobody sent leads nowhere.
 
 use ring::hmac;
 

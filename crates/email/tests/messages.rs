@@ -162,11 +162,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_text_survives(subject in "[^\\p{Cc}]{1,120}", text in "[^\\r\\x00]{0,400}", name in "[^\\p{Cc}<>\"\\\\]{1,40}") {
+    fn any_text_survives(
+        subject in "[^\\p{Cc}]{1,120}",
+        text in "[^\\r\\x00]{0,400}",
+        name in "[^\\p{Cc}<>\"\\\\]{1,40}",
+    ) {
         let mut draft = draft();
         draft.subject.clone_from(&subject);
         draft.text = Some(text.clone());
-        draft.to = vec![Mailbox { name: Some(name.trim().to_owned()).filter(|name| !name.is_empty()), ..mailbox("ada@example.com") }];
+        let name = Some(name.trim().to_owned()).filter(|name| !name.is_empty());
+        draft.to = vec![Mailbox { name, ..mailbox("ada@example.com") }];
         let (raw, message) = through(draft);
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(squeezed(&message.subject), squeezed(&subject), "{raw}");

@@ -6,6 +6,7 @@ pub mod handsets;
 mod inbound;
 pub mod inbox;
 pub mod lane;
+pub mod mailboxes;
 mod outbound;
 pub mod simulated;
 
@@ -20,8 +21,9 @@ pub use handsets::Handsets;
 pub use inbound::Inbound;
 pub use inbox::Inbox;
 pub use lane::{Lane, Pace, Priority, Turn};
-pub use outbound::{Address, Content, Outbound, Template};
-pub use simulated::Rehearsed;
+pub use mailboxes::Mailboxes;
+pub use outbound::{Address, Content, Mail, Outbound, Template};
+pub use simulated::{Rehearsed, Script};
 
 /// The way a message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +32,8 @@ pub enum Channel {
     Chatapp,
     /// SMS.
     Sms,
+    /// Email.
+    Email,
 }
 
 impl Channel {
@@ -39,6 +43,7 @@ impl Channel {
         match self {
             Self::Chatapp => "chatapp",
             Self::Sms => "sms",
+            Self::Email => "email",
         }
     }
 
@@ -48,6 +53,7 @@ impl Channel {
         match word {
             "chatapp" => Some(Self::Chatapp),
             "sms" => Some(Self::Sms),
+            "email" => Some(Self::Email),
             _ => None,
         }
     }
@@ -227,6 +233,7 @@ pub trait Carrier: Send + Sync + 'static {
 pub struct Carriers {
     chatapp: Vec<Arc<Lane>>,
     sms: Vec<Arc<Lane>>,
+    email: Vec<Arc<Lane>>,
     handsets: Option<Handsets>,
     inbox: Inbox,
 }
@@ -257,12 +264,20 @@ impl Carriers {
         Self { chatapp, sms, ..Self::default() }
     }
 
+    /// The same with this carrier for email.
+    #[must_use]
+    pub fn with_email(mut self, carrier: Arc<dyn Carrier>) -> Self {
+        self.email.push(Lane::of(carrier));
+        self
+    }
+
     /// The ways by which this account may reach a recipient, the best first.
     #[must_use]
     pub fn route(&self, channel: Channel, _account: &str, to: &Address) -> &[Arc<Lane>] {
         match to {
-            Address::Phone(_) => self.of_channel(channel),
-            Address::Email(_) => &[],
+            Address::Phone(_) if channel != Channel::Email => self.of_channel(channel),
+            Address::Email(_) if channel == Channel::Email => &self.email,
+            Address::Phone(_) | Address::Email(_) => &[],
         }
     }
 
@@ -281,7 +296,7 @@ impl Carriers {
 
     /// All lanes.
     pub fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {
-        self.chatapp.iter().chain(&self.sms)
+        self.chatapp.iter().chain(&self.sms).chain(&self.email)
     }
 
     /// The lane of the carrier of this name.
@@ -294,6 +309,7 @@ impl Carriers {
         match channel {
             Channel::Chatapp => &self.chatapp,
             Channel::Sms => &self.sms,
+            Channel::Email => &self.email,
         }
     }
 
@@ -309,6 +325,12 @@ impl Carriers {
         self.handsets.as_ref().and_then(|_| simulated::rehearsed(to))
     }
 
+    /// What an address scripts, where mailboxes are simulated.
+    #[must_use]
+    pub fn scripted(&self, to: &email::Address) -> Option<simulated::Script> {
+        self.handsets.as_ref().and_then(|_| simulated::script_of(to))
+    }
+
     /// The virtual handsets, where there are any.
     #[must_use]
     pub fn handsets(&self) -> Option<&Handsets> {
@@ -318,7 +340,7 @@ impl Carriers {
     /// Name, channel and state of each, for the operator.
     #[must_use]
     pub fn describe(&self) -> Vec<(String, &'static str, String)> {
-        [Channel::Chatapp, Channel::Sms]
+        [Channel::Chatapp, Channel::Sms, Channel::Email]
             .into_iter()
             .flat_map(|channel| self.of_channel(channel).iter().map(move |lane| (channel, lane)))
             .map(|(channel, lane)| {

@@ -169,7 +169,7 @@ fn write(app: &App, account: Option<&AccountId>, message: &Message) -> WriteSet 
 
 const fn kind_of(channel: Channel) -> Kind {
     match channel {
-        Channel::Sms => Kind::SmsInbound,
+        Channel::Sms | Channel::Email => Kind::SmsInbound,
         Channel::Chatapp => Kind::ChatappInbound,
     }
 }

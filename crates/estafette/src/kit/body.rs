@@ -43,6 +43,12 @@ impl Fields {
         Ok(Self { map, known: Vec::new(), faults: Faults::default() })
     }
 
+    /// Takes an object apart that is a part of a body.
+    #[must_use]
+    pub fn of(map: Map<String, Value>) -> Self {
+        Self { map, known: Vec::new(), faults: Faults::default() }
+    }
+
     /// Notes a fault of one field.
     pub fn fault(&mut self, name: &str, code: &'static str, detail: impl Into<String>) {
         self.faults.push(Item::at(&format!("/{name}"), code, detail));

@@ -6,6 +6,7 @@ pub mod client_address;
 pub mod hashers;
 pub mod id;
 pub mod json;
+pub mod large_body;
 pub mod msisdn;
 pub mod outgoing;
 pub mod page;

@@ -135,7 +135,7 @@ codes! {
     410 FileExpired "file_expired" "The file was deleted after its time":
         "Attachments are kept for a limited time only.";
     413 PayloadTooLarge "payload_too_large" "The body is too large":
-        "JSON bodies may have 256 KiB.";
+        "JSON bodies may have 256 KiB, those of emails 10 MiB.";
     413 FileTooLarge "file_too_large" "The file is too large":
         "Attachments may have 10 MiB.";
     415 UnsupportedMediaType "unsupported_media_type" "The content type is not supported":

@@ -28,10 +28,12 @@ use tokio::task::{AbortHandle, JoinHandle};
 use crate::app::{App, Correspondence, Env, Memo, News, Shared};
 use crate::carriers::door::{Arrivals, Door, door};
 use crate::carriers::handsets::MemoryShelf;
-use crate::carriers::{Carriers, Handsets};
+use crate::carriers::simulated::SimulatedMail;
+use crate::carriers::{Carriers, Handsets, Mailboxes};
 use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
+use crate::emails::{self, Email};
 use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
@@ -39,7 +41,7 @@ use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 use crate::otp::{self, Otp};
-use crate::sandbox::StoredShelf;
+use crate::sandbox::{StoredRack, StoredShelf};
 use crate::sms::{self, Sms};
 use crate::sockets::Hub;
 use crate::{credits, events, inbound, jobs, rotation, senders, support, webhooks};
@@ -130,6 +132,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "log and seals",
         sql: include_str!("../../../../migrations/0024_log_and_seals.sql"),
     },
+    Migration {
+        version: 34,
+        name: "email",
+        sql: include_str!("../../../../migrations/0034_email.sql"),
+    },
 ];
 
 /// The two environments, ready to be migrated and served.
@@ -212,6 +219,10 @@ pub fn open_through(
     });
     let handsets = shared.handsets.clone();
     let simulated = Carriers::simulated(&shared.clock, &sandbox_door, handsets);
+    let rack = StoredRack::new(shared.db.clone(), shared.vault.clone());
+    let mailboxes = Mailboxes::on(Arc::new(rack));
+    let mail = SimulatedMail::new(shared.clock.clone(), sandbox_door.clone(), mailboxes);
+    let simulated = simulated.with_email(Arc::new(mail));
     let live = App::new(Env::Live, Carriers::none(), Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated, shared);
     let arrivals = Some([live_arrivals, sandbox_arrivals]);
@@ -288,7 +299,7 @@ const CORRESPONDENCE: Correspondence =
     Correspondence { owners_of: senders::owners_of, sent_to: &[otp::sent_to, sms::sent_to] };
 
 /// The channels.
-static OWNERS: &[Entry] = &[Entry::of::<Otp>(), Entry::of::<Sms>()];
+static OWNERS: &[Entry] = &[Entry::of::<Otp>(), Entry::of::<Sms>(), Entry::of::<Email>()];
 
 /// Asks the room of an event's object to show it. Rooms that write down the data itself are not
 /// asked.
@@ -296,6 +307,7 @@ fn tell<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>
     match events::Kind::of(news.kind) {
         Some(events::Kind::OtpStatus) => otp::show(app, news),
         Some(events::Kind::SmsDelivery) => sms::show(app, news),
+        Some(events::Kind::EmailDelivery) => emails::show(app, news),
         Some(events::Kind::SmsInbound | events::Kind::ChatappInbound) => inbound::show(app, news),
         Some(events::Kind::SupportMessage | events::Kind::SupportTicket) => {
             support::show(app, news)

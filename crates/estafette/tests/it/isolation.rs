@@ -10,7 +10,7 @@ use crate::world::{Call, World};
 on_every_engine!(foreign_objects_do_not_exist, foreign_handsets_are_empty);
 
 /// Parameters that are no ids of an account's objects.
-const NO_IDS: [&str; 2] = ["phone", "code"];
+const NO_IDS: [&str; 3] = ["phone", "code", "address"];
 
 /// All operations of the description with a parameter in their path.
 fn operations(document: &Value) -> Vec<(String, String)> {
@@ -28,6 +28,11 @@ fn operations(document: &Value) -> Vec<(String, String)> {
 async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
     let sms = ada.text(json!({"to": phone("5678"), "text": "hello"})).await.ok();
+    let mail = json!({"to": ["a@b.example"], "from_email": "a@sandbox.estafette.test",
+        "subject": "hello", "text": "hello"});
+    let mail = ada.call("POST", "/v1/emails").json(mail).await.ok();
+    let body = json!({"domain": "example.com"});
+    let domain = ada.desk("POST", "/v1/email-domains").json(body).await.ok();
     let body = json!({"url": "https://127.0.0.1:9999/"});
     let hook = ada.desk("POST", "/v1/webhooks").json(body).await.ok();
     let path = format!("/v1/webhooks/{}/test", hook.word("id"));
@@ -43,6 +48,8 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     vec![
         ("session_id", logins.list()[0]["id"].as_str().unwrap().to_owned()),
         ("challenge_id", sent.word("challenge_id").to_owned()),
+        ("email_id", mail.word("id").to_owned()),
+        ("domain_id", domain.word("id").to_owned()),
         ("message_id", sms.word("id").to_owned()),
         ("key_id", ada.key_id.clone()),
         ("webhook_id", hook.word("id").to_owned()),

@@ -16,6 +16,7 @@ mod conventions;
 mod credits;
 mod dispatch;
 mod edge;
+mod emails;
 mod erasure;
 mod figures;
 mod handsets;

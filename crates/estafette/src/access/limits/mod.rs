@@ -16,6 +16,8 @@ pub enum Limited {
     Keys,
     /// Senders of SMS.
     Senders,
+    /// Domains of emails.
+    EmailDomains,
     /// Webhook targets.
     Webhooks,
 }
@@ -26,6 +28,7 @@ impl Limited {
         match self {
             Self::Keys => "keys",
             Self::Senders => "senders",
+            Self::EmailDomains => "email_domains",
             Self::Webhooks => "webhooks",
         }
     }
