@@ -10,9 +10,9 @@
 //! What is for nobody is parked under the empty account, and counted.
 
 pub mod api;
-mod keywords;
 mod message;
 pub mod opt_outs;
+mod parts;
 pub mod retention;
 mod route;
 mod store;
@@ -29,8 +29,10 @@ use crate::app::App;
 use crate::carriers::{Channel, Inbound, NotNow};
 use crate::events::{self, Kind, Note};
 use crate::kit::id::{AccountId, InboundId};
+use crate::kit::keywords::Keyword;
 use crate::kit::page::{self, Page};
 
+pub use parts::take_part;
 pub use view::show;
 
 /// The message was taken in before.
@@ -111,11 +113,16 @@ async fn take_one(app: &App, inbound: &Inbound) -> Result<Taken, Fault> {
         Some(account) => Some(AccountId::stored(account.clone())),
         None => account_for(app, &message).await?,
     };
-    let set = write(app, account.as_ref(), &message);
+    let set = write(app, account.as_ref(), (&message, Millis(0)));
+    keep(app, set, account.is_some()).await
+}
+
+/// Makes a message durable; who comes second finds that it is.
+async fn keep(app: &App, set: WriteSet, has_account: bool) -> Result<Taken, Fault> {
     match app.db.commit(set).await {
-        Ok(_) if account.is_some() => Ok(Taken::Stored),
+        Ok(_) if has_account => Ok(Taken::Stored),
         Ok(_) => Ok(Taken::Parked),
-        Err(CommitError::Rejected(SEEN)) => Ok(Taken::Known),
+        Err(CommitError::Rejected(SEEN | parts::DONE)) => Ok(Taken::Known),
         Err(error) => Err(error.into()),
     }
 }
@@ -134,13 +141,13 @@ async fn account_for(app: &App, message: &Message) -> Result<Option<AccountId>, 
     Ok(route::choose(&owners, &senders))
 }
 
-/// The row, its event, and the opt-out if it is one.
-fn write(app: &App, account: Option<&AccountId>, message: &Message) -> WriteSet {
+/// The row, its event, and the opt-out if it is one. What was seen before an instant counts as new.
+fn write(app: &App, account: Option<&AccountId>, (message, since): (&Message, Millis)) -> WriteSet {
     let nobody = nobody();
     let whose = account.unwrap_or(&nobody);
     let id = InboundId::new(&app.clock);
     let mut set = WriteSet::of(whose.as_str());
-    set.guard(sql::SEE, args![message.mac, app.now()], SEEN);
+    set.guard(sql::SEE, args![message.mac, app.now(), since], SEEN);
     let row = args![
         whose,
         &id,
@@ -157,7 +164,7 @@ fn write(app: &App, account: Option<&AccountId>, message: &Message) -> WriteSet 
     set.push(sql::INSERT, row);
     let Some(account) = account else { return set };
     let kind = kind_of(message.channel);
-    let state = message.keyword.map_or("", keywords::Keyword::word);
+    let state = message.keyword.map_or("", Keyword::word);
     let note = Note { account, kind, object_id: id.as_str(), sequence: 1, state };
     events::note(app, &mut set, note);
     if let (Address::Phone(person), Some(keyword)) = (&message.sender, message.keyword) {
