@@ -371,15 +371,16 @@ impl Carriers {
         (account, priority): (&str, Priority),
         to: &Address,
     ) -> Option<Arc<Lane>> {
-        let number = to.phone()?.e164();
-        match channel {
-            Channel::Chatapp => {
-                let works = |lane: &&Arc<Lane>| !lane.is_resting();
-                self.chatapp.iter().find(works).or(self.chatapp.first()).cloned()
+        let works = |lane: &&Arc<Lane>| !lane.is_resting();
+        let first = |lanes: &[Arc<Lane>]| lanes.iter().find(works).or(lanes.first()).cloned();
+        match (channel, to) {
+            (Channel::Chatapp, Address::Phone(_)) => first(&self.chatapp),
+            (Channel::Sms, Address::Phone(number)) => {
+                let (class, number) = (routes::Class::of(priority), number.e164());
+                self.table().choose(Wanted { account, class, number })
             }
-            Channel::Sms => {
-                self.table().choose(Wanted { account, class: routes::Class::of(priority), number })
-            }
+            (Channel::Email, Address::Email(_)) => first(&self.email),
+            (_, Address::Phone(_) | Address::Email(_)) => None,
         }
     }
 
@@ -436,7 +437,7 @@ impl Carriers {
 
     /// Each lane with its channel, for the operator.
     pub fn by_channel(&self) -> impl Iterator<Item = (Channel, &Arc<Lane>)> {
-        [Channel::Chatapp, Channel::Sms]
+        [Channel::Chatapp, Channel::Sms, Channel::Email]
             .into_iter()
             .flat_map(|channel| self.of_channel(channel).iter().map(move |lane| (channel, lane)))
     }

@@ -24,7 +24,7 @@ use crate::carriers::Priority;
 use crate::kit::id::EmailId;
 use crate::kit::large_body;
 use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 const PATH: &str = "/v1/emails";
@@ -111,38 +111,14 @@ pub struct NewEmails {
 /// MiB.
 #[utoipa::path(
     post, path = "/v1/emails", tag = "Email",
-    params(("Idempotency-Key" = Option<String>, Header,
-        description = "Makes a repeat safe: the same key and body never send twice")),
     request_body = NewEmail,
+    extensions(("x-codes" = json!([
+        Code::InsufficientCredits, Code::DomainNotVerified, Code::CarrierUnavailable,
+    ]))),
     responses(
-        (status = 200, body = SentEmail, description = "The email is queued",
-         headers(("Idempotent-Replayed" = String,
-            description = "`true`: an earlier request's email, as it stands now"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`"),
-        (status = 402, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_credits`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`, \
-            `account_pending`, `domain_not_verified`"),
-        (status = 408, body = ProblemBody, content_type = "application/problem+json",
-         description = "`request_timeout`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`idempotency_in_progress`"),
-        (status = 413, body = ProblemBody, content_type = "application/problem+json",
-         description = "`payload_too_large`"),
-        (status = 415, body = ProblemBody, content_type = "application/problem+json",
-         description = "`unsupported_media_type`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`carrier_unavailable`, `overloaded`, `storage_unavailable`, `draining`"),
+        (status = 200, body = SentEmail, description = "The email is queued"),
     ),
-    security(("api_key" = []))
+    security(("api_key" = ["email:send"]))
 )]
 async fn send_email(
     caller: Caller<SendEmail>,
@@ -156,13 +132,13 @@ async fn send_email(
     let body = large_body::read(&account.id, body).await?;
     let order = parse::single(&app, &body.bytes)?;
     let request = Repeatable::by_tenant(&account.id, &headers, "POST /v1/emails", &body.bytes);
-    let fresh = async |claim: Claim| {
+    let fresh = async |claim: &Claim| {
         let id = EmailId::new(&app.clock);
-        let taking = Taking { id, priority: Priority::Transactional, claim: &claim };
+        let taking = Taking { id, priority: Priority::Transactional, claim };
         Ok(send(&app, account, order, taking).await?)
     };
     let again = async |found: Seen| Ok(seen(&app, account, &found).await?);
-    let sent = idempotency::once(&app, request, fresh, again).await?;
+    let sent = idempotency::once_or_refused(&app, request, fresh, again).await?;
     Ok(sent.map(|letter| Json(SentEmail::from(&letter))).into_response())
 }
 
@@ -170,39 +146,14 @@ async fn send_email(
 ///
 /// Each is taken or refused on its own, and `results` has one item for each, in the order of the
 /// request. They wait for emails that are sent alone. A repeat under the same `Idempotency-Key`
-/// answers how those stand that were taken, and tries the others again.
+/// answers how those stand that were taken, and why the others were refused.
 #[utoipa::path(
     post, path = "/v1/emails/bulk", tag = "Email",
-    params(("Idempotency-Key" = Option<String>, Header,
-        description = "Makes a repeat safe: the same key and body never send an email twice")),
     request_body = NewEmails,
     responses(
-        (status = 200, body = BulkResults, description = "What became of each",
-         headers(("Idempotent-Replayed" = String,
-            description = "`true`: the emails of an earlier request, as they stand now"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`, \
-            `account_pending`"),
-        (status = 408, body = ProblemBody, content_type = "application/problem+json",
-         description = "`request_timeout`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`idempotency_in_progress`"),
-        (status = 413, body = ProblemBody, content_type = "application/problem+json",
-         description = "`payload_too_large`"),
-        (status = 415, body = ProblemBody, content_type = "application/problem+json",
-         description = "`unsupported_media_type`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`: of the request as a whole; `idempotency_key_reused`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`, `draining`"),
+        (status = 200, body = BulkResults, description = "What became of each"),
     ),
-    security(("api_key" = []))
+    security(("api_key" = ["email:send"]))
 )]
 async fn send_emails(
     caller: Caller<SendEmail>,
@@ -217,14 +168,10 @@ async fn send_emails(
     let orders = parse::bulk(&app, &body.bytes)?;
     let route = "POST /v1/emails/bulk";
     let request = Repeatable::by_tenant(&account.id, &headers, route, &body.bytes);
-    let fresh = async |claim: Claim| {
-        let first = EmailId::new(&app.clock);
-        bulk::claim(&app, account, &claim, &first).await?;
-        Ok(first)
-    };
-    let again = async |found: Seen| Ok(EmailId::stored(found.object_id));
+    let fresh = async |claim: Claim| bulk::Batch::begin(&app, account, claim).await;
+    let again = async |found: Seen| Ok(bulk::Batch::of(found));
     let once = idempotency::once(&app, request, fresh, again).await?;
-    let results = bulk::take(&app, account, orders, once.answer()).await;
+    let results = once.answer().take(&app, account, orders).await;
     Ok(once.map(|_| Json(results)).into_response())
 }
 
@@ -245,19 +192,9 @@ async fn send_emails(
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<EmailView>, description = "One page; `Link` leads on",
-         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
+        (status = 200, body = Vec<EmailView>, description = "One page; `Link` leads on"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn list_emails(
     caller: Caller<ReadAccount>,
@@ -267,7 +204,7 @@ async fn list_emails(
     let query = Query::read(query.as_deref(), &KNOWN)?;
     let filter = read_filter(&app, &caller, &query)?;
     let path = query.path_with(PATH, &FILTERS);
-    let page = query.page(&app.vault, &path)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let (rows, next) = list(&app, &caller, &filter, &page).await?;
     let views = view::with_recipients(&app, &caller.account.id, rows).await?;
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
@@ -279,19 +216,8 @@ async fn list_emails(
     params(("email_id" = String, Path, description = "From its send")),
     responses(
         (status = 200, body = EmailView, description = "The email as it stands"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn read_email(
     caller: Caller<ReadAccount>,

@@ -81,16 +81,12 @@ pub(super) fn bulk(app: &App, body: &[u8]) -> Result<Vec<Result<Order, Problem>>
 fn order(app: &App, mut fields: Fields) -> Result<Order, Problem> {
     let from_email = fields.required("from_email");
     let from = from_email.as_ref().and_then(|text| mailbox(&mut fields, "from_email", text));
-    let to = mailboxes(&mut fields, "to");
-    if to.as_ref().is_some_and(Vec::is_empty) {
-        fields.fault("to", "too_short", "must have at least 1 element");
-    }
-    let cc = mailboxes(&mut fields, "cc").unwrap_or_default();
-    let bcc = mailboxes(&mut fields, "bcc").unwrap_or_default();
-    if to.is_none() && !fields.has_faults() {
-        fields.fault("to", "required", "is required");
-    }
-    let to = to.unwrap_or_default();
+    let to = fields.required_texts("to", MOST_RECIPIENTS);
+    let to = mailboxes(&mut fields, "to", to);
+    let cc = fields.texts("cc", MOST_RECIPIENTS);
+    let cc = mailboxes(&mut fields, "cc", cc);
+    let bcc = fields.texts("bcc", MOST_RECIPIENTS);
+    let bcc = mailboxes(&mut fields, "bcc", bcc);
     if to.len() + cc.len() + bcc.len() > MOST_RECIPIENTS {
         let detail = format!("to, cc and bcc must have at most {MOST_RECIPIENTS} elements in all");
         fields.fault("to", "too_long", detail);
@@ -138,23 +134,21 @@ fn mailbox(fields: &mut Fields, place: &str, text: &str) -> Option<Mailbox> {
     read.map_err(|error| fields.fault(place, "invalid_email", error.to_string())).ok()
 }
 
-fn mailboxes(fields: &mut Fields, name: &'static str) -> Option<Vec<Mailbox>> {
-    let texts = fields.texts(name, MOST_RECIPIENTS)?;
-    let texts = texts.iter().enumerate();
-    Some(
-        texts
-            .filter_map(|(index, text)| mailbox(fields, &format!("{name}/{index}"), text))
-            .collect(),
-    )
+fn mailboxes(fields: &mut Fields, name: &str, texts: Option<Vec<String>>) -> Vec<Mailbox> {
+    let texts = texts.unwrap_or_default().into_iter().enumerate();
+    let read = texts.map(|(index, text)| mailbox(fields, &format!("{name}/{index}"), &text));
+    read.flatten().collect()
 }
 
 fn subject(fields: &mut Fields) -> Option<String> {
     let subject = fields.required("subject")?;
     if subject.is_empty() {
         fields.fault("subject", "too_short", "must have at least 1 character");
+    } else if subject.len() > compose::LONGEST_VALUE {
+        fields.fault("subject", "too_long", "must have at most 998 bytes");
     } else if !compose::is_value(&subject) {
-        let detail = "must have at most 998 bytes and no line breaks or other control characters";
-        fields.fault("subject", "invalid_format", detail);
+        let detail = "must have no line breaks or other control characters";
+        fields.fault("subject", "invalid_type", detail);
     }
     Some(subject)
 }
@@ -187,7 +181,7 @@ fn headers(fields: &mut Fields) -> Vec<(String, String)> {
         match value {
             Value::String(value) => match compose::check_header(&name, &value) {
                 Ok(()) => found.push((name, value)),
-                Err(error) => fields.fault(&place, "invalid_format", error.to_string()),
+                Err(error) => fields.fault(&place, "invalid_type", error.to_string()),
             },
             _ => fields.fault(&place, "invalid_type", "must be a string"),
         }
@@ -242,18 +236,24 @@ fn attachment(fields: &mut Fields, index: usize, item: Value) -> Option<Attachme
         let known = "is not a field of an attachment; known: filename, content, content_type";
         fault(fields, &escaped(unknown), "unknown_field", known);
     }
-    if filename.as_deref().is_some_and(|name| !compose::is_filename(name)) {
-        let detail = "must have 1 to 120 characters, no slashes and no control characters";
-        fault(fields, "filename", "invalid_format", detail);
+    if let Some(name) = filename.as_deref().filter(|name| !compose::is_filename(name)) {
+        let (code, detail) = match name.chars().count() {
+            0 => ("too_short", "must have at least 1 character"),
+            1..=compose::LONGEST_FILENAME => {
+                ("invalid_type", "must have no slashes and no control characters")
+            }
+            _ => ("too_long", "must have at most 120 characters"),
+        };
+        fault(fields, "filename", code, detail);
     }
     let content_type = content_type.unwrap_or_else(|| "application/octet-stream".to_owned());
     if !compose::is_media_type(&content_type) {
         let detail = "must be a media type without parameters, such as application/pdf";
-        fault(fields, "content_type", "invalid_format", detail);
+        fault(fields, "content_type", "invalid_type", detail);
     }
     let decoded = content.map(|text| STANDARD.decode(text));
     if matches!(decoded, Some(Err(_))) {
-        fault(fields, "content", "invalid_format", "must be base64 (RFC 4648 §4, with padding)");
+        fault(fields, "content", "invalid_type", "must be base64 (RFC 4648 §4, with padding)");
     }
     Some(Attachment { filename: filename?, content_type, content: decoded?.ok()? })
 }

@@ -200,6 +200,21 @@ impl Fields {
         Some(texts)
     }
 
+    /// A required list of 1 to `most` texts.
+    pub fn required_texts(&mut self, name: &'static str, most: usize) -> Option<Vec<String>> {
+        if self.is_missing(name) {
+            // A `null` is taken, so that it is not called unknown as well.
+            let _null = self.take(name);
+            self.fault(name, "required", "is required");
+            return None;
+        }
+        let texts = self.texts(name, most)?;
+        if texts.is_empty() && !self.has_faults() {
+            self.fault(name, "too_short", "must have at least 1 element");
+        }
+        Some(texts)
+    }
+
     /// One of a list of words.
     pub fn choice(&mut self, name: &'static str, choices: &[&'static str]) -> Option<&'static str> {
         let text = self.text(name)?;

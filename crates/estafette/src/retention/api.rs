@@ -33,7 +33,6 @@ pub struct NewErasure {
     #[schema(example = "+33612345678")]
     pub phone: Option<String>,
     /// The email address; this or `phone`.
-    #[schema(example = "ada@example.com")]
     pub email: Option<String>,
     /// Only in this account; left out = in all accounts of both environments.
     pub account_id: Option<String>,
@@ -126,9 +125,18 @@ async fn erase_recipient(
 
 fn read(app: &App, body: &[u8]) -> Result<(Person, Option<AccountId>), Problem> {
     let mut fields = Fields::read(body)?;
-    let recipient = match fields.text("email") {
-        Some(text) => mailbox(&mut fields, &text),
-        None => fields.required("phone").and_then(|text| phone(&mut fields, &text)),
+    let recipient = match (fields.text("email"), fields.text("phone")) {
+        (Some(text), None) => mailbox(&mut fields, &text),
+        (None, Some(text)) => phone(&mut fields, &text),
+        (Some(_), Some(_)) => {
+            fields.fault("email", "invalid_type", "must not be given beside phone");
+            None
+        }
+        (None, None) if fields.has_faults() => None,
+        (None, None) => {
+            fields.fault("phone", "required", "is required, unless email is given");
+            None
+        }
     };
     let account = fields.text("account_id");
     fields.finish(app.is_strict())?;

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
-use axum::response::Response;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -12,11 +13,12 @@ use utoipa_axum::routes;
 use super::records::Record;
 use super::{Domain, Status};
 use crate::access::caller::{Caller, Portal, ReadAccount};
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
-use crate::kit::id::EmailDomainId;
+use crate::kit::id::{AccountId, EmailDomainId};
 use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 const PATH: &str = "/v1/email-domains";
@@ -108,26 +110,20 @@ pub struct NewDomain {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<DomainView>, description = "One page; `Link` leads on",
-         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
+        (status = 200, body = Vec<DomainView>, description = "One page; `Link` leads on"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn list_domains(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, PATH)?;
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page_of(
+        &app.vault,
+        caller.account.id.as_str(),
+        PATH,
+    )?;
     let rows = super::page(&app, &caller.account.id, &page).await?;
     let views: Vec<DomainView> = rows.into_iter().map(|domain| view(&app, domain)).collect();
     Ok(page::answer(&app.vault, PATH, &page, views, |view| view.id.clone()))
@@ -139,22 +135,9 @@ async fn list_domains(
 #[utoipa::path(
     post, path = "/v1/email-domains", tag = "Email",
     request_body = NewDomain,
+    extensions(("x-codes" = json!([Code::LimitReached, Code::NotFound, Code::CarrierUnavailable]))),
     responses(
         (status = 200, body = DomainView, description = "The domain and its records"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`account_suspended`, `account_pending`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`limit_reached`: an account has at most 50 domains"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`carrier_unavailable`, `overloaded`, `storage_unavailable`, `draining`"),
     ),
     security(("portal_token" = []))
 )]
@@ -162,21 +145,31 @@ async fn add_domain(
     caller: Caller<Portal>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<DomainView>, Problem> {
+) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let name = fields.required("domain").and_then(|text| {
         let name = email::domain_of(&text);
         if name.is_none() {
-            fields.fault("domain", "invalid_format", "must be a domain such as example.com");
+            fields.fault("domain", "invalid_type", "must be a domain such as example.com");
         }
         name
     });
     fields.finish(app.is_strict())?;
     let name = name.ok_or(Code::InternalError)?;
-    let domain = super::add(&app, &caller.account.id, &name).await?;
-    Ok(Json(view(&app, domain)))
+    let account = &caller.account.id;
+    let request = Repeatable::by_tenant(account, &headers, "POST /v1/email-domains", &body);
+    let fresh = async |claim: Claim| Ok(super::add(&app, account, &name, &claim).await?);
+    let again = async |seen: Seen| known(&app, account, &seen.object_id).await;
+    let once = idempotency::once(&app, request, fresh, again).await?;
+    Ok(once.map(|domain| Json(view(&app, domain))).into_response())
+}
+
+async fn known(app: &App, account: &AccountId, id: &str) -> Result<Domain, Problem> {
+    let id = EmailDomainId::parse(id).ok_or(Code::NotFound)?;
+    Ok(super::find(app, account, &id).await?.ok_or(Code::NotFound)?)
 }
 
 /// Reads a domain.
@@ -185,19 +178,8 @@ async fn add_domain(
     params(("domain_id" = String, Path, description = "From its creation")),
     responses(
         (status = 200, body = DomainView, description = "The domain as it stands"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn read_domain(
     caller: Caller<ReadAccount>,
@@ -206,9 +188,8 @@ async fn read_domain(
     RawQuery(query): RawQuery,
 ) -> Result<Json<DomainView>, Problem> {
     Query::read(query.as_deref(), &[])?;
-    let id = EmailDomainId::parse(&id).ok_or(Code::NotFound)?;
-    let found = super::find(&app, &caller.account.id, &id).await?;
-    Ok(Json(view(&app, found.ok_or(Code::NotFound)?)))
+    let found = known(&app, &caller.account.id, &id).await?;
+    Ok(Json(view(&app, found)))
 }
 
 /// Looks at the records of a domain.
@@ -221,18 +202,6 @@ async fn read_domain(
     params(("domain_id" = String, Path, description = "From its creation")),
     responses(
         (status = 200, body = DomainView, description = "The domain as it stands now"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`account_suspended`, `account_pending`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`, `draining`"),
     ),
     security(("portal_token" = []))
 )]
@@ -241,13 +210,19 @@ async fn verify_domain(
     State(app): State<App>,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
-) -> Result<Json<DomainView>, Problem> {
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;
-    let id = EmailDomainId::parse(&id).ok_or(Code::NotFound)?;
+    Fields::read(&body)?.finish(app.is_strict())?;
     let account = &caller.account.id;
-    let domain = super::find(&app, account, &id).await?.ok_or(Code::NotFound)?;
-    let verified = super::verify(&app, account, domain).await?;
-    Ok(Json(view(&app, verified)))
+    let domain = known(&app, account, &id).await?;
+    let route = format!("POST /v1/email-domains/{id}/verify");
+    let request = Repeatable::by_tenant(account, &headers, &route, &body);
+    let fresh = async |claim: Claim| Ok(super::verify(&app, account, domain, &claim).await?);
+    let again = async |seen: Seen| known(&app, account, &seen.object_id).await;
+    let once = idempotency::once(&app, request, fresh, again).await?;
+    Ok(once.map(|domain| Json(view(&app, domain))).into_response())
 }
 
 /// Removes a domain, and answers what it was.
@@ -258,18 +233,6 @@ async fn verify_domain(
     params(("domain_id" = String, Path, description = "From its creation")),
     responses(
         (status = 200, body = DomainView, description = "The domain is removed"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`account_suspended`, `account_pending`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`, `draining`"),
     ),
     security(("portal_token" = []))
 )]
@@ -280,9 +243,8 @@ async fn remove_domain(
     RawQuery(query): RawQuery,
 ) -> Result<Json<DomainView>, Problem> {
     Query::read(query.as_deref(), &[])?;
-    let id = EmailDomainId::parse(&id).ok_or(Code::NotFound)?;
     let account = &caller.account.id;
-    let domain = super::find(&app, account, &id).await?.ok_or(Code::NotFound)?;
-    super::remove(&app, account, &id).await?;
+    let domain = known(&app, account, &id).await?;
+    super::remove(&app, account, &domain.id).await?;
     Ok(Json(view(&app, domain)))
 }

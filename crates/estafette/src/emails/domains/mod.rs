@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use self::records::Record;
 use self::store as sql;
 use super::Error;
+use crate::access::idempotency::Claim;
 use crate::access::limits::{self, Limited};
 use crate::app::{App, Env};
 use crate::carriers::simulated;
@@ -131,8 +132,19 @@ pub(super) fn guard(set: &mut WriteSet, account: &AccountId, domain: &str) {
 }
 
 /// Adds a domain; one that was added before stays as it is.
-async fn add(app: &App, account: &AccountId, name: &str) -> Result<Domain, Error> {
-    if let Some(known) = app.db.row(sql::BY_NAME, args![account, name]).await? {
+async fn add(
+    app: &App,
+    account: &AccountId,
+    name: &str,
+    claim: &Claim,
+) -> Result<Domain, Error> {
+    let known: Option<Domain> = app.db.row(sql::BY_NAME, args![account, name]).await?;
+    if let Some(known) = known {
+        let mut set = WriteSet::of(account.as_str());
+        claim.add_to(&mut set, known.id.as_str(), None, app.now());
+        if !claim.is_empty() {
+            app.db.commit(set).await?;
+        }
         return Ok(known);
     }
     let id = EmailDomainId::new(&app.clock);
@@ -154,6 +166,7 @@ async fn add(app: &App, account: &AccountId, name: &str) -> Result<Domain, Error
         app.now()
     ];
     set.push(sql::INSERT, args);
+    claim.add_to(&mut set, id.as_str(), None, app.now());
     match app.db.commit(set).await {
         Err(::store::CommitError::Rejected(FULL)) => return Err(Error::TooManyDomains),
         done => drop(done?),
@@ -175,7 +188,12 @@ async fn page(app: &App, account: &AccountId, page: &Page) -> Result<Vec<Domain>
 }
 
 /// Looks at the records of a domain, and says how it stands by them.
-async fn verify(app: &App, account: &AccountId, domain: Domain) -> Result<Domain, Error> {
+async fn verify(
+    app: &App,
+    account: &AccountId,
+    domain: Domain,
+    claim: &Claim,
+) -> Result<Domain, Error> {
     let found = look(app, &domain);
     let status = if found.is_enough() { Status::Verified } else { Status::Pending };
     let now = app.now();
@@ -187,6 +205,7 @@ async fn verify(app: &App, account: &AccountId, domain: Domain) -> Result<Domain
     let stored = found.to_stored();
     let args = args![status.word(), stored, now, verified_at, account, &domain.id];
     set.push(sql::CHECKED, args);
+    claim.add_to(&mut set, domain.id.as_str(), None, now);
     app.db.commit(set).await?;
     Ok(Domain { status, found, checked_at: Some(now), verified_at, ..domain })
 }

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
-use axum::response::Response;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use store::WriteSet;
 use utoipa::ToSchema;
@@ -12,10 +13,11 @@ use utoipa_axum::routes;
 
 use super::{Reason, Suppression};
 use crate::access::caller::{Caller, Portal, ReadAccount};
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 const PATH: &str = "/v1/email-suppressions";
@@ -72,19 +74,9 @@ pub struct NewSuppression {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<SuppressionView>, description = "One page; `Link` leads on",
-         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
+        (status = 200, body = Vec<SuppressionView>, description = "One page; `Link` leads on"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn list_suppressions(
     caller: Caller<ReadAccount>,
@@ -93,8 +85,8 @@ async fn list_suppressions(
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &["address", "limit", "cursor"])?;
     let path = query.path_with(PATH, &["address"]);
-    let page = query.page(&app.vault, &path)?;
     let account = &caller.account.id;
+    let page = query.page_of(&app.vault, account.as_str(), &path)?;
     let rows = match query.get("address") {
         None => super::page(&app, account, &page).await?,
         Some(text) => {
@@ -116,20 +108,9 @@ async fn list_suppressions(
 #[utoipa::path(
     post, path = "/v1/email-suppressions", tag = "Email",
     request_body = NewSuppression,
+    extensions(("x-codes" = json!([Code::NotFound]))),
     responses(
         (status = 200, body = SuppressionView, description = "The address is on the list"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`account_suspended`, `account_pending`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`, `draining`"),
     ),
     security(("portal_token" = []))
 )]
@@ -137,8 +118,9 @@ async fn add_suppression(
     caller: Caller<Portal>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<SuppressionView>, Problem> {
+) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let address = fields.required("address").and_then(|text| {
@@ -148,11 +130,20 @@ async fn add_suppression(
     fields.finish(app.is_strict())?;
     let address = address.ok_or(Code::InternalError)?;
     let account = &caller.account.id;
-    let mut set = WriteSet::of(account.as_str());
-    super::add(&app, &mut set, account, (&address, Reason::Manual));
-    app.db.commit(set).await?;
-    let found = super::find(&app, account, &address).await?;
-    Ok(Json(found.ok_or(Code::InternalError)?.into()))
+    let request = Repeatable::by_tenant(account, &headers, "POST /v1/email-suppressions", &body);
+    let fresh = async |claim: Claim| {
+        let mut set = WriteSet::of(account.as_str());
+        let id = super::add(&app, &mut set, account, (&address, Reason::Manual));
+        claim.add_to(&mut set, id.as_str(), None, app.now());
+        app.db.commit(set).await?;
+        Ok(super::find(&app, account, &address).await?.ok_or(Code::InternalError)?)
+    };
+    // The same request names the same address.
+    let again = async |_: Seen| {
+        Ok(super::find(&app, account, &address).await?.ok_or(Code::NotFound)?)
+    };
+    let once = idempotency::once(&app, request, fresh, again).await?;
+    Ok(once.map(|found| Json(SuppressionView::from(found))).into_response())
 }
 
 /// Takes an address off the list, and answers what it was.
@@ -163,18 +154,6 @@ async fn add_suppression(
     params(("address" = String, Path, description = "The address")),
     responses(
         (status = 200, body = SuppressionView, description = "The address is off the list"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`account_suspended`, `account_pending`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`, `draining`"),
     ),
     security(("portal_token" = []))
 )]

@@ -58,19 +58,20 @@ pub(super) struct Suppression {
     created_at: Millis,
 }
 
-/// Puts an address on the list; one that is on it stays as it is.
+/// Puts an address on the list; one that is on it stays as it is. Answers the id of a new one.
 pub(super) fn add(
     app: &App,
     set: &mut WriteSet,
     account: &AccountId,
     (address, reason): (&email::Address, Reason),
-) {
+) -> SuppressionId {
     let (id, mac) = (SuppressionId::new(&app.clock), address_mac(app, account, address));
     let args = args![account, mac.clone(), &id, address.key(), reason.word(), app.now()];
     set.push(sql::INSERT, args);
     if reason == Reason::Manual {
         set.push(sql::NAME, args![address.key(), account, mac]);
     }
+    id
 }
 
 /// Whether an account does not write to the address with this keyed hash.

@@ -12,7 +12,7 @@ use crate::access::caller::{Caller, TestCaller};
 use crate::app::App;
 use crate::carriers::mailboxes::ReceivedMail;
 use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 
 /// The routes of this part.
 pub(in crate::sandbox) fn routes() -> OpenApiRouter<App> {
@@ -110,17 +110,7 @@ impl From<ReceivedMail> for MailboxMessage {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<MailboxMessage>, description = "One page; `Link` leads on",
-         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`wrong_environment`, `account_suspended`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
+        (status = 200, body = Vec<MailboxMessage>, description = "One page; `Link` leads on"),
     ),
     security(("api_key" = []), ("portal_token" = []))
 )]
@@ -134,7 +124,7 @@ async fn list_mailbox_messages(
         .map_err(|error| Problem::bad_request("address", "invalid_email", error.to_string()))?;
     let path = format!("/v1/sandbox/mailboxes/{address}/messages");
     let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
-    let page = query.page(&app.vault, &path)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let found = super::received(&app, &caller.account.id, &address, &page).await?;
     let mails: Vec<MailboxMessage> = found.into_iter().map(Into::into).collect();
     Ok(page::answer(&app.vault, &path, &page, mails, |mail| mail.id.clone()))

@@ -87,7 +87,7 @@ async fn a_domain_that_publishes_nothing_stays_pending(world: &World) {
 async fn domains_are_bounded_and_named_well(world: &World) {
     let ada = world.account("ada").await;
     for bad in ["", "localhost", "a b.example", "127.0.0.1", "-a.example", "ada@example.com"] {
-        add(&ada, bad).await.fault("/domain", "invalid_format");
+        add(&ada, bad).await.fault("/domain", "invalid_type");
     }
     for number in 0..50 {
         add(&ada, &format!("d{number}.example")).await.ok();
