@@ -12,6 +12,7 @@ mod outbound;
 pub mod routes;
 pub mod simulated;
 pub mod smpp;
+pub mod smtp;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -331,6 +332,19 @@ impl Carriers {
         let settled = Arc::new(table);
         let table = Arc::new(RwLock::new(Arc::clone(&settled)));
         Ok(Self { sms: lanes, table, settled, ..self })
+    }
+
+    /// With the mail relay of the settings, if there is one.
+    ///
+    /// # Errors
+    /// What of the settings cannot be used.
+    pub fn with_relay(self, email: &config::Email, own_name: &str) -> Result<Self, smtp::BadUrl> {
+        let url = email.relay_url.expose();
+        if url.is_empty() {
+            return Ok(self);
+        }
+        let relay = smtp::Relay::new(url, own_name)?;
+        Ok(self.with_email(Arc::new(relay)))
     }
 
     /// Puts other routes in force; all sends after this take them.

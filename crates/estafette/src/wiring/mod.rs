@@ -133,18 +133,38 @@ pub fn open_through(
         config,
         clock,
     });
-    let handsets = shared.handsets.clone();
-    let simulated = Carriers::simulated(&shared.clock, &sandbox_door, handsets);
-    let rack = StoredRack::new(shared.db.clone(), shared.vault.clone());
-    let mailboxes = Mailboxes::on(Arc::new(rack));
-    let mail = SimulatedMail::new(shared.clock.clone(), sandbox_door.clone(), mailboxes);
-    let simulated = simulated.with_email(Arc::new(mail));
-    let of_live = Carriers::none().with_sms(&shared.config.sms, &shared.clock, &live_door);
-    let of_live = of_live.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
-    let live = App::new(Env::Live, of_live, Arc::clone(&shared));
-    let sandbox = App::new(Env::Sandbox, simulated, shared);
+    let live = App::new(Env::Live, real_carriers(&shared, &live_door)?, Arc::clone(&shared));
+    let sandbox = App::new(Env::Sandbox, simulated_carriers(&shared, &sandbox_door), shared);
     let arrivals = Some([live_arrivals, sandbox_arrivals]);
     Ok(Service { live, sandbox, live_door, owners: OWNERS, arrivals })
+}
+
+fn real_carriers(shared: &Shared, door: &Door) -> anyhow::Result<Carriers> {
+    let config = &shared.config;
+    let carriers = Carriers::none().with_sms(&config.sms, &shared.clock, door);
+    let carriers = carriers.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
+    carriers.with_relay(&config.email, &own_name(config)).context("email.relay_url")
+}
+
+fn simulated_carriers(shared: &Shared, door: &Door) -> Carriers {
+    let carriers = Carriers::simulated(&shared.clock, door, shared.handsets.clone());
+    let rack = StoredRack::new(shared.db.clone(), shared.vault.clone());
+    let mailboxes = Mailboxes::on(Arc::new(rack));
+    let mail = SimulatedMail::new(shared.clock.clone(), door.clone(), mailboxes);
+    carriers.with_email(Arc::new(mail))
+}
+
+/// What the service calls itself before mail servers: a name that the operator has.
+fn own_name(config: &Config) -> String {
+    let shared = config.email.shared_domain.as_str();
+    let url = url::Url::parse(&config.server.live_url).ok();
+    let host = url.and_then(|url| match url.host()? {
+        url::Host::Domain(name) => Some(name.to_owned()),
+        // RFC 5321 §4.1.3.
+        url::Host::Ipv4(address) => Some(format!("[{address}]")),
+        url::Host::Ipv6(address) => Some(format!("[IPv6:{address}]")),
+    });
+    if shared.is_empty() { host.unwrap_or_else(|| "localhost".to_owned()) } else { shared.to_owned() }
 }
 
 fn throttle(limits: &Limits) -> Throttle {

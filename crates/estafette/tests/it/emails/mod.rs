@@ -5,6 +5,7 @@ mod domains;
 mod fates;
 mod fields;
 mod forgetting;
+mod relay;
 mod sending;
 mod suppressing;
 
