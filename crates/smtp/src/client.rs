@@ -141,7 +141,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         if reply.code != 220 {
             return Err(Error::Refused(reply));
         }
-        if self.stream.buffer().is_empty() { Ok(self.stream.into_inner()) } else { Err(Error::Nonsense) }
+        if self.stream.buffer().is_empty() {
+            Ok(self.stream.into_inner())
+        } else {
+            Err(Error::Nonsense)
+        }
     }
 
     /// Logs in. Only ever on an encrypted connection, which is the caller's to see to.

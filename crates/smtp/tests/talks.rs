@@ -58,8 +58,11 @@ async fn sent(script: Script) -> (Sent, String) {
 }
 
 fn until_data(rest: Script) -> Script {
-    let mut script =
-        vec![("MAIL FROM:<bounce@rp.example.com>", "250 ok\r\n"), ("RCPT TO:<ada@example.org>", "250 ok\r\n"), ("DATA", "354 go\r\n")];
+    let mut script = vec![
+        ("MAIL FROM:<bounce@rp.example.com>", "250 ok\r\n"),
+        ("RCPT TO:<ada@example.org>", "250 ok\r\n"),
+        ("DATA", "354 go\r\n"),
+    ];
     script.extend(rest);
     script
 }
@@ -69,7 +72,10 @@ async fn a_message_is_taken_with_its_dots_doubled() {
     let (sent, heard) = sent(until_data(vec![(".", "250-2.0.0 queued\r\n250 as 1\r\n")])).await;
     let Sent::Taken(reply) = sent else { unreachable!("{sent:?}") };
     assert_eq!((reply.code, reply.text.as_str()), (250, "2.0.0 queued as 1"));
-    assert!(heard.ends_with("X: y\r\nSubject: z\r\n\r\n..dot\r\n...two\r\nend\r\n.\r\n"), "{heard}");
+    assert!(
+        heard.ends_with("X: y\r\nSubject: z\r\n\r\n..dot\r\n...two\r\nend\r\n.\r\n"),
+        "{heard}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +116,9 @@ async fn only_after_the_final_dot_nobody_knows() {
 
 #[tokio::test(start_paused = true)]
 async fn what_comes_in_plain_text_after_starttls_is_not_believed() {
-    for (answer, is_good) in [("220 go\r\n", true), ("220 go\r\n250 injected\r\n", false), ("454 no\r\n", false)] {
+    for (answer, is_good) in
+        [("220 go\r\n", true), ("220 go\r\n250 injected\r\n", false), ("454 no\r\n", false)]
+    {
         let (ours, theirs) = duplex(1 << 16);
         let ehlo = "250-mx\r\n250-STARTTLS\r\n250-SIZE 1000\r\n250 AUTH PLAIN LOGIN\r\n";
         let server = tokio::spawn(play(theirs, vec![("EHLO", ehlo), ("STARTTLS", answer)]));
@@ -127,7 +135,9 @@ async fn what_comes_in_plain_text_after_starttls_is_not_believed() {
 
 #[tokio::test(start_paused = true)]
 async fn endless_replies_end() {
-    for nonsense in ["2".repeat(5_000), "250-x\r\n".repeat(500), "999 x\r\n".into(), "25\r\n".into()] {
+    for nonsense in
+        ["2".repeat(5_000), "250-x\r\n".repeat(500), "999 x\r\n".into(), "25\r\n".into()]
+    {
         let (ours, mut theirs) = duplex(1 << 16);
         theirs.write_all(nonsense.as_bytes()).await.unwrap();
         let greeted = Client::greet(ours, PATIENCE).await;

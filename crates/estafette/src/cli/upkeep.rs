@@ -175,7 +175,8 @@ pub(super) async fn erase(
         };
         format!(
             "Erased from {challenges} passcodes, {messages} SMS and {mails} emails, of which \
-             {ended} were open and are ended, and {received} messages that the person sent.{files}{handsets}"
+             {ended} were open and are ended, and {received} messages that the person sent.\
+             {files}{handsets}"
         )
     });
     Ok(ExitCode::SUCCESS)

@@ -113,9 +113,9 @@ impl Batch {
         let Some(claim) = self.claim.as_ref().filter(|claim| !claim.is_empty()) else {
             return Ok(());
         };
-        let refused = done.iter().filter_map(|(index, done)| {
-            Some((*index, done.as_ref().err()?.to_stored()?))
-        });
+        let refused = done
+            .iter()
+            .filter_map(|(index, done)| Some((*index, done.as_ref().err()?.to_stored()?)));
         let refused: BTreeMap<usize, String> = refused.collect();
         if refused.is_empty() {
             return Ok(());

@@ -214,7 +214,6 @@ struct Letter {
 /// A recipient of an email.
 #[derive(Clone, Debug)]
 struct Recipient {
-    email: EmailId,
     position: i64,
     kind: Kind,
     /// As written; empty once it is forgotten.

@@ -35,7 +35,7 @@ const STRETCH_TO: Sql =
      ON e.account_id = r.account_id AND e.email_id = r.email_id \
      WHERE r.address_mac = $1 AND r.account_id = $2 AND r.email_id < $3 AND r.email_id >= $4 \
      AND r.mailbox <> '' ORDER BY r.email_id DESC LIMIT $5");
-const RECIPIENTS: Sql = Sql("SELECT email_id, position, kind, mailbox, status, error, detail \
+const RECIPIENTS: Sql = Sql("SELECT position, kind, mailbox, status, error, detail \
      FROM email_recipients WHERE account_id = $1 AND email_id = $2 ORDER BY position LIMIT $3");
 const PIECE: Sql = Sql("SELECT r.account_id, r.email_id, r.position, r.mailbox, r.address_mac, \
      r.status, r.error, r.detail, r.attempt_id, r.credits, r.change_count, e.from_email, \
@@ -111,17 +111,16 @@ impl FromRow for Letter {
 
 impl FromRow for Recipient {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let kind: String = row.take(2)?;
-        let status: String = row.take(4)?;
-        let cause: Option<String> = row.take(5)?;
+        let kind: String = row.take(1)?;
+        let status: String = row.take(3)?;
+        let cause: Option<String> = row.take(4)?;
         Ok(Self {
-            email: row.take(0)?,
-            position: row.take(1)?,
-            kind: Kind::of(&kind).ok_or(Error::Corrupt { column: 2 })?,
-            mailbox: row.take(3)?,
-            status: Status::of(&status).ok_or(Error::Corrupt { column: 4 })?,
+            position: row.take(0)?,
+            kind: Kind::of(&kind).ok_or(Error::Corrupt { column: 1 })?,
+            mailbox: row.take(2)?,
+            status: Status::of(&status).ok_or(Error::Corrupt { column: 3 })?,
             cause: cause.as_deref().and_then(Cause::of),
-            detail: row.take(6)?,
+            detail: row.take(5)?,
         })
     }
 }

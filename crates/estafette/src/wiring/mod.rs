@@ -164,7 +164,11 @@ fn own_name(config: &Config) -> String {
         url::Host::Ipv4(address) => Some(format!("[{address}]")),
         url::Host::Ipv6(address) => Some(format!("[IPv6:{address}]")),
     });
-    if shared.is_empty() { host.unwrap_or_else(|| "localhost".to_owned()) } else { shared.to_owned() }
+    if shared.is_empty() {
+        host.unwrap_or_else(|| "localhost".to_owned())
+    } else {
+        shared.to_owned()
+    }
 }
 
 fn throttle(limits: &Limits) -> Throttle {

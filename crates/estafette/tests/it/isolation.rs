@@ -13,7 +13,7 @@ on_every_engine!(
     a_cursor_leads_on_in_ones_own_lists_only,
 );
 
-/// Parameters that are no ids of an account's objects: numbers, codes and addresses are everybody's.
+/// Parameters that are no ids of objects: numbers, codes and addresses are everybody's.
 const NO_IDS: [&str; 3] = ["phone", "code", "address"];
 
 /// All operations of the description with a parameter in their path.

@@ -148,11 +148,11 @@ mod tests {
 
     #[test]
     fn what_a_relay_says_is_told_from_what_nobody_knows() {
-        let meant = |stage, code, text| match outcome(Sent::Refused(stage, reply(code, text)), "a@b.c")
-        {
-            Outcome::Refused { class, .. } => Some(class),
-            _ => None,
-        };
+        let meant =
+            |stage, code, text| match outcome(Sent::Refused(stage, reply(code, text)), "a@b.c") {
+                Outcome::Refused { class, .. } => Some(class),
+                _ => None,
+            };
         let (sender, recipient, message) = (Stage::Sender, Stage::Recipient, Stage::Message);
         assert_eq!(meant(recipient, 550, "5.1.1 no such user"), Some(Refusal::BadRecipient));
         assert_eq!(meant(recipient, 554, "5.7.1 policy"), Some(Refusal::Permanent));
@@ -169,7 +169,10 @@ mod tests {
 
     #[test]
     fn replies_are_kept_without_the_address() {
-        let sent = Sent::Refused(Stage::Recipient, reply(550, "5.1.1 <Ada@B.example>: ada@b.example is none"));
+        let sent = Sent::Refused(
+            Stage::Recipient,
+            reply(550, "5.1.1 <Ada@B.example>: ada@b.example is none"),
+        );
         let Outcome::Refused { code, .. } = outcome(sent, "ada@b.example") else { unreachable!() };
         assert_eq!(code, "550 5.1.1 <recipient>: recipient is none");
     }

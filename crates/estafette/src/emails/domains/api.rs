@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{FromRequest, FromRequestParts, Path, RawQuery, Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -192,6 +192,28 @@ async fn read_domain(
     Ok(Json(view(&app, found)))
 }
 
+/// A POST about one domain, without a query. What is in its body does not matter.
+struct Posted {
+    id: String,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl FromRequest<App> for Posted {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        Query::read(parts.uri.query(), &[])?;
+        let path = Path::<String>::from_request_parts(&mut parts, app).await;
+        let id = path.map(|Path(id)| id).map_err(|_| Code::NotFound)?;
+        let headers = parts.headers.clone();
+        // The edge has read it by now.
+        let body = Bytes::from_request(Request::from_parts(parts, body), app).await;
+        Ok(Self { id, headers, body: body.map_err(|_| Code::InternalError)? })
+    }
+}
+
 /// Looks at the records of a domain.
 ///
 /// With all that are required in place it is `verified`, and the account may write from it.
@@ -208,13 +230,8 @@ async fn read_domain(
 async fn verify_domain(
     caller: Caller<Portal>,
     State(app): State<App>,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: Bytes,
+    Posted { id, headers, body }: Posted,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
-    Fields::read(&body)?.finish(app.is_strict())?;
     let account = &caller.account.id;
     let domain = known(&app, account, &id).await?;
     let route = format!("POST /v1/email-domains/{id}/verify");

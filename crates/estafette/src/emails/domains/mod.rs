@@ -132,12 +132,7 @@ pub(super) fn guard(set: &mut WriteSet, account: &AccountId, domain: &str) {
 }
 
 /// Adds a domain; one that was added before stays as it is.
-async fn add(
-    app: &App,
-    account: &AccountId,
-    name: &str,
-    claim: &Claim,
-) -> Result<Domain, Error> {
+async fn add(app: &App, account: &AccountId, name: &str, claim: &Claim) -> Result<Domain, Error> {
     let known: Option<Domain> = app.db.row(sql::BY_NAME, args![account, name]).await?;
     if let Some(known) = known {
         let mut set = WriteSet::of(account.as_str());

@@ -139,9 +139,8 @@ async fn add_suppression(
         Ok(super::find(&app, account, &address).await?.ok_or(Code::InternalError)?)
     };
     // The same request names the same address.
-    let again = async |_: Seen| {
-        Ok(super::find(&app, account, &address).await?.ok_or(Code::NotFound)?)
-    };
+    let again =
+        async |_: Seen| Ok(super::find(&app, account, &address).await?.ok_or(Code::NotFound)?);
     let once = idempotency::once(&app, request, fresh, again).await?;
     Ok(once.map(|found| Json(SuppressionView::from(found))).into_response())
 }

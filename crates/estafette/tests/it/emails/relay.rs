@@ -70,7 +70,11 @@ impl Mx {
             let answer = match word.as_str() {
                 "EHLO" => "250-mx\r\n250 SIZE 1000000\r\n",
                 "RCPT" => {
-                    to = line.trim().trim_start_matches("RCPT TO:<").trim_end_matches('>').to_owned();
+                    to = line
+                        .trim()
+                        .trim_start_matches("RCPT TO:<")
+                        .trim_end_matches('>')
+                        .to_owned();
                     match to.split('@').next().unwrap_or_default() {
                         "nobody" => "550 5.1.1 <nobody@example.org>: no such user\r\n",
                         "policy" => "554 5.7.1 not wanted\r\n",
@@ -131,8 +135,14 @@ async fn a_relay_gets_an_email_as_it_was_written(world: &World) {
     let to: Vec<&str> = taken.iter().map(|(to, _)| to.as_str()).collect();
     assert_eq!(to, ["ada@example.org", "secret@example.org"]);
     for (_, message) in &taken {
-        assert!(message.contains("From: \"Shop\" <shop@mail.example>") || message.contains("From: Shop"));
-        assert!(message.contains("To: <ada@example.org>") && !message.contains("secret"), "{message}");
+        assert!(
+            message.contains("From: \"Shop\" <shop@mail.example>")
+                || message.contains("From: Shop")
+        );
+        assert!(
+            message.contains("To: <ada@example.org>") && !message.contains("secret"),
+            "{message}"
+        );
         assert!(message.contains("\r\n..\r\nBye"), "{message}");
     }
     assert_eq!(ada.balance().await, 98);
@@ -148,7 +158,8 @@ async fn what_a_relay_puts_off_goes_to_it_again(world: &World) {
     let put_off = store::Sql("SELECT error FROM attempts WHERE state = 'queued' AND next_at > $1");
     eventually(async || {
         let app = world.app(ada.env).await;
-        let rows = app.db.rows::<(String,)>(put_off, store::args![app.now() + MINUTE]).await.unwrap();
+        let rows =
+            app.db.rows::<(String,)>(put_off, store::args![app.now() + MINUTE]).await.unwrap();
         (rows == [("451 4.7.1 come back later".to_owned(),)]).then_some(())
     })
     .await;
