@@ -59,9 +59,9 @@ CREATE TABLE email_suppressions (
     address        TEXT NOT NULL,
     reason         TEXT NOT NULL,
     created_at     BIGINT NOT NULL,
-    PRIMARY KEY (account_id, address_mac)
+    PRIMARY KEY (account_id, suppression_id)
 );
-CREATE INDEX email_suppressions_by_id ON email_suppressions (account_id, suppression_id);
+CREATE UNIQUE INDEX email_suppressions_by_address ON email_suppressions (address_mac, account_id);
 -- Domains that an account may write from, once verified. found: which of its records were seen,
 -- words with a space between them. token: what the ownership record says. keys_sealed: the keys
 -- that sign. rsa_key, ed25519_key: their public halves.
@@ -80,7 +80,7 @@ CREATE TABLE email_domains (
     verified_at BIGINT,
     PRIMARY KEY (account_id, domain_id)
 );
-CREATE UNIQUE INDEX email_domains_by_name ON email_domains (account_id, domain);
+CREATE UNIQUE INDEX email_domains_by_name ON email_domains (domain, account_id);
 -- What mailboxes of the sandbox received. address_mac: a keyed hash of account and address. sealed:
 -- the message as a reader sees it.
 CREATE TABLE sandbox_mails (
@@ -89,6 +89,6 @@ CREATE TABLE sandbox_mails (
     mail_id     TEXT NOT NULL,
     sealed      BYTEA NOT NULL,
     received_at BIGINT NOT NULL,
-    PRIMARY KEY (account_id, address_mac, mail_id)
+    PRIMARY KEY (account_id, mail_id)
 );
-CREATE INDEX sandbox_mails_by_id ON sandbox_mails (account_id, mail_id);
+CREATE INDEX sandbox_mails_by_address ON sandbox_mails (address_mac, account_id, mail_id);

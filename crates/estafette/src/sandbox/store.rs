@@ -45,6 +45,6 @@ pub(super) const NTH_MAIL: Sql = Sql("SELECT mail_id FROM sandbox_mails WHERE ac
 
 /// One chunk of an account's emails from before an id.
 pub(super) const FORGET_MAILS: Sql = Sql("DELETE FROM sandbox_mails WHERE account_id = $1 \
-     AND (address_mac, mail_id) IN (SELECT address_mac, mail_id FROM sandbox_mails \
+     AND mail_id IN (SELECT mail_id FROM sandbox_mails \
        WHERE account_id = $1 AND mail_id < $2 ORDER BY mail_id LIMIT $3) \
      RETURNING mail_id");
