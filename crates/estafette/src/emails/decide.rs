@@ -42,16 +42,14 @@ impl Owner for Email {
         }
         let sealed = piece.sealed.as_ref()?;
         let message = app.vault.open(&place(&piece.account, &piece.email), sealed)?;
-        let mail = Mail {
-            return_path: piece.from_email.clone(),
-            front: Vec::new(),
-            message: message.into(),
-        };
+        // As stored it is as the account wrote it, with a name perhaps.
+        let from = email::Mailbox::parse(&piece.from_email).ok()?.address.to_string();
+        let mail = Mail { return_path: from.clone(), front: Vec::new(), message: message.into() };
         Some(Outbound {
             account_id: piece.account.as_str().to_owned(),
             attempt_id: a.id.as_str().to_owned(),
             to: Address::Email(piece.address()?),
-            sender: piece.from_email.clone(),
+            sender: from,
             content: Content::Email(mail),
             valid_until: piece.valid_until,
         })
