@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 pub mod credits;
 pub mod dispatch;
+pub mod emails;
 pub mod events;
 pub mod inbound;
 pub mod kit;

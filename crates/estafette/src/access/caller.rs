@@ -75,14 +75,15 @@ policies! {
     ListOtp: Some(&[Scope::AccountRead, Scope::OtpVerify]), true, Read;
     /// Keys that may send SMS.
     SendSms: Some(&[Scope::SmsSend]), false, Send;
+    /// Keys that may send email.
+    SendEmail: Some(&[Scope::EmailSend]), false, Send;
     /// Portal tokens, and keys that may read the account.
     ReadAccount: Some(&[Scope::AccountRead]), true, Read;
-    /// Portal tokens, and keys that may read what people wrote; which of it, the room decides.
+    /// Portal tokens, and keys that may read what people wrote: the room decides.
     ReadInbound: Some(&[Scope::ChatappReceive, Scope::AccountRead]), true, Read;
-    /// Portal tokens only.
+    /// Portal tokens.
     Portal: None, true, Read;
-    /// Portal tokens, for what belongs to the person: password and sessions. Whatever the
-    /// operator thinks of their accounts, people can log out.
+    /// Portal tokens, for the person's own password and sessions, whatever the account's standing.
     Myself: None, true, Read, of_person;
     /// Any key, and portal tokens: the sandbox's handsets.
     TestCaller: Some(&[]), true, Read;

@@ -7,10 +7,12 @@ pub mod handsets;
 mod inbound;
 pub mod inbox;
 pub mod lane;
+pub mod mailboxes;
 mod outbound;
 pub mod routes;
 pub mod simulated;
 pub mod smpp;
+pub mod smtp;
 
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -30,8 +32,9 @@ pub use handsets::Handsets;
 pub use inbound::{Inbound, InboundPart};
 pub use inbox::Inbox;
 pub use lane::{Lane, Pace, Permit, Priority};
-pub use outbound::{Address, Content, Outbound, Template};
-pub use simulated::Rehearsed;
+pub use mailboxes::Mailboxes;
+pub use outbound::{Address, Content, Mail, Outbound, Template};
+pub use simulated::{Rehearsed, Script};
 
 words! {
     /// The way a message travels.
@@ -40,6 +43,8 @@ words! {
         Chatapp = "chatapp",
         /// SMS.
         Sms = "sms",
+        /// Email.
+        Email = "email",
     }
 }
 
@@ -245,6 +250,7 @@ pub trait Carrier: Send + Sync + 'static {
 pub struct Carriers {
     chatapp: Vec<Arc<Lane>>,
     sms: Vec<Arc<Lane>>,
+    email: Vec<Arc<Lane>>,
     /// Which of them takes which SMS. All clones see a change.
     table: Arc<RwLock<Arc<Table>>>,
     /// Which did at first: as the settings say, or all of them in turn.
@@ -281,6 +287,13 @@ impl Carriers {
         Self { chatapp, sms, table, settled, ..Self::default() }
     }
 
+    /// The same with this carrier for email.
+    #[must_use]
+    pub fn with_email(mut self, carrier: Arc<dyn Carrier>) -> Self {
+        self.email.push(Lane::of(carrier));
+        self
+    }
+
     /// With the SMS carriers of the settings, behind their routes.
     ///
     /// # Errors
@@ -301,6 +314,19 @@ impl Carriers {
         let settled = Arc::new(table);
         let table = Arc::new(RwLock::new(Arc::clone(&settled)));
         Ok(Self { sms: lanes, table, settled, ..self })
+    }
+
+    /// With the mail relay of the settings, if there is one.
+    ///
+    /// # Errors
+    /// What of the settings cannot be used.
+    pub fn with_relay(self, email: &config::Email, own_name: &str) -> Result<Self, smtp::BadUrl> {
+        let url = email.relay_url.expose();
+        if url.is_empty() {
+            return Ok(self);
+        }
+        let relay = smtp::Relay::new(url, own_name)?;
+        Ok(self.with_email(Arc::new(relay)))
     }
 
     /// Puts other routes in force; all sends after this take them.
@@ -342,15 +368,16 @@ impl Carriers {
         priority: Priority,
         to: &Address,
     ) -> Option<Arc<Lane>> {
-        let number = to.phone()?.e164();
-        match channel {
-            Channel::Chatapp => {
-                let works = |lane: &&Arc<Lane>| !lane.is_resting();
-                self.chatapp.iter().find(works).or(self.chatapp.first()).cloned()
+        let works = |lane: &&Arc<Lane>| !lane.is_resting();
+        let first = |lanes: &[Arc<Lane>]| lanes.iter().find(works).or(lanes.first()).cloned();
+        match (channel, to) {
+            (Channel::Chatapp, Address::Phone(_)) => first(&self.chatapp),
+            (Channel::Sms, Address::Phone(number)) => {
+                let (class, number) = (routes::Class::of(priority), number.e164());
+                self.table().choose(Wanted { account, class, number })
             }
-            Channel::Sms => {
-                self.table().choose(Wanted { account, class: routes::Class::of(priority), number })
-            }
+            (Channel::Email, Address::Email(_)) => first(&self.email),
+            (_, Address::Phone(_) | Address::Email(_)) => None,
         }
     }
 
@@ -364,7 +391,7 @@ impl Carriers {
 
     /// All lanes.
     pub fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {
-        self.chatapp.iter().chain(&self.sms)
+        self.chatapp.iter().chain(&self.sms).chain(&self.email)
     }
 
     /// The lane of the carrier of this name.
@@ -377,6 +404,7 @@ impl Carriers {
         match channel {
             Channel::Chatapp => &self.chatapp,
             Channel::Sms => &self.sms,
+            Channel::Email => &self.email,
         }
     }
 
@@ -392,6 +420,12 @@ impl Carriers {
         self.handsets.as_ref().and_then(|_| simulated::rehearsed(to))
     }
 
+    /// What an address scripts, where mailboxes are simulated.
+    #[must_use]
+    pub fn scripted(&self, to: &email::Address) -> Option<simulated::Script> {
+        self.handsets.as_ref().and_then(|_| simulated::script_of(to))
+    }
+
     /// The virtual handsets, where there are any.
     #[must_use]
     pub fn handsets(&self) -> Option<&Handsets> {
@@ -400,7 +434,7 @@ impl Carriers {
 
     /// Each lane with its channel, for the operator.
     pub fn by_channel(&self) -> impl Iterator<Item = (Channel, &Arc<Lane>)> {
-        [Channel::Chatapp, Channel::Sms]
+        [Channel::Chatapp, Channel::Sms, Channel::Email]
             .into_iter()
             .flat_map(|channel| self.of_channel(channel).iter().map(move |lane| (channel, lane)))
     }

@@ -49,7 +49,9 @@ impl Kind {
             Self::ChatappStatus => "A chat-app message was sent, delivered, read or failed.",
             Self::ChatappInbound => "Somebody replied on the chat-app, with text or a button.",
             Self::ChatappConsent => "A consent session was opened, declined, ended or failed.",
-            Self::EmailDelivery => "The delivery status of an email changed.",
+            Self::EmailDelivery => {
+                "The delivery status of an email changed for one of its recipients."
+            }
             Self::SupportMessage => "Somebody wrote in a support ticket.",
             Self::SupportTicket => {
                 "A support ticket was opened, changed its status, assignee or priority, was rated \
@@ -208,16 +210,28 @@ fn chatapp_consent() -> Value {
 }
 
 fn email_delivery() -> Value {
+    let recipient = json!({
+        "address": "ada@example.com",
+        "status": "bounced",
+        "error": { "code": "mailbox_unavailable", "detail": "550 5.1.1 no such user" },
+    });
     json!({
         "id": "eml_01kdvqh6m4e5s8w2t9zb3y7n1f",
         "status": "bounced",
-        "to": ["ada@example.com"],
         "from_email": "shop@example.com",
+        "to": ["ada@example.com"],
+        "cc": [],
+        "bcc": [],
+        "reply_to": null,
         "subject": "Your order",
         "reference": "order-4711",
+        "size_bytes": 1_234,
+        "charged_credits": 1,
+        "recipients": [recipient],
         "created_at": "2026-01-01T00:00:00.000Z",
-        "error": { "code": "mailbox_unavailable", "detail": "550 5.1.1 no such user" },
-        "sequence": 3,
+        "updated_at": "2026-01-01T00:00:01.500Z",
+        "recipient": recipient,
+        "sequence": 2,
     })
 }
 

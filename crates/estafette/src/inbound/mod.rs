@@ -168,7 +168,7 @@ fn write(app: &App, account: Option<&AccountId>, message: &Message, since: Milli
 
 const fn kind_of(channel: Channel) -> Kind {
     match channel {
-        Channel::Sms => Kind::SmsInbound,
+        Channel::Sms | Channel::Email => Kind::SmsInbound,
         Channel::Chatapp => Kind::ChatappInbound,
     }
 }

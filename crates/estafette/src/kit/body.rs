@@ -53,6 +53,12 @@ impl Fields {
         Ok(Self { map, known: Vec::new(), faults: Faults::default() })
     }
 
+    /// Takes an object apart that is a part of a body.
+    #[must_use]
+    pub fn of(map: Map<String, Value>) -> Self {
+        Self { map, known: Vec::new(), faults: Faults::default() }
+    }
+
     /// Notes a fault of one field.
     pub fn fault(&mut self, name: &str, code: impl Into<ItemCode>, detail: impl Into<String>) {
         self.faults.push(Item::at(&format!("/{name}"), code, detail));
@@ -213,6 +219,21 @@ impl Fields {
             self.fault(name, "invalid_enum", must_be_one_of::<T>());
         }
         found
+    }
+
+    /// A required list of 1 to `most` texts.
+    pub fn required_texts(&mut self, name: &'static str, most: usize) -> Option<Vec<String>> {
+        if self.is_missing(name) {
+            // A `null` is taken, so that it is not called unknown as well.
+            let _null = self.take(name);
+            self.fault(name, "required", "is required");
+            return None;
+        }
+        let texts = self.texts(name, most)?;
+        if texts.is_empty() && !self.has_faults() {
+            self.fault(name, "too_short", "must have at least 1 element");
+        }
+        Some(texts)
     }
 
     /// One of a list of words.

@@ -11,6 +11,7 @@ pub mod id;
 pub mod item_code;
 pub mod json;
 pub mod keywords;
+pub mod large_body;
 pub mod msisdn;
 pub mod outgoing;
 pub mod page;

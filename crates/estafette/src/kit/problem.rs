@@ -303,6 +303,25 @@ impl Problem {
         Value::Object(body).to_string()
     }
 
+    /// The problem as one of several in an answer: `code`, `detail`, and `errors` where there are
+    /// any, whose pointers begin with `place`.
+    #[must_use]
+    pub fn part(&self, place: &str) -> Value {
+        let inner = &self.inner;
+        let mut body = Map::new();
+        let detail = inner.detail.clone().unwrap_or_else(|| self.sentence());
+        body.insert("code".into(), inner.code.word().into());
+        body.insert("detail".into(), detail.into());
+        let listed = inner.faults.listed.iter();
+        let items: Vec<Item> = listed
+            .map(|item| Item::at(&format!("{place}{}", item.pointer), item.code, &*item.detail))
+            .collect();
+        if !items.is_empty() {
+            body.insert("errors".into(), serde_json::json!(items));
+        }
+        Value::Object(body)
+    }
+
     fn sentence(&self) -> String {
         let Faults { listed, count } = &self.inner.faults;
         match listed.as_slice() {

@@ -28,7 +28,7 @@ impl Owner for Otp {
     fn reason(channel: Channel) -> &'static str {
         match channel {
             Channel::Chatapp => "otp.chatapp",
-            Channel::Sms => "otp.sms",
+            Channel::Sms | Channel::Email => "otp.sms",
         }
     }
 

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::mailboxes;
 use super::replies::{self, Button, Fault, Reply, Said};
 use crate::access::caller::{Caller, TestCaller};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
@@ -27,7 +28,10 @@ use crate::kit::problem_code::Code;
 /// The routes of this room.
 #[must_use]
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_handset_messages)).routes(routes!(reply_from_handset))
+    OpenApiRouter::new()
+        .routes(routes!(list_handset_messages))
+        .routes(routes!(reply_from_handset))
+        .merge(mailboxes::api::routes())
 }
 
 /// A message on a virtual handset.

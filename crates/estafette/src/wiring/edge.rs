@@ -85,7 +85,7 @@ pub(super) async fn edge(
     let takes_body = || operations.take_body(&method, &route);
     let response = match refuse_early(&app, &request, way, takes_body) {
         Some(problem) => problem.into_response(),
-        None if way == Way::Upload => {
+        None if way == Way::Upload || way == Way::Large => {
             let request = intake::streamed(request, pace, started);
             // It takes as long as its body may, and then as long as any other.
             let limit = limit(&app) + pace.longest(MOST_BYTES);
@@ -175,6 +175,8 @@ enum Way {
     Json,
     /// A file comes in.
     Upload,
+    /// JSON that may hold files: its handler knows who sends before it reads.
+    Large,
     /// A file goes out, or frames do.
     Bytes,
 }
@@ -183,6 +185,8 @@ impl Way {
     fn of(method: &Method, route: &str) -> Self {
         if *method == Method::POST && route.ends_with("/files") {
             Self::Upload
+        } else if *method == Method::POST && matches!(route, "/v1/emails" | "/v1/emails/bulk") {
+            Self::Large
         } else if route.contains("/support-ticket-files/") || route.ends_with("/ws") {
             Self::Bytes
         } else {

@@ -29,10 +29,12 @@ use tokio::task::{AbortHandle, JoinHandle};
 use crate::app::{App, Correspondence, Env, EventRef, Memo, Shared};
 use crate::carriers::door::{Arrivals, Door, door};
 use crate::carriers::handsets::MemoryShelf;
-use crate::carriers::{Carriers, Handsets};
+use crate::carriers::simulated::SimulatedMail;
+use crate::carriers::{Carriers, Handsets, Mailboxes};
 use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
+use crate::emails::{self, Email};
 use crate::kit::conversion::Conversion;
 use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
@@ -41,7 +43,7 @@ use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 use crate::otp::{self, Otp};
-use crate::sandbox::StoredShelf;
+use crate::sandbox::{StoredRack, StoredShelf};
 use crate::schema::MIGRATIONS;
 use crate::sms::{self, Sms};
 use crate::sockets::Hub;
@@ -131,14 +133,42 @@ pub fn open_through(
         config,
         clock,
     });
-    let handsets = shared.handsets.clone();
-    let simulated = Carriers::simulated(&shared.clock, &sandbox_door, handsets);
-    let of_live = Carriers::none().with_sms(&shared.config.sms, &shared.clock, &live_door);
-    let of_live = of_live.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
-    let live = App::new(Env::Live, of_live, Arc::clone(&shared));
-    let sandbox = App::new(Env::Sandbox, simulated, shared);
+    let live = App::new(Env::Live, real_carriers(&shared, &live_door)?, Arc::clone(&shared));
+    let sandbox = App::new(Env::Sandbox, simulated_carriers(&shared, &sandbox_door), shared);
     let arrivals = Some([live_arrivals, sandbox_arrivals]);
     Ok(Service { live, sandbox, live_door, owners: OWNERS, arrivals })
+}
+
+fn real_carriers(shared: &Shared, door: &Door) -> anyhow::Result<Carriers> {
+    let config = &shared.config;
+    let carriers = Carriers::none().with_sms(&config.sms, &shared.clock, door);
+    let carriers = carriers.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
+    carriers.with_relay(&config.email, &own_name(config)).context("email.relay_url")
+}
+
+fn simulated_carriers(shared: &Shared, door: &Door) -> Carriers {
+    let carriers = Carriers::simulated(&shared.clock, door, shared.handsets.clone());
+    let rack = StoredRack::new(shared.db.clone(), shared.vault.clone());
+    let mailboxes = Mailboxes::on(Arc::new(rack));
+    let mail = SimulatedMail::new(shared.clock.clone(), door.clone(), mailboxes);
+    carriers.with_email(Arc::new(mail))
+}
+
+/// What the service calls itself before mail servers: a name that the operator has.
+fn own_name(config: &Config) -> String {
+    let shared = config.email.shared_domain.as_str();
+    let url = url::Url::parse(&config.server.live_url).ok();
+    let host = url.and_then(|url| match url.host()? {
+        url::Host::Domain(name) => Some(name.to_owned()),
+        // RFC 5321 §4.1.3.
+        url::Host::Ipv4(address) => Some(format!("[{address}]")),
+        url::Host::Ipv6(address) => Some(format!("[IPv6:{address}]")),
+    });
+    if shared.is_empty() {
+        host.unwrap_or_else(|| "localhost".to_owned())
+    } else {
+        shared.to_owned()
+    }
 }
 
 fn throttle(limits: &Limits) -> Throttle {
@@ -210,7 +240,7 @@ const CORRESPONDENCE: Correspondence =
     Correspondence { owners_of: senders::owners_of, sent_to: &[otp::sent_to, sms::sent_to] };
 
 /// The channels.
-static OWNERS: &[Entry] = &[Entry::of::<Otp>(), Entry::of::<Sms>()];
+static OWNERS: &[Entry] = &[Entry::of::<Otp>(), Entry::of::<Sms>(), Entry::of::<Email>()];
 
 /// Asks the room of an event's object to show it. Rooms that write down the data itself are not
 /// asked.
@@ -221,6 +251,7 @@ fn tell<'a>(
     match news.kind.parse().ok() {
         Some(events::Kind::OtpStatus) => otp::show(app, news),
         Some(events::Kind::SmsDelivery) => sms::show(app, news),
+        Some(events::Kind::EmailDelivery) => emails::show(app, news),
         Some(events::Kind::SmsInbound | events::Kind::ChatappInbound) => inbound::show(app, news),
         Some(events::Kind::SupportMessage | events::Kind::SupportTicket) => {
             support::show(app, news)

@@ -9,8 +9,8 @@ use super::{edge, pages};
 use crate::app::{App, Env};
 use crate::kit::problem::ProblemBody;
 use crate::{
-    access, credits, events, inbound, operator, otp, profile, retention, sandbox, senders, sms,
-    support, webhooks,
+    access, credits, emails, events, inbound, operator, otp, profile, retention, sandbox, senders,
+    sms, support, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -30,6 +30,7 @@ use crate::{
     tags(
         (name = "OTP", description = "Send one-time passcodes, verify them, read how they stand."),
         (name = "SMS", description = "Send SMS, read and list them."),
+        (name = "Email", description = "Send email, read and list it; domains and suppressions."),
         (name = "Account", description = "Users, the profile, API keys."),
         (name = "Credits", description = "What was paid for what."),
         (name = "Senders", description = "Names that SMS come from; staff approve them."),
@@ -37,18 +38,19 @@ use crate::{
         (name = "Webhooks", description = "Where events are pushed to, and what became of them."),
         (name = "Events", description = "What happened; the same that is pushed to webhooks."),
         (name = "Support", description = "Tickets, their messages and files, live chat."),
-        (name = "Sandbox", description = "Virtual handsets: what a phone received."),
+        (name = "Sandbox", description = "Virtual handsets and mailboxes: what people received."),
         (name = "Operator", description = "For the staff who run the service.")
     )
 )]
 struct Description;
 
-/// The API of the sandbox, which has all routes that live has and the handsets.
+/// The API of the sandbox, which has all routes that live has, handsets and mailboxes.
 fn api(env: Env) -> OpenApiRouter<App> {
     let api = OpenApiRouter::with_openapi(Description::openapi())
         .merge(otp::api::routes())
         .merge(otp::fraud::api::routes())
         .merge(sms::api::routes())
+        .merge(emails::api::routes())
         .merge(profile::api::routes())
         .merge(access::api::routes())
         .merge(access::sessions::api::routes())

@@ -18,6 +18,7 @@ mod credits;
 mod description;
 mod dispatch;
 mod edge;
+mod emails;
 mod erasure;
 mod figures;
 mod handsets;

@@ -17,6 +17,8 @@ words! {
         Keys = "keys",
         /// Senders of SMS.
         Senders = "senders",
+        /// Domains of emails.
+        EmailDomains = "email_domains",
         /// Webhook targets.
         Webhooks = "webhooks",
     }

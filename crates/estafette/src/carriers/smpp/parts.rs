@@ -48,7 +48,7 @@ pub(super) fn of(
         },
         ..Message::default()
     };
-    let text = outbound.content.text().expose();
+    let text = outbound.content.text().ok_or((Refusal::Permanent, "no_text"))?.expose();
     let kind = match settings.long {
         LongText::Udh16 => Reference::Word,
         LongText::Udh8 | LongText::Sar | LongText::Payload => Reference::Octet,

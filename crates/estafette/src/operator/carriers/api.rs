@@ -34,7 +34,7 @@ pub struct CarrierView {
     /// Its name.
     #[schema(example = "main")]
     pub name: String,
-    /// `chatapp` or `sms`.
+    /// `chatapp`, `sms` or `email`.
     #[schema(example = "sms")]
     pub channel: String,
     /// `up`, `resting` (it fails or throttles, and is asked again soon), `elsewhere` (its

@@ -1,0 +1,96 @@
+//! The records that a domain has to publish.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::Domain;
+use crate::app::{App, Env};
+use crate::carriers::simulated;
+
+/// The selectors of the keys.
+pub(super) const RSA_SELECTOR: &str = "est1";
+pub(super) const ED25519_SELECTOR: &str = "est2";
+/// Where under a domain reports of its mail go.
+const RETURN_PATH: &str = "rp";
+
+/// A record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Record {
+    /// The domain is the account's.
+    Ownership,
+    /// The key that most servers check.
+    Rsa,
+    /// A second one, for servers that know Ed25519.
+    Ed25519,
+    /// Where reports go, so that SPF is about the sender's own domain.
+    ReturnPath,
+    /// What to do with mail that fails. Never written over: any policy is good.
+    Dmarc,
+}
+
+impl Record {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Ownership, Self::Rsa, Self::Ed25519, Self::ReturnPath, Self::Dmarc];
+
+    /// As stored.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ownership => "ownership",
+            Self::Rsa => "rsa",
+            Self::Ed25519 => "ed25519",
+            Self::ReturnPath => "return_path",
+            Self::Dmarc => "dmarc",
+        }
+    }
+
+    pub(super) fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|record| record.as_str() == word)
+    }
+
+    /// Whether a domain is verified only with it.
+    pub(super) const fn is_required(self) -> bool {
+        matches!(self, Self::Ownership | Self::Rsa | Self::ReturnPath)
+    }
+
+    /// Its type in DNS.
+    pub(super) const fn kind(self) -> &'static str {
+        match self {
+            Self::ReturnPath => "CNAME",
+            Self::Ownership | Self::Rsa | Self::Ed25519 | Self::Dmarc => "TXT",
+        }
+    }
+
+    /// Its name.
+    pub(super) fn name(self, domain: &str) -> String {
+        let front = match self {
+            Self::Ownership => "_estafette".to_owned(),
+            Self::Rsa => format!("{RSA_SELECTOR}._domainkey"),
+            Self::Ed25519 => format!("{ED25519_SELECTOR}._domainkey"),
+            Self::ReturnPath => RETURN_PATH.to_owned(),
+            Self::Dmarc => "_dmarc".to_owned(),
+        };
+        format!("{front}.{domain}")
+    }
+
+    /// What it should say.
+    pub(super) fn value(self, app: &App, domain: &Domain) -> String {
+        match self {
+            Self::Ownership => format!("estafette-verify={}", domain.token),
+            Self::Rsa => format!("v=DKIM1; k=rsa; p={}", STANDARD.encode(&domain.rsa_key)),
+            Self::Ed25519 => {
+                format!("v=DKIM1; k=ed25519; p={}", STANDARD.encode(&domain.ed25519_key))
+            }
+            Self::ReturnPath => return_host(app),
+            Self::Dmarc => "v=DMARC1; p=none;".to_owned(),
+        }
+    }
+}
+
+/// The host to which return paths of all domains lead.
+fn return_host(app: &App) -> String {
+    let shared = &app.config.email.shared_domain;
+    if app.env == Env::Sandbox || shared.is_empty() {
+        return format!("{RETURN_PATH}.{}", simulated::DOMAIN);
+    }
+    format!("{RETURN_PATH}.{shared}")
+}
