@@ -118,6 +118,10 @@ policies! {
     CheckOtp: Some(&[Scope::OtpVerify, Scope::SmsSend, Scope::AccountRead]), false, Read;
     /// Keys that may send SMS.
     SendSms: Some(&[Scope::SmsSend]), false, Send;
+    /// Keys that may send messages over the chat-app.
+    SendChatapp: Some(&[Scope::ChatappSend, Scope::SmsSend]), false, Send;
+    /// Keys that may manage templates of the chat-app.
+    Templates: Some(&[Scope::ChatappSend]), false, Read;
     /// Portal tokens, and keys that may read the account.
     ReadAccount: Some(&[Scope::AccountRead]), true, Read;
     /// Portal tokens, and keys that may read what people wrote; which of it, the room decides.

@@ -20,7 +20,7 @@ pub use handsets::Handsets;
 pub use inbound::Inbound;
 pub use inbox::Inbox;
 pub use lane::{Lane, Pace, Priority, Turn};
-pub use outbound::{Address, Content, Outbound, Template};
+pub use outbound::{Address, Content, Outbound, QuickReply, Template};
 pub use simulated::Rehearsed;
 
 /// The way a message travels.
@@ -154,6 +154,8 @@ pub enum Fate {
     Sent,
     /// It arrived.
     Delivered,
+    /// The recipient read it.
+    Read,
     /// It will not arrive.
     Failed(Refusal),
 }
@@ -174,6 +176,7 @@ impl Fate {
         match self {
             Self::Sent => "sent".to_owned(),
             Self::Delivered => "delivered".to_owned(),
+            Self::Read => "read".to_owned(),
             Self::Failed(refusal) => format!("failed {}", refusal.word()),
         }
     }
@@ -184,6 +187,7 @@ impl Fate {
         match text.split_once(' ').unwrap_or((text, "")) {
             ("sent", _) => Some(Self::Sent),
             ("delivered", _) => Some(Self::Delivered),
+            ("read", _) => Some(Self::Read),
             ("failed", word) => Refusal::of(word).map(Self::Failed),
             _ => None,
         }

@@ -140,15 +140,16 @@ pub(super) async fn erase(
     let digits = number.e164().trim_start_matches('+');
     let is_left = service.live.db.holds(digits.as_bytes()).await?;
     service.close().await;
-    let Erased { passcodes, sms, inbound, ticket_messages } = erased;
-    let ended = passcodes.ended + sms.ended;
-    let (challenges, messages, received) = (passcodes.challenges, sms.messages, inbound.messages);
+    let Erased { passcodes, sms, chatapp, inbound, ticket_messages } = erased;
+    let ended = passcodes.ended + sms.ended + chatapp.ended;
+    let (challenges, messages) = (passcodes.challenges, sms.messages + chatapp.messages);
+    let received = inbound.messages;
+    let keys = passcodes.idempotency_keys + sms.idempotency_keys + chatapp.idempotency_keys;
     let object = json!({
         "challenges": challenges,
         "messages": messages,
         "ended": ended,
-        "idempotency_keys":
-            passcodes.idempotency_keys + sms.idempotency_keys + inbound.idempotency_keys,
+        "idempotency_keys": keys + inbound.idempotency_keys,
         "inbound_notifications": received,
         "ticket_messages": ticket_messages,
         "files_clean": is_left.map(|is_left| !is_left),
@@ -164,8 +165,8 @@ pub(super) async fn erase(
             None => "",
         };
         format!(
-            "Erased from {challenges} passcodes and {messages} SMS, of which {ended} were open and \
-             are ended, and {received} messages that the person sent.{files}"
+            "Erased from {challenges} passcodes and {messages} messages, of which {ended} were open \
+             and are ended, and {received} messages that the person sent.{files}"
         )
     });
     Ok(ExitCode::SUCCESS)

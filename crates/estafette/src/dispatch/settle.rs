@@ -15,8 +15,19 @@ use crate::credits;
 
 /// Adds an attempt and the hold on its price to commit A.
 pub fn open<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
-    credits::hold(app, set, &attempt.account, &attempt.charge::<O>());
+    if let Some(charge) = attempt.charge::<O>() {
+        credits::hold(app, set, &attempt.account, &charge);
+    }
     sql::insert::<O>(app, set, attempt);
+}
+
+/// Adds what is paid for at once, with no carrier in between, as an attempt that arrived. Its id says
+/// that it is bought once.
+pub fn buy<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
+    open::<O>(app, set, attempt);
+    if let Some(charge) = attempt.charge::<O>() {
+        credits::post(app, set, &attempt.account, &charge);
+    }
 }
 
 /// The attempt did not work out: the money goes back, unless it has done so before or its owner
@@ -34,7 +45,7 @@ pub fn give_back<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt, why: &Fai
         state => state,
     };
     sql::shift(set, a, (state, why.code.as_deref()), None);
-    let charge = a.charge::<O>();
+    let Some(charge) = a.charge::<O>() else { return state };
     match (a.state.is_held(), keeps_price) {
         (true, true) => credits::post(app, set, &a.account, &charge),
         (true, false) => credits::void(app, set, &a.account, &charge),
@@ -47,8 +58,13 @@ pub fn give_back<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt, why: &Fai
 /// The attempt arrived, or is as good as arrived: its price is due.
 pub fn arrived<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
     sql::shift(set, a, (State::Delivered, None), None);
-    if a.state.is_held() {
-        credits::post(app, set, &a.account, &a.charge::<O>());
+    post::<O>(app, set, a);
+}
+
+/// What was held for the attempt is spent.
+fn post<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
+    if let Some(charge) = a.charge::<O>().filter(|_| a.state.is_held()) {
+        credits::post(app, set, &a.account, &charge);
     }
 }
 
@@ -64,7 +80,9 @@ pub async fn settle<O: Owner>(
     let a = &leg.attempt;
     let mut set = WriteSet::of(a.account.as_str());
     let (state, next_at) = match news {
-        News::Delivered { .. } => {
+        // A receipt that it was read may be the first one.
+        News::Read { .. } if a.state == State::Delivered => (State::Delivered, None),
+        News::Delivered { .. } | News::Read { .. } => {
             arrived::<O>(app, &mut set, a);
             (State::Delivered, None)
         }
@@ -81,16 +99,16 @@ pub async fn settle<O: Owner>(
             name(app, &mut set, a, provider_id);
             let next_at = a.look_at(a.give_up_at);
             sql::shift(&mut set, a, (State::Accepted, None), next_at);
-            if a.state.is_held() {
-                credits::post(app, &mut set, &a.account, &a.charge::<O>());
-            }
+            post::<O>(app, &mut set, a);
             (State::Accepted, next_at)
         }
         News::Over(_) | News::Owed(_) | News::Retry { .. } => return Ok(()),
     };
     let mut message = leg.message.clone();
     O::decide(app, &mut set, &mut message, a, news);
-    write(app, &a.object_id, set).await?;
+    if !set.is_empty() {
+        write(app, &a.object_id, set).await?;
+    }
     leg.message = message;
     leg.attempt.state = state;
     leg.attempt.queued_at = None;

@@ -109,6 +109,10 @@ ids! {
     ChallengeId = "otp";
     /// An SMS.
     SmsId = "sms";
+    /// A message over the chat-app.
+    MessageId = "msg";
+    /// A consent session.
+    ConsentId = "ses";
     /// One submission to a carrier.
     AttemptId = "att";
     /// A transfer in the ledger.

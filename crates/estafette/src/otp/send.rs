@@ -7,7 +7,7 @@ use store::{CommitError, WriteSet};
 use super::code::{code_of, mac, new_code, seal};
 use super::limits::{self, LIMITED, Way};
 use super::owner::Otp;
-use super::store::{self as sql, NewChallenge};
+use super::store::{self as sql, NewChallenge, NextLeg};
 use super::wording::Wording;
 use super::{Challenge, Error, Mode, Reason, STALE, Status};
 use crate::access::idempotency::{Claim, Seen};
@@ -33,6 +33,8 @@ pub(super) struct Order {
     pub(super) sender: Option<String>,
     pub(super) template: Option<String>,
     pub(super) language: Option<String>,
+    /// Whether the person is asked for a messaging session once it is delivered.
+    pub(super) asks_consent: bool,
 }
 
 impl Order {
@@ -321,6 +323,7 @@ fn create(
         fallback_ms: settings.otp_fallback_after_s.unwrap_or(config.fallback_after_s) * 1000,
         settled: false,
         wording: wording.to_stored(),
+        asks_consent: order.asks_consent,
         expires_at: now + validity_ms(app, account),
         verified_at: None,
         created_at: now,
@@ -341,6 +344,7 @@ fn create(
         fallback_used,
         fallback_ms: challenge.fallback_ms,
         wording: challenge.wording.clone(),
+        asks_consent: challenge.asks_consent,
         expires_at: challenge.expires_at,
         created_at: now,
         next_at: attempt.lease_until,
@@ -375,8 +379,10 @@ async fn resend(
             dispatch::give_back::<Otp>(app, set, &last, &Failure::silence());
         }
     }
-    sql::next_leg(set, open, (attempt, order.mode), fallback_used, now);
-    let mut challenge = Challenge { mode: order.mode, ..open.carried_by(attempt, fallback_used) };
+    let (mode, asks_consent) = (order.mode, order.asks_consent);
+    sql::next_leg(set, open, NextLeg { attempt, mode, fallback_used, asks_consent }, now);
+    let next = open.carried_by(attempt, fallback_used);
+    let mut challenge = Challenge { mode, asks_consent, ..next };
     if let Some(code) = &order.code
         && code_of(app, open).as_ref() != Some(code)
     {

@@ -16,13 +16,13 @@ const DUE_SHARD: &str = "due";
 const COLUMNS_BY_ID: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
-     expires_at, verified_at, created_at, code_sealed, account_id FROM challenges \
+     expires_at, verified_at, created_at, code_sealed, account_id, asks_consent FROM challenges \
      WHERE account_id = $1 AND challenge_id = $2",
 );
 const BY_SLOT: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
-     expires_at, verified_at, created_at, code_sealed, account_id FROM challenges \
+     expires_at, verified_at, created_at, code_sealed, account_id, asks_consent FROM challenges \
      WHERE account_id = $1 AND slot = $2",
 );
 /// Anything that a first send to a recipient must look at: an open challenge in its slot, that the
@@ -56,17 +56,17 @@ const INSERT: Sql = Sql("INSERT INTO challenges (account_id, challenge_id, recip
      slot, mode, channel, status, attempt_id, provider_message_id, code_mac, code_sealed, \
      attempts, \
      max_attempts, fallback_used, fallback_ms, settled, wording, expires_at, created_at, next_at, \
-     event_count) \
+     event_count, asks_consent) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, 'sent', $8, $9, $10, $11, 0, $12, $13, $14, 0, $15, $16, \
-     $17, $18, 1) ON CONFLICT DO NOTHING");
+     $17, $18, 1, $19) ON CONFLICT DO NOTHING");
 /// The visit that is due for it says and tells that it expired.
 const FREE_SLOT: Sql = Sql("UPDATE challenges SET slot = NULL, code_sealed = NULL \
      WHERE account_id = $1 AND challenge_id = $2 AND status IN ('sent', 'delivered') \
      AND expires_at <= $3");
 const NEXT_LEG: Sql = Sql("UPDATE challenges SET attempt_id = $1, provider_message_id = $2, \
-     channel = $3, mode = $4, fallback_used = $5, next_at = $6, settled = 0 \
-     WHERE account_id = $7 AND challenge_id = $8 AND attempt_id = $9 \
-     AND status IN ('sent', 'delivered') AND expires_at > $10");
+     channel = $3, mode = $4, fallback_used = $5, next_at = $6, asks_consent = $7, settled = 0 \
+     WHERE account_id = $8 AND challenge_id = $9 AND attempt_id = $10 \
+     AND status IN ('sent', 'delivered') AND expires_at > $11");
 const CODE_MAC: Sql =
     Sql("SELECT code_mac FROM challenges WHERE account_id = $1 AND challenge_id = $2");
 const RECODE: Sql = Sql("UPDATE challenges SET code_mac = $1, code_sealed = $2, expires_at = $3 \
@@ -153,6 +153,7 @@ impl FromRow for Challenge {
             created_at: row.take(17)?,
             code_sealed: row.take(18)?,
             account: row.take(19)?,
+            asks_consent: row.take(20)?,
         })
     }
 }
@@ -239,6 +240,7 @@ pub(super) struct NewChallenge<'a> {
     pub(super) fallback_used: bool,
     pub(super) fallback_ms: i64,
     pub(super) wording: String,
+    pub(super) asks_consent: bool,
     pub(super) expires_at: Millis,
     pub(super) created_at: Millis,
     pub(super) next_at: Millis,
@@ -275,7 +277,8 @@ pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
         new.wording,
         new.expires_at,
         new.created_at,
-        new.next_at
+        new.next_at,
+        new.asks_consent
     ];
     set.guard(INSERT, args, STALE);
 }
@@ -284,21 +287,25 @@ pub(super) fn free_slot(set: &mut WriteSet, challenge: &Challenge, now: Millis) 
     set.push(FREE_SLOT, args![&challenge.account, &challenge.id, now]);
 }
 
+/// What carries a challenge next.
+pub(super) struct NextLeg<'a> {
+    pub(super) attempt: &'a Attempt,
+    pub(super) mode: Mode,
+    pub(super) fallback_used: bool,
+    pub(super) asks_consent: bool,
+}
+
 /// Puts a new attempt in the place of the current one.
-pub(super) fn next_leg(
-    set: &mut WriteSet,
-    challenge: &Challenge,
-    (leg, mode): (&Attempt, Mode),
-    fallback_used: bool,
-    now: Millis,
-) {
+pub(super) fn next_leg(set: &mut WriteSet, challenge: &Challenge, leg: NextLeg<'_>, now: Millis) {
+    let NextLeg { attempt, mode, fallback_used, asks_consent } = leg;
     let args = args![
-        &leg.id,
-        leg.id.as_str(),
-        leg.channel.word(),
+        &attempt.id,
+        attempt.id.as_str(),
+        attempt.channel.word(),
         mode.word(),
         fallback_used,
-        leg.lease_until,
+        attempt.lease_until,
+        asks_consent,
         &challenge.account,
         &challenge.id,
         &challenge.attempt,

@@ -42,10 +42,10 @@ pub struct ErasureView {
     /// Passcodes that named the number.
     #[schema(example = 3)]
     pub challenges: u64,
-    /// SMS to the number.
+    /// SMS and chat-app messages to the number, and consent sessions with it.
     #[schema(example = 2)]
     pub messages: u64,
-    /// Passcodes that were open and SMS that no carrier had: they are ended.
+    /// Passcodes and sessions that were open and messages that no carrier had: they are ended.
     #[schema(example = 1)]
     pub ended: u64,
     /// `Idempotency-Key`s that stood for them.
@@ -61,13 +61,14 @@ pub struct ErasureView {
 
 impl From<Erased> for ErasureView {
     fn from(erased: Erased) -> Self {
-        let Erased { passcodes, sms, inbound, ticket_messages } = erased;
+        let Erased { passcodes, sms, chatapp, inbound, ticket_messages } = erased;
         Self {
             challenges: passcodes.challenges,
-            messages: sms.messages,
-            ended: passcodes.ended + sms.ended,
+            messages: sms.messages + chatapp.messages,
+            ended: passcodes.ended + sms.ended + chatapp.ended,
             idempotency_keys: passcodes.idempotency_keys
                 + sms.idempotency_keys
+                + chatapp.idempotency_keys
                 + inbound.idempotency_keys,
             inbound_notifications: inbound.messages,
             ticket_messages,
@@ -144,9 +145,11 @@ impl From<Error> for Problem {
             Error::Credits(error) => error.into(),
             Error::Support(error) => error.into(),
             Error::Dispatch(of_dispatch::Error::Db(error))
+            | Error::Chatapp(chatapp::Error::Db(error))
             | Error::Inbound(inbound::Fault::Db(error))
             | Error::Db(error) => error.into(),
             Error::Dispatch(of_dispatch::Error::Commit(error))
+            | Error::Chatapp(chatapp::Error::Commit(error))
             | Error::Inbound(inbound::Fault::Commit(error))
             | Error::Commit(error) => error.into(),
         }

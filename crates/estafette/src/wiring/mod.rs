@@ -29,6 +29,7 @@ use crate::app::{App, Correspondence, Env, Memo, News, Shared};
 use crate::carriers::door::{Arrivals, Door, door};
 use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::{Carriers, Handsets};
+use crate::chatapp::{self, Chatapp, Prompt};
 use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
@@ -129,6 +130,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 24,
         name: "log and seals",
         sql: include_str!("../../../../migrations/0024_log_and_seals.sql"),
+    },
+    Migration {
+        version: 28,
+        name: "chat-app",
+        sql: include_str!("../../../../migrations/0028_chatapp.sql"),
     },
 ];
 
@@ -284,11 +290,15 @@ fn way_out(webhooks: &Webhooks) -> anyhow::Result<Outgoing> {
 }
 
 /// The rooms that know who writes to whom. A room that sends adds its own.
-const CORRESPONDENCE: Correspondence =
-    Correspondence { owners_of: senders::owners_of, sent_to: &[otp::sent_to, sms::sent_to] };
+const CORRESPONDENCE: Correspondence = Correspondence {
+    owners_of: senders::owners_of,
+    sent_to: &[otp::sent_to, sms::sent_to, chatapp::sent_to],
+    hear: chatapp::hear,
+};
 
 /// The channels.
-static OWNERS: &[Entry] = &[Entry::of::<Otp>(), Entry::of::<Sms>()];
+static OWNERS: &[Entry] =
+    &[Entry::of::<Otp>(), Entry::of::<Sms>(), Entry::of::<Chatapp>(), Entry::of::<Prompt>()];
 
 /// Asks the room of an event's object to show it. Rooms that write down the data itself are not
 /// asked.
@@ -296,6 +306,8 @@ fn tell<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>
     match events::Kind::of(news.kind) {
         Some(events::Kind::OtpStatus) => otp::show(app, news),
         Some(events::Kind::SmsDelivery) => sms::show(app, news),
+        Some(events::Kind::ChatappStatus) => chatapp::show_message(app, news),
+        Some(events::Kind::ChatappConsent) => chatapp::show_session(app, news),
         Some(events::Kind::SmsInbound | events::Kind::ChatappInbound) => inbound::show(app, news),
         Some(events::Kind::SupportMessage | events::Kind::SupportTicket) => {
             support::show(app, news)
@@ -361,6 +373,8 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     tasks.extend([
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
+        tokio::spawn(chatapp::run(live_app.clone())),
+        tokio::spawn(chatapp::run(sandbox_app.clone())),
         tokio::spawn(dispatch::watch(live_app.clone(), owners)),
         tokio::spawn(dispatch::watch(sandbox_app.clone(), owners)),
         tokio::spawn(dispatch::serve(live_app.clone(), owners)),
@@ -411,7 +425,9 @@ impl Running {
     /// # Errors
     /// When it cannot be read.
     pub async fn run_due(&self, app: &App) -> anyhow::Result<usize> {
-        Ok(otp::run_due(app).await? + dispatch::run_due(app, self.service.owners).await?)
+        let sessions = chatapp::run_due(app).await?;
+        let attempts = dispatch::run_due(app, self.service.owners).await?;
+        Ok(otp::run_due(app).await? + sessions + attempts)
     }
 
     /// Stops: readiness off, no new connections, running requests finish, storage closes.

@@ -14,8 +14,8 @@ use utoipa_axum::router::OpenApiRouter;
 use super::{edge, pages};
 use crate::app::{App, Env};
 use crate::{
-    access, credits, events, inbound, operator, otp, profile, retention, sandbox, senders, sms,
-    support, webhooks,
+    access, chatapp, credits, events, inbound, operator, otp, profile, retention, sandbox, senders,
+    sms, support, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -29,6 +29,7 @@ use crate::{
     // The order of the reference: what a developer needs first comes first.
     tags(
         (name = "OTP", description = "Send one-time passcodes, verify them, read how they stand."),
+        (name = "Chat-app", description = "Messages, templates and consent sessions."),
         (name = "SMS", description = "Send SMS, read and list them."),
         (name = "Account", description = "Users, the profile, API keys."),
         (name = "Credits", description = "What was paid for what."),
@@ -47,6 +48,7 @@ struct Description;
 fn api(env: Env) -> OpenApiRouter<App> {
     let api = OpenApiRouter::with_openapi(Description::openapi())
         .merge(otp::api::routes())
+        .merge(chatapp::routes())
         .merge(sms::api::routes())
         .merge(profile::api::routes())
         .merge(access::api::routes())

@@ -12,6 +12,7 @@
 mod access;
 mod admin;
 mod canary;
+mod chatapp;
 mod conventions;
 mod credits;
 mod dispatch;

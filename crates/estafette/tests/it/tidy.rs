@@ -19,6 +19,7 @@ const RANKS: &[(u8, &[&str])] = &[
     (4, &["access"]),
     (5, &["credits", "events"]),
     (6, &["dispatch", "inbound", "profile", "senders", "webhooks"]),
+    (7, &["chatapp"]),
     (8, &["otp", "operator", "sandbox", "sms", "support"]),
     (9, &["retention", "rotation"]),
     (TOP, &["wiring", "cli", "main"]),

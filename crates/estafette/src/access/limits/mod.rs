@@ -16,6 +16,8 @@ pub enum Limited {
     Keys,
     /// Senders of SMS.
     Senders,
+    /// Templates of the chat-app.
+    Templates,
     /// Webhook targets.
     Webhooks,
 }
@@ -26,6 +28,7 @@ impl Limited {
         match self {
             Self::Keys => "keys",
             Self::Senders => "senders",
+            Self::Templates => "templates",
             Self::Webhooks => "webhooks",
         }
     }

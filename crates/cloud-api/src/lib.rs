@@ -1,0 +1,4 @@
+//! The chat-app's Cloud API as data: what templates may be, and what goes over the wire. Pure; who
+//! connects is elsewhere.
+
+pub mod template;

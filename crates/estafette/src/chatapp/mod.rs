@@ -1,0 +1,42 @@
+//! Rank 7: the chat-app. Messages and templates, and the sessions in which a person lets an account
+//! write freely for a day.
+//!
+//! `otp` builds on this room: a passcode that was delivered may be followed by a prompt
+//! ([`sessions::want`]). What people answer comes in through `inbound`, which asks [`hear`] what is
+//! to be written beside it.
+
+mod messages;
+pub mod retention;
+mod sessions;
+mod templates;
+
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::app::App;
+
+pub use messages::{Chatapp, sent_to, show as show_message};
+pub use sessions::Wanted;
+pub use sessions::{Prompt, hear, oldest_due, run, run_due, show as show_session, want};
+
+/// The provider of every message, in the neutral word of the API.
+const PROVIDER: &str = "svc";
+
+/// The routes of this room.
+#[must_use]
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .merge(messages::api::routes())
+        .merge(templates::api::routes())
+        .merge(sessions::api::routes())
+}
+
+/// What goes wrong when something is forgotten.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A read failed.
+    #[error(transparent)]
+    Db(#[from] ::store::Error),
+    /// A write failed.
+    #[error(transparent)]
+    Commit(#[from] ::store::CommitError),
+}
