@@ -1,6 +1,7 @@
 //! Rank 2: the ways out. A carrier gets one message and says what became of it; it knows nothing
 //! of accounts, prices or storage. One folder per carrier.
 
+pub mod cloud_api;
 pub mod door;
 pub mod handsets;
 mod inbound;
@@ -109,10 +110,19 @@ pub enum Refusal {
     Undelivered,
     /// It was not delivered within its time.
     Expired,
+    /// A free-form message, and the recipient has not written lately.
+    WindowClosed,
+    /// The recipient wants no more of this sender.
+    OptedOut,
+    /// The template is not there, or may not be sent.
+    Template,
 }
 
 impl Refusal {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
+        Self::WindowClosed,
+        Self::OptedOut,
+        Self::Template,
         Self::Unreachable,
         Self::BadRecipient,
         Self::BadSender,
@@ -137,6 +147,9 @@ impl Refusal {
             Self::Down => "down",
             Self::Undelivered => "undelivered",
             Self::Expired => "expired",
+            Self::WindowClosed => "window_closed",
+            Self::OptedOut => "opted_out",
+            Self::Template => "template",
         }
     }
 
@@ -259,6 +272,15 @@ impl Carriers {
         let chatapp = chatapp.into_iter().map(Lane::of).collect();
         let sms = sms.into_iter().map(Lane::of).collect();
         Self { chatapp, sms, ..Self::default() }
+    }
+
+    /// With the chat-app of the settings.
+    ///
+    /// # Errors
+    /// What of the settings cannot be used.
+    pub fn with_chatapp(self, settings: &crate::config::Chatapp) -> Result<Self, String> {
+        let chatapp = cloud_api::CloudApi::open(settings)?.into_iter().map(Lane::of).collect();
+        Ok(Self { chatapp, ..self })
     }
 
     /// The ways by which this account may reach a recipient, the best first.

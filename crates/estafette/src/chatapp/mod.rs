@@ -5,10 +5,11 @@
 //! ([`sessions::want`]). What people answer comes in through `inbound`, which asks [`hear`] what is
 //! to be written beside it.
 
-mod messages;
+pub mod messages;
 pub mod retention;
-mod sessions;
-mod templates;
+pub mod sessions;
+pub mod templates;
+pub mod upstream;
 
 use utoipa_axum::router::OpenApiRouter;
 

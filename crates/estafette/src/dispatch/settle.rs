@@ -82,7 +82,11 @@ pub async fn settle<O: Owner>(
     let (state, next_at) = match news {
         // A receipt that it was read may be the first one.
         News::Read { .. } if a.state == State::Delivered => (State::Delivered, None),
-        News::Delivered { .. } | News::Read { .. } => {
+        News::Delivered { provider_id } | News::Read { provider_id } => {
+            // It arrived before anybody said that it was accepted.
+            if let Some(provider_id) = provider_id.filter(|_| a.state.is_held()) {
+                name(app, &mut set, a, provider_id);
+            }
             arrived::<O>(app, &mut set, a);
             (State::Delivered, None)
         }

@@ -111,6 +111,8 @@ ids! {
     SmsId = "sms";
     /// A message over the chat-app.
     MessageId = "msg";
+    /// What an upstream told us.
+    CallbackId = "cbk";
     /// A consent session.
     ConsentId = "ses";
     /// One submission to a carrier.

@@ -13,6 +13,7 @@ use super::{Erased, Error, erase, inbound, of_dispatch};
 use crate::access::caller::Staff;
 use crate::access::idempotency;
 use crate::app::App;
+use crate::chatapp;
 use crate::kit::body::Fields;
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;

@@ -136,6 +136,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "chat-app",
         sql: include_str!("../../../../migrations/0028_chatapp.sql"),
     },
+    Migration {
+        version: 29,
+        name: "chat-app callbacks",
+        sql: include_str!("../../../../migrations/0029_chatapp_callbacks.sql"),
+    },
 ];
 
 /// The two environments, ready to be migrated and served.
@@ -218,7 +223,9 @@ pub fn open_through(
     });
     let handsets = shared.handsets.clone();
     let simulated = Carriers::simulated(&shared.clock, &sandbox_door, handsets);
-    let live = App::new(Env::Live, Carriers::none(), Arc::clone(&shared));
+    let of_live = Carriers::none().with_chatapp(&shared.config.chatapp);
+    let of_live = of_live.map_err(anyhow::Error::msg)?;
+    let live = App::new(Env::Live, of_live, Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated, shared);
     let arrivals = Some([live_arrivals, sandbox_arrivals]);
     Ok(Service { live, sandbox, live_door, owners: OWNERS, arrivals })
@@ -373,6 +380,7 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     tasks.extend([
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
+        tokio::spawn(chatapp::upstream::run(live_app.clone(), service.live_door.clone())),
         tokio::spawn(chatapp::run(live_app.clone())),
         tokio::spawn(chatapp::run(sandbox_app.clone())),
         tokio::spawn(dispatch::watch(live_app.clone(), owners)),
@@ -425,6 +433,9 @@ impl Running {
     /// # Errors
     /// When it cannot be read.
     pub async fn run_due(&self, app: &App) -> anyhow::Result<usize> {
+        if app.env == Env::Live {
+            chatapp::upstream::run_due(app, &self.service.live_door).await?;
+        }
         let sessions = chatapp::run_due(app).await?;
         let attempts = dispatch::run_due(app, self.service.owners).await?;
         Ok(otp::run_due(app).await? + sessions + attempts)

@@ -61,7 +61,7 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(operator::api::routes())
         .merge(retention::api::routes());
     match env {
-        Env::Live => api,
+        Env::Live => api.merge(chatapp::upstream::api::routes()),
         Env::Sandbox => api.merge(sandbox::api::routes()),
     }
 }

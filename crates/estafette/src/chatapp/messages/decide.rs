@@ -10,6 +10,7 @@ use crate::carriers::{Address, Channel, Content, Outbound, QuickReply, Refusal, 
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{Attempt, Failure, News, Owner, State, Then};
 use crate::events::{self, Kind, Note};
+use crate::inbound::opt_outs;
 use crate::kit::id::{AccountId, MessageId};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
@@ -157,6 +158,10 @@ fn fail(app: &App, set: &mut WriteSet, m: &mut Message, why: &Failure) {
     m.cause = Some(cause(why));
     m.carrier_code = why.code.as_deref().map(short);
     m.charged_credits = 0;
+    if why.refusal == Some(Refusal::OptedOut) && is_number(&m.recipient) {
+        let person = Msisdn::stored(m.recipient.clone());
+        opt_outs::opt_out(app, set, &m.account, (&person, Channel::Chatapp));
+    }
     rise(app, set, m, Status::Failed);
 }
 
@@ -167,6 +172,9 @@ fn cause(why: &Failure) -> Cause {
         (State::Refused, _) if is_passing(why) => Cause::NotSubmitted,
         (State::Lapsed, _) => Cause::NoReceipt,
         (_, Some(Refusal::Unreachable | Refusal::BadRecipient)) => Cause::RecipientUnreachable,
+        (_, Some(Refusal::WindowClosed)) => Cause::MessagingWindowClosed,
+        (_, Some(Refusal::OptedOut)) => Cause::RecipientOptedOut,
+        (_, Some(Refusal::Template)) => Cause::TemplateNotApproved,
         (State::Failed, Some(Refusal::Undelivered | Refusal::Expired)) => Cause::Undelivered,
         _ => Cause::CarrierRejected,
     }

@@ -5,7 +5,7 @@
 //!
 //! What it says is kept sealed, and only while it may have to be sent.
 
-pub(super) mod api;
+pub mod api;
 pub(super) mod decide;
 mod parse;
 mod send;
@@ -76,7 +76,7 @@ impl Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ChatappBillingMode)]
-pub(super) enum BillingMode {
+pub enum BillingMode {
     /// The price of its country and category.
     Direct,
     /// Nothing, within an active session.
@@ -139,10 +139,16 @@ pub(super) enum Cause {
     NotSubmitted,
     NoReceipt,
     Erased,
+    MessagingWindowClosed,
+    RecipientOptedOut,
+    TemplateNotApproved,
 }
 
 impl Cause {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 9] = [
+        Self::MessagingWindowClosed,
+        Self::RecipientOptedOut,
+        Self::TemplateNotApproved,
         Self::RecipientUnreachable,
         Self::CarrierRejected,
         Self::Undelivered,
@@ -159,6 +165,9 @@ impl Cause {
             Self::NotSubmitted => "not_submitted",
             Self::NoReceipt => "no_receipt",
             Self::Erased => "erased",
+            Self::MessagingWindowClosed => "messaging_window_closed",
+            Self::RecipientOptedOut => "recipient_opted_out",
+            Self::TemplateNotApproved => "template_not_approved",
         }
     }
 
@@ -174,6 +183,9 @@ impl Cause {
             Self::NotSubmitted => "The chat-app did not take the message within a day.",
             Self::NoReceipt => "Nobody said within a day whether the chat-app has the message.",
             Self::Erased => "The recipient asked to be forgotten before the message was sent.",
+            Self::MessagingWindowClosed => "The recipient's window was closed when it was sent.",
+            Self::RecipientOptedOut => "The recipient wants no more messages of this sender.",
+            Self::TemplateNotApproved => "The chat-app does not send this template now.",
         }
     }
 }

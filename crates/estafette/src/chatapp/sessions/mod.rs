@@ -7,7 +7,7 @@
 //! it is charged once.
 
 mod answers;
-pub(super) mod api;
+pub mod api;
 pub(super) mod prompts;
 pub(super) mod store;
 mod view;

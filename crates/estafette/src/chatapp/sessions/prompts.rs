@@ -41,7 +41,8 @@ pub(super) fn bell(app: &App) -> Bell {
 
 /// Whether people are asked at all: only where there is a prompt to ask them with.
 pub(super) fn are_offered(app: &App) -> bool {
-    app.carriers.handsets().is_some()
+    let is_set = !app.config.chatapp.consent_template.is_empty();
+    app.carriers.handsets().is_some() || (is_set && app.carriers.on(Channel::Chatapp).is_some())
 }
 
 /// The payload that a button of a session's prompt sends back.
@@ -50,7 +51,7 @@ pub(super) fn payload(session: &ConsentId, is_yes: bool) -> String {
 }
 
 /// The session and the answer that a payload stands for; `None` = it is no answer to a prompt.
-pub(super) fn read_payload(payload: &str) -> Option<(ConsentId, bool)> {
+pub(in crate::chatapp) fn read_payload(payload: &str) -> Option<(ConsentId, bool)> {
     let (id, answer) = payload.strip_prefix("c1:")?.rsplit_once(':')?;
     let is_yes = match answer {
         "y" => true,

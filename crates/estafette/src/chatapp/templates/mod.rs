@@ -2,7 +2,7 @@
 //! sandbox a template that is submitted is judged after a second: approved, unless its name ends in
 //! `_rejected`.
 
-pub(super) mod api;
+pub mod api;
 mod parse;
 mod store;
 
@@ -33,7 +33,7 @@ const FULL: Reject = Reject("templates_full");
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schema(as = TemplateStatus)]
-pub(super) enum Status {
+pub enum Status {
     /// It is a draft, or waits to be judged.
     Pending,
     /// It can be sent.
@@ -76,7 +76,6 @@ pub(super) struct Template {
     rejection_reason: Option<String>,
     approves_at: Option<Millis>,
     created_at: Millis,
-    updated_at: Millis,
 }
 
 impl Template {
@@ -213,7 +212,6 @@ fn begin(app: &App, account: &AccountId, declared: Declared) -> Result<Template,
         rejection_reason: rejection.filter(|_| submit),
         approves_at: submit.then(|| now + JUDGED_AFTER_MS),
         created_at: now,
-        updated_at: now,
     })
 }
 

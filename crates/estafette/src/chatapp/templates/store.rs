@@ -9,11 +9,11 @@ use crate::kit::id::AccountId;
 
 const BY_NAME: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
      is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
-     created_at, updated_at FROM chatapp_templates \
+     created_at FROM chatapp_templates \
      WHERE account_id = $1 AND name = $2 AND language = $3");
 const ALL: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
      is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
-     created_at, updated_at FROM chatapp_templates \
+     created_at FROM chatapp_templates \
      WHERE account_id = $1 ORDER BY name, language LIMIT $2");
 /// Declares a template, or takes a draft's place.
 const PUT: Sql = Sql("INSERT INTO chatapp_templates (account_id, name, language, category, body, \
@@ -54,7 +54,6 @@ impl FromRow for Template {
             rejection_reason: row.take(11)?,
             approves_at: row.take(12)?,
             created_at: row.take(13)?,
-            updated_at: row.take(14)?,
         })
     }
 }

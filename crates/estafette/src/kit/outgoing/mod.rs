@@ -129,6 +129,13 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// Whether a request that a connection lost goes out on a fresh one although it may have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Again {
+    Yes,
+    No,
+}
+
 /// The way out. Clones share connections and the memory of names.
 #[derive(Clone)]
 pub struct Outgoing {
@@ -213,7 +220,22 @@ impl Outgoing {
         body: Bytes,
     ) -> Result<Answer, Failure> {
         let limit = self.inner.rules.timeout;
-        let done = timeout(limit, self.exchange(place, headers, body)).await;
+        let done = timeout(limit, self.exchange(place, (headers, body), Again::Yes)).await;
+        done.unwrap_or(Err(Failure::Timeout))
+    }
+
+    /// The same, and never on two connections: what may have been sent is not sent again.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn post_once(
+        &self,
+        place: &Place,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, Failure> {
+        let limit = self.inner.rules.timeout;
+        let done = timeout(limit, self.exchange(place, (headers, body), Again::No)).await;
         done.unwrap_or(Err(Failure::Timeout))
     }
 
@@ -225,8 +247,8 @@ impl Outgoing {
     async fn exchange(
         &self,
         place: &Place,
-        headers: HeaderMap,
-        body: Bytes,
+        (headers, body): (HeaderMap, Bytes),
+        again: Again,
     ) -> Result<Answer, Failure> {
         let begun = Instant::now();
         let connect_timeout = self.inner.rules.connect_timeout;
@@ -239,6 +261,10 @@ impl Outgoing {
                 Ok(response) => return self.answer(response, key, connection).await,
                 Err(error) if Failure::http(&error) == Failure::Protocol => {
                     return Err(Failure::Protocol);
+                }
+                // The other side had closed it: nothing of the request is on its way.
+                Err(error) if again == Again::No && !error.is_canceled() => {
+                    return Err(Failure::http(&error));
                 }
                 // The other side closed it while it was idle: a fresh one gets the request.
                 Err(_) => {}

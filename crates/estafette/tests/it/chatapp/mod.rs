@@ -2,6 +2,7 @@
 
 mod consent;
 mod forgetting;
+mod live;
 mod messages;
 mod skips;
 mod templates;
