@@ -11,25 +11,12 @@ pub mod sessions;
 pub mod templates;
 pub mod upstream;
 
-use utoipa_axum::router::OpenApiRouter;
-
-use crate::app::App;
-
 pub use messages::{Chatapp, sent_to, show as show_message};
 pub use sessions::Wanted;
 pub use sessions::{Prompt, hear, oldest_due, run, run_due, show as show_session, want};
 
 /// The provider of every message, in the neutral word of the API.
 const PROVIDER: &str = "svc";
-
-/// The routes of this room.
-#[must_use]
-pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .merge(messages::api::routes())
-        .merge(templates::api::routes())
-        .merge(sessions::api::routes())
-}
 
 /// What goes wrong when something is forgotten.
 #[derive(Debug, thiserror::Error)]

@@ -165,8 +165,8 @@ pub(super) async fn erase(
             None => "",
         };
         format!(
-            "Erased from {challenges} passcodes and {messages} messages, of which {ended} were open \
-             and are ended, and {received} messages that the person sent.{files}"
+            "Erased from {challenges} passcodes and {messages} messages, of which {ended} were \
+             open and are ended, and {received} messages that the person sent.{files}"
         )
     });
     Ok(ExitCode::SUCCESS)

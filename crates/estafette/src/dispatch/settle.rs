@@ -21,8 +21,8 @@ pub fn open<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
     sql::insert::<O>(app, set, attempt);
 }
 
-/// Adds what is paid for at once, with no carrier in between, as an attempt that arrived. Its id says
-/// that it is bought once.
+/// Adds what is paid for at once, with no carrier in between, as an attempt that arrived. Its id
+/// says that it is bought once.
 pub fn buy<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
     open::<O>(app, set, attempt);
     if let Some(charge) = attempt.charge::<O>() {

@@ -1,5 +1,5 @@
-//! Messaging windows: for a day after a person wrote by the chat-app, the account that they wrote to
-//! may write freely. A person who is erased has none.
+//! Messaging windows: for a day after a person wrote by the chat-app, the account that they wrote
+//! to may write freely. A person who is erased has none.
 
 use ::store::{Reject, WriteSet, args};
 use clock::DAY;

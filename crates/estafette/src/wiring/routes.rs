@@ -48,7 +48,9 @@ struct Description;
 fn api(env: Env) -> OpenApiRouter<App> {
     let api = OpenApiRouter::with_openapi(Description::openapi())
         .merge(otp::api::routes())
-        .merge(chatapp::routes())
+        .merge(chatapp::messages::api::routes())
+        .merge(chatapp::templates::api::routes())
+        .merge(chatapp::sessions::api::routes())
         .merge(sms::api::routes())
         .merge(profile::api::routes())
         .merge(access::api::routes())

@@ -1,6 +1,6 @@
-//! The far side of the chat-app: a Cloud API on this machine. It takes messages as the real one does,
-//! with its checks and its shapes of errors, and tells by signed callbacks what became of them. The
-//! last four digits of a recipient script that, as in the sandbox.
+//! The far side of the chat-app: a Cloud API on this machine. It takes messages as the real one
+//! does, with its checks and its shapes of errors, and tells by signed callbacks what became of
+//! them. The last four digits of a recipient script that, as in the sandbox.
 
 mod callbacks;
 mod check;

@@ -1,6 +1,7 @@
-//! The chat-app live: the Cloud API over HTTP, on connections that are kept. What goes over the wire
-//! is `crates/cloud-api`'s; here is who sends it, and what an answer means to the lane. An answer
-//! that is lost is never asked for again: the upstream knows no idempotency, so only a status tells.
+//! The chat-app live: the Cloud API over HTTP, on connections that are kept. What goes over the
+//! wire is `crates/cloud-api`'s; here is who sends it, and what an answer means to the lane. An
+//! answer that is lost is never asked for again: the upstream knows no idempotency, so only a
+//! status tells.
 //!
 //! Callbacks are taken in elsewhere (`chatapp/upstream`), because they are stored first.
 

@@ -29,8 +29,8 @@ pub use view::show;
 /// How long a message may wait for its carrier, and for the first receipt, milliseconds.
 const VALIDITY_MS: i64 = DAY;
 
-/// Where a message stands: `submitted` (no carrier has said that it has it), `sent` (the carrier has
-/// it), `delivered`, `read`, `failed`.
+/// Where a message stands: `submitted` (no carrier has said that it has it), `sent` (the carrier
+/// has it), `delivered`, `read`, `failed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ChatappStatus)]

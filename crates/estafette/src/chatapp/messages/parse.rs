@@ -144,7 +144,8 @@ fn components(fields: &mut Fields) -> Vec<Value> {
     items
 }
 
-/// The texts that a request's own `body` part fills the template with; `None` = it has no such part.
+/// The texts that a request's own `body` part fills the template with; `None` = it has no such
+/// part.
 pub(super) fn params_of(components: &[Value]) -> Option<Vec<String>> {
     let is_body =
         |part: &&Value| part["type"].as_str().is_some_and(|kind| kind.eq_ignore_ascii_case("body"));

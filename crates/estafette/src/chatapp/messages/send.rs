@@ -1,5 +1,6 @@
-//! Commit A: the message, its attempt and the hold on its price, all or nothing, if the rules of the
-//! chat-app allow it at that moment. Then `dispatch` carries it, and the answer waits for nobody.
+//! Commit A: the message, its attempt and the hold on its price, all or nothing, if the rules of
+//! the chat-app allow it at that moment. Then `dispatch` carries it, and the answer waits for
+//! nobody.
 
 use cloud_api::template::{self as rules, Category};
 use store::{CommitError, WriteSet};

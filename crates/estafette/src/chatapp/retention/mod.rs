@@ -1,6 +1,7 @@
 //! What is forgotten of chat-app messages and sessions, and when: what a message says once no
 //! carrier needs it any more (that is not here), the recipient after `retention.recipients_d`, the
-//! row after `retention.challenges_d`. A person who asks is forgotten at once. Templates name nobody.
+//! row after `retention.challenges_d`. A person who asks is forgotten at once. Templates name
+//! nobody.
 
 mod store;
 

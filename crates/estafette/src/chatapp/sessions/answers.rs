@@ -1,6 +1,7 @@
-//! What a person's message means for a session: Yes opens it and is charged, No and STOP end it. All
-//! of it is written in the set that takes the message in, so a message that is brought again changes
-//! nothing. The person's own clock (the upstream's time) decides between answers out of order.
+//! What a person's message means for a session: Yes opens it and is charged, No and STOP end it.
+//! All of it is written in the set that takes the message in, so a message that is brought again
+//! changes nothing. The person's own clock (the upstream's time) decides between answers out of
+//! order.
 
 use ::store::{Error, WriteSet};
 use clock::Millis;

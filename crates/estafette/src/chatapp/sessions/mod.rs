@@ -1,7 +1,7 @@
 //! Consent sessions. After a passcode arrived by the chat-app, the person may be asked whether the
 //! account may write to them for a day ([`want`]). The question is a template with two buttons; it
-//! costs nothing, and goes out through a queue ([`Prompt`]). A Yes charges the price of a session and
-//! opens it, in the write set that takes the answer in ([`hear`]); a No or STOP ends it.
+//! costs nothing, and goes out through a queue ([`Prompt`]). A Yes charges the price of a session
+//! and opens it, in the write set that takes the answer in ([`hear`]); a No or STOP ends it.
 //!
 //! The hold that pays for a session has the session's own uuid, so the primary key alone says that
 //! it is charged once.
@@ -227,7 +227,8 @@ pub struct Wanted<'a> {
 }
 
 /// Has a person asked, in the set that says that a passcode was delivered, unless a session is open
-/// with them, they declined lately, or they opted out. One statement, and nobody waits for the rest.
+/// with them, they declined lately, or they opted out. One statement, and nobody waits for the
+/// rest.
 pub fn want(app: &App, set: &mut WriteSet, wanted: Wanted<'_>) {
     if !prompts::are_offered(app) {
         return;

@@ -219,8 +219,8 @@ async fn list_templates(
 
 /// Declares a template, and submits it for approval.
 ///
-/// A draft of the same name and language is replaced. The sandbox judges a second later: it approves
-/// all but those whose name ends in `_rejected`.
+/// A draft of the same name and language is replaced. The sandbox judges a second later: it
+/// approves all but those whose name ends in `_rejected`.
 #[utoipa::path(
     post, path = "/v1/chatapp/templates", tag = "Chat-app",
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe")),

@@ -164,7 +164,8 @@ pub(super) enum Error {
     Commit(#[from] CommitError),
 }
 
-/// Declares a template: stores a draft, or submits it. A draft of the name and language is replaced.
+/// Declares a template: stores a draft, or submits it. A draft of the name and language is
+/// replaced.
 async fn declare(
     app: &App,
     account: &AccountId,

@@ -1,6 +1,6 @@
-//! Callbacks of the chat-app's upstream: stored, answered, and then taken in item by item, each in a
-//! write set of its own. A callback that comes twice changes nothing, and an item that fails keeps
-//! no other one away; the callback is looked at again until all of it is taken in.
+//! Callbacks of the chat-app's upstream: stored, answered, and then taken in item by item, each in
+//! a write set of its own. A callback that comes twice changes nothing, and an item that fails
+//! keeps no other one away; the callback is looked at again until all of it is taken in.
 //!
 //! On a number that accounts share, a message is for exactly one of them: whose prompt was tapped,
 //! whose message is answered, who has an active session, and else as for any channel (`inbound`).

@@ -1,5 +1,6 @@
 //! SQL of the audit. It looks at tables of other rooms, read-only: at `attempts`,
-//! `challenges`, `sms_messages` and `chatapp_messages`, to compare fates with money, and at everything that names an account.
+//! `challenges`, `sms_messages` and `chatapp_messages`, to compare fates with money, and at
+//! everything that names an account.
 
 use store::{Error, FromRow, Row, Sql};
 
