@@ -105,6 +105,7 @@ class Sandbox:
     def _start(self):
         live, sandbox, metrics = free_ports(3)
         self.url = f"http://127.0.0.1:{sandbox}"
+        self.live = f"http://127.0.0.1:{live}"
         self.metrics = f"http://127.0.0.1:{metrics}/metrics"
         settings = {
             "DATA_DIR": str(self.data),

@@ -1,6 +1,7 @@
 //! Rank 3: what every request has at hand. Cloning is cheap. One `App` for each environment; they
 //! share everything but the environment itself and its carriers.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,9 +10,12 @@ use clock::{Clock, Millis};
 use futures_util::future::BoxFuture;
 use moka::sync::Cache;
 use store::{Db, WriteSet};
+use tokio::sync::Notify;
 
 use crate::carriers::{Carriers, Channel, Handsets};
 use crate::config::Config;
+use crate::kit::conversion::Conversion;
+use crate::kit::described::{described, described_words};
 use crate::kit::hashers::Hashers;
 use crate::kit::id::{AccountId, KeyId};
 use crate::kit::msisdn::Msisdn;
@@ -52,6 +56,19 @@ impl Env {
     }
 }
 
+described!(
+    Env as "Environment": "Which of the two: real carriers or simulated ones.",
+    [Self::Live, Self::Sandbox].map(Self::word)
+);
+
+/// Ways to pay, as stored and shown.
+pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
+
+described_words!(
+    pub(crate) BillingMode: "How an account pays.",
+    BILLING_MODES.iter().copied()
+);
+
 /// What an account may set for its passcodes; `None` = the deployment's setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -64,6 +81,8 @@ pub struct Settings {
     pub countries: Option<Vec<String>>,
     /// The sender of SMS where a request names none.
     pub default_sender: Option<String>,
+    /// Countries and beginnings of numbers that the guard against pumping leaves alone.
+    pub otp_fraud_allow: Option<Vec<String>>,
 }
 
 /// What an account may do.
@@ -97,6 +116,12 @@ impl Standing {
         Self::ALL.iter().copied().find(|standing| standing.word() == word)
     }
 }
+
+described!(
+    Standing as "AccountStatus": "Where an account stands. A pending one can be read until the \
+        operator made it active; a suspended one, too, in the portal.",
+    Self::ALL.iter().map(|standing| standing.word())
+);
 
 /// An account as requests see it; remembered for a few seconds.
 #[derive(Clone, Debug)]
@@ -276,6 +301,8 @@ pub struct Shared {
     pub handsets: Handsets,
     /// Figures for the operator.
     pub metrics: Metrics,
+    /// Passcodes sent and verified.
+    pub conversion: Conversion,
     /// Places for hashing passwords: each takes memory, so only a few at a time.
     pub hashers: Hashers,
     /// Set once the database is there and up to date.
@@ -284,6 +311,8 @@ pub struct Shared {
     pub sealing: Sealing,
     /// Set while the process stops.
     pub draining: AtomicBool,
+    /// Rung when that begins.
+    pub drains: Notify,
 }
 
 /// What handlers and jobs work with.
@@ -326,6 +355,25 @@ impl App {
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
+    }
+
+    /// The process stops: no new work begins, and whoever rests wakes.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+        self.drains.notify_waiters();
+    }
+
+    /// Waits so many milliseconds, or until the process stops.
+    pub async fn rest(&self, ms: u64) {
+        let mut drains = pin!(self.drains.notified());
+        // From here on a stop is heard; one before is seen.
+        drains.as_mut().enable();
+        if !self.is_draining() {
+            tokio::select! {
+                () = self.clock.tick(ms) => {}
+                () = drains => {}
+            }
+        }
     }
 
     /// Unknown fields are refused on the sandbox, so that a typing slip is found before live.

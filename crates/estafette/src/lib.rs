@@ -20,6 +20,7 @@ pub mod profile;
 pub mod retention;
 pub mod rotation;
 pub mod sandbox;
+pub mod schema;
 pub mod senders;
 pub mod sms;
 pub mod sockets;

@@ -33,8 +33,8 @@ pub use backoff::Backoff;
 pub use connection::{Connection, Stream};
 pub use frame::{Frame, Framer, FramingLost, MOST_OCTETS};
 pub use link::{
-    Delivery, Lane, Link, LinkSettings, News, NotSent, Outcome, Phase, Place, Runner, Submission,
-    Tls,
+    Delivery, Lane, Link, LinkSettings, News, NotSent, Outcome, Phase, Place, Probe, Runner,
+    Submission, Tls, probe,
 };
 pub use message::{Address, EsmClass, Message, Operation, Sar};
 pub use pace::Pace;

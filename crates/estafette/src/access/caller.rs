@@ -17,7 +17,6 @@ use super::store as sql;
 use super::token::{self, Kind};
 use super::{key, person};
 use crate::app::{Account, App, KnownKey, Standing};
-use crate::kit::client_address::ClientAddress;
 use crate::kit::id::{AccountId, KeyId, StaffId, UserId};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
@@ -116,6 +115,8 @@ policies! {
     SendOtp: Some(&[Scope::OtpSend, Scope::SmsSend]), false, Send;
     /// Keys that may check passcodes or read them.
     CheckOtp: Some(&[Scope::OtpVerify, Scope::SmsSend, Scope::AccountRead]), false, Read;
+    /// Portal tokens, and keys that may read the account or check passcodes.
+    ListOtp: Some(&[Scope::AccountRead, Scope::OtpVerify]), true, Read;
     /// Keys that may send SMS.
     SendSms: Some(&[Scope::SmsSend]), false, Send;
     /// Keys that may send messages over the chat-app.
@@ -227,31 +228,6 @@ impl FromRequestParts<App> for Staff {
     }
 }
 
-/// Whoever makes a password be hashed: somebody without a token who is about to get one, or who
-/// changes the password. Their address has a budget, because hashing costs more than asking for it.
-#[derive(Clone, Debug)]
-pub struct Guest {
-    /// The id of the request, for the audit log.
-    pub request_id: String,
-    /// What counts as one client: an address, or the /64 of an IPv6 one.
-    pub address: String,
-    /// The network of it, which names no person: for the audit log.
-    pub network: String,
-}
-
-impl FromRequestParts<App> for Guest {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let client = parts.extensions.get::<ClientAddress>();
-        // Every connection has an address; without one all share a budget.
-        let address = client.map(|client| client.unit().to_string()).unwrap_or_default();
-        let network = client.map(ToString::to_string).unwrap_or_default();
-        take(app, parts, Class::Guest, &address)?;
-        Ok(Self { request_id: request_id(parts).0, address, network })
-    }
-}
-
 /// What a request shows to be let in.
 #[derive(Debug, PartialEq, Eq)]
 enum Pass<'a> {
@@ -294,7 +270,7 @@ fn ambiguous(header: &str, what: &str) -> Problem {
     let detail = format!("The request shows {what}; send one of them.");
     let item = "shows more than one credential";
     let pointer = format!("header:{header}");
-    Problem::bad_request(&pointer, "ambiguous", item).detail(detail)
+    Problem::bad_request(&pointer, "invalid_type", item).detail(detail)
 }
 
 /// Writes need an active account, and keys one that is not suspended.
@@ -422,7 +398,7 @@ async fn subject_of(app: &App, text: &str, kind: Kind) -> Result<(String, [u8; 3
     Ok((row.subject_id, hash))
 }
 
-fn take(app: &App, parts: &Parts, class: Class, who: &str) -> Result<(), Problem> {
+pub(super) fn take(app: &App, parts: &Parts, class: Class, who: &str) -> Result<(), Problem> {
     let headers = app.throttle.take(class, who)?;
     if let Some(slot) = parts.extensions.get::<RateHeaders>() {
         // A second extractor in one handler would only repeat them.
@@ -431,7 +407,7 @@ fn take(app: &App, parts: &Parts, class: Class, who: &str) -> Result<(), Problem
     Ok(())
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = text.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -449,7 +425,7 @@ fn missing(key: bool, portal: bool) -> Problem {
     Problem::new(Code::MissingCredentials).detail(detail)
 }
 
-fn request_id(parts: &Parts) -> RequestIdText {
+pub(super) fn request_id(parts: &Parts) -> RequestIdText {
     parts.extensions.get::<RequestIdText>().cloned().unwrap_or_default()
 }
 

@@ -4,6 +4,7 @@
 pub mod api;
 pub mod audit;
 pub mod caller;
+mod door;
 mod guesses;
 pub mod holder;
 pub mod idempotency;
@@ -24,13 +25,17 @@ use clock::Millis;
 
 pub use audit::{By, Entry, record};
 pub use caller::{
-    Caller, CheckOtp, Guest, Myself, Policy, Portal, RateHeaders, ReadAccount, ReadInbound,
-    RequestIdText, SendOtp, Staff, TestCaller, Who, forget_account,
+    Caller, CheckOtp, Myself, Policy, Portal, RateHeaders, ReadAccount, ReadInbound, RequestIdText,
+    SendOtp, Staff, TestCaller, Who, forget_account,
 };
-pub use login::{Login, Owner, change_password, login, login_new, logout, set_password};
+pub use door::{Guest, Leaver};
+pub use login::{
+    Login, Owner, admit, change_password, login, login_again, logout, once_with_password,
+    set_password,
+};
 pub use person::{
-    Credentials, Grant, MadeBy, NewUser, Newcomer, Terms, account, email, email_of, new_user_set,
-    signup,
+    Credentials, MadeBy, NewUser, Newcomer, Terms, account, email, email_of, new_user_set, signup,
+    user,
 };
 pub use scope::Scope;
 pub use staff::{StaffMember, add_staff};
@@ -43,8 +48,6 @@ use crate::kit::secret::Secret;
 use idempotency::{Claim, Seen};
 use limits::Limited;
 
-/// How long a repeated creation still answers what is shown once, milliseconds.
-pub const REPLAY: i64 = 10 * clock::MINUTE;
 /// Active keys of an account at most.
 pub const MOST_KEYS: i64 = 100;
 const KEY_DISABLED: Reject = Reject("key_disabled");
@@ -179,8 +182,7 @@ pub async fn create_key(
     };
     let words = Scope::words(made.scopes).join(" ");
     let mut set = WriteSet::of(account.id.as_str());
-    let sealed = (!claim.is_empty())
-        .then(|| app.vault.seal(&place(&account.id, made.id.as_str()), raw.expose().as_bytes()));
+    let sealed = claim.seal(app, made.id.as_str(), &raw);
     claim.add_to(&mut set, made.id.as_str(), sealed, made.created_at);
     let row = args![
         &account.id,
@@ -211,11 +213,7 @@ pub async fn replay_key(
     seen: &Seen,
 ) -> Result<(Option<Secret>, ApiKey), Error> {
     let made = find_key(app, account, &KeyId::stored(seen.object_id.clone())).await?;
-    let is_recent = app.now() - seen.created_at <= REPLAY;
-    let sealed = seen.sealed.as_deref().filter(|_| is_recent);
-    let opened = sealed.and_then(|sealed| app.vault.open(&place(account, &seen.object_id), sealed));
-    let raw = opened.and_then(|bytes| String::from_utf8(bytes).ok()).map(Secret::new);
-    Ok((raw, made))
+    Ok((seen.secret(app), made))
 }
 
 /// One page of an account's keys, newest first, and one more if there is one.
@@ -256,11 +254,6 @@ pub async fn disable_key(
 async fn find_key(app: &App, account: &AccountId, id: &KeyId) -> Result<ApiKey, Error> {
     let row: Option<store::KeyRow> = app.db.row(store::KEY, args![account, id]).await?;
     row.map(ApiKey::from).ok_or(Error::NoSuchKey)
-}
-
-/// What the sealed copy of a raw key is bound to.
-fn place<'a>(account: &'a AccountId, id: &'a str) -> [&'a str; 3] {
-    ["idempotency", account.as_str(), id]
 }
 
 fn entry<'a>(

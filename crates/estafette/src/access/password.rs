@@ -53,7 +53,7 @@ impl Fault {
         match self {
             Self::TooShort => "too_short",
             Self::TooLong => "too_long",
-            Self::Commonest | Self::Email | Self::Unchanged => "invalid_password",
+            Self::Commonest | Self::Email | Self::Unchanged => "out_of_range",
         }
     }
 }

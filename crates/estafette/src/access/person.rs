@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::Error;
 use super::audit::{By, Entry, record};
-use super::caller::{Guest, Who};
+use super::caller::Who;
+use super::door::Guest;
 use super::guesses::Guesser;
 use super::password::{self, Asker};
 use super::store as sql;
@@ -19,9 +20,6 @@ pub(super) const EMAIL_TAKEN: Reject = Reject("email_taken");
 
 /// Most characters of an email address.
 const LONGEST_EMAIL: usize = 254;
-
-/// Puts the play money of a new sandbox account into its write set; credits are of a higher rank.
-pub type Grant = fn(&App, &mut WriteSet, &AccountId);
 
 /// What a person proves who they are with.
 #[derive(Clone, Copy, Debug)]
@@ -169,18 +167,19 @@ fn add_account(
     record(app, set, &entry);
 }
 
-/// Makes a user and both accounts.
+/// Makes a user and both accounts. `beside` adds what belongs into the same write set: the
+/// sandbox's play money, a first login.
 ///
 /// # Errors
 /// [`Error::InvalidEmail`], [`Error::Password`], [`Error::EmailTaken`], [`Error::Overloaded`],
 /// [`Error::Hashing`], [`Error::Commit`]; [`Error::TooManyLogins`] for an address that was told too
 /// often which emails are taken.
-pub async fn signup(
+pub async fn signup<T>(
     app: &App,
-    grant: Grant,
     credentials: Credentials<'_>,
     made_by: MadeBy<'_>,
-) -> Result<NewUser, Error> {
+    beside: impl FnOnce(&mut WriteSet, &NewUser) -> T,
+) -> Result<(NewUser, T), Error> {
     let email = email(credentials.email).ok_or(Error::InvalidEmail)?;
     password::check(credentials.password.expose(), &email).map_err(Error::Password)?;
     let guesser = match made_by {
@@ -192,14 +191,32 @@ pub async fn signup(
     }
     let hash = password::hash(app, &made_by.asker(), credentials.password).await?;
     let (new, mut set) = new_user_set(app, &made_by.newcomer(app, &email, &hash));
-    grant(app, &mut set, &new.sandbox);
+    let added = beside(&mut set, &new);
     match (app.db.commit(set).await.map_err(Error::from), guesser) {
         (Err(Error::EmailTaken), Some(guesser)) => {
             guesser.count(app).await?;
             Err(Error::EmailTaken)
         }
-        (done, _) => done.map(|_| new),
+        (done, _) => done.map(|_| (new, added)),
     }
+}
+
+/// A user who was made before, as they are now.
+///
+/// # Errors
+/// [`Error::NoSuchPerson`], [`Error::Db`].
+pub async fn user(app: &App, id: &str) -> Result<NewUser, Error> {
+    let id = UserId::stored(id.to_owned());
+    let email = email_of(app, &id).await?.ok_or(Error::NoSuchPerson)?;
+    let live = account_of(app, &id, Env::Live).await?;
+    let sandbox = account_of(app, &id, Env::Sandbox).await?;
+    Ok(NewUser { id, email, live, sandbox })
+}
+
+async fn account_of(app: &App, user: &UserId, env: Env) -> Result<AccountId, Error> {
+    let row: Option<sql::AccountRow> =
+        app.db.row(sql::ACCOUNT_OF_USER, args![user, env.word()]).await?;
+    row.map(|sql::AccountRow(account)| account.id).ok_or(Error::NoSuchPerson)
 }
 
 /// The part of an account that requests need.

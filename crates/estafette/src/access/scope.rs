@@ -1,6 +1,7 @@
 //! What an API key may do.
 
 use crate::kit::body::Fields;
+use crate::kit::described::described;
 
 /// Names in one request; there are far fewer.
 const MOST_WORDS: usize = 50;
@@ -102,6 +103,11 @@ impl Scope {
         set
     }
 }
+
+described!(
+    Scope as "Scope": "One thing that an API key may be allowed to do.",
+    Self::ALL.iter().map(|scope| scope.word())
+);
 
 #[cfg(test)]
 mod tests {

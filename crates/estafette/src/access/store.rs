@@ -106,7 +106,7 @@ pub(super) const DISABLE_KEY: Sql = Sql("UPDATE api_keys SET active = 0, disable
      WHERE account_id = $2 AND key_id = $3 AND active = 1");
 
 pub(super) const IDEMPOTENT: Sql =
-    Sql("SELECT fingerprint, object_id, answer, sealed, created_at \
+    Sql("SELECT fingerprint, object_id, answer, sealed, created_at, account_id \
      FROM idempotency WHERE account_id = $1 AND namespace = $2 AND idem_key = $3");
 pub(super) const ADD_IDEMPOTENT: Sql = Sql("INSERT INTO idempotency (account_id, namespace, \
      idem_key, fingerprint, object_id, sealed, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \

@@ -63,17 +63,32 @@ pub fn hash(token: &str) -> [u8; 32] {
 /// when it expires.
 #[must_use]
 pub fn new_token(app: &App, set: &mut WriteSet, kind: Kind, subject: &str) -> (Secret, Millis) {
-    let life_s = match kind {
-        Kind::Portal => app.config.access.portal_token_s,
-        Kind::Staff => app.config.access.staff_token_s,
-    };
     let token = make(&app.clock, kind);
     let now = app.now();
-    let expires_at = now + life_s.saturating_mul(1_000);
+    let expires_at = now + life_ms(app, kind);
     let session = SessionId::new(&app.clock);
     let args = args![hash(token.expose()), kind.word(), subject, &session, now, expires_at];
     set.push(sql::ADD_TOKEN, args);
     (token, expires_at)
+}
+
+/// How long a token of a kind is good, milliseconds.
+#[must_use]
+pub fn life_ms(app: &App, kind: Kind) -> i64 {
+    let life_s = match kind {
+        Kind::Portal => app.config.access.portal_token_s,
+        Kind::Staff => app.config.access.staff_token_s,
+    };
+    life_s.saturating_mul(1_000)
+}
+
+/// Whether a token opens what it is for.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn is_good(app: &App, hash: [u8; 32]) -> Result<bool, store::Error> {
+    let row: Option<sql::TokenRow> = app.db.row(sql::TOKEN, args![hash]).await?;
+    Ok(row.is_some_and(|row| row.revoked_at.is_none() && row.expires_at > app.now()))
 }
 
 /// Adds the end of one token to a write set.

@@ -3,7 +3,7 @@
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Inbound, Receipt};
+use super::{Inbound, InboundPart, Receipt};
 
 /// News that wait to be taken in; beyond, carriers wait.
 const QUEUE: usize = 1_024;
@@ -27,8 +27,21 @@ pub struct Arrivals {
 pub enum News {
     /// What became of a submission.
     Receipt(Receipt),
+    /// The same, by an id that may be written in another form.
+    Guess(Receipt, Guesses),
     /// What people wrote.
     Inbound(Vec<Inbound>),
+    /// A part of what somebody wrote.
+    Part(InboundPart),
+}
+
+/// What a receipt may be about whose own id leads nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guesses {
+    /// Ids that it may mean. One is believed only if it is the only one that leads to a message...
+    pub provider_ids: Vec<String>,
+    /// ...to this number: its digits.
+    pub number: String,
 }
 
 /// News that came in. Dropping them tells their carrier to bring them again.
@@ -60,6 +73,25 @@ impl Door {
     /// [`NotNow`].
     pub async fn inbound(&self, messages: Vec<Inbound>) -> Result<(), NotNow> {
         self.bring(News::Inbound(messages)).await
+    }
+
+    /// Takes in a receipt whose id may be written in another form than the answer's was.
+    ///
+    /// # Errors
+    /// [`NotNow`].
+    pub async fn guess(&self, receipt: Receipt, guesses: Guesses) -> Result<(), NotNow> {
+        if guesses.provider_ids.is_empty() {
+            return self.receipt(receipt).await;
+        }
+        self.bring(News::Guess(receipt, guesses)).await
+    }
+
+    /// Takes in a part of what somebody wrote. `Ok` once it is durable.
+    ///
+    /// # Errors
+    /// [`NotNow`].
+    pub async fn part(&self, part: InboundPart) -> Result<(), NotNow> {
+        self.bring(News::Part(part)).await
     }
 
     async fn bring(&self, news: News) -> Result<(), NotNow> {

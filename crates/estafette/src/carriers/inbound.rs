@@ -31,3 +31,17 @@ pub struct Inbound {
     /// The payload as the carrier brought it, for whoever looks into a complaint.
     pub raw: Value,
 }
+
+/// A message of a phone as a network brings it that gives it no id: in parts, and again until it is
+/// acknowledged. No `Debug`: it holds what they wrote.
+#[derive(Clone)]
+pub struct InboundPart {
+    /// The message, with the text of this part.
+    pub message: Inbound,
+    /// What the parts of one message share, besides sender and recipient.
+    pub reference: String,
+    /// Which part it is, from 1.
+    pub number: u8,
+    /// How many there are.
+    pub total: u8,
+}

@@ -3,12 +3,14 @@
 //! a carrier that fails is asked again by one message at a time.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use super::binds::Presence;
 use super::{Carrier, Outcome, Refusal};
 
 /// The shortest and the longest rest of a lane whose carrier fails.
@@ -72,6 +74,19 @@ pub struct Lane {
     pace: Pace,
     book: Mutex<Book>,
     work: Notify,
+    /// What became of its receipts.
+    pub receipts: ReceiptCounts,
+}
+
+/// What became of a carrier's receipts at this node, since the start.
+#[derive(Debug, Default)]
+pub struct ReceiptCounts {
+    /// Led to their message at once.
+    pub matched: AtomicU64,
+    /// Led nowhere when they came, and to their message later.
+    pub early: AtomicU64,
+    /// Led nowhere when they came.
+    pub parked: AtomicU64,
 }
 
 struct Book {
@@ -125,13 +140,26 @@ impl Lane {
             rests_until: None,
             backlog: None,
         };
-        Arc::new(Self { carrier, pace, book: Mutex::new(book), work: Notify::new() })
+        let receipts = ReceiptCounts::default();
+        Arc::new(Self { carrier, pace, book: Mutex::new(book), work: Notify::new(), receipts })
     }
 
     /// Who is at its end.
     #[must_use]
     pub fn carrier(&self) -> &Arc<dyn Carrier> {
         &self.carrier
+    }
+
+    /// How much it may be given.
+    #[must_use]
+    pub const fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// Whether this node reaches the carrier.
+    #[must_use]
+    pub fn presence(&self) -> Presence {
+        self.carrier.presence()
     }
 
     /// A turn for a new message, if there is one and nobody who waits in the database comes first.
@@ -212,7 +240,7 @@ impl Lane {
                 book.streak += 1;
                 return;
             }
-            Outcome::Accepted { .. } | Outcome::Refused { .. } => {
+            Outcome::Accepted { .. } | Outcome::InParts { .. } | Outcome::Refused { .. } => {
                 book.streak = 0;
                 book.rests_until = None;
                 return;
@@ -275,7 +303,9 @@ impl Lane {
         let is_patient = priority != Priority::Passcode;
         let is_resting = book.rests_until.is_some_and(|until| Instant::now() < until);
         let is_probing = book.streak > 0 && self.pace.backs_off && book.rests_until.is_some();
-        let is_held_back = is_patient && (is_resting || (is_probing && book.patient > 0));
+        let is_absent = self.presence() != Presence::Here;
+        let is_held_back =
+            is_patient && (is_absent || is_resting || (is_probing && book.patient > 0));
         !is_held_back && book.taken < all - spare && taken_by_account < own
     }
 

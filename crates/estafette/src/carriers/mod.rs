@@ -1,6 +1,7 @@
 //! Rank 2: the ways out. A carrier gets one message and says what became of it; it knows nothing
 //! of accounts, prices or storage. One folder per carrier.
 
+pub mod binds;
 pub mod cloud_api;
 pub mod door;
 pub mod handsets;
@@ -8,17 +9,24 @@ mod inbound;
 pub mod inbox;
 pub mod lane;
 mod outbound;
+pub mod routes;
 pub mod simulated;
+pub mod smpp;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
 
+use crate::config::{self, SmsCarrier};
+use crate::kit::described::described;
 use crate::kit::msisdn::Msisdn;
 
-pub use door::{Door, NotNow};
+use binds::{Binds, Load, Presence};
+use routes::{Route, RouteFault, Table, Wanted};
+
+pub use door::{Door, Guesses, NotNow};
 pub use handsets::Handsets;
-pub use inbound::Inbound;
+pub use inbound::{Inbound, InboundPart};
 pub use inbox::Inbox;
 pub use lane::{Lane, Pace, Priority, Turn};
 pub use outbound::{Address, Content, Outbound, QuickReply, Template};
@@ -54,6 +62,11 @@ impl Channel {
     }
 }
 
+described!(
+    Channel as "Channel": "The way a message travels.",
+    [Self::Chatapp, Self::Sms].map(Self::word)
+);
+
 /// What became of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -61,6 +74,11 @@ pub enum Outcome {
     Accepted {
         /// The carrier's id of the message.
         provider_id: String,
+    },
+    /// The same of a message that went in several parts, of which receipts tell one by one.
+    InParts {
+        /// The carrier's ids, in the order of the parts.
+        provider_ids: Vec<String>,
     },
     /// The carrier did not take it, and says so for certain.
     Refused {
@@ -78,7 +96,7 @@ impl Outcome {
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
-            Self::Accepted { .. } => "accepted",
+            Self::Accepted { .. } | Self::InParts { .. } => "accepted",
             Self::Refused { .. } => "refused",
             Self::Unknown => "unknown",
         }
@@ -235,6 +253,22 @@ pub trait Carrier: Send + Sync + 'static {
     fn pace(&self) -> Pace {
         Pace::default()
     }
+    /// What its id of a message is kept and found by: receipts may write it in another way.
+    fn key_of(&self, provider_id: &str) -> String {
+        provider_id.to_owned()
+    }
+    /// Whether this node reaches it.
+    fn presence(&self) -> Presence {
+        Presence::Here
+    }
+    /// Its connections, where they need slots.
+    fn binds(&self) -> Option<&dyn Binds> {
+        None
+    }
+    /// How busy it is.
+    fn load(&self) -> Load {
+        Load::default()
+    }
     /// Hands a message over. Takes at most a few seconds.
     fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome>;
 }
@@ -244,6 +278,10 @@ pub trait Carrier: Send + Sync + 'static {
 pub struct Carriers {
     chatapp: Vec<Arc<Lane>>,
     sms: Vec<Arc<Lane>>,
+    /// Which of them takes which SMS. All clones see a change.
+    table: Arc<RwLock<Arc<Table>>>,
+    /// Which did at first: as the settings say, or all of them in turn.
+    settled: Arc<Table>,
     handsets: Option<Handsets>,
     inbox: Inbox,
 }
@@ -270,39 +308,99 @@ impl Carriers {
     #[must_use]
     pub fn of(chatapp: Vec<Arc<dyn Carrier>>, sms: Vec<Arc<dyn Carrier>>) -> Self {
         let chatapp = chatapp.into_iter().map(Lane::of).collect();
-        let sms = sms.into_iter().map(Lane::of).collect();
-        Self { chatapp, sms, ..Self::default() }
+        let sms: Vec<_> = sms.into_iter().map(Lane::of).collect();
+        let settled = Arc::new(Table::all(&sms));
+        let table = Arc::new(RwLock::new(Arc::clone(&settled)));
+        Self { chatapp, sms, table, settled, ..Self::default() }
     }
 
     /// With the chat-app of the settings.
     ///
     /// # Errors
     /// What of the settings cannot be used.
-    pub fn with_chatapp(self, settings: &crate::config::Chatapp) -> Result<Self, String> {
+    pub fn with_chatapp(self, settings: &config::Chatapp) -> Result<Self, String> {
         let chatapp = cloud_api::CloudApi::open(settings)?.into_iter().map(Lane::of).collect();
         Ok(Self { chatapp, ..self })
     }
 
-    /// The ways by which this account may reach a recipient, the best first.
+    /// With the SMS carriers of the settings, behind their routes.
+    ///
+    /// # Errors
+    /// What of the settings cannot be used.
+    pub fn with_sms(
+        self,
+        sms: &config::Sms,
+        clock: &clock::Clock,
+        door: &Door,
+    ) -> Result<Self, String> {
+        let mut lanes = Vec::new();
+        for (name, settings) in sms.all() {
+            let SmsCarrier::Smpp(smpp) = settings;
+            let smpp = smpp::Smpp::new(name, *smpp, clock.clone(), door.clone())?;
+            lanes.push(Lane::of(Arc::new(smpp)));
+        }
+        let table = Table::of(written(&sms.routes), &lanes).map_err(|fault| fault.reason)?;
+        let settled = Arc::new(table);
+        let table = Arc::new(RwLock::new(Arc::clone(&settled)));
+        Ok(Self { sms: lanes, table, settled, ..self })
+    }
+
+    /// Puts other routes in force; all sends after this take them.
+    ///
+    /// # Errors
+    /// Nothing has changed.
+    pub fn set_routes(&self, routes: Vec<Route>) -> Result<(), RouteFault> {
+        let table = Arc::new(Table::of(routes, &self.sms)?);
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = table;
+        Ok(())
+    }
+
+    /// Puts the routes in force that were so at first.
+    pub fn reset_routes(&self) {
+        let settled = Arc::clone(&self.settled);
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = settled;
+    }
+
+    /// Whether these routes could be put in force.
+    ///
+    /// # Errors
+    /// The first that cannot.
+    pub fn check_routes(&self, routes: &[Route]) -> Result<(), RouteFault> {
+        Table::of(routes.to_vec(), &self.sms).map(drop)
+    }
+
+    /// The routes in force.
     #[must_use]
-    pub fn route(&self, channel: Channel, _account: &str, to: &Address) -> &[Arc<Lane>] {
-        match to {
-            Address::Phone(_) => self.of_channel(channel),
-            Address::Email(_) => &[],
+    pub fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The carrier that is to take a message: the best that does not fail now, else the best.
+    #[must_use]
+    pub fn best(
+        &self,
+        channel: Channel,
+        (account, priority): (&str, Priority),
+        to: &Address,
+    ) -> Option<Arc<Lane>> {
+        let number = to.phone()?.e164();
+        match channel {
+            Channel::Chatapp => {
+                let works = |lane: &&Arc<Lane>| !lane.is_resting();
+                self.chatapp.iter().find(works).or(self.chatapp.first()).cloned()
+            }
+            Channel::Sms => {
+                self.table().choose(Wanted { account, class: routes::Class::of(priority), number })
+            }
         }
     }
 
-    /// The best of them that does not fail now, else the best.
-    #[must_use]
-    pub fn best(&self, channel: Channel, account: &str, to: &Address) -> Option<&Arc<Lane>> {
-        let route = self.route(channel, account, to);
-        route.iter().find(|lane| !lane.is_resting()).or(route.first())
-    }
-
-    /// A carrier of a channel, if there is any.
+    /// A carrier of a channel, if its messages go anywhere at all.
     #[must_use]
     pub fn on(&self, channel: Channel) -> Option<&Arc<dyn Carrier>> {
-        self.of_channel(channel).first().map(|lane| lane.carrier())
+        let leads_nowhere = channel == Channel::Sms && self.table().is_empty();
+        let first = self.of_channel(channel).first().filter(|_| !leads_nowhere);
+        first.map(|lane| lane.carrier())
     }
 
     /// All lanes.
@@ -341,15 +439,20 @@ impl Carriers {
         self.handsets.as_ref()
     }
 
-    /// Name, channel and state of each, for the operator.
-    #[must_use]
-    pub fn describe(&self) -> Vec<(String, &'static str, String)> {
+    /// Each lane with its channel, for the operator.
+    pub fn by_channel(&self) -> impl Iterator<Item = (Channel, &Arc<Lane>)> {
         [Channel::Chatapp, Channel::Sms]
             .into_iter()
             .flat_map(|channel| self.of_channel(channel).iter().map(move |lane| (channel, lane)))
-            .map(|(channel, lane)| {
-                (lane.carrier().name().to_owned(), channel.word(), "up".to_owned())
-            })
-            .collect()
     }
+}
+
+/// The routes of the settings, as the table takes them.
+fn written(routes: &[config::SmsRoute]) -> Vec<Route> {
+    let route = |route: &config::SmsRoute| Route {
+        prefix: route.prefix.clone(),
+        carriers: routes::in_order(route.carriers.iter().cloned()),
+        ..Route::default()
+    };
+    routes.iter().map(route).collect()
 }

@@ -14,12 +14,12 @@ use super::commands::{
 use super::output::Output;
 use super::password::Password;
 use crate::access::token::Kind;
-use crate::access::{self, By, Credentials, Entry, MadeBy};
+use crate::access::{self, By, Credentials, Entry, MadeBy, NewUser};
 use crate::app::{App, Standing};
 use crate::config::Config;
 use crate::credits;
 use crate::kit::id::AccountId;
-use crate::kit::page::{Page, TOP};
+use crate::kit::page::Page;
 use crate::operator::accounts::api::AdminAccountView;
 use crate::operator::accounts::{self, Filter, Patch};
 
@@ -49,8 +49,8 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
     let app = &service.live;
     let password = Password::of(login, &app.clock)?;
     let credentials = Credentials { email: &login.email, password: &password.secret };
-    let grant = credits::sandbox_grant;
-    let new = access::signup(app, grant, credentials, MadeBy::Operator).await?;
+    let grant = |set: &mut WriteSet, new: &NewUser| credits::sandbox_grant(app, set, &new.sandbox);
+    let (new, ()) = access::signup(app, credentials, MadeBy::Operator, grant).await?;
     service.close().await;
     let object = password.shown_in(json!({
         "user_id": new.id.as_str(),
@@ -78,7 +78,7 @@ async fn list(config: Config, args: AccountsArgs, output: Output) -> anyhow::Res
         status: args.status.unwrap_or_default(),
     };
     let limit = args.list.limit;
-    let page = Page { limit, after: TOP.to_owned() };
+    let page = Page::first(limit);
     let mut rows = accounts::list(&service.live, &filter, &page).await?;
     service.close().await;
     let (rows, more) = super::first(&mut rows, limit);
@@ -172,7 +172,7 @@ async fn add_credits(app: &App, id: &AccountId, args: &CreditsArgs) -> anyhow::R
     };
     access::record(app, &mut set, &entry);
     app.db.commit(set).await.map_err(credits::Error::from)?;
-    Ok(credits::balance(app, id).await?.available)
+    Ok(credits::balance(app, id).await?.own())
 }
 
 /// The id of an account, as typed.

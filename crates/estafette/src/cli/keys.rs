@@ -13,7 +13,7 @@ use crate::access::idempotency::Claim;
 use crate::access::{self, By, NewKey, Scope};
 use crate::config::Config;
 use crate::kit::id::KeyId;
-use crate::kit::page::{Page, TOP};
+use crate::kit::page::Page;
 
 /// `key …`
 pub(super) async fn key(
@@ -49,7 +49,7 @@ async fn list(config: Config, args: &KeysArgs, output: Output) -> anyhow::Result
     let service = super::open(config).await?;
     let app = &service.live;
     access::account(app, &id).await?.context("there is no such account")?;
-    let page = Page { limit: args.list.limit, after: TOP.to_owned() };
+    let page = Page::first(args.list.limit);
     let mut keys = access::list_keys(app, &id, &page).await?;
     service.close().await;
     let (keys, more) = super::first(&mut keys, args.list.limit);

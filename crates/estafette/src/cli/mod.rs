@@ -2,6 +2,7 @@
 //! thing and prints one answer: text for people, or with `--json` one object for programs.
 
 mod accounts;
+mod carriers;
 mod clock;
 mod commands;
 mod demo;
@@ -84,6 +85,7 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         Command::Backup(args) => upkeep::backup(config, &args.file, output).await,
         Command::RotateKey(args) => rotate_key::run(config, &args, output).await,
         Command::Clock(args) => clock::run(config, &args, output).await,
+        Command::Carriers(command) => carriers::run(&config, &command, output).await,
         Command::Config => Ok(upkeep::config(&config, output)),
         Command::Playground(_) | Command::Openapi => Ok(ExitCode::SUCCESS),
     }

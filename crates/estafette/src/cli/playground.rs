@@ -4,10 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clock::Clock;
+use playground::smsc::{IdStyle, Smsc, SmscOptions};
 use playground::{Received, WebhookSink};
 use serde_json::json;
+use tokio::net::TcpListener;
 
-use super::commands::PlaygroundArgs;
+use super::commands::{PlaygroundArgs, SmscIds};
 use super::output::Output;
 
 /// Runs until it is told to stop.
@@ -15,19 +17,46 @@ pub(super) async fn run(args: &PlaygroundArgs, output: Output) -> anyhow::Result
     let sink = WebhookSink::bind(args.webhook_sink)
         .await
         .with_context(|| format!("cannot listen on {}", args.webhook_sink))?;
+    let centre = Smsc::bind(args.smsc, options(args), Clock::system())
+        .await
+        .with_context(|| format!("cannot listen on {}", args.smsc))?;
+    let control = TcpListener::bind(args.smsc_control)
+        .await
+        .with_context(|| format!("cannot listen on {}", args.smsc_control))?;
     let url = format!("http://{}", sink.address());
-    output.answer(&json!({ "webhook_sink": url, "requests": format!("{url}/requests") }), || {
+    let (smsc, told) = (centre.address()?, format!("http://{}", control.local_addr()?));
+    let shown = json!({
+        "webhook_sink": url, "requests": format!("{url}/requests"),
+        "smsc": smsc.to_string(), "smsc_control": told,
+    });
+    output.answer(&shown, || {
         format!(
             "Webhook sink on {url}: takes any POST, GET {url}/requests lists the last ones.\n\
-             Further simulated upstreams come with their carriers. Ctrl-C stops."
+             SMPP message centre on {smsc}: any login; numbers that end in 9001 to 9019 script \
+             what happens.\n  \
+             GET {told}/messages lists what arrived; POST {told}/mo with from, to and text makes a \
+             phone write.\n\
+             Ctrl-C stops."
         )
     });
     let report = move |received: &Received| output.tell(&line(received));
+    let handsets = centre.handsets();
     tokio::select! {
         served = sink.serve(Clock::system(), report) => served?,
+        () = centre.serve() => {}
+        served = Smsc::serve_control(handsets, control) => served?,
         () = super::serve::told_to_stop() => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn options(args: &PlaygroundArgs) -> SmscOptions {
+    let ids = match args.smsc_ids {
+        SmscIds::Decimal => IdStyle::Decimal,
+        SmscIds::Hex => IdStyle::Hexadecimal,
+        SmscIds::Mixed => IdStyle::Mixed,
+    };
+    SmscOptions { password: None, ids, receipt_ms: args.smsc_receipt_ms }
 }
 
 fn line(received: &Received) -> String {

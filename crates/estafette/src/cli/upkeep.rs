@@ -135,6 +135,7 @@ pub(super) async fn erase(
         Some(text) => Some(AccountId::parse(text).context("--account is no account id")?),
         None => None,
     };
+    let has_handsets = config.keeps_handsets_in_memory();
     let service = super::open(config).await?;
     let erased = retention::erase(&service.live, &number, account.as_ref(), By::CLI).await?;
     let digits = number.e164().trim_start_matches('+');
@@ -153,6 +154,7 @@ pub(super) async fn erase(
         "inbound_notifications": received,
         "ticket_messages": ticket_messages,
         "files_clean": is_left.map(|is_left| !is_left),
+        "handsets_in_memory": has_handsets,
     });
     output.answer(&object, || {
         // An erasure of one account leaves the number where other accounts have it.
@@ -164,9 +166,15 @@ pub(super) async fn erase(
             Some(false) => "\nIts digits are nowhere in the files.",
             None => "",
         };
+        let handsets = if has_handsets {
+            "\nA process that serves keeps the sandbox's handsets in its memory, out of this \
+             command's reach: they forget at its restart, or at once by POST /v1/admin/erasures."
+        } else {
+            ""
+        };
         format!(
             "Erased from {challenges} passcodes and {messages} messages, of which {ended} were \
-             open and are ended, and {received} messages that the person sent.{files}"
+             open and are ended, and {received} messages that the person sent.{files}{handsets}"
         )
     });
     Ok(ExitCode::SUCCESS)

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{
-    Access, Config, Credits, Email, Otp, Retention, Server, Sms, Support, Telemetry, Webhooks,
+    Access, Config, Credits, Email, Otp, Retention, Server, Sms, SmsCarrier, Support, Telemetry,
+    Webhooks,
 };
 
 /// One setting that cannot work.
@@ -26,6 +27,7 @@ pub(super) fn all(config: &Config) -> Check {
     within("limits.send_per_s", config.limits.send_per_s.into(), 1, 1_000_000)?;
     within("limits.read_per_s", config.limits.read_per_s.into(), 1, 1_000_000)?;
     within("limits.guest_per_min", config.limits.guest_per_min.into(), 1, 1_000_000)?;
+    within("limits.signup_per_min", config.limits.signup_per_min.into(), 1, 1_000_000)?;
     credits(&config.credits)?;
     otp(&config.otp, config.server.request_timeout_ms)?;
     webhooks(&config.webhooks)?;
@@ -150,6 +152,7 @@ fn otp(otp: &Otp, request_timeout_ms: u64) -> Check {
     within("otp.max_attempts", otp.max_attempts, 1, 10)?;
     within("otp.resend_after_s", otp.resend_after_s, 0, 600)?;
     within("otp.recipient_per_10_min", otp.recipient_per_10_min.into(), 1, 10)?;
+    one_of("otp.fraud_guard", &otp.fraud_guard, &["off", "watch", "block"])?;
     within("otp.recipient_per_day", otp.recipient_per_day.into(), 1, 10)?;
     within("otp.wrong_guesses_per_day", otp.wrong_guesses_per_day.into(), 1, 20)
 }
@@ -242,8 +245,7 @@ fn sms(sms: &Sms) -> Check {
         let key = format!("sms.carriers.{name}");
         let says = "a carrier's name has only a-z, 0-9, _ and -";
         ensure(!name.is_empty() && name.bytes().all(plain), &key, says)?;
-        let kind = table.get("kind").and_then(toml::Value::as_str).unwrap_or_default();
-        ensure(!kind.is_empty(), &format!("{key}.kind"), "must say smpp or http")?;
+        SmsCarrier::read(name, table)?;
     }
     for route in &sms.routes {
         let digits = route.prefix.strip_prefix('+').unwrap_or("no plus");
@@ -296,7 +298,7 @@ fn one_of(key: &str, value: &str, choices: &[&str]) -> Check {
     ensure(choices.contains(&value), key, &format!("must be one of {}", choices.join(", ")))
 }
 
-fn within(key: &str, value: i64, least: i64, most: i64) -> Check {
+pub(super) fn within(key: &str, value: i64, least: i64, most: i64) -> Check {
     let says = format!("must be {least} to {most}, is {value}");
     ensure((least..=most).contains(&value), key, &says)
 }

@@ -204,13 +204,17 @@ impl Layers {
             Some(Kind::Integer) => Kind::Integer,
             Some(Kind::Bool) => Kind::Bool,
             Some(Kind::List) => Kind::List,
-            _ if matches!(key, "port" | "window")
+            _ if matches!(key, "port" | "window" | "rate" | "binds" | "max_binds")
+                || key.ends_with("_ton")
+                || key.ends_with("_npi")
                 || key.ends_with("_s")
                 || key.ends_with("_ms") =>
             {
                 Kind::Integer
             }
             _ if is_secret_word(key) => Kind::Text,
+            _ if key == "tls" => Kind::Bool,
+            _ if key.ends_with("_codes") => Kind::List,
             _ => Kind::Any,
         }
     }

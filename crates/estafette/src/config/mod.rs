@@ -1,6 +1,7 @@
 //! Rank 1: the settings of one process. One struct per concern, units in the names, unknown keys
 //! are errors. The defaults and their explanations are in `default.toml`.
 
+mod carriers;
 mod check;
 mod layers;
 mod load;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kit::secret::Secret;
 
+pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, ValidityForm};
 pub use layers::Source;
 pub use load::{Flags, LoadError, load};
 pub use show::{show, show_json};
@@ -70,6 +72,15 @@ impl Config {
     pub fn master_key_file(&self) -> Option<PathBuf> {
         let own = || self.master_key.is_empty().then(|| self.data_dir.join("master.key"));
         self.master_key_path.clone().or_else(own)
+    }
+
+    /// Whether a process that serves keeps the sandbox's handsets to itself.
+    #[must_use]
+    pub fn keeps_handsets_in_memory(&self) -> bool {
+        match self.sandbox.handsets.as_str() {
+            "auto" => !self.database.is_shared(),
+            word => word != "database",
+        }
     }
 }
 
@@ -186,6 +197,8 @@ pub struct Limits {
     pub read_per_s: u32,
     /// Logins, sign-ups and changes of passwords in a minute from one address.
     pub guest_per_min: u32,
+    /// New users in a minute from one address; at once twice as many.
+    pub signup_per_min: u32,
 }
 
 /// Credits and prices.
@@ -237,6 +250,8 @@ pub struct Otp {
     /// Wrong guesses at one recipient's codes in a day, after which sends to it are an hour apart
     /// (live); at most 20.
     pub wrong_guesses_per_day: u32,
+    /// Against passcodes that nobody verifies (live): `off`, `watch` or `block`.
+    pub fraud_guard: String,
 }
 
 /// Webhooks.
@@ -371,6 +386,16 @@ pub struct Sms {
     pub carriers: std::collections::BTreeMap<String, toml::Table>,
     /// Longest prefix wins.
     pub routes: Vec<SmsRoute>,
+}
+
+impl Sms {
+    /// The carriers, read and checked, by name. The settings were loaded, so each can be read.
+    #[must_use]
+    pub fn all(&self) -> Vec<(&str, SmsCarrier)> {
+        let read =
+            |(name, table)| Some((String::as_str(name), SmsCarrier::read(name, table).ok()?));
+        self.carriers.iter().filter_map(read).collect()
+    }
 }
 
 /// One route.

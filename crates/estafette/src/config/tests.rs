@@ -184,7 +184,7 @@ fn a_broken_file_is_named_with_the_line_but_not_quoted() {
 fn secrets_are_masked_without_their_length() {
     let config = from_file(
         "[chatapp]\naccess_token = 'hunter2'\n[database]\nurl = 'sqlite:hunter2'\n\
-         [sms.carriers.main]\nkind = 'http'\npassword = 'hunter2'\nurl = 'https://a:hunter2@b'\n",
+         [sms.carriers.main]\nkind = 'smpp'\nhost = 'smsc'\npassword = 'hunter2'\n",
     )
     .unwrap();
     let shown = show(&config);

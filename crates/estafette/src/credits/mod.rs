@@ -130,6 +130,14 @@ pub struct Balance {
     pub credit_limit: i64,
 }
 
+impl Balance {
+    /// What is the account's own: without the credit limit, below zero for what is owed.
+    #[must_use]
+    pub fn own(&self) -> i64 {
+        self.posted.saturating_sub(self.held)
+    }
+}
+
 /// One row of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {

@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::{Error, store};
 use crate::app::{App, KnownPrice};
+use crate::kit::described::described_words;
 use crate::kit::id::PriceId;
-use crate::kit::page::{Page, TOP};
+use crate::kit::page::Page;
 use crate::kit::seal::sha256;
 
 /// Channels that may have a price.
@@ -172,7 +173,7 @@ pub async fn list(app: &App, filter: &Filter, page: &Page) -> Result<Vec<Price>,
 /// # Errors
 /// [`Error::Db`].
 pub async fn all(app: &App) -> Result<Vec<Price>, Error> {
-    let mut page = Page { limit: 1_000, after: TOP.to_owned() };
+    let mut page = Page::first(1_000);
     let mut prices = Vec::new();
     loop {
         let rows = list(app, &Filter::default(), &page).await?;
@@ -184,6 +185,15 @@ pub async fn all(app: &App) -> Result<Vec<Price>, Error> {
         }
     }
 }
+
+described_words!(
+    pub(crate) PriceChannel: "A channel that has prices.",
+    CHANNELS.iter().copied()
+);
+described_words!(
+    pub(crate) PriceCategory: "What kind of message a price is for.",
+    CATEGORIES.iter().copied()
+);
 
 #[cfg(test)]
 mod tests {

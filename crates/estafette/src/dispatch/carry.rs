@@ -40,6 +40,9 @@ pub async fn carry<O: Owner>(app: &App, leg: &mut Leg<O>) -> Carried {
 
 /// One attempt: submit, wait for what comes at once, commit B.
 async fn attempt<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritten> {
+    if queue::is_elsewhere(app, &leg.attempt) {
+        return queue::hand_over(app, leg).await;
+    }
     let mut waiter = app.carriers.inbox().expect(leg.attempt.id.as_str());
     let outcome = submit(app, leg).await;
     let receipt_wait = Duration::from_millis(O::wait_ms(app));
@@ -65,6 +68,13 @@ async fn answered<O: Owner>(
             {
                 return heard(app, leg, news).await;
             }
+            let provider_id = named(&leg.attempt, provider_id);
+            settle(app, leg, News::Accepted { provider_id: &provider_id }).await
+        }
+        Outcome::InParts { provider_ids } => {
+            let first = provider_ids.first().cloned().unwrap_or_default();
+            let provider_id = named(&leg.attempt, first);
+            leg.parts = provider_ids;
             settle(app, leg, News::Accepted { provider_id: &provider_id }).await
         }
         // Any channel: nothing else tells whether it went out.
@@ -116,6 +126,11 @@ pub(super) async fn carry_queued<O: Owner>(
         }
         return;
     }
+}
+
+/// The carrier's id, or our own where it gives none.
+fn named(a: &Attempt, provider_id: String) -> String {
+    if provider_id.is_empty() { a.id.as_str().to_owned() } else { provider_id }
 }
 
 async fn at_once(waiter: &mut Waiter, wait: Duration) -> Option<inbox::News> {

@@ -2,12 +2,14 @@
 //! here. A carrier gets its acknowledgement after the commit.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::store::Bell;
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
+use super::parts::{self, Place, Weighed};
 use super::store::{self as sql, Parked};
 use super::{
     Attempt, Entry, Failure, Leg, News, Next, Owner, State, Unwritten, carry, over, retention,
@@ -15,9 +17,9 @@ use super::{
 };
 use crate::app::{App, Env};
 use crate::carriers::door::{Arrivals, News as Brought};
-use crate::carriers::{Fate, Inbound, NotNow, Receipt};
+use crate::carriers::lane::ReceiptCounts;
+use crate::carriers::{Fate, Guesses, Inbound, InboundPart, NotNow, Receipt};
 use crate::kit::id::{AccountId, AttemptId};
-use crate::kit::seal::sha256;
 
 /// Receipts taken in at the same time.
 const PARALLEL: usize = 256;
@@ -39,6 +41,8 @@ pub(super) fn bell(app: &App) -> Bell {
 
 /// Takes in what people wrote.
 pub type TakeInbound = for<'a> fn(&'a App, &'a [Inbound]) -> Answer<'a>;
+/// Takes in a part of what somebody wrote.
+pub type TakePart = for<'a> fn(&'a App, &'a InboundPart) -> Answer<'a>;
 /// `Ok` once it is durable.
 pub type Answer<'a> = BoxFuture<'a, Result<(), NotNow>>;
 
@@ -49,6 +53,8 @@ pub struct Desk {
     pub owners: &'static [Entry],
     /// Takes in what people wrote.
     pub inbound: TakeInbound,
+    /// Takes in parts of it.
+    pub part: TakePart,
 }
 
 /// Takes in what carriers bring, and looks after receipts that led nowhere, until it is stopped.
@@ -67,8 +73,12 @@ async fn take_all(app: &App, mut arrivals: Arrivals, desk: Desk) {
         tokio::spawn(async move {
             let (news, reply) = arrival.open();
             reply.send(match news {
-                Brought::Receipt(receipt) => receive(&app, &receipt, desk.owners).await,
+                Brought::Receipt(receipt) => receive(&app, (&receipt, None), desk.owners).await,
+                Brought::Guess(receipt, guesses) => {
+                    receive(&app, (&receipt, Some(&guesses)), desk.owners).await
+                }
                 Brought::Inbound(messages) => (desk.inbound)(&app, &messages).await,
+                Brought::Part(part) => (desk.part)(&app, &part).await,
             });
             drop(turn);
         });
@@ -88,19 +98,33 @@ async fn look_after_parked(app: &App, owners: &[Entry]) {
     }
 }
 
-async fn receive(app: &App, receipt: &Receipt, owners: &[Entry]) -> Result<(), NotNow> {
+async fn receive(
+    app: &App,
+    (receipt, guesses): (&Receipt, Option<&Guesses>),
+    owners: &[Entry],
+) -> Result<(), NotNow> {
     if app.carriers.inbox().offer(receipt).await {
+        count(app, &receipt.carrier, |counts| &counts.matched);
         return Ok(());
     }
-    match resolve(app, receipt, owners).await {
-        Ok(Taken::Durable) => Ok(()),
-        Ok(Taken::Nowhere) => keep(app, receipt).await,
+    match resolve(app, (receipt, guesses), owners).await {
+        Ok(Taken::Durable) => {
+            count(app, &receipt.carrier, |counts| &counts.matched);
+            Ok(())
+        }
+        Ok(Taken::Nowhere) => keep(app, receipt, guesses).await,
         // A sender or due work moved the attempt meanwhile: look again later.
         Ok(Taken::NotNow) => Err(NotNow),
         Err(error) => {
             tracing::warn!(%error, carrier = receipt.carrier, "receipt not stored");
             Err(NotNow)
         }
+    }
+}
+
+fn count(app: &App, carrier: &str, which: fn(&ReceiptCounts) -> &AtomicU64) {
+    if let Some(lane) = app.carriers.lane(carrier) {
+        which(&lane.receipts).fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -113,38 +137,68 @@ enum Taken {
 }
 
 /// Finds the attempt and its channel, and settles it.
-async fn resolve(app: &App, receipt: &Receipt, owners: &[Entry]) -> Result<Taken, ::store::Error> {
-    let place = match (&receipt.echo, &receipt.provider_id) {
+async fn resolve(
+    app: &App,
+    (receipt, guesses): (&Receipt, Option<&Guesses>),
+    owners: &[Entry],
+) -> Result<Taken, retention::Error> {
+    let mut place = match (&receipt.echo, &receipt.provider_id) {
         (Some(echo), _) => {
-            AccountId::parse(&echo.account_id).zip(AttemptId::parse(&echo.attempt_id))
+            let ids = AccountId::parse(&echo.account_id).zip(AttemptId::parse(&echo.attempt_id));
+            ids.map(|(account, attempt)| Place { account, attempt, part: None })
         }
-        (None, Some(id)) => sql::submission(app, &receipt.carrier, id).await?,
+        (None, Some(id)) => parts::look_up(app, &receipt.carrier, id).await?,
         (None, None) => None,
     };
-    let Some((account, attempt)) = place else { return Ok(Taken::Nowhere) };
-    let Some(found) = sql::find(app, &account, &attempt).await? else { return Ok(Taken::Nowhere) };
+    if let (None, Some(guesses)) = (&place, guesses) {
+        place = parts::guess(app, receipt, guesses, owners).await?;
+    }
+    let Some(place) = place else { return Ok(Taken::Nowhere) };
+    // One of the same message may have come before its id was known: the first final word counts.
+    if let (None, Some(id)) = (&receipt.echo, &receipt.provider_id) {
+        for parked in sql::parked_of(app, &receipt.carrier, id).await? {
+            settle_one(app, &parked, owners).await?;
+        }
+    }
+    take_to(app, receipt, &place, owners).await
+}
+
+/// Settles a parked receipt if its attempt is known by now.
+async fn settle_one(app: &App, parked: &Parked, owners: &[Entry]) -> Result<(), retention::Error> {
+    if let Taken::Durable = look_at(app, parked, owners).await? {
+        count(app, &parked.carrier, |counts| &counts.early);
+        sql::unpark(app, parked).await?;
+    }
+    Ok(())
+}
+
+/// Settles the attempt that a receipt leads to.
+async fn take_to(
+    app: &App,
+    receipt: &Receipt,
+    place: &Place,
+    owners: &[Entry],
+) -> Result<Taken, retention::Error> {
+    let found = sql::find(app, &place.account, &place.attempt).await?;
+    let Some(found) = found else { return Ok(Taken::Nowhere) };
     let Some(entry) = Entry::find(owners, &found.kind) else { return Ok(Taken::Nowhere) };
-    let taken = (entry.take_in)(app, found.attempt, receipt).await?;
+    if parts::weigh(app, receipt, place).await? == Weighed::Noted {
+        return Ok(Taken::Durable);
+    }
+    // What led here is known, and may be the id of one part, or written in another way.
+    let named = receipt.provider_id.clone().filter(|_| receipt.echo.is_some());
+    let receipt = Receipt { provider_id: named, ..receipt.clone() };
+    let taken = (entry.take_in)(app, found.attempt, &receipt).await?;
     Ok(if taken.is_ok() { Taken::Durable } else { Taken::NotNow })
 }
 
-/// Parks a receipt that leads nowhere: the id that it names may be stored a moment later.
-async fn keep(app: &App, receipt: &Receipt) -> Result<(), NotNow> {
+/// Parks a receipt that leads nowhere.
+async fn keep(app: &App, receipt: &Receipt, guesses: Option<&Guesses>) -> Result<(), NotNow> {
     let carrier = receipt.carrier.as_str();
-    let of_ours = receipt.echo.as_ref().map(|echo| echo.attempt_id.clone());
-    let provider_id = receipt.provider_id.clone().or(of_ours).unwrap_or_default();
-    let fate = receipt.fate.to_stored();
-    let text = format!("{fate}\n{}", receipt.error.as_deref().unwrap_or_default());
-    let parked = Parked {
-        carrier: carrier.to_owned(),
-        provider_id,
-        digest: sha256(text.as_bytes()).to_vec(),
-        fate,
-        error: receipt.error.clone(),
-    };
     app.metrics.receipt_parked(carrier);
-    tracing::warn!(carrier, "a receipt leads nowhere; it is kept for three days");
-    sql::park(app, &parked).await.map_err(|error| {
+    count(app, carrier, |counts| &counts.parked);
+    tracing::debug!(carrier, "a receipt leads nowhere; it is kept for three days");
+    parts::park(app, receipt, guesses).await.map_err(|error| {
         tracing::warn!(%error, carrier, "receipt not stored");
         NotNow
     })
@@ -159,19 +213,28 @@ async fn settle_parked(app: &App, owners: &[Entry]) -> Result<(), retention::Err
             return Ok(());
         }
         for parked in &page {
-            let receipt = Receipt {
-                carrier: parked.carrier.clone(),
-                echo: None,
-                provider_id: Some(parked.provider_id.clone()),
-                fate: Fate::of_stored(&parked.fate).unwrap_or(Fate::Sent),
-                error: parked.error.clone(),
-            };
-            if let Taken::Durable = resolve(app, &receipt, owners).await? {
-                sql::unpark(app, parked).await?;
-            }
+            settle_one(app, parked, owners).await?;
         }
         last = page.last().cloned();
     }
+}
+
+async fn look_at(app: &App, parked: &Parked, owners: &[Entry]) -> Result<Taken, retention::Error> {
+    let place = parts::look_up(app, &parked.carrier, &parked.provider_id).await?;
+    let Some(place) = place else { return Ok(Taken::Nowhere) };
+    if let Some(wanted) = &parked.recipient_mac
+        && !parts::goes_to(app, owners, &place, wanted).await?
+    {
+        return Ok(Taken::Nowhere);
+    }
+    let receipt = Receipt {
+        carrier: parked.carrier.clone(),
+        echo: None,
+        provider_id: Some(parked.provider_id.clone()),
+        fate: Fate::of_stored(&parked.fate).unwrap_or(Fate::Sent),
+        error: parked.error.clone(),
+    };
+    take_to(app, &receipt, &place, owners).await
 }
 
 /// Makes a receipt durable. News that changes nothing (late, double, out of order) is dropped.

@@ -2,6 +2,8 @@
 //! come, messages whose time is over. `attempts.next_at` says when; it is durable, so a crash
 //! forgets nothing. What a living node has under way, it says so in time.
 
+use std::sync::Arc;
+
 use ::store::{CommitError, WriteSet};
 use clock::Millis;
 use futures_util::{StreamExt, stream};
@@ -12,6 +14,8 @@ use super::{
     carry, over, settle, write,
 };
 use crate::app::App;
+use crate::carriers::Lane;
+use crate::carriers::binds::Presence;
 
 /// How often due work is looked for, milliseconds.
 const PAUSE_MS: u64 = 500;
@@ -24,12 +28,12 @@ const PARALLEL: usize = 32;
 pub async fn watch(app: App, owners: &'static [Entry]) {
     while !app.is_draining() {
         match run_due(&app, owners).await {
-            Ok(0) => app.clock.tick(PAUSE_MS).await,
+            Ok(0) => app.rest(PAUSE_MS).await,
             Ok(_) => {}
             Err(error) => {
                 let env = app.env.word();
                 tracing::warn!(%error, env, "due messages not read; trying again");
-                app.clock.tick(1_000).await;
+                app.rest(1_000).await;
             }
         }
     }
@@ -126,14 +130,16 @@ async fn give_up<O: Owner>(app: &App, mut leg: Leg<O>, why: Failure) -> Result<(
 /// fails now and certainly does not have it.
 async fn enqueue<O: Owner>(app: &App, leg: &Leg<O>, resends: i64) -> Result<(), Unwritten> {
     let a = &leg.attempt;
-    let mut lane = app.carriers.lane(&a.carrier);
+    let mut lane = app.carriers.lane(&a.carrier).cloned();
     let may_change = a.state == State::Queued && a.resends == 0;
-    if may_change && lane.is_none_or(|lane| lane.is_resting()) {
+    let fails = |lane: &Arc<Lane>| lane.is_resting() || lane.presence() == Presence::Nowhere;
+    if may_change && lane.as_ref().is_none_or(fails) {
         let content = O::content(app, &leg.message, a);
-        let best = content.and_then(|it| app.carriers.best(a.channel, a.account.as_str(), &it.to));
+        let whose = (a.account.as_str(), a.priority);
+        let best = content.and_then(|it| app.carriers.best(a.channel, whose, &it.to));
         lane = best.or(lane);
     }
-    let carrier = lane.map_or(a.carrier.as_str(), |lane| lane.carrier().name());
+    let carrier = lane.as_ref().map_or(a.carrier.as_str(), |lane| lane.carrier().name());
     let queued_at = Some(a.queued_at.unwrap_or(app.now()));
     let later = Place::later(a, None, a.give_up_at);
     let mut set = WriteSet::of(a.account.as_str());

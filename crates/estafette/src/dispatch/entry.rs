@@ -12,7 +12,11 @@ pub struct Entry {
     pub(super) take_in: TakeIn,
     pub(super) take_out: fn(App, Attempt, Turn) -> BoxFuture<'static, ()>,
     pub(super) visit: for<'a> fn(&'a App, Attempt) -> Visited<'a>,
+    pub(super) number: for<'a> fn(&'a App, &'a Attempt) -> Number<'a>,
 }
+
+/// The number that a message goes to.
+type Number<'a> = BoxFuture<'a, Result<Option<String>, ::store::Error>>;
 
 type TakeIn = for<'a> fn(&'a App, Attempt, &'a Receipt) -> Visited<'a>;
 /// The outer error is a read that failed.
@@ -27,6 +31,12 @@ impl Entry {
             take_in: |app, a, receipt| Box::pin(door::take_in::<O>(app, a, receipt)),
             take_out: |app, a, turn| Box::pin(queue::take_out::<O>(app, a, turn)),
             visit: |app, a| Box::pin(due::visit::<O>(app, a)),
+            number: |app, a| {
+                Box::pin(async move {
+                    let message = O::load(app, &a.account, &a.object_id).await?;
+                    Ok(message.as_ref().and_then(O::number).map(str::to_owned))
+                })
+            },
         }
     }
 

@@ -12,13 +12,16 @@
 //! owner write its own row and event into the same set. Whoever is second is refused and reads
 //! again.
 
+mod binds;
 mod carry;
 mod door;
 mod due;
 mod entry;
+mod parts;
 mod queue;
 pub mod recipients;
 pub mod retention;
+pub mod routes;
 mod settle;
 mod store;
 
@@ -32,11 +35,13 @@ use crate::carriers::{Address, Channel, Outbound, Priority, Refusal};
 use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, TransferId};
 
+pub use binds::{close as close_binds, keep as keep_binds};
 pub use carry::carry;
-pub use door::{Answer, Desk, TakeInbound, run};
+pub use door::{Answer, Desk, TakeInbound, TakePart, run};
 pub use due::{oldest_due, run_due, watch};
 pub use entry::Entry;
 pub use queue::{Slot, drained, serve, slot};
+pub use routes::follow as follow_routes;
 pub use settle::{arrived, buy, give_back, open, over, settle, write};
 pub use store::attempt;
 
@@ -180,7 +185,7 @@ impl Attempt {
     /// keeps the time.
     #[must_use]
     pub fn new(app: &App, leg: &NewLeg<'_>) -> Self {
-        let lane = app.carriers.best(leg.channel, leg.account.as_str(), leg.to);
+        let lane = app.carriers.best(leg.channel, (leg.account.as_str(), leg.priority), leg.to);
         let carrier = lane.map(|lane| lane.carrier().name().to_owned());
         Self {
             account: leg.account.clone(),
@@ -374,6 +379,12 @@ pub trait Owner: Send + Sync + Sized + 'static {
     /// number.
     fn may_name(message: &Self::Message) -> bool;
 
+    /// The number that it goes to, as far as it is known: a receipt whose id is a guess is believed
+    /// only if it comes from there.
+    fn number(_message: &Self::Message) -> Option<&str> {
+        None
+    }
+
     /// What follows when an attempt did not work out.
     fn after(app: &App, message: &Self::Message, attempt: &Attempt, why: &Failure) -> Then;
 
@@ -409,13 +420,15 @@ pub struct Leg<O: Owner> {
     pub attempt: Attempt,
     /// What did not work out on the way.
     pub failures: Vec<(Channel, Failure)>,
+    /// The carrier's ids of its parts, where it went out in several.
+    parts: Vec<String>,
 }
 
 impl<O: Owner> Leg<O> {
     /// A message and what it goes by.
     #[must_use]
     pub fn new(message: O::Message, attempt: Attempt) -> Self {
-        Self { message, attempt, failures: Vec::new() }
+        Self { message, attempt, failures: Vec::new(), parts: Vec::new() }
     }
 }
 

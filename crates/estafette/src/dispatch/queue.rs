@@ -10,8 +10,11 @@ use ::store::{CommitError, WriteSet};
 
 use super::carry::carry_queued;
 use super::store::{self as sql, Place};
-use super::{Attempt, Entry, Leg, NewLeg, Owner, QUEUED_LEASE_MS, State, write};
+use super::{
+    Attempt, Carried, Entry, Leg, NewLeg, Next, Owner, QUEUED_LEASE_MS, State, Unwritten, write,
+};
 use crate::app::App;
+use crate::carriers::binds::Presence;
 use crate::carriers::{Lane, Priority, Turn};
 use crate::kit::id::AccountId;
 
@@ -21,6 +24,9 @@ const PAUSE_MS: u64 = 500;
 const BREATH: Duration = Duration::from_millis(2);
 /// Turns that an account has before the next one is asked.
 const QUANTUM: usize = 16;
+/// How long a request waits for another node to carry what it sends, and how often it looks.
+const ELSEWHERE: Duration = Duration::from_secs(3);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// The longest that a single throttled message waits, milliseconds.
 const THROTTLED_MS: i64 = 30_000;
 
@@ -34,9 +40,9 @@ pub struct Slot {
 #[must_use]
 pub fn slot(app: &App, leg: &NewLeg<'_>) -> Option<Slot> {
     let account = leg.account.as_str();
-    let lane = app.carriers.best(leg.channel, account, leg.to)?;
+    let lane = app.carriers.best(leg.channel, (account, leg.priority), leg.to)?;
     let turn = lane.enter(account, leg.priority);
-    Some(Slot { lane: Arc::clone(lane), turn })
+    Some(Slot { lane, turn })
 }
 
 impl Slot {
@@ -97,12 +103,12 @@ impl Clerk {
         while !self.app.draining.load(Ordering::SeqCst) {
             tokio::select! {
                 () = self.lane.woken() => tokio::time::sleep(BREATH).await,
-                () = self.app.clock.tick(PAUSE_MS) => {}
+                () = self.app.rest(PAUSE_MS) => {}
             }
             if let Err(error) = self.serve().await {
                 let carrier = self.lane.carrier().name();
                 tracing::warn!(%error, carrier, "queue not read; trying again");
-                self.app.clock.tick(1_000).await;
+                self.app.rest(1_000).await;
             }
             let (turns, wait_s) = (self.lane.taken(), self.lane.wait().as_secs_f64());
             self.app.metrics.lane(self.lane.carrier().name(), turns, wait_s);
@@ -213,4 +219,31 @@ pub(super) async fn postpone(app: &App, a: &Attempt, after_ms: u64) {
     sql::put_back(&mut set, a, place);
     // What is not written is found again when the lease ends.
     let _lost = write(app, &a.object_id, set).await;
+}
+
+/// Whether only other nodes reach the carrier of an attempt.
+pub(super) fn is_elsewhere(app: &App, a: &Attempt) -> bool {
+    let lane = app.carriers.lane(&a.carrier);
+    lane.is_some_and(|lane| lane.presence() == Presence::Elsewhere)
+}
+
+/// Leaves an attempt that a request carries to a node that reaches its carrier, and waits for what
+/// becomes of it, for as long as somebody can be expected to wait.
+pub(super) async fn hand_over<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritten> {
+    let a = &leg.attempt;
+    let mut set = WriteSet::of(a.account.as_str());
+    let later = Place::later(a, None, a.give_up_at);
+    sql::put_back(&mut set, a, Place { queued_at: Some(app.now()), tries: 0, ..later });
+    write(app, &a.object_id, set).await?;
+    let until = tokio::time::Instant::now() + ELSEWHERE;
+    while tokio::time::Instant::now() < until {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        let read = sql::attempt(app, &a.account, &a.id).await;
+        let now = read.ok().flatten().map(|a| a.state);
+        if !matches!(now, Some(State::Queued | State::Sending)) {
+            break;
+        }
+    }
+    // Whoever took it has written what became of it.
+    Ok(Next::Nothing(Carried::Moved))
 }

@@ -4,7 +4,7 @@
 use clock::Millis;
 use store::{CommitError, WriteSet};
 
-use super::store::{self as sql, Place};
+use super::store::{self as sql, Place, Submission};
 use super::{
     Attempt, Carried, Ending, Failure, Leg, NewLeg, News, Next, Owner, STALE, State, Then, Unsure,
     Unwritten, door,
@@ -100,7 +100,7 @@ pub async fn settle<O: Owner>(
             (State::Unknown, next_at)
         }
         News::Accepted { provider_id } => {
-            name(app, &mut set, a, provider_id);
+            name(app, &mut set, a, provider_id, &leg.parts);
             let next_at = a.look_at(a.give_up_at);
             sql::shift(&mut set, a, (State::Accepted, None), next_at);
             post::<O>(app, &mut set, a);
@@ -121,12 +121,18 @@ pub async fn settle<O: Owner>(
 }
 
 /// Keeps what the carrier calls the attempt, where its receipts name nothing else.
-fn name(app: &App, set: &mut WriteSet, a: &Attempt, provider_id: &str) {
+fn name(app: &App, set: &mut WriteSet, a: &Attempt, provider_id: &str, parts: &[String]) {
     let carrier = app.carriers.lane(&a.carrier).map(|lane| lane.carrier());
-    if let Some(carrier) = carrier.filter(|carrier| !carrier.echoes()) {
-        sql::submitted(set, carrier.name(), provider_id, a);
-        set.ring(door::bell(app));
+    let Some(carrier) = carrier.filter(|carrier| !carrier.echoes()) else { return };
+    let whole = [provider_id.to_owned()];
+    let ids = if parts.is_empty() { &whole } else { parts };
+    let total = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+    // One that the carrier did not say cannot lead anywhere.
+    for (part, id) in (1..).zip(ids).filter(|(_, id)| !id.is_empty()) {
+        let place = Submission { part, parts: total, of: a };
+        sql::submitted(set, carrier.name(), &carrier.key_of(id), place);
     }
+    set.ring(door::bell(app));
 }
 
 /// An attempt did not work out, now or before: what it cost is given back, and the next leg follows

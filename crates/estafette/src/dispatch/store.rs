@@ -58,19 +58,31 @@ const ENDING_SOON: Sql = Sql("SELECT account_id, attempt_id FROM attempts WHERE 
 const PROLONG: Sql = Sql("UPDATE attempts SET lease_until = $1, next_at = $1 \
      WHERE account_id = $2 AND attempt_id = $3 AND node = $4 AND state = 'sending' \
      AND next_at IS NOT NULL");
-const SUBMITTED: Sql =
-    Sql("INSERT INTO submissions (carrier, provider_id, account_id, attempt_id, \
-     part, fate) VALUES ($1, $2, $3, $4, 0, NULL) ON CONFLICT DO NOTHING");
-const SUBMISSION: Sql = Sql("SELECT account_id, attempt_id FROM submissions \
+/// A carrier begins its ids anew some day: the newest message counts.
+const SUBMITTED: Sql = Sql("INSERT INTO submissions (carrier, provider_id, account_id, \
+     attempt_id, part, parts, fate) VALUES ($1, $2, $3, $4, $5, $6, NULL) \
+     ON CONFLICT (carrier, provider_id) DO UPDATE SET account_id = excluded.account_id, \
+     attempt_id = excluded.attempt_id, part = excluded.part, parts = excluded.parts, fate = NULL");
+const SUBMISSION: Sql = Sql("SELECT account_id, attempt_id, parts FROM submissions \
      WHERE carrier = $1 AND provider_id = $2");
+/// The first final fate of a part stays.
+const SET_FATE: Sql = Sql("UPDATE submissions SET fate = $1 \
+     WHERE carrier = $2 AND provider_id = $3 AND fate IS NULL");
+const FATES: Sql = Sql("SELECT fate FROM submissions WHERE attempt_id = $1 AND account_id = $2 \
+     AND carrier = $3");
+const FATE: Sql = Sql("SELECT fate FROM submissions WHERE carrier = $1 AND provider_id = $2");
 const PARK: Sql =
     Sql("INSERT INTO early_receipts (carrier, provider_id, digest, env, fate, error, \
-     received_at) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING");
+     recipient_mac, received_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING");
 /// Receipts that lead somewhere by now, in the order of the primary key.
-const PARKED: Sql = Sql("SELECT carrier, provider_id, digest, fate, error FROM early_receipts e \
+const PARKED: Sql = Sql("SELECT carrier, provider_id, digest, fate, error, recipient_mac \
+     FROM early_receipts e \
      WHERE env = $1 AND EXISTS (SELECT 1 FROM submissions s WHERE s.carrier = e.carrier \
      AND s.provider_id = e.provider_id) AND (carrier, provider_id, digest) > ($2, $3, $4) \
      ORDER BY carrier, provider_id, digest LIMIT $5");
+/// Those about one message.
+const PARKED_OF: Sql = Sql("SELECT carrier, provider_id, digest, fate, error, recipient_mac \
+     FROM early_receipts WHERE carrier = $1 AND provider_id = $2 ORDER BY digest LIMIT 8");
 const UNPARK: Sql = Sql("DELETE FROM early_receipts \
      WHERE carrier = $1 AND provider_id = $2 AND digest = $3");
 
@@ -101,7 +113,7 @@ pub(super) const SET_MARK: Sql =
      VALUES ($1, $2, $3) ON CONFLICT (account_id, chore) DO UPDATE SET \
      done_until = excluded.done_until");
 const ALL_PARKED: Sql =
-    Sql("SELECT carrier, provider_id, digest, fate, error FROM early_receipts \
+    Sql("SELECT carrier, provider_id, digest, fate, error, recipient_mac FROM early_receipts \
      WHERE (carrier, provider_id, digest) > ($1, $2, $3) \
      ORDER BY carrier, provider_id, digest LIMIT $4");
 
@@ -307,18 +319,50 @@ pub(super) async fn prolong(
     app.db.commit(set).await.map(drop)
 }
 
-/// Keeps the carrier's id of an attempt, for receipts that name nothing else.
-pub(super) fn submitted(set: &mut WriteSet, carrier: &str, provider_id: &str, a: &Attempt) {
-    set.push(SUBMITTED, args![carrier, provider_id, &a.account, &a.id]);
+/// A part that a carrier has.
+#[derive(Clone, Copy)]
+pub(super) struct Submission<'a> {
+    /// Which, from 1.
+    pub(super) part: i64,
+    /// Of how many.
+    pub(super) parts: i64,
+    pub(super) of: &'a Attempt,
 }
 
-/// The attempt that a carrier's id leads to.
+/// Keeps the carrier's id of a part, for receipts that name nothing else.
+pub(super) fn submitted(set: &mut WriteSet, carrier: &str, key: &str, it: Submission<'_>) {
+    let Submission { part, parts, of } = it;
+    set.push(SUBMITTED, args![carrier, key, &of.account, &of.id, part, parts]);
+}
+
+/// The attempt that a carrier's id leads to, and how many parts it has.
 pub(super) async fn submission(
     app: &App,
     carrier: &str,
-    provider_id: &str,
-) -> Result<Option<(AccountId, AttemptId)>, Error> {
-    app.db.row(SUBMISSION, args![carrier, provider_id]).await
+    key: &str,
+) -> Result<Option<(AccountId, AttemptId, i64)>, Error> {
+    app.db.row(SUBMISSION, args![carrier, key]).await
+}
+
+/// Notes what became of a part, unless that is known.
+pub(super) fn set_fate(set: &mut WriteSet, carrier: &str, key: &str, fate: &str) {
+    set.push(SET_FATE, args![fate, carrier, key]);
+}
+
+/// What became of a part.
+pub(super) async fn fate(app: &App, carrier: &str, key: &str) -> Result<Option<String>, Error> {
+    let found: Option<(Option<String>,)> = app.db.row(FATE, args![carrier, key]).await?;
+    Ok(found.and_then(|(fate,)| fate))
+}
+
+/// What became of the parts of an attempt, as far as their ids are known.
+pub(super) async fn fates(
+    app: &App,
+    (account, attempt): (&AccountId, &AttemptId),
+    carrier: &str,
+) -> Result<Vec<Option<String>>, Error> {
+    let rows: Vec<(Option<String>,)> = app.db.rows(FATES, args![attempt, account, carrier]).await?;
+    Ok(rows.into_iter().map(|(fate,)| fate).collect())
 }
 
 /// A receipt that led nowhere when it came.
@@ -329,6 +373,8 @@ pub(super) struct Parked {
     pub(super) digest: Vec<u8>,
     pub(super) fate: String,
     pub(super) error: Option<String>,
+    /// Of the number that it came from, where its id is a guess.
+    pub(super) recipient_mac: Option<Vec<u8>>,
 }
 
 impl FromRow for Parked {
@@ -339,15 +385,19 @@ impl FromRow for Parked {
             digest: row.take(2)?,
             fate: row.take(3)?,
             error: row.take(4)?,
+            recipient_mac: row.take(5)?,
         })
     }
 }
 
-pub(super) async fn park(app: &App, parked: &Parked) -> Result<(), CommitError> {
-    let Parked { carrier, provider_id, digest, fate, error } = parked.clone();
+pub(super) async fn park(app: &App, all: &[Parked]) -> Result<(), CommitError> {
     let (env, now) = (app.env.word(), app.now());
     let mut set = WriteSet::of(SHARD);
-    set.push(PARK, args![carrier, provider_id, digest, env, fate, error, now]);
+    for parked in all {
+        let Parked { carrier, provider_id, digest, fate, error, recipient_mac: mac } =
+            parked.clone();
+        set.push(PARK, args![carrier, provider_id, digest, env, fate, error, mac, now]);
+    }
     app.db.commit(set).await.map(drop)
 }
 
@@ -378,6 +428,15 @@ pub(super) async fn all_parked(
 ) -> Result<Vec<Parked>, Error> {
     let (carrier, provider_id, digest) = Parked::place(last);
     app.db.rows(ALL_PARKED, args![carrier, provider_id, digest, limit]).await
+}
+
+/// The parked receipts about one message of a carrier.
+pub(super) async fn parked_of(
+    app: &App,
+    carrier: &str,
+    provider_id: &str,
+) -> Result<Vec<Parked>, Error> {
+    app.db.rows(PARKED_OF, args![carrier, provider_id]).await
 }
 
 pub(super) async fn unpark(app: &App, parked: &Parked) -> Result<(), CommitError> {

@@ -1,6 +1,7 @@
 //! The catalogue of events: every kind with its meaning and an example. The OpenAPI document, the
 //! names that webhooks may ask for, and the test event are made from it.
 
+use crate::kit::described::described;
 use serde_json::{Value, json};
 
 /// What kind of thing happened.
@@ -8,6 +9,8 @@ use serde_json::{Value, json};
 pub enum Kind {
     /// A passcode's status changed.
     OtpStatus,
+    /// A budget of unverified passcodes is used up.
+    OtpFraud,
     /// An SMS's status changed.
     SmsDelivery,
     /// An SMS came in.
@@ -33,6 +36,7 @@ pub enum Kind {
 /// Every kind, in the order in which they are shown.
 pub const CATALOGUE: &[Kind] = &[
     Kind::OtpStatus,
+    Kind::OtpFraud,
     Kind::SmsDelivery,
     Kind::SmsInbound,
     Kind::ChatappStatus,
@@ -51,6 +55,7 @@ impl Kind {
     pub const fn word(self) -> &'static str {
         match self {
             Self::OtpStatus => "otp.status",
+            Self::OtpFraud => "otp.fraud",
             Self::SmsDelivery => "sms.delivery",
             Self::SmsInbound => "sms.inbound",
             Self::ChatappStatus => "chatapp.status",
@@ -75,6 +80,9 @@ impl Kind {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::OtpStatus => "A passcode was sent, delivered, verified, expired or failed.",
+            Self::OtpFraud => {
+                "Too few of the passcodes to a country or a range of numbers are verified."
+            }
             Self::SmsDelivery => "The delivery status of an SMS changed.",
             Self::SmsInbound => "Somebody sent an SMS to a number of the account.",
             Self::ChatappStatus => "A chat-app message was sent, delivered, read or failed.",
@@ -98,6 +106,7 @@ impl Kind {
     pub fn example(self) -> Value {
         match self {
             Self::OtpStatus => otp_status(),
+            Self::OtpFraud => otp_fraud(),
             Self::SmsDelivery => sms_delivery(),
             Self::SmsInbound => inbound("sms", "Thank you"),
             Self::ChatappStatus => chatapp_status(),
@@ -144,6 +153,19 @@ fn otp_status() -> Value {
         "verified_at": null,
         "created_at": "2026-01-01T00:00:00.000Z",
         "sequence": 2,
+    })
+}
+
+fn otp_fraud() -> Value {
+    json!({
+        "country": null,
+        "prefix": "+3361234",
+        "window": "hour",
+        "sent": 12,
+        "verified": 1,
+        "budget": 3,
+        "action": "watched",
+        "sequence": 490_914,
     })
 }
 
@@ -284,6 +306,11 @@ fn webhook_disabled() -> Value {
         "sequence": 1,
     })
 }
+
+described!(
+    Kind as "EventType": "What kind of thing happened.",
+    CATALOGUE.iter().map(|kind| kind.word())
+);
 
 #[cfg(test)]
 mod tests {

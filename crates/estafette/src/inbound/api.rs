@@ -14,9 +14,10 @@ use super::{Filter, Notification};
 use crate::access::{Caller, ReadInbound, Scope, Staff, Who};
 use crate::app::App;
 use crate::carriers::Channel;
+use crate::kit::described::described_words;
 use crate::kit::id::InboundId;
 use crate::kit::page::{self, Page, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 const PATH: &str = "/v1/inbound-notifications";
@@ -42,7 +43,7 @@ pub struct InboundNotificationDetail {
     #[schema(example = "svc")]
     provider: &'static str,
     /// `chatapp` or `sms`.
-    #[schema(example = "sms")]
+    #[schema(value_type = crate::carriers::Channel)]
     channel: &'static str,
     /// Who wrote.
     #[schema(example = "+33612345678")]
@@ -65,7 +66,7 @@ pub struct InboundNotificationDetail {
 #[utoipa::path(
     get, path = "/v1/inbound-notifications", tag = "Inbound",
     params(
-        ("provider" = Option<String>, Query,
+        ("provider" = inline(Option<Provider>), Query,
          description = "`ngh`: SMS; `chatapp`: the chat-app; `svc` or left out: all. A key that \
                         has only `chatapp:receive` must say `chatapp`"),
         ("sender" = Option<String>, Query, description = "Only from this number"),
@@ -77,19 +78,9 @@ pub struct InboundNotificationDetail {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on",
-         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-                        `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
+        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["chatapp:receive", "account:read"]), ("portal_token" = []))
 )]
 async fn list_inbound_notifications(
     caller: Caller<ReadInbound>,
@@ -100,7 +91,7 @@ async fn list_inbound_notifications(
     let filter = read_filter(&query)?;
     permit(&caller, filter.channel)?;
     let path = query.path_with(PATH, &FILTERS);
-    let page = query.page(&app.vault, &path)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let found = super::list(&app, &caller.account.id, &filter, &page).await?;
     Ok(show(&app, &path, &page, found))
 }
@@ -111,19 +102,8 @@ async fn list_inbound_notifications(
     params(("notification_id" = String, Path, description = "The notification")),
     responses(
         (status = 200, body = InboundNotificationDetail, description = "The notification"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-                        `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["chatapp:receive", "account:read"]), ("portal_token" = []))
 )]
 async fn read_inbound_notification(
     caller: Caller<ReadInbound>,
@@ -160,12 +140,7 @@ async fn read_inbound_notification(
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on",
-         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on"),
     ),
     security(("staff_token" = []))
 )]
@@ -196,8 +171,8 @@ fn permit(caller: &Caller<ReadInbound>, channel: Option<Channel>) -> Result<(), 
     let is_key = matches!(caller.who, Who::Key(_));
     if is_key && caller.scopes & Scope::AccountRead.bit() == 0 && channel != Some(Channel::Chatapp)
     {
-        let detail = "A key with `chatapp:receive` alone reads chat-app messages: add \
-                      `provider=chatapp`, or use a key with `account:read`.";
+        let detail = "A key with `chatapp:receive` alone reads chat-app messages, and lists \
+                      them with `provider=chatapp`. Use a key with `account:read` for others.";
         return Err(Problem::new(Code::InsufficientScope).detail(detail));
     }
     Ok(())
@@ -222,3 +197,8 @@ fn read_filter(query: &Query) -> Result<Filter, Problem> {
         until: query.instant("until")?,
     })
 }
+
+described_words!(
+    Provider: "Whose messages: `ngh` is SMS, `chatapp` the chat-app, `svc` all.",
+    ["ngh", "chatapp", "svc"]
+);

@@ -2,9 +2,9 @@
 
 use clock::Millis;
 
-use super::keywords::Keyword;
 use crate::app::App;
 use crate::carriers::{Channel, Inbound};
+use crate::kit::keywords::Keyword;
 use crate::kit::msisdn::Msisdn;
 
 /// Most characters of a message that are kept: more than any upstream hands over in one piece.

@@ -11,9 +11,9 @@
 //! What is for nobody is parked under the empty account, and counted.
 
 pub mod api;
-mod keywords;
 mod message;
 pub mod opt_outs;
+mod parts;
 pub mod retention;
 mod route;
 mod store;
@@ -24,7 +24,6 @@ use ::store::{CommitError, Error, Reject, WriteSet, args};
 use clock::Millis;
 use futures_util::future::join_all;
 
-use self::keywords::Keyword;
 use self::message::{Address, Message};
 use self::opt_outs::Wish;
 use self::store as sql;
@@ -33,8 +32,10 @@ use crate::carriers::{Channel, Inbound, NotNow};
 use crate::credits::INSUFFICIENT;
 use crate::events::{self, Kind, Note};
 use crate::kit::id::{AccountId, InboundId};
+use crate::kit::keywords::Keyword;
 use crate::kit::page::{self, Page};
 
+pub use parts::take_part;
 pub use view::show;
 
 /// The message was taken in before.
@@ -117,17 +118,35 @@ async fn take_one(app: &App, inbound: &Inbound) -> Result<Taken, Fault> {
         Some(account) => Some(AccountId::stored(account.clone())),
         None => account_for(app, &message).await?,
     };
+    keep(app, account.as_ref(), Arrived { message: &message, since: Millis(0), parts: None }).await
+}
+
+/// What is to be made durable.
+struct Arrived<'a> {
+    message: &'a Message,
+    /// What was seen before counts as new.
+    since: Millis,
+    /// The parts that it was put together from: with it they are done.
+    parts: Option<&'a [u8; 32]>,
+}
+
+/// Makes a message durable, and what follows from it; who comes second finds that it is.
+async fn keep(
+    app: &App,
+    account: Option<&AccountId>,
+    arrived: Arrived<'_>,
+) -> Result<Taken, Fault> {
     let mut can_pay = true;
     for _ in 0..TRIES {
-        let reaction = follow(app, account.as_ref(), &message, can_pay).await?;
-        let has_followed = reaction.set.is_empty();
-        match app.db.commit(write(app, account.as_ref(), &message, reaction)).await {
+        let reaction = follow(app, account, arrived.message, can_pay).await?;
+        let follows = !reaction.set.is_empty();
+        match app.db.commit(write(app, account, &arrived, reaction)).await {
             Ok(_) if account.is_some() => return Ok(Taken::Stored),
             Ok(_) => return Ok(Taken::Parked),
-            Err(CommitError::Rejected(SEEN)) => return Ok(Taken::Known),
+            Err(CommitError::Rejected(SEEN | parts::DONE)) => return Ok(Taken::Known),
             Err(CommitError::Rejected(INSUFFICIENT)) if can_pay => can_pay = false,
             // What follows was decided on something older: another was faster.
-            Err(CommitError::Rejected(_)) if !has_followed => {}
+            Err(CommitError::Rejected(_)) if follows => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -175,14 +194,15 @@ async fn account_for(app: &App, message: &Message) -> Result<Option<AccountId>, 
 fn write(
     app: &App,
     account: Option<&AccountId>,
-    message: &Message,
+    arrived: &Arrived<'_>,
     reaction: Reaction,
 ) -> WriteSet {
+    let Arrived { message, since, parts } = *arrived;
     let nobody = nobody();
     let whose = account.unwrap_or(&nobody);
     let id = InboundId::new(&app.clock);
     let mut set = WriteSet::of(whose.as_str());
-    set.guard(sql::SEE, args![message.mac, app.now()], SEEN);
+    set.guard(sql::SEE, args![message.mac, app.now(), since], SEEN);
     let row = args![
         whose,
         &id,
@@ -197,6 +217,9 @@ fn write(
         app.now(),
     ];
     set.push(sql::INSERT, row);
+    if let Some(parts) = parts {
+        parts::end(&mut set, parts);
+    }
     let Some(account) = account else { return set };
     let kind = kind_of(message.channel);
     let state = message.keyword.map(Keyword::word).or(reaction.button).unwrap_or_default();

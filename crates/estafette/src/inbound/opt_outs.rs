@@ -6,11 +6,11 @@
 use ::store::{Reject, WriteSet, args};
 use clock::Millis;
 
-use super::keywords::Keyword;
 use super::store as sql;
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::id::AccountId;
+use crate::kit::keywords::Keyword;
 use crate::kit::msisdn::Msisdn;
 
 /// The recipient said STOP to this account: 403 `recipient_opted_out`.

@@ -6,12 +6,15 @@ use std::collections::{BTreeSet, HashSet};
 use ::store::{Error, WriteSet, args};
 use clock::DAY;
 
+use super::parts::erase_parts;
 use super::{Fault, nobody, store as sql};
 use crate::access::retention::{Accounts, erase_idempotency_keys, sweep};
 use crate::app::App;
 use crate::jobs::Turn;
 use crate::kit::id::{AccountId, InboundId};
 use crate::kit::msisdn::Msisdn;
+
+pub use super::parts::settle_parts;
 
 /// Carriers bring a message again for a week at most; twice that, to be sure.
 const BROUGHT_AGAIN_MS: i64 = 14 * DAY;
@@ -105,6 +108,7 @@ pub async fn erase(app: &App, account: &AccountId, person: &Msisdn) -> Result<Er
 /// # Errors
 /// See [`Fault`].
 pub async fn erase_parked(app: &App, person: &Msisdn) -> Result<Erased, Fault> {
+    erase_parts(app, person).await?;
     erase(app, &nobody(), person).await
 }
 

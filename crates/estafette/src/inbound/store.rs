@@ -1,13 +1,33 @@
 //! SQL of the messages that people sent, and of opt-outs.
 
+use clock::Millis;
 use store::{Error, FromRow, Row, Sql};
 
 use super::Notification;
 use crate::carriers::Channel;
 
-/// A message is taken in once.
+/// A message is taken in once, or once since an instant.
 pub(super) const SEE: Sql = Sql("INSERT INTO inbound_seen (upstream_mac, seen_at) \
-     VALUES ($1, $2) ON CONFLICT DO NOTHING");
+     VALUES ($1, $2) ON CONFLICT (upstream_mac) DO UPDATE SET seen_at = excluded.seen_at \
+     WHERE inbound_seen.seen_at < $3");
+
+/// The parts of a message, in their order.
+pub(super) const PARTS: Sql = Sql("SELECT number, total, carrier, sender, recipient, body, \
+     body_mac, done, received_at FROM inbound_parts WHERE group_mac = $1 ORDER BY number");
+pub(super) const ADD_PART: Sql = Sql("INSERT INTO inbound_parts (group_mac, number, total, \
+     carrier, sender, recipient, body, body_mac, done, received_at) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9) ON CONFLICT DO NOTHING");
+/// Whoever ends a message first, by its first part.
+pub(super) const END_PARTS: Sql = Sql("UPDATE inbound_parts SET done = 1 WHERE group_mac = $1 \
+     AND done = 0 AND number = (SELECT MIN(number) FROM inbound_parts WHERE group_mac = $1)");
+pub(super) const EMPTY_PARTS: Sql =
+    Sql("UPDATE inbound_parts SET done = 1, sender = '', body = '' \
+     WHERE group_mac = $1");
+pub(super) const DROP_PARTS: Sql = Sql("DELETE FROM inbound_parts WHERE group_mac = $1");
+/// One group as often as it has old parts.
+pub(super) const OLD_PARTS: Sql = Sql("SELECT group_mac FROM inbound_parts \
+     WHERE received_at < $1 ORDER BY received_at LIMIT $2");
+pub(super) const ERASE_PARTS: Sql = Sql("DELETE FROM inbound_parts WHERE sender IN ($1, $2)");
 pub(super) const INSERT: Sql = Sql("INSERT INTO inbound (account_id, inbound_id, channel, \
      carrier, upstream_id, sender, recipient, message, raw_json, received_at, created_at) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)");
@@ -84,5 +104,34 @@ impl FromRow for Whole {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let raw_json = row.take(7)?;
         Ok(Self { notification: Notification::from_row(row)?, raw_json })
+    }
+}
+
+/// One part of a message.
+pub(super) struct PartRow {
+    pub(super) number: i64,
+    pub(super) total: i64,
+    pub(super) carrier: String,
+    pub(super) sender: String,
+    pub(super) recipient: String,
+    pub(super) text: String,
+    pub(super) text_mac: Vec<u8>,
+    pub(super) is_done: bool,
+    pub(super) received_at: Millis,
+}
+
+impl FromRow for PartRow {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            number: row.take(0)?,
+            total: row.take(1)?,
+            carrier: row.take(2)?,
+            sender: row.take(3)?,
+            recipient: row.take(4)?,
+            text: row.take(5)?,
+            text_mac: row.take(6)?,
+            is_done: row.take::<i64>(7)? == 1,
+            received_at: row.take(8)?,
+        })
     }
 }

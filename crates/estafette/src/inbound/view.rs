@@ -6,10 +6,10 @@ use store::{Error, args};
 use utoipa::ToSchema;
 
 use super::Notification;
-use super::keywords::Keyword;
 use super::store as sql;
 use crate::app::{App, News};
 use crate::kit::id::InboundId;
+use crate::kit::keywords::Keyword;
 
 /// The provider of every message, in the neutral word of the API.
 pub(super) const PROVIDER: &str = "svc";
@@ -24,7 +24,7 @@ pub(super) struct InboundNotification {
     #[schema(example = "svc")]
     pub(super) provider: &'static str,
     /// `chatapp` or `sms`.
-    #[schema(example = "sms")]
+    #[schema(value_type = crate::carriers::Channel)]
     pub(super) channel: &'static str,
     /// Who wrote.
     #[schema(example = "+33612345678")]

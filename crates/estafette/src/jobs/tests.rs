@@ -4,30 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ::store::{Db, Lite, LiteOptions, Migration, WriteSet};
+use ::store::{Db, Lite, LiteOptions, WriteSet};
 use clock::{Clock, DAY, HOUR, MINUTE, Millis};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 
 use super::{Chore, Ending, Lane, Turn, Witness, Work, confirm, known};
-
-const SCHEMA: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "foundation",
-        sql: include_str!("../../../../migrations/0001_foundation.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "retention",
-        sql: include_str!("../../../../migrations/0002_retention.sql"),
-    },
-    Migration {
-        version: 10,
-        name: "operations",
-        sql: include_str!("../../../../migrations/0010_operations.sql"),
-    },
-];
+use crate::schema::MIGRATIONS;
 
 /// A database and a clock that two nodes share.
 struct Bench {
@@ -43,7 +26,7 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let lite = Lite::open(&folder.path().join("chores.db"), LiteOptions::default()).unwrap();
         let db = Db::new(lite);
-        db.migrate(SCHEMA).await.unwrap();
+        db.migrate(MIGRATIONS).await.unwrap();
         let clock = Clock::held(Millis(1_700_000_000_000), 11);
         let witness = Arc::new(Witness::call(db.clone(), clock.clone()).await.unwrap());
         Self { _folder: folder, db, clock, witness, stop: watch::channel(false).0 }

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use super::item_code::ItemCode;
 use super::json::{self, Fault};
 use super::problem::{Faults, Item, Problem};
 use super::problem_code::Code;
@@ -34,8 +35,16 @@ impl Fields {
                     let item = Item::at(&pointer, "too_long", format!("must have {bound}"));
                     return Err(Problem::invalid(vec![item]));
                 }
+                Err(Fault::Doubled { pointer }) => {
+                    let item = Item::at(&pointer, "invalid_type", "is given twice");
+                    let detail = format!("The member {pointer} is given twice. Send it once.");
+                    return Err(Problem::new(Code::InvalidJson).detail(detail).item(item));
+                }
                 Err(Fault::Malformed { line, column }) => {
-                    let detail = format!("The body is not JSON: line {line}, column {column}.");
+                    let detail = format!(
+                        "Line {line}, column {column} could not be read. Send one JSON object in \
+                         UTF-8."
+                    );
                     return Err(Problem::new(Code::InvalidJson).detail(detail));
                 }
             }
@@ -44,8 +53,15 @@ impl Fields {
     }
 
     /// Notes a fault of one field.
-    pub fn fault(&mut self, name: &str, code: &'static str, detail: impl Into<String>) {
+    pub fn fault(&mut self, name: &str, code: impl Into<ItemCode>, detail: impl Into<String>) {
         self.faults.push(Item::at(&format!("/{name}"), code, detail));
+    }
+
+    /// Notes faults that a parser of its own found in a field.
+    pub fn add(&mut self, items: Vec<Item>) {
+        for item in items {
+            self.faults.push(item);
+        }
     }
 
     /// Whether a fault was noted so far.
@@ -128,7 +144,7 @@ impl Fields {
                 None
             }
             None if value.is_number() => {
-                self.fault(name, "out_of_range", format!("must be from {min} to {max}"));
+                self.fault(name, "out_of_range", format!("must be an integer from {min} to {max}"));
                 None
             }
             None => {

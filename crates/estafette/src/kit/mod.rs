@@ -3,9 +3,14 @@
 
 pub mod body;
 pub mod client_address;
+pub mod conversion;
+pub(crate) mod described;
+pub mod digits;
 pub mod hashers;
 pub mod id;
+pub mod item_code;
 pub mod json;
+pub mod keywords;
 pub mod msisdn;
 pub mod outgoing;
 pub mod page;

@@ -67,6 +67,14 @@ pub fn look_up(text: &str) -> Option<Verdict> {
     })
 }
 
+/// The digits of a number without its country code, as dialled within the country but for the zero
+/// that many put in front. `None` when the text is no number.
+#[must_use]
+pub fn national(e164: &str) -> Option<String> {
+    let number = PHONE_NUMBER_UTIL.parse(e164, None).ok()?;
+    Some(number.get_national_significant_number())
+}
+
 impl Msisdn {
     /// Reads a number in international form. Spaces, dots, dashes and brackets are dropped; the
     /// plus may be missing or be `00`.

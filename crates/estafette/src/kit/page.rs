@@ -21,6 +21,16 @@ pub struct Page {
     pub limit: i64,
     /// The last id of the page before, or a text above all ids.
     pub after: String,
+    /// Whose list it is: a cursor leads on in that one only. Empty = the operator's.
+    owner: String,
+}
+
+impl Page {
+    /// The first rows of a list.
+    #[must_use]
+    pub fn first(limit: i64) -> Self {
+        Self { limit, after: TOP.to_owned(), owner: String::new() }
+    }
 }
 
 /// Above every id: the start of a list that runs downwards.
@@ -83,6 +93,43 @@ impl Query {
         })
     }
 
+    /// One of a few words.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` naming the parameter and the words.
+    pub fn one_of<T>(
+        &self,
+        name: &str,
+        words: &[&str],
+        of: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, Problem> {
+        let Some(word) = self.get(name) else { return Ok(None) };
+        of(word).map(Some).ok_or_else(|| {
+            let detail = format!("must be one of {}", words.join(", "));
+            Problem::bad_request(&format!("?{name}"), "invalid_enum", detail)
+        })
+    }
+
+    /// Reads `since` and `until` of a list whose ids are in the order of time, and lets the page
+    /// begin below `until`. `bound` makes the id that parts what is older than an instant from the
+    /// rest.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` naming the parameter.
+    pub fn between(
+        &self,
+        page: &mut Page,
+        bound: impl Fn(Millis) -> String,
+    ) -> Result<Since, Problem> {
+        let oldest = self.instant("since")?.map(&bound).unwrap_or_default();
+        if let Some(newest) = self.instant("until")?.map(&bound)
+            && newest < page.after
+        {
+            page.after = newest;
+        }
+        Ok(Since(oldest))
+    }
+
     /// The list's path with those of the `filters` that were given: what `page` and [`answer`]
     /// bind a cursor to.
     #[must_use]
@@ -97,11 +144,19 @@ impl Query {
         text
     }
 
-    /// `limit` and `cursor` of the list called `list` (its path and filters).
+    /// `limit` and `cursor` of the operator's list called `list` (its path and filters).
     ///
     /// # Errors
     /// 400 `invalid_request` or `invalid_cursor`.
     pub fn page(&self, vault: &Vault, list: &str) -> Result<Page, Problem> {
+        self.page_of(vault, "", list)
+    }
+
+    /// The same of the list of an account or a person.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` or `invalid_cursor`, which one of somebody else's list is, too.
+    pub fn page_of(&self, vault: &Vault, owner: &str, list: &str) -> Result<Page, Problem> {
         let limit = match self.get("limit") {
             None => 50,
             Some(text) => match text.parse::<i64>() {
@@ -114,9 +169,24 @@ impl Query {
         };
         let after = match self.get("cursor") {
             None => TOP.to_owned(),
-            Some(cursor) => open(vault, list, cursor).ok_or(Code::InvalidCursor)?,
+            Some(cursor) => open(vault, [owner, list], cursor).ok_or(Code::InvalidCursor)?,
         };
-        Ok(Page { limit, after })
+        Ok(Page { limit, after, owner: owner.to_owned() })
+    }
+}
+
+/// The end of a list that runs downwards, as `since` sets it: an id, or nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Since(String);
+
+impl Since {
+    /// Those of the rows, newest first, that are not older. What was cut off was the end.
+    #[must_use]
+    pub fn keep<T>(&self, mut rows: Vec<T>, id_of: impl Fn(&T) -> &str) -> Vec<T> {
+        if let Some(end) = rows.iter().position(|row| id_of(row) < self.0.as_str()) {
+            rows.truncate(end);
+        }
+        rows
     }
 }
 
@@ -201,7 +271,7 @@ pub fn leading_on(
     let limit = page.limit;
     if let Some(last) = last {
         let joint = if path.contains('?') { '&' } else { '?' };
-        let cursor = close(vault, path, last);
+        let cursor = close(vault, [&page.owner, path], last);
         let link = format!("<{path}{joint}limit={limit}&cursor={cursor}>; rel=\"next\"");
         if let Ok(value) = HeaderValue::from_str(&link) {
             response.headers_mut().insert(header::LINK, value);
@@ -210,18 +280,18 @@ pub fn leading_on(
     response
 }
 
-fn close(vault: &Vault, list: &str, last: &str) -> String {
-    let mac = vault.cursor_mac(&[list, last]);
+fn close(vault: &Vault, [owner, list]: [&str; 2], last: &str) -> String {
+    let mac = vault.cursor_mac(&[owner, list, last]);
     let mut bytes = mac.get(..MAC).unwrap_or(&mac).to_vec();
     bytes.extend_from_slice(last.as_bytes());
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-fn open(vault: &Vault, list: &str, cursor: &str) -> Option<String> {
+fn open(vault: &Vault, [owner, list]: [&str; 2], cursor: &str) -> Option<String> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
     let (mac, last) = bytes.split_at_checked(MAC)?;
     let last = std::str::from_utf8(last).ok()?;
-    vault.is_cursor_mac(&[list, last], mac).then(|| last.to_owned())
+    vault.is_cursor_mac(&[owner, list, last], mac).then(|| last.to_owned())
 }
 
 fn encode(text: &str) -> String {
@@ -268,11 +338,14 @@ mod tests {
     #[test]
     fn a_cursor_opens_only_its_own_list() {
         let vault = vault();
-        let query = format!("cursor={}&limit=7", close(&vault, "/v1/ledger", "txn_5"));
+        let cursor = close(&vault, ["acc_1", "/v1/ledger"], "txn_5");
+        let query = format!("cursor={cursor}&limit=7");
         let query = Query::read(Some(&query), &["limit", "cursor"]).unwrap();
-        let page = query.page(&vault, "/v1/ledger").unwrap();
+        let page = query.page_of(&vault, "acc_1", "/v1/ledger").unwrap();
         assert_eq!((page.limit, page.after.as_str()), (7, "txn_5"));
-        assert!(query.page(&vault, "/v1/api-keys").is_err());
+        assert!(query.page_of(&vault, "acc_1", "/v1/api-keys").is_err());
+        assert!(query.page_of(&vault, "acc_2", "/v1/ledger").is_err(), "somebody else's");
+        assert!(query.page(&vault, "/v1/ledger").is_err(), "the operator's");
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! Every error that the API can answer, in one list: its code, status, title and what to do. The
 //! error pages, `docs/errors.md` and the OpenAPI document are made from it.
 
+use serde::{Serialize, Serializer};
+
+use super::described::described;
+
 macro_rules! codes {
     ($($status:literal $name:ident $code:literal $title:literal: $advice:literal;)*) => {
         /// A stable error code: the contract for programs.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code { $(#[doc = $title] $name,)* }
 
         impl Code {
@@ -46,8 +50,8 @@ macro_rules! codes {
 
 codes! {
     400 InvalidJson "invalid_json" "The body is not JSON":
-        "The body could not be parsed. `detail` names line and column. Send one JSON object in \
-         UTF-8.";
+        "The body could not be parsed (`detail` names line and column), or a member is given twice \
+         (`errors` names it). Send one JSON object in UTF-8.";
     400 InvalidRequest "invalid_request" "The request is malformed":
         "A query parameter is unknown or out of range, a part of the path is malformed, or the \
          head of the request is too large or no HTTP. `errors` or `detail` names it.";
@@ -91,6 +95,10 @@ codes! {
     403 CountryNotAllowed "country_not_allowed" "Sending to this country is not allowed":
         "The account's list of countries does not have the recipient's. Ask the operator to open \
          it.";
+    403 FraudBlocked "fraud_blocked" "Too few passcodes to these numbers are verified":
+        "The guard against fraud holds what an account sends to a country or a range of numbers \
+         against what is verified there. Report codes that you check yourself with \
+         POST /v1/otp/{challenge_id}/verified, or ask the operator to open the country.";
     403 SenderNotApproved "sender_not_approved" "The sender is not approved":
         "Only senders that the operator approved may be used. Leave the field out to use the \
          default one.";
@@ -177,3 +185,15 @@ codes! {
     504 DeadlineExceeded "deadline_exceeded" "The request took too long":
         "Nothing durable happened, unless an Idempotency-Key was sent: then a repeat tells.";
 }
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+described!(
+    Code as "ProblemCode": "What went wrong: stable, the contract for programs. Each has a page \
+        at `/errors/{code}`.",
+    Self::ALL.iter().map(|code| code.word())
+);

@@ -2,6 +2,7 @@
 //! OpenTelemetry conventions where those have some. Never an account or a phone number as a label.
 
 mod connections;
+mod fraud;
 mod lanes;
 mod process;
 mod storage;
@@ -22,6 +23,7 @@ use store::Db;
 pub use connections::OpenConnection;
 
 use connections::Connections;
+use fraud::Fraud;
 use lanes::Lanes;
 use process::Process;
 use storage::Storage;
@@ -33,6 +35,13 @@ const BUCKETS: [f64; 14] =
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
+    env: &'static str,
+    method: &'static str,
+    route: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AnswerLabels {
     env: &'static str,
     method: &'static str,
     route: String,
@@ -86,6 +95,7 @@ type Seconds = Gauge<f64, AtomicU64>;
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     requests: Family<RequestLabels, Histogram, fn() -> Histogram>,
+    answers: Family<AnswerLabels, Counter>,
     sends: Family<SendLabels, Histogram, fn() -> Histogram>,
     inbound: Family<InboundLabels, Counter>,
     deleted: Family<TableLabels, Counter>,
@@ -98,6 +108,7 @@ pub struct Metrics {
     unwritten: Family<CauseLabels, Counter>,
     receipts_parked: Family<CarrierLabels, Counter>,
     lanes: Lanes,
+    fraud: Fraud,
     ledger: Arc<OnceLock<Ledger>>,
     connections: Connections,
     webhooks: Webhooks,
@@ -117,6 +128,7 @@ impl Default for Metrics {
         let metrics = Self {
             registry: Arc::default(),
             requests: Family::new_with_constructor(histogram as fn() -> Histogram),
+            answers: Family::default(),
             sends: Family::new_with_constructor(histogram as fn() -> Histogram),
             inbound: Family::default(),
             deleted: Family::default(),
@@ -129,6 +141,7 @@ impl Default for Metrics {
             unwritten: Family::default(),
             receipts_parked: Family::default(),
             lanes: Lanes::default(),
+            fraud: Fraud::default(),
             ledger: Arc::default(),
             connections: Connections::default(),
             webhooks: Webhooks::default(),
@@ -147,6 +160,7 @@ impl Metrics {
             "Time from the request's head to the answer's head",
             self.requests.clone(),
         );
+        registry.register("http_server_requests", "Answers", self.answers.clone());
         registry.register(
             "send_duration_seconds",
             "Time that a carrier took to answer a submission, by what became of it",
@@ -204,6 +218,7 @@ impl Metrics {
         );
         self.connections.register(&mut registry);
         self.lanes.register(&mut registry);
+        self.fraud.register(&mut registry);
         self.webhooks.register(&mut registry);
         registry.register_collector(Box::new(Arc::clone(&self.storage)));
         registry.register_collector(Box::new(Process));
@@ -212,8 +227,9 @@ impl Metrics {
     /// Counts an answered request; its line is the method and the route's pattern, not its path.
     pub fn request(&self, env: &'static str, line: (&str, &str), status: u16, seconds: f64) {
         let (method, route) = (known(line.0), line.1.to_owned());
-        let labels = RequestLabels { env, method, route, status };
+        let labels = RequestLabels { env, method, route: route.clone() };
         self.requests.get_or_create(&labels).observe(seconds);
+        self.answers.get_or_create(&AnswerLabels { env, method, route, status }).inc();
     }
 
     /// Counts a submission to a carrier: `way` is the channel and the carrier's name.
@@ -310,6 +326,16 @@ impl Metrics {
     pub fn receipt_parked(&self, carrier: &str) {
         let labels = CarrierLabels { carrier: carrier.to_owned() };
         self.receipts_parked.get_or_create(&labels).inc();
+    }
+
+    /// Counts a passcode of a country as sent or verified.
+    pub fn otp_conversion(&self, env: &'static str, country: &str, outcome: &'static str) {
+        self.fraud.converted(env, country, outcome);
+    }
+
+    /// Counts a passcode beyond a budget, as watched or blocked.
+    pub fn otp_fraud(&self, country: &str, outcome: &'static str) {
+        self.fraud.guarded(country, outcome);
     }
 
     /// How many submissions a lane has under way, and for how many seconds messages have waited for

@@ -2,7 +2,7 @@
 
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{accounts, credits, keys, log, prices};
+use super::{accounts, carriers, credits, keys, log, prices};
 use crate::app::App;
 
 /// The routes of this room.
@@ -13,4 +13,5 @@ pub fn routes() -> OpenApiRouter<App> {
         .merge(keys::api::routes())
         .merge(prices::api::routes())
         .merge(log::api::routes())
+        .merge(carriers::api::routes())
 }

@@ -3,6 +3,7 @@
 
 pub mod accounts;
 pub mod api;
+pub mod carriers;
 pub mod credits;
 pub mod keys;
 pub mod log;

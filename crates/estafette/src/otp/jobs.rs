@@ -28,12 +28,12 @@ const PARALLEL: usize = 32;
 pub async fn run(app: App) {
     while !app.draining.load(Ordering::SeqCst) {
         match run_due(&app).await {
-            Ok(0) => app.clock.tick(PAUSE_MS).await,
+            Ok(0) => app.rest(PAUSE_MS).await,
             Ok(_) => {}
             Err(error) => {
                 let env = app.env.word();
                 tracing::warn!(%error, env, "due passcodes not read; trying again");
-                app.clock.tick(1_000).await;
+                app.rest(1_000).await;
             }
         }
     }

@@ -8,8 +8,10 @@
 
 pub mod api;
 mod code;
+pub mod fraud;
 mod jobs;
 mod limits;
+mod list;
 mod owner;
 mod parse;
 pub mod retention;
@@ -25,6 +27,7 @@ use clock::Millis;
 use crate::carriers::Channel;
 use crate::credits;
 use crate::dispatch::{Attempt, STALE};
+use crate::kit::described::described;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 
 pub use jobs::{oldest_due, run, run_due};
@@ -60,16 +63,22 @@ impl Status {
         }
     }
 
+    const ALL: [Self; 5] =
+        [Self::Sent, Self::Delivered, Self::Verified, Self::Expired, Self::Failed];
+
     fn of(word: &str) -> Option<Self> {
-        [Self::Sent, Self::Delivered, Self::Verified, Self::Expired, Self::Failed]
-            .into_iter()
-            .find(|status| status.word() == word)
+        Self::ALL.into_iter().find(|status| status.word() == word)
     }
 
     const fn is_open(self) -> bool {
         matches!(self, Self::Sent | Self::Delivered)
     }
 }
+
+described!(
+    Status as "OtpStatus": "Where a challenge stands.",
+    Self::ALL.map(Self::word)
+);
 
 /// Which channels may carry a passcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +155,11 @@ impl Reason {
     }
 }
 
+described!(
+    Reason as "OtpFailureReason": "Why a challenge failed.",
+    Self::ALL.map(Self::word)
+);
+
 /// A challenge as stored. The code is in it only sealed.
 #[derive(Clone, Debug)]
 pub struct Challenge {
@@ -202,53 +216,74 @@ impl Challenge {
     }
 }
 
-/// Why a passcode was not sent or not verified.
+/// Why a passcode was not sent or not verified, in sentences for whoever called: what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The account's list does not have the recipient's country.
-    #[error("sending passcodes to {0} is not allowed for this account")]
+    #[error("This account may not send to {0}. Ask the operator to open the country.")]
     CountryNotAllowed(String),
+    /// Too few of the passcodes to this country or range of numbers are verified.
+    #[error(
+        "Too few of the passcodes to {0} are verified: report those that are verified elsewhere, \
+         or ask the operator to open it"
+    )]
+    FraudBlocked(String),
     /// The sender is not one of the account's approved ones.
-    #[error("this sender is not approved for the account")]
+    #[error(
+        "`sms_sender` is none of the account's approved senders. Ask for it with POST /v1/senders, \
+         or leave it out."
+    )]
     SenderNotApproved,
     /// A passcode went out a moment ago.
-    #[error("a passcode was sent to this recipient on this channel a moment ago")]
+    #[error(
+        "Wait {wait_s} s before sending to this recipient on this channel again; the passcode that \
+         went out stays good."
+    )]
     ResendTooSoon {
         /// Seconds to wait.
         wait_s: i64,
     },
     /// The recipient got too many passcodes lately.
-    #[error("this recipient was sent too many passcodes lately")]
+    #[error("This recipient was sent too many passcodes lately. Wait {wait_s} s.")]
     RecipientLimit {
         /// Seconds to wait.
         wait_s: i64,
     },
     /// Every channel that was asked for refused.
-    #[error("the recipient cannot be reached on any channel that was asked for")]
+    #[error(
+        "Every channel that was asked for refused this recipient. Check the number, or allow \
+         another channel in `delivery_mode`."
+    )]
     Unreachable,
     /// The carrier failed for reasons that are not the recipient's.
-    #[error("the carrier did not take the message")]
+    #[error("It did not take the message, and nothing was charged. Try again later.")]
     CarrierFailed,
     /// No carrier for a channel that was asked for.
-    #[error("no carrier is configured for {0}")]
+    #[error("None is configured for {0}. Ask the operator, or use another `delivery_mode`.")]
     NoCarrier(&'static str),
     /// No such challenge of this account.
-    #[error("there is no such challenge")]
+    #[error(
+        "No challenge of this account is meant: check `challenge_id`, `reference` and `to`, which \
+         must agree where several are given."
+    )]
     Unknown,
     /// Its time is over.
-    #[error("the passcode has expired")]
+    #[error("Its time is over. Send a new passcode.")]
     Expired,
     /// All guesses are used up.
-    #[error("all attempts are used up")]
+    #[error("The code can no longer be tried, not even the right one. Send a new passcode.")]
     Exhausted,
     /// It was verified before.
-    #[error("the passcode was verified before")]
+    #[error("It works once, and the earlier verification counts. Send a new passcode for another.")]
     AlreadyVerified,
     /// It failed before it could be verified.
-    #[error("the passcode could not be delivered")]
-    NotDelivered,
+    #[error(
+        "The passcode failed ({0}), so its code counts no more, not even the right one. Send a new \
+         passcode."
+    )]
+    Failed(&'static str),
     /// A wrong guess.
-    #[error("the code is wrong")]
+    #[error("Ask the person to type the code again; {} guesses are left.", max_attempts - attempts)]
     WrongCode {
         /// The challenge.
         challenge: ChallengeId,
@@ -260,10 +295,10 @@ pub enum Error {
         max_attempts: i64,
     },
     /// The credits did not suffice for the SMS.
-    #[error("the account has not enough credits for the SMS that would have followed")]
+    #[error("The credits do not suffice for the SMS that would have followed. Top up, then send.")]
     CreditsRanOut,
     /// The first request with this `Idempotency-Key` is still running.
-    #[error("the first request is still running")]
+    #[error("The first request is being carried out. Repeat this one in a second.")]
     InProgress,
     /// Credits.
     #[error(transparent)]

@@ -70,6 +70,10 @@ impl Owner for Otp {
         is_number(&c.recipient)
     }
 
+    fn number(c: &Challenge) -> Option<&str> {
+        is_number(&c.recipient).then_some(c.recipient.as_str())
+    }
+
     fn after(app: &App, c: &Challenge, a: &Attempt, _: &Failure) -> Then {
         let is_current = c.attempt == a.id;
         let can_fall_back = c.falls_back() && c.is_open(app.now());

@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::body::Fields;
+use crate::kit::digits::digit;
 use crate::kit::id::ChallengeId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::problem::Problem;
@@ -104,18 +105,6 @@ fn typed_code(fields: &mut Fields, code: &str) -> Option<Secret> {
         }
     }
     exact_code(fields, digits)
-}
-
-/// First digit of each decimal run that people type codes in.
-const ZEROS: &[u32] = &[
-    0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66,
-    0xe50, 0xed0, 0xf20, 0x1040, 0x17e0, 0x1810, 0xff10,
-];
-
-fn digit(letter: char) -> Option<char> {
-    let point = u32::from(letter);
-    let zero = ZEROS.iter().find(|zero| (**zero..**zero + 10).contains(&point))?;
-    char::from_digit(point - zero, 10)
 }
 
 fn template(fields: &mut Fields) -> (Option<String>, Option<String>) {

@@ -9,7 +9,7 @@ use super::limits::{self, LIMITED, Way};
 use super::owner::Otp;
 use super::store::{self as sql, NewChallenge, NextLeg};
 use super::wording::Wording;
-use super::{Challenge, Error, Mode, Reason, STALE, Status};
+use super::{Challenge, Error, Mode, Reason, STALE, Status, fraud};
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::{Account, App};
 use crate::carriers::{Address, Channel, Priority, Refusal, Rehearsed};
@@ -150,6 +150,7 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
     {
         return Err(Error::SenderNotApproved);
     }
+    fraud::check(app, account, order).await?;
     let has = |channel| app.carriers.on(channel).is_some();
     match order.mode {
         Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.word())),
@@ -282,7 +283,12 @@ async fn begin(
         create(app, &mut set, account, order, (id, &attempt, fallback))
     };
     match app.db.commit(set).await {
-        Ok(_) => Ok((Leg::new(challenge, attempt), past.is_unreachable())),
+        Ok(_) => {
+            if past.found().is_none_or(|found| found.id != challenge.id) {
+                fraud::sent(app, &account.id, &order.to);
+            }
+            Ok((Leg::new(challenge, attempt), past.is_unreachable()))
+        }
         Err(CommitError::Rejected(LIMITED)) => Err(limits::which(app, way).await?),
         Err(CommitError::Rejected(credits::INSUFFICIENT)) => {
             Err(credits::insufficient(app, &account.id, price).await.into())

@@ -25,6 +25,32 @@ const BY_SLOT: Sql = Sql(
      expires_at, verified_at, created_at, code_sealed, account_id, asks_consent FROM challenges \
      WHERE account_id = $1 AND slot = $2",
 );
+/// A stretch of an account's challenges, newest first, without their codes.
+const LIST: Sql = Sql(
+    "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
+     provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
+     expires_at, verified_at, created_at, NULL, account_id, asks_consent \
+     FROM challenges \
+     WHERE account_id = $1 AND challenge_id < $2 ORDER BY challenge_id DESC LIMIT $3",
+);
+/// The same of one recipient.
+const LIST_TO: Sql = Sql(
+    "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
+     provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
+     expires_at, verified_at, created_at, NULL, account_id, asks_consent \
+     FROM challenges \
+     WHERE recipient = $1 AND account_id = $2 AND challenge_id < $3 \
+     ORDER BY challenge_id DESC LIMIT $4",
+);
+/// The same with one reference.
+const LIST_CALLED: Sql = Sql(
+    "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
+     provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
+     expires_at, verified_at, created_at, NULL, account_id, asks_consent \
+     FROM challenges \
+     WHERE reference = $1 AND account_id = $2 AND challenge_id < $3 \
+     ORDER BY challenge_id DESC LIMIT $4",
+);
 /// Anything that a first send to a recipient must look at: an open challenge in its slot, that the
 /// recipient is known as unreachable on the chat-app, or a challenge of the same recipient or
 /// reference whose id is not below the new one, because the clock was set back or another node's is
@@ -63,9 +89,15 @@ const INSERT: Sql = Sql("INSERT INTO challenges (account_id, challenge_id, recip
 const FREE_SLOT: Sql = Sql("UPDATE challenges SET slot = NULL, code_sealed = NULL \
      WHERE account_id = $1 AND challenge_id = $2 AND status IN ('sent', 'delivered') \
      AND expires_at <= $3");
+/// A leg that arrived is remembered, should the next one fail.
 const NEXT_LEG: Sql = Sql("UPDATE challenges SET attempt_id = $1, provider_message_id = $2, \
-     channel = $3, mode = $4, fallback_used = $5, next_at = $6, asks_consent = $7, settled = 0 \
-     WHERE account_id = $8 AND challenge_id = $9 AND attempt_id = $10 \
+     channel = $3, mode = $4, fallback_used = $5, next_at = $6, asks_consent = $7, settled = 0, \
+     delivered_channel = CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE account_id = $8 \
+       AND attempt_id = $9 AND state = 'delivered') THEN channel ELSE delivered_channel END, \
+     delivered_id = CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE account_id = $8 \
+       AND attempt_id = $9 AND state = 'delivered') THEN provider_message_id \
+       ELSE delivered_id END \
+     WHERE account_id = $8 AND challenge_id = $10 AND attempt_id = $9 \
      AND status IN ('sent', 'delivered') AND expires_at > $11");
 const CODE_MAC: Sql =
     Sql("SELECT code_mac FROM challenges WHERE account_id = $1 AND challenge_id = $2");
@@ -85,8 +117,13 @@ const CLOSE: Sql = Sql("UPDATE challenges SET \
 const FAIL: Sql = Sql("UPDATE challenges SET status = 'failed', failure_reason = $1, \
      code_sealed = NULL, slot = NULL, event_count = event_count + 1 \
      WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4 AND status = 'sent'");
+/// A challenge that another leg delivered shows that one again.
 const LEG_OVER: Sql = Sql("UPDATE challenges SET settled = 1, next_at = \
-     CASE WHEN status IN ('sent', 'delivered') THEN CAST($1 AS BIGINT) ELSE NULL END \
+     CASE WHEN status IN ('sent', 'delivered') THEN CAST($1 AS BIGINT) ELSE NULL END, \
+     channel = CASE WHEN status IN ('delivered', 'verified') \
+       THEN COALESCE(delivered_channel, channel) ELSE channel END, \
+     provider_message_id = CASE WHEN status IN ('delivered', 'verified') \
+       THEN COALESCE(delivered_id, provider_message_id) ELSE provider_message_id END \
      WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4");
 const EXPIRE: Sql = Sql("UPDATE challenges SET status = 'expired', code_sealed = NULL, \
      slot = NULL, next_at = NULL, event_count = event_count + 1, settled = 1 \
@@ -107,7 +144,8 @@ const VERIFY: Sql = Sql("UPDATE challenges SET attempts = attempts + 1, \
      next_at = CASE WHEN settled = 1 AND (code_mac = $1 OR attempts + 1 >= max_attempts) \
        THEN NULL ELSE next_at END \
      WHERE account_id = $3 AND challenge_id = $4 AND status IN ('sent', 'delivered') \
-     AND attempts < max_attempts AND expires_at > $2 RETURNING status, attempts, max_attempts");
+     AND attempts < max_attempts AND expires_at > $2 \
+     RETURNING status, attempts, max_attempts, recipient");
 /// An event, if the challenge stands as it is said to: with this attempt, this status and this
 /// reason; an empty status means that it is over. Everything that may differ at the next event is
 /// in `state`; the carrier's id comes last, because it may hold anything.
@@ -164,6 +202,35 @@ pub(super) async fn challenge(
     id: &ChallengeId,
 ) -> Result<Option<Challenge>, Error> {
     app.db.row(COLUMNS_BY_ID, args![account, id]).await
+}
+
+/// At most `limit` challenges with ids below `before`, newest first.
+pub(super) async fn list(
+    app: &App,
+    account: &AccountId,
+    (before, limit): (&str, i64),
+) -> Result<Vec<Challenge>, Error> {
+    app.db.rows(LIST, args![account, before, limit]).await
+}
+
+/// The same of one recipient.
+pub(super) async fn list_to(
+    app: &App,
+    account: &AccountId,
+    recipient: &str,
+    (before, limit): (&str, i64),
+) -> Result<Vec<Challenge>, Error> {
+    app.db.rows(LIST_TO, args![recipient, account, before, limit]).await
+}
+
+/// The same with one reference.
+pub(super) async fn list_called(
+    app: &App,
+    account: &AccountId,
+    reference: &str,
+    (before, limit): (&str, i64),
+) -> Result<Vec<Challenge>, Error> {
+    app.db.rows(LIST_CALLED, args![reference, account, before, limit]).await
 }
 
 /// The keyed hash of a challenge's code.
@@ -307,8 +374,8 @@ pub(super) fn next_leg(set: &mut WriteSet, challenge: &Challenge, leg: NextLeg<'
         attempt.lease_until,
         asks_consent,
         &challenge.account,
-        &challenge.id,
         &challenge.attempt,
+        &challenge.id,
         now
     ];
     set.guard(NEXT_LEG, args, STALE);

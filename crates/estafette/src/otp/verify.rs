@@ -3,7 +3,7 @@
 
 use store::{CommitError, WriteSet};
 
-use super::{Challenge, Error, Reason, STALE, Status, limits, store as sql, told};
+use super::{Challenge, Error, Reason, STALE, Status, fraud, limits, store as sql, told};
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
@@ -44,8 +44,12 @@ pub(super) async fn verify(
     }
     match app.db.commit(set).await {
         Ok(done) => {
-            let (status, attempts, max_attempts): (String, i64, i64) = done.only()?;
+            let (status, attempts, max_attempts, recipient): (String, i64, i64, String) =
+                done.only()?;
             let status = Status::of(&status).unwrap_or(Status::Sent);
+            if status == Status::Verified {
+                fraud::verified(app, account, &recipient);
+            }
             Verdict { status, attempts, max_attempts, at: now }.tell(id)
         }
         Err(CommitError::Rejected(STALE)) => Err(why_not(app, account, &id).await?),
@@ -145,7 +149,11 @@ fn agrees(challenge: &Challenge, address: &Address) -> bool {
 }
 
 /// Why the guess was not even looked at.
-async fn why_not(app: &App, account: &AccountId, id: &ChallengeId) -> Result<Error, Error> {
+pub(super) async fn why_not(
+    app: &App,
+    account: &AccountId,
+    id: &ChallengeId,
+) -> Result<Error, Error> {
     let Some(challenge) = sql::challenge(app, account, id).await? else {
         return Ok(Error::Unknown);
     };
@@ -154,7 +162,9 @@ async fn why_not(app: &App, account: &AccountId, id: &ChallengeId) -> Result<Err
         Status::Failed if challenge.failure_reason == Some(Reason::AttemptsExhausted) => {
             Error::Exhausted
         }
-        Status::Failed => Error::NotDelivered,
+        Status::Failed => {
+            Error::Failed(challenge.failure_reason.unwrap_or(Reason::Undelivered).word())
+        }
         Status::Sent | Status::Delivered | Status::Expired => Error::Expired,
     })
 }

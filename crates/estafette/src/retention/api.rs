@@ -4,6 +4,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -11,14 +12,14 @@ use utoipa_axum::routes;
 
 use super::{Erased, Error, erase, inbound, of_dispatch};
 use crate::access::caller::Staff;
-use crate::access::idempotency;
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::chatapp;
 use crate::kit::body::Fields;
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::page::Query;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
@@ -33,12 +34,11 @@ pub struct NewErasure {
     #[schema(example = "+33612345678")]
     pub phone: String,
     /// Only in this account; left out = in all accounts of both environments.
-    #[schema(example = "acc_01h455vb4pex5vsknk084sn02q")]
     pub account_id: Option<String>,
 }
 
 /// What was found and is erased. The same request again finds nothing.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct ErasureView {
     /// Passcodes that named the number.
     #[schema(example = 3)]
@@ -80,24 +80,16 @@ impl From<Erased> for ErasureView {
 /// Erases a phone number from everything that was sent to it or by it.
 ///
 /// Open passcodes and SMS that are not sent yet end, and what is held for them is given back. Doing
-/// it again changes nothing, so a request without an answer may simply be repeated. What the
+/// it again changes nothing, so a request without an answer may simply be repeated; with the same
+/// `Idempotency-Key` the repeat is told what the first request found. What the
 /// number's owner is sent from then on is kept again. That they opted out stays known, by a keyed
 /// hash of the number.
 #[utoipa::path(
     post, path = "/v1/admin/erasures", tag = "Operator",
     request_body = NewErasure,
+    extensions(("x-codes" = json!([Code::NotFound]))),
     responses(
         (status = 200, body = ErasureView, description = "The number is erased"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`: repeat the request"),
     ),
     security(("staff_token" = []))
 )]
@@ -107,13 +99,23 @@ async fn erase_recipient(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<ErasureView>, Problem> {
+) -> Result<Response, Problem> {
     Query::read(query.as_deref(), &[])?;
-    // Nothing is kept of it: a fingerprint of the request would be one of the number.
-    idempotency::check(&headers)?;
     let (recipient, account) = read(&app, &body)?;
-    let erased = erase(&app, &recipient, account.as_ref(), staff.by()).await?;
-    Ok(Json(erased.into()))
+    // What is kept of the request is a keyed hash, for a day, and how much was found.
+    let request = Repeatable::by_person(&staff.who, &headers, "POST /v1/admin/erasures", &body);
+    let fresh = async |claim: Claim| {
+        let erased = erase(&app, &recipient, account.as_ref(), staff.by()).await?;
+        let view = ErasureView::from(erased);
+        claim.keep(&app, "erasure", &serde_json::json!(view).to_string()).await?;
+        Ok(view)
+    };
+    let again = async |seen: Seen| {
+        let view = seen.answer.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        Ok(view.ok_or(Code::InternalError)?)
+    };
+    let once = idempotency::once(&app, request, fresh, again).await?;
+    Ok(once.map(Json).into_response())
 }
 
 fn read(app: &App, body: &[u8]) -> Result<(Msisdn, Option<AccountId>), Problem> {

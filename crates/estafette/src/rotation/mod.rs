@@ -125,17 +125,38 @@ pub struct Former {
 }
 
 /// Follows what the database says of its keys. One that has met none takes the key that writes.
+/// Answers what an operator should know of rows that the service did not write.
 ///
 /// # Errors
 /// [`Error::Key`] when it was made with one that is not given.
-pub async fn follow(app: &App) -> Result<(), Error> {
+pub async fn follow(app: &App) -> Result<Option<String>, Error> {
     let mut rows = keys(app).await?;
     if rows.is_empty() {
         let key_id = app.vault.writes_with();
         add(app, &key_id, KeyState::Current).await?;
         rows = keys(app).await?;
     }
-    Ok(app.vault.follow(&rows)?)
+    let made_up = app.vault.follow(&rows)?;
+    prove(app, &rows).await?;
+    Ok((!made_up.is_empty()).then(|| {
+        format!(
+            "rows of master_keys that this service did not write, or whose proof was taken, are \
+             passed over. Find out who wrote them; then delete those with the key_id {made_up:?}"
+        )
+    }))
+}
+
+/// Gives the rows of keys that are there their proof, if they lack it.
+async fn prove(app: &App, rows: &[KeyRow]) -> Result<(), CommitError> {
+    let known = app.vault.key_ids();
+    let mut set = WriteSet::of("master_keys");
+    for row in rows.iter().filter(|row| known.contains(&row.key_id)) {
+        let proof = app.vault.key_proof(&row.key_id);
+        if row.proof.as_deref() != Some(&proof[..]) {
+            set.push(sql::PROVE, args![proof, row.key_id.as_str()]);
+        }
+    }
+    if set.is_empty() { Ok(()) } else { app.db.commit(set).await.map(drop) }
 }
 
 async fn keys(app: &App) -> Result<Vec<KeyRow>, DbError> {
@@ -146,7 +167,8 @@ async fn keys(app: &App) -> Result<Vec<KeyRow>, DbError> {
 async fn add(app: &App, key_id: &str, state: KeyState) -> Result<(), CommitError> {
     let Some(kept) = app.vault.kept_under(key_id) else { return Ok(()) };
     let mut set = WriteSet::of("master_keys");
-    set.push(sql::ADD, args![key_id, state.word(), kept, app.now()]);
+    let proof = app.vault.key_proof(key_id);
+    set.push(sql::ADD, args![key_id, state.word(), kept, app.now(), proof]);
     app.db.commit(set).await.map(drop)
 }
 

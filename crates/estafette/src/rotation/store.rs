@@ -10,11 +10,13 @@ use crate::kit::seal::{KeyRow, KeyState};
 pub(super) const MOVED: Reject = Reject("master_key_moved");
 
 /// All keys that something may be written with.
-pub(super) const KEYS: Sql = Sql("SELECT key_id, state, kept, changed_at FROM master_keys \
+pub(super) const KEYS: Sql = Sql("SELECT key_id, state, kept, changed_at, proof FROM master_keys \
      WHERE key_id > $1 ORDER BY key_id");
 /// A key that the database has not met; there is at most one current and one next.
-pub(super) const ADD: Sql = Sql("INSERT INTO master_keys (key_id, state, kept, changed_at) \
-     VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING");
+pub(super) const ADD: Sql = Sql("INSERT INTO master_keys (key_id, state, kept, changed_at, \
+     proof) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING");
+/// Says that the service wrote the row of a key that is there.
+pub(super) const PROVE: Sql = Sql("UPDATE master_keys SET proof = $1 WHERE key_id = $2");
 /// One step on its way.
 pub(super) const MOVE: Sql = Sql("UPDATE master_keys SET state = $1, changed_at = $2 \
      WHERE key_id = $3 AND state = $4");
@@ -54,9 +56,9 @@ pub(super) struct Known(pub(super) KeyRow);
 
 impl FromRow for Known {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let key_id = row.take(0)?;
-        let state = KeyState::of(&row.take::<String>(1)?).ok_or(Error::Corrupt { column: 1 })?;
-        Ok(Self(KeyRow { key_id, state, kept: row.take(2)?, changed_at: row.take(3)? }))
+        let (key_id, state) = (row.take(0)?, KeyState::of(&row.take::<String>(1)?));
+        let (kept, changed_at, proof) = (row.take(2)?, row.take(3)?, row.take(4)?);
+        Ok(Self(KeyRow { key_id, state, kept, changed_at, proof }))
     }
 }
 

@@ -21,7 +21,7 @@ use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, HandsetReplyId};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::page::{self, Query};
-use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
@@ -35,6 +35,7 @@ pub fn routes() -> OpenApiRouter<App> {
 pub struct HandsetMessage {
     id: String,
     /// `chatapp` or `sms`.
+    #[schema(value_type = crate::carriers::Channel)]
     channel: &'static str,
     sender: String,
     text: String,
@@ -50,7 +51,7 @@ pub struct HandsetMessage {
 #[derive(Deserialize, ToSchema)]
 pub struct ReplyRequest {
     /// What they write.
-    #[schema(min_length = 1, max_length = 4096, example = "STOP")]
+    #[schema(min_length = 1, max_length = 4096, example = "Yes")]
     pub text: Option<String>,
     /// The button of the last prompt that they tap, instead of `text`. By the chat-app only.
     pub button: Option<ButtonWord>,
@@ -84,19 +85,19 @@ pub struct ReplyView {
     /// Whether the phone's message was taken.
     accepted: bool,
     /// `chatapp` or `sms`.
+    #[schema(value_type = crate::carriers::Channel)]
     channel: &'static str,
 }
 
 /// List what a virtual handset received, newest first. Own account's messages only.
 #[utoipa::path(get, path = "/v1/sandbox/handsets/{phone}/messages", tag = "Sandbox",
-    params(("phone" = String, Path, description = "International format"),
-        ("limit" = Option<i64>, Query, description = "1 to 200, default 50",
-            minimum = 1, maximum = 200),
-        ("cursor" = Option<String>, Query, description = "From the Link header")),
-    security(("api_key" = []), ("portal_token" = [])), responses(
-    (status = 200, body = [HandsetMessage], description = "Messages, newest first"),
-    (status = "default", body = ProblemBody, content_type = "application/problem+json",
-        description = "A problem")))]
+    params(
+        ("phone" = String, Path, description = "International format"),
+        ("limit" = Option<i64>, Query),
+        ("cursor" = Option<String>, Query),
+    ),
+    security(("api_key" = []), ("portal_token" = [])),
+    responses((status = 200, body = [HandsetMessage], description = "Messages, newest first")))]
 async fn list_handset_messages(
     caller: Caller<TestCaller>,
     State(app): State<App>,
@@ -106,7 +107,7 @@ async fn list_handset_messages(
     let phone = read_phone(&phone)?;
     let path = format!("/v1/sandbox/handsets/{}/messages", phone.e164());
     let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
-    let page = query.page(&app.vault, &path)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let handsets = app.carriers.handsets().ok_or(Code::RouteNotFound)?;
     let found = handsets.messages(caller.account.id.as_str(), phone.e164()).await?;
     let limit = usize::try_from(page.limit).unwrap_or(50);
@@ -142,26 +143,10 @@ impl FromRequest<App> for Posted {
 /// The message comes in as a carrier would bring it: see `GET /v1/inbound-notifications`. It is
 /// addressed to the sender of the last message that the phone got by this channel.
 #[utoipa::path(post, path = "/v1/sandbox/handsets/{phone}/replies", tag = "Sandbox",
-    params(("phone" = String, Path, description = "International format"),
-        ("Idempotency-Key" = Option<String>, Header,
-            description = "Sent again with the same key, it is the same message")),
+    params(("phone" = String, Path, description = "International format")),
     request_body = ReplyRequest,
-    security(("api_key" = []), ("portal_token" = [])), responses(
-    (status = 200, body = ReplyView, description = "The phone's message was taken"),
-    (status = 400, body = ProblemBody, content_type = "application/problem+json",
-        description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
-    (status = 401, body = ProblemBody, content_type = "application/problem+json",
-        description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-    (status = 403, body = ProblemBody, content_type = "application/problem+json",
-        description = "`wrong_environment`, `account_suspended`"),
-    (status = 409, body = ProblemBody, content_type = "application/problem+json",
-        description = "`idempotency_in_progress`"),
-    (status = 422, body = ProblemBody, content_type = "application/problem+json",
-        description = "`validation_failed`, also for a button where no prompt was received; \
-            `idempotency_key_reused`"),
-    (status = 503, body = ProblemBody, content_type = "application/problem+json",
-        description = "`overloaded`, `storage_unavailable`")))]
+    security(("api_key" = []), ("portal_token" = [])),
+    responses((status = 200, body = ReplyView, description = "The phone's message was taken")))]
 async fn reply_from_handset(
     caller: Caller<TestCaller>,
     State(app): State<App>,
@@ -243,8 +228,9 @@ impl From<Fault> for Problem {
 }
 
 fn read_phone(text: &str) -> Result<Msisdn, Problem> {
-    Msisdn::parse(text)
-        .map_err(|error| Problem::bad_request("phone", "invalid_phone_number", error.to_string()))
+    Msisdn::parse(text).map_err(|error| {
+        Problem::new(Code::InvalidRequest).detail(format!("The phone number in the path {error}."))
+    })
 }
 
 fn view(message: Received) -> HandsetMessage {

@@ -65,6 +65,10 @@ impl Owner for Sms {
         is_number(&m.recipient)
     }
 
+    fn number(m: &Message) -> Option<&str> {
+        is_number(&m.recipient).then_some(m.recipient.as_str())
+    }
+
     /// What may work later goes to the carrier again, as long as the message is valid.
     fn after(app: &App, _: &Message, a: &Attempt, why: &Failure) -> Then {
         let last = a.give_up_at - LAST_TRY_MS;

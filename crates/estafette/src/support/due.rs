@@ -25,11 +25,11 @@ const PARALLEL: usize = 8;
 pub async fn run(app: App) {
     while !app.draining.load(Ordering::SeqCst) {
         match run_due(&app).await {
-            Ok(0) => app.clock.tick(PAUSE_MS).await,
+            Ok(0) => app.rest(PAUSE_MS).await,
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(%error, "due tickets not read; trying again");
-                app.clock.tick(PAUSE_MS).await;
+                app.rest(PAUSE_MS).await;
             }
         }
     }

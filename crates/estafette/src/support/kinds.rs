@@ -1,10 +1,14 @@
 //! The words of support: status, priority and side, as types.
 
+use crate::kit::described::described;
+
 /// An enum whose members have one word each, as stored and shown.
 macro_rules! words {
     ($(
         $(#[$doc:meta])*
-        $name:ident { $($(#[$of:meta])* $member:ident = $word:literal,)+ }
+        $name:ident as $shown:literal, $about:literal {
+            $($(#[$of:meta])* $member:ident = $word:literal,)+
+        }
     )+) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +36,14 @@ macro_rules! words {
                 Self::of(&String::from_val(value)?)
             }
         }
+
+        described!($name as $about, $shown, Self::WORDS.iter().copied());
     )+ };
 }
 
 words! {
     /// Where a ticket stands.
-    Status {
+    Status as "TicketStatus", "Where a ticket stands." {
         /// Staff is to act.
         Open = "open",
         /// The user is to answer.
@@ -50,7 +56,7 @@ words! {
         Closed = "closed",
     }
     /// How urgent a ticket is.
-    Priority {
+    Priority as "TicketPriority", "How urgent a ticket is." {
         /// Can wait.
         Low = "low",
         /// As most are.
@@ -59,7 +65,7 @@ words! {
         High = "high",
     }
     /// The side that a message comes from.
-    Side {
+    Side as "TicketSide", "The side that a message comes from." {
         /// The account's owner.
         User = "user",
         /// The operator's staff.

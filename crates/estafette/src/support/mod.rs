@@ -63,6 +63,8 @@ pub struct Ticket {
     status: Status,
     assignee: Option<StaffId>,
     last_seq: i64,
+    /// The number of the newest message that its user may see.
+    shown_seq: i64,
     version: i64,
     user_read_seq: i64,
     staff_read_seq: i64,
@@ -212,10 +214,14 @@ impl From<CommitError> for Error {
         match error {
             CommitError::Rejected(idempotency::SEEN) => Self::InProgress,
             CommitError::Rejected(FULL) => {
-                Self::Full("The account has as many open tickets as it may.".to_owned())
+                let detail =
+                    "The account has as many open tickets as it may. Write in one of them.";
+                Self::Full(detail.to_owned())
             }
             CommitError::Rejected(STORAGE_FULL) => {
-                Self::Full("The account's attachments take as much as they may.".to_owned())
+                let detail = "The account's attachments take all the space they may. They go some \
+                              time after their tickets are closed; send a link instead.";
+                Self::Full(detail.to_owned())
             }
             other => Self::Commit(other),
         }

@@ -12,7 +12,7 @@ use crate::access::Who;
 use crate::access::idempotency::Claim;
 use crate::app::App;
 use crate::kit::id::{AccountId, StaffId, TicketChangeId, TicketId};
-use crate::kit::page::{self, Page};
+use crate::kit::page::{self, Page, Since};
 
 /// A ticket to be opened.
 #[derive(Debug)]
@@ -35,11 +35,13 @@ pub(super) struct Filter {
     pub(super) assignee: Option<String>,
     pub(super) account: Option<String>,
     pub(super) env: Option<String>,
+    /// The end of the list.
+    pub(super) since: Since,
 }
 
 impl Filter {
     fn is_empty(&self) -> bool {
-        let Self { status, priority, category, assignee, account, env } = self;
+        let Self { status, priority, category, assignee, account, env, since: _ } = self;
         status.is_none()
             && priority.is_none()
             && [category, assignee, account, env].iter().all(|word| word.is_none())
@@ -140,6 +142,7 @@ fn fresh(app: &App, account: &AccountId, id: TicketId, new: &NewTicket, now: Mil
         status: Status::Open,
         assignee: None,
         last_seq: 1,
+        shown_seq: 1,
         version: 1,
         user_read_seq: 0,
         staff_read_seq: 0,
@@ -177,9 +180,12 @@ pub(super) async fn list(
     filter: &Filter,
     page: &Page,
 ) -> Result<(Vec<Ticket>, Option<String>), Error> {
-    let read = |after: String, limit: i64| match reader {
-        Reader::User(account) => app.db.rows(sql::OF_ACCOUNT, args![account, after, limit]),
-        Reader::Staff => app.db.rows(sql::OF_ALL, args![after, limit]),
+    let read = async |after: String, limit: i64| {
+        let rows = match reader {
+            Reader::User(account) => app.db.rows(sql::OF_ACCOUNT, args![account, after, limit]),
+            Reader::Staff => app.db.rows(sql::OF_ALL, args![after, limit]),
+        };
+        Ok::<_, ::store::Error>(filter.since.keep(rows.await?, |row: &Ticket| row.id.as_str()))
     };
     let keep = |ticket: &Ticket| filter.keeps(ticket);
     let keep: Option<&(dyn Fn(&Ticket) -> bool + Sync)> =
@@ -203,6 +209,7 @@ pub(super) async fn search(
     let mut found: Vec<(AccountId, TicketId)> = app.db.rows(sql::SEARCH, args).await?;
     found.sort_by(|one, other| other.1.cmp(&one.1));
     found.dedup();
+    let found = filter.since.keep(found, |(_, id)| id.as_str());
     let limit = usize::try_from(page.limit).unwrap_or(1);
     let mut tickets: Vec<Ticket> = Vec::new();
     for (account, id) in found.iter().filter(|(_, id)| id.as_str() < page.after.as_str()) {
@@ -307,6 +314,12 @@ async fn try_merge(
     put(app, &mut set, &by.who(), (&before, &after));
     history(app, &mut set, &by.who(), &target, ("merged", Some(id.to_string()), None));
     messages::add_note(app, &mut set, &target, (by, merged_note(&before)));
+    if target.status == Status::Resolved && before.status != Status::Resolved {
+        // Its matter is not.
+        let mut again = target.clone();
+        decide::stand(&mut again, Status::Open, app.now());
+        put(app, &mut set, &by.who(), (&target, &again));
+    }
     chat::tell_nodes(app, &mut set, &target.account, &target.id);
     commit(app, set, &before).await?;
     chat::tell_here(app, &target);
@@ -332,6 +345,9 @@ pub(super) async fn rate(
     if !matches!(before.status, Status::Resolved | Status::Closed) {
         return Err(Error::NotNow("A ticket is rated once it is resolved."));
     }
+    if before.merged_into.is_some() {
+        return Err(Error::NotNow("It was merged: rate the ticket that goes on with it."));
+    }
     if before.rating.is_some() {
         return Err(Error::Full("A ticket is rated once, and this one was.".to_owned()));
     }
@@ -349,12 +365,16 @@ pub(super) async fn mark_read(
     ticket: &Ticket,
     author: &Author,
     seq: i64,
+    claim: &Claim,
 ) -> Result<(), Error> {
-    let statement = match author {
-        Author::User(_) => sql::READ_BY_USER,
-        Author::Staff(_) => sql::READ_BY_STAFF,
+    // Whether a number is taken must not tell a user that there is a note.
+    let (statement, last) = match author {
+        Author::User(_) => (sql::READ_BY_USER, ticket.shown_seq),
+        Author::Staff(_) => (sql::READ_BY_STAFF, ticket.last_seq),
     };
+    let seq = seq.min(last);
     let mut set = WriteSet::of(ticket.account.as_str());
+    claim.add_to(&mut set, ticket.id.as_str(), None, app.now());
     set.push(statement, args![seq, &ticket.account, &ticket.id]);
     commit(app, set, ticket).await
 }

@@ -16,10 +16,11 @@ use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
+use crate::kit::described::described_words;
 use crate::kit::id::WebhookId;
 use crate::kit::outgoing::{Fault, LONGEST, Place};
 use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
@@ -43,11 +44,13 @@ pub struct WebhookView {
     url: String,
     /// Which events: types, families such as `chatapp.*`, or `*`.
     #[schema(example = json!(["otp.status", "sms.*"]))]
+    #[schema(value_type = Vec<super::pattern::EventPattern>)]
     events: Vec<String>,
     /// Whether events are pushed.
     active: bool,
     /// Why not: `manual` (somebody switched it off), `gone` (it answered 410) or `failing` (every
     /// try of five days failed).
+    #[schema(value_type = Option<DisabledReason>)]
     disabled_reason: Option<String>,
     /// Since when not.
     #[schema(format = DateTime)]
@@ -98,6 +101,7 @@ pub struct NewWebhook {
     pub secret: Option<String>,
     /// Types, families such as `chatapp.*`, or `*`. Left out: `sms.delivery` only.
     #[schema(example = json!(["otp.status"]))]
+    #[schema(value_type = Option<Vec<super::pattern::EventPattern>>)]
     pub events: Option<Vec<String>>,
 }
 
@@ -108,8 +112,10 @@ pub struct WebhookChange {
     #[schema(max_length = 2048)]
     pub url: Option<String>,
     /// As when it is made.
+    #[schema(value_type = Option<Vec<super::pattern::EventPattern>>)]
     pub events: Option<Vec<String>>,
     /// `true` starts afresh a target that was disabled; what it missed is delivered by `recover`.
+    #[schema(example = true)]
     pub active: Option<bool>,
 }
 
@@ -160,10 +166,8 @@ impl FromRequest<App> for Posted {
     ),
     responses(
         (status = 200, body = Vec<WebhookView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn list_webhooks(
     caller: Caller<ReadAccount>,
@@ -171,7 +175,11 @@ async fn list_webhooks(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let path = "/v1/webhooks";
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, path)?;
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page_of(
+        &app.vault,
+        caller.account.id.as_str(),
+        path,
+    )?;
     let rows = super::list(&app, &caller.account.id, &page).await?;
     let views: Vec<WebhookView> = rows.into_iter().map(WebhookView::from).collect();
     Ok(page::answer(&app.vault, path, &page, views, |view| view.id.clone()))
@@ -183,14 +191,10 @@ async fn list_webhooks(
 /// `Idempotency-Key` shows it again for ten minutes.
 #[utoipa::path(
     post, path = "/v1/webhooks", tag = "Webhooks",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe")),
     request_body = NewWebhook,
+    extensions(("x-codes" = json!([Code::LimitReached, Code::WebhookUrlNotAllowed]))),
     responses(
         (status = 200, body = WebhookView, description = "The target, with its secret"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`limit_reached`, `idempotency_in_progress`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `webhook_url_not_allowed`"),
     ),
     security(("portal_token" = []))
 )]
@@ -230,10 +234,8 @@ async fn create_webhook(
     params(("webhook_id" = String, Path, description = "The target")),
     responses(
         (status = 200, body = WebhookView, description = "The target"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn read_webhook(
     caller: Caller<ReadAccount>,
@@ -253,12 +255,9 @@ async fn read_webhook(
     patch, path = "/v1/webhooks/{webhook_id}", tag = "Webhooks",
     params(("webhook_id" = String, Path, description = "The target")),
     request_body = WebhookChange,
+    extensions(("x-codes" = json!([Code::WebhookUrlNotAllowed]))),
     responses(
         (status = 200, body = WebhookView, description = "The target as changed"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `webhook_url_not_allowed`"),
     ),
     security(("portal_token" = []))
 )]
@@ -292,8 +291,6 @@ async fn change_webhook(
     params(("webhook_id" = String, Path, description = "The target")),
     responses(
         (status = 200, body = DeletedWebhook, description = "It is gone"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("portal_token" = []))
 )]
@@ -318,15 +315,10 @@ async fn delete_webhook(
     post, path = "/v1/webhooks/{webhook_id}/rotate-secret", tag = "Webhooks",
     params(
         ("webhook_id" = String, Path, description = "The target"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
     request_body = Option<NewSecret>,
     responses(
         (status = 200, body = WebhookView, description = "The target, with its new secret"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("portal_token" = []))
 )]
@@ -358,7 +350,7 @@ async fn repeat(
 ) -> Result<Json<WebhookView>, Problem> {
     let id = WebhookId::parse(&seen.object_id).ok_or(Code::NotFound)?;
     let target = super::find(app, account, &id).await?;
-    let secret = super::shown_before(app, account, id.as_str(), seen);
+    let secret = seen.secret(app);
     Ok(Json(with_secret(target, secret.as_ref())))
 }
 
@@ -444,3 +436,9 @@ impl From<Error> for Problem {
         }
     }
 }
+
+described_words!(
+    DisabledReason: "Why a target gets nothing: somebody switched it off, it answered 410, or \
+        every try of five days failed.",
+    ["manual", "gone", "failing"]
+);

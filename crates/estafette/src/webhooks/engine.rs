@@ -99,7 +99,7 @@ pub async fn run(app: App) {
         }
         is_tick = tokio::select! {
             () = engine.app.db.rung(events::BELL) => false,
-            () = engine.app.clock.tick(PAUSE_MS) => true,
+            () = engine.app.rest(PAUSE_MS) => true,
         };
     }
     engine.drain().await;

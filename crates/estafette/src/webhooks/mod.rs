@@ -36,7 +36,7 @@ pub use engine::run;
 pub use pattern::Patterns;
 pub use retention::{erase, forget_deliveries, forget_events};
 
-use crate::access::idempotency::{self, Claim};
+use crate::access::idempotency::Claim;
 use crate::access::limits::{self, Limited};
 use crate::access::{By, Entry, Who, record};
 use crate::app::{App, Env};
@@ -199,12 +199,7 @@ pub async fn create(
     let sealed = seal(app, account, &id, &Secrets::of(&new.secret));
     let patterns = new.patterns.to_stored();
     let mut set = WriteSet::of(account.as_str());
-    claim.add_to(
-        &mut set,
-        id.as_str(),
-        Some(shown_again(app, account, &id, &new.secret)),
-        app.now(),
-    );
+    claim.add_to(&mut set, id.as_str(), claim.seal(app, id.as_str(), &new.secret), app.now());
     limits::one_by_one(&mut set, account, Limited::Webhooks);
     set.absent(sql::LAST_OF_ALL, args![account, MOST - 1], sql::FULL);
     let (now, env) = (app.now(), app.env.word());
@@ -293,7 +288,7 @@ pub async fn rotate(
         let secrets = open(app, &target)?.rotated(secret, app.now());
         let sealed = seal(app, account, id, &secrets);
         let mut set = WriteSet::of(account.as_str());
-        claim.add_to(&mut set, id.as_str(), Some(shown_again(app, account, id, secret)), app.now());
+        claim.add_to(&mut set, id.as_str(), claim.seal(app, id.as_str(), secret), app.now());
         set.guard(sql::ROTATE, args![sealed, account, id, target.sealed.clone()], sql::CHANGED);
         note(app, &mut set, place, by, ("webhook.rotate_secret", serde_json::json!({})));
         set.ring(events::BELL);
@@ -363,26 +358,6 @@ fn seal(app: &App, account: &AccountId, id: &WebhookId, secrets: &Secrets) -> Ve
 fn open(app: &App, target: &Target) -> Result<Secrets, Error> {
     let opened = app.vault.open(&place_of(&target.account, &target.id), &target.sealed);
     opened.and_then(|bytes| Secrets::read(&bytes)).ok_or(Error::Sealed)
-}
-
-/// What a repeat of the same request shows once more.
-fn shown_again(app: &App, account: &AccountId, id: &WebhookId, secret: &Secret) -> Vec<u8> {
-    let place = ["idempotency", account.as_str(), id.as_str()];
-    app.vault.seal(&place, secret.expose().as_bytes())
-}
-
-/// The secret that an earlier, equal request was answered with, for ten minutes.
-#[must_use]
-pub fn shown_before(
-    app: &App,
-    account: &AccountId,
-    id: &str,
-    seen: &idempotency::Seen,
-) -> Option<Secret> {
-    let is_recent = app.now() - seen.created_at <= crate::access::REPLAY;
-    let sealed = seen.sealed.as_deref().filter(|_| is_recent)?;
-    let opened = app.vault.open(&["idempotency", account.as_str(), id], sealed)?;
-    String::from_utf8(opened).ok().map(Secret::new)
 }
 
 fn note(

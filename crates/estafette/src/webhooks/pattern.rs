@@ -1,6 +1,7 @@
 //! Which events a target gets: names of the catalogue, families such as `chatapp.*`, or `*`.
 
 use crate::events::{CATALOGUE, Kind};
+use crate::kit::described::described_words;
 
 /// What a target gets that asked for nothing in particular.
 pub const DEFAULT: &str = Kind::SmsDelivery.word();
@@ -70,10 +71,26 @@ fn is_known(text: &str) -> bool {
 /// All that may be asked for, for an error.
 #[must_use]
 pub fn known() -> String {
-    let mut words: Vec<&str> = vec!["*"];
-    words.extend(CATALOGUE.iter().map(|kind| kind.word()));
-    format!("{}, or a family such as chatapp.*", words.join(", "))
+    all().join(", ")
 }
+
+/// Everything that a target may ask for.
+fn all() -> Vec<String> {
+    let words = CATALOGUE.iter().map(|kind| kind.word());
+    let mut families: Vec<String> = words.clone().map(family).collect();
+    families.dedup();
+    let everything = std::iter::once("*".to_owned());
+    words.map(str::to_owned).chain(families).chain(everything).collect()
+}
+
+fn family(word: &str) -> String {
+    format!("{}.*", word.split('.').next().unwrap_or_default())
+}
+
+described_words!(
+    pub(super) EventPattern: "A type of event, a family of them, or everything.",
+    all()
+);
 
 #[cfg(test)]
 mod tests {

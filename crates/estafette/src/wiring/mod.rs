@@ -1,5 +1,6 @@
 //! Rank 9: where everything is put together and started. The only place that knows all rooms.
 
+mod description;
 mod edge;
 mod intake;
 mod listen;
@@ -21,7 +22,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clock::Clock;
 use futures_util::future::BoxFuture;
-use store::{Db, Lite, LiteOptions, Migration, Pg, PgOptions};
+use store::{Db, Lite, LiteOptions, Pg, PgOptions};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -33,6 +34,7 @@ use crate::chatapp::{self, Chatapp, Prompt};
 use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
+use crate::kit::conversion::Conversion;
 use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
@@ -41,107 +43,14 @@ use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 use crate::otp::{self, Otp};
 use crate::sandbox::StoredShelf;
+use crate::schema::MIGRATIONS;
 use crate::sms::{self, Sms};
 use crate::sockets::Hub;
 use crate::{credits, events, inbound, jobs, rotation, senders, support, webhooks};
 
+pub use description::openapi;
 use listen::{Entrance, Listener};
 pub use opening::{OpenError, must_exist};
-pub use routes::openapi;
-
-/// The schema, one file after the other.
-const MIGRATIONS: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "foundation",
-        sql: include_str!("../../../../migrations/0001_foundation.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "retention",
-        sql: include_str!("../../../../migrations/0002_retention.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "events_and_webhooks",
-        sql: include_str!("../../../../migrations/0003_events_and_webhooks.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "handsets",
-        sql: include_str!("../../../../migrations/0004_handsets.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "index order",
-        sql: include_str!("../../../../migrations/0005_index_order.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "seals",
-        sql: include_str!("../../../../migrations/0006_seals.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "promises",
-        sql: include_str!("../../../../migrations/0007_promises.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "people",
-        sql: include_str!("../../../../migrations/0008_people.sql"),
-    },
-    Migration {
-        version: 9,
-        name: "limits",
-        sql: include_str!("../../../../migrations/0009_limits.sql"),
-    },
-    Migration {
-        version: 10,
-        name: "operations",
-        sql: include_str!("../../../../migrations/0010_operations.sql"),
-    },
-    Migration {
-        version: 11,
-        name: "support",
-        sql: include_str!("../../../../migrations/0011_support.sql"),
-    },
-    Migration {
-        version: 12,
-        name: "inbound",
-        sql: include_str!("../../../../migrations/0012_inbound.sql"),
-    },
-    Migration {
-        version: 21,
-        name: "master keys",
-        sql: include_str!("../../../../migrations/0021_master_keys.sql"),
-    },
-    Migration {
-        version: 22,
-        name: "dispatch",
-        sql: include_str!("../../../../migrations/0022_dispatch.sql"),
-    },
-    Migration {
-        version: 23,
-        name: "sms messages",
-        sql: include_str!("../../../../migrations/0023_sms_messages.sql"),
-    },
-    Migration {
-        version: 24,
-        name: "log and seals",
-        sql: include_str!("../../../../migrations/0024_log_and_seals.sql"),
-    },
-    Migration {
-        version: 28,
-        name: "chat-app",
-        sql: include_str!("../../../../migrations/0028_chatapp.sql"),
-    },
-    Migration {
-        version: 29,
-        name: "chat-app callbacks",
-        sql: include_str!("../../../../migrations/0029_chatapp_callbacks.sql"),
-    },
-];
 
 /// The two environments, ready to be migrated and served.
 pub struct Service {
@@ -212,10 +121,12 @@ pub fn open_through(
         hashers: Hashers::new(config.access.password_hashers),
         memo: Memo::default(),
         metrics: Metrics::default(),
+        conversion: Conversion::default(),
         open: AtomicBool::new(false),
         sealing: Sealing::default(),
         handsets,
         draining: AtomicBool::new(false),
+        drains: tokio::sync::Notify::new(),
         db,
         vault,
         config,
@@ -223,8 +134,10 @@ pub fn open_through(
     });
     let handsets = shared.handsets.clone();
     let simulated = Carriers::simulated(&shared.clock, &sandbox_door, handsets);
-    let of_live = Carriers::none().with_chatapp(&shared.config.chatapp);
-    let of_live = of_live.map_err(anyhow::Error::msg)?;
+    let of_live = Carriers::none().with_sms(&shared.config.sms, &shared.clock, &live_door);
+    let of_live = of_live.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
+    let of_live = of_live.with_chatapp(&shared.config.chatapp);
+    let of_live = of_live.map_err(|fault| anyhow::anyhow!("chatapp: {fault}"))?;
     let live = App::new(Env::Live, of_live, Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated, shared);
     let arrivals = Some([live_arrivals, sandbox_arrivals]);
@@ -232,7 +145,8 @@ pub fn open_through(
 }
 
 fn throttle(limits: &Limits) -> Throttle {
-    Throttle::new(limits.send_per_s, limits.read_per_s, limits.guest_per_min)
+    let Limits { send_per_s, read_per_s, guest_per_min, signup_per_min } = *limits;
+    Throttle::new(send_per_s, read_per_s, guest_per_min, signup_per_min)
 }
 
 /// The file of the embedded database; `None` = a server has the data.
@@ -270,14 +184,10 @@ pub fn open_database(config: &Config) -> anyhow::Result<Db> {
 
 /// Handsets in memory are quickest; several nodes need them where all can see them.
 fn handsets(config: &Config, db: &Db, vault: &Vault) -> Handsets {
-    let is_stored = match config.sandbox.handsets.as_str() {
-        "auto" => config.database.is_shared(),
-        word => word == "database",
-    };
-    Handsets::on(if is_stored {
-        Arc::new(StoredShelf::new(db.clone(), vault.clone()))
-    } else {
+    Handsets::on(if config.keeps_handsets_in_memory() {
         Arc::new(MemoryShelf::default())
+    } else {
+        Arc::new(StoredShelf::new(db.clone(), vault.clone()))
     })
 }
 
@@ -332,8 +242,10 @@ impl Service {
         let before = self.live.db.version().await?;
         let version = self.live.db.migrate(MIGRATIONS).await?;
         let followed = rotation::follow(&self.live).await;
-        followed
-            .map_err(|error| OpenError::Key(error, opening::place_of_key(&self.live.config)))?;
+        let place = || opening::place_of_key(&self.live.config);
+        if let Some(strange) = followed.map_err(|error| OpenError::Key(error, place()))? {
+            tracing::error!(error = strange, "the master keys are not as they should be");
+        }
         if before < adopt::SINCE {
             adopt::adopt(&self.live).await?;
         }
@@ -374,19 +286,26 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     let apps = [live_app.clone(), sandbox_app.clone()];
     let behind_doors = apps.into_iter().zip(arrivals.into_iter().flatten());
     let owners = service.owners;
-    let desk = Desk { owners, inbound: |app, messages| Box::pin(inbound::take_in(app, messages)) };
+    let desk = Desk {
+        owners,
+        inbound: |app, messages| Box::pin(inbound::take_in(app, messages)),
+        part: |app, part| Box::pin(inbound::take_part(app, part)),
+    };
     let desks = behind_doors.map(|(app, news)| tokio::spawn(dispatch::run(app, news, desk)));
-    let desks = desks.collect();
+    // Binds are kept until what they carry is settled.
+    let desks = desks.chain([tokio::spawn(dispatch::keep_binds(live_app.clone()))]).collect();
     tasks.extend([
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
         tokio::spawn(chatapp::upstream::run(live_app.clone(), service.live_door.clone())),
         tokio::spawn(chatapp::run(live_app.clone())),
         tokio::spawn(chatapp::run(sandbox_app.clone())),
+        tokio::spawn(otp::fraud::run(live_app.clone())),
         tokio::spawn(dispatch::watch(live_app.clone(), owners)),
         tokio::spawn(dispatch::watch(sandbox_app.clone(), owners)),
         tokio::spawn(dispatch::serve(live_app.clone(), owners)),
         tokio::spawn(dispatch::serve(sandbox_app.clone(), owners)),
+        tokio::spawn(dispatch::follow_routes(live_app.clone())),
         tokio::spawn(webhooks::run(live_app.clone())),
         tokio::spawn(rotation::run(live_app.clone(), stopped.clone())),
         tokio::spawn(support::run(live_app.clone())),
@@ -444,7 +363,7 @@ impl Running {
     /// Stops: readiness off, no new connections, running requests finish, storage closes.
     pub async fn stop(self) {
         let app = &self.service.live;
-        app.draining.store(true, Ordering::SeqCst);
+        app.drain();
         self.stop.send_replace(true);
         let limit = Duration::from_millis(app.config.server.drain_timeout_ms);
         let aborts: Vec<_> = self.tasks.iter().map(JoinHandle::abort_handle).collect();
@@ -456,6 +375,9 @@ impl Running {
             // What those requests left with carriers is settled before storage closes.
             dispatch::drained(&self.service.live).await;
             dispatch::drained(&self.service.sandbox).await;
+            dispatch::close_binds(&self.service.live).await;
+            // What is lost of it is lost to a guess at what is fraud.
+            let _lost = otp::fraud::flush(&self.service.live).await;
         };
         if tokio::time::timeout(limit, finish).await.is_err() {
             tracing::warn!("some requests did not finish in time; they count as unknown");

@@ -465,6 +465,7 @@ async fn the_command_line_erases_beside_a_running_service() {
     let object: Value = serde_json::from_slice(&said.stdout).unwrap();
     assert_eq!(object["challenges"], 1, "{object}");
     assert_eq!(object["files_clean"], !in_files(&world, &to).await, "{object}");
+    assert_eq!(object["handsets_in_memory"], true, "{object}");
     assert_eq!(holding(&world, &to).await, Vec::<String>::new());
     let run = Command::new(env!("CARGO_BIN_EXE_estafette"))
         .args(["compact", "--json"])

@@ -15,6 +15,7 @@ use crate::world::tenant::phone;
 on_every_engine!(
     dashboard_and_alerts_use_only_metrics_that_there_are,
     made_up_methods_are_one_label,
+    a_status_makes_no_histogram_of_its_own,
     due_work_that_is_late_shows,
     the_audit_shows_what_it_found,
 );
@@ -201,4 +202,22 @@ async fn the_audit_shows_what_it_found(world: &World) {
     let broken = || async { found().await.filter(|violations| *violations > 0.5) };
     crate::world::eventually(broken).await;
     change(-1).await.unwrap();
+}
+
+async fn a_status_makes_no_histogram_of_its_own(world: &World) {
+    let ada = world.account("ada").await;
+    let lines = async || {
+        let page = world.metrics().await.ok();
+        let is_it = |line: &&str| line.contains("duration") && line.contains("/v1/otp/send");
+        page.text.lines().filter(is_it).count()
+    };
+    ada.send(json!({"to": phone("5678")})).await.ok();
+    let before = lines().await;
+    assert!(before > 10, "{before}");
+    ada.send(json!({"to": "12"})).await.problem("validation_failed");
+    ada.send(json!({"to": phone("0031")})).await.problem("insufficient_credits");
+    assert_eq!(lines().await, before);
+    let page = world.metrics().await.ok();
+    let answers = page.text.lines().filter(|line| line.contains("/v1/otp/send\",status="));
+    assert_eq!(answers.count(), 3, "one counter for each status");
 }

@@ -7,7 +7,11 @@ use crate::on_every_engine;
 use crate::world::tenant::{Tenant, phone};
 use crate::world::{Call, World};
 
-on_every_engine!(foreign_objects_do_not_exist, foreign_handsets_are_empty);
+on_every_engine!(
+    foreign_objects_do_not_exist,
+    foreign_handsets_are_empty,
+    a_cursor_leads_on_in_ones_own_lists_only,
+);
 
 /// Parameters that are no ids of an account's objects.
 const NO_IDS: [&str; 2] = ["phone", "code"];
@@ -110,4 +114,38 @@ async fn foreign_handsets_are_empty(world: &World) {
     ada.send_to(&phone("5678")).await.ok();
     assert_eq!(ada.handset(&phone("5678")).await.len(), 1);
     assert!(eve.handset(&phone("5678")).await.is_empty());
+}
+
+async fn a_cursor_leads_on_in_ones_own_lists_only(world: &World) {
+    let ada = world.account("ada").await;
+    let eve = world.account("eve").await;
+    for one in [&ada, &eve] {
+        objects(one).await;
+        objects(one).await;
+        one.send(json!({"to": phone("5679"), "code": "4822"})).await.ok();
+        one.new_key("another", &["otp:send"]).await;
+        for value in ["One", "Two"] {
+            one.desk("POST", "/v1/senders").json(json!({"value": value})).await.ok();
+        }
+    }
+    let body = json!({"email": ada.email, "password": crate::world::tenant::PASSWORD});
+    world.post(ada.env, "/v1/auth/login").json(body).await.ok();
+    let document = world.get(ada.env, "/v1/openapi.json").await.ok();
+    let mut tried = vec![];
+    for (path, methods) in document.field("paths").as_object().expect("paths") {
+        let parameters = methods["get"]["parameters"].as_array();
+        let is_cursor = |it: &serde_json::Value| it["$ref"] == "#/components/parameters/Cursor";
+        let has_cursor = parameters.is_some_and(|all| all.iter().any(is_cursor));
+        if !has_cursor || path.starts_with("/v1/admin/") || path.contains("{webhook_id}") {
+            continue;
+        }
+        let path = path.replace("{phone}", &phone("5678"));
+        let first = ada.desk("GET", &format!("{path}?limit=1")).await.ok();
+        let link = first.head("link");
+        let next = link.split(['<', '>']).nth(1).unwrap_or_else(|| panic!("{path}: {link}"));
+        ada.desk("GET", next).await.ok();
+        eve.desk("GET", next).await.problem("invalid_cursor");
+        tried.push(path);
+    }
+    assert!(tried.len() >= 8, "{tried:?}");
 }

@@ -16,6 +16,7 @@
 //! | any other | accepted, then `DELIVRD` |
 
 mod board;
+mod control;
 mod script;
 mod session;
 #[cfg(test)]
@@ -97,6 +98,14 @@ impl Smsc {
     #[must_use]
     pub fn handsets(&self) -> Handsets {
         Handsets(Arc::clone(&self.board))
+    }
+
+    /// Serves what its other side can be told to do, over HTTP, until it is dropped.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub async fn serve_control(handsets: Handsets, listener: TcpListener) -> std::io::Result<()> {
+        axum::serve(listener, control::router(handsets)).await
     }
 
     /// Serves until it is dropped.

@@ -3,6 +3,7 @@
 
 mod backlog;
 mod delivery;
+mod probe;
 mod runner;
 mod transport;
 
@@ -19,6 +20,7 @@ use crate::status::Status;
 use crate::wire::{COctets, EncodeError};
 
 pub use delivery::{Delivery, News};
+pub use probe::{Probe, probe};
 pub use runner::Runner;
 pub use transport::{Place, Tls};
 

@@ -133,6 +133,12 @@ impl Session {
         self.window.len()
     }
 
+    /// When something came last.
+    #[must_use]
+    pub const fn heard_at(&self) -> Millis {
+        self.enquiry.heard_at
+    }
+
     /// Whether it is over.
     #[must_use]
     pub const fn is_ended(&self) -> bool {

@@ -374,8 +374,9 @@ impl Groups<'_> {
     }
 }
 
-/// The order in which a transaction is sent. Statements that many sets contend for come last and
-/// in the order of their shards, so that such rows are locked shortly, and by all in one order.
+/// The order in which a transaction is sent: by shard, so that two groups that change the same rows
+/// of several shards lock them in one order, and neither waits for what the other has. Statements
+/// that many sets contend for come last, so that such rows are locked shortly.
 fn steps<'t>(trials: &'t [Trial], begin: &'t str, mark: &'t Args) -> Vec<Step<'t>> {
     let stmts = |is_suspect| {
         trials.iter().enumerate().filter(move |(_, trial)| trial.is_suspect == is_suspect).flat_map(
@@ -387,8 +388,10 @@ fn steps<'t>(trials: &'t [Trial], begin: &'t str, mark: &'t Args) -> Vec<Step<'t
     };
     let is_contended =
         |step: &Step<'_>| matches!(step, Step::Stmt { stmt, .. } if stmt.is_contended);
-    let (mut last, first): (Vec<_>, Vec<_>) =
+    let (mut last, mut first): (Vec<_>, Vec<_>) =
         stmts(false).partition(|(_, step)| is_contended(step));
+    // Sets of one shard stay in their order, and the statements of a set in theirs.
+    first.sort_by_key(|(trial, _)| trial.job.set.shard());
     last.sort_by_key(|(trial, _)| trial.job.set.shard());
     let mut steps = vec![Step::Text(begin), Step::Mark(mark)];
     steps.extend(first.into_iter().chain(last).map(|(_, step)| step));

@@ -21,7 +21,7 @@ use crate::app::App;
 use crate::kit::id::MessageId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::page::{self, Query};
-use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
 const PATH: &str = "/v1/chatapp/messages";
@@ -79,37 +79,16 @@ pub struct NewChatappMessage {
 /// `chatapp.status` and by reading it. What does not arrive costs nothing.
 #[utoipa::path(
     post, path = "/v1/chatapp/messages", tag = "Chat-app",
-    params(("Idempotency-Key" = Option<String>, Header,
-        description = "Makes a repeat safe: the same key and body never send twice")),
     request_body = NewChatappMessage,
+    extensions(("x-codes" = json!([
+        Code::InsufficientCredits, Code::CountryNotAllowed, Code::RecipientOptedOut,
+        Code::TemplateNotApproved, Code::NoActiveSession, Code::MessagingWindowClosed,
+        Code::CarrierUnavailable,
+    ]))),
     responses(
-        (status = 200, body = ChatappMessage, description = "The message is submitted",
-         headers(("Idempotent-Replayed" = String,
-            description = "`true`: an earlier request's message, as it stands now"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`"),
-        (status = 402, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_credits`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`, \
-            `account_pending`, `country_not_allowed`, `recipient_opted_out`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`messaging_window_closed`, `no_active_session`, \
-            `template_not_approved`, `idempotency_in_progress`"),
-        (status = 413, body = ProblemBody, content_type = "application/problem+json",
-         description = "`payload_too_large`"),
-        (status = 415, body = ProblemBody, content_type = "application/problem+json",
-         description = "`unsupported_media_type`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`carrier_unavailable`, `overloaded`, `storage_unavailable`, `draining`"),
+        (status = 200, body = ChatappMessage, description = "The message is submitted"),
     ),
-    security(("api_key" = []))
+    security(("api_key" = ["chatapp:send", "sms:send"]))
 )]
 async fn send_chatapp_message(
     caller: Caller<SendChatapp>,
@@ -122,9 +101,9 @@ async fn send_chatapp_message(
     let order = parse::send(&app, &body)?;
     let account = &caller.account;
     let request = Repeatable::by_tenant(&account.id, &headers, "POST /v1/chatapp/messages", &body);
-    let fresh = async |claim: Claim| Ok(send::send(&app, account, &order, &claim).await?);
+    let fresh = async |claim: &Claim| Ok(send::send(&app, account, &order, claim).await?);
     let again = async |seen: Seen| Ok(send::seen(&app, account, &seen).await?);
-    let sent = idempotency::once(&app, request, fresh, again).await?;
+    let sent = idempotency::once_or_refused(&app, request, fresh, again).await?;
     Ok(sent.map(|message| Json(ChatappMessage::from(message))).into_response())
 }
 
@@ -144,19 +123,9 @@ async fn send_chatapp_message(
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<ChatappMessage>, description = "One page; `Link` leads on",
-         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
+        (status = 200, body = Vec<ChatappMessage>, description = "One page; `Link` leads on"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn list_chatapp_messages(
     caller: Caller<ReadAccount>,
@@ -166,7 +135,7 @@ async fn list_chatapp_messages(
     let query = Query::read(query.as_deref(), &KNOWN)?;
     let filter = read_filter(&query)?;
     let path = query.path_with(PATH, &FILTERS);
-    let page = query.page(&app.vault, &path)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let (rows, next) = list(&app, &caller, &filter, &page).await?;
     let views: Vec<ChatappMessage> = rows.into_iter().map(Into::into).collect();
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
@@ -178,19 +147,8 @@ async fn list_chatapp_messages(
     params(("message_id" = String, Path, description = "From its send")),
     responses(
         (status = 200, body = ChatappMessage, description = "The message as it stands"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn read_chatapp_message(
     caller: Caller<ReadAccount>,

@@ -12,7 +12,7 @@ use crate::access::caller::{Caller, ReadAccount};
 use crate::app::App;
 use crate::kit::id::ConsentId;
 use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 const PATH: &str = "/v1/chatapp/sessions";
@@ -32,19 +32,9 @@ pub fn routes() -> OpenApiRouter<App> {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<SessionRow>, description = "One page; `Link` leads on",
-         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
+        (status = 200, body = Vec<SessionRow>, description = "One page; `Link` leads on"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn list_sessions(
     caller: Caller<ReadAccount>,
@@ -52,7 +42,7 @@ async fn list_sessions(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
-    let page = query.page(&app.vault, PATH)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), PATH)?;
     let account = &caller.account.id;
     let rows = sql::stretch(&app, account, &page.after, page.limit.saturating_add(1)).await?;
     let now = app.now();
@@ -71,19 +61,8 @@ async fn list_sessions(
     params(("session_id" = String, Path, description = "From the list or an event")),
     responses(
         (status = 200, body = SessionDetail, description = "The session as it stands"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn read_session(
     caller: Caller<ReadAccount>,

@@ -12,16 +12,17 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Error, MOST, Status, Template, declare, find, parse, seen, store as sql};
+use super::{Error, MOST, Status, Template, declare, find, parse, seen, store as sql, sync};
 use crate::access::caller::{Caller, Templates};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::chatapp::messages::DEFAULT_LANGUAGE;
+use crate::kit::body::Fields;
 use crate::kit::page::Query;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
-const PATH: &str = "POST /v1/chatapp/templates";
+const PATH: &str = "/v1/chatapp/templates";
 
 /// The routes of templates.
 #[must_use]
@@ -180,16 +181,8 @@ fn sentence(template: &Template, now: Millis) -> String {
     ),
     responses(
         (status = 200, body = TemplateList, description = "The templates, at most 250"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
     ),
-    security(("api_key" = []))
+    security(("api_key" = ["chatapp:send"]))
 )]
 async fn list_templates(
     caller: Caller<Templates>,
@@ -223,33 +216,14 @@ async fn list_templates(
 /// approves all but those whose name ends in `_rejected`.
 #[utoipa::path(
     post, path = "/v1/chatapp/templates", tag = "Chat-app",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe")),
     request_body = NewTemplate,
+    extensions(("x-codes" = json!([
+        Code::TemplateExists, Code::LimitReached, Code::CarrierUnavailable, Code::CarrierError,
+    ]))),
     responses(
-        (status = 200, body = TemplateResult, description = "The template is declared",
-         headers(("Idempotent-Replayed" = String,
-            description = "`true`: an earlier request's template, as it stands now"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`, \
-            `account_pending`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`template_exists`, `limit_reached`, `idempotency_in_progress`"),
-        (status = 413, body = ProblemBody, content_type = "application/problem+json",
-         description = "`payload_too_large`"),
-        (status = 415, body = ProblemBody, content_type = "application/problem+json",
-         description = "`unsupported_media_type`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`carrier_unavailable`, `overloaded`, `storage_unavailable`, `draining`"),
+        (status = 200, body = TemplateResult, description = "The template is declared"),
     ),
-    security(("api_key" = []))
+    security(("api_key" = ["chatapp:send"]))
 )]
 async fn declare_template(
     caller: Caller<Templates>,
@@ -261,7 +235,8 @@ async fn declare_template(
     Query::read(query.as_deref(), &[])?;
     let declared = parse::declare(&app, &body)?;
     let account = &caller.account.id;
-    let request = Repeatable::by_tenant(account, &headers, PATH, &body);
+    let route = "POST /v1/chatapp/templates";
+    let request = Repeatable::by_tenant(account, &headers, route, &body);
     let fresh = async |claim: Claim| Ok(declare(&app, account, &declared, &claim).await?);
     let again = async |seen: Seen| Ok(self::seen(&app, account, &seen.object_id).await?);
     let once = idempotency::once(&app, request, fresh, again).await?;
@@ -288,18 +263,8 @@ async fn declare_template(
         ("language" = Option<String>, Query, description = "Its language; `fr` when left out")),
     responses(
         (status = 200, body = TemplateView, description = "The template as it stands"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
     ),
-    security(("api_key" = []))
+    security(("api_key" = ["chatapp:send"]))
 )]
 async fn read_template(
     caller: Caller<Templates>,
@@ -307,7 +272,9 @@ async fn read_template(
     RawQuery(query): RawQuery,
     Path(name): Path<String>,
 ) -> Result<Json<TemplateView>, Problem> {
-    let template = named(&app, &caller, query.as_deref(), &name).await?;
+    let language = language_of(query.as_deref())?;
+    let found = find(&app, &caller.account.id, &name, &language).await?;
+    let template = found.ok_or(Error::Unknown)?;
     Ok(Json(view(&template, app.now())))
 }
 
@@ -316,50 +283,46 @@ async fn read_template(
     post, path = "/v1/chatapp/templates/{name}/sync", tag = "Chat-app",
     params(("name" = String, Path, description = "Its name"),
         ("language" = Option<String>, Query, description = "Its language; `fr` when left out")),
+    request_body = Option<EmptyRequest>,
     responses(
         (status = 200, body = TemplateResult, description = "The template as it stands now"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`, \
-            `account_pending`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
     ),
-    security(("api_key" = []))
+    security(("api_key" = ["chatapp:send"]))
 )]
 async fn sync_template(
     caller: Caller<Templates>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
     Path(name): Path<String>,
-) -> Result<Json<TemplateResult>, Problem> {
-    let template = named(&app, &caller, query.as_deref(), &name).await?;
+    asked: (RawQuery, HeaderMap),
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let (RawQuery(query), headers) = asked;
+    let language = language_of(query.as_deref())?;
+    if !body.is_empty() {
+        Fields::read(&body)?.finish(app.is_strict())?;
+    }
+    idempotency::check(&headers)?;
+    let account = &caller.account.id;
+    let route = format!("POST {PATH}/{name}/sync?language={language}");
+    let request = Repeatable::by_tenant(account, &headers, &route, &body);
+    let fresh = async |claim: Claim| Ok(sync(&app, account, (&name, &language), &claim).await?);
+    let again = async |seen: Seen| Ok(self::seen(&app, account, &seen.object_id).await?);
+    let once = idempotency::once(&app, request, fresh, again).await?;
     let now = app.now();
-    Ok(Json(TemplateResult {
+    let answer = |template: Template| TemplateResult {
         message: sentence(&template, now),
         status: template.status(now),
         name: template.name,
         language: template.language,
         provider_template_id: None,
-    }))
+    };
+    Ok(once.map(|template| Json(answer(template))).into_response())
 }
 
-/// The template that a path and the query's language name.
-async fn named(
-    app: &App,
-    caller: &Caller<Templates>,
-    query: Option<&str>,
-    name: &str,
-) -> Result<Template, Problem> {
-    let query = Query::read(query, &["language"])?;
-    let language = read_language(&query)?;
-    let language = language.as_deref().unwrap_or(DEFAULT_LANGUAGE);
-    Ok(find(app, &caller.account.id, name, language).await?.ok_or(Error::Unknown)?)
+/// The language that the query of a path with a name says.
+fn language_of(query: Option<&str>) -> Result<String, Problem> {
+    let language = read_language(&Query::read(query, &["language"])?)?;
+    Ok(language.unwrap_or_else(|| DEFAULT_LANGUAGE.to_owned()))
 }
 
 fn read_language(query: &Query) -> Result<Option<String>, Problem> {

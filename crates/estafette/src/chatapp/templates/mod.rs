@@ -216,6 +216,22 @@ fn begin(app: &App, account: &AccountId, declared: Declared) -> Result<Template,
     })
 }
 
+/// Asks the upstream how a template stands, and keeps what it says. A draft stays one.
+async fn sync(
+    app: &App,
+    account: &AccountId,
+    (name, language): (&str, &str),
+    claim: &Claim,
+) -> Result<Template, Error> {
+    let template = find(app, account, name, language).await?.ok_or(Error::Unknown)?;
+    let now = app.now();
+    let mut set = WriteSet::of(account.as_str());
+    claim.add_to(&mut set, &object_id(&template), None, now);
+    sql::judge(&mut set, &template, now);
+    app.db.commit(set).await?;
+    Ok(template)
+}
+
 /// What an `Idempotency-Key` stands for.
 fn object_id(template: &Template) -> String {
     format!("{} {}", template.language, template.name)

@@ -1,5 +1,6 @@
 //! The SQL of templates.
 
+use clock::Millis;
 use cloud_api::template::Category;
 use store::{Error, FromRow, Reject, Row, Sql, WriteSet, args};
 
@@ -27,6 +28,10 @@ const PUT: Sql = Sql("INSERT INTO chatapp_templates (account_id, name, language,
      provider_template_id = excluded.provider_template_id, \
      rejection_reason = excluded.rejection_reason, approves_at = excluded.approves_at, \
      updated_at = excluded.updated_at WHERE chatapp_templates.is_draft = 1");
+/// Keeps how a template stands.
+const JUDGE: Sql = Sql("UPDATE chatapp_templates SET status = $1, provider_status = $2, \
+     updated_at = $3 WHERE account_id = $4 AND name = $5 AND language = $6 AND is_draft = 0 \
+     AND status <> $1");
 /// The template that stands for all that an account may have, if there are so many and the one that
 /// is declared is not among them.
 const LAST_OF_ALL: Sql = Sql("SELECT name FROM chatapp_templates WHERE account_id = $1 \
@@ -96,6 +101,12 @@ pub(super) fn put(set: &mut WriteSet, t: &Template, exists: Reject) {
         t.created_at
     ];
     set.guard(PUT, args, exists);
+}
+
+/// Keeps how a template stands at an instant, where that is new.
+pub(super) fn judge(set: &mut WriteSet, t: &Template, now: Millis) {
+    let (status, word) = (t.status(now).word(), t.provider_status(now));
+    set.push(JUDGE, args![status, word, now, &t.account, &t.name, &t.language]);
 }
 
 /// Refuses the set where the account has `most` templates, and this is another.

@@ -231,14 +231,25 @@ The same document as at /v1/openapi.json. It is JSON with and without --json.
 Example:
   estafette openapi > openapi.json")]
     Openapi,
+    /// Look at carriers of the settings.
+    #[command(subcommand)]
+    Carriers(CarriersCommand),
     /// Run simulated upstreams on this machine.
     #[command(after_help = "\
-So far a webhook sink: takes any POST, prints one line for each, and lists the last 1,000 at
+A webhook sink: takes any POST, prints one line for each, and lists the last 1,000 at
 GET /requests. To let the service reach it, start that with
   ESTAFETTE__WEBHOOKS__ALLOW_HTTP=true ESTAFETTE__WEBHOOKS__ALLOW_NETWORKS='[\"127.0.0.0/8\"]'
 
-Example:
-  estafette playground --webhook-sink 127.0.0.1:9099")]
+An SMPP message centre: takes any login. Numbers that end in 9001 to 9019 script what happens. To
+send live SMS by it, start the service with
+  ESTAFETTE__SMS__CARRIERS__MAIN__KIND=smpp ESTAFETTE__SMS__CARRIERS__MAIN__PORT=2775
+  ESTAFETTE__SMS__ROUTES='[{prefix = \"+\", carriers = [\"main\"]}]'
+
+Examples:
+  estafette playground
+  curl 127.0.0.1:2780/messages
+  curl 127.0.0.1:2780/mo -H 'Content-Type: application/json' \\
+    -d '{\"from\": \"+33612345678\", \"to\": \"38000\", \"text\": \"STOP\"}'")]
     Playground(PlaygroundArgs),
 }
 
@@ -312,6 +323,48 @@ pub(super) struct PlaygroundArgs {
     /// Where the webhook sink listens.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9099")]
     pub(super) webhook_sink: SocketAddr,
+    /// Where the message centre listens.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:2775")]
+    pub(super) smsc: SocketAddr,
+    /// Where it can be told what its phones write.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:2780")]
+    pub(super) smsc_control: SocketAddr,
+    /// How it writes ids.
+    #[arg(long, value_enum, default_value = "decimal")]
+    pub(super) smsc_ids: SmscIds,
+    /// How long after its answer a receipt comes.
+    #[arg(long, value_name = "MS", default_value_t = 500)]
+    pub(super) smsc_receipt_ms: i64,
+}
+
+/// How the message centre writes ids.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(super) enum SmscIds {
+    /// In decimal.
+    Decimal,
+    /// In hexadecimal.
+    Hex,
+    /// Answers in hexadecimal, receipts in decimal.
+    Mixed,
+}
+
+/// `carriers …`
+#[derive(Subcommand)]
+pub(super) enum CarriersCommand {
+    /// Connect to a carrier of the settings, and say what it is like.
+    #[command(after_help = "\
+Binds, asks whether the centre is there (enquire_link), and unbinds. Nothing is sent. A carrier
+that allows one connection refuses it while the service runs: that, too, is said.
+
+Example:
+  estafette carriers check main
+
+--json: {carrier, kind, ok, error, system_id, version, bind_ms,
+answers_enquire_link, deliveries}.")]
+    Check {
+        /// Its name under sms.carriers.
+        name: String,
+    },
 }
 
 /// `credits …`

@@ -72,7 +72,7 @@ pub(super) fn prepare(
 
 /// The demo signs up a user of its own, and leaves alone what others have.
 pub(super) async fn must_be_empty(app: &App) -> anyhow::Result<()> {
-    let first = Page { limit: 1, after: "~".to_owned() };
+    let first = Page::first(1);
     if accounts::list(app, &accounts::Filter::default(), &first).await?.is_empty() {
         return Ok(());
     }

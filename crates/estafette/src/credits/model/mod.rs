@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ::store::{CommitError, Db, Lite, LiteOptions, Migration, Reject, Sql, WriteSet, args};
+use ::store::{CommitError, Db, Lite, LiteOptions, Reject, Sql, WriteSet, args};
 use clock::{Clock, Millis};
 
 use super::audit::audit;
@@ -21,45 +21,13 @@ use crate::carriers::handsets::MemoryShelf;
 use crate::config::{self, Flags};
 use crate::kit::id::{AccountId, AttemptId, TransferId};
 use crate::kit::outgoing::{Outgoing, Rules};
-use crate::kit::page::{Page, TOP};
+use crate::kit::page::Page;
 use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
+use crate::schema::MIGRATIONS;
 use crate::sockets::Hub;
-
-const SCHEMA: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "foundation",
-        sql: include_str!("../../../../../migrations/0001_foundation.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "seals",
-        sql: include_str!("../../../../../migrations/0006_seals.sql"),
-    },
-    Migration {
-        version: 22,
-        name: "dispatch",
-        sql: include_str!("../../../../../migrations/0022_dispatch.sql"),
-    },
-    Migration {
-        version: 23,
-        name: "sms messages",
-        sql: include_str!("../../../../../migrations/0023_sms_messages.sql"),
-    },
-    Migration {
-        version: 24,
-        name: "log and seals",
-        sql: include_str!("../../../../../migrations/0024_log_and_seals.sql"),
-    },
-    Migration {
-        version: 28,
-        name: "chat-app",
-        sql: include_str!("../../../../../migrations/0028_chatapp.sql"),
-    },
-];
 
 /// An app on a database of its own, which lives as long as the folder.
 async fn app() -> (tempfile::TempDir, App) {
@@ -67,7 +35,7 @@ async fn app() -> (tempfile::TempDir, App) {
     let clock = Clock::held(Millis(1_700_000_000_000), 7);
     let lite = Lite::open(&folder.path().join("ledger.db"), LiteOptions::default()).unwrap();
     let db = Db::new(lite);
-    db.migrate(SCHEMA).await.unwrap();
+    db.migrate(MIGRATIONS).await.unwrap();
     let shared = Shared {
         node: 1,
         outgoing: Outgoing::new(Rules::default(), None).unwrap(),
@@ -85,14 +53,16 @@ async fn app() -> (tempfile::TempDir, App) {
         config: config::load(None, std::iter::empty(), Flags::default()).unwrap(),
         vault: Vault::from_hex(&"07".repeat(32), clock.clone()).unwrap(),
         memo: Memo::default(),
-        throttle: Throttle::new(100, 100, 100),
+        throttle: Throttle::new(100, 100, 100, 100),
         metrics: Metrics::default(),
         hashers: crate::kit::hashers::Hashers::new(1),
         open: AtomicBool::new(true),
         sealing: Sealing::default(),
         handsets: Handsets::on(Arc::new(MemoryShelf::default())),
         draining: AtomicBool::new(false),
+        drains: tokio::sync::Notify::new(),
         clock,
+        conversion: crate::kit::conversion::Conversion::default(),
     };
     let app = App::new(Env::Live, Carriers::none(), Arc::new(shared));
     seals::begin(&app).await.unwrap();
@@ -292,7 +262,7 @@ async fn the_ledger_does_what_its_model_does() {
     for fate in [Fate::Posted, Fate::Voided, Fate::Refunded] {
         assert!(model.holds.values().any(|(_, seen)| *seen == fate), "{fate:?} never happened");
     }
-    let page = Page { limit: 100_000, after: TOP.to_owned() };
+    let page = Page::first(100_000);
     let rows = super::ledger(&app, &account, &page).await.unwrap();
     let sum: i64 = rows.iter().map(super::Transfer::effect).sum();
     assert_eq!(sum, model.posted - model.held, "the effects add up to the balance");

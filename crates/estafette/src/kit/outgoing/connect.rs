@@ -54,11 +54,21 @@ pub(super) fn tcp() -> Dial {
     })
 }
 
-/// Trusts the built-in authorities and those of a PEM file.
+/// TLS for webhooks.
 ///
 /// # Errors
 /// What is wrong with the file.
 pub(super) fn tls(ca_file: Option<&std::path::Path>) -> Result<Arc<ClientConfig>, String> {
+    let mut config = trust(ca_file)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Trusts the built-in authorities and those of a PEM file.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn trust(ca_file: Option<&std::path::Path>) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     if let Some(path) = ca_file {
@@ -73,9 +83,7 @@ pub(super) fn tls(ca_file: Option<&std::path::Path>) -> Result<Arc<ClientConfig>
     let versions =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let versions = versions.map_err(|error| error.to_string())?;
-    let mut config = versions.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok(versions.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// A fresh connection to one vetted address.

@@ -32,6 +32,7 @@ use connect::{Connection, Dial};
 use names::Names;
 use pool::{Key, Pool};
 
+pub use connect::trust;
 pub use place::{Fault, LONGEST, Place};
 
 /// Bytes of an answer's body that are read; the connection is closed when there is more.
@@ -186,8 +187,14 @@ impl Outgoing {
     /// [`Failure::NotAllowed`] when any of them may not be called, [`Failure::Name`].
     pub async fn vet(&self, place: &Place) -> Result<Vec<SocketAddr>, Failure> {
         let inner = &*self.inner;
-        // In development, names of the networks that are open may be the ones that are meant.
-        if place.is_local_name() && inner.rules.allow_networks.is_empty() {
+        let allowed = &inner.rules.allow_networks;
+        if place.is_metadata_name() {
+            return Err(Failure::NotAllowed("a name of a metadata service"));
+        }
+        // In development, names of the networks that are open may be the ones that are meant: if
+        // that is where they lead.
+        let is_local = place.is_local_name();
+        if is_local && allowed.is_empty() {
             return Err(Failure::NotAllowed("a name of local networks"));
         }
         let found = match place.literal() {
@@ -195,7 +202,12 @@ impl Outgoing {
             None => inner.names.addresses(&place.server_name()).await.map_err(Failure::Name)?,
         };
         for ip in &found {
-            match (inner.judge)(*ip, &inner.rules.allow_networks) {
+            if is_local && !allowed.iter().any(|network| network.contains(&ip.to_canonical())) {
+                return Err(Failure::NotAllowed(
+                    "a local name outside of the networks that are open",
+                ));
+            }
+            match (inner.judge)(*ip, allowed) {
                 Verdict::Open => {}
                 Verdict::Closed(what) | Verdict::Never(what) => {
                     return Err(Failure::NotAllowed(what));

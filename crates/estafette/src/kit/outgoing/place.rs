@@ -10,6 +10,24 @@ use url::{Host, Url};
 /// Longest URL, characters.
 pub const LONGEST: usize = 2_048;
 
+/// Names that clouds give their metadata services; below each of them is no better.
+const METADATA: &[&str] = &[
+    "metadata",
+    "metadata.internal",
+    "metadata.google.internal",
+    "metadata.goog",
+    "metadata.azure.internal",
+    "metadata.azure.com",
+    "metadata.tencentyun.com",
+    "metadata.packet.net",
+    "metadata.platformequinix.com",
+    "rancher-metadata",
+    "rancher-metadata.rancher.internal",
+    "instance-data",
+    "instance-data.ec2.internal",
+    "instance-data.internal",
+];
+
 /// Why a URL is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -97,6 +115,15 @@ impl Place {
         !name.contains('.') || ["local", "internal", "home.arpa"].into_iter().any(is_below)
     }
 
+    /// Whether the URL has the name of a cloud's metadata service, which nobody opens.
+    pub(super) fn is_metadata_name(&self) -> bool {
+        let Host::Domain(name) = &self.host else { return false };
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        METADATA.iter().any(|known| {
+            name.strip_suffix(known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        })
+    }
+
     /// The name or address without brackets and without the dot at a name's end: what a
     /// certificate is checked against.
     pub(super) fn server_name(&self) -> String {
@@ -155,6 +182,19 @@ mod tests {
         }
         for host in ["example.com", "local.example.com", "notlocal.dev", "arpa.net", "1.1.1.1"] {
             assert!(!read(&format!("https://{host}/")).unwrap().is_local_name(), "{host}");
+        }
+    }
+
+    #[test]
+    fn names_of_metadata_services_are_known() {
+        for host in
+            ["metadata.google.internal", "Metadata.Google.Internal.", "instance-data", "a.metadata"]
+        {
+            assert!(read(&format!("https://{host}/")).unwrap().is_metadata_name(), "{host}");
+        }
+        for host in ["metadata.example.com", "mymetadata.goog.example", "xmetadata.goog", "1.1.1.1"]
+        {
+            assert!(!read(&format!("https://{host}/")).unwrap().is_metadata_name(), "{host}");
         }
     }
 

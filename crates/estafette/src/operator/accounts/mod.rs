@@ -9,18 +9,22 @@ use serde_json::{Map, Value, json};
 use super::store;
 use crate::access::audit::{By, Entry, record};
 use crate::access::caller::forget_account;
+use crate::access::idempotency::Claim;
 use crate::access::{self, NewUser, Newcomer, Terms};
 use crate::app::{App, Settings, Standing};
 use crate::credits;
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, UserId};
 use crate::kit::page::Page;
+use crate::kit::secret::Secret;
 use crate::senders;
 
 /// The account is not as it was read, or its credits do not allow the new limit.
 const NOT_AS_READ: Reject = Reject("account_not_as_read");
 /// Tries against others who change the same account.
 const TRIES: usize = 4;
+/// Most places that the guard against fraud leaves alone.
+const MOST_ALLOWED: usize = 300;
 /// The highest credit limit.
 pub const HIGHEST_LIMIT: i64 = 1_000_000_000_000;
 /// What an account can be.
@@ -28,8 +32,6 @@ pub const STATUSES: &[&str] =
     &[Standing::Pending.word(), Standing::Active.word(), Standing::Suspended.word()];
 /// What staff can make of it.
 pub const SETTABLE: &[&str] = &[Standing::Active.word(), Standing::Suspended.word()];
-/// How an account can pay.
-pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
 
 /// Why an account was not made or changed.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +77,7 @@ pub struct AccountRow {
     pub env: String,
     /// One of [`STATUSES`].
     pub status: String,
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub billing_mode: String,
     /// How far below zero it may go.
     pub credit_limit: i64,
@@ -103,7 +105,7 @@ pub struct Filter {
 /// How a new account pays.
 #[derive(Clone, Debug)]
 pub struct Billing {
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub mode: &'static str,
     /// How far below zero it may go.
     pub credit_limit: i64,
@@ -114,7 +116,7 @@ pub struct Billing {
 pub struct Patch {
     /// One of [`STATUSES`].
     pub status: Option<&'static str>,
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub billing_mode: Option<&'static str>,
     /// 0 to [`HIGHEST_LIMIT`].
     pub credit_limit: Option<i64>,
@@ -130,6 +132,7 @@ pub struct SettingsPatch {
     otp_fallback_after_s: Option<Option<i64>>,
     countries: Option<Option<Vec<String>>>,
     default_sender: Option<Option<String>>,
+    otp_fraud_allow: Option<Option<Vec<String>>>,
 }
 
 impl SettingsPatch {
@@ -149,11 +152,14 @@ impl SettingsPatch {
             otp_fallback_after_s: seconds(fields, &mut map, "otp_fallback_after_s", (5, 120)),
             countries: countries(fields, &mut map),
             default_sender: default_sender(fields, &mut map),
+            otp_fraud_allow: fraud_allow(fields, &mut map),
         };
         if strict {
             for name in map.keys() {
                 let name = name.replace('~', "~0").replace('/', "~1");
-                fields.fault(&format!("settings/{name}"), "unknown_field", "is not a setting");
+                let known = "is not a setting; known: otp_validity_s, otp_fallback_after_s, \
+                             countries, default_sender, otp_fraud_allow";
+                fields.fault(&format!("settings/{name}"), "unknown_field", known);
             }
         }
         patch
@@ -171,6 +177,9 @@ impl SettingsPatch {
         }
         if let Some(value) = &self.default_sender {
             settings.default_sender.clone_from(value);
+        }
+        if let Some(value) = &self.otp_fraud_allow {
+            settings.otp_fraud_allow.clone_from(value);
         }
         settings
     }
@@ -216,38 +225,84 @@ fn countries(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option
             }
             _ => {
                 let name = format!("settings/countries/{index}");
-                fields.fault(&name, "invalid_country", "must be an ISO 3166 code like DE");
+                fields.fault(&name, "invalid_enum", "must be an ISO 3166 code like DE");
             }
         }
     }
     Some(Some(countries))
 }
 
+/// Countries and beginnings of numbers.
+#[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
+fn fraud_allow(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option<Vec<String>>> {
+    let name = "settings/otp_fraud_allow";
+    let items = match map.remove("otp_fraud_allow")? {
+        Value::Null => return Some(None),
+        Value::Array(items) if items.len() <= MOST_ALLOWED => items,
+        _ => {
+            fields.fault(name, "invalid_type", "must be an array of at most 300 items, or null");
+            return None;
+        }
+    };
+    let is_place = |text: &str| match text.strip_prefix('+') {
+        Some(digits) => {
+            (1..=15).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit())
+        }
+        None => text.len() == 2 && text.bytes().all(|b| b.is_ascii_uppercase()),
+    };
+    let places: Vec<String> = items
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|it| is_place(it))
+        .map(str::to_owned)
+        .collect();
+    if places.len() < items.len() {
+        let detail = "must hold ISO 3166 codes like DE, or beginnings of numbers like +4915";
+        fields.fault(name, "invalid_enum", detail);
+    }
+    Some(Some(places))
+}
+
 #[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
 fn default_sender(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option<String>> {
     match map.remove("default_sender")? {
         Value::Null => Some(None),
-        Value::String(value) if senders::is_well_formed(&value) => Some(Some(value)),
+        Value::String(value) if senders::check(&value).is_ok() => Some(Some(value)),
         _ => {
-            let detail = "must be a sender: up to 11 letters and digits, or 3 to 15 digits";
-            fields.fault("settings/default_sender", "invalid_format", detail);
+            let detail = "must be a sender: up to 11 letters and digits, or 3 to 15 digits, and \
+                          no keyword such as STOP";
+            fields.fault("settings/default_sender", "invalid_type", detail);
             None
         }
     }
 }
 
-/// Makes a user with both accounts: the live one pays as `billing` says, the sandbox has its
-/// play money. `hash` is the password's.
+/// A user to be made by staff.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The email as stored.
+    pub email: String,
+    /// The password.
+    pub password: Secret,
+    /// Whether nobody chose the password: then whoever makes the user is shown it.
+    pub is_made_up: bool,
+    /// How the live account pays.
+    pub billing: Billing,
+}
+
+/// Makes a user with both accounts: the live one pays as the order says, the sandbox has its play
+/// money. `hash` is the password's.
 ///
 /// # Errors
 /// [`Fault::Access`] when the email is taken, [`Fault::PrepaidLimit`].
 pub async fn create(
     app: &App,
-    email: &str,
+    order: &Order,
     hash: &str,
-    billing: &Billing,
     by: By<'_>,
+    claim: &Claim,
 ) -> Result<NewUser, Fault> {
+    let Order { email, password, is_made_up, billing } = order;
     if billing.mode == "prepaid" && billing.credit_limit != 0 {
         return Err(Fault::PrepaidLimit);
     }
@@ -263,6 +318,8 @@ pub async fn create(
         request_id: by.request_id,
     };
     let (new, mut set) = access::new_user_set(app, &newcomer);
+    let shown = is_made_up.then(|| claim.seal(app, new.id.as_str(), password)).flatten();
+    claim.add_to(&mut set, new.id.as_str(), shown, app.now());
     credits::sandbox_grant(app, &mut set, &new.sandbox);
     app.db.commit(set).await.map_err(access::Error::from)?;
     Ok(new)

@@ -1,6 +1,5 @@
-//! The audit log and the carriers over HTTP.
+//! The audit log over HTTP.
 
-use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use serde::Serialize;
@@ -11,12 +10,13 @@ use utoipa_axum::routes;
 use super::{Filter, LogLine};
 use crate::access::caller::Staff;
 use crate::app::App;
+use crate::kit::id::AuditId;
 use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_audit_log)).routes(routes!(list_carriers))
+    OpenApiRouter::new().routes(routes!(list_audit_log))
 }
 
 /// One line of the audit log.
@@ -63,20 +63,6 @@ impl From<LogLine> for LogView {
     }
 }
 
-/// A way out for messages.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct CarrierView {
-    /// Its name.
-    #[schema(example = "simulated-sms")]
-    pub name: String,
-    /// `chatapp` or `sms`.
-    #[schema(example = "sms")]
-    pub channel: String,
-    /// How it is.
-    #[schema(example = "up")]
-    pub state: String,
-}
-
 /// Lists what staff and accounts changed, newest first.
 #[utoipa::path(
     get, path = "/v1/admin/audit-log", tag = "Operator",
@@ -84,15 +70,13 @@ pub struct CarrierView {
         ("account_id" = Option<String>, Query, description = "Only what concerns this account"),
         ("actor_id" = Option<String>, Query, description = "Only what this actor did"),
         ("action" = Option<String>, Query, description = "Only this action"),
+        ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "From before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
         (status = 200, body = Vec<LogView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("staff_token" = []))
 )]
@@ -101,41 +85,17 @@ async fn list_audit_log(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let filters = ["account_id", "actor_id", "action"];
-    let known = ["account_id", "actor_id", "action", "limit", "cursor"];
+    let filters = ["account_id", "actor_id", "action", "since", "until"];
+    let known = ["account_id", "actor_id", "action", "since", "until", "limit", "cursor"];
     let query = Query::read(query.as_deref(), &known)?;
     let path = query.path_with("/v1/admin/audit-log", &filters);
-    let page = query.page(&app.vault, &path)?;
+    let mut page = query.page(&app.vault, &path)?;
+    let since = query.between(&mut page, |at| AuditId::bound(at).into())?;
     let text = |name| query.get(name).unwrap_or("").to_owned();
     let filter =
         Filter { account: text("account_id"), actor: text("actor_id"), action: text("action") };
     let lines = super::list(&app, &filter, &page).await?;
+    let lines = since.keep(lines, |line| line.id.as_str());
     let views: Vec<LogView> = lines.into_iter().map(LogView::from).collect();
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
-}
-
-/// Lists the carriers of this environment and how they are.
-#[utoipa::path(
-    get, path = "/v1/admin/carriers", tag = "Operator",
-    responses(
-        (status = 200, body = Vec<CarrierView>, description = "All carriers"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-    ),
-    security(("staff_token" = []))
-)]
-async fn list_carriers(
-    _staff: Staff,
-    State(app): State<App>,
-    RawQuery(query): RawQuery,
-) -> Result<Json<Vec<CarrierView>>, Problem> {
-    Query::read(query.as_deref(), &[])?;
-    let views = app.carriers.describe().into_iter().map(|(name, channel, state)| CarrierView {
-        name,
-        channel: channel.to_owned(),
-        state,
-    });
-    Ok(Json(views.collect()))
 }

@@ -123,7 +123,9 @@ async fn of_messages(
 /// What the opt-in frames are about, to see what changed.
 pub(super) struct Stand {
     user_read: String,
-    staff_read: String,
+    staff_read: i64,
+    /// The same as far as the user sees: the number of a note is no news to them.
+    staff_read_shown: i64,
     present: Present,
     status: String,
 }
@@ -134,7 +136,8 @@ impl Stand {
         let (status, priority) = (ticket.status.word(), ticket.priority.word());
         Self {
             user_read: ticket.user_read_seq.to_string(),
-            staff_read: ticket.staff_read_seq.to_string(),
+            staff_read: ticket.staff_read_seq,
+            staff_read_shown: ticket.staff_read_seq.min(ticket.shown_seq),
             present,
             status: format!("{status} {priority} {assignee}"),
         }
@@ -145,17 +148,20 @@ impl Stand {
         self.parts().join("|")
     }
 
-    fn parts(&self) -> [String; 4] {
+    fn parts(&self) -> [String; 5] {
+        let (read, shown) = (self.staff_read.to_string(), self.staff_read_shown.to_string());
         let present = format!("{:?}", self.present);
-        [self.user_read.clone(), self.staff_read.clone(), present, self.status.clone()]
+        [self.user_read.clone(), read, shown, present, self.status.clone()]
     }
 
     /// A frame for each part that is not as it was.
     fn changes(&self, ticket: &Ticket, before: &str) -> Vec<Frame> {
         let id = ticket.id.as_str();
-        let frames: [&dyn Fn() -> Frame; 4] = [
+        let of_staff = |seq| frames::read_up_to(id, Side::Admin, seq);
+        let frames: [&dyn Fn() -> Frame; 5] = [
             &|| frames::read_up_to(id, Side::User, ticket.user_read_seq),
-            &|| frames::read_up_to(id, Side::Admin, ticket.staff_read_seq),
+            &|| Frame { user: None, ..of_staff(self.staff_read) },
+            &|| Frame { staff: None, ..of_staff(self.staff_read_shown) },
             &|| frames::presence(id, self.present),
             &|| frames::status(ticket),
         ];

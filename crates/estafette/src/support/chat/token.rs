@@ -9,6 +9,7 @@ use clock::Millis;
 use super::Ending;
 use super::store as sql;
 use crate::access::holder::{self, Holder};
+use crate::access::idempotency::{Claim, Seen};
 use crate::access::retention::sweep;
 use crate::app::App;
 use crate::jobs::Turn;
@@ -27,8 +28,8 @@ const USED: Reject = Reject("chat_token_used");
 pub(super) async fn make(
     app: &App,
     ticket: &TicketId,
-    side: Side,
-    session_hash: [u8; 32],
+    (side, session_hash): (Side, [u8; 32]),
+    claim: &Claim,
 ) -> Result<(Secret, Millis), Error> {
     let mut random = [0_u8; 32];
     app.clock.fill(&mut random);
@@ -37,8 +38,14 @@ pub(super) async fn make(
     let hash = sha256(token.expose().as_bytes());
     let mut set = WriteSet::of(ticket.as_str());
     set.push(sql::ADD_TOKEN, args![hash, ticket, side.word(), session_hash, expires_at]);
+    claim.add_to(&mut set, ticket.as_str(), claim.seal(app, ticket.as_str(), &token), app.now());
     app.db.commit(set).await?;
     Ok((token, expires_at))
+}
+
+/// The token that an earlier, equal request made, for ten minutes.
+pub(super) fn again(app: &App, seen: &Seen) -> Option<(Secret, Millis)> {
+    Some((seen.secret(app)?, seen.created_at + LIFE_MS))
 }
 
 /// The session behind a token that was given for a ticket.

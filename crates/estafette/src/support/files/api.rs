@@ -17,7 +17,7 @@ use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::id::{AccountId, FileId, TicketId, TicketMessageId};
 use crate::kit::page::Query;
-use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::support::api::user;
 use crate::support::messages::api::marked;
@@ -67,27 +67,13 @@ pub struct NewStaffFile {
     post, path = "/v1/support/tickets/{ticket_id}/files", tag = "Support",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
     request_body(content = NewTicketFile, content_type = "multipart/form-data"),
+    extensions(("x-codes" = json!([
+        Code::TicketClosed, Code::LimitReached, Code::FileTooLarge, Code::UnsupportedFileType,
+    ]))),
     responses(
         (status = 200, body = TicketMessageView, description = "The message with its file"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`: the body is not multipart form data as it should be"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`ticket_closed`, `limit_reached`, `idempotency_in_progress`"),
-        (status = 413, body = ProblemBody, content_type = "application/problem+json",
-         description = "`file_too_large`"),
-        (status = 415, body = ProblemBody, content_type = "application/problem+json",
-         description = "`unsupported_media_type`, `unsupported_file_type`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`: four uploads of this account are coming in"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`: nothing was stored"),
     ),
     security(("portal_token" = []))
 )]
@@ -110,27 +96,13 @@ async fn upload_ticket_file(
     post, path = "/v1/admin/support/tickets/{ticket_id}/files", tag = "Operator",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
     request_body(content = NewStaffFile, content_type = "multipart/form-data"),
+    extensions(("x-codes" = json!([
+        Code::TicketClosed, Code::LimitReached, Code::FileTooLarge, Code::UnsupportedFileType,
+    ]))),
     responses(
         (status = 200, body = AdminTicketMessageView, description = "The message with its file"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`: the body is not multipart form data as it should be"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`ticket_closed`, `limit_reached`, `idempotency_in_progress`"),
-        (status = 413, body = ProblemBody, content_type = "application/problem+json",
-         description = "`file_too_large`"),
-        (status = 415, body = ProblemBody, content_type = "application/problem+json",
-         description = "`unsupported_media_type`, `unsupported_file_type`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`: four uploads of this account are coming in"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`: nothing was stored"),
     ),
     security(("staff_token" = []))
 )]
@@ -192,7 +164,7 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
         Reader::Staff => &["file", "message", "client_message_id", "internal"],
     };
     let stream = body.into_data_stream();
-    let mut upload = Upload::receive(stream, &boundary, (known, app.is_strict())).await?;
+    let mut upload = Upload::receive(stream, &boundary, known, app).await?;
     let route = format!("POST {ticket}/files");
     let print = upload.fingerprint();
     let request = match reader {
@@ -224,13 +196,10 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
 #[utoipa::path(
     get, path = "/v1/support-ticket-files/{file_id}", tag = "Support",
     params(("file_id" = String, Path, description = "The file")),
+    extensions(("x-codes" = json!([Code::FileExpired]))),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream",
          description = "The file, with its own type"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json",
-         description = "`file_expired`"),
     ),
     security(("portal_token" = []))
 )]
@@ -248,13 +217,10 @@ async fn download_ticket_file(
 #[utoipa::path(
     get, path = "/v1/admin/support-ticket-files/{file_id}", tag = "Operator",
     params(("file_id" = String, Path, description = "The file")),
+    extensions(("x-codes" = json!([Code::FileExpired]))),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream",
          description = "The file, with its own type"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json",
-         description = "`file_expired`"),
     ),
     security(("staff_token" = []))
 )]
@@ -274,13 +240,10 @@ async fn download_any_ticket_file(
 #[utoipa::path(
     get, path = "/v1/support-ticket-files/{file_id}/preview", tag = "Support",
     params(("file_id" = String, Path, description = "The file")),
+    extensions(("x-codes" = json!([Code::FileExpired]))),
     responses(
         (status = 200, body = Vec<u8>, content_type = "image/png",
          description = "PNG, or JPEG where the original is one"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`: also where there is no preview"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json",
-         description = "`file_expired`"),
     ),
     security(("portal_token" = []))
 )]
@@ -298,13 +261,10 @@ async fn preview_ticket_file(
 #[utoipa::path(
     get, path = "/v1/admin/support-ticket-files/{file_id}/preview", tag = "Operator",
     params(("file_id" = String, Path, description = "The file")),
+    extensions(("x-codes" = json!([Code::FileExpired]))),
     responses(
         (status = 200, body = Vec<u8>, content_type = "image/png",
          description = "PNG, or JPEG where the original is one"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`: also where there is no preview"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json",
-         description = "`file_expired`"),
     ),
     security(("staff_token" = []))
 )]

@@ -68,6 +68,11 @@ async fn try_write(
 ) -> Result<Written, Error> {
     let before = find(app, reader, ticket).await?;
     if let Some(message) = sent_before(app, &before, new).await? {
+        // Under the id of a note, an answer would never be seen.
+        if message.internal != new.internal {
+            let detail = "was given to a note or an answer before; each needs one of its own";
+            return Err(Error::Field { field: "client_message_id", detail });
+        }
         return Ok(Written { message, duplicate: true });
     }
     if before.status == Status::Closed {
@@ -81,7 +86,7 @@ async fn try_write(
     let mut set = WriteSet::of(before.account.as_str());
     let id = TicketMessageId::new(&app.clock);
     claim.add_to(&mut set, id.as_str(), None, now);
-    set.guard(sql::BUMP, args![now, &before.account, ticket, before.version], STALE);
+    set.guard(sql::BUMP, args![new.internal, now, &before.account, ticket, before.version], STALE);
     let message = add_as(app, &mut set, &before, (new, id), &new.text);
     if let Some(after) = decide::written(&before, new.author.side(), new.internal, now) {
         put(app, &mut set, &new.author.who(), (&before, &after));
@@ -123,7 +128,7 @@ pub(in crate::support) fn add_note(
     (author, text): (&Author, String),
 ) {
     let note = NewMessage { internal: true, ..NewMessage::public(author.clone(), text) };
-    let bump = args![app.now(), &ticket.account, &ticket.id, ticket.version];
+    let bump = args![true, app.now(), &ticket.account, &ticket.id, ticket.version];
     set.guard(sql::BUMP, bump, STALE);
     add(app, set, ticket, &note, &note.text);
 }
@@ -153,7 +158,7 @@ fn add_as(
     ];
     set.returning(sql::WRITE, row, SENT_BEFORE);
     if let Some(file) = &new.file {
-        files::attach(app, set, ticket, file);
+        files::attach(app, set, (ticket, side), file);
     }
     set.push(sql::INDEX, args![text_id, search::indexed(&ticket.account, new.internal, words)]);
     if !new.internal {

@@ -11,6 +11,7 @@ use ::store::{WriteSet, args};
 use clock::{DAY, Millis};
 
 use self::store::{self as sql, Said};
+use self::wipe::Number;
 use super::{Error, files, search, store as of_tickets};
 use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
@@ -97,10 +98,10 @@ pub async fn erase(app: &App, account: &AccountId, number: &str) -> Result<u64, 
     if tickets.is_empty() && messages.is_empty() {
         return Ok(0);
     }
-    let digits = number.trim_start_matches('+');
-    erase_idempotency_keys::<Error>(app, account, |key, _| key.contains(digits)).await?;
+    let number = Number::of(number);
+    erase_idempotency_keys::<Error>(app, account, |key, _| key.contains(number.digits())).await?;
     for ticket in &tickets {
-        let clean = |text: &str| wipe::without(text, digits).unwrap_or_else(|| text.to_owned());
+        let clean = |text: &str| number.removed_from(text).unwrap_or_else(|| text.to_owned());
         let comment = ticket.rating_comment.as_deref().map(clean);
         let (subject, category) = (clean(&ticket.subject), clean(&ticket.category));
         let mut set = WriteSet::of(account.as_str());
@@ -108,7 +109,7 @@ pub async fn erase(app: &App, account: &AccountId, number: &str) -> Result<u64, 
         app.db.commit(set).await?;
     }
     for said in &messages {
-        let clean = wipe::without(&said.body, digits).unwrap_or_else(|| said.body.clone());
+        let clean = number.removed_from(&said.body).unwrap_or_else(|| said.body.clone());
         let words = search::indexed(account, said.internal, &clean);
         let mut set = WriteSet::of(account.as_str());
         set.push(sql::WIPE_MESSAGE, args![clean, account, &said.ticket, said.seq]);
@@ -141,7 +142,7 @@ async fn reindex_first(app: &App, account: &AccountId, id: &TicketId) -> Result<
 
 /// The messages of an account that name a number.
 async fn said(app: &App, account: &AccountId, number: &str) -> Result<Vec<Said>, Error> {
-    let digits = number.trim_start_matches('+');
+    let number = Number::of(number);
     let (mut ticket, mut seq) = (String::new(), 0);
     let mut found = Vec::new();
     loop {
@@ -151,8 +152,8 @@ async fn said(app: &App, account: &AccountId, number: &str) -> Result<Vec<Said>,
         (ticket, seq) = (last.ticket.to_string(), last.seq);
         found.extend(rows.into_iter().filter(|said| {
             let client_id = said.client_message_id.as_deref().unwrap_or_default();
-            let names = |text: &str| wipe::without(text, digits).is_some();
-            names(&said.body) || names(&said.filename) || client_id.contains(digits)
+            let names = |text: &str| number.is_in(text);
+            names(&said.body) || names(&said.filename) || client_id.contains(number.digits())
         }));
     }
 }
@@ -163,7 +164,7 @@ async fn tickets_naming(
     account: &AccountId,
     number: &str,
 ) -> Result<Vec<sql::Named>, Error> {
-    let digits = number.trim_start_matches('+');
+    let number = Number::of(number);
     let mut after = String::new();
     let mut found = Vec::new();
     loop {
@@ -171,7 +172,7 @@ async fn tickets_naming(
         let rows: Vec<sql::Named> = app.db.rows(sql::TICKETS, args).await?;
         let Some(last) = rows.last() else { return Ok(found) };
         after = last.id.to_string();
-        let names = |text: &str| wipe::without(text, digits).is_some();
+        let names = |text: &str| number.is_in(text);
         found.extend(rows.into_iter().filter(|row| {
             let comment = row.rating_comment.as_deref().unwrap_or_default();
             [&row.subject, &row.category, comment].into_iter().any(names)

@@ -2,6 +2,7 @@
 //! spoken to over HTTP only. A story that ends leaves a ledger that adds up.
 
 pub mod contract;
+mod documented;
 pub mod faults;
 pub mod http;
 #[expect(dead_code, reason = "shared with the tests of the store, which use other parts of it")]
@@ -266,7 +267,7 @@ impl World {
     /// Lets the chores do what is due. A lane looks once in a minute of the clock: what became due
     /// while it was at work, it sees a minute later.
     pub async fn housekeep(&self) {
-        const CHORES: usize = 20;
+        const CHORES: usize = 22;
         let app = self.app(Env::Live).await;
         let is_done = store::Sql("SELECT chore FROM chores WHERE next_at > $1 ORDER BY chore");
         for _ in 0..6 {
@@ -334,6 +335,19 @@ impl World {
         tenant
     }
 
+    /// The same, whose SMS are of ACME, which staff have approved.
+    pub async fn live_sender(&self, name: &str, credits: i64) -> Tenant<'_> {
+        let tenant = self.live_account(name, credits).await;
+        let asked = serde_json::json!({"value": "ACME"});
+        let asked = tenant.desk("POST", "/v1/senders").json(asked).await.ok();
+        let path = format!("/v1/admin/senders/{}", asked.word("id"));
+        let decided = self.patch(tenant.env, &path).bearer(self.staff().await);
+        decided.json(serde_json::json!({"status": "approved"})).await.ok();
+        let settings = serde_json::json!({"settings": {"default_sender": "ACME"}});
+        self.set(&tenant, settings).await.ok();
+        tenant
+    }
+
     /// The token of a member of staff.
     pub async fn staff(&self) -> &str {
         self.staff.get_or_init(|| tenant::staff_token(self)).await
@@ -397,6 +411,7 @@ fn settings(folder: &TempDir) -> Config {
     config.limits.send_per_s = 1_000_000;
     config.limits.read_per_s = 1_000_000;
     config.limits.guest_per_min = 1_000_000;
+    config.limits.signup_per_min = 1_000_000;
     config.server.max_connections_per_address = 10_000;
     config.access.password_hashers = 2;
     // Receivers of webhooks are on this machine, and no story asks its name servers.

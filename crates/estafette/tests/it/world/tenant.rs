@@ -1,5 +1,6 @@
 //! An account in a story: its user, its tokens, its key and what its programs do.
 
+use estafette::access::idempotency::Claim;
 use estafette::access::{self, By, Credentials};
 use estafette::app::Env;
 use estafette::kit::secret::Secret;
@@ -203,7 +204,9 @@ pub async fn staff_token(world: &World) -> String {
     let (email, password) = ("staff@example.com", Secret::new(PASSWORD.to_owned()));
     let app = world.app(Env::Live).await;
     let credentials = Credentials { email, password: &password };
-    access::add_staff(&app, credentials, By::CLI).await.expect("a member of staff");
+    access::add_staff(&app, credentials, By::CLI, (&Claim::default(), false))
+        .await
+        .expect("a member of staff");
     let body = json!({"email": email, "password": PASSWORD});
     let answer = world.post(Env::Live, "/v1/admin/auth/login").json(body).await.ok();
     answer.word("token").to_owned()

@@ -1,8 +1,9 @@
-//! STOP and START. Only a whole message is a keyword: "Stop. Thank you" is one like any other.
+//! STOP and START. Only a whole message is a keyword: "Stop. Thank you" is one like any other. And
+//! no sender may be one: its name would be taken for what people are asked to answer.
 
 /// What a keyword asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keyword {
+pub enum Keyword {
     /// No more messages.
     Stop,
     /// Messages again.
@@ -45,7 +46,8 @@ const LONGEST: usize = 24;
 
 impl Keyword {
     /// As stored in events.
-    pub(super) const fn word(self) -> &'static str {
+    #[must_use]
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Stop => "stop",
             Self::Start => "start",
@@ -53,13 +55,15 @@ impl Keyword {
     }
 
     /// From what is stored in events.
-    pub(super) fn of(word: &str) -> Option<Self> {
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
         [Self::Stop, Self::Start].into_iter().find(|keyword| keyword.word() == word)
     }
 
     /// The keyword that a message is, if it is one. Case, accents, punctuation and spaces around
     /// do not count.
-    pub(super) fn in_message(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn in_message(text: &str) -> Option<Self> {
         let plain = plain(text)?;
         if STOP.contains(&plain.as_str()) {
             Some(Self::Stop)
@@ -104,6 +108,11 @@ const fn bare(letter: char) -> char {
         'î' | 'ï' => 'i',
         'ô' | 'ö' => 'o',
         'ù' | 'û' | 'ü' => 'u',
+        // Fullwidth forms, as keyboards of East Asia have them.
+        'ａ'..='ｚ' => match char::from_u32(letter as u32 - 0xfee0) {
+            Some(plain) => plain,
+            None => letter,
+        },
         other => other,
     }
 }
@@ -129,6 +138,7 @@ mod tests {
             "opt-out",
             "Opt  Out",
             "STOP\r\n",
+            "ＳＴＯＰ",
             "\u{feff}STOP\u{200b}",
             "S.T.O.P.",
             "stop 🙏",

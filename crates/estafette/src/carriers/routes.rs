@@ -1,0 +1,264 @@
+//! Which carriers take which SMS: the longest prefix of the number, for an account or for all, for
+//! a class or for all. The table is swapped as a whole, so a send sees the old one or the new one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::binds::Presence;
+use super::{Lane, Priority};
+
+/// Most routes of a table.
+pub const MOST_ROUTES: usize = 10_000;
+/// Most carriers of a route.
+pub const MOST_CHOICES: usize = 20;
+
+/// One route, as it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// `+` and the first digits; `+` alone is every number.
+    pub prefix: String,
+    /// Only for messages of this account.
+    pub account_id: Option<String>,
+    /// Only for messages of this class.
+    pub class: Option<Class>,
+    /// Only carriers that cost at most so much for a segment; one without a price costs nothing.
+    pub max_price: Option<i64>,
+    /// By whom.
+    pub carriers: Vec<Choice>,
+}
+
+/// A carrier of a route.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// Its name.
+    pub name: String,
+    /// The lowest goes first; the next is for when none of those takes messages.
+    pub priority: i64,
+    /// Its share among those of the same priority.
+    pub weight: u32,
+    /// What it costs for a segment, in credits.
+    pub price: Option<i64>,
+}
+
+/// What a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// A passcode.
+    Passcode,
+    /// It follows from something that somebody did.
+    Transactional,
+    /// A campaign.
+    Bulk,
+}
+
+impl Class {
+    /// The class that goes out at a priority.
+    #[must_use]
+    pub const fn of(priority: Priority) -> Self {
+        match priority {
+            Priority::Passcode => Self::Passcode,
+            Priority::Transactional => Self::Transactional,
+            Priority::Bulk => Self::Bulk,
+        }
+    }
+}
+
+/// What is asked of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Whose message.
+    pub account: &'a str,
+    /// What it is for.
+    pub class: Class,
+    /// Where it goes, `+` and digits.
+    pub number: &'a str,
+}
+
+/// Why a table cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct RouteFault {
+    /// Which route.
+    pub at: usize,
+    /// Which field of it.
+    pub field: &'static str,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// A table in force.
+#[derive(Default)]
+pub struct Table {
+    routes: Vec<Route>,
+    /// The entries of a prefix, the most particular first.
+    by_prefix: HashMap<String, Vec<Entry>>,
+    longest: usize,
+}
+
+struct Entry {
+    account: Option<String>,
+    class: Option<Class>,
+    /// By priority.
+    tiers: Vec<Tier>,
+}
+
+#[derive(Default)]
+struct Tier {
+    lanes: Vec<(Arc<Lane>, u32)>,
+    total: u64,
+    turn: AtomicU64,
+}
+
+impl Table {
+    /// Puts a table together.
+    ///
+    /// # Errors
+    /// The first route that cannot be used.
+    pub fn of(routes: Vec<Route>, lanes: &[Arc<Lane>]) -> Result<Self, RouteFault> {
+        let mut table = Self::default();
+        for (at, route) in routes.iter().enumerate() {
+            let digits = check(at, route, lanes)?;
+            let entry = Entry::of(route, lanes);
+            let entries = table.by_prefix.entry(digits.to_owned()).or_default();
+            let is_double =
+                entries.iter().any(|e| (&e.account, e.class) == (&entry.account, entry.class));
+            if is_double {
+                let reason = format!("There are two routes for {} alike", route.prefix);
+                return Err(RouteFault { at, field: "prefix", reason });
+            }
+            entries.push(entry);
+            entries.sort_by_key(|e| (e.account.is_none(), e.class.is_none()));
+            table.longest = table.longest.max(digits.len());
+        }
+        table.routes = routes;
+        Ok(table)
+    }
+
+    /// All lanes for every number, in their order.
+    #[must_use]
+    pub fn all(lanes: &[Arc<Lane>]) -> Self {
+        let names = lanes.iter().map(|lane| lane.carrier().name().to_owned());
+        let route = Route { prefix: "+".to_owned(), carriers: in_order(names), ..Route::default() };
+        let routes = if lanes.is_empty() { vec![] } else { vec![route] };
+        Self::of(routes, lanes).unwrap_or_default()
+    }
+
+    /// The routes, as they were written.
+    #[must_use]
+    pub fn routes(&self) -> &[Route] {
+        &self.routes
+    }
+
+    /// Whether a message goes somewhere at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_prefix.is_empty()
+    }
+
+    /// The carrier that is to take a message: of the first priority that has one that takes
+    /// messages now. Where none does, one whose connection is on another node, else the first.
+    #[must_use]
+    pub fn choose(&self, wanted: Wanted<'_>) -> Option<Arc<Lane>> {
+        let entry = self.find(wanted)?;
+        let takes = |lane: &Lane| lane.presence() == Presence::Here && !lane.is_resting();
+        let elsewhere = |lane: &Lane| lane.presence() == Presence::Elsewhere;
+        let tiers = || entry.tiers.iter();
+        tiers()
+            .find_map(|tier| tier.next(takes))
+            .or_else(|| tiers().find_map(|tier| tier.next(elsewhere)))
+            .or_else(|| tiers().find_map(|tier| tier.next(|_| true)))
+    }
+
+    fn find(&self, wanted: Wanted<'_>) -> Option<&Entry> {
+        let digits = wanted.number.trim_start_matches('+');
+        let longest = self.longest.min(digits.len());
+        (0..=longest).rev().find_map(|length| {
+            let entries = self.by_prefix.get(digits.get(..length)?)?;
+            entries.iter().find(|entry| {
+                entry.account.as_deref().is_none_or(|account| account == wanted.account)
+                    && entry.class.is_none_or(|class| class == wanted.class)
+            })
+        })
+    }
+}
+
+/// Carriers, each the fallback of the one before.
+pub fn in_order(names: impl IntoIterator<Item = String>) -> Vec<Choice> {
+    let choice = |(priority, name)| Choice { name, priority, weight: 1, price: None };
+    (1..).zip(names).map(choice).collect()
+}
+
+/// The digits of the prefix of a route that can be used.
+fn check<'a>(at: usize, route: &'a Route, lanes: &[Arc<Lane>]) -> Result<&'a str, RouteFault> {
+    let fault = |field, reason: &str| RouteFault { at, field, reason: reason.to_owned() };
+    let digits = route.prefix.strip_prefix('+');
+    let digits =
+        digits.filter(|digits| digits.len() <= 15 && digits.bytes().all(|b| b.is_ascii_digit()));
+    let digits = digits.ok_or_else(|| fault("prefix", "Write + and the first digits"))?;
+    if route.carriers.is_empty() || route.carriers.len() > MOST_CHOICES {
+        return Err(fault("carriers", "Name 1 to 20 carriers"));
+    }
+    for choice in &route.carriers {
+        if !lanes.iter().any(|lane| lane.carrier().name() == choice.name) {
+            let reason = format!("There is no carrier {:?} under sms.carriers", choice.name);
+            return Err(RouteFault { at, field: "carriers", reason });
+        }
+        if !(1..=1_000).contains(&choice.weight) || !(0..=1_000).contains(&choice.priority) {
+            return Err(fault("carriers", "weight is 1 to 1000, priority 0 to 1000"));
+        }
+    }
+    let is_affordable = |choice: &Choice| choice.price.unwrap_or(0) <= most(route);
+    if !route.carriers.iter().any(is_affordable) {
+        return Err(fault("max_price", "Every carrier of the route costs more than this"));
+    }
+    Ok(digits)
+}
+
+fn most(route: &Route) -> i64 {
+    route.max_price.unwrap_or(i64::MAX)
+}
+
+impl Entry {
+    fn of(route: &Route, lanes: &[Arc<Lane>]) -> Self {
+        let mut tiers: std::collections::BTreeMap<i64, Tier> = std::collections::BTreeMap::new();
+        for choice in &route.carriers {
+            let lane = lanes.iter().find(|lane| lane.carrier().name() == choice.name);
+            let Some(lane) = lane.filter(|_| choice.price.unwrap_or(0) <= most(route)) else {
+                continue;
+            };
+            let tier = tiers.entry(choice.priority).or_default();
+            tier.lanes.push((Arc::clone(lane), choice.weight));
+            tier.total += u64::from(choice.weight);
+        }
+        let tiers = tiers.into_values().collect();
+        Self { account: route.account_id.clone(), class: route.class, tiers }
+    }
+}
+
+impl Tier {
+    /// The one whose turn it is, by weight; if that one does not fit, the next that does.
+    fn next(&self, fits: impl Fn(&Lane) -> bool) -> Option<Arc<Lane>> {
+        let mut place = match self.lanes.as_slice() {
+            [] | [_] => 0,
+            _ => self.turn.fetch_add(1, Ordering::Relaxed) % self.total.max(1),
+        };
+        let mut first = 0;
+        for (at, (_, weight)) in self.lanes.iter().enumerate() {
+            if place < u64::from(*weight) {
+                first = at;
+                break;
+            }
+            place -= u64::from(*weight);
+        }
+        let (before, from) = self.lanes.split_at(first);
+        let found = from.iter().chain(before).find(|(lane, _)| fits(lane));
+        found.map(|(lane, _)| Arc::clone(lane))
+    }
+}
+
+#[cfg(test)]
+mod tests;

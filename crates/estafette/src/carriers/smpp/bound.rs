@@ -1,0 +1,148 @@
+//! The binds of this node: one for each slot that it holds, opened and closed as slots come and go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ::smpp::{BindKind, Link, LinkSettings, Phase};
+
+use super::{Inner, Key, news};
+use crate::carriers::binds::{Load, Presence, Slots};
+use crate::config::BindMode;
+
+/// The binds that are open, and whether other nodes have some.
+#[derive(Default)]
+pub(super) struct Bound {
+    by_slot: BTreeMap<i64, Bind>,
+    are_elsewhere: bool,
+    is_closed: bool,
+}
+
+/// A connection both ways, or a pair of them.
+struct Bind {
+    /// What messages go out by.
+    sends: Link<Key>,
+    /// The other one of a pair.
+    receives: Option<Link<Key>>,
+}
+
+impl Bind {
+    fn open(inner: &Arc<Inner>) -> Self {
+        let kind = match inner.settings.bind {
+            BindMode::Transceiver => BindKind::Transceiver,
+            BindMode::Pair => BindKind::Transmitter,
+        };
+        let is_pair = inner.settings.bind == BindMode::Pair;
+        let receives = is_pair.then(|| link(inner, BindKind::Receiver));
+        Self { sends: link(inner, kind), receives }
+    }
+
+    fn into_links(self) -> impl Iterator<Item = Link<Key>> {
+        std::iter::once(self.sends).chain(self.receives)
+    }
+
+    fn is_bound(&self) -> bool {
+        matches!(*self.sends.phase().borrow(), Phase::Bound { .. })
+    }
+}
+
+/// A link that is kept up until it is closed.
+fn link(inner: &Arc<Inner>, kind: BindKind) -> Link<Key> {
+    let settings = LinkSettings { kind, ..inner.link.clone() };
+    let (link, told, runner) = Link::open(settings, inner.clock.clone());
+    tokio::spawn(runner.run());
+    tokio::spawn(news::take_all(Arc::clone(inner), told));
+    tokio::spawn(watch(inner.name.clone(), link.phase()));
+    link
+}
+
+/// Says in the log how the link is, so that an operator sees why nothing goes out.
+async fn watch(name: String, mut phase: tokio::sync::watch::Receiver<Phase>) {
+    loop {
+        let now = *phase.borrow_and_update();
+        match now {
+            Phase::Bound { .. } => tracing::info!(carrier = name, "bound"),
+            Phase::Waiting { why: ::smpp::Ended::BindRefused(status), .. } => {
+                let status = status.to_string();
+                tracing::error!(carrier = name, status, "the carrier refuses the bind");
+            }
+            Phase::Waiting { why, .. } => {
+                let why = format!("{why:?}");
+                tracing::warn!(carrier = name, why, "not connected; trying again");
+            }
+            Phase::Closed => return,
+            Phase::Connecting | Phase::Closing => {}
+        }
+        if phase.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Opens what is missing and closes what is no longer held.
+pub(super) fn hold(inner: &Arc<Inner>, slots: &Slots) {
+    let mut bound = inner.bound();
+    if bound.is_closed {
+        return;
+    }
+    bound.are_elsewhere = slots.are_elsewhere;
+    let gone: Vec<i64> =
+        bound.by_slot.keys().copied().filter(|slot| !slots.held.contains(slot)).collect();
+    for slot in gone {
+        let links: Vec<_> =
+            bound.by_slot.remove(&slot).into_iter().flat_map(Bind::into_links).collect();
+        // In order, in the background: what is in flight may still be answered.
+        tokio::spawn(async move {
+            for link in links {
+                link.close().await;
+            }
+        });
+    }
+    for slot in &slots.held {
+        bound.by_slot.entry(*slot).or_insert_with(|| Bind::open(inner));
+    }
+}
+
+impl Bound {
+    /// Of those that are bound, the one with least to do.
+    pub(super) fn least_busy(&self) -> Option<Link<Key>> {
+        let bound = self.by_slot.values().filter(|bind| bind.is_bound());
+        let burden = |bind: &&Bind| {
+            let load = bind.sends.load();
+            load.in_flight + load.waiting
+        };
+        bound.min_by_key(burden).map(|bind| bind.sends.clone())
+    }
+
+    pub(super) fn presence(&self) -> Presence {
+        match () {
+            () if self.by_slot.values().any(Bind::is_bound) => Presence::Here,
+            () if self.by_slot.is_empty() && self.are_elsewhere => Presence::Elsewhere,
+            () => Presence::Nowhere,
+        }
+    }
+
+    pub(super) fn load(&self, window: usize) -> Load {
+        let mut all = Load::default();
+        for bind in self.by_slot.values().filter(|bind| bind.is_bound()) {
+            let load = bind.sends.load();
+            all.binds += 1;
+            all.window += window;
+            all.in_flight += load.in_flight;
+            all.waiting += load.waiting;
+            all.rate_per_s += load.segments_per_second;
+            all.throttled += load.throttled;
+            all.round_trip_ms = all.round_trip_ms.max(load.round_trip_ms);
+        }
+        all
+    }
+
+    pub(super) const fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// All links, to be closed. None is opened after that.
+    pub(super) fn take_all(&mut self) -> Vec<Link<Key>> {
+        self.is_closed = true;
+        std::mem::take(&mut self.by_slot).into_values().flat_map(Bind::into_links).collect()
+    }
+}

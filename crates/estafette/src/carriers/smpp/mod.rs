@@ -1,0 +1,248 @@
+//! Message centres by SMPP 3.4. A message becomes its parts (`parts`), which go out by a link
+//! (`link`) of the binds that this node holds slots for (`bound`); receipts and what phones write
+//! come back by the same links (`news`), and are acknowledged once they are durable.
+
+mod bound;
+mod link;
+mod news;
+mod parts;
+mod verdict;
+
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ::smpp::{Lane as Urgency, Link, Submission, message_id};
+use clock::{Clock, Millis};
+use futures_util::future::{BoxFuture, join_all};
+
+use super::binds::{BindLimits, Binds, Load, Presence, Slots};
+use super::{Carrier, Content, Door, Outbound, Outcome, Pace, Refusal};
+use crate::config::{self, MessageId};
+use bound::Bound;
+use parts::Part;
+use verdict::Verdict;
+
+pub use link::settings as link_settings;
+
+/// How long a passcode waits for the window, the rate, or a link that was lost, milliseconds. Then
+/// whoever waits for it is told, and another carrier may take it.
+const PASSCODE_PATIENCE_MS: i64 = 5_000;
+/// The same of what nobody waits for.
+const PATIENCE_MS: i64 = 60_000;
+
+/// Which submission a late answer is about.
+#[derive(Clone, Debug)]
+struct Key {
+    account_id: String,
+    attempt_id: String,
+    /// Whether it is all of its message.
+    is_whole: bool,
+}
+
+/// A message centre.
+pub struct Smpp {
+    inner: Arc<Inner>,
+}
+
+/// What the centre's tasks share.
+struct Inner {
+    name: String,
+    settings: config::Smpp,
+    link: ::smpp::LinkSettings,
+    clock: Clock,
+    door: Door,
+    /// What the parts of the last long message share.
+    reference: AtomicU16,
+    bound: Mutex<Bound>,
+}
+
+impl Smpp {
+    /// A centre by its settings. Nothing is connected until it holds slots.
+    ///
+    /// # Errors
+    /// The file of authorities cannot be used.
+    pub fn new(
+        name: &str,
+        settings: config::Smpp,
+        clock: Clock,
+        door: Door,
+    ) -> Result<Self, String> {
+        let link = link::settings(&settings)?;
+        // A node that starts again does not begin with the references of its last messages.
+        let start = u16::try_from(clock.below(1 << 16)).unwrap_or(0);
+        let inner = Inner {
+            name: name.to_owned(),
+            settings,
+            link,
+            clock,
+            door,
+            reference: AtomicU16::new(start),
+            bound: Mutex::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+}
+
+impl Inner {
+    fn bound(&self) -> MutexGuard<'_, Bound> {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn submit(&self, message: &Outbound) -> Outcome {
+        let Some(link) = self.bound().least_busy() else {
+            return refused(Refusal::Down, "no_bind");
+        };
+        let reference = self.reference.fetch_add(1, Ordering::Relaxed);
+        let parts = match parts::of(&self.settings, message, reference, self.clock.now()) {
+            Ok(parts) => parts,
+            Err((class, code)) => return refused(class, code),
+        };
+        let [first, rest @ ..] = parts.as_slice() else {
+            return refused(Refusal::Permanent, "empty");
+        };
+        // What is refused is refused with its first part: no half of it arrives.
+        let is_whole = rest.is_empty();
+        match self.submit_part(&link, message, first, is_whole).await {
+            Verdict::Accepted(provider_id) if is_whole => Outcome::Accepted { provider_id },
+            Verdict::Accepted(id) => self.submit_rest(&link, message, (id, rest)).await,
+            Verdict::Refused(class, code) => Outcome::Refused { class, code },
+            Verdict::Unknown => Outcome::Unknown,
+        }
+    }
+
+    async fn submit_rest(
+        &self,
+        link: &Link<Key>,
+        message: &Outbound,
+        (first, rest): (String, &[Part]),
+    ) -> Outcome {
+        let sent = rest.iter().map(|part| self.submit_part(link, message, part, false));
+        let (mut provider_ids, mut failed) = (vec![first], None);
+        for verdict in join_all(sent).await {
+            match verdict {
+                Verdict::Accepted(id) => provider_ids.push(id),
+                // Its receipt would lead nowhere, so nobody will say that all of it arrived.
+                Verdict::Unknown => provider_ids.push(String::new()),
+                Verdict::Refused(class, code) => failed = Some((class, code)),
+            }
+        }
+        match failed {
+            None => Outcome::InParts { provider_ids },
+            // All of it goes again: the phone puts together only what came whole.
+            Some((
+                class @ (Refusal::Temporary | Refusal::Down | Refusal::Throttled { .. }),
+                code,
+            )) => Outcome::Refused { class, code },
+            Some((_, code)) => {
+                self.tell_undelivered(message, code);
+                Outcome::InParts { provider_ids }
+            }
+        }
+    }
+
+    async fn submit_part(
+        &self,
+        link: &Link<Key>,
+        message: &Outbound,
+        part: &Part,
+        is_whole: bool,
+    ) -> Verdict {
+        let is_passcode = matches!(message.content, Content::Passcode { .. });
+        let (lane, patience_ms) = if is_passcode {
+            (Urgency::Urgent, PASSCODE_PATIENCE_MS)
+        } else {
+            (Urgency::Normal, PATIENCE_MS)
+        };
+        let until = message.valid_until.min(self.clock.now() + patience_ms);
+        let submission = Submission {
+            key: Key {
+                account_id: message.account_id.clone(),
+                attempt_id: message.attempt_id.clone(),
+                is_whole,
+            },
+            operation: ::smpp::Operation::Submit,
+            message: part.message.clone(),
+            segments: part.segments,
+            lane,
+            expires_at: until,
+        };
+        Verdict::of(&self.settings, link.submit(submission).await)
+    }
+
+    fn now(&self) -> Millis {
+        self.clock.now()
+    }
+}
+
+fn refused(class: Refusal, code: &str) -> Outcome {
+    Outcome::Refused { class, code: code.to_owned() }
+}
+
+impl Carrier for Smpp {
+    fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    fn echoes(&self) -> bool {
+        false
+    }
+
+    /// The link keeps the rate, in segments, and pauses when the centre asks for it.
+    fn pace(&self) -> Pace {
+        let config::Smpp { window, binds, .. } = &self.inner.settings;
+        Pace { window: window * binds, per_s: None, backs_off: true }
+    }
+
+    fn key_of(&self, provider_id: &str) -> String {
+        message_id::key(&provider_id.into())
+    }
+
+    fn presence(&self) -> Presence {
+        self.inner.bound().presence()
+    }
+
+    fn binds(&self) -> Option<&dyn Binds> {
+        Some(self)
+    }
+
+    fn load(&self) -> Load {
+        let window = self.inner.settings.window;
+        self.inner.bound().load(window)
+    }
+
+    fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.inner.submit(message))
+    }
+}
+
+impl Binds for Smpp {
+    fn limits(&self) -> BindLimits {
+        let config::Smpp { binds, max_binds, .. } = &self.inner.settings;
+        BindLimits { everywhere: *max_binds, here: *binds }
+    }
+
+    fn hold(&self, slots: &Slots) {
+        bound::hold(&self.inner, slots);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.inner.bound().is_closed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        let links = self.inner.bound().take_all();
+        Box::pin(async move {
+            join_all(links.iter().map(Link::close)).await;
+        })
+    }
+}
+
+/// How receipts write ids, for the codec.
+const fn id_form(message_id: MessageId) -> message_id::IdForm {
+    match message_id {
+        MessageId::Auto => message_id::IdForm::Auto,
+        MessageId::Hex => message_id::IdForm::Hexadecimal,
+        MessageId::Decimal => message_id::IdForm::Decimal,
+        MessageId::Text => message_id::IdForm::Text,
+    }
+}

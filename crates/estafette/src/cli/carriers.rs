@@ -1,0 +1,96 @@
+//! `estafette carriers`: what the carriers of the settings are like, seen from here.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clock::Clock;
+use serde_json::{Value, json};
+use smpp::{Ended, Probe};
+
+use super::commands::CarriersCommand;
+use super::output::Output;
+use crate::carriers::smpp::link_settings;
+use crate::config::{Config, Smpp, SmsCarrier};
+
+/// Runs a command.
+pub(super) async fn run(
+    config: &Config,
+    command: &CarriersCommand,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
+    let CarriersCommand::Check { name } = command;
+    let carriers = config.sms.all();
+    let found = carriers.iter().find(|(known, _)| known == name);
+    let Some((_, carrier)) = found else {
+        let known: Vec<&str> = carriers.iter().map(|(name, _)| *name).collect();
+        bail!("there is no carrier {name} under sms.carriers, which has: {}", known.join(", "));
+    };
+    let SmsCarrier::Smpp(settings) = carrier;
+    check_smpp(name, settings, output).await
+}
+
+async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> anyhow::Result<ExitCode> {
+    let link = link_settings(settings).map_err(anyhow::Error::msg).context("ca_file")?;
+    let probed = smpp::probe(&link, &Clock::system()).await;
+    let place = format!("{}:{}", settings.host, settings.port);
+    output.answer(&object(name, &probed), || match &probed {
+        Ok(probe) => shown(name, &place, probe),
+        Err(why) => format!("{name}: no bind at {place}: {}", reason(why)),
+    });
+    Ok(if probed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn object(name: &str, probed: &Result<Probe, Ended>) -> Value {
+    match probed {
+        Ok(probe) => json!({
+            "carrier": name, "kind": "smpp", "ok": true, "error": null,
+            "system_id": probe.system_id.to_string(), "version": probe.version.map(version),
+            "bind_ms": probe.bind_ms, "answers_enquire_link": probe.answers_enquiries,
+            "deliveries": probe.deliveries,
+        }),
+        Err(why) => {
+            json!({ "carrier": name, "kind": "smpp", "ok": false, "error": reason(why) })
+        }
+    }
+}
+
+fn shown(name: &str, place: &str, probe: &Probe) -> String {
+    let Probe { system_id, bind_ms, deliveries, .. } = probe;
+    let says = probe.version.map_or("does not say".to_owned(), version);
+    let enquiries = if probe.answers_enquiries {
+        "answered"
+    } else {
+        "NOT answered: the connection would be taken for dead"
+    };
+    let tlvs: Vec<String> = probe.tlvs.iter().map(|(tag, _)| format!("{tag:#06x}")).collect();
+    let tlvs = if tlvs.is_empty() { "none".to_owned() } else { tlvs.join(", ") };
+    let waiting = if *deliveries > 0 {
+        format!("\n  waiting        {deliveries} receipts or messages, left for the service")
+    } else {
+        String::new()
+    };
+    format!(
+        "{name}: bound at {place} in {bind_ms} ms\n  \
+         calls itself   {system_id}\n  \
+         speaks SMPP    {says}\n  \
+         fields         {tlvs}\n  \
+         enquire_link   {enquiries}{waiting}"
+    )
+}
+
+/// SMPP 3.4 §5.2.4: 0x34 is 3.4.
+fn version(octet: u8) -> String {
+    format!("{}.{}", octet >> 4, octet & 0x0F)
+}
+
+fn reason(why: &Ended) -> String {
+    match why {
+        Ended::BindRefused(status) => format!("the carrier refuses the bind with {status}"),
+        Ended::BindTimeout => "the carrier does not answer the bind".to_owned(),
+        Ended::Disconnected(kind) => format!("no connection ({kind})"),
+        Ended::FramingLost(_) => "what answers is no SMPP".to_owned(),
+        Ended::UnboundByPeer => "the carrier ended the session at once".to_owned(),
+        Ended::Silent | Ended::Unbound => "the carrier went silent".to_owned(),
+        Ended::Unwritable(error) => error.to_string(),
+    }
+}

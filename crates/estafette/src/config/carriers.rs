@@ -1,0 +1,209 @@
+//! What a table under `sms.carriers` may say, for each kind of carrier. Unknown keys are errors.
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::check::{Fault, within};
+use crate::kit::secret::Secret;
+
+/// One SMS carrier.
+#[derive(Clone, Debug)]
+pub enum SmsCarrier {
+    /// A message centre, by SMPP 3.4.
+    Smpp(Box<Smpp>),
+}
+
+/// A message centre.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Smpp {
+    /// `smpp`.
+    pub kind: String,
+    /// Its name or address.
+    pub host: String,
+    /// 2775 by custom, 3550 with TLS.
+    pub port: u16,
+    /// The login.
+    pub system_id: String,
+    /// Its password.
+    pub password: Secret,
+    /// Some centres ask for one.
+    pub system_type: String,
+    /// Segments on their way that are not yet answered, of each bind.
+    pub window: usize,
+    /// How receipts write the ids of the answers.
+    pub message_id: MessageId,
+    /// Whether one bind goes both ways, or a pair of them.
+    pub bind: BindMode,
+    /// Binds (or pairs) of each node.
+    pub binds: usize,
+    /// Binds (or pairs) of all nodes together, as the carrier allows.
+    pub max_binds: usize,
+    /// Segments a second, of each bind; 0 = no limit.
+    pub rate: u32,
+    /// How long texts are cut.
+    pub long: LongText,
+    /// How the centre is told until when a message is of use.
+    pub validity: ValidityForm,
+    /// Whether the connection is TLS.
+    pub tls: bool,
+    /// PEM file of authorities that are trusted besides the public ones.
+    pub ca_file: String,
+    /// After this silence the centre is asked whether it is there, seconds.
+    pub enquire_s: i64,
+    /// How long an answer may take, seconds.
+    pub response_s: i64,
+    /// The sender of messages that name none.
+    pub sender: String,
+    /// `service_type` of every message.
+    pub service_type: String,
+    /// Types of numbers, where the carrier wants others than usual.
+    pub source_ton: Option<u8>,
+    /// See `source_ton`.
+    pub source_npi: Option<u8>,
+    /// See `source_ton`.
+    pub dest_ton: Option<u8>,
+    /// See `source_ton`.
+    pub dest_npi: Option<u8>,
+    /// Codes that mean: later.
+    pub temporary_codes: Vec<u32>,
+    /// Codes that mean: never.
+    pub permanent_codes: Vec<u32>,
+}
+
+impl Default for Smpp {
+    fn default() -> Self {
+        Self {
+            kind: "smpp".to_owned(),
+            host: "127.0.0.1".to_owned(),
+            port: 2775,
+            system_id: String::new(),
+            password: Secret::new(String::new()),
+            system_type: String::new(),
+            window: 10,
+            message_id: MessageId::Auto,
+            bind: BindMode::Transceiver,
+            binds: 1,
+            max_binds: 1,
+            rate: 0,
+            long: LongText::Udh8,
+            validity: ValidityForm::Relative,
+            tls: false,
+            ca_file: String::new(),
+            enquire_s: 30,
+            response_s: 10,
+            sender: String::new(),
+            service_type: String::new(),
+            source_ton: None,
+            source_npi: None,
+            dest_ton: None,
+            dest_npi: None,
+            temporary_codes: Vec::new(),
+            permanent_codes: Vec::new(),
+        }
+    }
+}
+
+/// How receipts write ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageId {
+    /// Not known.
+    Auto,
+    /// In hexadecimal, while the answers are decimal.
+    Hex,
+    /// In decimal, while the answers are hexadecimal.
+    Decimal,
+    /// As the answers.
+    Text,
+}
+
+/// Which way the messages of a bind go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BindMode {
+    /// Both ways.
+    Transceiver,
+    /// One sends, another receives.
+    Pair,
+}
+
+/// How the parts of a long text are known as such.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LongText {
+    /// By a header with a reference of 8 bits.
+    Udh8,
+    /// The same of 16 bits.
+    Udh16,
+    /// By fields of SMPP.
+    Sar,
+    /// They are not cut here: the centre does it.
+    Payload,
+}
+
+/// How `validity_period` is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ValidityForm {
+    /// As a length of time.
+    Relative,
+    /// As an instant, UTC.
+    Absolute,
+    /// Not at all.
+    Omit,
+}
+
+impl SmsCarrier {
+    /// Reads a carrier's table.
+    pub(super) fn read(name: &str, table: &Table) -> Result<Self, Fault> {
+        let key = format!("sms.carriers.{name}");
+        let wrong = |reason: String| {
+            // An unknown key is named by itself, so that the error says who gave it.
+            let named = reason.split('`').nth(1).filter(|name| table.contains_key(*name));
+            let key = named.map_or_else(|| key.clone(), |name| format!("{key}.{name}"));
+            Fault { key, reason }
+        };
+        match table.get("kind").and_then(Value::as_str).unwrap_or_default() {
+            "smpp" => {
+                let smpp: Smpp = typed(table).map_err(wrong)?;
+                check_smpp(&key, &smpp)?;
+                Ok(Self::Smpp(Box::new(smpp)))
+            }
+            "http" => {
+                let reason = "gateways by HTTP are not in this version: use smpp".to_owned();
+                Err(Fault { key: format!("{key}.kind"), reason })
+            }
+            _ => {
+                let reason = "must say smpp".to_owned();
+                Err(Fault { key: format!("{key}.kind"), reason })
+            }
+        }
+    }
+}
+
+fn typed<T: serde::de::DeserializeOwned>(table: &Table) -> Result<T, String> {
+    // The message names the key and the type, and no secret: the types of those are checked before.
+    table.clone().try_into().map_err(|error: toml::de::Error| error.message().to_owned())
+}
+
+fn check_smpp(key: &str, smpp: &Smpp) -> Result<(), Fault> {
+    let at = |name: &str| format!("{key}.{name}");
+    let wrong = |name: &str, reason: &str| Fault { key: at(name), reason: reason.to_owned() };
+    if smpp.host.is_empty() || smpp.host.contains([':', '/', ' ']) && !smpp.host.contains("::") {
+        return Err(wrong("host", "must be a name or an address, without scheme and port"));
+    }
+    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    within(&at("port"), smpp.port.into(), 1, 65_535)?;
+    within(&at("window"), count(smpp.window), 1, 1_000)?;
+    within(&at("max_binds"), count(smpp.max_binds), 1, 1_000)?;
+    within(&at("binds"), count(smpp.binds), 1, count(smpp.max_binds))?;
+    within(&at("rate"), smpp.rate.into(), 0, 100_000)?;
+    within(&at("enquire_s"), smpp.enquire_s, 5, 600)?;
+    within(&at("response_s"), smpp.response_s, 1, 60)?;
+    // Carriers issue longer names than SMPP 3.4 §5.2.1 allows; 64 octets are written.
+    within(&at("system_id"), count(smpp.system_id.len()), 0, 64)?;
+    within(&at("password"), count(smpp.password.expose().len()), 0, 64)?;
+    within(&at("system_type"), count(smpp.system_type.len()), 0, 12)?;
+    within(&at("service_type"), count(smpp.service_type.len()), 0, 5)
+}

@@ -1,0 +1,70 @@
+//! The routes of SMS that staff put in force: stored, so that every node and the next start have
+//! them, and swapped as a whole. Without any those of the settings hold.
+
+mod store;
+
+use ::store::{CommitError, Error, Reject, WriteSet, args};
+
+use self::store as sql;
+use crate::app::App;
+use crate::carriers::routes::Route;
+
+/// How often a node looks for routes that another one took, milliseconds.
+const LOOK_MS: u64 = 2_000;
+/// Another change was faster.
+pub const CHANGED: Reject = Reject("routes_changed");
+
+/// Puts stored routes in force when they change, until the process drains.
+pub async fn follow(app: App) {
+    let mut version = 0;
+    while !app.is_draining() {
+        match newest(&app).await {
+            Ok((found, routes)) if found != version => {
+                version = found;
+                use_routes(&app, routes);
+            }
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "routes not read; the last ones hold"),
+        }
+        app.rest(LOOK_MS).await;
+    }
+}
+
+fn use_routes(app: &App, routes: Vec<Route>) {
+    if routes.is_empty() {
+        app.carriers.reset_routes();
+        return;
+    }
+    if let Err(fault) = app.carriers.set_routes(routes) {
+        // A carrier that was taken out of the settings: better no change than no routes.
+        tracing::error!(%fault, route = fault.at, "the stored routes cannot be used here");
+    }
+}
+
+/// The version of the stored routes, and the routes; 0 = there are none.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn newest(app: &App) -> Result<(i64, Vec<Route>), Error> {
+    let row: Option<(i64, String)> = app.db.row(sql::NEWEST, args![app.env.word()]).await?;
+    let Some((version, text)) = row else { return Ok((0, Vec::new())) };
+    let routes = serde_json::from_str(&text).map_err(|_| Error::Corrupt { column: 1 })?;
+    Ok((version, routes))
+}
+
+/// Adds a change of the routes to a set, if they are still of this version.
+pub fn store(app: &App, set: &mut WriteSet, version: i64, routes: &[Route]) {
+    let text = serde_json::to_string(routes).unwrap_or_default();
+    let args = args![app.env.word(), version + 1, text, app.now(), version];
+    set.guard(sql::STORE, args, CHANGED);
+}
+
+/// Puts routes in force on this node; the others follow.
+///
+/// # Errors
+/// Nothing has changed.
+pub async fn change(app: &App, set: WriteSet, routes: Vec<Route>) -> Result<(), CommitError> {
+    app.db.commit(set).await?;
+    use_routes(app, routes);
+    Ok(())
+}

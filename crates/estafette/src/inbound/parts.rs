@@ -1,0 +1,186 @@
+//! Messages of phones as networks bring them: in parts, in any order, without an id, and again
+//! until they are acknowledged. Each part is stored before that; with the last one the message is
+//! put together. One that stays incomplete is delivered as far as it came.
+
+use ::store::{Reject, WriteSet, args};
+use clock::{MINUTE, Millis};
+use serde_json::json;
+
+use super::message::Message;
+use super::store::{self as sql, PartRow};
+use super::{Arrived, Fault, Taken, account_for, keep};
+use crate::app::App;
+use crate::carriers::{Inbound, InboundPart, NotNow};
+use crate::jobs::Turn;
+use crate::kit::msisdn::Msisdn;
+
+/// How long the missing parts of a message are waited for.
+const WAIT_MS: i64 = 30 * MINUTE;
+/// For how long the same text of the same person counts as brought again.
+const AGAIN_MS: i64 = 10 * MINUTE;
+/// Another put the message together.
+pub(super) const DONE: Reject = Reject("inbound_parts_done");
+
+/// Takes in a part.
+///
+/// # Errors
+/// [`NotNow`] when it could not be stored.
+pub async fn take_part(app: &App, part: &InboundPart) -> Result<(), NotNow> {
+    let channel = part.message.channel.word();
+    match take(app, part).await {
+        Ok(Some(taken)) => app.metrics.inbound(channel, taken.word()),
+        Ok(None) => {}
+        Err(error) => {
+            app.metrics.inbound(channel, "failed");
+            tracing::warn!(%error, carrier = part.message.carrier, "inbound message not stored");
+            return Err(NotNow);
+        }
+    }
+    Ok(())
+}
+
+/// `None`: others of its message are to come.
+async fn take(app: &App, part: &InboundPart) -> Result<Option<Taken>, Fault> {
+    let Inbound { carrier, sender, recipient, text, received_at, .. } = &part.message;
+    let shared = [carrier, sender, recipient, part.reference.as_str()];
+    if part.total <= 1 {
+        let [carrier, sender, recipient, reference] = shared;
+        let mac = app.vault.upstream_mac(&["one", carrier, sender, recipient, reference, text]);
+        let since = *received_at - AGAIN_MS;
+        return finish(app, &part.message, (mac, since), None).await.map(Some);
+    }
+    let [carrier, sender, recipient, reference] = shared;
+    let total = part.total.to_string();
+    let group = app.vault.upstream_mac(&["parts", carrier, sender, recipient, reference, &total]);
+    let text_mac = app.vault.upstream_mac(&["text", text]).to_vec();
+    let number = i64::from(part.number);
+    let rows: Vec<PartRow> = app.db.rows(sql::PARTS, args![group]).await?;
+    let known = rows.iter().find(|row| row.number == number);
+    let is_another = rows.iter().any(|row| row.received_at < *received_at - WAIT_MS)
+        || known.is_some_and(|row| row.text_mac != text_mac);
+    if is_another {
+        // References are used again: what was there is another message.
+        close(app, &group, &rows).await?;
+    } else if known.is_some_and(|row| row.is_done) {
+        return Ok(Some(Taken::Known));
+    }
+    let mut set = WriteSet::of(carrier);
+    let (message, total) = (Message::of(app, &part.message), i64::from(part.total));
+    let (sender, recipient) = (message.sender.text(), message.recipient.text());
+    set.push(
+        sql::ADD_PART,
+        args![
+            group,
+            number,
+            total,
+            carrier,
+            sender,
+            recipient,
+            &message.text,
+            text_mac,
+            *received_at
+        ],
+    );
+    app.db.commit(set).await?;
+    let rows: Vec<PartRow> = app.db.rows(sql::PARTS, args![group]).await?;
+    let is_whole = i64::try_from(rows.len()).unwrap_or(0) >= total;
+    if !is_whole || rows.iter().any(|row| row.is_done) {
+        return Ok(None);
+    }
+    deliver(app, &group, &rows, part.message.clone()).await.map(Some)
+}
+
+/// Puts the parts together that there are.
+async fn deliver(
+    app: &App,
+    group: &[u8; 32],
+    rows: &[PartRow],
+    like: Inbound,
+) -> Result<Taken, Fault> {
+    let text: String = rows.iter().map(|row| row.text.as_str()).collect();
+    let (parts, came) = (rows.first().map_or(0, |row| row.total), rows.len());
+    let is_partial = i64::try_from(came).unwrap_or(i64::MAX) < parts;
+    let raw = json!({
+        "source_addr": like.sender, "destination_addr": like.recipient,
+        "parts": parts, "received": came, "partial": is_partial,
+    });
+    let first = rows.iter().map(|row| row.received_at).min().unwrap_or(like.received_at);
+    let mac = app.vault.upstream_mac(&["whole", &like.carrier, &text, &first.0.to_string()]);
+    let message = Inbound { text, raw, received_at: first, ..like };
+    finish(app, &message, (mac, Millis(0)), Some(group)).await
+}
+
+/// Stores a message; with it its parts are done.
+async fn finish(
+    app: &App,
+    inbound: &Inbound,
+    (mac, since): ([u8; 32], Millis),
+    group: Option<&[u8; 32]>,
+) -> Result<Taken, Fault> {
+    let message = Message { mac, ..Message::of(app, inbound) };
+    let account = account_for(app, &message).await?;
+    keep(app, account.as_ref(), Arrived { message: &message, since, parts: group }).await
+}
+
+/// Marks the parts of a message as put together, once.
+pub(super) fn end(set: &mut WriteSet, group: &[u8; 32]) {
+    set.guard(sql::END_PARTS, args![*group], DONE);
+    set.push(sql::EMPTY_PARTS, args![*group]);
+}
+
+/// Delivers what came of a message that stays incomplete, and forgets its parts.
+async fn close(app: &App, group: &[u8; 32], rows: &[PartRow]) -> Result<(), Fault> {
+    if let Some(first) = rows.first().filter(|row| !row.is_done) {
+        let like = Inbound {
+            carrier: first.carrier.clone(),
+            upstream_id: String::new(),
+            channel: crate::carriers::Channel::Sms,
+            account_id: None,
+            sender: first.sender.clone(),
+            recipient: first.recipient.clone(),
+            text: String::new(),
+            button: None,
+            received_at: first.received_at,
+            raw: serde_json::Value::Null,
+        };
+        deliver(app, group, rows, like).await?;
+    }
+    let mut set = WriteSet::of("inbound_parts");
+    set.push(sql::DROP_PARTS, args![*group]);
+    app.db.commit(set).await?;
+    Ok(())
+}
+
+/// Delivers messages whose missing parts are waited for no longer, and forgets what is known of
+/// those that were put together; answers how many.
+///
+/// # Errors
+/// See [`Fault`].
+pub async fn settle_parts(app: &App, turn: &Turn) -> Result<u64, Fault> {
+    let mut count = 0;
+    loop {
+        let args = args![turn.now() - WAIT_MS, app.config.retention.chunk];
+        let groups: Vec<(Vec<u8>,)> = app.db.rows(sql::OLD_PARTS, args).await?;
+        for (group,) in &groups {
+            let Ok(group) = <[u8; 32]>::try_from(group.as_slice()) else { continue };
+            let rows: Vec<PartRow> = app.db.rows(sql::PARTS, args![group]).await?;
+            close(app, &group, &rows).await?;
+            count += 1;
+        }
+        if groups.is_empty() || !turn.rest().await {
+            return Ok(count);
+        }
+    }
+}
+
+/// Deletes the parts of what a person wrote.
+///
+/// # Errors
+/// See [`Fault`].
+pub(super) async fn erase_parts(app: &App, person: &Msisdn) -> Result<(), Fault> {
+    let number = person.e164();
+    let mut set = WriteSet::of("inbound_parts");
+    set.push(sql::ERASE_PARTS, args![number, number.trim_start_matches('+')]);
+    app.db.commit(set).await?;
+    Ok(())
+}

@@ -1,0 +1,327 @@
+//! How many passcodes are sent and how many of them verified, by account and place: what the guard
+//! against traffic that nobody wants goes by. In memory, so that a send waits for nothing; what is
+//! new is written down within a second, and what other nodes wrote is read again.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use clock::{DAY, HOUR, Millis};
+
+/// Places that are kept of one account; beyond, ranges are no longer told apart.
+const MOST_PLACES: usize = 5_000;
+/// Days that the best one is looked for in.
+const MEMORY_D: i64 = 14;
+/// Unverified passcodes of a day and of an hour that are always let through.
+const LEAST: [i64; 2] = [20, 3];
+
+/// Sends and verifications.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Passcodes sent.
+    pub sent: i64,
+    /// Those that were verified.
+    pub verified: i64,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.verified += other.verified;
+    }
+
+    fn unverified(self) -> i64 {
+        (self.sent - self.verified).max(0)
+    }
+}
+
+/// A stretch of time that is counted by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Span {
+    /// 24 hours, UTC.
+    Day,
+    /// 60 minutes.
+    Hour,
+}
+
+impl Span {
+    /// As stored.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Day => "d",
+            Self::Hour => "h",
+        }
+    }
+
+    /// From what is stored.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Day, Self::Hour].into_iter().find(|span| span.word() == word)
+    }
+
+    /// As shown.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Hour => "hour",
+        }
+    }
+
+    /// Which one an instant is in.
+    #[must_use]
+    pub fn bucket(self, at: Millis) -> i64 {
+        at.0.div_euclid(match self {
+            Self::Day => DAY,
+            Self::Hour => HOUR,
+        })
+    }
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Whose.
+    pub account: String,
+    /// A country, or `+` and the first digits of a range.
+    pub place: String,
+    /// The stretch of time.
+    pub span: Span,
+    /// Which one.
+    pub bucket: i64,
+}
+
+/// A budget that is used up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excess {
+    /// Where: a country, or `+` and the first digits of a range.
+    pub place: String,
+    /// Of a day or an hour.
+    pub span: Span,
+    /// What was counted before this send.
+    pub counts: Counts,
+    /// Unverified passcodes that are let through.
+    pub budget: i64,
+}
+
+/// The figures of this process.
+#[derive(Default)]
+pub struct Conversion {
+    books: Mutex<Books>,
+    /// Held by whoever writes figures down, so that a reader who waits for it sees all of them.
+    pub writing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Books {
+    accounts: HashMap<String, Account>,
+    pending: BTreeMap<Key, Counts>,
+    excesses: Vec<(String, Excess)>,
+}
+
+#[derive(Default)]
+struct Account {
+    figures: HashMap<String, BTreeMap<(Span, i64), Counts>>,
+    /// What was told already.
+    told: HashSet<(String, Span, i64)>,
+    read_at: Option<Millis>,
+}
+
+/// The country and the range of a number.
+#[must_use]
+pub fn places(country: &str, e164: &str) -> [String; 2] {
+    let range = e164.get(..e164.len().saturating_sub(4)).unwrap_or_default();
+    [country.to_owned(), range.to_owned()]
+}
+
+impl Conversion {
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts.
+    pub fn note(&self, account: &str, places: &[String], at: Millis, counts: Counts) {
+        let mut books = self.books();
+        for place in places {
+            for span in [Span::Day, Span::Hour] {
+                let bucket = span.bucket(at);
+                let own = books.accounts.entry(account.to_owned()).or_default();
+                if own.figures.len() >= MOST_PLACES && !own.figures.contains_key(place) {
+                    continue;
+                }
+                let figures = own.figures.entry(place.clone()).or_default();
+                figures.entry((span, bucket)).or_default().add(counts);
+                let (account, place) = (account.to_owned(), place.clone());
+                let key = Key { account, place, span, bucket };
+                books.pending.entry(key).or_default().add(counts);
+            }
+        }
+    }
+
+    /// The budget that one more send would exceed.
+    #[must_use]
+    pub fn judge(&self, account: &str, places: &[String], now: Millis) -> Option<Excess> {
+        let books = self.books();
+        let own = books.accounts.get(account)?;
+        places.iter().find_map(|place| {
+            let (span, counts, budget) = exceeded(own.figures.get(place)?, now)?;
+            Some(Excess { place: place.clone(), span, counts, budget })
+        })
+    }
+
+    /// Keeps a thing to tell, once for each place and stretch of time. Answers whether it is new.
+    pub fn tell(&self, account: &str, excess: &Excess, now: Millis) -> bool {
+        let mut books = self.books();
+        let own = books.accounts.entry(account.to_owned()).or_default();
+        let bucket = excess.span.bucket(now);
+        own.told.retain(|(_, span, told)| *told >= span.bucket(now));
+        let is_new = own.told.insert((excess.place.clone(), excess.span, bucket));
+        if is_new {
+            books.excesses.push((account.to_owned(), excess.clone()));
+        }
+        is_new
+    }
+
+    /// What is to be written down.
+    #[must_use]
+    pub fn take(&self) -> (BTreeMap<Key, Counts>, Vec<(String, Excess)>) {
+        let mut books = self.books();
+        (std::mem::take(&mut books.pending), std::mem::take(&mut books.excesses))
+    }
+
+    /// It could not be written down.
+    pub fn put_back(&self, pending: &[(Key, Counts)], excesses: Vec<(String, Excess)>) {
+        let mut books = self.books();
+        for (key, counts) in pending {
+            books.pending.entry(key.clone()).or_default().add(*counts);
+        }
+        books.excesses.extend(excesses);
+    }
+
+    /// Whether what is stored of an account was read after an instant.
+    #[must_use]
+    pub fn is_read_since(&self, account: &str, at: Millis) -> bool {
+        let books = self.books();
+        books.accounts.get(account).and_then(|own| own.read_at).is_some_and(|read| read >= at)
+    }
+
+    /// What is stored of an account, of all nodes. What is not written yet is added to it.
+    pub fn read(&self, account: &str, rows: Vec<(Span, i64, String, Counts)>, now: Millis) {
+        let mut books = self.books();
+        let mut figures: HashMap<String, BTreeMap<(Span, i64), Counts>> = HashMap::new();
+        for (span, bucket, place, counts) in rows {
+            figures.entry(place).or_default().insert((span, bucket), counts);
+        }
+        for (key, counts) in books.pending.iter().filter(|(key, _)| key.account == account) {
+            let figures = figures.entry(key.place.clone()).or_default();
+            figures.entry((key.span, key.bucket)).or_default().add(*counts);
+        }
+        let own = books.accounts.entry(account.to_owned()).or_default();
+        own.figures = figures;
+        own.read_at = Some(now);
+    }
+}
+
+/// Authgear's published budgets: of a day the greater of 20 and 0.3 of the best of 14 days; of an
+/// hour the greatest of 3, a sixth of 0.2 of that best, and 0.2 of what was verified within it.
+fn exceeded(figures: &BTreeMap<(Span, i64), Counts>, now: Millis) -> Option<(Span, Counts, i64)> {
+    let of = |span: Span, back: i64| {
+        figures.get(&(span, span.bucket(now) - back)).copied().unwrap_or_default()
+    };
+    let best = (0..=MEMORY_D).map(|back| of(Span::Day, back).verified).max().unwrap_or(0);
+    let verified = of(Span::Hour, 0).verified + of(Span::Hour, 1).verified;
+    let [least_of_day, least_of_hour] = LEAST;
+    // 0.2 of the best, a sixth of it: one in thirty.
+    let budgets = [
+        (Span::Day, least_of_day.max(best * 3 / 10)),
+        (Span::Hour, least_of_hour.max(best / 30).max(verified / 5)),
+    ];
+    budgets.into_iter().find_map(|(span, budget)| {
+        let counts = of(span, 0);
+        (counts.unverified() >= budget).then_some((span, counts, budget))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clock::{DAY, HOUR, Millis};
+
+    use super::{Conversion, Counts, Span, places};
+
+    const SENT: Counts = Counts { sent: 1, verified: 0 };
+    const VERIFIED: Counts = Counts { sent: 0, verified: 1 };
+
+    fn send(all: &Conversion, number: &str, at: Millis) -> Option<(String, Span, i64)> {
+        let places = places("FR", number);
+        let excess = all.judge("ada", &places, at).map(|it| (it.place, it.span, it.budget));
+        all.note("ada", &places, at, SENT);
+        excess
+    }
+
+    #[test]
+    fn a_new_account_has_three_in_an_hour_and_twenty_in_a_day() {
+        let all = Conversion::default();
+        let mut at = Millis(100 * DAY);
+        for hour in 0..7 {
+            for number in 0..3 {
+                let excess = send(&all, &format!("+33612{hour}{number}5678"), at);
+                let is_over = hour * 3 + number >= 20;
+                assert_eq!(excess.is_some(), is_over, "{hour} {number}: {excess:?}");
+            }
+            at = at + HOUR;
+        }
+        let excess = send(&all, "+33612345678", Millis(101 * DAY));
+        assert_eq!(excess, None, "another day");
+        for _ in 0..2 {
+            assert_eq!(send(&all, "+33612345678", Millis(101 * DAY)), None);
+        }
+        let excess = send(&all, "+33612345678", Millis(101 * DAY)).unwrap();
+        assert_eq!(excess, ("FR".to_owned(), Span::Hour, 3));
+    }
+
+    #[test]
+    fn who_converts_may_send_more() {
+        let all = Conversion::default();
+        let (yesterday, now) = (Millis(99 * DAY), Millis(100 * DAY));
+        let [country, _] = places("FR", "+33612345678");
+        let country = [country];
+        all.note("ada", &country, yesterday, Counts { sent: 300, verified: 300 });
+        all.note("ada", &country, now, Counts { sent: 9, verified: 0 });
+        assert_eq!(all.judge("ada", &country, now), None, "a thirtieth of 300 is 10");
+        all.note("ada", &country, now, SENT);
+        assert_eq!(all.judge("ada", &country, now).unwrap().budget, 10);
+        (0..60).for_each(|_| all.note("ada", &country, now, VERIFIED));
+        assert_eq!(all.judge("ada", &country, now), None);
+        assert_eq!(all.judge("eve", &country, now), None, "another account");
+    }
+
+    #[test]
+    fn a_range_is_judged_beside_its_country_and_told_once() {
+        let all = Conversion::default();
+        let now = Millis(100 * DAY);
+        let other = places("FR", "+33699990000");
+        all.note("ada", &other[..1], now, Counts { sent: 100, verified: 100 });
+        let pumped = places("FR", "+33612340001");
+        (0..3).for_each(|_| all.note("ada", &pumped, now, SENT));
+        let excess = all.judge("ada", &pumped, now).unwrap();
+        assert_eq!(excess.place, "+3361234");
+        assert_eq!(all.judge("ada", &other, now), None);
+        assert!(all.tell("ada", &excess, now) && !all.tell("ada", &excess, now));
+        assert!(all.tell("ada", &excess, now + HOUR));
+        let (pending, excesses) = all.take();
+        assert_eq!((pending.len(), excesses.len()), (4, 2));
+        assert!(all.take().0.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_written_yet_is_not_forgotten_by_reading() {
+        let all = Conversion::default();
+        let now = Millis(100 * DAY);
+        let places = places("FR", "+33612340001");
+        (0..2).for_each(|_| all.note("ada", &places, now, SENT));
+        let row = (Span::Hour, Span::Hour.bucket(now), "FR".to_owned(), SENT);
+        all.read("ada", vec![row], now);
+        assert!(all.judge("ada", &places, now).is_some(), "one of another node and two of ours");
+        assert!(all.is_read_since("ada", now) && !all.is_read_since("ada", now + 1));
+    }
+}

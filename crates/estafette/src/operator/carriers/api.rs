@@ -1,0 +1,213 @@
+//! Carriers and routes over HTTP.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{RawQuery, State};
+use serde::Serialize;
+use store::{CommitError, WriteSet};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{RouteView, item};
+use crate::access::audit::{self, Entry};
+use crate::access::caller::Staff;
+use crate::app::App;
+use crate::carriers::binds::Presence;
+use crate::carriers::{Channel, Lane};
+use crate::dispatch;
+use crate::kit::body::Fields;
+use crate::kit::page::Query;
+use crate::kit::problem::Problem;
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list_carriers)).routes(routes!(list_routes, put_routes))
+}
+
+/// A way out for messages, as the node that answers sees it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CarrierView {
+    /// Its name.
+    #[schema(example = "main")]
+    pub name: String,
+    /// `chatapp` or `sms`.
+    #[schema(example = "sms")]
+    pub channel: String,
+    /// `up`, `resting` (it fails or throttles, and is asked again soon), `elsewhere` (its
+    /// connection is on another node), or `down`.
+    #[schema(example = "up")]
+    pub state: String,
+    /// Its connections, where it has some.
+    #[schema(example = 1)]
+    pub binds: usize,
+    /// Submissions that may be under way at the same time.
+    #[schema(example = 10)]
+    pub window: usize,
+    /// Those that are.
+    #[schema(example = 0)]
+    pub in_flight: usize,
+    /// Segments that wait for the window or the rate.
+    #[schema(example = 0)]
+    pub waiting: usize,
+    /// Segments a second at present; `null` = no limit.
+    #[schema(example = 100)]
+    pub rate_per_s: Option<u64>,
+    /// Answers that asked to slow down.
+    #[schema(example = 0)]
+    pub throttled: u64,
+    /// How long the latest answer took, milliseconds.
+    #[schema(example = 12)]
+    pub round_trip_ms: u64,
+    /// Its receipts.
+    pub receipts: ReceiptsView,
+    /// For how long messages have waited for room without a break, seconds.
+    #[schema(example = 0)]
+    pub oldest_queued_s: u64,
+}
+
+/// What became of a carrier's receipts since this node was started.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ReceiptsView {
+    /// Led to their message at once.
+    #[schema(example = 1200)]
+    pub matched: u64,
+    /// Came before the answer that they are about, and led to their message then.
+    #[schema(example = 3)]
+    pub early: u64,
+    /// Lead nowhere so far.
+    #[schema(example = 0)]
+    pub orphan: u64,
+}
+
+impl CarrierView {
+    fn of(channel: Channel, lane: &Arc<Lane>) -> Self {
+        let (carrier, load) = (lane.carrier(), lane.carrier().load());
+        let presence = lane.presence();
+        let is_resting = presence == Presence::Here && lane.is_resting();
+        let counts = &lane.receipts;
+        let (early, parked) =
+            (counts.early.load(Ordering::Relaxed), counts.parked.load(Ordering::Relaxed));
+        Self {
+            name: carrier.name().to_owned(),
+            channel: channel.word().to_owned(),
+            state: if is_resting { "resting" } else { presence.word() }.to_owned(),
+            binds: load.binds,
+            window: lane.pace().window,
+            in_flight: if load.window > 0 { load.in_flight } else { lane.taken() },
+            waiting: load.waiting,
+            rate_per_s: Some(load.rate_per_s).filter(|rate| *rate > 0),
+            throttled: load.throttled,
+            round_trip_ms: load.round_trip_ms,
+            receipts: ReceiptsView {
+                matched: counts.matched.load(Ordering::Relaxed),
+                early,
+                orphan: parked.saturating_sub(early),
+            },
+            oldest_queued_s: lane.wait().as_secs(),
+        }
+    }
+}
+
+/// Lists the carriers of this environment and how they are.
+#[utoipa::path(
+    get, path = "/v1/admin/carriers", tag = "Operator",
+    responses(
+        (status = 200, body = Vec<CarrierView>, description = "All carriers"),
+    ),
+    security(("staff_token" = []))
+)]
+async fn list_carriers(
+    _staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Vec<CarrierView>>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let views = app.carriers.by_channel().map(|(channel, lane)| CarrierView::of(channel, lane));
+    Ok(Json(views.collect()))
+}
+
+/// Lists the routes of SMS that are in force.
+#[utoipa::path(
+    get, path = "/v1/admin/routes", tag = "Operator",
+    responses(
+        (status = 200, body = Vec<RouteView>, description = "The routes in force on this node"),
+    ),
+    security(("staff_token" = []))
+)]
+async fn list_routes(
+    _staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Vec<RouteView>>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    Ok(Json(shown(&app)))
+}
+
+fn shown(app: &App) -> Vec<RouteView> {
+    app.carriers.table().routes().iter().map(RouteView::from).collect()
+}
+
+/// The routes that are to be in force.
+#[derive(Debug, serde::Deserialize, ToSchema)]
+#[schema(example = json!({"routes": []}))]
+pub struct NewRoutes {
+    /// All of them, at most 10,000; none = those of the settings.
+    pub routes: Vec<RouteView>,
+}
+
+/// Sets the routes of SMS.
+///
+/// They take the place of all routes that were in force, at once on this node and within two
+/// seconds on the others; a send sees the old table or the new one. An empty list puts the routes
+/// of the settings in force again. The body is an object with `routes`, or the list itself.
+#[utoipa::path(
+    put, path = "/v1/admin/routes", tag = "Operator",
+    request_body = NewRoutes,
+    responses(
+        (status = 200, body = Vec<RouteView>, description = "The routes in force"),
+    ),
+    security(("staff_token" = []))
+)]
+async fn put_routes(
+    staff: Staff,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    body: Bytes,
+) -> Result<Json<Vec<RouteView>>, Problem> {
+    Query::read(query.as_deref(), &[])?;
+    let list = serde_json::from_slice(&body).ok().filter(serde_json::Value::is_array);
+    let given = if list.is_some() {
+        list
+    } else {
+        let mut fields = Fields::read(&body)?;
+        let given = fields.take("routes");
+        fields.finish(app.is_strict())?;
+        given
+    };
+    let new = super::read(given).map_err(Problem::invalid)?;
+    app.carriers.check_routes(&new).map_err(|fault| Problem::invalid(vec![item(&fault)]))?;
+    loop {
+        let (version, _) = dispatch::routes::newest(&app).await?;
+        let mut set = WriteSet::of("sms_routes");
+        dispatch::routes::store(&app, &mut set, version, &new);
+        let entry = Entry {
+            actor: &staff.who,
+            action: "routes.set",
+            object_id: "",
+            account: None,
+            request_id: &staff.request_id,
+            detail: serde_json::json!({ "routes": new.len(), "version": version + 1 }),
+        };
+        audit::record(&app, &mut set, &entry);
+        match dispatch::routes::change(&app, set, new.clone()).await {
+            Ok(()) => return Ok(Json(shown(&app))),
+            // Another change came between; this one is the later.
+            Err(CommitError::Rejected(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

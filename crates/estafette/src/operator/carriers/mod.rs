@@ -1,0 +1,127 @@
+//! The carriers as staff sees them, and the routes of SMS as staff sets them: a whole table at a
+//! time, taken whole or not at all.
+
+pub mod api;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::carriers::routes::{Choice, Class, MOST_ROUTES, Route, RouteFault};
+use crate::kit::problem::Item;
+
+/// A route of SMS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteView {
+    /// `+` and the first digits of the numbers that it is for; `+` alone is every number. The
+    /// longest prefix wins; of one prefix, the route that names the account, then the class.
+    #[schema(example = "+33")]
+    pub prefix: String,
+    /// Only for messages of this account.
+    #[serde(default)]
+    pub account_id: Option<String>,
+    /// Only for messages of this class: `passcode`, `transactional` or `bulk`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, example = "passcode")]
+    pub class: Option<Class>,
+    /// Carriers whose `price` is above this are left out.
+    #[serde(default)]
+    pub max_price: Option<i64>,
+    /// 1 to 20 carriers: a name, the first choice first, or an object with priority and weight.
+    pub carriers: Vec<ChoiceView>,
+}
+
+/// A carrier of a route.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum ChoiceView {
+    /// Its name; it takes what the ones before it cannot take now.
+    Name(String),
+    /// With all that may be said.
+    Whole {
+        /// Its name.
+        name: String,
+        /// The lowest goes first, 0 to 1000.
+        #[serde(default)]
+        priority: i64,
+        /// Its share among those of one priority, 1 to 1000.
+        #[serde(default = "one")]
+        weight: u32,
+        /// What it costs for a segment, in credits.
+        #[serde(default)]
+        price: Option<i64>,
+    },
+}
+
+const fn one() -> u32 {
+    1
+}
+
+impl From<RouteView> for Route {
+    fn from(view: RouteView) -> Self {
+        let RouteView { prefix, account_id, class, max_price, carriers } = view;
+        let choice = |(at, choice)| match choice {
+            ChoiceView::Name(name) => Choice { name, priority: at, weight: 1, price: None },
+            ChoiceView::Whole { name, priority, weight, price } => {
+                Choice { name, priority, weight, price }
+            }
+        };
+        let carriers = (1..).zip(carriers).map(choice).collect();
+        Self { prefix, account_id, class, max_price, carriers }
+    }
+}
+
+impl From<&Route> for RouteView {
+    fn from(route: &Route) -> Self {
+        let Route { prefix, account_id, class, max_price, carriers } = route.clone();
+        let is_plain = (1..)
+            .zip(&carriers)
+            .all(|(at, one)| (one.priority, one.weight, one.price) == (at, 1, None));
+        let view = |Choice { name, priority, weight, price }| {
+            if is_plain {
+                ChoiceView::Name(name)
+            } else {
+                ChoiceView::Whole { name, priority, weight, price }
+            }
+        };
+        let carriers = carriers.into_iter().map(view).collect();
+        Self { prefix, account_id, class, max_price, carriers }
+    }
+}
+
+/// Reads the routes of a body.
+///
+/// # Errors
+/// Every fault with its pointer.
+pub fn read(value: Option<Value>) -> Result<Vec<Route>, Vec<Item>> {
+    let fault = |code, detail| Err(vec![Item::at("/routes", code, detail)]);
+    let items = match value {
+        None => return fault("required", "is required"),
+        Some(Value::Array(items)) if items.len() > MOST_ROUTES => {
+            return fault("too_long", "must have at most 10,000 items");
+        }
+        Some(Value::Array(items)) => items,
+        Some(_) => return fault("invalid_type", "must be an array"),
+    };
+    let mut faults = Vec::new();
+    let mut routes = Vec::with_capacity(items.len());
+    for (at, item) in items.into_iter().enumerate() {
+        match serde_json::from_value::<RouteView>(item) {
+            Ok(view) => routes.push(view.into()),
+            Err(error) => {
+                let pointer = format!("/routes/{at}");
+                faults.push(Item::at(&pointer, "invalid_type", error.to_string()));
+            }
+        }
+    }
+    if faults.is_empty() { Ok(routes) } else { Err(faults) }
+}
+
+/// A table that cannot be put in force, as an item of a problem.
+#[must_use]
+pub fn item(fault: &RouteFault) -> Item {
+    let pointer = format!("/routes/{}/{}", fault.at, fault.field);
+    let code = if fault.field == "carriers" { "invalid_enum" } else { "out_of_range" };
+    Item::at(&pointer, code, fault.reason.clone())
+}

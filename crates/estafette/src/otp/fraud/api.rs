@@ -1,0 +1,131 @@
+//! Reports of verifications that were made elsewhere, and the share of passcodes that are verified.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use clock::{DAY, Millis};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::access::api::EmptyRequest;
+use crate::access::caller::{Caller, CheckOtp, ReadAccount};
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
+use crate::app::App;
+use crate::kit::body::Fields;
+use crate::kit::id::ChallengeId;
+use crate::kit::page::Query;
+use crate::kit::problem::Problem;
+use crate::kit::problem_code::Code;
+use crate::otp::Error;
+use crate::otp::api::{ChallengeView, challenge_view};
+use crate::otp::store as sql;
+
+/// Days that are shown where nobody says since when.
+const DAYS: i64 = 30;
+
+/// The routes.
+pub(in crate::otp) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(report_verified)).routes(routes!(read_conversion))
+}
+
+/// Passcodes of one country on one day.
+#[derive(Serialize, ToSchema)]
+pub struct ConversionView {
+    /// The day, UTC.
+    #[schema(example = "2026-01-31")]
+    day: String,
+    /// ISO 3166 code; `001` for numbers of no country.
+    #[schema(example = "FR")]
+    country: String,
+    /// Passcodes sent; a resend of one counts once.
+    #[schema(example = 120)]
+    sent: i64,
+    /// Those that were verified, here or elsewhere.
+    #[schema(example = 96)]
+    verified: i64,
+    /// The share of them, 0 to 1.
+    #[schema(example = 0.8)]
+    conversion: f64,
+}
+
+/// Report a verification.
+///
+/// For codes that are checked elsewhere, so that the guard against fraud knows of them. The
+/// challenge is verified from then on; one that is verified already stays so.
+#[utoipa::path(post, path = "/v1/otp/{challenge_id}/verified", tag = "OTP",
+    params(("challenge_id" = String, Path, description = "From either send endpoint")),
+    request_body = Option<EmptyRequest>,
+    security(("api_key" = ["otp:verify", "sms:send", "account:read"])),
+    extensions(("x-codes" = json!([
+        Code::OtpAlreadyVerified, Code::OtpExpired, Code::OtpAttemptsExhausted,
+    ]))),
+    responses((status = 200, body = ChallengeView, description = "The challenge as it stands")))]
+async fn report_verified(
+    caller: Caller<CheckOtp>,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    asked: (RawQuery, HeaderMap),
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let (RawQuery(query), headers) = asked;
+    Query::read(query.as_deref(), &[])?;
+    if !body.is_empty() {
+        Fields::read(&body)?.finish(app.is_strict())?;
+    }
+    idempotency::check(&headers)?;
+    let account = &caller.account.id;
+    let path = format!("POST /v1/otp/{id}/verified");
+    let id = ChallengeId::parse(&id).ok_or(Code::NotFound)?;
+    let request = Repeatable::by_tenant(account, &headers, &path, &body);
+    let fresh = async |claim: Claim| Ok(super::report(&app, account, &id, &claim).await?);
+    let again = async |_: Seen| {
+        Ok(sql::challenge(&app, account, &id).await.map_err(Error::from)?.ok_or(Error::Unknown)?)
+    };
+    let reported = idempotency::once(&app, request, fresh, again).await?;
+    Ok(reported.map(|challenge| Json(challenge_view(&app, challenge))).into_response())
+}
+
+/// Read how many passcodes are verified.
+///
+/// By country and day (UTC), the newest day first; the last 30 days unless `since` and `until` say
+/// otherwise, at most 62.
+#[utoipa::path(get, path = "/v1/otp/conversion", tag = "OTP",
+    params(
+        ("country" = Option<String>, Query, description = "Only this country"),
+        ("since" = Option<String>, Query, description = "Not before this instant, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Before this instant, RFC 3339"),
+    ),
+    security(("api_key" = ["account:read"]), ("portal_token" = [])),
+    responses(
+        (status = 200, body = Vec<ConversionView>, description = "Countries and days"),
+    ))]
+async fn read_conversion(
+    caller: Caller<ReadAccount>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Vec<ConversionView>>, Problem> {
+    let query = Query::read(query.as_deref(), &["country", "since", "until"])?;
+    let until = query.instant("until")?.map_or(app.now(), |until| Millis(until.0 - 1));
+    let since = query.instant("since")?.unwrap_or(until - DAYS * DAY);
+    let lines = super::by_day(&app, &caller.account.id, (since, until)).await?;
+    let country = query.get("country");
+    let wanted = lines.into_iter().filter(|line| country.is_none_or(|it| it == line.country));
+    Ok(Json(wanted.map(view).collect()))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share of two counts")]
+fn view(line: super::Line) -> ConversionView {
+    let super::Line { day, country, counts } = line;
+    let text = Millis(day * DAY).to_string();
+    ConversionView {
+        day: text.split('T').next().unwrap_or_default().to_owned(),
+        country,
+        sent: counts.sent,
+        verified: counts.verified,
+        conversion: (counts.verified as f64 / counts.sent.max(1) as f64).min(1.0),
+    }
+}

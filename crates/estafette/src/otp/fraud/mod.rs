@@ -1,0 +1,242 @@
+//! The guard against pumping: traffic that somebody makes for the money that numbers earn, and that
+//! nobody verifies. What an account sends to a country and to a range of numbers is held against
+//! what is verified there (`kit::conversion`). A send waits for none of this: the figures are in
+//! memory, and written down by a task of their own.
+
+pub mod api;
+mod store;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ::store::{CommitError, Error as DbError, WriteSet, args};
+use clock::{DAY, HOUR, Millis};
+use serde_json::json;
+
+use self::store as sql;
+use super::send::Order;
+use super::{Error, Mode, STALE, Status, store as challenges, told, verify};
+use crate::access::idempotency::Claim;
+use crate::access::retention::sweep;
+use crate::app::{Account, App, Env};
+use crate::carriers::Channel;
+use crate::events::{self, Event, Kind};
+use crate::jobs::Turn;
+use crate::kit::conversion::{Counts, Excess, Key, Span, places};
+use crate::kit::id::{AccountId, ChallengeId, EventId};
+use crate::kit::msisdn::Msisdn;
+
+/// How often what is new is written down, milliseconds.
+const FLUSH_MS: u64 = 1_000;
+/// How old the view of what other nodes counted may be.
+const FRESH_MS: i64 = 30_000;
+/// Most figures of an account that are read.
+const MOST_ROWS: i64 = 20_000;
+/// How long hours and days are kept.
+const HOURS_MS: i64 = 2 * DAY;
+const DAYS_MS: i64 = 62 * DAY;
+
+/// Refuses, or notes, a send that nobody is expected to verify.
+pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error> {
+    let guard = app.config.otp.fraud_guard.as_str();
+    let goes_by_sms = order.mode != Mode::Only(Channel::Chatapp);
+    if app.env != Env::Live || guard == "off" || !goes_by_sms || is_allowed(account, &order.to) {
+        return Ok(());
+    }
+    let is_blocking = guard == "block";
+    let (id, now) = (account.id.as_str(), app.now());
+    if is_blocking && !app.conversion.is_read_since(id, Millis(0)) {
+        read(app, &account.id).await?;
+    }
+    let places = places(order.to.country(), order.to.e164());
+    let Some(excess) = app.conversion.judge(id, &places, now) else { return Ok(()) };
+    app.conversion.tell(id, &excess, now);
+    app.metrics.otp_fraud(order.to.country(), if is_blocking { "blocked" } else { "watched" });
+    if is_blocking { Err(Error::FraudBlocked(excess.place)) } else { Ok(()) }
+}
+
+/// Whether staff vouches for a country, or for numbers with this beginning.
+fn is_allowed(account: &Account, to: &Msisdn) -> bool {
+    let allowed = account.settings.otp_fraud_allow.as_deref().unwrap_or_default();
+    allowed.iter().any(|place| place == to.country() || to.e164().starts_with(place.as_str()))
+}
+
+/// A passcode was sent.
+pub(super) fn sent(app: &App, account: &AccountId, to: &Msisdn) {
+    count(app, account, to, Counts { sent: 1, verified: 0 });
+}
+
+/// A passcode to this number was verified.
+pub(super) fn verified(app: &App, account: &AccountId, recipient: &str) {
+    let to = Msisdn::stored(recipient.to_owned());
+    count(app, account, &to, Counts { sent: 0, verified: 1 });
+}
+
+fn count(app: &App, account: &AccountId, to: &Msisdn, counts: Counts) {
+    let places = places(to.country(), to.e164());
+    app.conversion.note(account.as_str(), &places, app.now(), counts);
+    let what = if counts.sent > 0 { "sent" } else { "verified" };
+    app.metrics.otp_conversion(app.env.word(), to.country(), what);
+}
+
+/// Writes down what is counted, until the process drains.
+pub async fn run(app: App) {
+    while !app.is_draining() {
+        app.rest(FLUSH_MS).await;
+        if let Err(error) = flush(&app).await {
+            tracing::warn!(%error, "conversion not written; trying again");
+        }
+    }
+}
+
+/// Writes down what is counted, and tells what is to be told.
+///
+/// # Errors
+/// It is kept, and written down the next time.
+pub async fn flush(app: &App) -> Result<(), CommitError> {
+    let _turn = app.conversion.writing.lock().await;
+    let (pending, excesses) = app.conversion.take();
+    let mut by_account: BTreeMap<String, Vec<(Key, Counts)>> = BTreeMap::new();
+    for (key, counts) in pending {
+        by_account.entry(key.account.clone()).or_default().push((key, counts));
+    }
+    let told: BTreeSet<String> = excesses.iter().map(|(account, _)| account.clone()).collect();
+    let all: BTreeSet<String> = by_account.keys().cloned().chain(told).collect();
+    let mut failed = None;
+    for account in all {
+        let rows = by_account.remove(&account).unwrap_or_default();
+        let own: Vec<_> = excesses.iter().filter(|(whose, _)| *whose == account).cloned().collect();
+        if let Err(error) = write(app, &account, &rows, &own).await {
+            app.conversion.put_back(&rows, own);
+            failed = Some(error);
+            continue;
+        }
+        let id = AccountId::stored(account);
+        if !app.conversion.is_read_since(id.as_str(), app.now() - FRESH_MS)
+            && let Err(error) = read(app, &id).await
+        {
+            tracing::debug!(%error, "conversion not read; the last figures hold");
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+async fn write(
+    app: &App,
+    account: &str,
+    rows: &[(Key, Counts)],
+    excesses: &[(String, Excess)],
+) -> Result<(), CommitError> {
+    let mut set = WriteSet::of(account);
+    for (Key { place, span, bucket, .. }, Counts { sent, verified }) in rows {
+        let args = args![account, span.word(), *bucket, place.as_str(), *sent, *verified];
+        set.push(sql::ADD, args);
+    }
+    let id = AccountId::stored(account.to_owned());
+    for (_, excess) in excesses {
+        tell(app, &mut set, &id, excess);
+    }
+    app.db.commit(set).await.map(drop)
+}
+
+fn tell(app: &App, set: &mut WriteSet, account: &AccountId, excess: &Excess) {
+    let Excess { place, span, counts, budget } = excess;
+    let is_range = place.starts_with('+');
+    let action = if app.config.otp.fraud_guard == "block" { "blocked" } else { "watched" };
+    let event = Event {
+        account,
+        id: &EventId::new(&app.clock),
+        kind: Kind::OtpFraud,
+        object_id: place,
+        sequence: span.bucket(app.now()),
+        data: json!({
+            "country": (!is_range).then_some(place),
+            "prefix": is_range.then_some(place),
+            "window": span.name(),
+            "sent": counts.sent,
+            "verified": counts.verified,
+            "budget": budget,
+            "action": action,
+        }),
+    };
+    events::emit(app, set, &event);
+}
+
+/// Reads what all nodes counted of an account.
+async fn read(app: &App, account: &AccountId) -> Result<(), DbError> {
+    let now = app.now();
+    let (day, hour) = (Span::Day.bucket(now - 15 * DAY), Span::Hour.bucket(now - 2 * HOUR));
+    let mut found = Vec::new();
+    for (span, since) in [(Span::Day, day), (Span::Hour, hour)] {
+        let args = args![account, span.word(), since, MOST_ROWS];
+        let rows: Vec<(i64, String, i64, i64)> = app.db.rows(sql::SINCE, args).await?;
+        let row =
+            |(bucket, place, sent, verified)| (span, bucket, place, Counts { sent, verified });
+        found.extend(rows.into_iter().map(row));
+    }
+    app.conversion.read(account.as_str(), found, now);
+    Ok(())
+}
+
+/// A day of a country.
+pub(super) struct Line {
+    pub(super) day: i64,
+    pub(super) country: String,
+    pub(super) counts: Counts,
+}
+
+/// What was sent and verified by country and day, newest first.
+pub(super) async fn by_day(
+    app: &App,
+    account: &AccountId,
+    (since, until): (Millis, Millis),
+) -> Result<Vec<Line>, Error> {
+    flush(app).await?;
+    let (first, last) = (Span::Day.bucket(since), Span::Day.bucket(until));
+    let rows: Vec<(i64, String, i64, i64)> =
+        app.db.rows(sql::BY_DAY, args![account, first, last, MOST_ROWS]).await?;
+    let line =
+        |(day, country, sent, verified)| Line { day, country, counts: Counts { sent, verified } };
+    Ok(rows.into_iter().map(line).collect())
+}
+
+/// A verification that was made elsewhere: the challenge is verified from now on. One that is
+/// verified already stays so.
+pub(super) async fn report(
+    app: &App,
+    account: &AccountId,
+    id: &ChallengeId,
+    claim: &Claim,
+) -> Result<super::Challenge, Error> {
+    let now = app.now();
+    let mut set = WriteSet::of(account.as_str());
+    claim.add_to(&mut set, id.as_str(), None, now);
+    set.returning(sql::VERIFIED_ELSEWHERE, args![now, account, id], STALE);
+    told::judged(app, &mut set, account, id);
+    match app.db.commit(set).await {
+        Ok(done) => {
+            let (recipient,): (String,) = done.only()?;
+            verified(app, account, &recipient);
+        }
+        Err(CommitError::Rejected(STALE)) => match verify::why_not(app, account, id).await? {
+            Error::AlreadyVerified => {}
+            error => return Err(error),
+        },
+        Err(error) => return Err(error.into()),
+    }
+    let found = challenges::challenge(app, account, id).await?;
+    found.filter(|challenge| challenge.status == Status::Verified).ok_or(Error::Unknown)
+}
+
+/// Deletes figures that nobody asks for any more; answers how many rows.
+///
+/// # Errors
+/// See [`CommitError`].
+pub async fn forget(app: &App, turn: &Turn) -> Result<u64, CommitError> {
+    let mut deleted = 0;
+    for (span, kept_ms) in [(Span::Hour, HOURS_MS), (Span::Day, DAYS_MS)] {
+        let before = span.bucket(turn.now() - kept_ms);
+        let args = args![span.word(), before, app.config.retention.chunk];
+        deleted += sweep(app, turn, ("otp_conversion", sql::FORGET), &args).await?;
+    }
+    Ok(deleted)
+}

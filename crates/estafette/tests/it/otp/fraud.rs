@@ -1,0 +1,159 @@
+//! Stories of pumping: passcodes that nobody verifies are told of, or refused, and who verifies
+//! elsewhere says so.
+
+use clock::{DAY, HOUR};
+use estafette::config::Config;
+use serde_json::{Value, json};
+
+use crate::on_every_engine;
+use crate::world::tenant::phone;
+use crate::world::{Tenant, World, eventually};
+
+on_every_engine!(
+    passcodes_that_nobody_verifies_are_told_of,
+    a_blocked_range_is_open_to_whoever_verifies with blocking,
+    staff_opens_what_the_guard_has_closed with blocking,
+    a_verification_made_elsewhere_is_one,
+    conversion_is_shown_by_country_and_day,
+    nothing_is_guarded_where_the_guard_is_off with off,
+);
+
+fn blocking(config: &mut Config) {
+    "block".clone_into(&mut config.otp.fraud_guard);
+}
+
+fn off(config: &mut Config) {
+    "off".clone_into(&mut config.otp.fraud_guard);
+}
+
+async fn ada(world: &World) -> Tenant<'_> {
+    world.give_live_carriers().await;
+    world.live_account("ada", 10_000).await
+}
+
+/// Sends so many to numbers of one range, one after the other; answers the ids.
+async fn pump(ada: &Tenant<'_>, count: usize, first: usize) -> Vec<String> {
+    let mut ids = vec![];
+    for number in first..first + count {
+        let body = json!({"to": phone(&format!("5{number:03}")), "delivery_mode": "sms"});
+        ids.push(ada.send(body).await.ok().word("challenge_id").to_owned());
+    }
+    ids
+}
+
+async fn events(ada: &Tenant<'_>) -> Vec<Value> {
+    let all = ada.get("/v1/events?type=otp.fraud").await.ok();
+    all.list().iter().map(|event| event["data"].clone()).collect()
+}
+
+async fn passcodes_that_nobody_verifies_are_told_of(world: &World) {
+    let ada = ada(world).await;
+    pump(&ada, 3, 0).await;
+    world.advance(1_100).await;
+    assert!(events(&ada).await.is_empty());
+    pump(&ada, 9, 3).await;
+    let told = eventually(async || {
+        world.advance(1_000).await;
+        Some(events(&ada).await).filter(|told| !told.is_empty())
+    })
+    .await;
+    assert_eq!(told.len(), 1, "once an hour for a place: {told:?}");
+    let first = &told[0];
+    assert_eq!((&first["country"], &first["window"]), (&json!("FR"), &json!("hour")));
+    assert_eq!((&first["sent"], &first["budget"]), (&json!(3), &json!(3)));
+    assert_eq!(first["action"], "watched");
+    let page = world.metrics().await.ok();
+    let line = "otp_fraud_total{env=\"live\",country=\"FR\",outcome=\"watched\"} 9";
+    assert!(page.text.contains(line), "{}", page.text);
+}
+
+async fn a_blocked_range_is_open_to_whoever_verifies(world: &World) {
+    let ada = ada(world).await;
+    let ids = pump(&ada, 3, 0).await;
+    let more = json!({"to": phone("5100"), "delivery_mode": "sms"});
+    ada.send(&more).await.problem("fraud_blocked");
+    // The chat-app costs nobody's numbers anything, and other countries are others.
+    ada.send(json!({"to": phone("5101"), "delivery_mode": "chatapp"})).await.ok();
+    ada.send(json!({"to": "+447400123456", "delivery_mode": "sms"})).await.ok();
+    // A restart forgets nothing of it.
+    world.advance(1_100).await;
+    world.restart().await;
+    ada.send(&more).await.problem("fraud_blocked");
+    for id in &ids {
+        ada.call("POST", &format!("/v1/otp/{id}/verified")).await.ok();
+    }
+    ada.send(&more).await.ok();
+    world.advance(HOUR).await;
+    pump(&ada, 3, 200).await;
+}
+
+async fn staff_opens_what_the_guard_has_closed(world: &World) {
+    let ada = ada(world).await;
+    pump(&ada, 3, 0).await;
+    let more = json!({"to": phone("5100"), "delivery_mode": "sms"});
+    ada.send(&more).await.problem("fraud_blocked");
+    for wrong in [json!("FR"), json!(["France"]), json!(["+"]), json!([7])] {
+        let answer = world.set(&ada, json!({"settings": {"otp_fraud_allow": wrong}})).await;
+        answer.problem("validation_failed");
+    }
+    let open = json!({"settings": {"otp_fraud_allow": ["DE", "+3361234"]}});
+    let shown = world.set(&ada, open).await.ok();
+    assert_eq!(shown.field("settings")["otp_fraud_allow"], json!(["DE", "+3361234"]));
+    ada.send(&more).await.ok();
+}
+
+async fn a_verification_made_elsewhere_is_one(world: &World) {
+    let ada = ada(world).await;
+    let id = pump(&ada, 1, 0).await.remove(0);
+    let path = format!("/v1/otp/{id}/verified");
+    let told = ada.call("POST", &path).header("idempotency-key", "one").await.ok();
+    assert_eq!((told.word("status"), told.word("challenge_id")), ("verified", id.as_str()));
+    assert_eq!(ada.challenge(&id).await.ok().body, told.body, "as the GET shows it");
+    ada.call("POST", &path).header("idempotency-key", "one").await.ok();
+    ada.call("POST", &path).json(json!({})).await.ok();
+    ada.guess(&id, "0000").await.problem("otp_already_verified");
+    let events = ada.get("/v1/events?type=otp.status").await.ok();
+    let verified = events.list().iter().filter(|event| event["data"]["status"] == "verified");
+    assert_eq!(verified.count(), 1);
+    // Too late, not theirs, and nobody's.
+    let late = pump(&ada, 1, 1).await.remove(0);
+    world.advance(HOUR).await;
+    ada.call("POST", &format!("/v1/otp/{late}/verified")).await.problem("otp_expired");
+    let eve = world.live_account("eve", 100).await;
+    eve.call("POST", &path).await.problem("not_found");
+    ada.call("POST", "/v1/otp/otp_nobody/verified").await.problem("not_found");
+}
+
+async fn conversion_is_shown_by_country_and_day(world: &World) {
+    let ada = ada(world).await;
+    let ids = pump(&ada, 4, 0).await;
+    ada.call("POST", &format!("/v1/otp/{}/verified", ids[0])).await.ok();
+    ada.send(json!({"to": phone("5900"), "delivery_mode": "sms", "code": "4821"})).await.ok();
+    ada.verify(json!({"to": phone("5900"), "code": "4821"})).await.ok();
+    let eve = world.live_account("eve", 100).await;
+    ada.desk("GET", "/v1/otp/conversion").await.ok();
+    world.advance(DAY).await;
+    ada.send(json!({"to": "+447400123456", "delivery_mode": "sms"})).await.ok();
+    let shown = ada.get("/v1/otp/conversion").await.ok();
+    let line = |day: &str, country: &str, sent: i64, verified: i64, share: f64| {
+        json!({"day": day, "country": country, "sent": sent, "verified": verified,
+            "conversion": share})
+    };
+    let both = [line("2026-01-02", "GB", 1, 0, 0.0), line("2026-01-01", "FR", 5, 2, 0.4)];
+    assert_eq!(shown.list(), both);
+    let path = "/v1/otp/conversion?since=2026-01-02T00:00:00Z&country=GB";
+    assert_eq!(ada.get(path).await.ok().list(), &both[..1]);
+    ada.get("/v1/otp/conversion?since=yesterday").await.problem("invalid_request");
+    assert!(eve.get("/v1/otp/conversion").await.ok().list().is_empty());
+    world.advance(63 * DAY).await;
+    world.housekeep().await;
+    let path = "/v1/otp/conversion?since=2026-01-01T00:00:00Z";
+    assert!(ada.get(path).await.ok().list().is_empty(), "not kept for ever");
+}
+
+async fn nothing_is_guarded_where_the_guard_is_off(world: &World) {
+    let ada = ada(world).await;
+    pump(&ada, 12, 0).await;
+    world.advance(1_100).await;
+    assert!(events(&ada).await.is_empty());
+}

@@ -1,0 +1,97 @@
+//! Which carrier takes what, and what happens when staff says otherwise.
+
+use estafette::app::Env;
+use playground::smsc::IdStyle;
+use serde_json::{Value, json};
+
+use super::{Centre, give, sender, settings, until_up};
+use crate::on_every_engine;
+use crate::world::tenant::phone;
+use crate::world::{Call, World, eventually};
+
+on_every_engine!(
+    staff_moves_routes_while_messages_go_out,
+    a_carrier_that_is_down_is_passed_over,
+    routes_that_cannot_be_meant_are_refused,
+);
+
+async fn put(world: &World, body: Value) -> Call {
+    world.put(Env::Live, "/v1/admin/routes").bearer(world.staff().await).json(body)
+}
+
+async fn staff_moves_routes_while_messages_go_out(world: &World) {
+    let (one, two) = (Centre::new(IdStyle::Decimal).await, Centre::new(IdStyle::Decimal).await);
+    give(world, settings(&[("one", one.address, ""), ("two", two.address, "")])).await;
+    until_up(world, "one").await;
+    until_up(world, "two").await;
+    let ada = sender(world, "ada").await;
+    let staff = world.staff().await;
+    let shown = world.get(Env::Live, "/v1/admin/routes").bearer(staff).await.ok();
+    assert_eq!(shown.list()[0]["carriers"], json!(["one", "two"]));
+    let text = async |ending: &str, class: &str| {
+        let body = json!({"to": phone(ending), "text": "hi", "class": class});
+        let id = ada.text(body).await.ok().word("id").to_owned();
+        ada.sms_until(&id, "delivered").await;
+    };
+    text("5678", "transactional").await;
+    assert_eq!((one.came_to(&phone("5678")).len(), two.came_to(&phone("5678")).len()), (1, 0));
+    let routes = json!({"routes": [
+        {"prefix": "+", "carriers": ["one"]},
+        {"prefix": "+336", "class": "bulk", "carriers": [
+            {"name": "two", "priority": 1, "weight": 5, "price": 3},
+            {"name": "one", "priority": 2, "price": 9},
+        ], "max_price": 4},
+    ]});
+    let answer = put(world, routes.clone()).await.await.ok();
+    assert_eq!(answer.list()[1]["carriers"][0]["weight"], 5);
+    text("5678", "transactional").await;
+    text("5679", "bulk").await;
+    assert_eq!((one.came_to(&phone("5678")).len(), two.came_to(&phone("5679")).len()), (2, 1));
+    // They outlive a restart, and end when staff takes them away.
+    world.restart().await;
+    eventually(async || {
+        let shown = world.get(Env::Live, "/v1/admin/routes").bearer(staff).await.ok();
+        (shown.list().len() == 2).then_some(())
+    })
+    .await;
+    let shown = put(world, json!([])).await.await.ok();
+    assert_eq!(shown.list()[0]["carriers"], json!(["one", "two"]), "as at first");
+    let log =
+        world.get(Env::Live, "/v1/admin/audit-log?action=routes.set").bearer(staff).await.ok();
+    assert_eq!(log.list().len(), 2);
+}
+
+async fn a_carrier_that_is_down_is_passed_over(world: &World) {
+    let nowhere = "127.0.0.1:1".parse().unwrap();
+    let two = Centre::new(IdStyle::Decimal).await;
+    give(world, settings(&[("one", nowhere, ""), ("two", two.address, "")])).await;
+    until_up(world, "two").await;
+    let ada = sender(world, "ada").await;
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok();
+    ada.sms_until(id.word("id"), "delivered").await;
+    ada.send(json!({"to": phone("5678"), "delivery_mode": "sms"})).await.ok();
+    assert_eq!(two.came_to(&phone("5678")).len(), 2);
+    assert_eq!(super::carrier(world, "one").await["state"], "down");
+    // No route leads there.
+    put(world, json!([{"prefix": "+44", "carriers": ["two"]}])).await.await.ok();
+    let nowhere = json!({"to": phone("5678"), "text": "hi"});
+    ada.text(nowhere).await.problem("carrier_unavailable");
+}
+
+async fn routes_that_cannot_be_meant_are_refused(world: &World) {
+    let one = Centre::new(IdStyle::Decimal).await;
+    give(world, settings(&[("one", one.address, "")])).await;
+    for (routes, pointer, code) in [
+        (json!(7), "/routes", "invalid_type"),
+        (json!([{"prefix": "+"}]), "/routes/0", "invalid_type"),
+        (json!([{"prefix": "33", "carriers": ["one"]}]), "/routes/0/prefix", "out_of_range"),
+        (json!([{"prefix": "+", "carriers": ["no"]}]), "/routes/0/carriers", "invalid_enum"),
+        (json!([{"prefix": "+", "carriers": []}]), "/routes/0/carriers", "invalid_enum"),
+    ] {
+        let answer = put(world, json!({"routes": routes})).await.await;
+        answer.problem("validation_failed").fault(pointer, code);
+    }
+    world.put(Env::Live, "/v1/admin/routes").json(json!([])).await.problem("missing_credentials");
+    let shown = world.get(Env::Live, "/v1/admin/routes").bearer(world.staff().await).await.ok();
+    assert_eq!(shown.list().len(), 1, "nothing has changed");
+}

@@ -1,0 +1,272 @@
+//! A centre without manners: it hangs, cuts, babbles and floods. What the tenant, the ledger and
+//! the operator see of it is the table in docs/sms.md.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ::smpp::{
+    BindResp, Body, EsmClass, Framer, Message, MessageResp, Operation, Pdu, Status, Tlvs,
+};
+use bytes::{BufMut, BytesMut};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{START, carrier, give, sender, settings, until_up};
+use crate::on_every_engine;
+use crate::world::tenant::phone;
+use crate::world::{World, eventually};
+
+on_every_engine!(
+    a_bind_that_hangs_or_is_refused_keeps_messages_queued,
+    a_submission_that_hangs_or_is_cut_is_of_unknown_fate,
+    babble_and_floods_do_no_harm,
+    a_minute_of_throttling_loses_nothing,
+);
+
+/// What it does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manners {
+    Good,
+    HangsAtBind,
+    RefusesBind,
+    HangsAtSubmission,
+    CutsItsAnswer,
+    Throttles,
+}
+
+/// The centre. It can be told to behave otherwise.
+struct Rude {
+    address: SocketAddr,
+    manners: Arc<Mutex<Manners>>,
+    binds: Arc<AtomicUsize>,
+    submissions: Arc<AtomicUsize>,
+    acknowledged: Arc<AtomicUsize>,
+    /// What it says as soon as somebody is bound.
+    babble: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Rude {
+    async fn open(manners: Manners) -> Arc<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let rude = Arc::new(Self {
+            address: listener.local_addr().unwrap(),
+            manners: Arc::new(Mutex::new(manners)),
+            binds: Arc::default(),
+            submissions: Arc::default(),
+            acknowledged: Arc::default(),
+            babble: Arc::default(),
+        });
+        let served = Arc::clone(&rude);
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(Arc::clone(&served).serve(stream));
+            }
+        });
+        rude
+    }
+
+    fn behave(&self, manners: Manners) {
+        *self.manners.lock().unwrap() = manners;
+    }
+
+    fn submissions(&self) -> usize {
+        self.submissions.load(Ordering::SeqCst)
+    }
+
+    async fn serve(self: Arc<Self>, mut stream: TcpStream) {
+        let (mut framer, mut input) = (Framer::default(), BytesMut::new());
+        loop {
+            while let Ok(Some(frame)) = framer.next(&mut input) {
+                let ::smpp::Frame::Whole(octets) = frame else { return };
+                let Ok(pdu) = Pdu::decode(octets) else { return };
+                let answer = self.answer(&pdu);
+                if stream.write_all(&answer).await.is_err() {
+                    return;
+                }
+                if *self.manners.lock().unwrap() == Manners::CutsItsAnswer
+                    && matches!(pdu.body, Body::Message(..))
+                {
+                    return;
+                }
+            }
+            if stream.read_buf(&mut input).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+    }
+
+    fn answer(&self, pdu: &Pdu) -> Vec<u8> {
+        let manners = *self.manners.lock().unwrap();
+        let written = |status, body| octets(&Pdu { status, sequence: pdu.sequence, body });
+        match &pdu.body {
+            Body::Bind(kind, _) => {
+                self.binds.fetch_add(1, Ordering::SeqCst);
+                let resp = Body::BindResp(*kind, BindResp::default());
+                match manners {
+                    Manners::HangsAtBind => vec![],
+                    Manners::RefusesBind => written(Status::RALYBND, resp),
+                    _ => {
+                        let mut said = written(Status::ROK, resp);
+                        said.extend(self.babble.lock().unwrap().iter());
+                        said
+                    }
+                }
+            }
+            Body::Message(operation, _) => {
+                let count = self.submissions.fetch_add(1, Ordering::SeqCst) + 1;
+                let message_id = count.to_string().as_str().into();
+                let resp = MessageResp { message_id, tlvs: Tlvs::default() };
+                let resp = Body::MessageResp(*operation, resp);
+                match manners {
+                    Manners::HangsAtSubmission => vec![],
+                    Manners::CutsItsAnswer => written(Status::ROK, resp)[..10].to_vec(),
+                    Manners::Throttles => written(Status::RTHROTTLED, resp),
+                    _ => written(Status::ROK, resp),
+                }
+            }
+            Body::MessageResp(..) => {
+                self.acknowledged.fetch_add(usize::from(pdu.status.is_ok()), Ordering::SeqCst);
+                vec![]
+            }
+            Body::EnquireLink => written(Status::ROK, Body::EnquireLinkResp),
+            Body::Unbind => written(Status::ROK, Body::UnbindResp),
+            _ => vec![],
+        }
+    }
+}
+
+fn octets(pdu: &Pdu) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    pdu.encode_into(&mut out).unwrap();
+    out.to_vec()
+}
+
+async fn start(world: &World, manners: Manners, more: &str) -> Arc<Rude> {
+    let rude = Rude::open(manners).await;
+    give(world, settings(&[("main", rude.address, more)])).await;
+    rude
+}
+
+async fn a_bind_that_hangs_or_is_refused_keeps_messages_queued(world: &World) {
+    let rude = start(world, Manners::HangsAtBind, "").await;
+    let ada = sender(world, "ada").await;
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok();
+    let id = id.word("id");
+    eventually(async || (rude.binds.load(Ordering::SeqCst) == 1).then_some(())).await;
+    assert_eq!(carrier(world, "main").await["state"], "down");
+    let passcode = json!({"to": phone("5678"), "delivery_mode": "sms"});
+    ada.send(&passcode).await.problem("carrier_error");
+    rude.behave(Manners::RefusesBind);
+    eventually(async || {
+        world.advance(2_000).await;
+        (rude.binds.load(Ordering::SeqCst) >= 3).then_some(())
+    })
+    .await;
+    assert_eq!(carrier(world, "main").await["state"], "down");
+    assert_eq!(ada.sms(id).await.ok().word("status"), "queued");
+    assert_eq!(rude.submissions(), 0);
+    rude.behave(Manners::Good);
+    eventually(async || {
+        world.advance(2_000).await;
+        (ada.sms(id).await.ok().word("status") == "submitted").then_some(())
+    })
+    .await;
+    assert_eq!(rude.submissions(), 1);
+    assert_eq!(ada.balance().await, START - super::PRICE, "the passcode cost nothing");
+}
+
+async fn a_submission_that_hangs_or_is_cut_is_of_unknown_fate(world: &World) {
+    for (round, manners) in
+        [Manners::HangsAtSubmission, Manners::CutsItsAnswer].into_iter().enumerate()
+    {
+        let rude = start(world, manners, "response_s = 5").await;
+        until_up(world, "main").await;
+        let ada = sender(world, &format!("ada{round}")).await;
+        let bulk = json!({"to": phone("5678"), "text": "hi", "class": "bulk", "validity_s": 60});
+        let id = ada.text(bulk).await.ok().word("id").to_owned();
+        eventually(async || (rude.submissions() == 1).then_some(())).await;
+        eventually(async || {
+            world.advance(1_000).await;
+            (ada.sms(&id).await.ok().word("status") == "submitted").then_some(())
+        })
+        .await;
+        assert_eq!(ada.balance().await, START - super::PRICE, "held: {manners:?}");
+        rude.behave(Manners::Good);
+        world.advance(61_000).await;
+        ada.sms_until(&id, "expired").await;
+        assert_eq!((rude.submissions(), ada.balance().await), (1, START), "{manners:?}");
+    }
+}
+
+/// A receipt for a message that nobody sent.
+fn stray(sequence: u32) -> Vec<u8> {
+    let text = format!("id:99{sequence:06} sub:001 dlvrd:001 stat:DELIVRD err:000 text:");
+    let message = Message {
+        esm_class: EsmClass(0x04),
+        short_message: text.into_bytes().into(),
+        ..Message::default()
+    };
+    octets(&Pdu::request(sequence, Body::Message(Operation::Deliver, message)))
+}
+
+async fn babble_and_floods_do_no_harm(world: &World) {
+    let rude = Rude::open(Manners::Good).await;
+    let mut babble = BytesMut::new();
+    // Answers that nobody asked for.
+    let resp = MessageResp { message_id: "77".into(), tlvs: Tlvs::default() };
+    for sequence in 1_000..1_050 {
+        let body = Body::MessageResp(Operation::Submit, resp.clone());
+        babble.put_slice(&octets(&Pdu { status: Status::ROK, sequence, body }));
+    }
+    // A megabyte that claims to be a message, and a message that ends before it says anything.
+    babble.put_u32(1_048_576);
+    babble.put_slice(&[0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 7]);
+    babble.put_slice(&vec![0xFF; 1_048_576 - 16]);
+    babble.put_slice(&[0, 0, 0, 18, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 8, 0, 1]);
+    for sequence in 100..300 {
+        babble.put_slice(&stray(sequence));
+    }
+    *rude.babble.lock().unwrap() = babble.to_vec();
+    give(world, settings(&[("main", rude.address, "")])).await;
+    until_up(world, "main").await;
+    let ada = sender(world, "ada").await;
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
+    ada.sms_until(&id, "submitted").await;
+    eventually(async || (rude.acknowledged.load(Ordering::SeqCst) >= 200).then_some(())).await;
+    let seen = carrier(world, "main").await;
+    assert_eq!((&seen["receipts"]["orphan"], &seen["state"]), (&json!(200), &json!("up")));
+    assert_eq!(rude.binds.load(Ordering::SeqCst), 1, "the connection held");
+    assert_eq!(ada.balance().await, START - super::PRICE);
+    assert!(ada.get("/v1/inbound-notifications").await.ok().list().is_empty());
+}
+
+async fn a_minute_of_throttling_loses_nothing(world: &World) {
+    let rude = start(world, Manners::Throttles, "rate = 100").await;
+    until_up(world, "main").await;
+    let ada = sender(world, "ada").await;
+    let mut ids = vec![];
+    for number in 0..5 {
+        let body = json!({"to": phone(&format!("56{number:02}")), "text": "hi"});
+        ids.push(ada.text(body).await.ok().word("id").to_owned());
+    }
+    eventually(async || (rude.submissions() >= 1).then_some(())).await;
+    for _ in 0..12 {
+        world.advance(5_000).await;
+    }
+    let seen = carrier(world, "main").await;
+    assert!(seen["throttled"].as_u64().unwrap() >= 1, "{seen}");
+    assert!(seen["rate_per_s"].as_u64().unwrap() < 100, "{seen}");
+    assert_eq!(ada.balance().await, START - 5 * super::PRICE, "held");
+    rude.behave(Manners::Good);
+    for id in &ids {
+        eventually(async || {
+            world.advance(2_000).await;
+            (ada.sms(id).await.ok().word("status") == "submitted").then_some(())
+        })
+        .await;
+    }
+    assert_eq!(ada.balance().await, START - 5 * super::PRICE, "each is charged once");
+}
