@@ -85,7 +85,7 @@ pub async fn settle<O: Owner>(
         News::Delivered { provider_id } | News::Read { provider_id } => {
             // It arrived before anybody said that it was accepted.
             if let Some(provider_id) = provider_id.filter(|_| a.state.is_held()) {
-                name(app, &mut set, a, provider_id);
+                found(app, &mut set, a, provider_id);
             }
             arrived::<O>(app, &mut set, a);
             (State::Delivered, None)
@@ -133,6 +133,14 @@ fn name(app: &App, set: &mut WriteSet, a: &Attempt, provider_id: &str, parts: &[
         sql::submitted(set, carrier.name(), &carrier.key_of(id), place);
     }
     set.ring(door::bell(app));
+}
+
+/// The same of one that arrived before the carrier's answer did: what is known already stays.
+fn found(app: &App, set: &mut WriteSet, a: &Attempt, provider_id: &str) {
+    let carrier = app.carriers.lane(&a.carrier).map(|lane| lane.carrier());
+    if let Some(carrier) = carrier.filter(|carrier| !carrier.echoes()) {
+        sql::found(set, carrier.name(), &carrier.key_of(provider_id), a);
+    }
 }
 
 /// An attempt did not work out, now or before: what it cost is given back, and the next leg follows

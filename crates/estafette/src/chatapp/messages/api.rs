@@ -47,10 +47,10 @@ pub struct NewChatappMessage {
     #[schema(min_length = 1, max_length = 4096, example = "Votre colis est arrivé.")]
     pub text: Option<String>,
     /// An approved template.
-    #[schema(max_length = 512, example = "order_update")]
+    #[schema(max_length = 512)]
     pub template_name: Option<String>,
     /// The template's language, `fr` when left out.
-    #[schema(pattern = "^[a-z]{2,3}([_-][A-Za-z]{2,4})?$", example = "fr")]
+    #[schema(pattern = "^[a-z]{2,3}([_-][A-Za-z]{2,4})?$")]
     pub template_language: Option<String>,
     /// What the variables of its text stand for, in order.
     pub template_params: Option<Vec<String>>,

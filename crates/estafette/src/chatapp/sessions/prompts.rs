@@ -1,8 +1,6 @@
 //! Prompts as a channel: the question whether an account may write, and the due work on sessions:
 //! those that wait for their prompt, those whose time is over.
 
-use std::sync::atomic::Ordering;
-
 use ::store::{Bell, CommitError, Error, WriteSet};
 use clock::{MINUTE, Millis};
 use futures_util::{StreamExt, stream};
@@ -162,17 +160,17 @@ impl Owner for Prompt {
 
 /// Does due work until the process drains.
 pub async fn run(app: App) {
-    while !app.draining.load(Ordering::SeqCst) {
+    while !app.is_draining() {
         match run_due(&app).await {
             Ok(0) => tokio::select! {
                 () = app.db.rung(bell(&app)) => {}
-                () = app.clock.tick(PAUSE_MS) => {}
+                () = app.rest(PAUSE_MS) => {}
             },
             Ok(_) => {}
             Err(error) => {
                 let env = app.env.word();
                 tracing::warn!(%error, env, "due sessions not read; trying again");
-                app.clock.tick(1_000).await;
+                app.rest(1_000).await;
             }
         }
     }

@@ -13,6 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{Error, MOST, Status, Template, declare, find, parse, seen, store as sql, sync};
+use crate::access::api::EmptyRequest;
 use crate::access::caller::{Caller, Templates};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;

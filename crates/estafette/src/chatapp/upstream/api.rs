@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::kit::page::Query;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::signature::{is_same, is_signed};
 
@@ -34,8 +34,6 @@ pub fn routes() -> OpenApiRouter<App> {
     responses(
         (status = 200, body = String, content_type = "text/plain",
          description = "The challenge"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`wrong_environment`: the word is another, or none is set"),
     )
 )]
 async fn verify_callback(
@@ -63,12 +61,6 @@ async fn verify_callback(
     request_body(content = String, content_type = "application/json"),
     responses(
         (status = 200, description = "It is stored"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_token`: the signature is not of this body"),
-        (status = 413, body = ProblemBody, content_type = "application/problem+json",
-         description = "`payload_too_large`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`: bring it again"),
     )
 )]
 async fn take_callback(

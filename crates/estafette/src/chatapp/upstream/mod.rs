@@ -8,8 +8,6 @@
 pub mod api;
 mod store;
 
-use std::sync::atomic::Ordering;
-
 use ::store::{Bell, CommitError, Error};
 use clock::{DAY, MINUTE, Millis};
 use cloud_api::callback::{self, Fate as Told, Item, Message, Status};
@@ -56,16 +54,16 @@ fn place(id: &CallbackId) -> [&str; 2] {
 
 /// Takes callbacks in until the process drains.
 pub async fn run(app: App, door: Door) {
-    while !app.draining.load(Ordering::SeqCst) {
+    while !app.is_draining() {
         match run_due(&app, &door).await {
             Ok(0) => tokio::select! {
                 () = app.db.rung(BELL) => {}
-                () = app.clock.tick(PAUSE_MS) => {}
+                () = app.rest(PAUSE_MS) => {}
             },
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(%error, "callbacks not read; trying again");
-                app.clock.tick(1_000).await;
+                app.rest(1_000).await;
             }
         }
     }
