@@ -24,11 +24,11 @@ const OF_SESSION: Sql = Sql("SELECT s.account_id FROM chatapp_sessions s WHERE s
 const OF_MESSAGE: Sql = Sql("SELECT m.account_id FROM submissions m WHERE m.carrier = $1 \
      AND m.provider_id = $2 AND EXISTS (SELECT 1 FROM accounts a \
      WHERE a.account_id = m.account_id AND a.env = $3)");
-/// Who has a session with this person that is active, the newest first.
-const WITH_SESSION: Sql = Sql("SELECT s.account_id FROM chatapp_sessions s \
+/// Who has a session with this person that is active: one at most of each account.
+const WITH_SESSION: Sql = Sql("SELECT s.account_id, s.consent_at FROM chatapp_sessions s \
      WHERE s.recipient = $1 AND s.status = 'active' AND s.expires_at > $2 \
      AND EXISTS (SELECT 1 FROM accounts a WHERE a.account_id = s.account_id AND a.env = $3) \
-     ORDER BY s.consent_at DESC LIMIT 1");
+     LIMIT 200");
 
 /// Callbacks belong to no account.
 const SHARD: &str = "callbacks";
@@ -102,7 +102,10 @@ pub(super) async fn of_message(
     Ok(app.db.row::<(AccountId,)>(OF_MESSAGE, args).await?.map(|(account,)| account))
 }
 
+/// The account whose session with this person is the newest.
 pub(super) async fn with_session(app: &App, person: &str) -> Result<Option<AccountId>, Error> {
     let args = args![person, app.now(), app.env.word()];
-    Ok(app.db.row::<(AccountId,)>(WITH_SESSION, args).await?.map(|(account,)| account))
+    let all: Vec<(AccountId, Option<Millis>)> = app.db.rows(WITH_SESSION, args).await?;
+    let newest = all.into_iter().max_by_key(|(_, consent_at)| *consent_at);
+    Ok(newest.map(|(account, _)| account))
 }
