@@ -9,7 +9,7 @@ use std::time::Duration;
 use clock::{Clock, Millis};
 use futures_util::future::BoxFuture;
 use moka::sync::Cache;
-use store::Db;
+use store::{Db, WriteSet};
 use tokio::sync::Notify;
 
 use crate::carriers::{Carriers, Channel, Handsets};
@@ -18,6 +18,7 @@ use crate::kit::conversion::Conversion;
 use crate::kit::described::{described, described_words};
 use crate::kit::hashers::Hashers;
 use crate::kit::id::{AccountId, KeyId};
+use crate::kit::msisdn::Msisdn;
 use crate::kit::outgoing::Outgoing;
 use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
@@ -186,7 +187,50 @@ pub struct Correspondence {
     pub owners_of: OwnersOf,
     /// One for each room that sends.
     pub sent_to: &'static [SentTo],
+    /// Asked what follows, once it is known whom the message is for.
+    pub hear: Hear,
 }
+
+/// What a person wrote to an account, for the room that may have asked for it. No `Debug`: it holds
+/// what they wrote.
+#[derive(Clone, Copy)]
+pub struct Heard<'a> {
+    /// Whom it is for.
+    pub account: &'a AccountId,
+    /// Who wrote.
+    pub person: &'a Msisdn,
+    /// The way it came.
+    pub channel: Channel,
+    /// All of it.
+    pub text: &'a str,
+    /// The payload of the button that they tapped.
+    pub button: Option<&'a str>,
+    /// Whether it is STOP.
+    pub is_stop: bool,
+    /// When they did, by the carrier's clock.
+    pub said_at: Millis,
+    /// Whether the account may be charged: not once a set was refused because it could not pay.
+    pub can_pay: bool,
+}
+
+/// What follows from what a person wrote.
+pub struct Reaction {
+    /// To be written beside the message. Where it is refused, the room is asked again.
+    pub set: WriteSet,
+    /// What the event of the message says of a button.
+    pub button: Option<&'static str>,
+}
+
+impl Reaction {
+    /// Nothing, in this shard.
+    #[must_use]
+    pub fn none(shard: &str) -> Self {
+        Self { set: WriteSet::of(shard), button: None }
+    }
+}
+
+/// Finds out what follows from what a person wrote; it writes nothing itself.
+pub type Hear = for<'a> fn(&'a App, Heard<'a>) -> BoxFuture<'a, Result<Reaction, store::Error>>;
 
 /// The parts that both environments share.
 pub struct Shared {

@@ -4,6 +4,7 @@
 pub mod access;
 pub mod app;
 pub mod carriers;
+pub mod chatapp;
 pub mod chores;
 pub mod cli;
 pub mod config;

@@ -95,6 +95,16 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "delivered leg",
         sql: include_str!("../../../migrations/0026_delivered_leg.sql"),
     },
+    Migration {
+        version: 28,
+        name: "chat-app",
+        sql: include_str!("../../../migrations/0028_chatapp.sql"),
+    },
+    Migration {
+        version: 29,
+        name: "chat-app callbacks",
+        sql: include_str!("../../../migrations/0029_chatapp_callbacks.sql"),
+    },
     Migration { version: 31, name: "smpp", sql: include_str!("../../../migrations/0031_smpp.sql") },
     Migration {
         version: 32,

@@ -77,6 +77,10 @@ policies! {
     SendSms: Some(&[Scope::SmsSend]), false, Send;
     /// Keys that may send email.
     SendEmail: Some(&[Scope::EmailSend]), false, Send;
+    /// Keys that may send messages over the chat-app.
+    SendChatapp: Some(&[Scope::ChatappSend, Scope::SmsSend]), false, Send;
+    /// Keys that may manage templates of the chat-app.
+    Templates: Some(&[Scope::ChatappSend]), false, Read;
     /// Portal tokens, and keys that may read the account.
     ReadAccount: Some(&[Scope::AccountRead]), true, Read;
     /// Portal tokens, and keys that may read what people wrote: the room decides.
@@ -372,9 +376,7 @@ fn missing(key: bool, portal: bool) -> Problem {
             "This endpoint takes an API key in `X-API-Key` or `Authorization: Bearer`, or a \
              portal token in `Authorization: Bearer`."
         }
-        (true, false) => {
-            "This endpoint takes an API key in `X-API-Key` or `Authorization: Bearer`."
-        }
+        (true, false) => "This endpoint takes an API key, in `X-API-Key` or as a `Bearer`.",
         (false, _) => "This endpoint takes a portal token in `Authorization: Bearer`.",
     };
     Problem::new(Code::MissingCredentials).detail(detail)
@@ -393,10 +395,9 @@ mod tests {
     fn a_key_counts_in_either_header_and_two_different_ones_are_refused() {
         let shown = |key: &'static str, bearer: &'static str| {
             let mut headers = HeaderMap::new();
-            for (name, text) in [("x-api-key", key), ("authorization", bearer)] {
-                if !text.is_empty() {
-                    headers.append(name, HeaderValue::from_static(text));
-                }
+            let given = [("x-api-key", key), ("authorization", bearer)];
+            for (name, text) in given.into_iter().filter(|(_, text)| !text.is_empty()) {
+                headers.append(name, HeaderValue::from_static(text));
             }
             Pass::shown_in(&headers).map(|pass| format!("{pass:?}")).map_err(|p| p.code().status())
         };

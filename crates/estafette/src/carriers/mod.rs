@@ -2,6 +2,7 @@
 //! about accounts, prices or storage. One folder per carrier.
 
 pub mod binds;
+pub mod cloud_api;
 pub mod door;
 pub mod handsets;
 mod inbound;
@@ -33,7 +34,7 @@ pub use inbound::{Inbound, InboundPart};
 pub use inbox::Inbox;
 pub use lane::{Lane, Pace, Permit, Priority};
 pub use mailboxes::Mailboxes;
-pub use outbound::{Address, Content, Mail, Outbound, Template};
+pub use outbound::{Address, Content, Mail, Outbound, QuickReply, Template};
 pub use simulated::{Rehearsed, Script};
 
 words! {
@@ -114,10 +115,19 @@ pub enum Refusal {
     Undelivered,
     /// It was not delivered within its time.
     Expired,
+    /// A free-form message, and the recipient has not written lately.
+    WindowClosed,
+    /// The recipient wants no more of this sender.
+    OptedOut,
+    /// The template is not there, or may not be sent.
+    Template,
 }
 
 impl Refusal {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
+        Self::WindowClosed,
+        Self::OptedOut,
+        Self::Template,
         Self::Unreachable,
         Self::BadRecipient,
         Self::BadSender,
@@ -142,6 +152,9 @@ impl Refusal {
             Self::Down => "down",
             Self::Undelivered => "undelivered",
             Self::Expired => "expired",
+            Self::WindowClosed => "window_closed",
+            Self::OptedOut => "opted_out",
+            Self::Template => "template",
         }
     }
 }
@@ -161,6 +174,8 @@ pub enum Fate {
     Sent,
     /// It arrived.
     Delivered,
+    /// The recipient read it.
+    Read,
     /// It will not arrive.
     Failed(Refusal),
 }
@@ -181,6 +196,7 @@ impl Fate {
         match self {
             Self::Sent => "sent".to_owned(),
             Self::Delivered => "delivered".to_owned(),
+            Self::Read => "read".to_owned(),
             Self::Failed(refusal) => format!("failed {}", refusal.as_str()),
         }
     }
@@ -191,6 +207,7 @@ impl Fate {
         match text.split_once(' ').unwrap_or((text, "")) {
             ("sent", _) => Some(Self::Sent),
             ("delivered", _) => Some(Self::Delivered),
+            ("read", _) => Some(Self::Read),
             ("failed", word) => word.parse().ok().map(Self::Failed),
             _ => None,
         }
@@ -292,6 +309,15 @@ impl Carriers {
     pub fn with_email(mut self, carrier: Arc<dyn Carrier>) -> Self {
         self.email.push(Lane::of(carrier));
         self
+    }
+
+    /// With the chat-app of the settings.
+    ///
+    /// # Errors
+    /// What of the settings cannot be used.
+    pub fn with_chatapp(self, settings: &config::Chatapp) -> Result<Self, String> {
+        let chatapp = cloud_api::CloudApi::open(settings)?.into_iter().map(Lane::of).collect();
+        Ok(Self { chatapp, ..self })
     }
 
     /// With the SMS carriers of the settings, behind their routes.

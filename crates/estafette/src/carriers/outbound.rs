@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clock::Millis;
+use serde_json::Value;
 
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
@@ -45,6 +46,19 @@ pub enum Content {
         /// Template and language; empty = the deployment's own.
         template: Template,
     },
+    /// An approved template of the chat-app, filled in.
+    Template {
+        /// What a phone shows.
+        text: Secret,
+        /// Which one.
+        template: Template,
+        /// What its variables stand for, in order.
+        params: Vec<Secret>,
+        /// Parts as the upstream writes them, in the place of what `params` would make.
+        components: Vec<Value>,
+        /// The quick replies under it.
+        replies: Vec<QuickReply>,
+    },
     /// A text of the customer's own.
     Text {
         /// All of it.
@@ -72,7 +86,9 @@ impl Content {
     #[must_use]
     pub fn text(&self) -> Option<&Secret> {
         match self {
-            Self::Passcode { text, .. } | Self::Text { text, .. } => Some(text),
+            Self::Passcode { text, .. } | Self::Template { text, .. } | Self::Text { text, .. } => {
+                Some(text)
+            }
             Self::Email(_) => None,
         }
     }
@@ -81,10 +97,19 @@ impl Content {
     #[must_use]
     pub fn parts(&self) -> u32 {
         match self {
-            Self::Passcode { .. } | Self::Email(_) => 1,
+            Self::Passcode { .. } | Self::Template { .. } | Self::Email(_) => 1,
             Self::Text { parts, .. } => (*parts).max(1),
         }
     }
+}
+
+/// A button that sends something back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuickReply {
+    /// What is written on it.
+    pub label: String,
+    /// What comes back with a tap; empty = only what is written on it.
+    pub payload: String,
 }
 
 /// One message on its way out. No `Debug`: it holds a code.

@@ -140,18 +140,21 @@ pub(super) async fn erase(
     let erased = retention::erase(&service.live, &person, account.as_ref(), By::CLI).await?;
     let is_left = service.live.db.holds(trace.as_bytes()).await?;
     service.close().await;
-    let Erased { passcodes, sms, emails, inbound, ticket_messages } = erased;
-    let ended = passcodes.ended + sms.ended + emails.ended;
+    let Erased { passcodes, sms, emails, chatapp, inbound, ticket_messages } = erased;
+    let ended = passcodes.ended + sms.ended + emails.ended + chatapp.ended;
     let mails = emails.emails;
-    let (challenges, messages, received) = (passcodes.challenges, sms.messages, inbound.messages);
+    let (challenges, messages) = (passcodes.challenges, sms.messages + chatapp.messages);
+    let received = inbound.messages;
+    let keys = passcodes.idempotency_keys
+        + sms.idempotency_keys
+        + emails.idempotency_keys
+        + chatapp.idempotency_keys;
     let object = json!({
         "challenges": challenges,
         "messages": messages,
         "emails": mails,
         "ended": ended,
-        "idempotency_keys":
-            passcodes.idempotency_keys + sms.idempotency_keys + emails.idempotency_keys
-                + inbound.idempotency_keys,
+        "idempotency_keys": keys + inbound.idempotency_keys,
         "inbound_notifications": received,
         "ticket_messages": ticket_messages,
         "files_clean": is_left.map(|is_left| !is_left),
@@ -174,7 +177,7 @@ pub(super) async fn erase(
             ""
         };
         format!(
-            "Erased from {challenges} passcodes, {messages} SMS and {mails} emails, of which \
+            "Erased from {challenges} passcodes, {messages} messages and {mails} emails, of which \
              {ended} were open and are ended, and {received} messages that the person sent.\
              {files}{handsets}"
         )

@@ -374,6 +374,10 @@ pub struct Chatapp {
     pub app_secret: Secret,
     /// Handshake of callbacks.
     pub verify_token: Secret,
+    /// Template of passcodes where a request names none.
+    pub otp_template: String,
+    /// Template that asks for consent.
+    pub consent_template: String,
 }
 
 /// SMS carriers and which of them takes what. Its `Debug` hides the passwords in the tables.

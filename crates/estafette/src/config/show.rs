@@ -92,6 +92,8 @@ fn chatapp(chatapp: &Chatapp) -> Value {
         ("access_token", masked(&chatapp.access_token)),
         ("app_secret", masked(&chatapp.app_secret)),
         ("verify_token", masked(&chatapp.verify_token)),
+        ("otp_template", plain(&chatapp.otp_template)),
+        ("consent_template", plain(&chatapp.consent_template)),
     ])
 }
 

@@ -165,6 +165,10 @@ async fn heard<O: Owner>(
             settle(app, leg, News::Delivered { provider_id }).await?;
             Next::Nothing(Carried::Stands)
         }
+        Fate::Read => {
+            settle(app, leg, News::Read { provider_id }).await?;
+            Next::Nothing(Carried::Stands)
+        }
         Fate::Failed(refusal) => {
             over(app, leg, Failure::receipt(refusal, news.receipt.error.clone())).await?
         }

@@ -11,8 +11,8 @@ use tokio::sync::Semaphore;
 use super::parts::{self, Place, Weighed};
 use super::store::{self as sql, Parked};
 use super::{
-    Attempt, Entry, Failure, Leg, News, Next, Owner, Unwritten, bell, carry, over, retention,
-    settle,
+    Attempt, Entry, Failure, Leg, News, Next, Owner, State, Unwritten, bell, carry, over,
+    retention, settle,
 };
 use crate::app::App;
 use crate::carriers::door::{Arrivals, Incoming};
@@ -235,7 +235,8 @@ pub(super) async fn take_in<O: Owner>(
     a: Attempt,
     receipt: &Receipt,
 ) -> Result<Result<(), Unwritten>, ::store::Error> {
-    if !a.state.is_undecided() {
+    let is_news = receipt.fate == Fate::Read && a.state == State::Delivered;
+    if !a.state.is_undecided() && !is_news {
         return Ok(Ok(()));
     }
     let Some(message) = O::load(app, &a.account, &a.object_id).await? else { return Ok(Ok(())) };
@@ -245,6 +246,7 @@ pub(super) async fn take_in<O: Owner>(
     let mut leg = Leg::<O>::new(message, a);
     Ok(match receipt.fate {
         Fate::Delivered => settle(app, &mut leg, News::Delivered { provider_id }).await,
+        Fate::Read => settle(app, &mut leg, News::Read { provider_id }).await,
         Fate::Sent if is_held => {
             let provider_id = provider_id.unwrap_or(&own);
             settle(app, &mut leg, News::Accepted { provider_id }).await

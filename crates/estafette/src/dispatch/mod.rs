@@ -46,7 +46,7 @@ pub use due::{oldest_due, run_due, watch};
 pub use entry::Entry;
 pub use queue::{Slot, drained, serve, slot};
 pub use routes::follow as follow_routes;
-pub use settle::{arrived, give_back, open, over, settle, write};
+pub use settle::{arrived, buy, give_back, open, over, settle, write};
 pub use store::attempt;
 
 /// Another was faster: read again and decide again. No other refusal of a guard is a lost race.
@@ -179,14 +179,15 @@ impl Attempt {
         self.next_at.map(|_| at.min(self.give_up_at))
     }
 
-    /// Its price, held under the attempt's own uuid.
-    fn charge<O: Owner>(&self) -> credits::Charge {
-        credits::Charge {
+    /// Its price, held under the attempt's own uuid; none where there is nothing to hold.
+    fn charge<O: Owner>(&self) -> Option<credits::Charge> {
+        let is_free = O::IS_FREE_AT_ZERO && self.credits == 0;
+        (!is_free).then(|| credits::Charge {
             hold: TransferId::of(self.id.uuid()),
             amount: self.credits,
             reason: O::reason(self.channel),
             object_id: self.object_id.clone(),
-        }
+        })
     }
 }
 
@@ -243,6 +244,11 @@ pub enum News<'a> {
     },
     /// The recipient has it.
     Delivered {
+        /// The carrier's id of the message, where it is known.
+        provider_id: Option<&'a str>,
+    },
+    /// The recipient read it, hence has it.
+    Read {
         /// The carrier's id of the message, where it is known.
         provider_id: Option<&'a str>,
     },
@@ -314,6 +320,8 @@ pub enum Unsure {
 pub trait Owner: Send + Sync + Sized + 'static {
     /// The word for its messages in `attempts.kind`.
     const KIND: &'static str;
+    /// Whether an attempt at the price of 0 has no place in the ledger. Else it holds 0 credits.
+    const IS_FREE_AT_ZERO: bool = false;
     /// What a customer sees.
     type Message: Clone + Send + Sync;
 

@@ -19,8 +19,19 @@ const THROTTLED_MS: i64 = 30_000;
 
 /// Adds an attempt and the hold on its price to commit A.
 pub fn open<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
-    credits::hold(app, set, &attempt.account, &attempt.charge::<O>());
+    if let Some(charge) = attempt.charge::<O>() {
+        credits::hold(app, set, &attempt.account, &charge);
+    }
     sql::insert::<O>(app, set, attempt);
+}
+
+/// Adds what is paid for at once, with no carrier in between, as an attempt that arrived. Its id
+/// says that it is bought once.
+pub fn buy<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
+    open::<O>(app, set, attempt);
+    if let Some(charge) = attempt.charge::<O>() {
+        credits::post(app, set, &attempt.account, &charge);
+    }
 }
 
 /// The attempt did not work out: the money goes back, unless it has done so before or its owner
@@ -38,7 +49,7 @@ pub fn give_back<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt, why: &Fai
         state => state,
     };
     sql::shift(set, a, state, why.code.as_deref(), None);
-    let charge = a.charge::<O>();
+    let Some(charge) = a.charge::<O>() else { return state };
     match (a.state.is_held(), keeps_price) {
         (true, true) => credits::post(app, set, &a.account, &charge),
         (true, false) => credits::void(app, set, &a.account, &charge),
@@ -51,8 +62,13 @@ pub fn give_back<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt, why: &Fai
 /// The attempt arrived, or is as good as arrived: its price is due.
 pub fn arrived<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
     sql::shift(set, a, State::Delivered, None, None);
-    if a.state.is_held() {
-        credits::post(app, set, &a.account, &a.charge::<O>());
+    post::<O>(app, set, a);
+}
+
+/// What was held for the attempt is spent.
+fn post<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
+    if let Some(charge) = a.charge::<O>().filter(|_| a.state.is_held()) {
+        credits::post(app, set, &a.account, &charge);
     }
 }
 
@@ -68,7 +84,13 @@ pub async fn settle<O: Owner>(
     let a = &leg.attempt;
     let mut set = WriteSet::of(a.account.as_str());
     let (state, next_at) = match news {
-        News::Delivered { .. } => {
+        // A receipt that it was read may be the first one.
+        News::Read { .. } if a.state == State::Delivered => (State::Delivered, None),
+        News::Delivered { provider_id } | News::Read { provider_id } => {
+            // It arrived before anybody said that it was accepted.
+            if let Some(provider_id) = provider_id.filter(|_| a.state.is_held()) {
+                found(app, &mut set, a, provider_id);
+            }
             arrived::<O>(app, &mut set, a);
             (State::Delivered, None)
         }
@@ -85,16 +107,16 @@ pub async fn settle<O: Owner>(
             name(app, &mut set, a, provider_id, &leg.parts);
             let next_at = a.look_at(a.give_up_at);
             sql::shift(&mut set, a, State::Accepted, None, next_at);
-            if a.state.is_held() {
-                credits::post(app, &mut set, &a.account, &a.charge::<O>());
-            }
+            post::<O>(app, &mut set, a);
             (State::Accepted, next_at)
         }
         News::Over(_) | News::Owed(_) | News::Retry { .. } => return Ok(()),
     };
     let mut message = leg.message.clone();
     O::decide(app, &mut set, &mut message, a, news);
-    write(app, &a.object_id, set).await?;
+    if !set.is_empty() {
+        write(app, &a.object_id, set).await?;
+    }
     leg.message = message;
     leg.attempt.state = state;
     leg.attempt.queued_at = None;
@@ -115,6 +137,14 @@ fn name(app: &App, set: &mut WriteSet, a: &Attempt, provider_id: &str, parts: &[
         sql::submitted(set, carrier.name(), &carrier.key_of(id), place);
     }
     set.ring(bell::bell(app));
+}
+
+/// The same of one that arrived before the carrier's answer did: what is known already stays.
+fn found(app: &App, set: &mut WriteSet, a: &Attempt, provider_id: &str) {
+    let carrier = app.carriers.lane(&a.carrier).map(|lane| lane.carrier());
+    if let Some(carrier) = carrier.filter(|carrier| !carrier.echoes()) {
+        sql::found(set, carrier.name(), &carrier.key_of(provider_id), a);
+    }
 }
 
 /// An attempt did not work out, now or before: what it cost is given back, and the next leg follows

@@ -63,6 +63,8 @@ const SUBMITTED: Sql = Sql("INSERT INTO submissions (carrier, provider_id, accou
      attempt_id, part, parts, fate) VALUES ($1, $2, $3, $4, $5, $6, NULL) \
      ON CONFLICT (carrier, provider_id) DO UPDATE SET account_id = excluded.account_id, \
      attempt_id = excluded.attempt_id, part = excluded.part, parts = excluded.parts, fate = NULL");
+const FOUND: Sql = Sql("INSERT INTO submissions (carrier, provider_id, account_id, attempt_id, \
+     part, parts, fate) VALUES ($1, $2, $3, $4, 1, 1, NULL) ON CONFLICT DO NOTHING");
 const SUBMISSION: Sql = Sql("SELECT account_id, attempt_id, parts FROM submissions \
      WHERE carrier = $1 AND provider_id = $2");
 /// The first final fate of a part stays.
@@ -333,6 +335,11 @@ pub(super) struct Submission<'a> {
 pub(super) fn submitted(set: &mut WriteSet, carrier: &str, key: &str, it: Submission<'_>) {
     let Submission { part, parts, of } = it;
     set.push(SUBMITTED, args![carrier, key, &of.account, &of.id, part, parts]);
+}
+
+/// What a carrier calls an attempt, unless that is known.
+pub(super) fn found(set: &mut WriteSet, carrier: &str, key: &str, of: &Attempt) {
+    set.push(FOUND, args![carrier, key, &of.account, &of.id]);
 }
 
 /// The attempt that a carrier's id leads to, and how many parts it has.

@@ -32,6 +32,17 @@ pub(super) struct Wish<'a> {
     pub(super) said_at: Millis,
 }
 
+/// Notes that a person told the upstream that they want no more of this account.
+pub fn opt_out(
+    app: &App,
+    set: &mut WriteSet,
+    account: &AccountId,
+    (person, channel): (&Msisdn, Channel),
+) {
+    let (keyword, said_at) = (Keyword::Stop, app.now());
+    note(app, set, account, Wish { person, keyword, channel, said_at });
+}
+
 /// Notes a wish. The latest one holds, in whatever order they come; of two of the same instant,
 /// STOP.
 pub(super) fn note(app: &App, set: &mut WriteSet, account: &AccountId, wish: Wish<'_>) {

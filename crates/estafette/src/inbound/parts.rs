@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::message::Message;
 use super::store::{self as sql, PartRow};
-use super::{Fault, Taken, account_for, keep, write};
+use super::{Arrived, Fault, Taken, account_for, keep};
 use crate::app::App;
 use crate::carriers::{Inbound, InboundPart, NotNow};
 use crate::chores::Turn;
@@ -120,12 +120,13 @@ async fn finish(
 ) -> Result<Taken, Fault> {
     let message = Message { mac, ..Message::of(app, inbound) };
     let account = account_for(app, &message).await?;
-    let mut set = write(app, account.as_ref(), &message, since);
-    if let Some(group) = group {
-        set.guard(sql::END_PARTS, args![*group], DONE);
-        set.push(sql::EMPTY_PARTS, args![*group]);
-    }
-    keep(app, set, account.is_some()).await
+    keep(app, account.as_ref(), Arrived { message: &message, since, parts: group }).await
+}
+
+/// Marks the parts of a message as put together, once.
+pub(super) fn end(set: &mut WriteSet, group: &[u8; 32]) {
+    set.guard(sql::END_PARTS, args![*group], DONE);
+    set.push(sql::EMPTY_PARTS, args![*group]);
 }
 
 /// Delivers what came of a message that stays incomplete, and forgets its parts.
@@ -139,6 +140,7 @@ async fn close(app: &App, group: &[u8; 32], rows: &[PartRow]) -> Result<(), Faul
             sender: first.sender.clone(),
             recipient: first.recipient.clone(),
             text: String::new(),
+            button: None,
             received_at: first.received_at,
             raw: serde_json::Value::Null,
         };

@@ -53,6 +53,12 @@ pub(super) const SET_OPT_OUT: Sql = Sql("INSERT INTO opt_outs (account_id, recip
      WHERE opt_outs.said_at < excluded.said_at \
      OR (opt_outs.said_at = excluded.said_at AND excluded.opted_out = 1)");
 
+/// Finds something where a person wrote nothing to an account by the chat-app since an instant.
+pub(super) const IS_WINDOW_CLOSED: Sql =
+    Sql("SELECT 1 WHERE NOT EXISTS (SELECT inbound_id FROM inbound \
+     WHERE sender = $1 AND account_id = $2 AND inbound_id > $3 AND channel = 'chatapp' \
+     AND received_at > $4)");
+
 /// Erasure: what one person sent, under either form of the number.
 pub(super) const OF_SENDER: Sql = Sql("SELECT inbound_id, upstream_id FROM inbound \
      WHERE sender IN ($1, $2) AND account_id = $3 LIMIT $4");

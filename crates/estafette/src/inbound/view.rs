@@ -66,6 +66,9 @@ struct Told {
     /// Whether the message is STOP (true) or START (false); left out where it is neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     opt_out: Option<bool>,
+    /// The answer to a consent prompt, `yes` or `no`; left out where it is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    button: Option<&'static str>,
 }
 
 /// A message as lists show it, with what its event adds.
@@ -75,7 +78,8 @@ pub fn show<'a>(app: &'a App, news: EventRef<'a>) -> BoxFuture<'a, Result<Option
         let Some(id) = InboundId::parse(news.object_id) else { return Ok(None) };
         let found: Option<Notification> = app.db.row(sql::BY_ID, args![news.account, &id]).await?;
         let opt_out = news.state.parse().ok().map(|keyword: Keyword| keyword == Keyword::Stop);
-        let told = found.map(|row| Told { notification: row.into(), opt_out });
+        let button = ["yes", "no"].into_iter().find(|word| *word == news.state);
+        let told = found.map(|row| Told { notification: row.into(), opt_out, button });
         Ok(told.and_then(|told| serde_json::to_string(&told).ok()))
     })
 }

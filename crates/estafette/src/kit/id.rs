@@ -117,6 +117,12 @@ ids! {
     SuppressionId = "sup";
     /// An email in a mailbox of the sandbox.
     MailId = "mbx";
+    /// A message over the chat-app.
+    MessageId = "msg";
+    /// What an upstream told us.
+    CallbackId = "cbk";
+    /// A consent session.
+    ConsentId = "ses";
     /// One submission to a carrier.
     AttemptId = "att";
     /// A transfer in the ledger.

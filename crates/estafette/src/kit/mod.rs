@@ -21,6 +21,7 @@ pub mod problem_code;
 pub mod seal;
 pub mod sealing;
 pub mod secret;
+pub mod signature;
 pub mod takeover;
 pub mod throttle;
 pub mod upload;

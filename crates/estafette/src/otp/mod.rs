@@ -154,6 +154,8 @@ pub struct Challenge {
     fallback_ms: i64,
     settled: bool,
     wording: String,
+    /// Whether the person is asked for a messaging session once it is delivered.
+    asks_consent: bool,
     expires_at: Millis,
     verified_at: Option<Millis>,
     created_at: Millis,

@@ -14,6 +14,8 @@ pub(super) struct Order {
     pub(super) sender: Option<String>,
     pub(super) template: Option<String>,
     pub(super) language: Option<String>,
+    /// Whether the person is asked for a messaging session once it is delivered.
+    pub(super) asks_consent: bool,
 }
 
 impl Order {

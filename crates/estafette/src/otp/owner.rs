@@ -9,6 +9,7 @@ use super::wording::Wording;
 use super::{Challenge, Reason, Status, events, limits};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Outbound};
+use crate::chatapp::{self, Wanted};
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{Attempt, Ending, Failure, News, Owner, State, Then};
 use crate::kit::id::{AccountId, ChallengeId};
@@ -84,7 +85,8 @@ impl Owner for Otp {
 
     fn adopt(app: &App, set: &mut WriteSet, c: &mut Challenge, (leg, why): (&Attempt, &Failure)) {
         note_unreachable(app, set, c, c.channel, why);
-        let next = NextLeg { attempt: leg, mode: c.mode, fallback_used: true };
+        let (mode, asks_consent) = (c.mode, c.asks_consent);
+        let next = NextLeg { attempt: leg, mode, fallback_used: true, asks_consent };
         sql::next_leg(set, c, next, app.now());
         limits::count_fallback(app, set, c);
         *c = c.carried_by(leg, true);
@@ -105,7 +107,10 @@ impl Owner for Otp {
                 provider_id.clone_into(&mut c.provider_message_id);
                 c.settled = true;
             }
-            News::Delivered { provider_id } => delivered(app, set, c, a, provider_id),
+            News::Read { .. } if a.state == State::Delivered => {}
+            News::Delivered { provider_id } | News::Read { provider_id } => {
+                delivered(app, set, c, a, provider_id);
+            }
             News::Unknown => {
                 sql::postpone(set, c, next_visit(app, c));
                 events::stands(app, set, c, Status::Sent);
@@ -135,11 +140,26 @@ fn delivered(
     }
     sql::settle(set, c, &provider_id, Status::Delivered, c.expires_at);
     events::stands(app, set, c, Status::Delivered);
+    if c.asks_consent && a.channel == Channel::Chatapp {
+        ask_consent(app, set, c);
+    }
     c.provider_message_id = provider_id;
     if c.status == Status::Sent {
         c.status = Status::Delivered;
     }
     c.settled = true;
+}
+
+/// The person has the passcode on the chat-app, so they can be asked there.
+fn ask_consent(app: &App, set: &mut WriteSet, c: &Challenge) {
+    let language = Wording::of_stored(&c.wording).language;
+    let wanted = Wanted {
+        account: &c.account,
+        challenge_id: c.id.as_str(),
+        recipient: &c.recipient,
+        language: &language,
+    };
+    chatapp::want(app, set, wanted);
 }
 
 fn over(app: &App, set: &mut WriteSet, c: &mut Challenge, ending: &Ending) {

@@ -25,12 +25,11 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
     let sender = fields.text_within("sms_sender", 1, 16);
     let (template, language) = template(&mut fields);
     let length = fields.integer("code_length", 4, 8).unwrap_or(6);
-    // Accepted for later: consent prompts come with chat-app messaging.
-    let _consent = fields.flag("request_messaging_consent");
+    let asks_consent = fields.flag("request_messaging_consent").unwrap_or(true);
     fields.finish(app.is_strict())?;
     let to = to.ok_or(Code::InternalError)?;
     let code_length = u32::try_from(length).unwrap_or(6);
-    Ok(Order { to, reference, code, code_length, mode, sender, template, language })
+    Ok(Order { to, reference, code, code_length, mode, sender, template, language, asks_consent })
 }
 
 /// `POST /v1/chatapp/otp/send`: the order and the `client_id` to echo.
@@ -45,7 +44,10 @@ pub(super) fn chatapp_send(app: &App, body: &[u8]) -> Result<(Order, Option<Stri
     let to = to.ok_or(Code::InternalError)?;
     let mode = Mode::Only(Channel::Chatapp);
     let (code_length, sender) = (6, None);
-    let order = Order { to, reference, code, code_length, mode, sender, template, language };
+    // Nothing in such a request could ask for no prompt.
+    let asks_consent = false;
+    let order =
+        Order { to, reference, code, code_length, mode, sender, template, language, asks_consent };
     Ok((order, client_id))
 }
 

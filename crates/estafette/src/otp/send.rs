@@ -311,6 +311,7 @@ fn create(app: &App, set: &mut WriteSet, id: &ChallengeId, planned: &Planned<'_>
         fallback_ms: settings.otp_fallback_after_s.unwrap_or(config.fallback_after_s) * 1000,
         settled: false,
         wording: wording.to_stored(),
+        asks_consent: order.asks_consent,
         expires_at: now + validity_ms(app, account),
         verified_at: None,
         created_at: now,
@@ -331,6 +332,7 @@ fn create(app: &App, set: &mut WriteSet, id: &ChallengeId, planned: &Planned<'_>
         fallback_used,
         fallback_ms: challenge.fallback_ms,
         wording: challenge.wording.clone(),
+        asks_consent: challenge.asks_consent,
         expires_at: challenge.expires_at,
         created_at: now,
         next_at: attempt.lease_until,
@@ -364,8 +366,10 @@ async fn resend(
             dispatch::give_back::<Otp>(app, set, &last, &Failure::silence());
         }
     }
-    sql::next_leg(set, open, NextLeg { attempt, mode: order.mode, fallback_used }, now);
-    let mut challenge = Challenge { mode: order.mode, ..open.carried_by(attempt, fallback_used) };
+    let (mode, asks_consent) = (order.mode, order.asks_consent);
+    sql::next_leg(set, open, NextLeg { attempt, mode, fallback_used, asks_consent }, now);
+    let next = open.carried_by(attempt, fallback_used);
+    let mut challenge = Challenge { mode, asks_consent, ..next };
     if let Some(code) = &order.code
         && code_of(app, open).as_ref() != Some(code)
     {

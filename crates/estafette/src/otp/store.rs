@@ -16,27 +16,29 @@ const DUE_SHARD: &str = "due";
 const COLUMNS_BY_ID: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
-     expires_at, verified_at, created_at, code_sealed, account_id FROM challenges \
+     expires_at, verified_at, created_at, code_sealed, account_id, asks_consent FROM challenges \
      WHERE account_id = $1 AND challenge_id = $2",
 );
 const BY_SLOT: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
-     expires_at, verified_at, created_at, code_sealed, account_id FROM challenges \
+     expires_at, verified_at, created_at, code_sealed, account_id, asks_consent FROM challenges \
      WHERE account_id = $1 AND slot = $2",
 );
 /// A stretch of an account's challenges, newest first, without their codes.
 const LIST: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
-     expires_at, verified_at, created_at, NULL, account_id FROM challenges \
+     expires_at, verified_at, created_at, NULL, account_id, asks_consent \
+     FROM challenges \
      WHERE account_id = $1 AND challenge_id < $2 ORDER BY challenge_id DESC LIMIT $3",
 );
 /// The same of one recipient.
 const LIST_TO: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
-     expires_at, verified_at, created_at, NULL, account_id FROM challenges \
+     expires_at, verified_at, created_at, NULL, account_id, asks_consent \
+     FROM challenges \
      WHERE recipient = $1 AND account_id = $2 AND challenge_id < $3 \
      ORDER BY challenge_id DESC LIMIT $4",
 );
@@ -44,7 +46,8 @@ const LIST_TO: Sql = Sql(
 const LIST_CALLED: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
-     expires_at, verified_at, created_at, NULL, account_id FROM challenges \
+     expires_at, verified_at, created_at, NULL, account_id, asks_consent \
+     FROM challenges \
      WHERE reference = $1 AND account_id = $2 AND challenge_id < $3 \
      ORDER BY challenge_id DESC LIMIT $4",
 );
@@ -79,23 +82,23 @@ const INSERT: Sql = Sql("INSERT INTO challenges (account_id, challenge_id, recip
      slot, mode, channel, status, attempt_id, provider_message_id, code_mac, code_sealed, \
      attempts, \
      max_attempts, fallback_used, fallback_ms, settled, wording, expires_at, created_at, next_at, \
-     event_count) \
+     event_count, asks_consent) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, 'sent', $8, $9, $10, $11, 0, $12, $13, $14, 0, $15, $16, \
-     $17, $18, 1) ON CONFLICT DO NOTHING");
+     $17, $18, 1, $19) ON CONFLICT DO NOTHING");
 /// The visit that is due for it says and tells that it expired.
 const FREE_SLOT: Sql = Sql("UPDATE challenges SET slot = NULL, code_sealed = NULL \
      WHERE account_id = $1 AND challenge_id = $2 AND status IN ('sent', 'delivered') \
      AND expires_at <= $3");
 /// A leg that arrived is remembered, should the next one fail.
 const NEXT_LEG: Sql = Sql("UPDATE challenges SET attempt_id = $1, provider_message_id = $2, \
-     channel = $3, mode = $4, fallback_used = $5, next_at = $6, settled = 0, \
-     delivered_channel = CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE account_id = $7 \
-       AND attempt_id = $8 AND state = 'delivered') THEN channel ELSE delivered_channel END, \
-     delivered_id = CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE account_id = $7 \
-       AND attempt_id = $8 AND state = 'delivered') THEN provider_message_id \
+     channel = $3, mode = $4, fallback_used = $5, next_at = $6, asks_consent = $7, settled = 0, \
+     delivered_channel = CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE account_id = $8 \
+       AND attempt_id = $9 AND state = 'delivered') THEN channel ELSE delivered_channel END, \
+     delivered_id = CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE account_id = $8 \
+       AND attempt_id = $9 AND state = 'delivered') THEN provider_message_id \
        ELSE delivered_id END \
-     WHERE account_id = $7 AND challenge_id = $9 AND attempt_id = $8 \
-     AND status IN ('sent', 'delivered') AND expires_at > $10");
+     WHERE account_id = $8 AND challenge_id = $10 AND attempt_id = $9 \
+     AND status IN ('sent', 'delivered') AND expires_at > $11");
 const CODE_MAC: Sql =
     Sql("SELECT code_mac FROM challenges WHERE account_id = $1 AND challenge_id = $2");
 const RECODE: Sql = Sql("UPDATE challenges SET code_mac = $1, code_sealed = $2, expires_at = $3 \
@@ -185,6 +188,7 @@ impl FromRow for Challenge {
             created_at: row.take(17)?,
             code_sealed: row.take(18)?,
             account: row.take(19)?,
+            asks_consent: row.take(20)?,
         })
     }
 }
@@ -303,6 +307,7 @@ pub(super) struct NewChallenge<'a> {
     pub(super) fallback_used: bool,
     pub(super) fallback_ms: i64,
     pub(super) wording: String,
+    pub(super) asks_consent: bool,
     pub(super) expires_at: Millis,
     pub(super) created_at: Millis,
     pub(super) next_at: Millis,
@@ -339,7 +344,8 @@ pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
         new.wording,
         new.expires_at,
         new.created_at,
-        new.next_at
+        new.next_at,
+        new.asks_consent
     ];
     set.guard(INSERT, args, STALE);
 }
@@ -354,18 +360,20 @@ pub(super) struct NextLeg<'a> {
     pub(super) attempt: &'a Attempt,
     pub(super) mode: Mode,
     pub(super) fallback_used: bool,
+    pub(super) asks_consent: bool,
 }
 
 /// Puts a new attempt in the place of the current one.
-pub(super) fn next_leg(set: &mut WriteSet, challenge: &Challenge, next: NextLeg<'_>, now: Millis) {
-    let NextLeg { attempt: leg, mode, fallback_used } = next;
+pub(super) fn next_leg(set: &mut WriteSet, challenge: &Challenge, leg: NextLeg<'_>, now: Millis) {
+    let NextLeg { attempt, mode, fallback_used, asks_consent } = leg;
     let args = args![
-        &leg.id,
-        leg.id.as_str(),
-        leg.channel.as_str(),
+        &attempt.id,
+        attempt.id.as_str(),
+        attempt.channel.as_str(),
         mode.as_str(),
         fallback_used,
-        leg.lease_until,
+        attempt.lease_until,
+        asks_consent,
         &challenge.account,
         &challenge.attempt,
         &challenge.id,

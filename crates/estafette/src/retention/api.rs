@@ -14,6 +14,7 @@ use super::{Erased, Error, Person, erase, inbound, of_dispatch};
 use crate::access::caller::Staff;
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
+use crate::chatapp;
 use crate::kit::body::Fields;
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
@@ -44,13 +45,14 @@ pub struct ErasureView {
     /// Passcodes that named the number.
     #[schema(example = 3)]
     pub challenges: u64,
-    /// SMS to the number.
+    /// SMS and chat-app messages to the number, and consent sessions with it.
     #[schema(example = 2)]
     pub messages: u64,
     /// Emails to the address.
     #[schema(example = 0)]
     pub emails: u64,
-    /// Passcodes that were open, SMS and emails that no carrier had: they are ended.
+    /// Passcodes and sessions that were open, messages and emails that no carrier had: they are
+    /// ended.
     #[schema(example = 1)]
     pub ended: u64,
     /// `Idempotency-Key`s that stood for them.
@@ -66,15 +68,16 @@ pub struct ErasureView {
 
 impl From<Erased> for ErasureView {
     fn from(erased: Erased) -> Self {
-        let Erased { passcodes, sms, emails, inbound, ticket_messages } = erased;
+        let Erased { passcodes, sms, emails, chatapp, inbound, ticket_messages } = erased;
         Self {
             challenges: passcodes.challenges,
-            messages: sms.messages,
+            messages: sms.messages + chatapp.messages,
             emails: emails.emails,
-            ended: passcodes.ended + sms.ended + emails.ended,
+            ended: passcodes.ended + sms.ended + emails.ended + chatapp.ended,
             idempotency_keys: passcodes.idempotency_keys
                 + sms.idempotency_keys
                 + emails.idempotency_keys
+                + chatapp.idempotency_keys
                 + inbound.idempotency_keys,
             inbound_notifications: inbound.messages,
             ticket_messages,
@@ -172,9 +175,11 @@ impl From<Error> for Problem {
             Error::Credits(error) => error.into(),
             Error::Support(error) => error.into(),
             Error::Dispatch(of_dispatch::Error::Db(error))
+            | Error::Chatapp(chatapp::Error::Db(error))
             | Error::Inbound(inbound::Fault::Db(error))
             | Error::Db(error) => error.into(),
             Error::Dispatch(of_dispatch::Error::Commit(error))
+            | Error::Chatapp(chatapp::Error::Commit(error))
             | Error::Inbound(inbound::Fault::Commit(error))
             | Error::Commit(error) => error.into(),
         }

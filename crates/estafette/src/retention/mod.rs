@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::access::retention::{self as of_access, Accounts};
 use crate::access::{self, By, Entry};
 use crate::app::{App, Env};
+use crate::chatapp::{self, retention as of_chatapp};
 use crate::chores::{self, Chore, Turn};
 use crate::credits::seals::{self, Forgotten};
 use crate::dispatch::retention as of_dispatch;
@@ -54,6 +55,7 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("mask_recipients", HOUR, of_otp::mask_recipients),
         chore!("mask_sms_recipients", HOUR, of_sms::mask_recipients),
         chore!("mask_emails", HOUR, of_emails::mask),
+        chore!("mask_chatapp_recipients", HOUR, of_chatapp::mask_recipients),
         chore!("forget_challenges", HOUR, forget_challenges),
         chore!("forget_conversion", HOUR, otp::fraud::forget),
         chore!("forget_receipts", HOUR, of_dispatch::forget_receipts),
@@ -79,6 +81,8 @@ pub struct Erased {
     pub sms: of_sms::Erased,
     /// Of emails.
     pub emails: of_emails::Erased,
+    /// Of chat-app messages and sessions.
+    pub chatapp: of_chatapp::Erased,
     /// Of what the person wrote.
     pub inbound: of_inbound::Erased,
     /// Messages of support tickets that named the person.
@@ -90,6 +94,7 @@ impl Erased {
         self.passcodes.add(other.passcodes);
         self.sms.add(other.sms);
         self.emails.add(other.emails);
+        self.chatapp.add(other.chatapp);
         self.inbound.add(other.inbound);
         self.ticket_messages += other.ticket_messages;
     }
@@ -132,7 +137,8 @@ async fn forget_challenges(app: &App, turn: &Turn) -> Result<u64, Error> {
         seals::forgotten(app, Forgotten::Attempts(env), until(env)).await?;
     }
     let attempts = of_dispatch::forget_attempts(app, turn, until).await?;
-    let messages = of_sms::forget_messages(app, turn, until).await?;
+    let sms = of_sms::forget_messages(app, turn, until).await?;
+    let messages = sms + of_chatapp::forget_messages(app, turn, until).await?;
     let messages = messages + of_emails::forget_emails(app, turn, until).await?;
     Ok(attempts + messages + of_otp::forget_challenges(app, turn, until).await?)
 }
@@ -152,6 +158,9 @@ pub enum Error {
     /// A room failed.
     #[error(transparent)]
     Emails(#[from] emails::Error),
+    /// A room failed.
+    #[error(transparent)]
+    Chatapp(#[from] chatapp::Error),
     /// A room failed.
     #[error(transparent)]
     Access(#[from] access::Error),
@@ -231,12 +240,14 @@ async fn of_account(app: &App, account: &AccountId, person: &Person) -> Result<E
     let number = recipient.e164();
     let mut objects = of_otp::challenges_of(app, account, number).await?;
     objects.append(&mut of_sms::messages_of(app, account, number).await?);
+    objects.append(&mut of_chatapp::objects_of(app, account, number).await?);
     objects.append(&mut of_inbound::of_person(app, account, recipient).await?);
     objects.append(&mut of_support::naming(app, account, number).await?);
     // First the events: an erasure that stops here finds the objects again when it is repeated.
     erase_events(app, account, number, &objects).await?;
     let passcodes = of_otp::erase(app, account, number).await?;
     let sms = of_sms::erase(app, account, number).await?;
+    let chatapp = of_chatapp::erase(app, account, number).await?;
     let inbound = of_inbound::erase(app, account, recipient).await?;
     let ticket_messages = of_support::erase(app, account, number).await?;
     erase_events(app, account, number, &objects).await?;
@@ -244,7 +255,7 @@ async fn of_account(app: &App, account: &AccountId, person: &Person) -> Result<E
         app.handsets.forget(account.as_str(), number).await?;
     }
     let emails = of_emails::Erased::default();
-    Ok(Erased { passcodes, sms, emails, inbound, ticket_messages })
+    Ok(Erased { passcodes, sms, emails, chatapp, inbound, ticket_messages })
 }
 
 /// The same of somebody who is known by an email address.

@@ -91,9 +91,12 @@ pub(super) async fn send(
 ) -> Result<(), Fault> {
     let Reply { phone, channel, said, id, at } = reply;
     let received = handsets.messages(account.id.as_str(), phone.e164()).await?;
-    let text = match said {
-        Said::Text(text) => text.clone(),
-        Said::Button(button) => label(&received, *button).ok_or(Fault::NoPrompt)?,
+    let (text, payload) = match said {
+        Said::Text(text) => (text.clone(), None),
+        Said::Button(button) => {
+            let (label, payload) = tapped(&received, *button).ok_or(Fault::NoPrompt)?;
+            (label, Some(payload))
+        }
     };
     let recipient = received
         .iter()
@@ -112,6 +115,7 @@ pub(super) async fn send(
         "to": recipient,
         "text": text,
         "button": button,
+        "payload": payload,
     });
     let message = Inbound {
         carrier: CARRIER.to_owned(),
@@ -121,14 +125,16 @@ pub(super) async fn send(
         sender: phone.e164().to_owned(),
         recipient,
         text,
+        button: payload,
         received_at: at,
         raw,
     };
     Ok(inbound::take_in(app, &[message]).await?)
 }
 
-/// What is written on a button of the last prompt.
-fn label(received: &[Received], button: Button) -> Option<String> {
-    let prompt = received.iter().find(|message| !message.buttons.is_empty())?;
-    prompt.buttons.get(button.place()).cloned()
+/// What is written on a button of the last prompt, and what it sends back.
+fn tapped(received: &[Received], button: Button) -> Option<(String, String)> {
+    let prompt = received.iter().find(|message| !message.payloads.is_empty())?;
+    let label = prompt.buttons.get(button.place())?;
+    Some((label.clone(), prompt.payloads.get(button.place())?.clone()))
 }

@@ -43,6 +43,8 @@ struct Content {
     text: String,
     code: Option<String>,
     buttons: Vec<String>,
+    #[serde(default)]
+    payloads: Vec<String>,
 }
 
 fn place<'a>(account_id: &'a str, message_id: &'a str) -> [&'a str; 3] {
@@ -56,8 +58,9 @@ impl Shelf for StoredShelf {
         phone: &'a str,
         message: Received,
     ) -> BoxFuture<'a, Result<(), Error>> {
-        let Received { id, channel, sender, text, code, buttons, received_at } = message;
-        let content = Content { channel: channel.to_owned(), sender, text, code, buttons };
+        let Received { id, channel, sender, text, code, buttons, payloads, received_at } = message;
+        let channel = channel.to_owned();
+        let content = Content { channel, sender, text, code, buttons, payloads };
         Box::pin(async move {
             let json = serde_json::to_vec(&content).map_err(|_| Error::Corrupt { column: 3 })?;
             let sealed = self.vault.seal(&place(account_id, &id), &json);
@@ -110,9 +113,9 @@ impl StoredShelf {
         let json = self.vault.open(&place(account_id, &id), sealed);
         let content = json.and_then(|json| serde_json::from_slice::<Content>(&json).ok());
         let content = content.ok_or(Error::Corrupt { column: 1 })?;
-        let Content { channel, sender, text, code, buttons } = content;
+        let Content { channel, sender, text, code, buttons, payloads } = content;
         let channel = channel.parse().unwrap_or(Channel::Chatapp).as_str();
-        Ok(Received { id, channel, sender, text, code, buttons, received_at })
+        Ok(Received { id, channel, sender, text, code, buttons, payloads, received_at })
     }
 }
 

@@ -105,7 +105,7 @@ impl Owner for Sms {
         match news {
             News::Accepted { .. } => submitted(app, set, m, false),
             News::Unknown => submitted(app, set, m, may_go_again(m, a)),
-            News::Delivered { .. } => {
+            News::Delivered { .. } | News::Read { .. } => {
                 submitted(app, set, m, false);
                 shift(app, set, m, Status::Delivered);
             }

@@ -18,6 +18,7 @@ use super::pace::Pace;
 use super::{intake, outgo};
 use crate::access::caller::{RateHeaders, RequestIdText};
 use crate::app::App;
+use crate::chatapp;
 use crate::kit::client_address::ClientAddress;
 use crate::kit::id::RequestId;
 use crate::kit::problem::Problem;
@@ -64,6 +65,11 @@ impl Operations {
     }
 }
 
+/// Largest body of a route, bytes.
+fn largest(route: &str) -> usize {
+    if route == chatapp::upstream::PATH { intake::CALLBACK_LIMIT } else { intake::BODY_LIMIT }
+}
+
 /// Goes around every request.
 pub(super) async fn edge(
     State((app, operations)): State<(App, Operations)>,
@@ -92,7 +98,7 @@ pub(super) async fn edge(
             life::extend(pace.longest(MOST_BYTES));
             within(limit, request, next).instrument(span.clone()).await
         }
-        None => match intake::whole(request, pace, started).await {
+        None => match intake::whole(request, pace, (started, largest(&route))).await {
             Ok(request) => within(limit(&app), request, next).instrument(span.clone()).await,
             Err(problem) => problem.into_response(),
         },

@@ -31,6 +31,7 @@ use crate::carriers::door::{Arrivals, Door, door};
 use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::simulated::SimulatedMail;
 use crate::carriers::{Carriers, Handsets, Mailboxes};
+use crate::chatapp::{self, Chatapp, Prompt};
 use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
@@ -143,6 +144,8 @@ fn real_carriers(shared: &Shared, door: &Door) -> anyhow::Result<Carriers> {
     let config = &shared.config;
     let carriers = Carriers::none().with_sms(&config.sms, &shared.clock, door);
     let carriers = carriers.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
+    let carriers = carriers.with_chatapp(&config.chatapp);
+    let carriers = carriers.map_err(|fault| anyhow::anyhow!("chatapp: {fault}"))?;
     carriers.with_relay(&config.email, &own_name(config)).context("email.relay_url")
 }
 
@@ -236,11 +239,20 @@ fn way_out(webhooks: &Webhooks) -> anyhow::Result<Outgoing> {
 }
 
 /// The rooms that know who writes to whom. A room that sends adds its own.
-const CORRESPONDENCE: Correspondence =
-    Correspondence { owners_of: senders::owners_of, sent_to: &[otp::sent_to, sms::sent_to] };
+const CORRESPONDENCE: Correspondence = Correspondence {
+    owners_of: senders::owners_of,
+    sent_to: &[otp::sent_to, sms::sent_to, chatapp::sent_to],
+    hear: chatapp::hear,
+};
 
 /// The channels.
-static OWNERS: &[Entry] = &[Entry::of::<Otp>(), Entry::of::<Sms>(), Entry::of::<Email>()];
+static OWNERS: &[Entry] = &[
+    Entry::of::<Otp>(),
+    Entry::of::<Sms>(),
+    Entry::of::<Email>(),
+    Entry::of::<Chatapp>(),
+    Entry::of::<Prompt>(),
+];
 
 /// Asks the room of an event's object to show it. Rooms that write down the data itself are not
 /// asked.
@@ -252,6 +264,8 @@ fn tell<'a>(
         Some(events::Kind::OtpStatus) => otp::show(app, news),
         Some(events::Kind::SmsDelivery) => sms::show(app, news),
         Some(events::Kind::EmailDelivery) => emails::show(app, news),
+        Some(events::Kind::ChatappStatus) => chatapp::show_message(app, news),
+        Some(events::Kind::ChatappConsent) => chatapp::show_session(app, news),
         Some(events::Kind::SmsInbound | events::Kind::ChatappInbound) => inbound::show(app, news),
         Some(events::Kind::SupportMessage | events::Kind::SupportTicket) => {
             support::show(app, news)
@@ -324,6 +338,9 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     tasks.extend([
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
+        tokio::spawn(chatapp::upstream::run(live_app.clone(), service.live_door.clone())),
+        tokio::spawn(chatapp::run(live_app.clone())),
+        tokio::spawn(chatapp::run(sandbox_app.clone())),
         tokio::spawn(otp::fraud::run(live_app.clone())),
         tokio::spawn(dispatch::watch(live_app.clone(), owners)),
         tokio::spawn(dispatch::watch(sandbox_app.clone(), owners)),
@@ -376,7 +393,12 @@ impl Running {
     /// # Errors
     /// When it cannot be read.
     pub async fn run_due(&self, app: &App) -> anyhow::Result<usize> {
-        Ok(otp::run_due(app).await? + dispatch::run_due(app, self.service.owners).await?)
+        if app.env == Env::Live {
+            chatapp::upstream::run_due(app, &self.service.live_door).await?;
+        }
+        let sessions = chatapp::run_due(app).await?;
+        let attempts = dispatch::run_due(app, self.service.owners).await?;
+        Ok(otp::run_due(app).await? + sessions + attempts)
     }
 
     /// Stops: readiness off, no new connections, running requests finish, storage closes.

@@ -9,8 +9,8 @@ use super::{edge, pages};
 use crate::app::{App, Env};
 use crate::kit::problem::ProblemBody;
 use crate::{
-    access, credits, emails, events, inbound, operator, otp, profile, retention, sandbox, senders,
-    sms, support, webhooks,
+    access, chatapp, credits, emails, events, inbound, operator, otp, profile, retention, sandbox,
+    senders, sms, support, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -29,6 +29,7 @@ use crate::{
     // The order of the reference: what a developer needs first comes first.
     tags(
         (name = "OTP", description = "Send one-time passcodes, verify them, read how they stand."),
+        (name = "Chat-app", description = "Messages, templates and consent sessions."),
         (name = "SMS", description = "Send SMS, read and list them."),
         (name = "Email", description = "Send email, read and list it; domains and suppressions."),
         (name = "Account", description = "Users, the profile, API keys."),
@@ -49,6 +50,9 @@ fn api(env: Env) -> OpenApiRouter<App> {
     let api = OpenApiRouter::with_openapi(Description::openapi())
         .merge(otp::api::routes())
         .merge(otp::fraud::api::routes())
+        .merge(chatapp::messages::api::routes())
+        .merge(chatapp::templates::api::routes())
+        .merge(chatapp::sessions::api::routes())
         .merge(sms::api::routes())
         .merge(emails::api::routes())
         .merge(profile::api::routes())
@@ -70,7 +74,7 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(operator::api::routes())
         .merge(retention::api::routes());
     match env {
-        Env::Live => api,
+        Env::Live => api.merge(chatapp::upstream::api::routes()),
         Env::Sandbox => api.merge(sandbox::api::routes()),
     }
 }

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::chores::{self, Chore, Ending, Means, Witness, Worker};
 use crate::credits::audit::{self, Scope};
 use crate::credits::seals;
-use crate::{credits, dispatch, otp, retention, webhooks};
+use crate::{chatapp, credits, dispatch, otp, retention, webhooks};
 
 /// How often figures are looked for, milliseconds.
 const LOOK_MS: u64 = 15_000;
@@ -120,7 +120,8 @@ async fn figures(app: &App) -> Result<(), store::Error> {
     if let Err(credits::Error::Db(error)) = seals::refresh(app).await {
         return Err(error);
     }
-    let oldest = [otp::oldest_due(app).await?, dispatch::oldest_due(app).await?];
+    let attempts = dispatch::oldest_due(app).await?;
+    let oldest = [otp::oldest_due(app).await?, chatapp::oldest_due(app).await?, attempts];
     let oldest = oldest.into_iter().flatten().min();
     let late_ms = oldest.map_or(0, |oldest| (app.now() - oldest).max(0));
     app.metrics.due_oldest(late_ms as f64 / 1000.0);

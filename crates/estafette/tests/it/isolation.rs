@@ -50,6 +50,8 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     let ticket = crate::support::open(ada, "subject", "message").await;
     let png = crate::support::files::png();
     let written = crate::support::files::upload(ada, &ticket, ("a.png", None, &png), &[]);
+    let template = json!({"name": "adas_own", "body": "Bonjour"});
+    ada.call("POST", "/v1/chatapp/templates").json(template).await.ok();
     let file = written.await.ok().field("attachments")[0]["id"].as_str().unwrap().to_owned();
     vec![
         ("session_id", logins.list()[0]["id"].as_str().unwrap().to_owned()),
@@ -64,6 +66,7 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
         ("notification_id", heard.list()[0]["id"].as_str().unwrap().to_owned()),
         ("file_id", file),
         ("ticket_id", ticket),
+        ("name", "adas_own".to_owned()),
     ]
 }
 

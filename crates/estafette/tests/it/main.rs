@@ -12,6 +12,7 @@
 mod access;
 mod admin;
 mod canary;
+mod chatapp;
 mod circles;
 mod conventions;
 mod credits;

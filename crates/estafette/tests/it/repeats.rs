@@ -96,6 +96,9 @@ async fn rows(world: &World) -> Vec<(&'static str, i64)> {
         ("email recipients", Sql("SELECT COUNT(*) FROM email_recipients")),
         ("email domains", Sql("SELECT COUNT(*) FROM email_domains")),
         ("email suppressions", Sql("SELECT COUNT(*) FROM email_suppressions")),
+        ("chat-app messages", Sql("SELECT COUNT(*) FROM chatapp_messages")),
+        ("templates", Sql("SELECT COUNT(*) FROM chatapp_templates")),
+        ("sessions", Sql("SELECT COUNT(*) FROM chatapp_sessions")),
         ("inbound", Sql("SELECT COUNT(*) FROM inbound")),
         ("webhooks", Sql("SELECT COUNT(*) FROM webhooks")),
         ("deliveries", Sql("SELECT COUNT(*) FROM webhook_deliveries")),
@@ -167,14 +170,28 @@ async fn of_programs(ada: &Tenant<'_>) -> Vec<Row> {
     let row = |route: &'static str, same, body| {
         let path = route.replace("{phone}", &phone("5678"));
         let path = path.replace("{challenge_id}", reported.word("challenge_id"));
+        let path = path.replace("{name}", "known");
         Row { route, path, by: By::Key(ada.key.clone()), body, same }
     };
     let [to, other] = [phone("5678"), phone("5679")];
+    let known = json!({"name": "known", "body": "Bonjour"});
+    ada.call("POST", "/v1/chatapp/templates").json(known).await.ok();
+    // Opens the window of the chat-app.
+    let path = format!("/v1/sandbox/handsets/{to}/replies");
+    ada.call("POST", &path).json(json!({"text": "hello"})).await.ok();
+    let free = |text: &str| json!({"to": to, "text": text, "billing_mode": "direct"});
+    let template = |name: &str| json!({"name": name, "body": "Bonjour"});
     vec![
+        row("/v1/chatapp/messages", "id", json(free("one"), free("two"))),
+        row("/v1/chatapp/templates", "name", json(template("one"), template("two"))),
+        row("/v1/chatapp/templates/{name}/sync", "name", Body::Empty),
         row(
             "/v1/otp/send",
             "challenge_id",
-            json(json!({"to": to, "reference": "a"}), json!({"to": other, "reference": "a"})),
+            json(
+                json!({"to": to, "reference": "a", "request_messaging_consent": false}),
+                json!({"to": other, "reference": "a", "request_messaging_consent": false}),
+            ),
         ),
         row(
             "/v1/chatapp/otp/send",

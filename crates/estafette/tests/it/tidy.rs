@@ -19,7 +19,7 @@ const RANKS: &[(u8, &[&str])] = &[
     (4, &["access"]),
     (5, &["credits", "events"]),
     (6, &["dispatch", "inbound", "profile", "senders", "webhooks"]),
-    (7, &["emails"]),
+    (7, &["chatapp", "emails"]),
     (8, &["otp", "operator", "sandbox", "sms", "support"]),
     (9, &["retention", "rotation"]),
     (TOP, &["wiring", "cli", "main"]),

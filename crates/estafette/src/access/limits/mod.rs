@@ -19,6 +19,8 @@ words! {
         Senders = "senders",
         /// Domains of emails.
         EmailDomains = "email_domains",
+        /// Templates of the chat-app.
+        Templates = "templates",
         /// Webhook targets.
         Webhooks = "webhooks",
     }

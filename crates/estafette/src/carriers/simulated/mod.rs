@@ -12,12 +12,12 @@ use futures_util::future::BoxFuture;
 
 use super::handsets::Received;
 use super::{
-    Carrier, Channel, Content, Door, Echo, Fate, Handsets, Outbound, Outcome, Pace, Receipt,
-    Refusal,
+    Carrier, Channel, Content, Door, Echo, Fate, Handsets, Inbound, Outbound, Outcome, Pace,
+    QuickReply, Receipt, Refusal,
 };
-use crate::kit::id::HandsetMessageId;
+use crate::kit::id::{HandsetMessageId, HandsetReplyId};
 use crate::kit::msisdn::Msisdn;
-use script::{Step, ending};
+use script::{Answer, Step, ending};
 
 pub(super) use mail::script_of;
 pub use mail::{DOMAIN, Script, SimulatedMail};
@@ -25,6 +25,8 @@ pub use script::Rehearsed;
 
 /// Most throttled numbers remembered; beyond that the memory starts afresh.
 const THROTTLED: usize = 10_000;
+/// The sender of messages that name none.
+const NOBODY: &str = "estafette";
 /// Submissions under way at the same time.
 const WINDOW: usize = 256;
 
@@ -39,6 +41,14 @@ const fn name(channel: Channel) -> &'static str {
 /// The refusal that a number scripts, where there is one.
 pub(super) fn rehearsed(to: &Msisdn) -> Option<Rehearsed> {
     script::rehearsed(to.ending())
+}
+
+/// The quick replies under a message.
+fn replies(message: &Outbound) -> &[QuickReply] {
+    match &message.content {
+        Content::Template { replies, .. } => replies,
+        Content::Passcode { .. } | Content::Text { .. } => &[],
+    }
 }
 
 /// One simulated carrier.
@@ -75,15 +85,18 @@ impl Simulated {
     async fn hand_over(&self, message: &Outbound, to: &Msisdn) {
         let code = match &message.content {
             Content::Passcode { code, .. } => Some(code.expose().to_owned()),
-            Content::Text { .. } | Content::Email(_) => None,
+            Content::Template { .. } | Content::Text { .. } | Content::Email(_) => None,
         };
+        let replies = replies(message);
+        let payloads = replies.iter().filter(|reply| !reply.payload.is_empty());
         let received = Received {
             id: HandsetMessageId::new(&self.clock).into(),
             channel: self.channel.as_str(),
-            sender: if message.sender.is_empty() { "estafette" } else { &message.sender }.into(),
+            sender: if message.sender.is_empty() { NOBODY } else { &message.sender }.into(),
             text: message.content.text().map(|text| text.expose().to_owned()).unwrap_or_default(),
             code,
-            buttons: Vec::new(),
+            buttons: replies.iter().map(|reply| reply.label.clone()).collect(),
+            payloads: payloads.map(|reply| reply.payload.clone()).collect(),
             received_at: self.clock.now(),
         };
         // A phone that is out of order does not change what its carrier says.
@@ -94,8 +107,74 @@ impl Simulated {
 
     /// Brings the scripted receipts, in the background, as a carrier would.
     fn bring(&self, message: &Outbound, provider_id: &str, steps: &'static [Step]) {
-        let to_come = ToCome { carrier: name(self.channel), provider_id, steps };
-        bring(&self.clock, &self.door, message, &to_come);
+        let answer = self.answer(message);
+        if steps.is_empty() {
+            return;
+        }
+        let (clock, door) = (self.clock.clone(), self.door.clone());
+        let receipt = Receipt {
+            carrier: name(self.channel).to_owned(),
+            echo: Some(Echo {
+                account_id: message.account_id.clone(),
+                attempt_id: message.attempt_id.clone(),
+            }),
+            provider_id: Some(provider_id.to_owned()),
+            fate: Fate::Sent,
+            error: None,
+        };
+        tokio::spawn(async move {
+            let start = clock.now();
+            for step in steps {
+                if step.after_ms > 0 {
+                    clock.sleep_until(start + step.after_ms).await;
+                }
+                let error = step.error.map(str::to_owned);
+                let news = Receipt { fate: step.fate, error, ..receipt.clone() };
+                // Real upstreams bring a receipt again until it is acknowledged.
+                for _ in 0..20 {
+                    if door.receipt(news.clone()).await.is_ok() {
+                        break;
+                    }
+                    clock.tick(500).await;
+                }
+            }
+            if let Some(answer) = answer {
+                // A handset that cannot answer now does not answer later.
+                let _lost = door.inbound(vec![answer]).await;
+            }
+        });
+    }
+
+    /// What the person says to a prompt, if their number scripts it.
+    fn answer(&self, message: &Outbound) -> Option<Inbound> {
+        let to = message.to.phone()?;
+        let replies = replies(message);
+        let is_prompt = replies.iter().any(|reply| !reply.payload.is_empty());
+        let answer = script::answer(to.ending()).filter(|_| is_prompt)?;
+        let (text, button) = match answer {
+            Answer::Button(place) => {
+                let reply = replies.get(place)?;
+                (reply.label.clone(), Some(reply.payload.clone()))
+            }
+            Answer::Text(text) => (text.to_owned(), None),
+        };
+        let id = HandsetReplyId::new(&self.clock).as_str().to_owned();
+        let raw = serde_json::json!({
+            "id": id, "channel": self.channel.word(), "from": to.e164(), "text": text,
+            "payload": button,
+        });
+        Some(Inbound {
+            carrier: name(self.channel).to_owned(),
+            upstream_id: id,
+            channel: self.channel,
+            account_id: Some(message.account_id.clone()),
+            sender: to.e164().to_owned(),
+            recipient: NOBODY.to_owned(),
+            text,
+            button,
+            received_at: self.clock.now(),
+            raw,
+        })
     }
 
     async fn act(&self, message: &Outbound) -> Outcome {

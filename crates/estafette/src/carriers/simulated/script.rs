@@ -96,6 +96,25 @@ pub(super) fn rehearsed(digits: &str) -> Option<Rehearsed> {
     }
 }
 
+/// What a person says to a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Taps the button of this place.
+    Button(usize),
+    /// Writes this.
+    Text(&'static str),
+}
+
+/// What the person of a number says to a prompt, by its last four digits.
+pub(super) fn answer(digits: &str) -> Option<Answer> {
+    match digits {
+        "0011" => Some(Answer::Button(0)),
+        "0012" => Some(Answer::Button(1)),
+        "0013" => Some(Answer::Text("STOP")),
+        _ => None,
+    }
+}
+
 /// The ending of a number, by channel and last four digits (completions §1).
 pub(super) fn ending(channel: Channel, digits: &str) -> &'static Ending {
     match (digits, channel) {

@@ -122,6 +122,7 @@ impl Inner {
             sender,
             recipient,
             text,
+            button: None,
             received_at: self.now(),
             raw,
         };

@@ -121,6 +121,10 @@ impl Group {
 
     /// What the money must say of a message whose attempt stands like this.
     pub(super) fn check_fate(&self, attempt: &Attempt) -> Option<Finding> {
+        // What costs nothing needs no hold.
+        if attempt.credits == 0 && self.rows().next().is_none() {
+            return None;
+        }
         let state = attempt.state.as_str();
         let is_held = self.is_of_attempt();
         let is_open = self.is_open() && self.refund.is_none();

@@ -1,5 +1,6 @@
-//! SQL of the audit. It looks at tables of other rooms, read-only: at `attempts`, `challenges`
-//! and `sms_messages`, to compare fates with money, and at everything that names an account.
+//! SQL of the audit. It looks at tables of other rooms, read-only: at `attempts`,
+//! `challenges`, `sms_messages` and `chatapp_messages`, to compare fates with money, and at
+//! everything that names an account.
 
 use store::Sql;
 
@@ -11,6 +12,8 @@ pub(super) const NEXT_OF_TRANSFERS: Sql = Sql("SELECT account_id FROM transfers 
 pub(super) const NEXT_OF_CHALLENGES: Sql = Sql("SELECT account_id FROM challenges \
      WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
 pub(super) const NEXT_OF_MESSAGES: Sql = Sql("SELECT account_id FROM sms_messages \
+     WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
+pub(super) const NEXT_OF_CHATAPP: Sql = Sql("SELECT account_id FROM chatapp_messages \
      WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
 pub(super) const NEXT_OF_ATTEMPTS: Sql = Sql("SELECT account_id FROM attempts \
      WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
@@ -62,6 +65,12 @@ pub(super) const MESSAGES: Sql = Sql("SELECT m.sms_id, (SELECT a.attempt_id \
      FROM attempts a WHERE a.account_id = m.account_id AND a.attempt_id = m.attempt_id), \
      m.attempt_id FROM sms_messages m WHERE m.account_id = $1 AND m.sms_id >= $2 \
      ORDER BY m.sms_id LIMIT $3 OFFSET $4");
+
+/// The same of an account's chat-app messages.
+pub(super) const CHATAPP_MESSAGES: Sql = Sql("SELECT m.message_id, (SELECT a.attempt_id \
+     FROM attempts a WHERE a.account_id = m.account_id AND a.attempt_id = m.attempt_id), \
+     m.attempt_id FROM chatapp_messages m WHERE m.account_id = $1 AND m.message_id >= $2 \
+     ORDER BY m.message_id LIMIT $3 OFFSET $4");
 
 /// An account's newest transfer before an id.
 pub(super) const NEWEST_BEFORE: Sql = Sql("SELECT transfer_id FROM transfers \

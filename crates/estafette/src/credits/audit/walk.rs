@@ -41,6 +41,7 @@ impl Walk<'_> {
         self.transfers(&forgotten).await?;
         self.messages(sql::CHALLENGES, &forgotten).await?;
         self.messages(sql::MESSAGES, &forgotten).await?;
+        self.messages(sql::CHATAPP_MESSAGES, &forgotten).await?;
         self.look_again(found).await
     }
 
@@ -158,6 +159,10 @@ impl Walk<'_> {
         };
         self.report.attempts_unknown += u64::from(attempt.state == "unknown");
         if let Some(key) = attempt.key() {
+            // What costs nothing needs no hold.
+            if attempt.credits == 0 {
+                return;
+            }
             self.suspect(key);
         } else {
             let detail = "the attempt's id is not one that the service makes".to_owned();

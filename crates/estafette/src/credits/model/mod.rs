@@ -14,7 +14,7 @@ use super::audit::audit;
 use super::seals;
 use super::{Charge, balance, correct, grant, hold, new_hold, post, refund, void};
 use crate::access::{By, Entry, record};
-use crate::app::{App, Correspondence, Env, Memo, Shared};
+use crate::app::{App, Correspondence, Env, Memo, Reaction, Shared};
 use crate::carriers::Carriers;
 use crate::carriers::Handsets;
 use crate::carriers::handsets::MemoryShelf;
@@ -45,6 +45,9 @@ async fn app() -> (tempfile::TempDir, App) {
         correspondence: Correspondence {
             owners_of: |_, _| Box::pin(std::future::ready(Ok(vec![]))),
             sent_to: &[],
+            hear: |_, heard| {
+                Box::pin(std::future::ready(Ok(Reaction::none(heard.account.as_str()))))
+            },
         },
         db,
         config: config::load(None, std::iter::empty(), Flags::default()).unwrap(),

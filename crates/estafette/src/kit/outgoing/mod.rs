@@ -130,6 +130,13 @@ impl fmt::Display for NoAnswer {
 
 impl std::error::Error for NoAnswer {}
 
+/// Whether a request that a connection lost goes out on a fresh one although it may have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Again {
+    Yes,
+    No,
+}
+
 /// The way out. Clones share connections and the memory of names.
 #[derive(Clone)]
 pub struct Outgoing {
@@ -230,7 +237,22 @@ impl Outgoing {
         body: Bytes,
     ) -> Result<Answer, NoAnswer> {
         let limit = self.inner.rules.timeout;
-        let done = timeout(limit, self.exchange(destination, headers, body)).await;
+        let done = timeout(limit, self.exchange(destination, (headers, body), Again::Yes)).await;
+        done.unwrap_or(Err(NoAnswer::Timeout))
+    }
+
+    /// The same, and never on two connections: what may have been sent is not sent again.
+    ///
+    /// # Errors
+    /// See [`NoAnswer`].
+    pub async fn post_once(
+        &self,
+        destination: &Destination,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, NoAnswer> {
+        let limit = self.inner.rules.timeout;
+        let done = timeout(limit, self.exchange(destination, (headers, body), Again::No)).await;
         done.unwrap_or(Err(NoAnswer::Timeout))
     }
 
@@ -242,8 +264,8 @@ impl Outgoing {
     async fn exchange(
         &self,
         destination: &Destination,
-        headers: HeaderMap,
-        body: Bytes,
+        (headers, body): (HeaderMap, Bytes),
+        again: Again,
     ) -> Result<Answer, NoAnswer> {
         let begun = Instant::now();
         let connect_timeout = self.inner.rules.connect_timeout;
@@ -256,6 +278,10 @@ impl Outgoing {
                 Ok(response) => return self.answer(response, key, connection).await,
                 Err(error) if NoAnswer::http(&error) == NoAnswer::Protocol => {
                     return Err(NoAnswer::Protocol);
+                }
+                // The other side had closed it: nothing of the request is on its way.
+                Err(error) if again == Again::No && !error.is_canceled() => {
+                    return Err(Failure::http(&error));
                 }
                 // The other side closed it while it was idle: a fresh one gets the request.
                 Err(_) => {}

@@ -104,6 +104,10 @@ impl<'w> Things<'w> {
         ids.push(("delivery_id", made(&format!("/v1/webhooks/{hook}/test"), json!({})).await));
         let sent = ada.call("POST", "/v1/otp/send").json(json!({"to": "+33612340000"})).await.ok();
         ids.push(("challenge_id", sent.word("challenge_id").to_owned()));
+        // A draft, so that it can be declared.
+        let template = json!({"name": "order_update", "body": "b", "submit": false});
+        ada.call("POST", "/v1/chatapp/templates").json(template).await.ok();
+        ids.push(("name", "order_update".to_owned()));
         let reply = json!({"title": "t", "body": "b"});
         let reply = world.post(ada.env, "/v1/admin/canned-replies").bearer(&staff).json(reply);
         ids.push(("reply_id", reply.await.ok().word("id").to_owned()));

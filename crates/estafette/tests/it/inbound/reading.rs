@@ -206,6 +206,7 @@ async fn a_button_needs_a_prompt(world: &World) {
         text: "May we write to you?".to_owned(),
         code: None,
         buttons: vec!["Oui".to_owned(), "Non".to_owned()],
+        payloads: vec!["a".to_owned(), "b".to_owned()],
         received_at: world.now(),
     };
     let app = world.app(ada.env).await;

@@ -108,7 +108,7 @@ impl Owner for Notes {
     fn decide(_: &App, _: &mut WriteSet, note: &mut Note, _: &Attempt, news: News<'_>) {
         let word = match news {
             News::Accepted { .. } => "accepted",
-            News::Delivered { .. } => "delivered",
+            News::Delivered { .. } | News::Read { .. } => "delivered",
             News::Unknown => "unknown",
             News::Retry { .. } => "retry",
             News::Over(_) => "over",

@@ -28,6 +28,7 @@ async fn bring(world: &World, reference: &str, number: u8, text: &str) {
         sender: phone("5678"),
         recipient: "ACME".to_owned(),
         text: text.to_owned(),
+        button: None,
         received_at: world.now(),
         raw: serde_json::Value::Null,
     };

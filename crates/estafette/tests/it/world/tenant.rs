@@ -98,8 +98,12 @@ impl<'w> Tenant<'w> {
         self.me().await.number("balance_credits")
     }
 
-    /// Sends a passcode.
+    /// Sends a passcode. Nobody is asked for consent afterwards, unless the body says so.
     pub fn send(&self, body: impl std::borrow::Borrow<Value>) -> Call {
+        let mut body = body.borrow().clone();
+        if let Some(fields) = body.as_object_mut() {
+            fields.entry("request_messaging_consent").or_insert(json!(false));
+        }
         self.call("POST", "/v1/otp/send").json(body)
     }
 

@@ -1,0 +1,224 @@
+//! The chat-app live: the Cloud API over HTTP, on connections that are kept. What goes over the
+//! wire is `crates/cloud-api`'s; here is who sends it, and what an answer means to the lane. An
+//! answer that is lost is never asked for again: the upstream knows no idempotency, so only a
+//! status tells.
+//!
+//! Callbacks are taken in elsewhere (`chatapp/upstream`), because they are stored first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cloud_api::answer::{self, Answer, Class};
+use cloud_api::message::{Content as Wire, Message, Template, encode};
+use futures_util::future::BoxFuture;
+use hyper::body::Bytes;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+
+use super::{Carrier, Content, Outbound, Outcome, Pace, Refusal};
+use crate::config;
+use crate::kit::outgoing::{Failure, Outgoing, Place, Rules};
+use crate::kit::secret::Secret;
+
+/// Its name, in attempts and for the operator.
+pub const NAME: &str = "cloud-api";
+/// Time for name, TCP and TLS together.
+const CONNECT: Duration = Duration::from_secs(4);
+/// The longest that the upstream is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the others wait when the upstream throttles, milliseconds.
+const THROTTLED_MS: u64 = 1_000;
+/// Messages a second of one number (the upstream's default).
+const PER_S: u32 = 80;
+/// Submissions under way at the same time.
+const WINDOW: usize = 64;
+
+/// One sending number.
+pub struct CloudApi {
+    outgoing: Outgoing,
+    place: Place,
+    headers: HeaderMap,
+    otp_template: String,
+    consent_template: String,
+}
+
+impl CloudApi {
+    /// The deployment's number by the settings; `None` = they name none.
+    ///
+    /// # Errors
+    /// What of the settings cannot be used.
+    pub fn open(settings: &config::Chatapp) -> Result<Option<Arc<dyn Carrier>>, String> {
+        let config::Chatapp { base_url, api_version, phone_number_id, .. } = settings;
+        let token = settings.access_token.expose();
+        if token.is_empty() || phone_number_id.is_empty() {
+            return Ok(None);
+        }
+        // The operator's own address, wherever it leads.
+        let everywhere = ["0.0.0.0/0", "::/0"].into_iter().filter_map(|net| net.parse().ok());
+        let rules = Rules {
+            allow_http: base_url.starts_with("http://"),
+            allow_networks: everywhere.collect(),
+            dns_server: None,
+            connect_timeout: CONNECT,
+            timeout: PATIENCE,
+        };
+        let url = format!("{base_url}/{api_version}/{phone_number_id}/messages");
+        let place = Place::parse(&url, rules.allow_http);
+        let place =
+            place.map_err(|_| "chatapp.base_url is no URL that can be called".to_owned())?;
+        let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
+            "chatapp.access_token has characters that no header can have".to_owned()
+        })?;
+        bearer.set_sensitive(true);
+        let json = HeaderValue::from_static("application/json");
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, bearer), (CONTENT_TYPE, json)]);
+        Ok(Some(Arc::new(Self {
+            outgoing: Outgoing::new(rules, None)?,
+            place,
+            headers,
+            otp_template: settings.otp_template.clone(),
+            consent_template: settings.consent_template.clone(),
+        })))
+    }
+
+    async fn act(&self, message: &Outbound) -> Outcome {
+        let Some(to) = message.to.phone() else {
+            return refused(Refusal::BadRecipient, "no_phone");
+        };
+        let echo = echo(&message.account_id, &message.attempt_id);
+        let body = self.body(message, to.e164(), &echo);
+        let sent = self.outgoing.post_once(&self.place, self.headers.clone(), body).await;
+        match sent {
+            Ok(answer) => outcome(&answer::decode(answer.status, &answer.body)),
+            Err(failure) => lost(&failure),
+        }
+    }
+
+    fn body(&self, message: &Outbound, to: &str, echo: &str) -> Bytes {
+        let named = |name: &'_ str, own: &'_ str| -> String {
+            if name.is_empty() { own.to_owned() } else { name.to_owned() }
+        };
+        let json = match &message.content {
+            Content::Text { text, .. } => {
+                encode(&Message { to, echo, content: Wire::Text(text.expose()) })
+            }
+            Content::Passcode { code, template, .. } => {
+                let name = named(&template.name, &self.otp_template);
+                let (name, language, code) = (name.as_str(), &*template.language, code.expose());
+                encode(&Message { to, echo, content: Wire::Passcode { name, language, code } })
+            }
+            Content::Template { template, params, components, replies, .. } => {
+                let params: Vec<&str> = params.iter().map(Secret::expose).collect();
+                let payloads: Vec<&str> =
+                    replies.iter().map(|reply| reply.payload.as_str()).collect();
+                let template = Template {
+                    name: &named(&template.name, &self.consent_template),
+                    language: &template.language,
+                    params: &params,
+                    payloads: &payloads,
+                    components,
+                };
+                encode(&Message { to, echo, content: Wire::Template(template) })
+            }
+        };
+        Bytes::from(json.to_string())
+    }
+}
+
+/// Our ids, as they come back on every status.
+#[must_use]
+pub fn echo(account_id: &str, attempt_id: &str) -> String {
+    format!("{account_id} {attempt_id}")
+}
+
+/// The ids in what came back.
+#[must_use]
+pub fn read_echo(echo: &str) -> Option<super::Echo> {
+    let (account_id, attempt_id) = echo.split_once(' ')?;
+    let (account_id, attempt_id) = (account_id.to_owned(), attempt_id.to_owned());
+    Some(super::Echo { account_id, attempt_id })
+}
+
+/// What a class of the upstream's errors is to whoever sends.
+#[must_use]
+pub const fn refusal(class: Class) -> Refusal {
+    match class {
+        Class::Unreachable => Refusal::Unreachable,
+        Class::BadRecipient => Refusal::BadRecipient,
+        Class::WindowClosed => Refusal::WindowClosed,
+        Class::OptedOut => Refusal::OptedOut,
+        Class::Template => Refusal::Template,
+        Class::Throttled => Refusal::Throttled { after_ms: THROTTLED_MS },
+        // The pair is throttled, not the lane.
+        Class::PairThrottled | Class::Temporary => Refusal::Temporary,
+        // Nothing of this sender works: the lane rests, and asks again with one message at a time.
+        Class::Sender => Refusal::Down,
+        Class::Suppressed | Class::Params | Class::Request => Refusal::Permanent,
+    }
+}
+
+fn outcome(answer: &Answer) -> Outcome {
+    match answer {
+        Answer::Accepted { id } => Outcome::Accepted { provider_id: id.clone() },
+        Answer::Refused(it) => refused(refusal(it.class), &it.code),
+        Answer::Unclear => Outcome::Unknown,
+    }
+}
+
+/// No answer. Only where no request can have arrived is that a refusal.
+fn lost(failure: &Failure) -> Outcome {
+    match failure {
+        Failure::Timeout | Failure::Reset | Failure::Protocol => Outcome::Unknown,
+        Failure::NotAllowed(_)
+        | Failure::Name(_)
+        | Failure::Connect(_)
+        | Failure::ConnectTimeout
+        | Failure::Tls(_) => refused(Refusal::Down, failure.word()),
+    }
+}
+
+fn refused(class: Refusal, code: &str) -> Outcome {
+    Outcome::Refused { class, code: code.to_owned() }
+}
+
+impl Carrier for CloudApi {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    /// Statuses bring our ids back; what people answer to names the upstream's own.
+    fn echoes(&self) -> bool {
+        false
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { window: WINDOW, per_s: Some(PER_S), backs_off: true }
+    }
+
+    fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.act(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{echo, lost, read_echo};
+    use crate::carriers::Outcome;
+    use crate::kit::outgoing::Failure;
+
+    #[test]
+    fn our_ids_come_back() {
+        let back = read_echo(&echo("acc_1", "att_2")).unwrap();
+        assert_eq!((back.account_id.as_str(), back.attempt_id.as_str()), ("acc_1", "att_2"));
+        assert!(read_echo("msg_01J").is_none());
+    }
+
+    #[test]
+    fn only_what_cannot_have_arrived_is_a_refusal() {
+        for failure in [Failure::Timeout, Failure::Reset, Failure::Protocol] {
+            assert_eq!(lost(&failure), Outcome::Unknown, "{failure}");
+        }
+        for failure in [Failure::ConnectTimeout, Failure::Tls(None), Failure::Name("x".into())] {
+            assert!(matches!(lost(&failure), Outcome::Refused { .. }), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The SQL of templates.
+
+use clock::Millis;
+use cloud_api::template::Category;
+use store::{Error, FromRow, Reject, Row, Sql, WriteSet, args};
+
+use super::{Status, Template};
+use crate::app::App;
+use crate::kit::id::AccountId;
+
+const BY_NAME: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
+     is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
+     created_at FROM chatapp_templates \
+     WHERE account_id = $1 AND name = $2 AND language = $3");
+const ALL: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
+     is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
+     created_at FROM chatapp_templates \
+     WHERE account_id = $1 ORDER BY name, language LIMIT $2");
+/// Declares a template, or takes a draft's place.
+const PUT: Sql = Sql("INSERT INTO chatapp_templates (account_id, name, language, category, body, \
+     footer, buttons, is_draft, status, provider_status, provider_template_id, rejection_reason, \
+     approves_at, created_at, updated_at) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $14) \
+     ON CONFLICT (account_id, name, language) DO UPDATE SET category = excluded.category, \
+     body = excluded.body, footer = excluded.footer, buttons = excluded.buttons, \
+     is_draft = excluded.is_draft, status = excluded.status, \
+     provider_status = excluded.provider_status, \
+     provider_template_id = excluded.provider_template_id, \
+     rejection_reason = excluded.rejection_reason, approves_at = excluded.approves_at, \
+     updated_at = excluded.updated_at WHERE chatapp_templates.is_draft = 1");
+/// Keeps how a template stands.
+const JUDGE: Sql = Sql("UPDATE chatapp_templates SET status = $1, provider_status = $2, \
+     updated_at = $3 WHERE account_id = $4 AND name = $5 AND language = $6 AND is_draft = 0 \
+     AND status <> $1");
+/// The template that stands for all that an account may have, if there are so many and the one that
+/// is declared is not among them.
+const LAST_OF_ALL: Sql = Sql("SELECT name FROM chatapp_templates WHERE account_id = $1 \
+     AND NOT EXISTS (SELECT name FROM chatapp_templates \
+       WHERE account_id = $1 AND name = $2 AND language = $3) \
+     ORDER BY name, language LIMIT 1 OFFSET $4");
+
+impl FromRow for Template {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let category: String = row.take(3)?;
+        let buttons: String = row.take(6)?;
+        let status: String = row.take(8)?;
+        Ok(Self {
+            account: row.take(0)?,
+            name: row.take(1)?,
+            language: row.take(2)?,
+            category: Category::of(&category).ok_or(Error::Corrupt { column: 3 })?,
+            body: row.take(4)?,
+            footer: row.take(5)?,
+            buttons: serde_json::from_str(&buttons).map_err(|_| Error::Corrupt { column: 6 })?,
+            is_draft: row.take(7)?,
+            status: Status::of(&status).ok_or(Error::Corrupt { column: 8 })?,
+            provider_status: row.take(9)?,
+            provider_id: row.take(10)?,
+            rejection_reason: row.take(11)?,
+            approves_at: row.take(12)?,
+            created_at: row.take(13)?,
+        })
+    }
+}
+
+pub(super) async fn template(
+    app: &App,
+    account: &AccountId,
+    name: &str,
+    language: &str,
+) -> Result<Option<Template>, Error> {
+    app.db.row(BY_NAME, args![account, name, language]).await
+}
+
+/// An account's templates, by name and language.
+pub(super) async fn all(
+    app: &App,
+    account: &AccountId,
+    limit: i64,
+) -> Result<Vec<Template>, Error> {
+    app.db.rows(ALL, args![account, limit]).await
+}
+
+/// Declares a template; refused where one is there that is no draft.
+pub(super) fn put(set: &mut WriteSet, t: &Template, exists: Reject) {
+    let buttons = serde_json::to_string(&t.buttons).unwrap_or_else(|_| "[]".to_owned());
+    let args = args![
+        &t.account,
+        &t.name,
+        &t.language,
+        t.category.word(),
+        &t.body,
+        t.footer.as_deref(),
+        buttons,
+        t.is_draft,
+        t.status.word(),
+        &t.provider_status,
+        &t.provider_id,
+        t.rejection_reason.as_deref(),
+        t.approves_at,
+        t.created_at
+    ];
+    set.guard(PUT, args, exists);
+}
+
+/// Keeps how a template stands at an instant, where that is new.
+pub(super) fn judge(set: &mut WriteSet, t: &Template, now: Millis) {
+    let (status, word) = (t.status(now).word(), t.provider_status(now));
+    set.push(JUDGE, args![status, word, now, &t.account, &t.name, &t.language]);
+}
+
+/// Refuses the set where the account has `most` templates, and this is another.
+pub(super) fn absent_if_full(set: &mut WriteSet, t: &Template, most: i64, full: Reject) {
+    set.absent(LAST_OF_ALL, args![&t.account, &t.name, &t.language, most - 1], full);
+}

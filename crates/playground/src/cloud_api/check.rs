@@ -1,0 +1,55 @@
+//! What the Cloud API checks of a message, and how it says no.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+/// Longest text, characters.
+const LONGEST_TEXT: usize = 4096;
+
+/// An error in the upstream's shape.
+pub(super) fn error(http: u16, code: i64, message: &str) -> Response {
+    let body = json!({ "error": {
+        "message": format!("(#{code}) {message}"),
+        "type": "OAuthException",
+        "code": code,
+        "error_data": { "messaging_product": "whatsapp", "details": message },
+        "fbtrace_id": "AWEdqoNazWdCplayground",
+    }});
+    let status = StatusCode::from_u16(http).unwrap_or(StatusCode::BAD_REQUEST);
+    (status, Json(body)).into_response()
+}
+
+/// Reads a message as the upstream would: cases and the type of an index do not count.
+pub(super) fn message(body: &[u8]) -> Result<Value, Response> {
+    let parameter = |what: &str| error(400, 100, what);
+    let Ok(message) = serde_json::from_slice::<Value>(body) else {
+        return Err(parameter("Invalid parameter: the body is not JSON"));
+    };
+    if message["messaging_product"] != "whatsapp" {
+        return Err(parameter("Invalid parameter: messaging_product"));
+    }
+    let to = message["to"].as_str().unwrap_or_default().trim_start_matches('+');
+    if to.len() < 7 || !to.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(error(400, 131_009, "Parameter value is not valid: to"));
+    }
+    match message["type"].as_str() {
+        Some("text") => {
+            let text = message["text"]["body"].as_str().unwrap_or_default();
+            if text.is_empty() || text.chars().count() > LONGEST_TEXT {
+                return Err(parameter("Invalid parameter: text.body"));
+            }
+        }
+        Some("template") => {
+            let template = &message["template"];
+            let is_named = template["name"].is_string() && template["language"]["code"].is_string();
+            if !is_named {
+                return Err(error(400, 131_008, "Required parameter is missing: template"));
+            }
+        }
+        Some("interactive") => {}
+        _ => return Err(error(400, 131_051, "Unsupported message type")),
+    }
+    Ok(message)
+}

@@ -1,0 +1,206 @@
+//! The far side of the chat-app: a Cloud API on this machine. It takes messages as the real one
+//! does, with its checks and its shapes of errors, and tells by signed callbacks what became of
+//! them. The last four digits of a recipient script that, as in the sandbox.
+
+mod callbacks;
+mod check;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+pub use callbacks::{bodies, message_body, post_signed};
+
+/// The number that sends.
+pub const PHONE_NUMBER_ID: &str = "106540352242922";
+/// The same as people dial it.
+pub const DISPLAY_NUMBER: &str = "15550783881";
+/// The business account.
+pub const WABA_ID: &str = "102290129340398";
+/// The token that it takes.
+pub const ACCESS_TOKEN: &str = "playground-token";
+/// What callbacks are signed with.
+pub const APP_SECRET: &str = "playground-secret";
+/// The word of the handshake.
+pub const VERIFY_TOKEN: &str = "playground-word";
+/// How many messages are remembered.
+const REMEMBERED: usize = 1_000;
+/// How long an answer is kept back that its sender is to lose.
+const LOST: Duration = Duration::from_secs(60);
+/// After how long a late failure is told.
+const LATE: Duration = Duration::from_secs(3);
+
+/// The server. Clones show the same messages.
+#[derive(Clone)]
+pub struct CloudApi {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Where callbacks go.
+    callback: Mutex<Option<SocketAddr>>,
+    messages: Mutex<Vec<Value>>,
+    count: std::sync::atomic::AtomicU64,
+    seen_throttled: Mutex<std::collections::HashMap<String, u8>>,
+}
+
+impl CloudApi {
+    /// Starts it; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub async fn start(address: SocketAddr) -> std::io::Result<Self> {
+        let listener = tokio::net::TcpListener::bind(address).await?;
+        let shared = Arc::new(Shared {
+            callback: Mutex::default(),
+            messages: Mutex::default(),
+            count: std::sync::atomic::AtomicU64::new(1),
+            seen_throttled: Mutex::default(),
+        });
+        let server = Self { address: listener.local_addr()?, shared };
+        let routes = Router::new()
+            .route("/{version}/{number}/messages", post(take))
+            .layer(DefaultBodyLimit::max(1024 * 1024))
+            .with_state(server.clone());
+        tokio::spawn(async move {
+            // It ends with the process.
+            let _ended = axum::serve(listener, routes).await;
+        });
+        Ok(server)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where callbacks go from now on: the live address of the service.
+    pub fn call_back(&self, service: SocketAddr) {
+        *lock(&self.shared.callback) = Some(service);
+    }
+
+    /// The bodies of the messages that it took, oldest first.
+    #[must_use]
+    pub fn messages(&self) -> Vec<Value> {
+        lock(&self.shared.messages).clone()
+    }
+
+    /// Tells the service something, signed.
+    ///
+    /// # Errors
+    /// When the service does not answer 200.
+    pub async fn tell(&self, body: &Value) -> std::io::Result<()> {
+        let service = *lock(&self.shared.callback);
+        let Some(service) = service else { return Ok(()) };
+        let body = body.to_string();
+        match post_signed(service, APP_SECRET, body.as_bytes()).await? {
+            200 => Ok(()),
+            status => Err(std::io::Error::other(format!("the callback was answered {status}"))),
+        }
+    }
+
+    /// A person writes or taps; answers the id of their message.
+    ///
+    /// # Errors
+    /// As [`Self::tell`].
+    pub async fn write(&self, from: &str, message: Value) -> std::io::Result<String> {
+        let id = self.next_id();
+        self.tell(&message_body(from, &id, message)).await?;
+        Ok(id)
+    }
+
+    fn next_id(&self) -> String {
+        let number = self.shared.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        format!("wamid.PLAY{number:012}")
+    }
+
+    fn remember(&self, message: Value) {
+        let mut messages = lock(&self.shared.messages);
+        if messages.len() >= REMEMBERED {
+            messages.remove(0);
+        }
+        messages.push(message);
+    }
+
+    fn is_throttled(&self, to: &str) -> bool {
+        let mut seen = lock(&self.shared.seen_throttled);
+        let times = seen.entry(to.to_owned()).or_default();
+        *times += 1;
+        *times <= 2
+    }
+
+    /// Tells the scripted statuses in the background, each again until it is taken.
+    fn follow(&self, to: String, id: String, echo: Value) {
+        let server = self.clone();
+        tokio::spawn(async move {
+            for (after, status) in bodies(&to, &id, &echo) {
+                tokio::time::sleep(after).await;
+                for _ in 0..20 {
+                    if server.tell(&status).await.is_ok() {
+                        break;
+                    }
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            }
+        });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The last four digits.
+fn ending(to: &str) -> &str {
+    to.get(to.len().saturating_sub(4)..).unwrap_or(to)
+}
+
+async fn take(
+    State(server): State<CloudApi>,
+    Path((_version, number)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if token != Some(&format!("Bearer {ACCESS_TOKEN}")) {
+        return check::error(401, 190, "Invalid OAuth access token");
+    }
+    if number != PHONE_NUMBER_ID {
+        return check::error(400, 33, "Object with this ID does not exist");
+    }
+    let message = match check::message(&body) {
+        Ok(message) => message,
+        Err(fault) => return fault,
+    };
+    let to = message["to"].as_str().unwrap_or_default().trim_start_matches('+').to_owned();
+    match ending(&to) {
+        "0001" | "0004" => return check::error(400, 131_026, "Message undeliverable"),
+        "0006" if server.is_throttled(&to) => {
+            return check::error(400, 130_429, "Rate limit hit");
+        }
+        _ => {}
+    }
+    let id = server.next_id();
+    let echo = message["biz_opaque_callback_data"].clone();
+    server.remember(message);
+    server.follow(to.clone(), id.clone(), echo);
+    if ending(&to) == "0005" {
+        tokio::time::sleep(LOST).await;
+    }
+    let answer = json!({
+        "messaging_product": "whatsapp",
+        "contacts": [{ "input": to, "wa_id": to }],
+        "messages": [{ "id": id, "message_status": "accepted" }],
+    });
+    (StatusCode::OK, Json(answer)).into_response()
+}
