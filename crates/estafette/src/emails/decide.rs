@@ -106,7 +106,7 @@ impl Owner for Email {
             News::Accepted { .. } => sent(app, set, piece),
             News::Unknown if may_go_again(a) => {}
             News::Unknown => sent(app, set, piece),
-            News::Delivered { .. } => {
+            News::Delivered { .. } | News::Read { .. } => {
                 sent(app, set, piece);
                 delivered(app, set, piece);
             }

@@ -310,7 +310,7 @@ impl Problem {
         let inner = &self.inner;
         let mut body = Map::new();
         let detail = inner.detail.clone().unwrap_or_else(|| self.sentence());
-        body.insert("code".into(), inner.code.word().into());
+        body.insert("code".into(), inner.code.as_str().into());
         body.insert("detail".into(), detail.into());
         let listed = inner.faults.listed.iter();
         let items: Vec<Item> = listed

@@ -16,7 +16,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use super::{Carrier, Content, Outbound, Outcome, Pace, Refusal};
 use crate::config;
-use crate::kit::outgoing::{Failure, Outgoing, Place, Rules};
+use crate::kit::outgoing::{Destination, NoAnswer, Outgoing, Rules};
 use crate::kit::secret::Secret;
 
 /// Its name, in attempts and for the operator.
@@ -35,7 +35,7 @@ const WINDOW: usize = 64;
 /// One sending number.
 pub struct CloudApi {
     outgoing: Outgoing,
-    place: Place,
+    place: Destination,
     headers: HeaderMap,
     otp_template: String,
     consent_template: String,
@@ -62,7 +62,7 @@ impl CloudApi {
             timeout: PATIENCE,
         };
         let url = format!("{base_url}/{api_version}/{phone_number_id}/messages");
-        let place = Place::parse(&url, rules.allow_http);
+        let place = Destination::parse(&url, rules.allow_http);
         let place =
             place.map_err(|_| "chatapp.base_url is no URL that can be called".to_owned())?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
@@ -85,7 +85,9 @@ impl CloudApi {
             return refused(Refusal::BadRecipient, "no_phone");
         };
         let echo = echo(&message.account_id, &message.attempt_id);
-        let body = self.body(message, to.e164(), &echo);
+        let Some(body) = self.body(message, to.e164(), &echo) else {
+            return refused(Refusal::Permanent, "email");
+        };
         let sent = self.outgoing.post_once(&self.place, self.headers.clone(), body).await;
         match sent {
             Ok(answer) => outcome(&answer::decode(answer.status, &answer.body)),
@@ -93,7 +95,8 @@ impl CloudApi {
         }
     }
 
-    fn body(&self, message: &Outbound, to: &str, echo: &str) -> Bytes {
+    /// `None`: it is nothing that a chat shows.
+    fn body(&self, message: &Outbound, to: &str, echo: &str) -> Option<Bytes> {
         let named = |name: &'_ str, own: &'_ str| -> String {
             if name.is_empty() { own.to_owned() } else { name.to_owned() }
         };
@@ -119,8 +122,9 @@ impl CloudApi {
                 };
                 encode(&Message { to, echo, content: Wire::Template(template) })
             }
+            Content::Email(_) => return None,
         };
-        Bytes::from(json.to_string())
+        Some(Bytes::from(json.to_string()))
     }
 }
 
@@ -165,14 +169,14 @@ fn outcome(answer: &Answer) -> Outcome {
 }
 
 /// No answer. Only where no request can have arrived is that a refusal.
-fn lost(failure: &Failure) -> Outcome {
+fn lost(failure: &NoAnswer) -> Outcome {
     match failure {
-        Failure::Timeout | Failure::Reset | Failure::Protocol => Outcome::Unknown,
-        Failure::NotAllowed(_)
-        | Failure::Name(_)
-        | Failure::Connect(_)
-        | Failure::ConnectTimeout
-        | Failure::Tls(_) => refused(Refusal::Down, failure.word()),
+        NoAnswer::Timeout | NoAnswer::Reset | NoAnswer::Protocol => Outcome::Unknown,
+        NoAnswer::NotAllowed(_)
+        | NoAnswer::Name(_)
+        | NoAnswer::Connect(_)
+        | NoAnswer::ConnectTimeout
+        | NoAnswer::Tls(_) => refused(Refusal::Down, failure.as_str()),
     }
 }
 
@@ -203,7 +207,7 @@ impl Carrier for CloudApi {
 mod tests {
     use super::{echo, lost, read_echo};
     use crate::carriers::Outcome;
-    use crate::kit::outgoing::Failure;
+    use crate::kit::outgoing::NoAnswer;
 
     #[test]
     fn our_ids_come_back() {
@@ -214,10 +218,10 @@ mod tests {
 
     #[test]
     fn only_what_cannot_have_arrived_is_a_refusal() {
-        for failure in [Failure::Timeout, Failure::Reset, Failure::Protocol] {
+        for failure in [NoAnswer::Timeout, NoAnswer::Reset, NoAnswer::Protocol] {
             assert_eq!(lost(&failure), Outcome::Unknown, "{failure}");
         }
-        for failure in [Failure::ConnectTimeout, Failure::Tls(None), Failure::Name("x".into())] {
+        for failure in [NoAnswer::ConnectTimeout, NoAnswer::Tls(None), NoAnswer::Name("x".into())] {
             assert!(matches!(lost(&failure), Outcome::Refused { .. }), "{failure}");
         }
     }

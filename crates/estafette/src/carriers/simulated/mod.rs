@@ -47,7 +47,7 @@ pub(super) fn rehearsed(to: &Msisdn) -> Option<Rehearsed> {
 fn replies(message: &Outbound) -> &[QuickReply] {
     match &message.content {
         Content::Template { replies, .. } => replies,
-        Content::Passcode { .. } | Content::Text { .. } => &[],
+        Content::Passcode { .. } | Content::Text { .. } | Content::Email(_) => &[],
     }
 }
 
@@ -160,7 +160,7 @@ impl Simulated {
         };
         let id = HandsetReplyId::new(&self.clock).as_str().to_owned();
         let raw = serde_json::json!({
-            "id": id, "channel": self.channel.word(), "from": to.e164(), "text": text,
+            "id": id, "channel": self.channel.as_str(), "from": to.e164(), "text": text,
             "payload": button,
         });
         Some(Inbound {

@@ -46,7 +46,7 @@ impl Status {
     const ALL: [Self; 5] = [Self::Submitted, Self::Sent, Self::Delivered, Self::Read, Self::Failed];
 
     /// As stored and shown.
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Submitted => "submitted",
             Self::Sent => "sent",
@@ -57,7 +57,7 @@ impl Status {
     }
 
     fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word() == word)
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
     /// A message only ever moves to a higher one. What failed was given back, and stays so.
@@ -84,7 +84,7 @@ pub enum BillingMode {
 }
 
 impl BillingMode {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Direct => "direct",
             Self::Session => "session",
@@ -92,7 +92,7 @@ impl BillingMode {
     }
 
     fn of(word: &str) -> Option<Self> {
-        [Self::Direct, Self::Session].into_iter().find(|mode| mode.word() == word)
+        [Self::Direct, Self::Session].into_iter().find(|mode| mode.as_str() == word)
     }
 }
 
@@ -113,7 +113,7 @@ impl BillingKind {
         [Self::Session, Self::Service, Self::Utility, Self::Marketing, Self::Authentication];
 
     /// As stored and shown, and the category of prices.
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Session => "session",
             Self::Service => "service",
@@ -124,7 +124,7 @@ impl BillingKind {
     }
 
     fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.word() == word)
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 }
 
@@ -157,7 +157,7 @@ impl Cause {
         Self::Erased,
     ];
 
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::RecipientUnreachable => "recipient_unreachable",
             Self::CarrierRejected => "carrier_rejected",
@@ -172,7 +172,7 @@ impl Cause {
     }
 
     fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|cause| cause.word() == word)
+        Self::ALL.into_iter().find(|cause| cause.as_str() == word)
     }
 
     const fn sentence(self) -> &'static str {

@@ -111,15 +111,15 @@ pub(super) fn insert(set: &mut WriteSet, m: &Message) {
         &m.country,
         m.reference.as_deref(),
         m.client_id.as_deref(),
-        m.billing_mode.word(),
-        m.billing_kind.word(),
+        m.billing_mode.as_str(),
+        m.billing_kind.as_str(),
         m.template.as_deref(),
         m.language.as_deref(),
         m.content_sealed.clone(),
         m.charged_credits,
         m.session.clone().map(String::from),
         &m.attempt,
-        m.status.word(),
+        m.status.as_str(),
         m.valid_until,
         m.created_at
     ];
@@ -129,8 +129,8 @@ pub(super) fn insert(set: &mut WriteSet, m: &Message) {
 /// Makes the row what the message in hand is, which is one event further.
 pub(super) fn shift(set: &mut WriteSet, m: &Message) {
     let args = args![
-        m.status.word(),
-        m.cause.map(Cause::word),
+        m.status.as_str(),
+        m.cause.map(Cause::as_str),
         m.carrier_code.as_deref(),
         m.charged_credits,
         m.updated_at,
@@ -152,6 +152,6 @@ pub(super) async fn newest_to(
     since: Millis,
     limit: i64,
 ) -> Result<Vec<(AccountId, MessageId)>, Error> {
-    let args = args![person, &MessageId::bound(since), app.env.word(), limit];
+    let args = args![person, &MessageId::bound(since), app.env.as_str(), limit];
     app.db.rows(NEWEST_TO, args).await
 }

@@ -15,12 +15,12 @@ use self::store as sql;
 use super::Error;
 use super::messages::{Chatapp, decide, store as of_messages};
 use super::sessions::{self, store as of_sessions};
-use crate::access::retention::{erase_idempotency_keys, sweep_accounts};
+use crate::access::retention::{Old, erase_idempotency_keys, sweep_accounts};
 use crate::app::{App, Env};
+use crate::chores::Turn;
 use crate::dispatch::recipients::{self, Kept, Place, pseudonym};
 use crate::dispatch::retention as of_dispatch;
 use crate::dispatch::{self, Failure, STALE};
-use crate::jobs::Turn;
 use crate::kit::id::{AccountId, ConsentId, MessageId};
 
 /// Times that a message is read again because another was faster.
@@ -69,10 +69,18 @@ pub async fn forget_messages(
     until: impl Fn(Env) -> Millis + Send + Sync,
 ) -> Result<u64, Error> {
     let bound = |env| MessageId::bound(until(env)).into();
-    let place = ("chatapp_messages", sql::OLDEST_MESSAGE, sql::DELETE_MESSAGES);
+    let place = Old {
+        table: "chatapp_messages",
+        oldest: sql::OLDEST_MESSAGE,
+        delete: sql::DELETE_MESSAGES,
+    };
     let messages = sweep_accounts::<Error>(app, turn, place, bound).await?;
     let bound = |env| ConsentId::bound(until(env)).into();
-    let place = ("chatapp_sessions", sql::OLDEST_SESSION, sql::DELETE_SESSIONS);
+    let place = Old {
+        table: "chatapp_sessions",
+        oldest: sql::OLDEST_SESSION,
+        delete: sql::DELETE_SESSIONS,
+    };
     Ok(messages + sweep_accounts::<Error>(app, turn, place, bound).await?)
 }
 
@@ -124,9 +132,9 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
     }
     for (place, found) in [(&MESSAGES, &messages), (&SESSIONS, &sessions)] {
         let before = of_place(app, account, place, &pseudonym(app, account, recipient)).await?;
-        recipients::replace(app, (place, account), found).await?;
+        recipients::replace(app, place, account, found).await?;
         // A carrier may have answered after an erasure before this one.
-        recipients::replace(app, (place, account), &before).await?;
+        recipients::replace(app, place, account, &before).await?;
     }
     erased.messages = u64::try_from(messages.len() + sessions.len()).unwrap_or(u64::MAX);
     Ok(erased)
@@ -159,7 +167,7 @@ async fn of_place(
     recipient: &str,
 ) -> Result<Vec<Kept>, Error> {
     // Ids of each table begin with a word of its own, below this.
-    Ok(recipients::sent_to(app, (place, account), recipient, "~").await?)
+    Ok(recipients::sent_to(app, place, account, recipient, "~").await?)
 }
 
 /// Ends a message whose price is still only held; `false` when a carrier has it or it is over.

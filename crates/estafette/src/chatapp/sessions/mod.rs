@@ -56,7 +56,7 @@ impl Status {
     const ALL: [Self; 5] =
         [Self::Pending, Self::Active, Self::Declined, Self::Expired, Self::Failed];
 
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Active => "active",
@@ -67,7 +67,7 @@ impl Status {
     }
 
     fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word() == word)
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
     const fn is_open(self) -> bool {
@@ -88,7 +88,7 @@ pub(super) enum Consent {
 impl Consent {
     const ALL: [Self; 3] = [Self::Pending, Self::Yes, Self::No];
 
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Yes => "yes",
@@ -97,7 +97,7 @@ impl Consent {
     }
 
     fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|consent| consent.word() == word)
+        Self::ALL.into_iter().find(|consent| consent.as_str() == word)
     }
 }
 
@@ -135,7 +135,7 @@ impl Reason {
         Self::Erased,
     ];
 
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Wanted => "wanted",
             Self::PromptSent => "prompt_sent",
@@ -153,7 +153,7 @@ impl Reason {
     }
 
     fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.word() == word)
+        Self::ALL.into_iter().find(|reason| reason.as_str() == word)
     }
 }
 

@@ -168,7 +168,7 @@ pub async fn run(app: App) {
             },
             Ok(_) => {}
             Err(error) => {
-                let env = app.env.word();
+                let env = app.env.as_str();
                 tracing::warn!(%error, env, "due sessions not read; trying again");
                 app.rest(1_000).await;
             }

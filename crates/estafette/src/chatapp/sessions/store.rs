@@ -152,9 +152,9 @@ pub(super) fn want(
 /// Makes the row what the session in hand is, which is one event further.
 pub(super) fn shift(set: &mut WriteSet, s: &Session) {
     let args = args![
-        s.consent.word(),
-        s.status.word(),
-        s.reason.word(),
+        s.consent.as_str(),
+        s.status.as_str(),
+        s.reason.as_str(),
         s.billed_credits,
         s.attempt.as_ref().map_or("", AttemptId::as_str),
         s.expires_at,
@@ -184,7 +184,7 @@ pub(super) async fn claim_due(
     until: Millis,
 ) -> Result<Vec<Session>, CommitError> {
     let lost = |error: Error| CommitError::Unavailable(error.to_string());
-    let (now, env) = (app.now(), app.env.word());
+    let (now, env) = (app.now(), app.env.as_str());
     let any = app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await.map_err(lost)?;
     if any.is_none() {
         return Ok(Vec::new());

@@ -7,7 +7,7 @@ use store::Error;
 use utoipa::ToSchema;
 
 use super::{Consent, Reason, Session, Status, store as sql};
-use crate::app::{App, News};
+use crate::app::{App, EventRef};
 use crate::dispatch::recipients::shown;
 use crate::kit::id::ConsentId;
 
@@ -86,7 +86,7 @@ pub(super) fn detail(s: &Session, status: Status) -> SessionDetail {
 /// What was so at an event, in words that [`as_of`] reads.
 pub(super) fn state_of(s: &Session) -> String {
     let (Millis(expires_at), consent_at) = (s.expires_at, s.consent_at.map_or(0, |at| at.0));
-    let (status, consent, reason) = (s.status.word(), s.consent.word(), s.reason.word());
+    let (status, consent, reason) = (s.status.as_str(), s.consent.as_str(), s.reason.as_str());
     format!("{status} {consent} {reason} {} {expires_at} {consent_at}", s.billed_credits)
 }
 
@@ -113,13 +113,13 @@ fn as_of(s: Session, state: &str, now: Millis) -> Session {
 
 /// A session as its endpoint shows it, as of an event, and why it stands so.
 #[must_use]
-pub fn show<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
+pub fn show<'a>(app: &'a App, news: EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
     Box::pin(async move {
         let Some(id) = ConsentId::parse(news.object_id) else { return Ok(None) };
         let found = sql::session(app, news.account, &id).await?;
         let told = found.map(|session| {
             let session = as_of(session, news.state, app.now());
-            Told { detail: detail(&session, session.status), reason: session.reason.word() }
+            Told { detail: detail(&session, session.status), reason: session.reason.as_str() }
         });
         Ok(told.and_then(|told| serde_json::to_string(&told).ok()))
     })

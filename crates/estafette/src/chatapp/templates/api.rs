@@ -194,7 +194,7 @@ async fn list_templates(
     let status = match query.get("status") {
         None => None,
         Some(word) => Some(Status::of(word).ok_or_else(|| {
-            let detail = format!("must be one of {}", Status::ALL.map(Status::word).join(", "));
+            let detail = format!("must be one of {}", Status::ALL.map(Status::as_str).join(", "));
             Problem::bad_request("?status", "invalid_enum", detail)
         })?),
     };

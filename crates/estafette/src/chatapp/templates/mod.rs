@@ -46,7 +46,7 @@ impl Status {
     const ALL: [Self; 3] = [Self::Pending, Self::Approved, Self::Rejected];
 
     /// As stored and shown.
-    pub(super) const fn word(self) -> &'static str {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "PENDING",
             Self::Approved => "APPROVED",
@@ -55,7 +55,7 @@ impl Status {
     }
 
     fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word() == word)
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 }
 
@@ -95,7 +95,7 @@ impl Template {
     /// The upstream's own word for how it stands; a draft has none.
     fn provider_status(&self, now: Millis) -> &str {
         let is_judged = self.approves_at.is_some() && self.status == Status::Pending;
-        if is_judged { self.status(now).word() } else { &self.provider_status }
+        if is_judged { self.status(now).as_str() } else { &self.provider_status }
     }
 
     fn rejection_reason(&self, now: Millis) -> Option<&str> {

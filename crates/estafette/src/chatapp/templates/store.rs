@@ -93,7 +93,7 @@ pub(super) fn put(set: &mut WriteSet, t: &Template, exists: Reject) {
         t.footer.as_deref(),
         buttons,
         t.is_draft,
-        t.status.word(),
+        t.status.as_str(),
         &t.provider_status,
         &t.provider_id,
         t.rejection_reason.as_deref(),
@@ -105,7 +105,7 @@ pub(super) fn put(set: &mut WriteSet, t: &Template, exists: Reject) {
 
 /// Keeps how a template stands at an instant, where that is new.
 pub(super) fn judge(set: &mut WriteSet, t: &Template, now: Millis) {
-    let (status, word) = (t.status(now).word(), t.provider_status(now));
+    let (status, word) = (t.status(now).as_str(), t.provider_status(now));
     set.push(JUDGE, args![status, word, now, &t.account, &t.name, &t.language]);
 }
 

@@ -12,10 +12,10 @@ use clock::{DAY, HOUR, Millis};
 
 use self::store as sql;
 use super::{Email, Error, address_mac, decide, store as of_emails, suppressions};
-use crate::access::retention::{Accounts, erase_idempotency_keys, sweep_accounts};
+use crate::access::retention::{Accounts, Old, erase_idempotency_keys, sweep_accounts};
 use crate::app::{App, Env};
-use crate::dispatch::{self, Failure, STALE};
 use crate::chores::Turn;
+use crate::dispatch::{self, Failure, STALE};
 use crate::kit::id::{AccountId, EmailId};
 
 /// The name under which it is kept how far [`mask`] came.
@@ -92,9 +92,13 @@ pub async fn forget_emails(
     until: impl Fn(Env) -> Millis + Send + Sync,
 ) -> Result<u64, Error> {
     let until = |env| EmailId::bound(until(env)).into();
-    let emails = ("emails", sql::OLDEST, sql::DELETE);
+    let emails = Old { table: "emails", oldest: sql::OLDEST, delete: sql::DELETE };
     let deleted = sweep_accounts::<Error>(app, turn, emails, until).await?;
-    let recipients = ("email_recipients", sql::OLDEST_RECIPIENT, sql::DELETE_RECIPIENTS);
+    let recipients = Old {
+        table: "email_recipients",
+        oldest: sql::OLDEST_RECIPIENT,
+        delete: sql::DELETE_RECIPIENTS,
+    };
     Ok(deleted + sweep_accounts::<Error>(app, turn, recipients, until).await?)
 }
 

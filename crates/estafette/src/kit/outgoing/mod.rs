@@ -281,7 +281,7 @@ impl Outgoing {
                 }
                 // The other side had closed it: nothing of the request is on its way.
                 Err(error) if again == Again::No && !error.is_canceled() => {
-                    return Err(Failure::http(&error));
+                    return Err(NoAnswer::http(&error));
                 }
                 // The other side closed it while it was idle: a fresh one gets the request.
                 Err(_) => {}
