@@ -6,7 +6,7 @@
 
 mod address;
 mod connect;
-mod names;
+pub(in crate::kit) mod names;
 mod place;
 mod pool;
 #[cfg(test)]
