@@ -219,7 +219,10 @@ async fn of_emails(ada: &Tenant<'_>) -> Vec<Row> {
     };
     let [one, two] = ["ada@example.com", "bob@example.com"].map(mail);
     // Of what goes out the status moves on.
-    let bulk = |label: &str| json!({"messages": [mail(&format!("suppressed+{label}@sandbox.estafette.test")), {}]});
+    let bulk = |label: &str| {
+        let mail = mail(&format!("suppressed+{label}@sandbox.estafette.test"));
+        json!({"messages": [mail, {}]})
+    };
     vec![
         row("/v1/emails", "id", key(), json(one, two)),
         row("/v1/emails/bulk", "results", key(), json(bulk("one"), bulk("two"))),
