@@ -16,6 +16,7 @@ use crate::carriers::{Carriers, Channel, Handsets};
 use crate::config::Config;
 use crate::kit::conversion::Conversion;
 use crate::kit::described::{described, described_words};
+use crate::kit::dns::Dns;
 use crate::kit::hashers::Hashers;
 use crate::kit::id::{AccountId, KeyId};
 use crate::kit::msisdn::Msisdn;
@@ -238,6 +239,8 @@ pub struct Shared {
     pub node: i64,
     /// The way out to URLs of tenants.
     pub outgoing: Outgoing,
+    /// What domains publish.
+    pub dns: Dns,
     /// Where files are kept.
     pub storage: Arc<dyn object_store::ObjectStore>,
     /// Open sockets.

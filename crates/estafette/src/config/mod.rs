@@ -76,6 +76,18 @@ impl Config {
         self.master_key_path.clone().or_else(own)
     }
 
+    /// What the service is called before mail servers: the shared domain, or its public host.
+    #[must_use]
+    pub fn mail_name(&self) -> String {
+        let shared = &self.email.shared_domain;
+        if !shared.is_empty() {
+            return shared.clone();
+        }
+        let url = url::Url::parse(&self.server.live_url).ok();
+        let host = url.as_ref().and_then(url::Url::domain);
+        host.unwrap_or("localhost").to_owned()
+    }
+
     /// Whether a process that serves keeps the sandbox's handsets to itself.
     #[must_use]
     pub fn keeps_handsets_in_memory(&self) -> bool {

@@ -293,6 +293,7 @@ impl From<Error> for Problem {
         match error {
             Error::DomainNotVerified(_) => told(Code::DomainNotVerified),
             Error::NoCarrier => told(Code::CarrierUnavailable),
+            Error::NoKeys => told(Code::InternalError),
             Error::TooManyDomains => told(Code::LimitReached),
             Error::Unknown => told(Code::NotFound),
             Error::Credits(error) => error.into(),

@@ -286,6 +286,9 @@ pub enum Error {
     /// There is no carrier for email.
     #[error("No mail relay is configured: nothing was sent or charged")]
     NoCarrier,
+    /// No keys could be made for a domain, or they cannot be read.
+    #[error("The keys of the domain are out of order")]
+    NoKeys,
     /// The account has as many domains as it may have.
     #[error("An account has at most {} domains", domains::MOST)]
     TooManyDomains,

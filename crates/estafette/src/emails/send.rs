@@ -7,6 +7,7 @@ use clock::HOUR;
 use futures_util::future::try_join_all;
 use store::{CommitError, Reject, WriteSet};
 
+use super::domains::Signers;
 use super::parse::Order;
 use super::store::{self as sql, Change};
 use super::{
@@ -53,7 +54,8 @@ pub(super) async fn send(
     let outs = outs(app, account, (&order, &macs), &taking, price)?;
     let is_open = domains::is_shared(app, &order.from.address);
     let domain = order.from.address.domain().to_owned();
-    let (letter, sealed) = letter(app, account, order, (&taking, &outs));
+    let signers = if is_open { None } else { domains::signers(app, &account.id, &domain).await? };
+    let (letter, sealed) = letter(app, account, order, (&taking, &outs, signers.as_ref()))?;
     let mut set = WriteSet::of(account.id.as_str());
     if !is_open {
         domains::guard(&mut set, &account.id, &domain);
@@ -168,14 +170,14 @@ fn letter(
     app: &App,
     account: &Account,
     order: Order,
-    (taking, outs): (&Taking<'_>, &[Out]),
-) -> (Letter, Option<Arc<[u8]>>) {
+    (taking, outs, signers): (&Taking<'_>, &[Out], Option<&Signers>),
+) -> Result<(Letter, Option<Arc<[u8]>>), Error> {
     let now = app.now();
     let Order { from, from_email, to, cc, reply_to, subject, text, html, .. } = order;
     let domain = from.address.domain().to_owned();
     let reply_to_text = reply_to.as_ref().map(ToString::to_string);
     let unique = taking.id.as_str().trim_start_matches("eml_").to_owned();
-    let message = email::compose::compose(email::Draft {
+    let mut message = email::compose::compose(email::Draft {
         message_id: format!("{unique}@{domain}"),
         date_s: now.0.div_euclid(1_000),
         subject: subject.clone(),
@@ -188,6 +190,11 @@ fn letter(
         text,
         html,
     });
+    if let Some(signers) = signers {
+        let mut signed = signers.sign(&message, app.clock.now().0 / 1_000).ok_or(Error::NoKeys)?;
+        signed.append(&mut message);
+        message = signed;
+    }
     let goes_out = outs.iter().any(|out| out.way.is_some());
     let sealed = goes_out.then(|| app.vault.seal(&place(&account.id, &taking.id), &message));
     let letter = Letter {
@@ -205,7 +212,7 @@ fn letter(
         created_at: now,
         updated_at: now,
     };
-    (letter, sealed.map(Arc::from))
+    Ok((letter, sealed.map(Arc::from)))
 }
 
 /// Why commit A did not happen.

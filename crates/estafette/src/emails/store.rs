@@ -74,10 +74,10 @@ const TELL: Sql =
     Sql("INSERT INTO events (account_id, event_id, kind, object_id, sequence, state, \
      body, node, due) SELECT account_id, CAST($1 AS TEXT), 'email.delivery', email_id, \
      event_count, CAST($2 AS TEXT) || ' ' || updated_at || ' ' || charged_credits || ' ' || \
-     COALESCE((SELECT string_agg(r.status || ':' || COALESCE(r.error, '-'), ' ' \
-       ORDER BY r.position) FROM email_recipients r WHERE r.account_id = emails.account_id \
-       AND r.email_id = emails.email_id), ''), NULL, CAST($3 AS BIGINT), \
-     (SELECT CAST($4 AS BIGINT) FROM listeners WHERE account_id = $5) \
+     COALESCE((SELECT string_agg(r.position || ':' || r.status || ':' || \
+       COALESCE(r.error, '-'), ' ') FROM email_recipients r \
+       WHERE r.account_id = emails.account_id AND r.email_id = emails.email_id), ''), \
+     NULL, CAST($3 AS BIGINT), (SELECT CAST($4 AS BIGINT) FROM listeners WHERE account_id = $5) \
      FROM emails WHERE account_id = $5 AND email_id = $6");
 /// What it says goes as soon as nobody has to get it any more.
 const DROP_CONTENT: Sql =

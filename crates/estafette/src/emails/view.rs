@@ -196,10 +196,13 @@ fn as_of(mut letter: Letter, mut recipients: Vec<Recipient>, state: &str) -> Tol
     if let (Some(updated_at), Some(charged)) = (number(), number()) {
         letter.updated_at = Millis(updated_at);
         letter.charged_credits = charged;
-        for (recipient, word) in recipients.iter_mut().zip(words) {
-            let (status, cause) = word.split_once(':').unwrap_or((word, "-"));
-            let status = Status::of(status).unwrap_or(recipient.status);
-            let cause = Cause::of(cause);
+        for word in words {
+            let mut parts = word.split(':');
+            let position = parts.next().and_then(|part| part.parse::<i64>().ok());
+            let whose = recipients.iter_mut().find(|one| Some(one.position) == position);
+            let Some(recipient) = whose else { continue };
+            let status = parts.next().and_then(Status::of).unwrap_or(recipient.status);
+            let cause = parts.next().and_then(Cause::of);
             if cause != recipient.cause {
                 recipient.detail = None;
             }

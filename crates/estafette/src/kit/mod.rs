@@ -6,6 +6,7 @@ pub mod client_address;
 pub mod conversion;
 pub(crate) mod described;
 pub mod digits;
+pub mod dns;
 pub mod hashers;
 pub mod id;
 pub mod item_code;

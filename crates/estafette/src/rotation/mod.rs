@@ -44,6 +44,7 @@ struct Place {
 
 const PLACES: &[Place] = &[
     Place { table: "webhooks", page: sql::SECRETS, change: sql::RESEAL_SECRETS },
+    Place { table: "email_domains", page: sql::DOMAINS, change: sql::RESEAL_DOMAINS },
     Place { table: "email_contents", page: sql::EMAILS, change: sql::RESEAL_EMAILS },
     Place { table: "sms_messages", page: sql::TEXTS, change: sql::RESEAL_TEXTS },
 ];

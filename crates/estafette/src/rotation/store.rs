@@ -51,6 +51,14 @@ pub(super) const TEXTS: Sql = Sql("SELECT account_id, sms_id, text_sealed FROM s
 pub(super) const RESEAL_TEXTS: Sql = Sql("UPDATE sms_messages SET text_sealed = $1 \
      WHERE account_id = $2 AND sms_id = $3 AND text_sealed = $4");
 
+/// One page of the keys that sign the mail of domains.
+pub(super) const DOMAINS: Sql = Sql("SELECT account_id, domain_id, keys_sealed \
+     FROM email_domains WHERE (account_id, domain_id) > ($1, $2) AND keys_sealed IS NOT NULL \
+     ORDER BY account_id, domain_id LIMIT $3");
+/// One of them, if nobody else has changed it.
+pub(super) const RESEAL_DOMAINS: Sql = Sql("UPDATE email_domains SET keys_sealed = $1 \
+     WHERE account_id = $2 AND domain_id = $3 AND keys_sealed = $4");
+
 /// What emails say that somebody still has to get, page by page.
 pub(super) const EMAILS: Sql = Sql("SELECT account_id, email_id, sealed FROM email_contents \
      WHERE (account_id, email_id) > ($1, $2) ORDER BY account_id, email_id LIMIT $3");

@@ -37,6 +37,7 @@ use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
 use crate::emails::{self, Email};
 use crate::kit::conversion::Conversion;
+use crate::kit::dns::Dns;
 use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
@@ -115,6 +116,7 @@ pub fn open_through(
         // Above 0, and so many that two processes do not share one.
         node: i64::try_from(1 + clock.below(u64::MAX / 4)).unwrap_or(1),
         outgoing: way_out(&config.webhooks)?,
+        dns: Dns::new(&config.email.dns_server),
         storage: support::files::storage::open(&config).context("the file storage (support.*)")?,
         sockets: Hub::default(),
         tell,
@@ -146,7 +148,7 @@ fn real_carriers(shared: &Shared, door: &Door) -> anyhow::Result<Carriers> {
     let carriers = carriers.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
     let carriers = carriers.with_chatapp(&config.chatapp);
     let carriers = carriers.map_err(|fault| anyhow::anyhow!("chatapp: {fault}"))?;
-    carriers.with_relay(&config.email, &own_name(config)).context("email.relay_url")
+    carriers.with_relay(&config.email, &config.mail_name()).context("email.relay_url")
 }
 
 fn simulated_carriers(shared: &Shared, door: &Door) -> Carriers {
@@ -155,23 +157,6 @@ fn simulated_carriers(shared: &Shared, door: &Door) -> Carriers {
     let mailboxes = Mailboxes::on(Arc::new(rack));
     let mail = SimulatedMail::new(shared.clock.clone(), door.clone(), mailboxes);
     carriers.with_email(Arc::new(mail))
-}
-
-/// What the service calls itself before mail servers: a name that the operator has.
-fn own_name(config: &Config) -> String {
-    let shared = config.email.shared_domain.as_str();
-    let url = url::Url::parse(&config.server.live_url).ok();
-    let host = url.and_then(|url| match url.host()? {
-        url::Host::Domain(name) => Some(name.to_owned()),
-        // RFC 5321 §4.1.3.
-        url::Host::Ipv4(address) => Some(format!("[{address}]")),
-        url::Host::Ipv6(address) => Some(format!("[IPv6:{address}]")),
-    });
-    if shared.is_empty() {
-        host.unwrap_or_else(|| "localhost".to_owned())
-    } else {
-        shared.to_owned()
-    }
 }
 
 fn throttle(limits: &Limits) -> Throttle {

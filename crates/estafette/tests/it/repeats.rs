@@ -237,8 +237,8 @@ async fn of_emails(ada: &Tenant<'_>) -> Vec<Row> {
     let [one, two] = ["ada@example.com", "bob@example.com"].map(mail);
     // Of what goes out the status moves on.
     let bulk = |label: &str| {
-        let to = format!("suppressed+{label}@sandbox.estafette.test");
-        json!({"messages": [mail(&to), {}]})
+        let mail = mail(&format!("suppressed+{label}@sandbox.estafette.test"));
+        json!({"messages": [mail, {}]})
     };
     vec![
         row("/v1/emails", "id", key(), json(one, two)),

@@ -39,6 +39,7 @@ async fn app() -> (tempfile::TempDir, App) {
     let shared = Shared {
         node: 1,
         outgoing: Outgoing::new(Rules::default(), None).unwrap(),
+        dns: crate::kit::dns::Dns::new(""),
         storage: Arc::new(object_store::memory::InMemory::new()),
         sockets: Hub::default(),
         tell: |_, _| Box::pin(std::future::ready(Ok(None))),

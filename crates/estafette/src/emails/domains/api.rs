@@ -135,7 +135,7 @@ async fn list_domains(
 #[utoipa::path(
     post, path = "/v1/email-domains", tag = "Email",
     request_body = NewDomain,
-    extensions(("x-codes" = json!([Code::LimitReached, Code::NotFound, Code::CarrierUnavailable]))),
+    extensions(("x-codes" = json!([Code::LimitReached, Code::NotFound]))),
     responses(
         (status = 200, body = DomainView, description = "The domain and its records"),
     ),
@@ -217,8 +217,8 @@ impl FromRequest<App> for Posted {
 /// Looks at the records of a domain.
 ///
 /// With all that are required in place it is `verified`, and the account may write from it.
-/// A record that is missing or wrong stays `pending`. In the sandbox all records are there, but for
-/// domains under `.invalid`.
+/// A record that is missing or wrong is `pending`; one that no name server says anything about
+/// stays as it was. In the sandbox all records are there, but for domains under `.invalid`.
 #[utoipa::path(
     post, path = "/v1/email-domains/{domain_id}/verify", tag = "Email",
     params(("domain_id" = String, Path, description = "From its creation")),

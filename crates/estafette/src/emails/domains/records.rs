@@ -3,9 +3,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use email::dkim::published;
+
 use super::Domain;
 use crate::app::{App, Env};
 use crate::carriers::simulated;
+use crate::kit::dns::NoAnswer;
 
 /// The selectors of the keys.
 pub(super) const RSA_SELECTOR: &str = "est1";
@@ -72,6 +75,23 @@ impl Record {
         format!("{front}.{domain}")
     }
 
+    /// Whether it is in DNS and says what it should; other records beside it do not matter.
+    pub(super) async fn is_published(self, app: &App, domain: &Domain) -> Result<bool, NoAnswer> {
+        let (name, wanted) = (self.name(&domain.name), self.value(app, domain));
+        if self == Self::ReturnPath {
+            return Ok(app.dns.aliases(&name).await?.contains(&wanted));
+        }
+        let texts = app.dns.texts(&name).await?;
+        let is_it = |text: &String| match self {
+            Self::Rsa => published(text).is_some_and(|key| key == domain.rsa_key),
+            Self::Ed25519 => published(text).is_some_and(|key| key == domain.ed25519_key),
+            // Any policy is good (RFC 7489 §6.6.3).
+            Self::Dmarc => text.trim_start().starts_with("v=DMARC1"),
+            Self::Ownership | Self::ReturnPath => text.trim() == wanted,
+        };
+        Ok(texts.iter().any(is_it))
+    }
+
     /// What it should say.
     pub(super) fn value(self, app: &App, domain: &Domain) -> String {
         match self {
@@ -88,9 +108,8 @@ impl Record {
 
 /// The host to which return paths of all domains lead.
 fn return_host(app: &App) -> String {
-    let shared = &app.config.email.shared_domain;
-    if app.env == Env::Sandbox || shared.is_empty() {
-        return format!("{RETURN_PATH}.{}", simulated::DOMAIN);
+    match app.env {
+        Env::Sandbox => format!("{RETURN_PATH}.{}", simulated::DOMAIN),
+        Env::Live => format!("{RETURN_PATH}.{}", app.config.mail_name()),
     }
-    format!("{RETURN_PATH}.{shared}")
 }

@@ -28,6 +28,9 @@ pub(super) const CHECKED: Sql = Sql("UPDATE email_domains SET status = $1, found
      checked_at = $3, verified_at = $4 WHERE account_id = $5 AND domain_id = $6");
 pub(super) const DELETE: Sql =
     Sql("DELETE FROM email_domains WHERE account_id = $1 AND domain_id = $2");
+/// The keys of a domain.
+pub(super) const KEYS: Sql = Sql("SELECT domain_id, keys_sealed FROM email_domains \
+     WHERE account_id = $1 AND domain = $2");
 /// Finds something where an account may not write from a domain.
 pub(super) const IS_NOT_VERIFIED: Sql = Sql("SELECT 1 WHERE NOT EXISTS (SELECT domain_id \
      FROM email_domains WHERE account_id = $1 AND domain = $2 AND status = 'verified')");

@@ -7,7 +7,7 @@
 mod address;
 mod connect;
 mod destination;
-mod names;
+pub(in crate::kit) mod names;
 mod pool;
 #[cfg(test)]
 mod tests;

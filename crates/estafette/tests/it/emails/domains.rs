@@ -1,17 +1,29 @@
 //! Domains that an account may write from.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use playground::{NameServer, Record};
 use serde_json::{Value, json};
 
+use super::relay::with_relay;
 use super::{mail, send, until};
 use crate::on_every_engine;
 use crate::world::tenant::Tenant;
-use crate::world::{Answer, World, contract};
+use crate::world::{Answer, Engine, World, contract};
 
 on_every_engine!(
     a_domain_is_written_from_once_it_is_verified,
     a_domain_that_publishes_nothing_stays_pending,
     domains_are_bounded_and_named_well,
 );
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_live_domain_is_verified_by_what_dns_says_and_signs_its_mail() {
+    for engine in [Engine::Lite, Engine::Postgres] {
+        verified_by_dns(engine).await;
+    }
+}
 
 async fn add(ada: &Tenant<'_>, domain: &str) -> Answer {
     ada.desk("POST", "/v1/email-domains").json(json!({"domain": domain})).await
@@ -94,7 +106,71 @@ async fn domains_are_bounded_and_named_well(world: &World) {
     }
     add(&ada, "more.example").await.problem("limit_reached");
     add(&ada, "d7.example").await.ok();
-    // Without a relay, nothing would be sent from it.
-    let live = ada.on_live().await;
-    add(&live, "example.com").await.problem("carrier_unavailable");
+}
+
+/// What is published, by name.
+type Zone = Arc<Mutex<HashMap<String, Record>>>;
+
+fn published(record: &Value) -> (String, Record) {
+    let word = |name: &str| record[name].as_str().unwrap().to_owned();
+    let value = match record["type"].as_str().unwrap() {
+        "CNAME" => Record::Alias(word("value")),
+        _ => Record::Text(word("value")),
+    };
+    (word("name"), value)
+}
+
+fn stands(domain: &Answer) -> Vec<&str> {
+    let records = domain.field("records").as_array().unwrap();
+    records.iter().map(|record| record["status"].as_str().unwrap()).collect()
+}
+
+async fn verified_by_dns(engine: Engine) {
+    let zone = Zone::default();
+    let seen = Arc::clone(&zone);
+    let names = NameServer::publish(move |name| {
+        seen.lock().unwrap().get(name).map(|record| vec![record.clone()])
+    });
+    let names = names.await.unwrap();
+    let server = names.address().to_string();
+    let world = World::with(engine, |config| {
+        config.email.dns_server = server;
+        "mail.example".clone_into(&mut config.email.shared_domain);
+    })
+    .await;
+    let (mx, ada) = with_relay(&world).await;
+    let domain = add(&ada, "example.com").await.ok();
+    let id = domain.word("id");
+    let records = domain.field("records").as_array().unwrap();
+    assert_eq!(records[3]["value"], "rp.mail.example");
+    assert_eq!(stands(&verify(&ada, id).await.ok()), ["pending"; 5]);
+    let mut body = mail("ada@example.org");
+    body["from_email"] = json!("shop@example.com");
+    send(&ada, &body).await.problem("domain_not_verified");
+    // Somebody else's key, spread over strings in another way, is not the one.
+    let (name, _) = published(&records[1]);
+    let strange = "v=DKIM1; k=rsa; p=AAAA".to_owned();
+    zone.lock().unwrap().insert(name.clone(), Record::Text(strange));
+    zone.lock().unwrap().extend([0, 3].map(|place| published(&records[place])));
+    let looked = verify(&ada, id).await.ok();
+    assert_eq!(stands(&looked), ["verified", "pending", "pending", "verified", "pending"]);
+    assert_eq!(looked.word("status"), "pending");
+    // The order of tags and their spaces do not matter.
+    let key = records[1]["value"].as_str().unwrap().rsplit("p=").next().unwrap().to_owned();
+    let spaced = format!("p={} {}; k=rsa;v=DKIM1", &key[..100], &key[100..]);
+    zone.lock().unwrap().insert(name, Record::Text(spaced));
+    let looked = verify(&ada, id).await.ok();
+    assert_eq!(looked.word("status"), "verified");
+    let sent = send(&ada, &body).await.ok();
+    until(&ada, sent.word("id"), "sent").await;
+    let (_, message) = mx.taken().remove(0);
+    for tag in
+        ["a=rsa-sha256", "a=ed25519-sha256", "d=example.com; s=est1", "d=example.com; s=est2"]
+    {
+        assert!(message.contains(tag), "{tag}: {message}");
+    }
+    // Where no name server answers, nothing changes.
+    drop(names);
+    assert_eq!(verify(&ada, id).await.ok().word("status"), "verified");
+    world.finish().await;
 }

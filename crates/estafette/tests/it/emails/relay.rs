@@ -29,7 +29,7 @@ fn shared(config: &mut Config) {
 
 /// A relay whose answers follow the local part of the recipient, and what it took.
 #[derive(Clone, Default)]
-struct Mx {
+pub struct Mx {
     taken: Arc<Mutex<Vec<(String, String)>>>,
     tries: Arc<Mutex<HashMap<String, u32>>>,
 }
@@ -105,12 +105,12 @@ impl Mx {
         }
     }
 
-    fn taken(&self) -> Vec<(String, String)> {
+    pub fn taken(&self) -> Vec<(String, String)> {
         self.taken.lock().unwrap().clone()
     }
 }
 
-async fn with_relay<'w>(world: &'w World) -> (Mx, Tenant<'w>) {
+pub async fn with_relay<'w>(world: &'w World) -> (Mx, Tenant<'w>) {
     let (mx, url) = Mx::start().await;
     world
         .give_live(Box::new(move |_, _| {
