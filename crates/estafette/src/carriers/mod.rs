@@ -24,6 +24,7 @@ use crate::kit::msisdn::Msisdn;
 use binds::{Binds, Load, Presence};
 use routes::{Route, RouteFault, Table, Wanted};
 
+pub use cloud_api::CloudApi;
 pub use door::{Door, Guesses, NotNow};
 pub use handsets::Handsets;
 pub use inbound::{Inbound, InboundPart};
@@ -277,6 +278,8 @@ pub trait Carrier: Send + Sync + 'static {
 #[derive(Clone, Default)]
 pub struct Carriers {
     chatapp: Vec<Arc<Lane>>,
+    /// The numbers behind the chat-app's lane, where it is the real one.
+    cloud: Option<Arc<CloudApi>>,
     sms: Vec<Arc<Lane>>,
     /// Which of them takes which SMS. All clones see a change.
     table: Arc<RwLock<Arc<Table>>>,
@@ -314,13 +317,20 @@ impl Carriers {
         Self { chatapp, sms, table, settled, ..Self::default() }
     }
 
-    /// With the chat-app of the settings.
+    /// With the chat-app of the settings, and of the accounts that are linked later.
     ///
     /// # Errors
     /// What of the settings cannot be used.
     pub fn with_chatapp(self, settings: &config::Chatapp) -> Result<Self, String> {
-        let chatapp = cloud_api::CloudApi::open(settings)?.into_iter().map(Lane::of).collect();
-        Ok(Self { chatapp, ..self })
+        let cloud = Arc::new(CloudApi::new(settings)?);
+        let carrier: Arc<dyn Carrier> = Arc::clone(&cloud) as _;
+        Ok(Self { chatapp: vec![Lane::of(carrier)], cloud: Some(cloud), ..self })
+    }
+
+    /// The numbers of the real chat-app.
+    #[must_use]
+    pub fn cloud(&self) -> Option<&Arc<CloudApi>> {
+        self.cloud.as_ref()
     }
 
     /// With the SMS carriers of the settings, behind their routes.
@@ -387,7 +397,8 @@ impl Carriers {
         match channel {
             Channel::Chatapp => {
                 let works = |lane: &&Arc<Lane>| !lane.is_resting();
-                self.chatapp.iter().find(works).or(self.chatapp.first()).cloned()
+                let best = self.chatapp.iter().find(works).or(self.chatapp.first());
+                best.filter(|_| self.offers(channel, account)).cloned()
             }
             Channel::Sms => {
                 self.table().choose(Wanted { account, class: routes::Class::of(priority), number })
@@ -395,12 +406,16 @@ impl Carriers {
         }
     }
 
-    /// A carrier of a channel, if its messages go anywhere at all.
+    /// Whether an account's messages go anywhere on a channel.
     #[must_use]
-    pub fn on(&self, channel: Channel) -> Option<&Arc<dyn Carrier>> {
-        let leads_nowhere = channel == Channel::Sms && self.table().is_empty();
-        let first = self.of_channel(channel).first().filter(|_| !leads_nowhere);
-        first.map(|lane| lane.carrier())
+    pub fn offers(&self, channel: Channel, account: &str) -> bool {
+        match channel {
+            Channel::Sms => !self.sms.is_empty() && !self.table().is_empty(),
+            Channel::Chatapp => {
+                let has_number = |cloud: &Arc<CloudApi>| cloud.numbers().of(account).is_some();
+                !self.chatapp.is_empty() && self.cloud.as_ref().is_none_or(has_number)
+            }
+        }
     }
 
     /// All lanes.
@@ -419,6 +434,11 @@ impl Carriers {
             Channel::Chatapp => &self.chatapp,
             Channel::Sms => &self.sms,
         }
+    }
+
+    /// Whether the real chat-app has no number yet.
+    fn is_bare(&self) -> bool {
+        self.cloud.as_ref().is_some_and(|cloud| cloud.numbers().is_empty())
     }
 
     /// Where senders of this process wait for receipts.
@@ -444,6 +464,7 @@ impl Carriers {
         [Channel::Chatapp, Channel::Sms]
             .into_iter()
             .flat_map(|channel| self.of_channel(channel).iter().map(move |lane| (channel, lane)))
+            .filter(|(channel, _)| *channel == Channel::Sms || !self.is_bare())
     }
 }
 

@@ -45,6 +45,8 @@ struct Place {
 const PLACES: &[Place] = &[
     Place { table: "webhooks", page: sql::SECRETS, change: sql::RESEAL_SECRETS },
     Place { table: "sms_messages", page: sql::TEXTS, change: sql::RESEAL_TEXTS },
+    Place { table: "chatapp_links", page: sql::LINKS, change: sql::RESEAL_LINKS },
+    Place { table: "chatapp_callbacks", page: sql::CALLBACKS, change: sql::RESEAL_CALLBACKS },
 ];
 
 /// Why a rotation did not come to its end. Doing it again goes on where it stopped.

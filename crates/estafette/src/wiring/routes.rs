@@ -51,6 +51,7 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(chatapp::messages::api::routes())
         .merge(chatapp::templates::api::routes())
         .merge(chatapp::sessions::api::routes())
+        .merge(chatapp::links::api::routes())
         .merge(sms::api::routes())
         .merge(profile::api::routes())
         .merge(access::api::routes())

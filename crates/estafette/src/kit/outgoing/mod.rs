@@ -232,7 +232,19 @@ impl Outgoing {
         body: Bytes,
     ) -> Result<Answer, Failure> {
         let limit = self.inner.rules.timeout;
-        let done = timeout(limit, self.exchange(place, (headers, body), Again::Yes)).await;
+        let request = request(place, Method::POST, headers, body)?;
+        let done = timeout(limit, self.exchange(place, request, Again::Yes)).await;
+        done.unwrap_or(Err(Failure::Timeout))
+    }
+
+    /// Sends a GET and reads the answer, all within the time for everything.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn get(&self, place: &Place, headers: HeaderMap) -> Result<Answer, Failure> {
+        let limit = self.inner.rules.timeout;
+        let request = request(place, Method::GET, headers, Bytes::new())?;
+        let done = timeout(limit, self.exchange(place, request, Again::Yes)).await;
         done.unwrap_or(Err(Failure::Timeout))
     }
 
@@ -247,7 +259,8 @@ impl Outgoing {
         body: Bytes,
     ) -> Result<Answer, Failure> {
         let limit = self.inner.rules.timeout;
-        let done = timeout(limit, self.exchange(place, (headers, body), Again::No)).await;
+        let request = request(place, Method::POST, headers, body)?;
+        let done = timeout(limit, self.exchange(place, request, Again::No)).await;
         done.unwrap_or(Err(Failure::Timeout))
     }
 
@@ -259,7 +272,7 @@ impl Outgoing {
     async fn exchange(
         &self,
         place: &Place,
-        (headers, body): (HeaderMap, Bytes),
+        request: Request<Full<Bytes>>,
         again: Again,
     ) -> Result<Answer, Failure> {
         let begun = Instant::now();
@@ -267,7 +280,6 @@ impl Outgoing {
         let vetted = timeout(connect_timeout, self.vet(place)).await;
         let too_slow = || Failure::Name("was not resolved in time".to_owned());
         let addresses = vetted.unwrap_or_else(|_| Err(too_slow()))?;
-        let request = request(place, headers, body)?;
         if let Some((key, mut connection)) = self.idle(place, &addresses).await {
             match connection.sender.send_request(request.clone()).await {
                 Ok(response) => return self.answer(response, key, connection).await,
@@ -356,12 +368,13 @@ fn key(place: &Place, address: SocketAddr) -> Key {
 
 fn request(
     place: &Place,
+    method: Method,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Request<Full<Bytes>>, Failure> {
     let host = HeaderValue::try_from(&place.authority).map_err(|_| Failure::Protocol)?;
     let mut request = Request::new(Full::new(body));
-    *request.method_mut() = Method::POST;
+    *request.method_mut() = method;
     *request.uri_mut() = place.path.clone().into();
     *request.headers_mut() = headers;
     request.headers_mut().insert(HOST, host);
