@@ -106,6 +106,11 @@ impl<'a> Upstream<'a> {
     }
 }
 
+/// What a template of an account is called where it is sent from.
+pub(in crate::chatapp) fn upstream_name(app: &App, account: &AccountId, name: &str) -> String {
+    Upstream::of(app, account).map_or_else(|| name.to_owned(), |it| it.name(account, name))
+}
+
 /// A name as the deployment's business account has it.
 fn shared_name(account: &AccountId, name: &str) -> String {
     let id = account.as_str();
