@@ -41,7 +41,8 @@ const BY_PROVIDER_ID: Sql = Sql("SELECT t.account_id, t.name, t.language, t.cate
 /// Those that the upstream may not have yet.
 const WAITING: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
      is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
-     created_at FROM chatapp_templates WHERE provider_status = 'SUBMITTING' LIMIT 1000");
+     created_at FROM chatapp_templates WHERE provider_status = 'SUBMITTING' AND account_id > $1 \
+     ORDER BY account_id LIMIT 1000");
 /// The template that stands for all that an account may have, if there are so many and the one that
 /// is declared is not among them.
 const LAST_OF_ALL: Sql = Sql("SELECT name FROM chatapp_templates WHERE account_id = $1 \
@@ -137,7 +138,7 @@ pub(super) async fn by_provider_id(app: &App, id: &str) -> Result<Vec<Template>,
 
 /// The templates that the upstream may not have yet; only live ones ever wait.
 pub(super) async fn waiting(app: &App) -> Result<Vec<Template>, Error> {
-    app.db.rows(WAITING, args![]).await
+    app.db.rows(WAITING, args![""]).await
 }
 
 /// Refuses the set where the account has `most` templates, and this is another.
