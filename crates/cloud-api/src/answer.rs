@@ -91,7 +91,7 @@ pub const fn classify(code: i64, http: u16) -> Class {
     }
 }
 
-const fn of_status(http: u16) -> Class {
+pub(crate) const fn of_status(http: u16) -> Class {
     match http {
         429 => Class::Throttled,
         401 | 403 => Class::Sender,

@@ -2,6 +2,7 @@
 //! templates. A body is read leniently, item by item: what is unknown is kept as it came, and one
 //! item that cannot be read takes no other one with it.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::answer::{Class, classify};
@@ -117,6 +118,24 @@ pub fn decode(body: &[u8]) -> Option<Vec<Item>> {
     }
     items.truncate(MOST_ITEMS);
     Some(items)
+}
+
+/// The business accounts that a body is about, each once; read without what else it says.
+#[must_use]
+pub fn business_accounts(body: &[u8]) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Envelope {
+        entry: Vec<Entry>,
+    }
+    #[derive(Deserialize)]
+    struct Entry {
+        id: Value,
+    }
+    let Ok(envelope) = serde_json::from_slice::<Envelope>(body) else { return Vec::new() };
+    let mut ids: Vec<String> = envelope.entry.iter().filter_map(|entry| word(&entry.id)).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
 }
 
 fn list(value: &Value) -> &[Value] {

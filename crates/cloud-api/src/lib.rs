@@ -2,6 +2,7 @@
 //! connects is elsewhere.
 
 pub mod answer;
+pub mod business;
 pub mod callback;
 pub mod message;
 pub mod template;

@@ -39,7 +39,7 @@ impl Category {
 
     /// As stored and sent.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Utility => "UTILITY",
             Self::Marketing => "MARKETING",
@@ -50,7 +50,7 @@ impl Category {
     /// The category of a word, in whatever case the upstream writes it.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|category| category.word().eq_ignore_ascii_case(word))
+        Self::ALL.into_iter().find(|category| category.as_str().eq_ignore_ascii_case(word))
     }
 }
 
@@ -111,8 +111,12 @@ pub enum Kind {
     Type,
     /// It is none of the possible words.
     Word,
+    /// Too short.
+    Short,
     /// Too long, or too many.
     Long,
+    /// Nobody knows it.
+    Unknown,
     /// Variables are not numbered as they must be.
     Variables,
     /// Not an address.
@@ -217,11 +221,12 @@ pub fn check_footer(footer: &str) -> Option<Fault> {
     has_variables.then(|| fault("", Kind::Variables, "must not have variables"))
 }
 
-/// Reads buttons as an author writes them; every fault is named.
+/// Reads buttons as an author writes them; every fault is named. `strict` refuses members that
+/// nobody knows.
 ///
 /// # Errors
 /// All faults, each with its place behind the field.
-pub fn buttons(values: &[Value]) -> Result<Vec<Button>, Vec<Fault>> {
+pub fn buttons(values: &[Value], strict: bool) -> Result<Vec<Button>, Vec<Fault>> {
     let mut faults = Vec::new();
     let mut found = Vec::new();
     let [most, ..] = MOST_BUTTONS;
@@ -229,7 +234,7 @@ pub fn buttons(values: &[Value]) -> Result<Vec<Button>, Vec<Fault>> {
         return Err(vec![fault("", Kind::Long, format!("must have at most {most} buttons"))]);
     }
     for (index, value) in values.iter().enumerate() {
-        match button(value) {
+        match button(value, strict) {
             Ok(button) => found.push(button),
             Err(more) => faults.extend(
                 more.into_iter()
@@ -258,52 +263,81 @@ fn check_order(buttons: &[Button]) -> Option<Fault> {
     (reply_runs > 1).then(|| fault("", Kind::Word, "must have quick replies side by side"))
 }
 
-fn button(value: &Value) -> Result<Button, Vec<Fault>> {
+/// The members of a button, each with its longest text.
+const MEMBERS: [(&str, usize); 4] = [
+    ("type", LONGEST_LABEL),
+    ("text", LONGEST_LABEL),
+    ("url", LONGEST_URL),
+    ("phone_number", LONGEST_PHONE),
+];
+
+fn button(value: &Value, strict: bool) -> Result<Button, Vec<Fault>> {
     let Some(map) = value.as_object() else {
         return Err(vec![fault("", Kind::Type, "must be an object")]);
     };
     let mut faults = Vec::new();
-    let mut text_of = |name: &str, longest: usize| -> Option<String> {
-        let place = format!("/{name}");
-        match map.get(name) {
-            None | Some(Value::Null) => faults.push(fault(place, Kind::Required, "is required")),
-            Some(Value::String(text)) if text.contains('\0') => {
-                let detail = "must not contain the NUL character";
-                faults.push(fault(place, Kind::Type, detail));
-            }
-            Some(Value::String(text)) if text.trim().is_empty() => {
-                faults.push(fault(place, Kind::Required, "must not be empty"));
-            }
-            Some(Value::String(text)) if text.chars().count() > longest => {
-                let detail = format!("must have at most {longest} characters");
-                faults.push(fault(place, Kind::Long, detail));
-            }
-            Some(Value::String(text)) => return Some(text.clone()),
-            Some(_) => faults.push(fault(place, Kind::Type, "must be a string")),
+    let [kind, text, url, phone_number] = MEMBERS.map(|(name, longest)| {
+        let read = map.get(name).map_or(Ok(None), |value| member(value, longest));
+        read.unwrap_or_else(|(kind, detail)| {
+            faults.push(fault(format!("/{name}"), kind, detail));
+            // It is there, so it is not missed as well.
+            Some(String::new())
+        })
+    });
+    if strict {
+        let is_known = |name: &&String| MEMBERS.iter().any(|(known, _)| known == name);
+        let known = MEMBERS.map(|(name, _)| name).join(", ");
+        faults.extend(map.keys().filter(|name| !is_known(name)).map(|name| {
+            let place = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+            fault(place, Kind::Unknown, format!("is not a field of a button; known: {known}"))
+        }));
+    }
+    let mut needed = |name: &str, text: Option<String>| {
+        if text.is_none() {
+            faults.push(fault(format!("/{name}"), Kind::Required, "is required"));
         }
-        None
+        text.unwrap_or_default()
     };
-    let kind = text_of("type", LONGEST_LABEL);
-    let text = text_of("text", LONGEST_LABEL);
-    let button = match kind.as_deref() {
-        Some("URL") => text_of("url", LONGEST_URL).zip(text).map(|(url, text)| {
-            faults.extend(check_url(&url));
-            Button::Url { text, url }
-        }),
-        Some("PHONE_NUMBER") => text_of("phone_number", LONGEST_PHONE)
-            .zip(text)
-            .map(|(phone_number, text)| Button::PhoneNumber { text, phone_number }),
-        Some("QUICK_REPLY") => text.map(|text| Button::QuickReply { text }),
-        Some(_) => {
+    let (kind, text) = (needed("type", kind), needed("text", text));
+    let button = match kind.as_str() {
+        "URL" => {
+            let url = needed("url", url);
+            faults.extend((!url.is_empty()).then(|| check_url(&url)).flatten());
+            Some(Button::Url { text, url })
+        }
+        "PHONE_NUMBER" => {
+            let phone_number = needed("phone_number", phone_number);
+            Some(Button::PhoneNumber { text, phone_number })
+        }
+        "QUICK_REPLY" => Some(Button::QuickReply { text }),
+        "" => None,
+        _ => {
             let detail = "must be one of URL, PHONE_NUMBER, QUICK_REPLY";
             faults.push(fault("/type", Kind::Word, detail));
             None
         }
-        None => None,
     };
     match button {
         Some(button) if faults.is_empty() => Ok(button),
         _ => Err(faults),
+    }
+}
+
+/// A text of a button; `None` = it is not there.
+fn member(value: &Value, longest: usize) -> Result<Option<String>, (Kind, String)> {
+    match value {
+        Value::Null => Ok(None),
+        Value::String(text) if text.contains('\0') => {
+            Err((Kind::Type, "must not contain the NUL character".to_owned()))
+        }
+        Value::String(text) if text.trim().is_empty() => {
+            Err((Kind::Short, "must not be empty".to_owned()))
+        }
+        Value::String(text) if text.chars().count() > longest => {
+            Err((Kind::Long, format!("must have at most {longest} characters")))
+        }
+        Value::String(text) => Ok(Some(text.clone())),
+        _ => Err((Kind::Type, "must be a string".to_owned())),
     }
 }
 
@@ -323,7 +357,7 @@ fn check_url(url: &str) -> Option<Fault> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::{Button, Kind, buttons, fill, is_name, language, variables};
 
@@ -360,19 +394,20 @@ mod tests {
             json!({"type": "URL", "text": "See", "url": "https://ex.test/{{1}}"}),
             json!({"type": "QUICK_REPLY", "text": "Stop"}),
         ];
-        let read = buttons(&good).unwrap();
+        let read = buttons(&good, true).unwrap();
         assert_eq!(read[1], Button::QuickReply { text: "Stop".to_owned() });
         let bad = [
             json!({"type": "URL", "text": "See", "url": "https://ex.test/{{1}}/x"}),
             json!({"type": "LINK", "text": "x"}),
-            json!({"type": "PHONE_NUMBER"}),
+            json!({"type": "PHONE_NUMBER", "colour": 1}),
             json!(7),
         ];
-        let faults = buttons(&bad).unwrap_err();
+        let faults = buttons(&bad, true).unwrap_err();
         let places: Vec<_> = faults.iter().map(|one| (one.place.as_str(), one.kind)).collect();
         let expected = [
             ("/0/url", Kind::Variables),
             ("/1/type", Kind::Word),
+            ("/2/colour", Kind::Unknown),
             ("/2/text", Kind::Required),
             ("/2/phone_number", Kind::Required),
             ("/3", Kind::Type),
@@ -384,9 +419,10 @@ mod tests {
     fn quick_replies_stand_together() {
         let reply = json!({"type": "QUICK_REPLY", "text": "a"});
         let url = json!({"type": "URL", "text": "See", "url": "https://ex.test"});
-        assert!(buttons(&[reply.clone(), reply.clone(), url.clone()]).is_ok());
-        assert!(buttons(&[reply.clone(), url.clone(), reply]).is_err());
-        assert!(buttons(&[url.clone(), url.clone(), url]).is_err());
+        let is_good = |values: &[Value]| buttons(values, true).is_ok();
+        assert!(is_good(&[reply.clone(), reply.clone(), url.clone()]));
+        assert!(!is_good(&[reply.clone(), url.clone(), reply]));
+        assert!(!is_good(&[url.clone(), url.clone(), url]));
     }
 
     proptest! {

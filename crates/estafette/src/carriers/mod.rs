@@ -28,6 +28,7 @@ use crate::kit::words::{UnknownWord, words};
 use binds::{Binds, Load, Presence};
 use routes::{Route, RouteFault, Table, Wanted};
 
+pub use cloud_api::CloudApi;
 pub use door::{Door, Guesses, NotNow};
 pub use handsets::Handsets;
 pub use inbound::{Inbound, InboundPart};
@@ -266,6 +267,8 @@ pub trait Carrier: Send + Sync + 'static {
 #[derive(Clone, Default)]
 pub struct Carriers {
     chatapp: Vec<Arc<Lane>>,
+    /// The numbers behind the chat-app's lane, where it is the real one.
+    cloud: Option<Arc<CloudApi>>,
     sms: Vec<Arc<Lane>>,
     email: Vec<Arc<Lane>>,
     /// Which of them takes which SMS. All clones see a change.
@@ -311,13 +314,20 @@ impl Carriers {
         self
     }
 
-    /// With the chat-app of the settings.
+    /// With the chat-app of the settings, and of the accounts that are linked later.
     ///
     /// # Errors
     /// What of the settings cannot be used.
     pub fn with_chatapp(self, settings: &config::Chatapp) -> Result<Self, String> {
-        let chatapp = cloud_api::CloudApi::open(settings)?.into_iter().map(Lane::of).collect();
-        Ok(Self { chatapp, ..self })
+        let cloud = Arc::new(CloudApi::new(settings)?);
+        let carrier: Arc<dyn Carrier> = Arc::clone(&cloud) as _;
+        Ok(Self { chatapp: vec![Lane::of(carrier)], cloud: Some(cloud), ..self })
+    }
+
+    /// The numbers of the real chat-app.
+    #[must_use]
+    pub fn cloud(&self) -> Option<&Arc<CloudApi>> {
+        self.cloud.as_ref()
     }
 
     /// With the SMS carriers of the settings, behind their routes.
@@ -397,7 +407,9 @@ impl Carriers {
         let works = |lane: &&Arc<Lane>| !lane.is_resting();
         let first = |lanes: &[Arc<Lane>]| lanes.iter().find(works).or(lanes.first()).cloned();
         match (channel, to) {
-            (Channel::Chatapp, Address::Phone(_)) => first(&self.chatapp),
+            (Channel::Chatapp, Address::Phone(_)) => {
+                first(&self.chatapp).filter(|_| self.offers(channel, account))
+            }
             (Channel::Sms, Address::Phone(number)) => {
                 let (class, number) = (routes::Class::of(priority), number.e164());
                 self.table().choose(Wanted { account, class, number })
@@ -407,12 +419,16 @@ impl Carriers {
         }
     }
 
-    /// A carrier of a channel, if its messages go anywhere at all.
+    /// Whether an account's messages go anywhere on a channel.
     #[must_use]
-    pub fn on(&self, channel: Channel) -> Option<&Arc<dyn Carrier>> {
-        let leads_nowhere = channel == Channel::Sms && self.table().is_empty();
-        let first = self.of_channel(channel).first().filter(|_| !leads_nowhere);
-        first.map(|lane| lane.carrier())
+    pub fn offers(&self, channel: Channel, account: &str) -> bool {
+        match channel {
+            Channel::Sms => !self.sms.is_empty() && !self.table().is_empty(),
+            Channel::Chatapp => {
+                let has_number = |cloud: &Arc<CloudApi>| cloud.numbers().of(account).is_some();
+                !self.chatapp.is_empty() && self.cloud.as_ref().is_none_or(has_number)
+            }
+        }
     }
 
     /// All lanes.
@@ -432,6 +448,11 @@ impl Carriers {
             Channel::Sms => &self.sms,
             Channel::Email => &self.email,
         }
+    }
+
+    /// Whether the real chat-app has no number yet.
+    fn is_bare(&self) -> bool {
+        self.cloud.as_ref().is_some_and(|cloud| cloud.numbers().is_empty())
     }
 
     /// Where senders of this process wait for receipts.
@@ -463,6 +484,7 @@ impl Carriers {
         [Channel::Chatapp, Channel::Sms, Channel::Email]
             .into_iter()
             .flat_map(|channel| self.of_channel(channel).iter().map(move |lane| (channel, lane)))
+            .filter(|(channel, _)| *channel == Channel::Sms || !self.is_bare())
     }
 }
 

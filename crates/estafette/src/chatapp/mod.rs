@@ -5,6 +5,7 @@
 //! ([`sessions::want`]). What people answer comes in through `inbound`, which asks [`hear`] what is
 //! to be written beside it.
 
+pub mod links;
 pub mod messages;
 pub mod retention;
 pub mod sessions;

@@ -389,6 +389,7 @@ fn told(mut sent: Sent) -> Result<Sent, Problem> {
 
 fn sent_view(app: &App, sent: Sent) -> SentView {
     let Sent { challenge, is_unreachable, .. } = sent;
+    let is_offered = app.carriers.offers(Channel::Chatapp, challenge.account.as_str());
     SentView {
         channel: challenge.channel.as_str(),
         provider: "svc",
@@ -399,7 +400,7 @@ fn sent_view(app: &App, sent: Sent) -> SentView {
         provider_message_id: challenge.provider_message_id,
         expires_at: challenge.expires_at.to_string(),
         fallback_used: challenge.fallback_used,
-        chatapp_available: app.carriers.on(Channel::Chatapp).is_some() && !is_unreachable,
+        chatapp_available: is_offered && !is_unreachable,
     }
 }
 

@@ -77,7 +77,7 @@ impl Owner for Otp {
     fn after(app: &App, c: &Challenge, a: &Attempt, _: &Failure) -> Then {
         let is_current = c.attempt == a.id;
         let can_fall_back = c.falls_back() && c.is_open(app.now());
-        if !is_current || !can_fall_back || app.carriers.on(Channel::Sms).is_none() {
+        if !is_current || !can_fall_back || !app.carriers.offers(Channel::Sms, c.account.as_str()) {
             return Then::End;
         }
         Then::Leg { channel: Channel::Sms, category: "authentication", to: recipient(c) }

@@ -129,7 +129,7 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
         return Err(Error::SenderNotApproved);
     }
     fraud::check(app, account, order).await?;
-    let has = |channel| app.carriers.on(channel).is_some();
+    let has = |channel| app.carriers.offers(channel, account.id.as_str());
     match order.mode {
         Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.as_str())),
         Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => {
@@ -148,7 +148,7 @@ async fn rehearse(app: &App, account: &Account, order: &Order) -> Result<(), Err
             Err(Error::CountryNotAllowed(to.country().to_owned()))
         }
         Some(Rehearsed::InsufficientCredits) => {
-            let (channel, _) = first_channel(app, order, &Past::None);
+            let (channel, _) = first_channel(app, account, (order, &Past::None));
             let price = credits::price(app, channel.as_str(), "authentication", to.country());
             let required = price.await?;
             Err(credits::Error::Insufficient { required, available: 0 }.into())
@@ -204,11 +204,12 @@ impl Past {
 }
 
 /// Where the first attempt goes, and whether that is a fallback already.
-fn first_channel(app: &App, order: &Order, past: &Past) -> (Channel, bool) {
+fn first_channel(app: &App, account: &Account, (order, past): (&Order, &Past)) -> (Channel, bool) {
+    let has = |channel| app.carriers.offers(channel, account.id.as_str());
     match order.mode {
         Mode::Only(channel) => (channel, false),
-        Mode::Auto if app.carriers.on(Channel::Sms).is_none() => (Channel::Chatapp, false),
-        Mode::Auto if app.carriers.on(Channel::Chatapp).is_none() => (Channel::Sms, true),
+        Mode::Auto if !has(Channel::Sms) => (Channel::Chatapp, false),
+        Mode::Auto if !has(Channel::Chatapp) => (Channel::Sms, true),
         Mode::Auto if past.is_unreachable() => (Channel::Sms, true),
         Mode::Auto => (Channel::Chatapp, false),
     }
@@ -223,7 +224,7 @@ async fn begin(
     past: Past,
 ) -> Result<(Leg<Otp>, bool), Error> {
     let now = app.now();
-    let (channel, fallback) = first_channel(app, order, &past);
+    let (channel, fallback) = first_channel(app, account, (order, &past));
     let price = credits::price(app, channel.as_str(), "authentication", order.to.country()).await?;
     let open = past.found().filter(|challenge| challenge.is_open(now));
     let id = open.map_or_else(|| past.new_id(app), |open| open.id.clone());

@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::access::retention::{self as of_access, Accounts};
 use crate::access::{self, By, Entry};
 use crate::app::{App, Env};
+use crate::chatapp::templates::live;
 use crate::chatapp::{self, retention as of_chatapp};
 use crate::chores::{self, Chore, Turn};
 use crate::credits::seals::{self, Forgotten};
@@ -69,6 +70,7 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("sweep_objects", 5 * MINUTE, of_support::sweep_objects),
         chore!("forget_handset_messages", HOUR, sandbox::forget_old),
         chore!("forget_mailbox_messages", HOUR, sandbox::forget_old_mail),
+        chore!("reconcile_templates", live::RECONCILE_MS, live::reconcile),
     ]
 }
 

@@ -47,6 +47,8 @@ const PLACES: &[Place] = &[
     Place { table: "email_domains", page: sql::DOMAINS, change: sql::RESEAL_DOMAINS },
     Place { table: "email_contents", page: sql::EMAILS, change: sql::RESEAL_EMAILS },
     Place { table: "sms_messages", page: sql::TEXTS, change: sql::RESEAL_TEXTS },
+    Place { table: "chatapp_links", page: sql::LINKS, change: sql::RESEAL_LINKS },
+    Place { table: "chatapp_callbacks", page: sql::CALLBACKS, change: sql::RESEAL_CALLBACKS },
 ];
 
 /// Why a rotation did not come to its end. Doing it again goes on where it stopped.

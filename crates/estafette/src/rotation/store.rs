@@ -66,6 +66,20 @@ pub(super) const EMAILS: Sql = Sql("SELECT account_id, email_id, sealed FROM ema
 pub(super) const RESEAL_EMAILS: Sql = Sql("UPDATE email_contents SET sealed = $1 \
      WHERE account_id = $2 AND email_id = $3 AND sealed = $4");
 
+/// Secrets of linked business accounts; the second part of the key is empty.
+pub(super) const LINKS: Sql = Sql("SELECT account_id, '', secrets_sealed FROM chatapp_links \
+     WHERE (account_id, '') > ($1, $2) ORDER BY account_id LIMIT $3");
+/// One of them, if nobody else has changed it.
+pub(super) const RESEAL_LINKS: Sql = Sql("UPDATE chatapp_links SET secrets_sealed = $1 \
+     WHERE account_id = $2 AND '' = $3 AND secrets_sealed = $4");
+/// What the chat-app told us and is not taken in; the second part of the key is empty.
+pub(super) const CALLBACKS: Sql =
+    Sql("SELECT callback_id, '', body_sealed FROM chatapp_callbacks \
+     WHERE (callback_id, '') > ($1, $2) ORDER BY callback_id LIMIT $3");
+/// One of them, if nobody else has changed it.
+pub(super) const RESEAL_CALLBACKS: Sql = Sql("UPDATE chatapp_callbacks SET body_sealed = $1 \
+     WHERE callback_id = $2 AND '' = $3 AND body_sealed = $4");
+
 /// A row of the keys.
 pub(super) struct Known(pub(super) KeyRow);
 

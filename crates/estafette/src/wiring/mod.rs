@@ -281,6 +281,7 @@ impl Service {
         }
         credits::seed_prices(&self.live).await?;
         seals::refresh(&self.live).await?;
+        chatapp::links::refresh(&self.live).await?;
         Ok(version)
     }
 
@@ -324,6 +325,7 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
         tokio::spawn(chatapp::upstream::run(live_app.clone(), service.live_door.clone())),
+        tokio::spawn(chatapp::links::run(live_app.clone())),
         tokio::spawn(chatapp::run(live_app.clone())),
         tokio::spawn(chatapp::run(sandbox_app.clone())),
         tokio::spawn(otp::fraud::run(live_app.clone())),

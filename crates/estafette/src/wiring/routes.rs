@@ -53,6 +53,7 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(chatapp::messages::api::routes())
         .merge(chatapp::templates::api::routes())
         .merge(chatapp::sessions::api::routes())
+        .merge(chatapp::links::api::routes())
         .merge(sms::api::routes())
         .merge(emails::api::routes())
         .merge(profile::api::routes())

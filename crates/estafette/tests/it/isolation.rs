@@ -50,7 +50,8 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     let ticket = crate::support::open(ada, "subject", "message").await;
     let png = crate::support::files::png();
     let written = crate::support::files::upload(ada, &ticket, ("a.png", None, &png), &[]);
-    let template = json!({"name": "adas_own", "body": "Bonjour"});
+    // A draft, which can be declared again.
+    let template = json!({"name": "adas_own", "body": "Bonjour", "submit": false});
     ada.call("POST", "/v1/chatapp/templates").json(template).await.ok();
     let file = written.await.ok().field("attachments")[0]["id"].as_str().unwrap().to_owned();
     vec![
@@ -133,6 +134,12 @@ async fn a_cursor_leads_on_in_ones_own_lists_only(world: &World) {
         objects(one).await;
         one.send(json!({"to": phone("5679"), "code": "4822"})).await.ok();
         one.new_key("another", &["otp:send"]).await;
+        for ending in ["5671", "5672"] {
+            crate::chatapp::open_window(one, ending).await;
+            crate::chatapp::text(one, ending).await.ok();
+            crate::chatapp::ask(one, ending).await;
+            crate::chatapp::prompt_on(one, ending).await;
+        }
         for value in ["One", "Two"] {
             one.desk("POST", "/v1/senders").json(json!({"value": value})).await.ok();
         }

@@ -16,7 +16,7 @@ use super::{DISPLAY_NUMBER, LATE, PHONE_NUMBER_ID, WABA_ID, ending};
 const PATH: &str = "/v1/upstream/chatapp";
 
 /// Seconds since 1970, as a string.
-fn now_s() -> String {
+pub(super) fn now_s() -> String {
     (Clock::system().now().0 / 1_000).to_string()
 }
 

@@ -10,13 +10,21 @@ const LONGEST_TEXT: usize = 4096;
 
 /// An error in the upstream's shape.
 pub(super) fn error(http: u16, code: i64, message: &str) -> Response {
-    let body = json!({ "error": {
+    error_with(http, (code, 0), message)
+}
+
+/// The same with a subcode; 0 = none.
+pub(super) fn error_with(http: u16, (code, subcode): (i64, i64), message: &str) -> Response {
+    let mut body = json!({ "error": {
         "message": format!("(#{code}) {message}"),
         "type": "OAuthException",
         "code": code,
         "error_data": { "messaging_product": "whatsapp", "details": message },
         "fbtrace_id": "AWEdqoNazWdCplayground",
     }});
+    if subcode != 0 {
+        body["error"]["error_subcode"] = subcode.into();
+    }
     let status = StatusCode::from_u16(http).unwrap_or(StatusCode::BAD_REQUEST);
     (status, Json(body)).into_response()
 }

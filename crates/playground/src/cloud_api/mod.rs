@@ -4,6 +4,7 @@
 
 mod callbacks;
 mod check;
+mod templates;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,6 +50,7 @@ struct Shared {
     /// Where callbacks go.
     callback: Mutex<Option<SocketAddr>>,
     messages: Mutex<Vec<Value>>,
+    templates: Mutex<Vec<Value>>,
     count: std::sync::atomic::AtomicU64,
     seen_throttled: Mutex<std::collections::HashMap<String, u8>>,
 }
@@ -63,12 +65,17 @@ impl CloudApi {
         let shared = Arc::new(Shared {
             callback: Mutex::default(),
             messages: Mutex::default(),
+            templates: Mutex::default(),
             count: std::sync::atomic::AtomicU64::new(1),
             seen_throttled: Mutex::default(),
         });
         let server = Self { address: listener.local_addr()?, shared };
         let routes = Router::new()
             .route("/{version}/{number}/messages", post(take))
+            .route(
+                "/{version}/{waba_id}/message_templates",
+                post(templates::declare).get(templates::list).delete(templates::delete),
+            )
             .layer(DefaultBodyLimit::max(1024 * 1024))
             .with_state(server.clone());
         tokio::spawn(async move {
@@ -124,6 +131,18 @@ impl CloudApi {
         format!("wamid.PLAY{number:012}")
     }
 
+    /// An id of something else.
+    fn next_number(&self) -> String {
+        let number = self.shared.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        (1_689_556_908_000_000 + number).to_string()
+    }
+
+    /// The templates that it knows.
+    #[must_use]
+    pub fn templates(&self) -> Vec<Value> {
+        lock(&self.shared.templates).clone()
+    }
+
     fn remember(&self, message: Value) {
         let mut messages = lock(&self.shared.messages);
         if messages.len() >= REMEMBERED {
@@ -160,6 +179,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether a request has the token.
+fn is_known(headers: &HeaderMap) -> bool {
+    let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    token == Some(&format!("Bearer {ACCESS_TOKEN}"))
+}
+
 /// The last four digits.
 fn ending(to: &str) -> &str {
     to.get(to.len().saturating_sub(4)..).unwrap_or(to)
@@ -171,8 +196,7 @@ async fn take(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    if token != Some(&format!("Bearer {ACCESS_TOKEN}")) {
+    if !is_known(&headers) {
         return check::error(401, 190, "Invalid OAuth access token");
     }
     if number != PHONE_NUMBER_ID {

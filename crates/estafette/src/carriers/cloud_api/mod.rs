@@ -1,23 +1,28 @@
-//! The chat-app live: the Cloud API over HTTP, on connections that are kept. What goes over the
-//! wire is `crates/cloud-api`'s; here is who sends it, and what an answer means to the lane. An
-//! answer that is lost is never asked for again: the upstream knows no idempotency, so only a
-//! status tells.
+//! The chat-app live: the Cloud API over HTTP, on connections that are kept. One carrier serves
+//! all numbers ([`numbers`]); which one sends is a matter of the account. What goes over the wire
+//! is `crates/cloud-api`'s; here is who sends it, and what an answer means to the lane. An answer
+//! that is lost is never asked for again: the upstream knows no idempotency, so only a status
+//! tells.
 //!
 //! Callbacks are taken in elsewhere (`chatapp/upstream`), because they are stored first.
 
-use std::sync::Arc;
+mod numbers;
+
 use std::time::Duration;
 
 use cloud_api::answer::{self, Answer, Class};
+use cloud_api::business::{self, Declared};
 use cloud_api::message::{Content as Wire, Message, Template, encode};
 use futures_util::future::BoxFuture;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use serde_json::Value;
 
 use super::{Carrier, Content, Outbound, Outcome, Pace, Refusal};
 use crate::config;
-use crate::kit::outgoing::{Destination, NoAnswer, Outgoing, Rules};
+use crate::kit::outgoing::{NoAnswer, Outgoing, Rules};
 use crate::kit::secret::Secret;
+
+pub use numbers::{Number, Numbers};
 
 /// Its name, in attempts and for the operator.
 pub const NAME: &str = "cloud-api";
@@ -27,72 +32,94 @@ const CONNECT: Duration = Duration::from_secs(4);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the others wait when the upstream throttles, milliseconds.
 const THROTTLED_MS: u64 = 1_000;
-/// Messages a second of one number (the upstream's default).
+/// Messages a second (the upstream's default for one number).
 const PER_S: u32 = 80;
-/// Submissions under way at the same time.
-const WINDOW: usize = 64;
+/// Submissions under way at the same time, of all numbers.
+const WINDOW: usize = 128;
+/// What of a template is asked for.
+const FIELDS: &str = "fields=id,name,language,status,category,rejected_reason&limit=100";
 
-/// One sending number.
+/// The way to the Cloud API.
 pub struct CloudApi {
     outgoing: Outgoing,
-    place: Destination,
-    headers: HeaderMap,
-    otp_template: String,
-    consent_template: String,
+    numbers: Numbers,
+    settings: config::Chatapp,
 }
 
 impl CloudApi {
-    /// The deployment's number by the settings; `None` = they name none.
+    /// By the settings, which may name no number: accounts can be linked to their own.
     ///
     /// # Errors
     /// What of the settings cannot be used.
-    pub fn open(settings: &config::Chatapp) -> Result<Option<Arc<dyn Carrier>>, String> {
-        let config::Chatapp { base_url, api_version, phone_number_id, .. } = settings;
-        let token = settings.access_token.expose();
-        if token.is_empty() || phone_number_id.is_empty() {
-            return Ok(None);
-        }
+    pub fn new(settings: &config::Chatapp) -> Result<Self, String> {
         // The operator's own address, wherever it leads.
         let everywhere = ["0.0.0.0/0", "::/0"].into_iter().filter_map(|net| net.parse().ok());
         let rules = Rules {
-            allow_http: base_url.starts_with("http://"),
+            allow_http: settings.base_url.starts_with("http://"),
             allow_networks: everywhere.collect(),
             dns_server: None,
             connect_timeout: CONNECT,
             timeout: PATIENCE,
         };
-        let url = format!("{base_url}/{api_version}/{phone_number_id}/messages");
-        let place = Destination::parse(&url, rules.allow_http);
-        let place =
-            place.map_err(|_| "chatapp.base_url is no URL that can be called".to_owned())?;
-        let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
-            "chatapp.access_token has characters that no header can have".to_owned()
-        })?;
-        bearer.set_sensitive(true);
-        let json = HeaderValue::from_static("application/json");
-        let headers = HeaderMap::from_iter([(AUTHORIZATION, bearer), (CONTENT_TYPE, json)]);
-        Ok(Some(Arc::new(Self {
+        Ok(Self {
             outgoing: Outgoing::new(rules, None)?,
-            place,
-            headers,
-            otp_template: settings.otp_template.clone(),
-            consent_template: settings.consent_template.clone(),
-        })))
+            numbers: Numbers::new(Number::of(settings, 0)?),
+            settings: settings.clone(),
+        })
+    }
+
+    /// The numbers that send.
+    #[must_use]
+    pub fn numbers(&self) -> &Numbers {
+        &self.numbers
     }
 
     async fn act(&self, message: &Outbound) -> Outcome {
         let Some(to) = message.to.phone() else {
             return refused(Refusal::BadRecipient, "no_phone");
         };
+        let Some(number) = self.numbers.of(&message.account_id) else {
+            return refused(Refusal::Temporary, "no_number");
+        };
+        let Some(_room) = number.enter() else { return refused(Refusal::Temporary, "resting") };
         let echo = echo(&message.account_id, &message.attempt_id);
         let Some(body) = self.body(message, to.e164(), &echo) else {
             return refused(Refusal::Permanent, "email");
         };
-        let sent = self.outgoing.post_once(&self.place, self.headers.clone(), body).await;
+        let sent = number.send(&self.outgoing, body).await;
         match sent {
-            Ok(answer) => outcome(&answer::decode(answer.status, &answer.body)),
+            Ok(answer) => outcome(&number, &answer::decode(answer.status, &answer.body)),
             Err(failure) => lost(&failure),
         }
+    }
+
+    /// Declares a template for an account that has this number.
+    pub async fn declare(&self, number: &Number, body: &Value) -> Declared {
+        match number.declare(&self.outgoing, Bytes::from(body.to_string())).await {
+            Ok(answer) => business::read_declared(answer.status, &answer.body),
+            Err(failure) => match lost(&failure) {
+                Outcome::Refused { code, .. } => {
+                    Declared::Refused { class: Class::Temporary, code, detail: String::new() }
+                }
+                _ => Declared::Unclear,
+            },
+        }
+    }
+
+    /// A page of a business account's templates, those of one name if it is given; `None` = the
+    /// upstream does not say.
+    pub async fn list(
+        &self,
+        number: &Number,
+        (name, after): (Option<&str>, Option<&str>),
+    ) -> Option<business::Page> {
+        // Names and cursors are of letters that a query may have as they are.
+        let name = name.map(|name| format!("&name={name}")).unwrap_or_default();
+        let is_plain = |text: &&str| text.bytes().all(|it| it.is_ascii_alphanumeric());
+        let after = after.filter(is_plain).map(|after| format!("&after={after}"));
+        let query = format!("?{FIELDS}{name}{}", after.unwrap_or_default());
+        let answer = number.list(&self.outgoing, &query).await.ok()?;
+        business::read_page(answer.status, &answer.body)
     }
 
     /// `None`: it is nothing that a chat shows.
@@ -105,7 +132,7 @@ impl CloudApi {
                 encode(&Message { to, echo, content: Wire::Text(text.expose()) })
             }
             Content::Passcode { code, template, .. } => {
-                let name = named(&template.name, &self.otp_template);
+                let name = named(&template.name, &self.settings.otp_template);
                 let (name, language, code) = (name.as_str(), &*template.language, code.expose());
                 encode(&Message { to, echo, content: Wire::Passcode { name, language, code } })
             }
@@ -114,7 +141,7 @@ impl CloudApi {
                 let payloads: Vec<&str> =
                     replies.iter().map(|reply| reply.payload.as_str()).collect();
                 let template = Template {
-                    name: &named(&template.name, &self.consent_template),
+                    name: &named(&template.name, &self.settings.consent_template),
                     language: &template.language,
                     params: &params,
                     payloads: &payloads,
@@ -152,17 +179,25 @@ pub const fn refusal(class: Class) -> Refusal {
         Class::OptedOut => Refusal::OptedOut,
         Class::Template => Refusal::Template,
         Class::Throttled => Refusal::Throttled { after_ms: THROTTLED_MS },
-        // The pair is throttled, not the lane.
-        Class::PairThrottled | Class::Temporary => Refusal::Temporary,
-        // Nothing of this sender works: the lane rests, and asks again with one message at a time.
-        Class::Sender => Refusal::Down,
+        // The pair is throttled, or the number: not the lane.
+        Class::PairThrottled | Class::Temporary | Class::Sender => Refusal::Temporary,
         Class::Suppressed | Class::Params | Class::Request => Refusal::Permanent,
     }
 }
 
-fn outcome(answer: &Answer) -> Outcome {
+fn outcome(number: &Number, answer: &Answer) -> Outcome {
     match answer {
         Answer::Accepted { id } => Outcome::Accepted { provider_id: id.clone() },
+        // Nothing of this number works. The others go on.
+        Answer::Refused(it) if it.class == Class::Sender => {
+            number.rest();
+            tracing::error!(
+                phone_number_id = number.phone_number_id,
+                code = it.code,
+                "the chat-app refuses this number's token or business account"
+            );
+            refused(Refusal::Temporary, &it.code)
+        }
         Answer::Refused(it) => refused(refusal(it.class), &it.code),
         Answer::Unclear => Outcome::Unknown,
     }

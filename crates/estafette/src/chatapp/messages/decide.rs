@@ -7,6 +7,7 @@ use store::{Error, WriteSet};
 use super::{Cause, Message, Said, Status, store as sql, view};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Outbound, QuickReply, Refusal, Template};
+use crate::chatapp::templates::live::upstream_name;
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{Attempt, Failure, News, Owner, State, Then};
 use crate::events::{self, Kind, Note};
@@ -52,7 +53,7 @@ impl Owner for Chatapp {
             attempt_id: a.id.as_str().to_owned(),
             to: Address::Phone(Msisdn::stored(m.recipient.clone())),
             sender: String::new(),
-            content: content(m, said),
+            content: content(app, m, said),
             valid_until: m.valid_until,
         })
     }
@@ -109,10 +110,11 @@ impl Owner for Chatapp {
     }
 }
 
-fn content(m: &Message, said: Said) -> Content {
+fn content(app: &App, m: &Message, said: Said) -> Content {
     let Said { text, params, components, replies } = said;
     let text = Secret::new(text);
-    let Some(name) = m.template.clone() else { return Content::Text { text, parts: 1 } };
+    let Some(name) = &m.template else { return Content::Text { text, parts: 1 } };
+    let name = upstream_name(app, &m.account, name);
     let reply = |label| QuickReply { label, payload: String::new() };
     Content::Template {
         text,

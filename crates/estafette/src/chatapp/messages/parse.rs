@@ -64,7 +64,7 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
     let billing_mode = billing_mode(&mut fields);
     let reference = fields.text_within("reference", 1, 128);
     let client_id = fields.text_within("client_id", 1, 128);
-    let country = fields.text("country");
+    let country = fields.text_within("country", 2, 2);
     if let (Some(country), Some(to)) = (&country, &to)
         && !country.eq_ignore_ascii_case(to.country())
     {

@@ -126,7 +126,7 @@ fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error> {
     {
         return Err(Error::CountryNotAllowed(country.to_owned()));
     }
-    if app.carriers.on(Channel::Chatapp).is_none() {
+    if !app.carriers.offers(Channel::Chatapp, account.id.as_str()) {
         return Err(Error::NoCarrier);
     }
     Ok(())

@@ -230,7 +230,7 @@ pub struct Wanted<'a> {
 /// with them, they declined lately, or they opted out. One statement, and nobody waits for the
 /// rest.
 pub fn want(app: &App, set: &mut WriteSet, wanted: Wanted<'_>) {
-    if !prompts::are_offered(app) {
+    if !prompts::are_offered(app, wanted.account) {
         return;
     }
     let id = ConsentId::of(credits::new_hold(app));

@@ -38,9 +38,10 @@ pub(super) fn bell(app: &App) -> Bell {
 }
 
 /// Whether people are asked at all: only where there is a prompt to ask them with.
-pub(super) fn are_offered(app: &App) -> bool {
+pub(super) fn are_offered(app: &App, account: &AccountId) -> bool {
     let is_set = !app.config.chatapp.consent_template.is_empty();
-    app.carriers.handsets().is_some() || (is_set && app.carriers.on(Channel::Chatapp).is_some())
+    let is_offered = app.carriers.offers(Channel::Chatapp, account.as_str());
+    app.carriers.handsets().is_some() || (is_set && is_offered)
 }
 
 /// The payload that a button of a session's prompt sends back.
@@ -60,7 +61,7 @@ pub(in crate::chatapp) fn read_payload(payload: &str) -> Option<(ConsentId, bool
 }
 
 /// The question and its two answers, in a language.
-const fn words(is_french: bool) -> (&'static str, [&'static str; 2]) {
+pub(in crate::chatapp) const fn words(is_french: bool) -> (&'static str, [&'static str; 2]) {
     if is_french {
         let text = "Pouvons-nous vous écrire ici pendant les prochaines 24 heures ?";
         (text, ["Oui", "Non"])

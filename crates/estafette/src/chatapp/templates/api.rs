@@ -19,8 +19,9 @@ use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::chatapp::messages::DEFAULT_LANGUAGE;
 use crate::kit::body::Fields;
+use crate::kit::described::described_words;
 use crate::kit::page::Query;
-use crate::kit::problem::Problem;
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
 const PATH: &str = "/v1/chatapp/templates";
@@ -80,18 +81,23 @@ pub enum TemplateCategory {
 pub struct TemplateButton {
     /// `URL`, `PHONE_NUMBER` or `QUICK_REPLY`.
     #[serde(rename = "type")]
-    #[schema(example = "URL")]
+    #[schema(value_type = ButtonType)]
     pub kind: String,
     /// What is written on it.
     #[schema(min_length = 1, max_length = 25, example = "Suivre")]
     pub text: String,
     /// Of type URL: where it leads. It may end in one variable.
-    #[schema(max_length = 2000, example = "https://example.com/orders/{{1}}")]
+    #[schema(min_length = 1, max_length = 2000, example = "https://example.com/orders/{{1}}")]
     pub url: Option<String>,
     /// Of type `PHONE_NUMBER`: whom it calls.
-    #[schema(max_length = 20, example = "+33123456789")]
+    #[schema(min_length = 1, max_length = 20, example = "+33123456789")]
     pub phone_number: Option<String>,
 }
+
+described_words!(
+    ButtonType: "What a button does.",
+    ["URL", "PHONE_NUMBER", "QUICK_REPLY"]
+);
 
 /// A template after it was declared or synced.
 #[derive(Serialize, ToSchema)]
@@ -219,7 +225,7 @@ async fn list_templates(
     post, path = "/v1/chatapp/templates", tag = "Chat-app",
     request_body = NewTemplate,
     extensions(("x-codes" = json!([
-        Code::TemplateExists, Code::LimitReached, Code::CarrierUnavailable, Code::CarrierError,
+        Code::TemplateExists, Code::LimitReached, Code::CarrierUnavailable,
     ]))),
     responses(
         (status = 200, body = TemplateResult, description = "The template is declared"),
@@ -285,6 +291,7 @@ async fn read_template(
     params(("name" = String, Path, description = "Its name"),
         ("language" = Option<String>, Query, description = "Its language; `fr` when left out")),
     request_body = Option<EmptyRequest>,
+    extensions(("x-codes" = json!([Code::CarrierUnavailable]))),
     responses(
         (status = 200, body = TemplateResult, description = "The template as it stands now"),
     ),
@@ -340,7 +347,11 @@ impl From<Error> for Problem {
         match error {
             Error::Exists { .. } => told(Code::TemplateExists),
             Error::Full => told(Code::LimitReached),
-            Error::NoCarrier => told(Code::CarrierUnavailable),
+            Error::NoCarrier | Error::Silent => told(Code::CarrierUnavailable),
+            Error::Refused(said) => {
+                let detail = format!("is not what the chat-app takes: {said}");
+                Self::invalid(vec![Item::at("/body", "invalid_template_params", detail)])
+            }
             Error::Unknown => told(Code::NotFound),
             Error::Db(error) => error.into(),
             Error::Commit(error) => error.into(),

@@ -3,6 +3,7 @@
 //! `_rejected`.
 
 pub mod api;
+pub mod live;
 mod parse;
 mod store;
 
@@ -12,6 +13,7 @@ use cloud_api::template::{self as rules, Button, Category};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use self::live::Upstream;
 use self::store as sql;
 use crate::access::idempotency::Claim;
 use crate::access::limits::{self, Limited};
@@ -95,7 +97,12 @@ impl Template {
     /// The upstream's own word for how it stands; a draft has none.
     fn provider_status(&self, now: Millis) -> &str {
         let is_judged = self.approves_at.is_some() && self.status == Status::Pending;
-        if is_judged { self.status(now).as_str() } else { &self.provider_status }
+        match self.provider_status.as_str() {
+            _ if is_judged => self.status(now).as_str(),
+            // The upstream has said nothing yet.
+            live::SUBMITTING => "",
+            word => word,
+        }
     }
 
     fn rejection_reason(&self, now: Millis) -> Option<&str> {
@@ -141,18 +148,32 @@ pub(super) struct Declared {
 
 /// Why a template was not declared or found.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub enum Error {
     /// One of the name and language is there, and no draft.
     #[error(
         "A template {name} in {language} was submitted before: choose another name or language"
     )]
-    Exists { name: String, language: String },
+    Exists {
+        /// Its name.
+        name: String,
+        /// Its language.
+        language: String,
+    },
     /// The account has all templates that it may have.
     #[error("The account has {MOST} templates, as many as it may have: ask the operator")]
     Full,
     /// There is no upstream to judge it.
-    #[error("The chat-app is not configured: store the template as a draft, with `submit: false`")]
+    #[error(
+        "No business account of the chat-app is linked: store the template as a draft, with \
+         `submit: false`, and ask the operator"
+    )]
     NoCarrier,
+    /// The upstream does not take it as it is.
+    #[error("{0}")]
+    Refused(String),
+    /// The upstream does not answer.
+    #[error("The chat-app does not say how the template stands: try again later")]
+    Silent,
     /// No such template of this account.
     #[error("The account has no template of this name in this language")]
     Unknown,
@@ -172,28 +193,41 @@ async fn declare(
     declared: &Declared,
     claim: &Claim,
 ) -> Result<Template, Error> {
-    let template = begin(app, account, declared.clone())?;
+    let mut template = begin(app, account, declared.clone())?;
+    let upstream = Upstream::of(app, account);
+    if declared.submit && app.env == Env::Live && upstream.is_none() {
+        return Err(Error::NoCarrier);
+    }
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, &object_id(&template), None, app.now());
     limits::one_by_one(&mut set, account, Limited::Templates);
     sql::absent_if_full(&mut set, &template, MOST, FULL);
     sql::put(&mut set, &template, EXISTS);
     match app.db.commit(set).await {
-        Ok(_) => Ok(template),
+        Ok(_) => {}
         Err(CommitError::Rejected(EXISTS)) => {
-            Err(Error::Exists { name: template.name, language: template.language })
+            return Err(Error::Exists { name: template.name, language: template.language });
         }
-        Err(CommitError::Rejected(FULL)) => Err(Error::Full),
-        Err(error) => Err(error.into()),
+        Err(CommitError::Rejected(FULL)) => return Err(Error::Full),
+        Err(error) => return Err(error.into()),
     }
+    if let Some(upstream) = upstream.filter(|_| declared.submit) {
+        let submitted = upstream.submit(&mut template).await;
+        if submitted.is_err() {
+            // The upstream does not take it: it is a draft, which can be declared again.
+            template.is_draft = true;
+            template.provider_status = String::new();
+        }
+        live::keep(app, &template).await?;
+        submitted?;
+    }
+    Ok(template)
 }
 
 fn begin(app: &App, account: &AccountId, declared: Declared) -> Result<Template, Error> {
     let Declared { name, language, category, body, footer, buttons, submit } = declared;
     let now = app.now();
-    if submit && app.env == Env::Live {
-        return Err(Error::NoCarrier);
-    }
+    let is_live = app.env == Env::Live;
     let rejection = name.ends_with(REJECTED).then(|| "INVALID_FORMAT".to_owned());
     let mut digits = [0_u8; 6];
     app.clock.fill(&mut digits);
@@ -208,10 +242,18 @@ fn begin(app: &App, account: &AccountId, declared: Declared) -> Result<Template,
         buttons,
         is_draft: !submit,
         status: Status::Pending,
-        provider_status: if submit { "PENDING".to_owned() } else { String::new() },
-        provider_id: if submit { format!("{}", 1_000_000_000 + number) } else { String::new() },
-        rejection_reason: rejection.filter(|_| submit),
-        approves_at: submit.then(|| now + JUDGED_AFTER_MS),
+        provider_status: match (submit, is_live) {
+            (true, true) => live::SUBMITTING.to_owned(),
+            (true, false) => "PENDING".to_owned(),
+            (false, _) => String::new(),
+        },
+        provider_id: if submit && !is_live {
+            format!("{}", 1_000_000_000 + number)
+        } else {
+            String::new()
+        },
+        rejection_reason: rejection.filter(|_| submit && !is_live),
+        approves_at: (submit && !is_live).then(|| now + JUDGED_AFTER_MS),
         created_at: now,
     })
 }
@@ -223,11 +265,18 @@ async fn sync(
     (name, language): (&str, &str),
     claim: &Claim,
 ) -> Result<Template, Error> {
-    let template = find(app, account, name, language).await?.ok_or(Error::Unknown)?;
+    let mut template = find(app, account, name, language).await?.ok_or(Error::Unknown)?;
     let now = app.now();
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, &object_id(&template), None, now);
-    sql::judge(&mut set, &template, now);
+    if app.env == Env::Live && !template.is_draft {
+        let upstream = Upstream::of(app, account).ok_or(Error::NoCarrier)?;
+        upstream.follow(&mut template).await?;
+    } else {
+        template.provider_status = template.provider_status(now).to_owned();
+        template.status = template.status(now);
+    }
+    sql::keep(&mut set, &template, now);
     app.db.commit(set).await?;
     Ok(template)
 }

@@ -25,7 +25,7 @@ pub(super) fn declare(app: &App, body: &[u8]) -> Result<Declared, Problem> {
     if let Some(fault) = footer.as_deref().and_then(rules::check_footer) {
         note(&mut fields, "footer", fault);
     }
-    let buttons = buttons(&mut fields);
+    let buttons = buttons(&mut fields, app.is_strict());
     let submit = fields.flag("submit").unwrap_or(true);
     fields.finish(app.is_strict())?;
     Ok(Declared {
@@ -49,7 +49,7 @@ fn name(fields: &mut Fields) -> Option<String> {
     is_good.then_some(name)
 }
 
-fn buttons(fields: &mut Fields) -> Vec<Button> {
+fn buttons(fields: &mut Fields, strict: bool) -> Vec<Button> {
     let items = match fields.take("buttons") {
         None => return Vec::new(),
         Some(Value::Array(items)) => items,
@@ -58,7 +58,7 @@ fn buttons(fields: &mut Fields) -> Vec<Button> {
             return Vec::new();
         }
     };
-    match rules::buttons(&items) {
+    match rules::buttons(&items, strict) {
         Ok(buttons) => buttons,
         Err(faults) => {
             faults.into_iter().for_each(|fault| note(fields, "buttons", fault));
@@ -72,7 +72,9 @@ fn note(fields: &mut Fields, name: &str, fault: Fault) {
         Kind::Required => "required",
         Kind::Type => "invalid_type",
         Kind::Word => "invalid_enum",
+        Kind::Short => "too_short",
         Kind::Long => "too_long",
+        Kind::Unknown => "unknown_field",
         Kind::Variables => "invalid_template_params",
         Kind::Url => "invalid_url",
     };

@@ -29,9 +29,20 @@ const PUT: Sql = Sql("INSERT INTO chatapp_templates (account_id, name, language,
      rejection_reason = excluded.rejection_reason, approves_at = excluded.approves_at, \
      updated_at = excluded.updated_at WHERE chatapp_templates.is_draft = 1");
 /// Keeps how a template stands.
-const JUDGE: Sql = Sql("UPDATE chatapp_templates SET status = $1, provider_status = $2, \
-     updated_at = $3 WHERE account_id = $4 AND name = $5 AND language = $6 AND is_draft = 0 \
-     AND status <> $1");
+const KEEP: Sql = Sql("UPDATE chatapp_templates SET category = $1, is_draft = $2, status = $3, \
+     provider_status = $4, provider_template_id = $5, rejection_reason = $6, updated_at = $7 \
+     WHERE account_id = $8 AND name = $9 AND language = $10");
+/// Whose template the upstream knows by this id, in an environment.
+const BY_PROVIDER_ID: Sql = Sql("SELECT t.account_id, t.name, t.language, t.category, t.body, \
+     t.footer, t.buttons, t.is_draft, t.status, t.provider_status, t.provider_template_id, \
+     t.rejection_reason, t.approves_at, t.created_at FROM chatapp_templates t \
+     WHERE t.provider_template_id = $1 AND EXISTS (SELECT 1 FROM accounts a \
+       WHERE a.account_id = t.account_id AND a.env = $2) LIMIT 10");
+/// Those that the upstream may not have yet.
+const WAITING: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
+     is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
+     created_at FROM chatapp_templates WHERE provider_status = 'SUBMITTING' AND account_id > $1 \
+     ORDER BY account_id LIMIT 1000");
 /// The template that stands for all that an account may have, if there are so many and the one that
 /// is declared is not among them.
 const LAST_OF_ALL: Sql = Sql("SELECT name FROM chatapp_templates WHERE account_id = $1 \
@@ -103,10 +114,31 @@ pub(super) fn put(set: &mut WriteSet, t: &Template, exists: Reject) {
     set.guard(PUT, args, exists);
 }
 
-/// Keeps how a template stands at an instant, where that is new.
-pub(super) fn judge(set: &mut WriteSet, t: &Template, now: Millis) {
-    let (status, word) = (t.status(now).as_str(), t.provider_status(now));
-    set.push(JUDGE, args![status, word, now, &t.account, &t.name, &t.language]);
+/// Keeps how a template stands.
+pub(super) fn keep(set: &mut WriteSet, t: &Template, now: Millis) {
+    let args = args![
+        t.category.word(),
+        t.is_draft,
+        t.status.as_str(),
+        &t.provider_status,
+        &t.provider_id,
+        t.rejection_reason.as_deref(),
+        now,
+        &t.account,
+        &t.name,
+        &t.language
+    ];
+    set.push(KEEP, args);
+}
+
+/// The templates of this environment that the upstream knows by an id.
+pub(super) async fn by_provider_id(app: &App, id: &str) -> Result<Vec<Template>, Error> {
+    app.db.rows(BY_PROVIDER_ID, args![id, app.env.as_str()]).await
+}
+
+/// The templates that the upstream may not have yet; only live ones ever wait.
+pub(super) async fn waiting(app: &App) -> Result<Vec<Template>, Error> {
+    app.db.rows(WAITING, args![""]).await
 }
 
 /// Refuses the set where the account has `most` templates, and this is another.

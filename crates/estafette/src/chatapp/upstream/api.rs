@@ -7,11 +7,13 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::scope::signer;
 use crate::app::App;
 use crate::kit::page::Query;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
-use crate::kit::signature::{is_same, is_signed};
+use crate::kit::secret::Secret;
+use crate::kit::signature::is_same;
 
 /// The header of the signature.
 const SIGNATURE: &str = "x-hub-signature-256";
@@ -41,16 +43,25 @@ async fn verify_callback(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &KNOWN)?;
-    let expected = app.config.chatapp.verify_token.expose();
     let given = query.get("hub.verify_token").unwrap_or_default();
-    let is_meant = query.get("hub.mode") == Some("subscribe")
-        && !expected.is_empty()
-        && is_same(expected, given);
+    let is_meant = query.get("hub.mode") == Some("subscribe") && is_expected(&app, given);
     if !is_meant {
         let detail = "`hub.verify_token` is not the word in `chatapp.verify_token`.";
         return Err(Problem::new(Code::WrongEnvironment).detail(detail));
     }
     Ok(query.get("hub.challenge").unwrap_or_default().to_owned().into_response())
+}
+
+/// Whether a word is the deployment's, or that of a linked business account.
+fn is_expected(app: &App, given: &str) -> bool {
+    let linked = app.carriers.cloud().map(|cloud| cloud.numbers().linked()).unwrap_or_default();
+    let own = std::iter::once(&app.config.chatapp.verify_token);
+    let words = own.chain(linked.values().map(|number| &number.verify_token));
+    // All of them are looked at, so that the time does not tell which is near.
+    words.map(Secret::expose).fold(false, |found, expected| {
+        let is_this = !expected.is_empty() && is_same(expected, given);
+        found || is_this
+    })
 }
 
 /// Takes what the chat-app's upstream tells: it is stored, and then worked on.
@@ -68,13 +79,13 @@ async fn take_callback(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let secret = app.config.chatapp.app_secret.expose();
     let given = headers.get(SIGNATURE).and_then(|value| value.to_str().ok());
     let given = given.and_then(|text| text.strip_prefix("sha256=")).unwrap_or_default();
-    if !is_signed(secret.as_bytes(), &body, given) {
-        let detail = "`X-Hub-Signature-256` does not sign this body with `chatapp.app_secret`.";
+    let Some(signer) = signer(&app, &body, given) else {
+        let detail = "`X-Hub-Signature-256` does not sign this body with `chatapp.app_secret`, or \
+                      with the secret of the linked business account that it is about.";
         return Err(Problem::new(Code::InvalidToken).detail(detail));
-    }
-    super::keep(&app, &body).await?;
+    };
+    super::keep(&app, &signer, &body).await?;
     Ok(().into_response())
 }

@@ -6,21 +6,22 @@
 //! whose message is answered, who has an active session, and else as for any channel (`inbound`).
 
 pub mod api;
+mod scope;
 mod store;
 
-use ::store::{Bell, CommitError, Error};
+use ::store::{Bell, CommitError};
 use clock::{DAY, MINUTE, Millis};
 use cloud_api::callback::{self, Fate as Told, Item, Message, Status};
 use futures_util::{StreamExt, stream};
 
+use self::scope::Scope;
 use self::store::{self as sql, Stored};
-use super::sessions::prompts::read_payload;
+use super::templates::live;
 use crate::app::App;
 use crate::carriers::cloud_api::{NAME, read_echo, refusal};
 use crate::carriers::{Channel, Door, Fate, Inbound, NotNow, Receipt};
 use crate::inbound;
-use crate::kit::id::{AccountId, CallbackId};
-use crate::kit::msisdn::Msisdn;
+use crate::kit::id::CallbackId;
 
 /// Where the upstream calls.
 pub const PATH: &str = "/v1/upstream/chatapp";
@@ -41,15 +42,15 @@ const CALLBACKS: usize = 8;
 /// Items taken in at the same time.
 const PARALLEL: usize = 32;
 
-/// Stores a callback; it is taken in by [`run`].
-async fn keep(app: &App, body: &[u8]) -> Result<(), CommitError> {
+/// Stores a callback and whose it is; it is taken in by [`run`].
+async fn keep(app: &App, signer: &str, body: &[u8]) -> Result<(), CommitError> {
     let id = CallbackId::new(&app.clock);
     let sealed = app.vault.seal(&place(&id), body);
-    sql::keep(app, &id, sealed, BELL).await
+    sql::keep(app, (&id, signer), sealed, BELL).await
 }
 
-fn place(id: &CallbackId) -> [&str; 2] {
-    ["chatapp_callbacks", id.as_str()]
+fn place(id: &CallbackId) -> [&str; 3] {
+    ["chatapp_callbacks", id.as_str(), ""]
 }
 
 /// Takes callbacks in until the process drains.
@@ -109,23 +110,29 @@ async fn take_in(app: &App, door: &Door, stored: &Stored) -> Result<(), NotNow> 
         return Ok(());
     };
     // What a person wrote goes in the order in which it came; statuses find their own.
-    let (mut statuses, mut messages) = (Vec::new(), Vec::new());
+    let (mut statuses, mut messages, mut templates) = (Vec::new(), Vec::new(), Vec::new());
     for item in items {
         match item {
             Item::Status(status) => statuses.push(status),
             Item::Message(message) => messages.push(message),
-            Item::Template(template) => {
-                tracing::info!(event = template.event, "news of a template");
-            }
+            Item::Template(news) => templates.push(news),
             Item::Other(field) => tracing::info!(field, "a callback of another field"),
         }
     }
-    let receipts = statuses.into_iter().map(|status| door.receipt(receipt(status)));
+    let scope = Scope::of(app, &stored.waba_id);
+    let receipts = statuses.into_iter().map(receipt).filter(|receipt| scope.covers(receipt));
+    let receipts = receipts.map(|receipt| door.receipt(receipt));
     let taken: Vec<Result<(), NotNow>> =
         stream::iter(receipts).buffer_unordered(PARALLEL).collect().await;
     let mut all = taken.into_iter().fold(Ok(()), Result::and);
     for message in messages {
-        all = all.and(hear(app, message).await);
+        all = all.and(hear(app, &scope, message).await);
+    }
+    for news in templates.iter().filter(|news| scope.is_of(&news.waba_id)) {
+        if let Err(error) = live::hear(app, news).await {
+            tracing::warn!(%error, "news of a template not kept");
+            all = Err(NotNow);
+        }
     }
     all
 }
@@ -146,8 +153,8 @@ fn receipt(status: Status) -> Receipt {
     }
 }
 
-async fn hear(app: &App, message: Message) -> Result<(), NotNow> {
-    let account = match account_for(app, &message).await {
+async fn hear(app: &App, scope: &Scope, message: Message) -> Result<(), NotNow> {
+    let account = match scope.account_for(app, &message).await {
         Ok(account) => account,
         Err(error) => {
             tracing::warn!(%error, "whom a message is for cannot be read");
@@ -173,22 +180,4 @@ async fn hear(app: &App, message: Message) -> Result<(), NotNow> {
 fn number(digits: String) -> String {
     let is_number = digits.len() >= 7 && digits.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { format!("+{digits}") } else { digits }
-}
-
-/// Whom a message is for, where the chat-app can tell.
-async fn account_for(app: &App, message: &Message) -> Result<Option<AccountId>, Error> {
-    if let Some((session, _)) = message.button.as_deref().and_then(read_payload)
-        && let Some(account) = sql::of_session(app, &session).await?
-    {
-        return Ok(Some(account));
-    }
-    if let Some(context) = &message.context
-        && let Some(account) = sql::of_message(app, NAME, context).await?
-    {
-        return Ok(Some(account));
-    }
-    match Msisdn::parse(&message.from) {
-        Ok(person) => sql::with_session(app, person.e164()).await,
-        Err(_) => Ok(None),
-    }
 }

@@ -6,15 +6,15 @@ use store::{CommitError, Error, FromRow, Sql, WriteSet, args};
 use crate::app::App;
 use crate::kit::id::{AccountId, CallbackId, ConsentId};
 
-const INSERT: Sql = Sql("INSERT INTO chatapp_callbacks (callback_id, body_sealed, received_at, \
-     next_at) VALUES ($1, $2, $3, $3)");
+const INSERT: Sql = Sql("INSERT INTO chatapp_callbacks (callback_id, waba_id, body_sealed, \
+     received_at, next_at) VALUES ($1, $2, $3, $4, $4)");
 const ANY_DUE: Sql =
     Sql("SELECT next_at FROM chatapp_callbacks WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
 /// Takes callbacks that are due: until then no other node finds them due.
 const CLAIM_DUE: Sql = Sql("UPDATE chatapp_callbacks SET next_at = $1 WHERE callback_id IN \
      (SELECT callback_id FROM chatapp_callbacks WHERE next_at <= $2 \
      ORDER BY next_at LIMIT $3 /*SKIP LOCKED*/) AND next_at <= $2 \
-     RETURNING callback_id, body_sealed, received_at");
+     RETURNING callback_id, waba_id, body_sealed, received_at");
 const POSTPONE: Sql = Sql("UPDATE chatapp_callbacks SET next_at = $1 WHERE callback_id = $2");
 const DELETE: Sql = Sql("DELETE FROM chatapp_callbacks WHERE callback_id = $1");
 /// Whose session this is, in an environment.
@@ -36,25 +36,27 @@ const SHARD: &str = "callbacks";
 /// A callback as stored.
 pub(super) struct Stored {
     pub(super) id: CallbackId,
+    /// Whom it may speak for; empty = everybody.
+    pub(super) waba_id: String,
     pub(super) body_sealed: Vec<u8>,
     pub(super) received_at: Millis,
 }
 
 impl FromRow for Stored {
     fn from_row(mut row: store::Row) -> Result<Self, Error> {
-        let (id, body_sealed) = (row.take(0)?, row.take(1)?);
-        Ok(Self { id, body_sealed, received_at: row.take(2)? })
+        let (id, waba_id) = (row.take(0)?, row.take(1)?);
+        Ok(Self { id, waba_id, body_sealed: row.take(2)?, received_at: row.take(3)? })
     }
 }
 
 pub(super) async fn keep(
     app: &App,
-    id: &CallbackId,
+    (id, signer): (&CallbackId, &str),
     body_sealed: Vec<u8>,
     bell: store::Bell,
 ) -> Result<(), CommitError> {
     let mut set = WriteSet::of(SHARD);
-    set.push(INSERT, args![id, body_sealed, app.now()]);
+    set.push(INSERT, args![id, signer, body_sealed, app.now()]);
     set.ring(bell);
     app.db.commit(set).await.map(drop)
 }

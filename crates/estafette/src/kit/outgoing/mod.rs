@@ -237,7 +237,19 @@ impl Outgoing {
         body: Bytes,
     ) -> Result<Answer, NoAnswer> {
         let limit = self.inner.rules.timeout;
-        let done = timeout(limit, self.exchange(destination, (headers, body), Again::Yes)).await;
+        let request = request(destination, Method::POST, headers, body)?;
+        let done = timeout(limit, self.exchange(destination, request, Again::Yes)).await;
+        done.unwrap_or(Err(NoAnswer::Timeout))
+    }
+
+    /// Sends a GET and reads the answer, all within the time for everything.
+    ///
+    /// # Errors
+    /// See [`NoAnswer`].
+    pub async fn get(&self, destination: &Destination, headers: HeaderMap) -> Result<Answer, NoAnswer> {
+        let limit = self.inner.rules.timeout;
+        let request = request(destination, Method::GET, headers, Bytes::new())?;
+        let done = timeout(limit, self.exchange(destination, request, Again::Yes)).await;
         done.unwrap_or(Err(NoAnswer::Timeout))
     }
 
@@ -252,7 +264,8 @@ impl Outgoing {
         body: Bytes,
     ) -> Result<Answer, NoAnswer> {
         let limit = self.inner.rules.timeout;
-        let done = timeout(limit, self.exchange(destination, (headers, body), Again::No)).await;
+        let request = request(destination, Method::POST, headers, body)?;
+        let done = timeout(limit, self.exchange(destination, request, Again::No)).await;
         done.unwrap_or(Err(NoAnswer::Timeout))
     }
 
@@ -264,7 +277,7 @@ impl Outgoing {
     async fn exchange(
         &self,
         destination: &Destination,
-        (headers, body): (HeaderMap, Bytes),
+        request: Request<Full<Bytes>>,
         again: Again,
     ) -> Result<Answer, NoAnswer> {
         let begun = Instant::now();
@@ -272,7 +285,6 @@ impl Outgoing {
         let vetted = timeout(connect_timeout, self.vet(destination)).await;
         let too_slow = || NoAnswer::Name("was not resolved in time".to_owned());
         let addresses = vetted.unwrap_or_else(|_| Err(too_slow()))?;
-        let request = request(destination, headers, body)?;
         if let Some((key, mut connection)) = self.idle(destination, &addresses).await {
             match connection.sender.send_request(request.clone()).await {
                 Ok(response) => return self.answer(response, key, connection).await,
@@ -365,12 +377,13 @@ fn key(destination: &Destination, address: SocketAddr) -> Key {
 
 fn request(
     destination: &Destination,
+    method: Method,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Request<Full<Bytes>>, NoAnswer> {
     let host = HeaderValue::try_from(&destination.authority).map_err(|_| NoAnswer::Protocol)?;
     let mut request = Request::new(Full::new(body));
-    *request.method_mut() = Method::POST;
+    *request.method_mut() = method;
     *request.uri_mut() = destination.path.clone().into();
     *request.headers_mut() = headers;
     request.headers_mut().insert(HOST, host);

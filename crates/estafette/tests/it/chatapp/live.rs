@@ -64,12 +64,20 @@ stories!(
     a_person_writes_and_is_answered,
     callbacks_doubled_shuffled_and_batched_have_one_effect_each,
     a_prompt_is_tapped_by_its_payload,
+    a_template_is_submitted_judged_and_sent,
+    the_deployments_own_templates_are_made,
+    an_account_is_linked_to_a_number_of_its_own,
 );
 
 async fn a_passcode_goes_out_as_a_template_and_is_delivered(world: &World, upstream: &CloudApi) {
     let ada = world.live_account("ada", 100).await;
     let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
-    assert_eq!((sent.word("channel"), sent.word("status")), ("chatapp", "delivered"));
+    assert_eq!(sent.word("channel"), "chatapp");
+    let path = format!("/v1/otp/{}", sent.word("challenge_id"));
+    eventually(async || {
+        Some(ada.get(&path).await.ok()).filter(|now| now.word("status") == "delivered")
+    })
+    .await;
     let taken = upstream.messages();
     assert_eq!(taken.len(), 1);
     let template = &taken[0]["template"];
@@ -227,4 +235,114 @@ async fn a_prompt_is_tapped_by_its_payload(world: &World, upstream: &CloudApi) {
     upstream.write(&phone("5678"), tap).await.unwrap();
     heard(&ada, 2).await;
     assert_eq!(ada.balance().await, 100 - world.price("chatapp", "FR") - 10);
+}
+
+async fn a_template_is_submitted_judged_and_sent(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    let body = json!({"name": "order", "body": "Bonjour {{1}}, c'est prêt.", "footer": "ACME",
+        "category": "UTILITY"});
+    let declared = ada.call("POST", "/v1/chatapp/templates").json(&body).await.ok();
+    assert_eq!(declared.word("status"), "PENDING");
+    let known = upstream.templates();
+    assert_eq!(declared.word("provider_template_id"), known[0]["id"].as_str().unwrap());
+    let name = known[0]["name"].as_str().unwrap();
+    assert!(name.starts_with("order_") && ada.account_id.ends_with(&name[6..]), "{name}");
+    assert_eq!(known[0]["components"][0]["example"]["body_text"], json!([["exemple 1"]]));
+    // A callback says that it is approved.
+    let path = "/v1/chatapp/templates/order";
+    eventually(async || {
+        Some(ada.get(path).await.ok()).filter(|now| now.word("status") == "APPROVED")
+    })
+    .await;
+    ada.call("POST", "/v1/chatapp/templates").json(&body).await.problem("template_exists");
+    let synced = ada.call("POST", &format!("{path}/sync")).await.ok();
+    assert_eq!(synced.word("status"), "APPROVED");
+    let body = json!({"to": phone("5678"), "template_name": "order", "template_params": ["Ana"],
+        "billing_mode": "direct"});
+    let sent = write(&ada, &body).await.ok();
+    assert_eq!(sent.word("template"), "order");
+    read_as(&ada, sent.word("id"), "delivered").await;
+    let last = upstream.messages().last().unwrap()["template"].clone();
+    assert_eq!(last["name"], name);
+    assert_eq!(last["components"][0]["parameters"][0]["text"], "Ana");
+    // Rejected, which a sync finds out as well.
+    let body = json!({"name": "no", "body": "x", "language": "en"});
+    ada.call("POST", "/v1/chatapp/templates").json(body).await.ok();
+    // Another account may have a template of the same name.
+    let eve = world.live_account("eve", 100).await;
+    let body = json!({"name": "order", "body": "Hello", "submit": true});
+    eve.call("POST", "/v1/chatapp/templates").json(body).await.ok();
+    assert_eq!(upstream.templates().len(), 3);
+}
+
+async fn the_deployments_own_templates_are_made(world: &World, upstream: &CloudApi) {
+    world.housekeep().await;
+    let made = eventually(async || Some(upstream.templates()).filter(|all| all.len() == 4)).await;
+    let mut names: Vec<String> =
+        made.iter().map(|it| format!("{} {}", it["name"], it["language"])).collect();
+    names.sort();
+    let expected = ["consent", "verification_code"]
+        .map(|name| ["en", "fr"].map(|language| format!("\"{name}\" \"{language}\"")));
+    assert_eq!(names, expected.concat());
+    let consent = made.iter().find(|it| it["name"] == "consent" && it["language"] == "fr").unwrap();
+    assert_eq!(consent["components"][1]["buttons"][0]["text"], "Oui");
+    // Six hours later nothing is missing.
+    world.advance(7 * clock::HOUR).await;
+    world.housekeep().await;
+    assert_eq!(upstream.templates().len(), 4);
+}
+
+async fn an_account_is_linked_to_a_number_of_its_own(world: &World, upstream: &CloudApi) {
+    let (ada, eve) = (world.live_account("ada", 100).await, world.live_account("eve", 100).await);
+    let staff = world.staff().await;
+    let path = format!("/v1/admin/accounts/{}/chatapp", ada.account_id);
+    let link = |body: &Value| world.call("PUT", Env::Live, &path).bearer(staff).json(body);
+    let own = json!({"phone_number_id": "777", "waba_id": "888", "access_token": "another token",
+        "app_secret": "adas-secret", "verify_token": "adas-word"});
+    let linked = link(&own).await.ok();
+    let names = ["account_id", "callback_url", "linked_at", "phone_number_id", "waba_id"];
+    assert_eq!(linked.names(), names);
+    for secret in ["another token", "adas-secret", "adas-word"] {
+        assert!(!linked.text.contains(secret), "{}", linked.text);
+    }
+    // The playground knows neither token nor number: nothing of Ada's goes out, Eve's does.
+    let body = json!({"to": phone("5678"), "delivery_mode": "chatapp"});
+    let refused = ada.send(&body).await;
+    assert!([422, 502].contains(&refused.status), "{}", refused.text);
+    assert_eq!(ada.balance().await, 100, "what is refused costs nothing");
+    eve.send(&body).await.ok();
+    assert_eq!(upstream.messages().len(), 1);
+    let word = "hub.mode=subscribe&hub.verify_token=adas-word&hub.challenge=7";
+    let shown = world.get(Env::Live, &format!("/v1/upstream/chatapp?{word}")).await;
+    assert_eq!((shown.status, shown.text.as_str()), (200, "7"));
+    // What her secret signs is for her alone, and only about her business account.
+    let service = world.address(Env::Live);
+    let text = |waba_id: &str, id: &str| {
+        let mut body = cloud_api::message_body(&phone("5678"), id, text_message("for Ada"));
+        body["entry"][0]["id"] = waba_id.into();
+        body["entry"][0]["changes"][0]["value"]["metadata"]["phone_number_id"] = "777".into();
+        body.to_string()
+    };
+    let post = async |body: String| {
+        cloud_api::post_signed(service, "adas-secret", body.as_bytes()).await.unwrap()
+    };
+    assert_eq!(post(text("888", "wamid.A1")).await, 200);
+    assert_eq!(heard(&ada, 1).await[0]["message"], "for Ada");
+    assert_eq!(post(text(cloud_api::WABA_ID, "wamid.A2")).await, 401);
+    assert!(told(&eve, "chatapp.inbound").await.is_empty());
+    // With the playground's own number and token she sends again.
+    let shared = json!({"phone_number_id": cloud_api::PHONE_NUMBER_ID,
+        "waba_id": cloud_api::WABA_ID, "access_token": cloud_api::ACCESS_TOKEN,
+        "app_secret": "adas-secret", "verify_token": "adas-word"});
+    link(&shared).await.ok();
+    ada.send(json!({"to": phone("5679"), "delivery_mode": "chatapp"})).await.ok();
+    assert_eq!(upstream.messages().len(), 2);
+    let mut bad = own.clone();
+    bad["waba_id"] = json!("../x");
+    link(&bad).await.fault("/waba_id", "invalid_type");
+    let sandbox = world.account("cid").await;
+    let path = format!("/v1/admin/accounts/{}/chatapp", sandbox.account_id);
+    let other = world.call("PUT", Env::Live, &path).bearer(staff).json(&own).await;
+    other.problem("not_found");
+    ada.desk("PUT", &path).json(&own).await.problem("invalid_token");
 }

@@ -18,7 +18,7 @@ fn write(ada: &Tenant<'_>, body: &Value) -> Call {
 }
 
 /// Sends a text that is paid for directly.
-fn text(ada: &Tenant<'_>, ending: &str) -> Call {
+pub(crate) fn text(ada: &Tenant<'_>, ending: &str) -> Call {
     write(ada, &json!({"to": phone(ending), "text": "Bonjour", "billing_mode": "direct"}))
 }
 
@@ -36,12 +36,12 @@ fn reply(ada: &Tenant<'_>, ending: &str, body: &Value) -> Call {
 }
 
 /// Opens the window of a phone.
-async fn open_window(ada: &Tenant<'_>, ending: &str) {
+pub(crate) async fn open_window(ada: &Tenant<'_>, ending: &str) {
     reply(ada, ending, &json!({"text": "Bonjour"})).await.ok();
 }
 
 /// A passcode after which the person is asked.
-async fn ask(ada: &Tenant<'_>, ending: &str) -> Answer {
+pub(crate) async fn ask(ada: &Tenant<'_>, ending: &str) -> Answer {
     ada.send(json!({"to": phone(ending), "request_messaging_consent": true})).await.ok()
 }
 
@@ -56,7 +56,7 @@ async fn session_as(ada: &Tenant<'_>, status: &str) -> Value {
 }
 
 /// The prompt on a handset, once it is there.
-async fn prompt_on(ada: &Tenant<'_>, ending: &str) -> Value {
+pub(crate) async fn prompt_on(ada: &Tenant<'_>, ending: &str) -> Value {
     eventually(async || {
         let shown = ada.handset(&phone(ending)).await;
         shown.into_iter().find(|message| !message["buttons"].as_array().unwrap().is_empty())

@@ -77,6 +77,8 @@ fn resolved<'v>(document: &'v Value, value: &'v Value) -> &'v Value {
 struct Things<'w> {
     ada: Tenant<'w>,
     staff: String,
+    /// What is for live accounts only.
+    live_account: String,
     ids: Vec<(&'static str, String)>,
 }
 
@@ -111,13 +113,17 @@ impl<'w> Things<'w> {
         let reply = json!({"title": "t", "body": "b"});
         let reply = world.post(ada.env, "/v1/admin/canned-replies").bearer(&staff).json(reply);
         ids.push(("reply_id", reply.await.ok().word("id").to_owned()));
-        Self { ada, staff, ids }
+        let live_account = ada.on_live().await.account_id;
+        Self { ada, staff, live_account, ids }
     }
 
     /// The path with real ids; those of other things are well-formed and unknown.
     fn path(&self, template: &str) -> String {
         let segments = template.split('/').map(|segment| {
             let name = segment.trim_matches(['{', '}']);
+            if name == "account_id" && template.ends_with("/chatapp") {
+                return self.live_account.clone();
+            }
             match self.ids.iter().find(|(known, _)| segment.starts_with('{') && *known == name) {
                 Some((_, id)) => id.clone(),
                 None if segment.starts_with('{') => "xyz_01kdv00000000000000000000z".to_owned(),
