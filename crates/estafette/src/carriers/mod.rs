@@ -428,6 +428,7 @@ impl Carriers {
                 let has_number = |cloud: &Arc<CloudApi>| cloud.numbers().of(account).is_some();
                 !self.chatapp.is_empty() && self.cloud.as_ref().is_none_or(has_number)
             }
+            Channel::Email => !self.email.is_empty(),
         }
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use crate::config;
-use crate::kit::outgoing::{Answer, NoAnswer, Outgoing, Destination};
+use crate::kit::outgoing::{Answer, Destination, NoAnswer, Outgoing};
 use crate::kit::secret::Secret;
 
 /// Submissions under way for one number.
@@ -53,8 +53,9 @@ impl Number {
         }
         let allow_http = base_url.starts_with("http://");
         let base = format!("{}/{api_version}", base_url.trim_end_matches('/'));
-        let messages = Destination::parse(&format!("{base}/{phone_number_id}/messages"), allow_http)
-            .map_err(|_| "base_url is no URL that can be called".to_owned())?;
+        let messages =
+            Destination::parse(&format!("{base}/{phone_number_id}/messages"), allow_http)
+                .map_err(|_| "base_url is no URL that can be called".to_owned())?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
             .map_err(|_| "access_token has characters that no header can have".to_owned())?;
         bearer.set_sensitive(true);
@@ -104,7 +105,7 @@ impl Number {
         way.get(&self.templates(query)?, self.headers.clone()).await
     }
 
-    fn templates(&self, query: &str) -> Result<Place, Failure> {
+    fn templates(&self, query: &str) -> Result<Destination, NoAnswer> {
         let url = format!("{}/{}/message_templates{query}", self.base, self.waba_id);
         Destination::parse(&url, self.allow_http).map_err(|_| NoAnswer::Protocol)
     }

@@ -153,7 +153,7 @@ fn view(template: &Template, now: Millis) -> TemplateView {
     TemplateView {
         name: template.name.clone(),
         language: template.language.clone(),
-        category: template.category.word(),
+        category: template.category.as_str(),
         status: template.status(now),
         provider_status: template.provider_status(now).to_owned(),
         provider_template_id: template.provider_id.clone(),

@@ -99,7 +99,7 @@ pub(super) fn put(set: &mut WriteSet, t: &Template, exists: Reject) {
         &t.account,
         &t.name,
         &t.language,
-        t.category.word(),
+        t.category.as_str(),
         &t.body,
         t.footer.as_deref(),
         buttons,
@@ -117,7 +117,7 @@ pub(super) fn put(set: &mut WriteSet, t: &Template, exists: Reject) {
 /// Keeps how a template stands.
 pub(super) fn keep(set: &mut WriteSet, t: &Template, now: Millis) {
     let args = args![
-        t.category.word(),
+        t.category.as_str(),
         t.is_draft,
         t.status.as_str(),
         &t.provider_status,

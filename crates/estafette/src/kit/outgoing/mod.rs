@@ -246,7 +246,11 @@ impl Outgoing {
     ///
     /// # Errors
     /// See [`NoAnswer`].
-    pub async fn get(&self, destination: &Destination, headers: HeaderMap) -> Result<Answer, NoAnswer> {
+    pub async fn get(
+        &self,
+        destination: &Destination,
+        headers: HeaderMap,
+    ) -> Result<Answer, NoAnswer> {
         let limit = self.inner.rules.timeout;
         let request = request(destination, Method::GET, headers, Bytes::new())?;
         let done = timeout(limit, self.exchange(destination, request, Again::Yes)).await;
