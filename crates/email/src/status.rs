@@ -51,15 +51,16 @@ pub fn bounce(code: u16, enhanced: Option<Enhanced>) -> Bounce {
         Some(Enhanced { subject: 2, detail: 2 | 3, .. } | Enhanced { class: 4, .. }) => {
             Bounce::Soft
         }
-        Some(Enhanced { class: 5, subject: 1, detail: 1 | 2 | 3 | 6 | 10 }) => Bounce::Hard,
-        // A domain that does not exist (5.4.4: unable to route).
-        Some(Enhanced { class: 5, subject: 4, detail: 4 }) => Bounce::Hard,
-        // A mailbox that was disabled.
-        Some(Enhanced { class: 5, subject: 2, detail: 1 }) => Bounce::Hard,
-        Some(_) => Bounce::Policy,
+        // A mailbox that does not exist, a domain that does not (5.4.4: unable to route), a mailbox
+        // that was disabled.
+        Some(
+            Enhanced { class: 5, subject: 1, detail: 1 | 2 | 3 | 6 | 10 }
+            | Enhanced { class: 5, subject: 4, detail: 4 }
+            | Enhanced { class: 5, subject: 2, detail: 1 },
+        ) => Bounce::Hard,
         None if matches!(code, 550 | 551 | 553) => Bounce::Hard,
         None if (400..500).contains(&code) || code == 552 => Bounce::Soft,
-        None => Bounce::Policy,
+        Some(_) | None => Bounce::Policy,
     }
 }
 

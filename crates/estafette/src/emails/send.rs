@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clock::HOUR;
 use futures_util::future::try_join_all;
-use store::{CommitError, Reject, WriteSet};
+use store::{CommitError, WriteSet};
 
 use super::domains::Signers;
 use super::parse::Order;
@@ -23,8 +23,6 @@ use crate::kit::id::{AccountId, AttemptId, EmailId};
 
 /// What prices call emails.
 const CATEGORY: &str = "message";
-/// There is an email with this id: another request took it.
-pub(super) const EXISTS: Reject = Reject("email_exists");
 /// How long after its last try an email that no relay took may still be looked at.
 const SLACK_MS: i64 = HOUR;
 
@@ -77,7 +75,7 @@ pub(super) async fn send(
     }
     match app.db.commit(set).await {
         Ok(_) => go(app, outs, sealed),
-        Err(CommitError::Rejected(EXISTS)) => {}
+        Err(CommitError::Rejected(sql::EXISTS)) => {}
         Err(error) => {
             return Err(refused(app, account, (domain, letter.charged_credits), error).await);
         }

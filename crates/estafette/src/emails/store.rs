@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Error, FromRow, Row, Sql, WriteSet, args};
+use store::{Error, FromRow, Reject, Row, Sql, WriteSet, args};
 
 use super::{Cause, Kind, Letter, Piece, Recipient, Status, Tally};
 use crate::app::App;
@@ -10,6 +10,9 @@ use crate::carriers::Priority;
 use crate::dispatch::STALE;
 use crate::events;
 use crate::kit::id::{AccountId, EmailId, EventId};
+
+/// There is an email with this id: another request took it.
+pub(super) const EXISTS: Reject = Reject("email_exists");
 
 const BY_ID: Sql = Sql("SELECT account_id, email_id, from_email, reply_to, subject, reference, \
      size_bytes, priority, queued, sent, delivered, bounced, failed, suppressed, \
@@ -224,7 +227,7 @@ pub(super) fn insert(set: &mut WriteSet, letter: &Letter) {
         letter.valid_until,
         letter.created_at
     ];
-    set.guard(INSERT, args, super::send::EXISTS);
+    set.guard(INSERT, args, EXISTS);
 }
 
 pub(super) fn insert_content(set: &mut WriteSet, account: &AccountId, id: &EmailId, sealed: &[u8]) {

@@ -24,6 +24,7 @@ use crate::kit::msisdn::Msisdn;
 use crate::kit::page::{self, Query};
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
+use crate::kit::words::words;
 
 /// The routes of this room.
 #[must_use]
@@ -74,13 +75,15 @@ pub enum ButtonWord {
 }
 
 /// Where a reply comes from.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ReplyChannel {
-    /// The chat-app.
-    Chatapp,
-    /// SMS.
-    Sms,
+words! {
+    #[derive(Deserialize, ToSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ReplyChannel {
+        /// The chat-app.
+        Chatapp = "chatapp",
+        /// SMS.
+        Sms = "sms",
+    }
 }
 
 /// A reply that was taken.
@@ -195,7 +198,10 @@ fn read_reply(app: &App, body: &[u8]) -> Result<(Said, Channel), Problem> {
     let mut fields = Fields::read(body)?;
     let text = fields.text_within("text", 1, 4096);
     let button = fields.word::<Button>("button");
-    let channel = fields.word("channel").unwrap_or(Channel::Chatapp);
+    let channel = match fields.word("channel") {
+        Some(ReplyChannel::Sms) => Channel::Sms,
+        Some(ReplyChannel::Chatapp) | None => Channel::Chatapp,
+    };
     match (&text, button) {
         (None, None) if !fields.has_faults() => {
             fields.fault("text", "required", "is required, unless button is given");

@@ -268,7 +268,8 @@ impl Pipeline {
             frontend::parse("", &known.text, types, out).map_err(|error| lost(&error))?;
         }
         // All in the binary format.
-        let written = frontend::bind("", name, [1], args, encode, [1], out);
+        let written =
+            frontend::bind("", name, [1], args, |arg, out| Ok(encode(arg, out)), [1], out);
         written.map_err(|_| misuse("the arguments are too large", sql))?;
         if known.statement.is_none() {
             frontend::describe(b'P', "", out).map_err(|error| lost(&error))?;
@@ -361,12 +362,10 @@ impl Pipeline {
     /// The next message that somebody waits for. Dropping the future loses nothing.
     async fn next(&mut self) -> Result<Message, Failure> {
         loop {
-            let message = match Message::parse(&mut self.input).map_err(|error| lost(&error))? {
-                Some(message) => message,
-                None => {
-                    poll_fn(|cx| self.poll(cx)).await.map_err(|error| lost(&error))?;
-                    continue;
-                }
+            let parsed = Message::parse(&mut self.input).map_err(|error| lost(&error))?;
+            let Some(message) = parsed else {
+                poll_fn(|cx| self.poll(cx)).await.map_err(|error| lost(&error))?;
+                continue;
             };
             match message {
                 Message::NoticeResponse(_)
@@ -427,11 +426,11 @@ fn columns(body: &RowDescriptionBody) -> Result<Vec<Option<Type>>, Failure> {
 }
 
 fn row_of(kinds: &[Option<Type>], raw: &[Option<&[u8]>]) -> Result<Row, Failure> {
-    let take = |(column, raw): (usize, &Option<&[u8]>)| {
+    let take = |(column, raw)| {
         let kind = kinds.get(column).and_then(Option::as_ref);
-        kind.and_then(|kind| decode(kind, *raw)).ok_or(Failure::Corrupt(column))
+        kind.and_then(|kind| decode(kind, raw)).ok_or(Failure::Corrupt(column))
     };
-    raw.iter().enumerate().map(take).collect::<Result<_, _>>().map(Row)
+    raw.iter().copied().enumerate().map(take).collect::<Result<_, _>>().map(Row)
 }
 
 /// What an error says; an error of the whole where nothing more will come.

@@ -19,6 +19,9 @@ pub(super) struct Known<S> {
     pub(super) statement: Option<S>,
 }
 
+/// Texts that are not known yet, or what is wrong with one that can never be used.
+pub(super) type News<S> = Result<Vec<(Sql, Known<S>)>, (Sql, Failure)>;
+
 /// The texts that are known. A constant may stand in several places of the program, so its place
 /// only saves reading it again.
 pub(super) struct Texts<S> {
@@ -45,10 +48,7 @@ impl<S> Texts<S> {
 
     /// Those of them that are not known yet, each once; or what is wrong with the first that can
     /// never be used.
-    pub(super) fn news(
-        &mut self,
-        texts: impl Iterator<Item = Sql>,
-    ) -> Result<Vec<(Sql, Known<S>)>, (Sql, Failure)> {
+    pub(super) fn news(&mut self, texts: impl Iterator<Item = Sql>) -> News<S> {
         let mut news: Vec<(Sql, Known<S>)> = Vec::new();
         for sql in texts {
             if self.get(sql).is_some() || news.iter().any(|(known, _)| *known == sql) {

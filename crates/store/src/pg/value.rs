@@ -54,17 +54,14 @@ pub(super) fn is_portable(kind: &Type) -> bool {
 }
 
 /// Writes an argument as the server takes it.
-pub(super) fn encode(
-    value: &Val,
-    out: &mut BytesMut,
-) -> Result<postgres_protocol::IsNull, Box<dyn StdError + Sync + Send>> {
+pub(super) fn encode(value: &Val, out: &mut BytesMut) -> postgres_protocol::IsNull {
     match value {
-        Val::Null => return Ok(postgres_protocol::IsNull::Yes),
+        Val::Null => return postgres_protocol::IsNull::Yes,
         Val::Int(int) => out.put_i64(*int),
         Val::Text(text) => out.put_slice(text.as_bytes()),
         Val::Bytes(bytes) => out.put_slice(bytes),
     }
-    Ok(postgres_protocol::IsNull::No)
+    postgres_protocol::IsNull::No
 }
 
 /// Reads a column, unless the store has no such type.

@@ -190,7 +190,7 @@ mod tests {
         write(&server, "", &one.key);
         assert!(fault().contains("no certificate"));
         write(&server, &one.cert, "nonsense");
-        assert!(fault().contains("server.tls_key_file is no PEM file"));
+        assert!(fault().contains("server.tls_key_file is not a PEM file"));
         write(&server, &one.cert, &other.key);
         assert!(fault().contains("do not fit together"));
     }
