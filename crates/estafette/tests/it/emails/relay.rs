@@ -70,7 +70,7 @@ impl Mx {
             let answer = match word.as_str() {
                 "EHLO" => "250-mx\r\n250 SIZE 1000000\r\n",
                 // RFC 5321 §4.1.1.2: an address and nothing else.
-                "MAIL" if line != "MAIL FROM:<shop@mail.example>\r\n" => "501 5.5.4 syntax\r\n",
+                "MAIL" if !line.starts_with("MAIL FROM:<shop@") => "501 5.5.4 syntax\r\n",
                 "RCPT" => {
                     to = line
                         .trim()
