@@ -196,13 +196,12 @@ pub fn fill(text: &str, values: &[&str]) -> String {
             continue;
         };
         let number = inside.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-        match number.and_then(|number| values.get(number)) {
-            Some(value) => filled.push_str(value),
-            None => {
-                filled.push_str("{{");
-                filled.push_str(inside);
-                filled.push_str("}}");
-            }
+        if let Some(value) = number.and_then(|number| values.get(number)) {
+            filled.push_str(value);
+        } else {
+            filled.push_str("{{");
+            filled.push_str(inside);
+            filled.push_str("}}");
         }
         rest = after;
     }

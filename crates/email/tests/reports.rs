@@ -1,7 +1,5 @@
 //! Reports as mail servers write them.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use email::report::{Action, Report, read};
 use email::status::{Bounce, bounce};
 

@@ -103,9 +103,8 @@ impl Owner for Email {
             return;
         }
         match news {
-            News::Accepted { .. } => sent(app, set, piece),
             News::Unknown if may_go_again(a) => {}
-            News::Unknown => sent(app, set, piece),
+            News::Accepted { .. } | News::Unknown => sent(app, set, piece),
             News::Delivered { .. } | News::Read { .. } => {
                 sent(app, set, piece);
                 delivered(app, set, piece);

@@ -12,7 +12,7 @@ use super::{Kind, MOST_IN_BULK, MOST_RECIPIENTS};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::json::escaped;
-use crate::kit::problem::Problem;
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
 /// Longest text, and longest HTML, bytes.
@@ -68,12 +68,12 @@ pub(super) fn bulk(app: &App, body: &[u8]) -> Result<Vec<Result<Order, Problem>>
         }
     };
     fields.finish(app.is_strict())?;
-    let read = |item| match item {
-        Value::Object(map) => order(app, Fields::of(map)),
-        _ => {
-            let detail = "must be an object";
-            Err(Problem::invalid(vec![crate::kit::problem::Item::at("", "invalid_type", detail)]))
-        }
+    let read = |item| {
+        let Value::Object(map) = item else {
+            let fault = Item::at("", "invalid_type", "must be an object");
+            return Err(Problem::invalid(vec![fault]));
+        };
+        order(app, Fields::of(map))
     };
     Ok(items.into_iter().map(read).collect())
 }

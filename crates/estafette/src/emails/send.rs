@@ -26,6 +26,9 @@ const CATEGORY: &str = "message";
 /// How long after its last try an email that no relay took may still be looked at.
 const SLACK_MS: i64 = HOUR;
 
+/// What an email says, as it is stored.
+type Sealed = Arc<[u8]>;
+
 /// How an email is taken.
 pub(super) struct Taking<'a> {
     pub(super) id: EmailId,
@@ -74,7 +77,7 @@ pub(super) async fn send(
         sql::tell(app, &mut set, whom, Change::default());
     }
     match app.db.commit(set).await {
-        Ok(_) => go(app, outs, sealed),
+        Ok(_) => go(app, outs, sealed.as_ref()),
         Err(CommitError::Rejected(sql::EXISTS)) => {}
         Err(error) => {
             return Err(refused(app, account, (domain, letter.charged_credits), error).await);
@@ -83,10 +86,10 @@ pub(super) async fn send(
     Ok(letter)
 }
 
-fn go(app: &App, outs: Vec<Out>, sealed: Option<Arc<[u8]>>) {
+fn go(app: &App, outs: Vec<Out>, sealed: Option<&Sealed>) {
     for Out { mut piece, way, .. } in outs {
         if let Some((slot, attempt)) = way {
-            piece.sealed.clone_from(&sealed);
+            piece.sealed = sealed.map(Arc::clone);
             slot.go(app, Leg::<Email>::new(piece, attempt));
         }
     }
@@ -169,7 +172,7 @@ fn letter(
     account: &Account,
     order: Order,
     (taking, outs, signers): (&Taking<'_>, &[Out], Option<&Signers>),
-) -> Result<(Letter, Option<Arc<[u8]>>), Error> {
+) -> Result<(Letter, Option<Sealed>), Error> {
     let now = app.now();
     let Order { from, from_email, to, cc, reply_to, subject, text, html, .. } = order;
     let domain = from.address.domain().to_owned();

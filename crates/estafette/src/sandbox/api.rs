@@ -74,8 +74,8 @@ pub enum ButtonWord {
     No,
 }
 
-/// Where a reply comes from.
 words! {
+    /// Where a reply comes from.
     #[derive(Deserialize, ToSchema)]
     #[serde(rename_all = "lowercase")]
     pub enum ReplyChannel {

@@ -125,7 +125,7 @@ fn said(reply: &Reply, to: &str) -> String {
 }
 
 impl Carrier for Relay {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "relay"
     }
 

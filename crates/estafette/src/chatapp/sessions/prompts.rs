@@ -210,7 +210,7 @@ async fn visit(app: &App, s: Session) {
         // An answer or another node was faster.
         Ok(()) | Err(CommitError::Rejected(dispatch::STALE)) => {}
         Err(error) => {
-            tracing::warn!(%error, session = %id, "due session not settled; trying again")
+            tracing::warn!(%error, session = %id, "due session not settled; trying again");
         }
     }
 }

@@ -132,7 +132,7 @@ fn take_over(t: &mut Template, listed: &Listed) {
 fn hear_of(t: &mut Template, word: &str, reason: Option<String>) {
     if let Some(status) = business::status(word).and_then(Status::of) {
         t.status = status;
-        t.provider_status = word.to_owned();
+        word.clone_into(&mut t.provider_status);
         let why = reason.unwrap_or_else(|| word.to_owned());
         t.rejection_reason = (status == Status::Rejected).then_some(why);
     }

@@ -193,7 +193,7 @@ async fn declare(
     declared: &Declared,
     claim: &Claim,
 ) -> Result<Template, Error> {
-    let mut template = begin(app, account, declared.clone())?;
+    let mut template = begin(app, account, declared.clone());
     let upstream = Upstream::of(app, account);
     if declared.submit && app.env == Env::Live && upstream.is_none() {
         return Err(Error::NoCarrier);
@@ -224,7 +224,7 @@ async fn declare(
     Ok(template)
 }
 
-fn begin(app: &App, account: &AccountId, declared: Declared) -> Result<Template, Error> {
+fn begin(app: &App, account: &AccountId, declared: Declared) -> Template {
     let Declared { name, language, category, body, footer, buttons, submit } = declared;
     let now = app.now();
     let is_live = app.env == Env::Live;
@@ -232,7 +232,7 @@ fn begin(app: &App, account: &AccountId, declared: Declared) -> Result<Template,
     let mut digits = [0_u8; 6];
     app.clock.fill(&mut digits);
     let number = digits.iter().fold(0_u64, |sum, byte| sum * 256 + u64::from(*byte));
-    Ok(Template {
+    Template {
         account: account.clone(),
         name,
         language,
@@ -255,7 +255,7 @@ fn begin(app: &App, account: &AccountId, declared: Declared) -> Result<Template,
         rejection_reason: rejection.filter(|_| submit && !is_live),
         approves_at: (submit && !is_live).then(|| now + JUDGED_AFTER_MS),
         created_at: now,
-    })
+    }
 }
 
 /// Asks the upstream how a template stands, and keeps what it says. A draft stays one.

@@ -14,7 +14,7 @@ on_every_engine!(
     emails_that_nobody_can_pay_are_refused_alone,
 );
 
-fn send(ada: &Tenant<'_>, messages: Vec<Value>) -> crate::world::Call {
+fn send(ada: &Tenant<'_>, messages: &[Value]) -> crate::world::Call {
     ada.call("POST", "/v1/emails/bulk").json(json!({"messages": messages}))
 }
 
@@ -32,7 +32,7 @@ async fn each_email_is_taken_or_refused_on_its_own_and_in_order(world: &World) {
         mail(&fixed("suppressed")),
         mail("bob@example.com"),
     ];
-    let answer = send(&ada, messages).await.ok();
+    let answer = send(&ada, &messages).await.ok();
     assert_eq!(answer.names(), ["results"]);
     let results = answer.field("results").as_array().unwrap();
     let stands: Vec<_> = results
@@ -73,13 +73,13 @@ async fn each_email_is_taken_or_refused_on_its_own_and_in_order(world: &World) {
 
 async fn a_request_as_a_whole_is_bounded(world: &World) {
     let ada = world.account("ada").await;
-    send(&ada, vec![]).await.fault("/messages", "too_short");
-    send(&ada, vec![json!({}); 101]).await.fault("/messages", "too_long");
+    send(&ada, &[]).await.fault("/messages", "too_short");
+    send(&ada, &vec![json!({}); 101]).await.fault("/messages", "too_long");
     let call = |body: Value| ada.call("POST", "/v1/emails/bulk").json(body);
     call(json!({})).await.fault("/messages", "required");
     call(json!({"messages": "x"})).await.fault("/messages", "invalid_type");
     call(json!({"messages": [{}], "x": 1})).await.fault("/x", "unknown_field");
-    let answer = send(&ada, vec![mail("ada@example.com"); 100]).await.ok();
+    let answer = send(&ada, &vec![mail("ada@example.com"); 100]).await.ok();
     assert_eq!(answer.field("results").as_array().unwrap().len(), 100);
     for row in answer.field("results").as_array().unwrap() {
         until(&ada, row["id"].as_str().unwrap(), "delivered").await;
@@ -92,7 +92,7 @@ async fn a_repeated_bulk_sends_no_email_twice_and_repeats_its_refusals(world: &W
     let mut own = mail("ada@example.com");
     own["from_email"] = json!("shop@example.com");
     let messages = vec![mail("bob@example.com"), own];
-    let first = send(&ada, messages.clone()).header("idempotency-key", "k1").await.ok();
+    let first = send(&ada, &messages).header("idempotency-key", "k1").await.ok();
     assert_eq!(first.field("results")[1]["status"], "rejected");
     let id = first.field("results")[0]["id"].clone();
     until(&ada, id.as_str().unwrap(), "delivered").await;
@@ -100,14 +100,14 @@ async fn a_repeated_bulk_sends_no_email_twice_and_repeats_its_refusals(world: &W
         ada.desk("POST", "/v1/email-domains").json(json!({"domain": "example.com"})).await.ok();
     let path = format!("/v1/email-domains/{}/verify", domain.word("id"));
     ada.desk("POST", &path).await.ok();
-    let again = send(&ada, messages.clone()).header("idempotency-key", "k1").await.ok();
+    let again = send(&ada, &messages).header("idempotency-key", "k1").await.ok();
     assert_eq!(again.head("idempotent-replayed"), "true");
     assert_eq!(
         (&again.field("results")[0]["id"], &again.field("results")[0]["status"]),
         (&id, &json!("delivered"))
     );
     assert_eq!(again.field("results")[1], first.field("results")[1], "though it is verified now");
-    let other_key = send(&ada, messages.clone()).header("idempotency-key", "k2").await.ok();
+    let other_key = send(&ada, &messages).header("idempotency-key", "k2").await.ok();
     assert_eq!(other_key.field("results")[1]["status"], "queued");
     let sent = other_key.field("results").as_array().unwrap().iter();
     for row in sent {
@@ -116,7 +116,7 @@ async fn a_repeated_bulk_sends_no_email_twice_and_repeats_its_refusals(world: &W
     for (address, got) in [("ada@example.com", 1), ("bob@example.com", 2)] {
         assert_eq!(mailbox(&ada, address).await.len(), got, "{address}");
     }
-    let other = send(&ada, vec![mail("carl@example.com")]).header("idempotency-key", "k1").await;
+    let other = send(&ada, &[mail("carl@example.com")]).header("idempotency-key", "k1").await;
     other.problem("idempotency_key_reused");
 }
 
@@ -128,7 +128,7 @@ async fn emails_that_nobody_can_pay_are_refused_alone(world: &World) {
             "text": "y"});
         3
     ];
-    let answer = send(&ada, messages).await.ok();
+    let answer = send(&ada, &messages).await.ok();
     let results = answer.field("results").as_array().unwrap();
     let is_taken = |row: &&Value| row["id"].is_string();
     assert_eq!(results.iter().filter(is_taken).count(), 1, "{}", answer.text);

@@ -110,7 +110,7 @@ impl Mx {
     }
 }
 
-pub async fn with_relay<'w>(world: &'w World) -> (Mx, Tenant<'w>) {
+pub async fn with_relay(world: &World) -> (Mx, Tenant<'_>) {
     let (mx, url) = Mx::start().await;
     world
         .give_live(Box::new(move |_, _| {

@@ -1,5 +1,7 @@
 //! An email on its way: what is answered, what arrives, what it costs and what is told of it.
 
+use std::slice::from_ref;
+
 use playground::ReceiverZoo;
 use serde_json::{Value, json};
 
@@ -138,10 +140,10 @@ async fn emails_are_listed_newest_first_and_by_what_they_have(world: &World) {
     };
     let [one, two, three] = [&ids[0], &ids[1], &ids[2]].map(Clone::clone);
     assert_eq!(found("").await, [three.clone(), two.clone(), one.clone()]);
-    assert_eq!(found("?to=BOB@example.com").await, [two.clone()]);
+    assert_eq!(found("?to=BOB@example.com").await, from_ref(&two));
     assert_eq!(found("?reference=two").await, [three.clone(), two.clone()]);
-    assert_eq!(found("?status=bounced").await, [three.clone()]);
-    assert_eq!(found("?reference=two&to=bob@example.com").await, [two.clone()]);
+    assert_eq!(found("?status=bounced").await, from_ref(&three));
+    assert_eq!(found("?reference=two&to=bob@example.com").await, from_ref(&two));
     assert!(found("?until=2025-01-01T00:00:00Z").await.is_empty());
     let page = ada.get("/v1/emails?limit=2").await.ok();
     assert!(page.head("link").contains("cursor="));

@@ -33,7 +33,9 @@ pub async fn copy(config: &Config) -> Database {
 /// Of this schema and no other: a server may outlive a run.
 fn name() -> String {
     let mut hasher = DefaultHasher::new();
-    MIGRATIONS.iter().for_each(|migration| migration.sql.hash(&mut hasher));
+    for migration in MIGRATIONS {
+        migration.sql.hash(&mut hasher);
+    }
     format!("schema_{:016x}", hasher.finish())
 }
 
