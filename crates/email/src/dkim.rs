@@ -253,7 +253,9 @@ mod tests {
         let message = b"A: X\r\nB : Y\t\r\n\tZ  \r\n\r\n C \r\nD \t E\r\n\r\n\r\n";
         let (head, body) = split(message);
         let mut out = Vec::new();
-        fields(head).iter().for_each(|field| field.relax_into(&mut out));
+        for field in fields(head) {
+            field.relax_into(&mut out);
+        }
         assert_eq!(String::from_utf8_lossy(&out), "a:X\r\nb:Y Z\r\n");
         assert_eq!(String::from_utf8_lossy(&relaxed_body(body)), " C\r\nD E\r\n");
         assert!(relaxed_body(b"\r\n\r\n").is_empty());
