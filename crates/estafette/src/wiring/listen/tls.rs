@@ -192,6 +192,6 @@ mod tests {
         write(&server, &one.cert, "nonsense");
         assert!(fault().contains("server.tls_key_file is not a PEM file"));
         write(&server, &one.cert, &other.key);
-        assert!(fault().contains("do not fit together"));
+        assert!(fault().contains("does not match the certificate"));
     }
 }
