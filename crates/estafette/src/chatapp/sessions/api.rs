@@ -25,7 +25,7 @@ pub fn routes() -> OpenApiRouter<App> {
 
 /// Lists the account's consent sessions, newest first.
 #[utoipa::path(
-    get, path = "/v1/chatapp/sessions", tag = "Chat-app",
+    get, path = "/v1/chatapp/sessions", operation_id = "list_consent_sessions", tag = "Chat-app",
     params(
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
          minimum = 1, maximum = 200),
@@ -57,7 +57,8 @@ async fn list_sessions(
 
 /// Reads a consent session.
 #[utoipa::path(
-    get, path = "/v1/chatapp/sessions/{session_id}", tag = "Chat-app",
+    get, path = "/v1/chatapp/sessions/{session_id}", operation_id = "read_consent_session",
+    tag = "Chat-app",
     params(("session_id" = String, Path, description = "From the list or an event")),
     responses(
         (status = 200, body = SessionDetail, description = "The session as it stands"),

@@ -40,6 +40,9 @@ pub fn openapi() -> OpenApi {
         for (method, operation) in operations(item) {
             let facts = Facts::of(method, path, operation);
             complete(operation, &facts, &mut components);
+            if method == "PATCH" {
+                need_no_body(operation);
+            }
         }
         set_socket_apart(item);
     }
@@ -81,6 +84,13 @@ fn complete(operation: &mut Operation, facts: &Facts, components: &mut Component
 }
 
 /// Replaces what a handler declares by answers that say everything.
+/// A PATCH without a body changes nothing, like one of an empty object.
+fn need_no_body(operation: &mut Operation) {
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        body.required = Some(Required::False);
+    }
+}
+
 fn add_problems(operation: &mut Operation, facts: &Facts, components: &mut Components) {
     let mut codes = facts.codes();
     codes.extend(declared(operation));
