@@ -1,7 +1,7 @@
 //! What this room forgets: `Idempotency-Key`s, tokens that ended, old lines of the audit log. A
 //! chunk at a time, with the pauses of a [`Turn`] between.
 
-use clock::{DAY, Millis};
+use clock::{DAY, HOUR, Millis};
 use store::{Args, CommitError, Error, Sql, WriteSet, args};
 
 use super::idempotency::LIFE;
@@ -160,6 +160,9 @@ impl Accounts {
         }
     }
 }
+
+/// An `Idempotency-Key` that stands for something older is gone; an hour more than its life.
+pub const KEYS_LIVE: i64 = 25 * HOUR;
 
 /// Deletes an account's `Idempotency-Key`s that stand for something that `is_meant` says, given
 /// the key and the object's id. A repeat of those requests is a new one then.

@@ -4,14 +4,15 @@
 //!
 //! Everything goes account by account along primary keys, in chunks with the pauses of a [`Turn`].
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use ::store::{Args, Error as DbError, FromRow, Row, Sql, WriteSet, args};
+use ::store::{Args, CommitError, Error as DbError, FromRow, Row, Sql, WriteSet, args};
 use clock::Millis;
 
 use super::retention::{Error, unname};
 use super::store as sql;
-use crate::access::retention::Accounts;
+use crate::access::retention::{Accounts, KEYS_LIVE, erase_idempotency_keys};
 use crate::app::App;
 use crate::chores::Turn;
 use crate::kit::id::AccountId;
@@ -175,6 +176,28 @@ pub async fn sent_to(
         }
         found.extend(rows);
     }
+}
+
+/// Erases the `Idempotency-Key`s that stand for messages to a recipient. Where one may be young
+/// enough to have any, those that name the number themselves go as well. Answers how many.
+///
+/// # Errors
+/// When the database cannot be read or written.
+pub async fn erase_keys<E: From<DbError> + From<CommitError>>(
+    app: &App,
+    account: &AccountId,
+    recipient: &str,
+    found: &[Kept],
+) -> Result<u64, E> {
+    let oldest = app.now() - KEYS_LIVE;
+    let recent = found.iter().filter(|row| row.created_at > oldest);
+    let recent: HashSet<&str> = recent.map(|row| row.id.as_str()).collect();
+    if recent.is_empty() {
+        return Ok(0);
+    }
+    let digits = recipient.trim_start_matches('+');
+    let is_meant = |key: &str, object: &str| recent.contains(object) || key.contains(digits);
+    erase_idempotency_keys(app, account, is_meant).await
 }
 
 /// Puts the pseudonym in the place of the number, a chunk at a time.

@@ -2,10 +2,12 @@
 //! lead nowhere after three days. Carriers' own ids can hold the recipient's number; they go with
 //! what they lead to.
 
-use ::store::{WriteSet, args};
+use std::time::Duration;
+
+use ::store::{CommitError, WriteSet, args};
 use clock::{DAY, Millis};
 
-use super::store as sql;
+use super::{STALE, store as sql};
 use crate::access::retention::{Old, sweep, sweep_accounts};
 use crate::app::{App, Env};
 use crate::chores::Turn;
@@ -22,7 +24,7 @@ pub enum Error {
     Db(#[from] ::store::Error),
     /// A write failed.
     #[error(transparent)]
-    Commit(#[from] ::store::CommitError),
+    Commit(#[from] CommitError),
 }
 
 /// Deletes attempts from before `until`, which is asked for each environment, if their fate is
@@ -47,6 +49,22 @@ pub async fn forget_attempts(
 pub async fn forget_receipts(app: &App, turn: &Turn) -> Result<u64, Error> {
     let args = args![turn.now() - EARLY_MS, app.config.retention.chunk];
     Ok(sweep(app, turn, "early_receipts", sql::DELETE_PARKED, &args).await?)
+}
+
+/// Makes an erasure durable; `false`, after a moment, where the outcome of a submission came
+/// between: what is to be erased has to be read again.
+///
+/// # Errors
+/// When the database cannot be written.
+pub async fn is_erased(app: &App, set: WriteSet) -> Result<bool, CommitError> {
+    match app.db.commit(set).await {
+        Ok(_) => Ok(true),
+        Err(CommitError::Rejected(STALE)) => {
+            tokio::time::sleep(Duration::from_millis(25)).await;
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Forgets what carriers call the attempts of a message: their ids can hold the number.

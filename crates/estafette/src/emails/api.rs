@@ -5,7 +5,6 @@ use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use clock::Millis;
 use serde::Deserialize;
 use store::Error as DbError;
 use utoipa::ToSchema;
@@ -23,7 +22,7 @@ use crate::app::App;
 use crate::carriers::Priority;
 use crate::kit::id::EmailId;
 use crate::kit::large_body;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Page, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -123,11 +122,10 @@ pub struct NewEmails {
 async fn send_email(
     caller: Caller<SendEmail>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let account = &caller.account;
     let body = large_body::read(&account.id, body).await?;
     let order = parse::single(&app, &body.bytes)?;
@@ -158,11 +156,10 @@ async fn send_email(
 async fn send_emails(
     caller: Caller<SendEmail>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let account = &caller.account;
     let body = large_body::read(&account.id, body).await?;
     let orders = parse::bulk(&app, &body.bytes)?;
@@ -202,9 +199,9 @@ async fn list_emails(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &KNOWN)?;
-    let filter = read_filter(&app, &caller, &query)?;
     let path = query.path_with(PATH, &FILTERS);
-    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let filter = read_filter(&app, &caller, &query, &mut page)?;
     let (rows, next) = list(&app, &caller, &filter, &page).await?;
     let views = view::with_recipients(&app, &caller.account.id, rows).await?;
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
@@ -222,10 +219,9 @@ async fn list_emails(
 async fn read_email(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<EmailView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = EmailId::parse(&id).ok_or(Code::NotFound)?;
     let found = view::one(&app, &caller.account.id, &id).await?;
     Ok(Json(found.ok_or(Code::NotFound)?))
@@ -234,8 +230,6 @@ async fn read_email(
 /// Which emails a list is of.
 struct Filter {
     stretch: Stretch,
-    /// Above the highest id.
-    newest: Option<String>,
     /// What `stretch` does not look at already.
     reference: Option<String>,
     status: Option<Status>,
@@ -252,11 +246,10 @@ async fn list(
     app: &App,
     caller: &Caller<ReadAccount>,
     filter: &Filter,
-    page: &page::Page,
+    page: &Page,
 ) -> Result<(Vec<Letter>, Option<String>), DbError> {
-    let read = async |after: String, limit| {
-        let before = filter.newest.as_ref().map_or(&after, |newest| newest.min(&after));
-        sql::stretch(app, &caller.account.id, (&filter.stretch, before), limit).await
+    let read = async |before: String, limit| {
+        sql::stretch(app, &caller.account.id, &filter.stretch, &before, limit).await
     };
     let keep = |letter: &Letter| filter.keeps(letter);
     let is_sifted = filter.status.is_some() || filter.reference.is_some();
@@ -264,26 +257,23 @@ async fn list(
     page::sift(page, read, |letter: &Letter| letter.id.as_str().to_owned(), keep).await
 }
 
-fn read_filter(app: &App, caller: &Caller<ReadAccount>, query: &Query) -> Result<Filter, Problem> {
+fn read_filter(
+    app: &App,
+    caller: &Caller<ReadAccount>,
+    query: &Query,
+    page: &mut Page,
+) -> Result<Filter, Problem> {
     let to = query.get("to").map(|text| {
         let address = email::Address::parse(text);
         address.map_err(|error| Problem::bad_request("?to", "invalid_email", error.to_string()))
     });
     let to = to.transpose()?.map(|address| address_mac(app, &caller.account.id, &address));
-    let status = match query.get("status") {
-        None => None,
-        Some(word) => Some(Status::of(word).ok_or_else(|| {
-            let detail = format!("must be one of {}", Status::ALL.map(Status::as_str).join(", "));
-            Problem::bad_request("?status", "invalid_enum", detail)
-        })?),
-    };
-    let bound = |at: Millis| EmailId::bound(at).into();
+    let status = query.word::<Status>("status")?;
     let reference = query.get("reference").map(str::to_owned);
-    let oldest = query.instant("since")?.map(bound).unwrap_or_default();
-    let newest = query.instant("until")?.map(bound);
+    let since = query.between(page, |at| EmailId::bound(at).into())?;
     let reference_beside = reference.clone().filter(|_| to.is_some());
-    let stretch = Stretch { to, reference, oldest };
-    Ok(Filter { stretch, newest, reference: reference_beside, status })
+    let stretch = Stretch { to, reference, since };
+    Ok(Filter { stretch, reference: reference_beside, status })
 }
 
 impl From<Error> for Problem {

@@ -27,6 +27,7 @@ use crate::app::App;
 use crate::carriers::Priority;
 use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, EmailId};
+use crate::kit::words::words;
 
 pub use decide::Email;
 pub use view::show;
@@ -36,40 +37,21 @@ const MOST_RECIPIENTS: usize = 50;
 /// Emails in one request.
 const MOST_IN_BULK: usize = 100;
 
-/// Where an email or one of its recipients stands: `queued` (no relay has it yet), `sent` (a relay
-/// has it, or may have it), `delivered`, `bounced` (a mail server said that it cannot be
-/// delivered), `failed` (no relay took it), `suppressed` (the address is on the account's
-/// suppression list).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = EmailStatus)]
-enum Status {
-    Queued,
-    Sent,
-    Delivered,
-    Bounced,
-    Failed,
-    Suppressed,
-}
-
-impl Status {
-    const ALL: [Self; 6] =
-        [Self::Queued, Self::Sent, Self::Delivered, Self::Bounced, Self::Failed, Self::Suppressed];
-
-    /// As stored and shown.
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Sent => "sent",
-            Self::Delivered => "delivered",
-            Self::Bounced => "bounced",
-            Self::Failed => "failed",
-            Self::Suppressed => "suppressed",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
+words! {
+    /// Where an email or one of its recipients stands: `queued` (no relay has it yet), `sent` (a
+    /// relay has it, or may have it), `delivered`, `bounced` (a mail server said that it cannot be
+    /// delivered), `failed` (no relay took it), `suppressed` (the address is on the account's
+    /// suppression list).
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = EmailStatus)]
+    enum Status {
+        Queued = "queued",
+        Sent = "sent",
+        Delivered = "delivered",
+        Bounced = "bounced",
+        Failed = "failed",
+        Suppressed = "suppressed",
     }
 }
 
@@ -112,51 +94,25 @@ impl Tally {
     }
 }
 
-/// Why a recipient did not get an email, or did not want it; `detail` says what the mail server
-/// said, or the reason in a sentence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = EmailErrorCode)]
-enum Cause {
-    MailboxUnavailable,
-    Undeliverable,
-    RelayRejected,
-    SenderRefused,
-    NotSent,
-    Suppressed,
-    Complained,
-    Erased,
+words! {
+    /// Why a recipient did not get an email, or did not want it; `detail` says what the mail server
+    /// said, or the reason in a sentence.
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = EmailErrorCode)]
+    enum Cause {
+        MailboxUnavailable = "mailbox_unavailable",
+        Undeliverable = "undeliverable",
+        RelayRejected = "relay_rejected",
+        SenderRefused = "sender_refused",
+        NotSent = "not_sent",
+        Suppressed = "suppressed",
+        Complained = "complained",
+        Erased = "erased",
+    }
 }
 
 impl Cause {
-    const ALL: [Self; 8] = [
-        Self::MailboxUnavailable,
-        Self::Undeliverable,
-        Self::RelayRejected,
-        Self::SenderRefused,
-        Self::NotSent,
-        Self::Suppressed,
-        Self::Complained,
-        Self::Erased,
-    ];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::MailboxUnavailable => "mailbox_unavailable",
-            Self::Undeliverable => "undeliverable",
-            Self::RelayRejected => "relay_rejected",
-            Self::SenderRefused => "sender_refused",
-            Self::NotSent => "not_sent",
-            Self::Suppressed => "suppressed",
-            Self::Complained => "complained",
-            Self::Erased => "erased",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|cause| cause.as_str() == word)
-    }
-
     const fn sentence(self) -> &'static str {
         match self {
             Self::MailboxUnavailable => "There is no such mailbox.",
@@ -171,25 +127,12 @@ impl Cause {
     }
 }
 
-/// How a recipient is addressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    To,
-    Cc,
-    Bcc,
-}
-
-impl Kind {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::To => "to",
-            Self::Cc => "cc",
-            Self::Bcc => "bcc",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        [Self::To, Self::Cc, Self::Bcc].into_iter().find(|kind| kind.as_str() == word)
+words! {
+    /// How a recipient is addressed.
+    enum Kind {
+        To = "to",
+        Cc = "cc",
+        Bcc = "bcc",
     }
 }
 

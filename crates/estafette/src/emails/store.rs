@@ -10,6 +10,7 @@ use crate::carriers::Priority;
 use crate::dispatch::STALE;
 use crate::events;
 use crate::kit::id::{AccountId, EmailId, EventId};
+use crate::kit::page::Since;
 
 /// There is an email with this id: another request took it.
 pub(super) const EXISTS: Reject = Reject("email_exists");
@@ -91,8 +92,8 @@ impl FromRow for Letter {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let priority = Priority::of(row.take(7)?).ok_or(Error::Corrupt { column: 7 })?;
         let mut tally = Tally::default();
-        for (place, status) in Status::ALL.into_iter().enumerate() {
-            tally.add(status, row.take(8 + place)?);
+        for (place, status) in Status::ALL.iter().enumerate() {
+            tally.add(*status, row.take(8 + place)?);
         }
         Ok(Self {
             account: row.take(0)?,
@@ -114,15 +115,13 @@ impl FromRow for Letter {
 
 impl FromRow for Recipient {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let kind: String = row.take(1)?;
-        let status: String = row.take(3)?;
         let cause: Option<String> = row.take(4)?;
         Ok(Self {
             position: row.take(0)?,
-            kind: Kind::of(&kind).ok_or(Error::Corrupt { column: 1 })?,
+            kind: row.take(1)?,
             mailbox: row.take(2)?,
-            status: Status::of(&status).ok_or(Error::Corrupt { column: 3 })?,
-            cause: cause.as_deref().and_then(Cause::of),
+            status: row.take(3)?,
+            cause: cause.and_then(|word| word.parse().ok()),
             detail: row.take(5)?,
         })
     }
@@ -130,7 +129,6 @@ impl FromRow for Recipient {
 
 impl FromRow for Piece {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let status: String = row.take(5)?;
         let cause: Option<String> = row.take(6)?;
         let sealed: Option<Vec<u8>> = row.take(14)?;
         Ok(Self {
@@ -139,8 +137,8 @@ impl FromRow for Piece {
             position: row.take(2)?,
             mailbox: row.take(3)?,
             address_mac: row.take(4)?,
-            status: Status::of(&status).ok_or(Error::Corrupt { column: 5 })?,
-            cause: cause.as_deref().and_then(Cause::of),
+            status: row.take(5)?,
+            cause: cause.and_then(|word| word.parse().ok()),
             detail: row.take(7)?,
             attempt: row.take(8)?,
             credits: row.take(9)?,
@@ -167,18 +165,18 @@ pub(super) struct Stretch {
     /// The keyed hash of a recipient.
     pub(super) to: Option<Vec<u8>>,
     pub(super) reference: Option<String>,
-    /// The lowest id.
-    pub(super) oldest: String,
+    pub(super) since: Since,
 }
 
 /// At most so many emails with ids below `before`, newest first.
 pub(super) async fn stretch(
     app: &App,
     account: &AccountId,
-    (stretch, before): (&Stretch, &str),
+    stretch: &Stretch,
+    before: &str,
     limit: i64,
 ) -> Result<Vec<Letter>, Error> {
-    let oldest = &stretch.oldest;
+    let oldest = stretch.since.as_str();
     match (&stretch.to, &stretch.reference) {
         (Some(to), _) => {
             app.db.rows(STRETCH_TO, args![to.clone(), account, before, oldest, limit]).await

@@ -201,8 +201,9 @@ fn as_of(mut letter: Letter, mut recipients: Vec<Recipient>, state: &str) -> Tol
             let position = parts.next().and_then(|part| part.parse::<i64>().ok());
             let whose = recipients.iter_mut().find(|one| Some(one.position) == position);
             let Some(recipient) = whose else { continue };
-            let status = parts.next().and_then(Status::of).unwrap_or(recipient.status);
-            let cause = parts.next().and_then(Cause::of);
+            let status = parts.next().and_then(|word| word.parse().ok());
+            let status = status.unwrap_or(recipient.status);
+            let cause = parts.next().and_then(|word| word.parse().ok());
             if cause != recipient.cause {
                 recipient.detail = None;
             }

@@ -11,6 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use url::form_urlencoded;
 
+use super::msisdn::Msisdn;
 use super::problem::Problem;
 use super::problem_code::Code;
 use super::seal::Vault;
@@ -96,6 +97,18 @@ impl Query {
             Problem::bad_request(&format!("?{name}"), "invalid_enum", detail)
         };
         word.parse().map(Some).map_err(detail)
+    }
+
+    /// A phone number.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` naming the parameter.
+    pub fn phone(&self, name: &str) -> Result<Option<Msisdn>, Problem> {
+        let read = self.get(name).map(Msisdn::once_valid).transpose();
+        read.map_err(|error| {
+            let detail = error.to_string();
+            Problem::bad_request(&format!("?{name}"), "invalid_phone_number", detail)
+        })
     }
 
     /// An instant in RFC 3339.
@@ -194,6 +207,12 @@ impl<S: Sync> FromRequestParts<S> for NoQuery {
 pub struct Since(String);
 
 impl Since {
+    /// The lowest id.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Those of the rows, newest first, that are not older. What was cut off was the end.
     #[must_use]
     pub fn keep<T>(&self, mut rows: Vec<T>, id_of: impl Fn(&T) -> &str) -> Vec<T> {

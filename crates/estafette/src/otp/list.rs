@@ -6,7 +6,6 @@ use store::Error;
 use super::{Challenge, Status, store as sql};
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
-use crate::kit::msisdn::Msisdn;
 use crate::kit::page::{self, Page, Query, Since};
 use crate::kit::problem::Problem;
 
@@ -24,11 +23,8 @@ impl Filter {
     /// # Errors
     /// 400 `invalid_request` naming the parameter.
     pub(super) fn read(query: &Query, page: &mut Page) -> Result<Self, Problem> {
-        let to = query.get("to").map(Msisdn::once_valid).transpose().map_err(|error| {
-            Problem::bad_request("?to", "invalid_phone_number", error.to_string())
-        })?;
         Ok(Self {
-            to: to.map(|to| to.e164().to_owned()),
+            to: query.phone("to")?.map(|to| to.e164().to_owned()),
             reference: query.get("reference").map(str::to_owned),
             status: query.word("status")?,
             since: query.between(page, |at| ChallengeId::bound(at).into())?,

@@ -7,6 +7,7 @@ use super::{Cause, Message};
 use crate::app::App;
 use crate::dispatch::STALE;
 use crate::kit::id::{AccountId, SmsId};
+use crate::kit::page::Since;
 
 const BY_ID: Sql = Sql("SELECT account_id, sms_id, recipient, reference, sender, text_sealed, \
      class, encoding, segments, charged_credits, attempt_id, status, error, carrier_code, \
@@ -87,8 +88,7 @@ pub(super) async fn message(
 pub(super) struct Stretch {
     pub(super) to: Option<String>,
     pub(super) reference: Option<String>,
-    /// The lowest id.
-    pub(super) oldest: String,
+    pub(super) since: Since,
 }
 
 /// At most so many messages with ids below `before`, newest first, without what they say.
@@ -99,7 +99,7 @@ pub(super) async fn stretch(
     before: &str,
     limit: i64,
 ) -> Result<Vec<Message>, Error> {
-    let oldest = &stretch.oldest;
+    let oldest = stretch.since.as_str();
     match (&stretch.to, &stretch.reference) {
         (Some(to), _) => app.db.rows(STRETCH_TO, args![to, account, before, oldest, limit]).await,
         (None, Some(reference)) => {

@@ -120,12 +120,12 @@ pub(super) fn state_of(m: &Message) -> String {
 fn as_of(m: Message, state: &str) -> Message {
     let mut words = state.splitn(5, ' ');
     let mut word = || words.next().unwrap_or_default();
-    let Some(status) = Status::of(word()) else { return m };
+    let Ok(status) = word().parse() else { return m };
     Message {
         status,
         charged_credits: word().parse().unwrap_or_default(),
         updated_at: Millis(word().parse().unwrap_or_default()),
-        cause: Cause::of(word()),
+        cause: word().parse().ok(),
         carrier_code: Some(word().to_owned()).filter(|code| !code.is_empty()),
         ..m
     }

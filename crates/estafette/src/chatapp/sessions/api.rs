@@ -11,7 +11,7 @@ use super::view::{self, SessionDetail, SessionRow};
 use crate::access::caller::{Caller, ReadAccount};
 use crate::app::App;
 use crate::kit::id::ConsentId;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -68,10 +68,9 @@ async fn list_sessions(
 async fn read_session(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<SessionDetail>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = ConsentId::parse(&id).ok_or(Code::NotFound)?;
     let found = sql::session(&app, &caller.account.id, &id).await?;
     let session = found.filter(|session| session.event_count > 0).ok_or(Code::NotFound)?;

@@ -3,7 +3,7 @@
 use clock::Millis;
 use store::{CommitError, Error, FromRow, Reject, Row, Sql, WriteSet, args};
 
-use super::{Consent, DECLINED_MS, LIFE_MS, Reason, Session, Status, Wanted};
+use super::{DECLINED_MS, LIFE_MS, Session, Status, Wanted};
 use crate::app::App;
 use crate::dispatch::STALE;
 use crate::kit::id::{AccountId, AttemptId, ConsentId};
@@ -63,9 +63,6 @@ const DUE_SHARD: &str = "due";
 
 impl FromRow for Session {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let consent: String = row.take(6)?;
-        let status: String = row.take(7)?;
-        let reason: String = row.take(8)?;
         let attempt: String = row.take(10)?;
         Ok(Self {
             account: row.take(0)?,
@@ -74,9 +71,9 @@ impl FromRow for Session {
             country: row.take(3)?,
             challenge: row.take(4)?,
             language: row.take(5)?,
-            consent: Consent::of(&consent).ok_or(Error::Corrupt { column: 6 })?,
-            status: Status::of(&status).ok_or(Error::Corrupt { column: 7 })?,
-            reason: Reason::of(&reason).ok_or(Error::Corrupt { column: 8 })?,
+            consent: row.take(6)?,
+            status: row.take(7)?,
+            reason: row.take(8)?,
             billed_credits: row.take(9)?,
             attempt: (!attempt.is_empty()).then(|| AttemptId::stored(attempt)),
             event_count: row.take(11)?,

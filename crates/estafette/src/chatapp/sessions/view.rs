@@ -6,7 +6,7 @@ use serde::Serialize;
 use store::Error;
 use utoipa::ToSchema;
 
-use super::{Consent, Reason, Session, Status, store as sql};
+use super::{Consent, Session, Status, store as sql};
 use crate::app::{App, EventRef};
 use crate::dispatch::recipients::shown;
 use crate::kit::id::ConsentId;
@@ -94,10 +94,10 @@ pub(super) fn state_of(s: &Session) -> String {
 fn as_of(s: Session, state: &str, now: Millis) -> Session {
     let mut words = state.split(' ');
     let mut word = || words.next().unwrap_or_default();
-    let Some(status) = Status::of(word()) else {
+    let Ok(status) = word().parse() else {
         return Session { status: s.shown_status(now), ..s };
     };
-    let (consent, reason) = (Consent::of(word()), Reason::of(word()));
+    let (consent, reason) = (word().parse(), word().parse());
     let mut number = || word().parse::<i64>().unwrap_or_default();
     let (billed_credits, expires_at, consent_at) = (number(), number(), number());
     Session {

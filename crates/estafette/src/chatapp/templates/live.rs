@@ -130,7 +130,7 @@ fn take_over(t: &mut Template, listed: &Listed) {
 }
 
 fn hear_of(t: &mut Template, word: &str, reason: Option<String>) {
-    if let Some(status) = business::status(word).and_then(Status::of) {
+    if let Some(status) = business::status(word).and_then(|word| word.parse().ok()) {
         t.status = status;
         word.clone_into(&mut t.provider_status);
         let why = reason.unwrap_or_else(|| word.to_owned());

@@ -19,6 +19,7 @@ use crate::access::idempotency::Claim;
 use crate::access::limits::{self, Limited};
 use crate::app::{App, Env};
 use crate::kit::id::AccountId;
+use crate::kit::words::words;
 
 /// Most templates of an account: what the upstream lets an unverified business have.
 const MOST: i64 = 250;
@@ -31,33 +32,18 @@ const EXISTS: Reject = Reject("template_exists");
 /// The account has all templates that it may have.
 const FULL: Reject = Reject("templates_full");
 
-/// What the upstream says of a template.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "UPPERCASE")]
-#[schema(as = TemplateStatus)]
-pub enum Status {
-    /// It is a draft, or waits to be judged.
-    Pending,
-    /// It can be sent.
-    Approved,
-    /// It cannot be sent.
-    Rejected,
-}
-
-impl Status {
-    const ALL: [Self; 3] = [Self::Pending, Self::Approved, Self::Rejected];
-
-    /// As stored and shown.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "PENDING",
-            Self::Approved => "APPROVED",
-            Self::Rejected => "REJECTED",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
+words! {
+    /// What the upstream says of a template.
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "UPPERCASE")]
+    #[schema(as = TemplateStatus)]
+    pub enum Status {
+        /// It is a draft, or waits to be judged.
+        Pending = "PENDING",
+        /// It can be sent.
+        Approved = "APPROVED",
+        /// It cannot be sent.
+        Rejected = "REJECTED",
     }
 }
 

@@ -4,7 +4,7 @@ use clock::Millis;
 use cloud_api::template::Category;
 use store::{Error, FromRow, Reject, Row, Sql, WriteSet, args};
 
-use super::{Status, Template};
+use super::Template;
 use crate::app::App;
 use crate::kit::id::AccountId;
 
@@ -54,7 +54,6 @@ impl FromRow for Template {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let category: String = row.take(3)?;
         let buttons: String = row.take(6)?;
-        let status: String = row.take(8)?;
         Ok(Self {
             account: row.take(0)?,
             name: row.take(1)?,
@@ -64,7 +63,7 @@ impl FromRow for Template {
             footer: row.take(5)?,
             buttons: serde_json::from_str(&buttons).map_err(|_| Error::Corrupt { column: 6 })?,
             is_draft: row.take(7)?,
-            status: Status::of(&status).ok_or(Error::Corrupt { column: 8 })?,
+            status: row.take(8)?,
             provider_status: row.take(9)?,
             provider_id: row.take(10)?,
             rejection_reason: row.take(11)?,

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Path, RawQuery, Request, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,8 @@ use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, EmailDomainId};
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::posted::Posted;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -81,7 +82,7 @@ fn view(app: &App, domain: Domain) -> DomainView {
         status: if domain.found.has(record) { Status::Verified } else { Status::Pending },
         required: record.is_required(),
     };
-    let records = Record::ALL.into_iter().map(record).collect();
+    let records = Record::ALL.iter().copied().map(record).collect();
     DomainView {
         records,
         status: domain.status,
@@ -144,11 +145,10 @@ async fn list_domains(
 async fn add_domain(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let name = fields.required("domain").and_then(|text| {
         let name = email::domain_of(&text);
@@ -185,33 +185,10 @@ async fn read_domain(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DomainView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let found = known(&app, &caller.account.id, &id).await?;
     Ok(Json(view(&app, found)))
-}
-
-/// A POST about one domain, without a query. What is in its body does not matter.
-struct Posted {
-    id: String,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
-impl FromRequest<App> for Posted {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let (mut parts, body) = request.into_parts();
-        Query::read(parts.uri.query(), &[])?;
-        let path = Path::<String>::from_request_parts(&mut parts, app).await;
-        let id = path.map(|Path(id)| id).map_err(|_| Code::NotFound)?;
-        let headers = parts.headers.clone();
-        // The edge has read it by now.
-        let body = Bytes::from_request(Request::from_parts(parts, body), app).await;
-        Ok(Self { id, headers, body: body.map_err(|_| Code::InternalError)? })
-    }
 }
 
 /// Looks at the records of a domain.
@@ -257,9 +234,8 @@ async fn remove_domain(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DomainView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let account = &caller.account.id;
     let domain = known(&app, account, &id).await?;
     super::remove(&app, account, &domain.id).await?;

@@ -23,6 +23,7 @@ use crate::carriers::simulated;
 use crate::kit::id::{AccountId, EmailDomainId};
 use crate::kit::page::Page;
 use crate::kit::seal::hex;
+use crate::kit::words::words;
 
 /// Domains of one account.
 pub const MOST: i64 = 50;
@@ -44,27 +45,16 @@ const RESERVED: [&str; 8] = [
     "security",
 ];
 
-/// Whether a domain may be written from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = EmailDomainStatus)]
-pub(super) enum Status {
-    /// Not all of its records are seen yet.
-    Pending,
-    /// It may.
-    Verified,
-}
-
-impl Status {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Verified => "verified",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        [Self::Pending, Self::Verified].into_iter().find(|status| status.as_str() == word)
+words! {
+    /// Whether a domain may be written from.
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = EmailDomainStatus)]
+    pub(super) enum Status {
+        /// Not all of its records are seen yet.
+        Pending = "pending",
+        /// It may.
+        Verified = "verified",
     }
 }
 
@@ -74,7 +64,7 @@ pub(super) struct Found(Vec<Record>);
 
 impl Found {
     fn stored(words: &str) -> Self {
-        Self(words.split(' ').filter_map(Record::of).collect())
+        Self(words.split(' ').filter_map(|word| word.parse().ok()).collect())
     }
 
     fn to_stored(&self) -> String {
@@ -91,7 +81,7 @@ impl Found {
 
     /// Whether nothing is missing that has to be there.
     fn is_enough(&self) -> bool {
-        Record::ALL.into_iter().all(|record| !record.is_required() || self.has(record))
+        Record::ALL.iter().all(|record| !record.is_required() || self.has(*record))
     }
 }
 
@@ -214,7 +204,7 @@ async fn look(app: &App, domain: &Domain) -> Found {
         let is_there = !domain.name.ends_with(".invalid");
         return if is_there { Found::all() } else { Found::default() };
     }
-    let looks = Record::ALL.map(|record| async move {
+    let looks = Record::ALL.iter().map(|&record| async move {
         // Where nobody can say, it stays as it was.
         let is_there = record.is_published(app, domain).await;
         is_there.unwrap_or(domain.found.has(record)).then_some(record)

@@ -9,6 +9,7 @@ use super::Domain;
 use crate::app::{App, Env};
 use crate::carriers::simulated;
 use crate::kit::dns::NoAnswer;
+use crate::kit::words::words;
 
 /// The selectors of the keys.
 pub(super) const RSA_SELECTOR: &str = "est1";
@@ -16,40 +17,23 @@ pub(super) const ED25519_SELECTOR: &str = "est2";
 /// Where under a domain reports of its mail go.
 const RETURN_PATH: &str = "rp";
 
-/// A record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Record {
-    /// The domain is the account's.
-    Ownership,
-    /// The key that most servers check.
-    Rsa,
-    /// A second one, for servers that know Ed25519.
-    Ed25519,
-    /// Where reports go, so that SPF is about the sender's own domain.
-    ReturnPath,
-    /// What to do with mail that fails. Never written over: any policy is good.
-    Dmarc,
+words! {
+    /// A record.
+    pub(super) enum Record {
+        /// The domain is the account's.
+        Ownership = "ownership",
+        /// The key that most servers check.
+        Rsa = "rsa",
+        /// A second one, for servers that know Ed25519.
+        Ed25519 = "ed25519",
+        /// Where reports go, so that SPF is about the sender's own domain.
+        ReturnPath = "return_path",
+        /// What to do with mail that fails. Never written over: any policy is good.
+        Dmarc = "dmarc",
+    }
 }
 
 impl Record {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Ownership, Self::Rsa, Self::Ed25519, Self::ReturnPath, Self::Dmarc];
-
-    /// As stored.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ownership => "ownership",
-            Self::Rsa => "rsa",
-            Self::Ed25519 => "ed25519",
-            Self::ReturnPath => "return_path",
-            Self::Dmarc => "dmarc",
-        }
-    }
-
-    pub(super) fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|record| record.as_str() == word)
-    }
-
     /// Whether a domain is verified only with it.
     pub(super) const fn is_required(self) -> bool {
         matches!(self, Self::Ownership | Self::Rsa | Self::ReturnPath)

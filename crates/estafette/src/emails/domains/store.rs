@@ -2,7 +2,7 @@
 
 use store::{Error, FromRow, Row, Sql};
 
-use super::{Domain, Found, Status};
+use super::{Domain, Found};
 
 /// A new domain; one row for each name.
 pub(super) const INSERT: Sql = Sql("INSERT INTO email_domains (account_id, domain_id, domain, \
@@ -37,12 +37,11 @@ pub(super) const IS_NOT_VERIFIED: Sql = Sql("SELECT 1 WHERE NOT EXISTS (SELECT d
 
 impl FromRow for Domain {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let status: String = row.take(2)?;
         let found: String = row.take(6)?;
         Ok(Self {
             id: row.take(0)?,
             name: row.take(1)?,
-            status: Status::of(&status).ok_or(Error::Corrupt { column: 2 })?,
+            status: row.take(2)?,
             token: row.take(3)?,
             rsa_key: row.take(4)?,
             ed25519_key: row.take(5)?,

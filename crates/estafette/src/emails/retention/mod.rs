@@ -5,25 +5,23 @@
 mod store;
 
 use std::collections::{BTreeSet, HashSet};
-use std::time::Duration;
 
 use ::store::{CommitError, Error as DbError, FromRow, Row, WriteSet, args};
-use clock::{DAY, HOUR, Millis};
+use clock::{DAY, Millis};
 
 use self::store as sql;
 use super::{Email, Error, address_mac, decide, store as of_emails, suppressions};
-use crate::access::retention::{Accounts, Old, erase_idempotency_keys, sweep_accounts};
+use crate::access::retention::{Accounts, KEYS_LIVE, Old, erase_idempotency_keys, sweep_accounts};
 use crate::app::{App, Env};
 use crate::chores::Turn;
-use crate::dispatch::{self, Failure, STALE};
+use crate::dispatch::retention as of_dispatch;
+use crate::dispatch::{self, Failure};
 use crate::kit::id::{AccountId, EmailId};
 
 /// The name under which it is kept how far [`mask`] came.
 const MARK: &str = "emails";
 /// Times that a copy is read again because another was faster.
 const TRIES: u32 = 40;
-/// An `Idempotency-Key` that stands for an older email is gone; an hour more than its life.
-const KEYS_LIVE: i64 = 25 * HOUR;
 
 /// Takes people out of old emails; answers how many emails.
 ///
@@ -233,13 +231,8 @@ async fn end(app: &App, account: &AccountId, row: &Kept) -> Result<bool, Error> 
         let mut set = WriteSet::of(account.as_str());
         dispatch::give_back::<Email>(app, &mut set, &a, &Failure::silence());
         decide::erase(app, &mut set, &mut piece);
-        match app.db.commit(set).await {
-            Ok(_) => return Ok(true),
-            // The outcome of its submission came between: look again.
-            Err(CommitError::Rejected(STALE)) => {
-                tokio::time::sleep(Duration::from_millis(25)).await;
-            }
-            Err(error) => return Err(error.into()),
+        if of_dispatch::is_erased(app, set).await? {
+            return Ok(true);
         }
     }
     // It changed all the time: the next try finds it quiet.

@@ -16,7 +16,7 @@ use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -117,11 +117,10 @@ async fn list_suppressions(
 async fn add_suppression(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let address = fields.required("address").and_then(|text| {
         let read = email::Address::parse(&text);
@@ -160,9 +159,8 @@ async fn remove_suppression(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(address): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<SuppressionView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let address = email::Address::parse(&address).map_err(|_| Code::NotFound)?;
     let account = &caller.account.id;
     let found = super::find(&app, account, &address).await?.ok_or(Code::NotFound)?;

@@ -15,36 +15,22 @@ use super::address_mac;
 use crate::app::App;
 use crate::kit::id::{AccountId, SuppressionId};
 use crate::kit::page::Page;
+use crate::kit::words::words;
 
-/// Why an address is not written to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = SuppressionReason)]
-pub enum Reason {
-    /// Mail to it bounced: there is no such mailbox.
-    Bounced,
-    /// The person reported a message as unwanted.
-    Complained,
-    /// The person unsubscribed.
-    Unsubscribed,
-    /// The account said so.
-    Manual,
-}
-
-impl Reason {
-    const ALL: [Self; 4] = [Self::Bounced, Self::Complained, Self::Unsubscribed, Self::Manual];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Bounced => "bounced",
-            Self::Complained => "complained",
-            Self::Unsubscribed => "unsubscribed",
-            Self::Manual => "manual",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.as_str() == word)
+words! {
+    /// Why an address is not written to.
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = SuppressionReason)]
+    pub enum Reason {
+        /// Mail to it bounced: there is no such mailbox.
+        Bounced = "bounced",
+        /// The person reported a message as unwanted.
+        Complained = "complained",
+        /// The person unsubscribed.
+        Unsubscribed = "unsubscribed",
+        /// The account said so.
+        Manual = "manual",
     }
 }
 

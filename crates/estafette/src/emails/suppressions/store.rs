@@ -2,7 +2,7 @@
 
 use store::{Error, FromRow, Row, Sql};
 
-use super::{Reason, Suppression};
+use super::Suppression;
 
 /// One that is there stays as it is.
 pub(super) const INSERT: Sql = Sql("INSERT INTO email_suppressions (account_id, address_mac, \
@@ -25,11 +25,10 @@ pub(super) const FORGET: Sql = Sql("UPDATE email_suppressions SET address = '' \
 
 impl FromRow for Suppression {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let reason: String = row.take(2)?;
         Ok(Self {
             id: row.take(0)?,
             address: row.take(1)?,
-            reason: Reason::of(&reason).ok_or(Error::Corrupt { column: 2 })?,
+            reason: row.take(2)?,
             created_at: row.take(3)?,
         })
     }
