@@ -85,6 +85,7 @@ pub struct LoginRequest {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UserView {
     /// The user's id.
+    #[schema(example = "usr_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     pub id: String,
     /// The user's email.
     pub email: String,
@@ -159,8 +160,10 @@ pub struct KeyRequest {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyView {
     /// Its id.
+    #[schema(example = "key_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     pub id: String,
     /// Its name.
+    #[schema(example = "server")]
     pub name: String,
     /// The part that may be shown.
     #[schema(example = "est_test_4fT9bQ2x")]
@@ -212,8 +215,10 @@ impl NewKeyView {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DisabledKeyView {
     /// Its id.
+    #[schema(example = "key_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     pub id: String,
     /// Always false.
+    #[schema(example = false)]
     pub active: bool,
 }
 

@@ -82,6 +82,7 @@ impl SignupView {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ProfileView {
     /// The account's id.
+    #[schema(example = "acc_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     pub id: String,
     /// The user's email.
     pub email: String,

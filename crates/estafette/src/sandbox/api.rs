@@ -38,6 +38,7 @@ pub fn routes() -> OpenApiRouter<App> {
 /// A message on a virtual handset.
 #[derive(Serialize, ToSchema)]
 pub struct HandsetMessage {
+    #[schema(example = "hms_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     id: String,
     /// `chatapp` or `sms`.
     #[schema(value_type = crate::carriers::Channel)]
@@ -45,6 +46,7 @@ pub struct HandsetMessage {
     sender: String,
     text: String,
     /// The passcode; null for what is none.
+    #[schema(example = "482913")]
     code: Option<String>,
     /// Quick-reply buttons.
     buttons: Vec<String>,

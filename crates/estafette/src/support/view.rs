@@ -210,6 +210,7 @@ pub(super) struct ToldMessage {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TicketChangeView {
     /// Its id.
+    #[schema(example = "tch_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     pub id: String,
     /// When it happened.
     #[schema(format = DateTime)]
@@ -223,8 +224,10 @@ pub struct TicketChangeView {
     #[schema(example = "status")]
     pub field: String,
     /// What it was.
+    #[schema(example = "open")]
     pub was: Option<String>,
     /// What it became.
+    #[schema(example = "resolved")]
     pub became: Option<String>,
 }
 

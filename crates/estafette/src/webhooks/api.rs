@@ -129,8 +129,10 @@ pub struct NewSecret {
 /// What is left of a deleted target.
 #[derive(Serialize, ToSchema)]
 pub struct DeletedWebhook {
+    #[schema(example = "whk_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     id: String,
     /// Always false.
+    #[schema(example = false)]
     active: bool,
 }
 

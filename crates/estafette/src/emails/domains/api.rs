@@ -71,6 +71,7 @@ pub(super) struct RecordView {
     /// `verified`: it was seen as it should be.
     status: Status,
     /// Whether the domain is verified only with it.
+    #[schema(example = true)]
     required: bool,
 }
 

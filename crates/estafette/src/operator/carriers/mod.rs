@@ -29,6 +29,7 @@ pub struct RouteView {
     #[serde(default)]
     pub max_price: Option<i64>,
     /// 1 to 20 carriers: a name, the first choice first, or an object with priority and weight.
+    #[schema(example = json!(["main"]))]
     pub carriers: Vec<ChoiceView>,
 }
 

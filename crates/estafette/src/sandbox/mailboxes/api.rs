@@ -56,7 +56,9 @@ struct MailboxMessage {
 /// A header of an email.
 #[derive(Serialize, ToSchema)]
 struct MailboxHeader {
+    #[schema(example = "Reply-To")]
     name: String,
+    #[schema(example = "help@shop.example")]
     value: String,
 }
 

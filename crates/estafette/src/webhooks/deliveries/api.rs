@@ -138,6 +138,7 @@ pub struct Recovery {
     #[schema(format = DateTime)]
     since: String,
     /// Always `started`; the log of the target shows what is delivered.
+    #[schema(example = "started")]
     status: &'static str,
 }
 

@@ -1,5 +1,5 @@
 //! Examples of requests are sent as they stand, and must do what their description says. Only what
-//! cannot be known beforehand is put in: ids of things.
+//! cannot be known beforehand is put in: ids of things. Examples of answers are whole.
 
 use estafette::access::idempotency::Claim;
 use serde_json::{Value, json};
@@ -70,6 +70,47 @@ fn settle(example: &mut Value, things: &Things<'_>) {
             && value.as_str().is_some_and(|text| text.contains('_'))
         {
             *value = json!(id);
+        }
+    }
+}
+
+#[test]
+fn examples_of_answers_have_all_that_is_always_there() {
+    let document = document();
+    let (mut seen, mut faults) = (0, vec![]);
+    for operation in operations(&document) {
+        for (status, answer) in operation.described["responses"].as_object().unwrap() {
+            let Some(content) = answer["content"].get("application/json") else { continue };
+            let place = format!("{} {status}", operation.name());
+            missing(&document, &content["schema"], &content["example"], &place, &mut faults);
+            seen += 1;
+        }
+    }
+    assert!(seen > 80, "only {seen} answers");
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Notes what a schema requires and an example has not.
+fn missing(
+    document: &Value,
+    schema: &Value,
+    example: &Value,
+    place: &str,
+    faults: &mut Vec<String>,
+) {
+    let schema = resolved(document, schema);
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        missing(document, part, example, place, faults);
+    }
+    if let (Some(items), Some(first)) = (schema.get("items"), example.get(0)) {
+        missing(document, items, first, &format!("{place}/0"), faults);
+    }
+    for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let (field, at) = (&schema["properties"][name], format!("{place}/{name}"));
+        match example.get(name) {
+            None => faults.push(at),
+            Some(Value::Null) => {}
+            Some(value) => missing(document, field, value, &at, faults),
         }
     }
 }
