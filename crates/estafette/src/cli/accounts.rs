@@ -74,8 +74,9 @@ async fn list(config: Config, args: AccountsArgs, output: Output) -> anyhow::Res
     let service = super::open(config).await?;
     let filter = Filter {
         email: args.email.unwrap_or_default().trim().to_lowercase(),
-        env: args.env.unwrap_or_default(),
-        status: args.status.unwrap_or_default(),
+        env: args.env.and_then(|env| env.parse().ok()),
+        status: args.status.and_then(|status| status.parse().ok()),
+        ..Filter::default()
     };
     let limit = args.list.limit;
     let page = Page::first(limit);

@@ -145,7 +145,6 @@ fn otp(otp: &Otp, request_timeout_ms: u64) -> Check {
     within("otp.max_attempts", otp.max_attempts, 1, 10)?;
     within("otp.resend_after_s", otp.resend_after_s, 0, 600)?;
     within("otp.recipient_per_10_min", otp.recipient_per_10_min.into(), 1, 10)?;
-    one_of("otp.fraud_guard", &otp.fraud_guard, &["off", "watch", "block"])?;
     within("otp.recipient_per_day", otp.recipient_per_day.into(), 1, 10)?;
     within("otp.wrong_guesses_per_day", otp.wrong_guesses_per_day.into(), 1, 20)
 }

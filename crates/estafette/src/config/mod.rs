@@ -18,6 +18,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::kit::secret::Secret;
+use crate::kit::words::{UnknownWord, must_be_one_of, words};
 
 pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, ValidityForm};
 pub use fault::{LoadError, Source};
@@ -264,8 +265,36 @@ pub struct Otp {
     /// Wrong guesses at one recipient's codes in a day, after which sends to it are an hour apart
     /// (live); at most 20.
     pub wrong_guesses_per_day: u32,
-    /// Against passcodes that nobody verifies (live): `off`, `watch` or `block`.
-    pub fraud_guard: String,
+    /// Against passcodes that nobody verifies (live).
+    pub fraud_guard: FraudGuard,
+}
+
+words! {
+    /// What the guard against passcodes that nobody verifies does.
+    #[derive(Deserialize, Serialize)]
+    #[serde(try_from = "String", into = "&'static str")]
+    pub enum FraudGuard {
+        /// Nothing.
+        Off = "off",
+        /// It tells of them.
+        Watch = "watch",
+        /// It refuses them.
+        Block = "block",
+    }
+}
+
+impl TryFrom<String> for FraudGuard {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Self, String> {
+        word.parse().map_err(|UnknownWord| must_be_one_of::<Self>())
+    }
+}
+
+impl From<FraudGuard> for &'static str {
+    fn from(guard: FraudGuard) -> Self {
+        guard.as_str()
+    }
 }
 
 /// Webhooks.

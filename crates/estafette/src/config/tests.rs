@@ -166,6 +166,7 @@ fn values_that_cannot_work_are_refused() {
         ("sms.carriers.main.kind", "[sms.carriers.main]\nhost = 'x'"),
         ("credits.prices", "[[credits.prices]]\nchannel = 'sms'"),
         ("otp", "otp = 5"),
+        ("otp.fraud_guard", "[otp]\nfraud_guard = 'on'"),
         ("log.format", "[log]\nformat = 'xml'"),
         ("sandbox.handsets", "[sandbox]\nhandsets = 'disk'"),
     ] {

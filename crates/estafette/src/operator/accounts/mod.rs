@@ -11,11 +11,11 @@ use crate::access::audit::{By, Entry, record};
 use crate::access::caller::forget_account;
 use crate::access::idempotency::Claim;
 use crate::access::{self, NewUser, Newcomer, Terms};
-use crate::app::{App, Settings, Standing};
+use crate::app::{App, Env, Settings, Standing};
 use crate::credits;
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, UserId};
-use crate::kit::page::Page;
+use crate::kit::page::{Page, Since};
 use crate::kit::secret::Secret;
 use crate::senders;
 
@@ -27,9 +27,6 @@ const TRIES: usize = 4;
 const MOST_ALLOWED: usize = 300;
 /// The highest credit limit.
 pub const HIGHEST_LIMIT: i64 = 1_000_000_000_000;
-/// What an account can be.
-pub const STATUSES: &[&str] =
-    &[Standing::Pending.as_str(), Standing::Active.as_str(), Standing::Suspended.as_str()];
 /// What staff can make of it.
 pub const SETTABLE: &[&str] = &[Standing::Active.as_str(), Standing::Suspended.as_str()];
 
@@ -75,7 +72,7 @@ pub struct AccountRow {
     pub email_verified_at: Option<Millis>,
     /// `live` or `sandbox`.
     pub env: String,
-    /// One of [`STATUSES`].
+    /// A [`Standing`].
     pub status: String,
     /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub billing_mode: String,
@@ -91,15 +88,17 @@ pub struct AccountRow {
     pub created_at: Millis,
 }
 
-/// Which accounts a list shows; empty texts do not filter.
+/// Which accounts a list shows.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Only the accounts of this email.
+    /// Only the accounts of this email, unless it is empty.
     pub email: String,
     /// Only this environment.
-    pub env: String,
-    /// Only this status.
-    pub status: String,
+    pub env: Option<Env>,
+    /// Only those that stand so.
+    pub status: Option<Standing>,
+    /// The end of the list.
+    pub since: Since,
 }
 
 /// How a new account pays.
@@ -114,7 +113,7 @@ pub struct Billing {
 /// What is to change in an account; `None` = nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Patch {
-    /// One of [`STATUSES`].
+    /// A [`Standing`].
     pub status: Option<&'static str>,
     /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub billing_mode: Option<&'static str>,
@@ -339,16 +338,19 @@ pub async fn find(app: &App, id: &AccountId) -> Result<AccountRow, Fault> {
 /// # Errors
 /// When the database cannot be read.
 pub async fn list(app: &App, filter: &Filter, page: &Page) -> Result<Vec<AccountRow>, Error> {
-    let Filter { email, env, status } = filter;
-    if email.is_empty() {
+    let Filter { email, env, status, since } = filter;
+    let (env, status) = (env.map_or("", Env::as_str), status.map_or("", Standing::as_str));
+    let rows: Vec<AccountRow> = if email.is_empty() {
         let args = args![&page.after, env, status, page.limit.saturating_add(1)];
-        return app.db.rows(store::ACCOUNTS, args).await;
-    }
-    let args = args![email, &page.after, env, status];
-    let mut rows: Vec<AccountRow> = app.db.rows(store::ACCOUNTS_OF_EMAIL, args).await?;
-    // A user has two accounts: sorted here, the statement needs no sorter.
-    rows.sort_by(|a, b| b.id.cmp(&a.id));
-    Ok(rows)
+        app.db.rows(store::ACCOUNTS, args).await?
+    } else {
+        let args = args![email, &page.after, env, status];
+        let mut rows: Vec<AccountRow> = app.db.rows(store::ACCOUNTS_OF_EMAIL, args).await?;
+        // A user has two accounts: sorted here, the statement needs no sorter.
+        rows.sort_by(|a, b| b.id.cmp(&a.id));
+        rows
+    };
+    Ok(since.keep(rows, |row| row.id.as_str()))
 }
 
 /// Changes an account, and makes this node forget what it remembers of it.

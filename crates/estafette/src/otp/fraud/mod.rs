@@ -20,6 +20,7 @@ use crate::access::retention::sweep;
 use crate::app::{Account, App, Env};
 use crate::carriers::Channel;
 use crate::chores::Turn;
+use crate::config::FraudGuard;
 use crate::events::{self as all_events, Event, Kind};
 use crate::kit::conversion::{Counts, Excess, Key, Span, places};
 use crate::kit::id::{AccountId, ChallengeId, EventId};
@@ -37,12 +38,16 @@ const DAYS_MS: i64 = 62 * DAY;
 
 /// Refuses, or notes, a send that nobody is expected to verify.
 pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error> {
-    let guard = app.config.otp.fraud_guard.as_str();
+    let guard = app.config.otp.fraud_guard;
     let goes_by_sms = order.mode != Mode::Only(Channel::Chatapp);
-    if app.env != Env::Live || guard == "off" || !goes_by_sms || is_allowed(account, &order.to) {
+    if app.env != Env::Live
+        || guard == FraudGuard::Off
+        || !goes_by_sms
+        || is_allowed(account, &order.to)
+    {
         return Ok(());
     }
-    let is_blocking = guard == "block";
+    let is_blocking = guard == FraudGuard::Block;
     let (id, now) = (account.id.as_str(), app.now());
     if is_blocking && !app.conversion.is_read_since(id, Millis(0)) {
         read(app, &account.id).await?;
@@ -50,8 +55,16 @@ pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result
     let places = places(order.to.country(), order.to.e164());
     let Some(excess) = app.conversion.judge(id, &places, now) else { return Ok(()) };
     app.conversion.tell(id, &excess, now);
-    app.metrics.otp_fraud(order.to.country(), if is_blocking { "blocked" } else { "watched" });
+    app.metrics.otp_fraud(order.to.country(), action(guard));
     if is_blocking { Err(Error::FraudBlocked(excess.place)) } else { Ok(()) }
+}
+
+/// What becomes of a passcode beyond a budget, as counted and told.
+const fn action(guard: FraudGuard) -> &'static str {
+    match guard {
+        FraudGuard::Block => "blocked",
+        FraudGuard::Watch | FraudGuard::Off => "watched",
+    }
 }
 
 /// Whether staff vouches for a country, or for numbers with this beginning.
@@ -141,7 +154,6 @@ async fn write(
 fn tell(app: &App, set: &mut WriteSet, account: &AccountId, excess: &Excess) {
     let Excess { place, span, counts, budget } = excess;
     let is_range = place.starts_with('+');
-    let action = if app.config.otp.fraud_guard == "block" { "blocked" } else { "watched" };
     let event = Event {
         account,
         id: &EventId::new(&app.clock),
@@ -155,7 +167,7 @@ fn tell(app: &App, set: &mut WriteSet, account: &AccountId, excess: &Excess) {
             "sent": counts.sent,
             "verified": counts.verified,
             "budget": budget,
-            "action": action,
+            "action": action(app.config.otp.fraud_guard),
         }),
     };
     all_events::emit(app, set, &event);

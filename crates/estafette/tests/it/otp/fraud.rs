@@ -2,7 +2,7 @@
 //! elsewhere says so.
 
 use clock::{DAY, HOUR};
-use estafette::config::Config;
+use estafette::config::{Config, FraudGuard};
 use serde_json::{Value, json};
 
 use crate::on_every_engine;
@@ -19,11 +19,11 @@ on_every_engine!(
 );
 
 fn blocking(config: &mut Config) {
-    "block".clone_into(&mut config.otp.fraud_guard);
+    config.otp.fraud_guard = FraudGuard::Block;
 }
 
 fn off(config: &mut Config) {
-    "off".clone_into(&mut config.otp.fraud_guard);
+    config.otp.fraud_guard = FraudGuard::Off;
 }
 
 async fn ada(world: &World) -> Tenant<'_> {
