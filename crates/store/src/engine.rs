@@ -60,6 +60,15 @@ pub struct Plan {
     pub scans: Vec<String>,
 }
 
+/// What an engine is, as it says itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its name and version.
+    pub version: String,
+    /// What its clock says, in milliseconds since 1970; `None` = it has none of its own.
+    pub clock_ms: Option<i64>,
+}
+
 /// One storage engine. The conformance suite in `tests/` says what each must do.
 pub trait Engine: Send + Sync + 'static {
     /// Makes a set durable. `Ok` only once it would survive a power cut.
@@ -68,6 +77,8 @@ pub trait Engine: Send + Sync + 'static {
     fn rows(&self, sql: Sql, args: Args) -> BoxFuture<'_, Result<Vec<Row>, Error>>;
     /// Whether any migration was ever applied: `false` for what is no database of ours yet.
     fn has_tables(&self) -> BoxFuture<'_, Result<bool, Error>>;
+    /// Asks it what it is. It need not have any tables.
+    fn about(&self) -> BoxFuture<'_, Result<About, Error>>;
     /// Commits a set without statements, as far as that tells whether writes work.
     fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>>;
     /// Makes this process the only one that serves from the database, until it closes it or ends,
@@ -197,6 +208,14 @@ impl Db {
     /// See [`Error`].
     pub async fn has_tables(&self) -> Result<bool, Error> {
         self.engine.has_tables().await
+    }
+
+    /// See [`Engine::about`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn about(&self) -> Result<About, Error> {
+        self.engine.about().await
     }
 
     /// See [`Engine::probe`].

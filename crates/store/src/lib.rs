@@ -11,7 +11,7 @@ mod pg;
 mod set;
 mod value;
 
-pub use engine::{CommitError, Db, Done, Engine, Plan};
+pub use engine::{About, CommitError, Db, Done, Engine, Plan};
 pub use error::Error;
 pub use groups::{GROUP_BOUNDS, Groups};
 pub use lite::{Lite, LiteOptions};

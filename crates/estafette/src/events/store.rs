@@ -30,9 +30,9 @@ pub(super) const TAKE_OVER: Sql = Sql("UPDATE events SET node = $1, due = $2 \
      WHERE due IS NOT NULL AND account_id > '' AND due <= $3 AND node <> $4 \
      ORDER BY account_id, event_id LIMIT $5 /*SKIP LOCKED*/) AND due <= $3 RETURNING event_id");
 
-/// Whether there is such.
+/// Whether there is such. Without an order PostgreSQL reads all events of a young table.
 pub(super) const OVERDUE: Sql = Sql("SELECT event_id FROM events WHERE due IS NOT NULL \
-     AND account_id > '' AND due <= $1 AND node <> $2 LIMIT 1");
+     AND account_id > '' AND due <= $1 AND node <> $2 ORDER BY account_id, event_id LIMIT 1");
 
 /// Its deliveries are made.
 pub(super) const DONE: Sql = Sql("UPDATE events SET body = $1, due = NULL \

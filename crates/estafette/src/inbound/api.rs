@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::described::described_words;
 use crate::kit::id::InboundId;
-use crate::kit::page::{self, NoQuery, Page, Query};
+use crate::kit::page::{self, Page, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -99,7 +99,11 @@ async fn list_inbound_notifications(
 /// Reads what a person sent, with the carrier's payload.
 #[utoipa::path(
     get, path = "/v1/inbound-notifications/{notification_id}", tag = "Inbound",
-    params(("notification_id" = String, Path, description = "The notification")),
+    params(
+        ("notification_id" = String, Path, description = "The notification"),
+        ("provider" = inline(Option<Provider>), Query,
+         description = "404 if it came another way; taken as for the list"),
+    ),
     responses(
         (status = 200, body = InboundNotificationDetail, description = "The notification"),
     ),
@@ -108,12 +112,14 @@ async fn list_inbound_notifications(
 async fn read_inbound_notification(
     caller: Caller<ReadInbound>,
     State(app): State<App>,
-    _: NoQuery,
+    RawQuery(query): RawQuery,
     Path(id): Path<String>,
 ) -> Result<Json<InboundNotificationDetail>, Problem> {
+    let channel = read_channel(&Query::read(query.as_deref(), &["provider"])?)?;
     let id = InboundId::parse(&id).ok_or(Code::NotFound)?;
     let found = super::find(&app, &caller.account.id, &id).await?;
-    let (row, raw_json) = found.ok_or(Code::NotFound)?;
+    let asked = found.filter(|(row, _)| channel.is_none_or(|asked| asked == row.channel));
+    let (row, raw_json) = asked.ok_or(Code::NotFound)?;
     permit(&caller, Some(row.channel))?;
     let Notification { id, channel, sender, message, created_at, .. } = row;
     Ok(Json(InboundNotificationDetail {
@@ -177,16 +183,21 @@ fn permit(caller: &Caller<ReadInbound>, channel: Option<Channel>) -> Result<(), 
     Ok(())
 }
 
-fn read_filter(query: &Query) -> Result<Filter, Problem> {
-    let channel = match query.get("provider") {
-        None | Some("svc") => None,
-        Some("ngh") => Some(Channel::Sms),
-        Some("chatapp") => Some(Channel::Chatapp),
+/// The channel that `provider` names; `None` = all.
+fn read_channel(query: &Query) -> Result<Option<Channel>, Problem> {
+    match query.get("provider") {
+        None | Some("svc") => Ok(None),
+        Some("ngh") => Ok(Some(Channel::Sms)),
+        Some("chatapp") => Ok(Some(Channel::Chatapp)),
         Some(_) => {
             let detail = "must be one of ngh, chatapp, svc";
-            return Err(Problem::bad_request("?provider", "invalid_enum", detail));
+            Err(Problem::bad_request("?provider", "invalid_enum", detail))
         }
-    };
+    }
+}
+
+fn read_filter(query: &Query) -> Result<Filter, Problem> {
+    let channel = read_channel(query)?;
     let address = |name| query.get(name).map(|text| Address::read(text).text().to_owned());
     Ok(Filter {
         channel,

@@ -3,7 +3,7 @@
 //!
 //! The number is kept as a keyed hash only: erasing a person must not undo what they asked for.
 
-use ::store::{Reject, WriteSet, args};
+use ::store::{Error as DbError, Reject, WriteSet, args};
 use clock::Millis;
 
 use super::store as sql;
@@ -21,6 +21,20 @@ pub const OPTED_OUT: Reject = Reject("recipient_opted_out");
 pub fn guard(app: &App, set: &mut WriteSet, account: &AccountId, recipient: &Msisdn) {
     let mac = app.vault.recipient_mac(account.as_str(), recipient.e164());
     set.absent(sql::IS_OPTED_OUT, args![account, mac], OPTED_OUT);
+}
+
+/// Whether the recipient said STOP to this account, for who has another reason to refuse.
+///
+/// # Errors
+/// When it cannot be read.
+pub async fn is_opted_out(
+    app: &App,
+    account: &AccountId,
+    recipient: &Msisdn,
+) -> Result<bool, DbError> {
+    let mac = app.vault.recipient_mac(account.as_str(), recipient.e164());
+    let said: Option<(i64,)> = app.db.row(sql::IS_OPTED_OUT, args![account, mac]).await?;
+    Ok(said.is_some())
 }
 
 /// What a person asked for, where and when.

@@ -254,8 +254,11 @@ impl Fields {
         if strict {
             for name in self.map.keys() {
                 let pointer = format!("/{}", json::escaped(name));
-                let known = self.known.join(", ");
-                let detail = format!("is not a field of this request; known: {known}");
+                let detail = if self.known.is_empty() {
+                    "is not a field of this request, which has none".to_owned()
+                } else {
+                    format!("is not a field of this request; known: {}", self.known.join(", "))
+                };
                 self.faults.push(Item::at(&pointer, "unknown_field", detail));
             }
         }

@@ -13,14 +13,14 @@ mod store;
 
 use std::time::Duration;
 
-use ::store::{CommitError, Error as DbError, Sql, WriteSet, args};
+use ::store::{CommitError, Db, Error as DbError, Sql, WriteSet, args};
 use clock::{HOUR, MINUTE, Millis};
 use serde::Serialize;
 
 use self::store::{self as sql, Known, MOVED, Node};
 use crate::access::{self, By, Entry};
 use crate::app::App;
-use crate::kit::seal::{KeyError, KeyRow, KeyState};
+use crate::kit::seal::{KeyError, KeyRow, KeyState, Vault};
 
 pub use node::run;
 
@@ -161,6 +161,17 @@ async fn prove(app: &App, rows: &[KeyRow]) -> Result<(), CommitError> {
         }
     }
     if set.is_empty() { Ok(()) } else { app.db.commit(set).await.map(drop) }
+}
+
+/// Whether the database knows the keys that are given. Changes nothing but what the vault knows.
+///
+/// # Errors
+/// As [`follow`].
+pub async fn is_known(db: &Db, vault: &Vault) -> Result<(), Error> {
+    let rows: Vec<Known> = db.rows(sql::KEYS, args![""]).await?;
+    let rows: Vec<KeyRow> = rows.into_iter().map(|row| row.0).collect();
+    vault.follow(&rows)?;
+    Ok(())
 }
 
 async fn keys(app: &App) -> Result<Vec<KeyRow>, DbError> {

@@ -53,6 +53,7 @@ use crate::{chores, credits, events, inbound, rotation, senders, support, webhoo
 
 pub use description::openapi;
 use listen::{Entrance, Listener};
+pub(crate) use opening::vault;
 pub use opening::{OpenError, must_exist};
 
 /// The two environments, ready to be migrated and served.

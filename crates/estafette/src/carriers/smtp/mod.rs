@@ -40,6 +40,15 @@ impl Relay {
         Ok(Self { way: Way::read(url, own_name)?, idle: Mutex::default() })
     }
 
+    /// Connects, encrypts and logs in, as for a message, and leaves.
+    ///
+    /// # Errors
+    /// What a message would meet.
+    pub async fn probe(&self) -> Result<(), Error> {
+        self.way.connect(PATIENCE).await?.quit().await;
+        Ok(())
+    }
+
     /// A connection that was used before and still lives, else a new one.
     async fn connection(&self) -> Result<Client<Stream>, Error> {
         loop {

@@ -23,8 +23,8 @@ use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
 const PATH: &str = "/v1/chatapp/messages";
-const FILTERS: [&str; 4] = ["to", "status", "since", "until"];
-const KNOWN: [&str; 6] = ["to", "status", "since", "until", "limit", "cursor"];
+const FILTERS: [&str; 5] = ["to", "reference", "status", "since", "until"];
+const KNOWN: [&str; 7] = ["to", "reference", "status", "since", "until", "limit", "cursor"];
 
 /// The routes of this room.
 #[must_use]
@@ -106,12 +106,13 @@ async fn send_chatapp_message(
 
 /// Lists the account's chat-app messages, newest first.
 ///
-/// A page of a list that is filtered by `status` may be shorter than `limit`, even empty, and still
-/// lead on: go by the `Link` header.
+/// A page of a list that is filtered by `reference` or `status` may be shorter than `limit`, even
+/// empty, and still lead on: go by the `Link` header.
 #[utoipa::path(
     get, path = "/v1/chatapp/messages", tag = "Chat-app",
     params(
         ("to" = Option<String>, Query, description = "Only to this number"),
+        ("reference" = Option<String>, Query, description = "Only with this reference"),
         ("status" = Option<Status>, Query, description = "Only those that stand so"),
         ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
         ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
@@ -161,12 +162,14 @@ async fn read_chatapp_message(
 /// Which messages a list is of.
 struct Filter {
     stretch: Stretch,
+    reference: Option<String>,
     status: Option<Status>,
 }
 
 impl Filter {
     fn keeps(&self, m: &Message) -> bool {
         self.status.is_none_or(|status| status == m.status)
+            && self.reference.as_ref().is_none_or(|own| m.reference.as_ref() == Some(own))
     }
 }
 
@@ -180,7 +183,7 @@ async fn list(
         sql::stretch(app, &caller.account.id, &filter.stretch, &before, limit).await
     };
     let keep = |m: &Message| filter.keeps(m);
-    let is_sifted = filter.status.is_some();
+    let is_sifted = filter.status.is_some() || filter.reference.is_some();
     let keep = is_sifted.then_some(&keep as &(dyn Fn(&Message) -> bool + Sync));
     page::sift(page, read, |m: &Message| m.id.as_str().to_owned(), keep).await
 }
@@ -188,8 +191,9 @@ async fn list(
 fn read_filter(query: &Query, page: &mut Page) -> Result<Filter, Problem> {
     let to = query.phone("to")?.map(|to| to.e164().to_owned());
     let status = query.word::<Status>("status")?;
+    let reference = query.get("reference").map(str::to_owned);
     let since = query.between(page, |at| MessageId::bound(at).into())?;
-    Ok(Filter { stretch: Stretch { to, since }, status })
+    Ok(Filter { stretch: Stretch { to, since }, reference, status })
 }
 
 impl From<Error> for Problem {

@@ -39,8 +39,14 @@ pub(super) async fn send(
     let session = match order.billing_mode {
         BillingMode::Direct => None,
         BillingMode::Session => {
-            let found = sessions::active(app, &account.id, &order.to).await?;
-            Some(found.ok_or(Error::NoActiveSession)?)
+            match sessions::active(app, &account.id, &order.to).await? {
+                Some(session) => Some(session),
+                // STOP ended it: another way of billing would be refused as well.
+                None if opt_outs::is_opted_out(app, &account.id, &order.to).await? => {
+                    return Err(Error::OptedOut);
+                }
+                None => return Err(Error::NoActiveSession),
+            }
         }
     };
     let credits = price(app, order, made.kind).await?;

@@ -110,6 +110,19 @@ Examples:
   estafette demo --once --json
   estafette demo --database-url postgres://localhost/demo")]
     Demo(DemoArgs),
+    /// Look at everything that a start relies on, and say what to do about what is wrong.
+    #[command(after_help = "\
+Settings, data directory, disk, addresses, database, clock, master key, carriers, webhooks: a line
+each, ok, warning or error, with what to do. Changes nothing, and works beside a running service.
+Exit code 1: something is an error.
+
+Examples:
+  estafette doctor
+  estafette --config /etc/estafette.toml doctor
+  estafette doctor --json
+
+--json prints {ok, errors, warnings, findings}; a finding is {about, health, found, remedy}.")]
+    Doctor,
     /// Bring the database up to date and stop.
     #[command(after_help = "\
 `serve` does this by itself; this is for deployments that want it as a step of its own. Makes the

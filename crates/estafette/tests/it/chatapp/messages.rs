@@ -244,7 +244,10 @@ async fn who_said_stop_is_not_written_to(world: &World) {
     open_window(&ada, "5678").await;
     reply(&ada, "5678", &json!({"text": "STOP"})).await.ok();
     text(&ada, "5678").await.problem("recipient_opted_out");
+    let by_session = json!({"to": phone("5678"), "text": "x", "billing_mode": "session"});
+    write(&ada, &by_session).await.problem("recipient_opted_out");
     reply(&ada, "5678", &json!({"text": "START"})).await.ok();
+    write(&ada, &by_session).await.problem("no_active_session");
     text(&ada, "5678").await.ok();
 }
 
@@ -265,6 +268,9 @@ async fn lists_are_filtered_and_another_account_sees_nothing(world: &World) {
     assert_eq!(count(&format!("?to={}", phone("5679").replace('+', "%2B"))).await, 1);
     assert_eq!((count("?status=delivered").await, count("?status=failed").await), (2, 0));
     assert_eq!(count("?limit=1").await, 1);
+    let body = json!({"to": phone("5678"), "text": "x", "reference": "r-1"});
+    write(&ada, &body).await.ok();
+    assert_eq!((count("?reference=r-1").await, count("?reference=r-2").await), (1, 0));
     assert!(eve.get("/v1/chatapp/messages").await.ok().list().is_empty());
     ada.get("/v1/chatapp/messages?status=x").await.problem("invalid_request");
 }

@@ -124,6 +124,10 @@ async fn a_key_for_the_chatapp_alone_reads_only_that(world: &World) {
     }
     assert_eq!(read("?provider=chatapp").await.ok().list().len(), 1);
     read(&format!("/{chatapp}")).await.ok();
+    // What a list needs is taken with one as well.
+    read(&format!("/{chatapp}?provider=chatapp")).await.ok();
+    read(&format!("/{sms}?provider=chatapp")).await.problem("not_found");
+    ada.get(&format!("{PATH}/{sms}?provider=ngh")).await.ok();
     for (scopes, is_open) in [
         (&["account:read"][..], true),
         (&["account:read", "chatapp:receive"], true),
