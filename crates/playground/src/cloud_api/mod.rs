@@ -14,7 +14,7 @@ use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
@@ -76,6 +76,8 @@ impl CloudApi {
                 "/{version}/{waba_id}/message_templates",
                 post(templates::declare).get(templates::list).delete(templates::delete),
             )
+            .route("/messages", get(taken))
+            .route("/write", post(write))
             .layer(DefaultBodyLimit::max(1024 * 1024))
             .with_state(server.clone());
         tokio::spawn(async move {
@@ -188,6 +190,26 @@ fn is_known(headers: &HeaderMap) -> bool {
 /// The last four digits.
 fn ending(to: &str) -> &str {
     to.get(to.len().saturating_sub(4)..).unwrap_or(to)
+}
+
+/// What it took, newest first, for whoever tries things out.
+async fn taken(State(server): State<CloudApi>) -> Json<Vec<Value>> {
+    Json(server.messages().into_iter().rev().collect())
+}
+
+/// Makes a person write (`from`, `text`) or tap (`from`, `payload`).
+async fn write(State(server): State<CloudApi>, Json(said): Json<Value>) -> Response {
+    let (from, text) = (said["from"].as_str().unwrap_or_default(), &said["text"]);
+    let message = match said["payload"].as_str() {
+        Some(payload) => {
+            json!({ "type": "button", "button": { "payload": payload, "text": text } })
+        }
+        None => json!({ "type": "text", "text": { "body": text } }),
+    };
+    match server.write(from, message).await {
+        Ok(id) => Json(json!({ "id": id })).into_response(),
+        Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
+    }
 }
 
 async fn take(
