@@ -63,10 +63,11 @@ async fn answered<O: Owner>(
             return over(app, leg, Failure::refused(class, code)).await;
         }
         Outcome::Accepted { provider_id } => {
-            if let Some(news) = at_once(waiter, wait).await
-                && news.receipt.fate != Fate::Sent
-            {
-                return heard(app, leg, news).await;
+            if let Some(news) = at_once(waiter, wait).await {
+                if news.receipt.fate != Fate::Sent {
+                    return heard(app, leg, news).await;
+                }
+                return on_its_way(app, leg, (news, provider_id), (waiter, wait)).await;
             }
             let provider_id = named(&leg.attempt, provider_id);
             settle(app, leg, News::Accepted { provider_id: &provider_id }).await
@@ -137,16 +138,37 @@ async fn at_once(waiter: &mut Waiter, wait: Duration) -> Option<inbox::News> {
     if wait.is_zero() { None } else { waiter.next(GRACE.min(wait)).await }
 }
 
-/// Waits for the first receipt of an attempt that is committed already.
+/// A receipt says no more than the carrier's answer: one commit makes both durable. On a way of its
+/// own it would race with this one.
+async fn on_its_way<O: Owner>(
+    app: &App,
+    leg: &mut Leg<O>,
+    (news, provider_id): (inbox::News, String),
+    (waiter, wait): (&mut Waiter, Duration),
+) -> Result<Next, Unwritten> {
+    let provider_id = named(&leg.attempt, provider_id);
+    settle(app, leg, News::Accepted { provider_id: &provider_id }).await?;
+    news.done();
+    listen(app, leg, (waiter, wait.saturating_sub(GRACE))).await
+}
+
+/// Waits for the first receipt that tells something of an attempt that is committed already. That
+/// it is on its way is known.
 async fn listen<O: Owner>(
     app: &App,
     leg: &mut Leg<O>,
     (waiter, wait): (&mut Waiter, Duration),
 ) -> Result<Next, Unwritten> {
-    let news = if wait.is_zero() { None } else { waiter.next(wait).await };
-    match news {
-        Some(news) => heard(app, leg, news).await,
-        None => Ok(Next::Nothing(Carried::Stands)),
+    let until = tokio::time::Instant::now() + wait;
+    loop {
+        let left = until.saturating_duration_since(tokio::time::Instant::now());
+        let news = if left.is_zero() { None } else { waiter.next(left).await };
+        let is_known = leg.attempt.state == State::Accepted;
+        match news {
+            Some(news) if is_known && news.receipt.fate == Fate::Sent => news.done(),
+            Some(news) => return heard(app, leg, news).await,
+            None => return Ok(Next::Nothing(Carried::Stands)),
+        }
     }
 }
 
