@@ -29,9 +29,9 @@ def main() -> None:
     assert isinstance(sent, SentView), sent
     assert sent.status is not OtpStatus.FAILED, sent
 
-    shown = list_handset_messages.sync(to, client=client, limit=1)
+    shown = list_handset_messages.sync(to, client=client, limit=10)
     assert isinstance(shown, list) and shown, shown
-    code = shown[0].code
+    code = next(message.code for message in shown if message.code)
     assert isinstance(code, str), shown
 
     guess = "111111" if code == "000000" else "000000"

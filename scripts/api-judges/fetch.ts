@@ -21,9 +21,9 @@ async function main(): Promise<void> {
   if (status === "failed") throw new Error("the passcode failed");
 
   const shown = await client.GET("/v1/sandbox/handsets/{phone}/messages", {
-    params: { path: { phone: to }, query: { limit: 1 } },
+    params: { path: { phone: to }, query: { limit: 10 } },
   });
-  const code = must(shown.data, shown.error)[0]?.code;
+  const code = must(shown.data, shown.error).find((message) => message.code)?.code;
   if (!code) throw new Error("the handset shows no code");
 
   const wrong = await client.POST("/v1/otp/verify", {

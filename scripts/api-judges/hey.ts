@@ -19,10 +19,10 @@ async function main(): Promise<void> {
 
   const shown = await listHandsetMessages({
     path: { phone: to },
-    query: { limit: 1 },
+    query: { limit: 10 },
     throwOnError: true,
   });
-  const code = shown.data[0]?.code;
+  const code = shown.data.find((message) => message.code)?.code;
   if (!code) throw new Error("the handset shows no code");
 
   const wrong = await verifyOtp({

@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn errors_are_told_by_their_number_not_their_status() {
-        let body = br##"{"error":{"message":"(#131026)","type":"OAuthException","code":131026,
-            "error_data":"x","fbtrace_id":"A"}}"##;
+        let body = br#"{"error":{"message":"(#131026)","type":"OAuthException","code":131026,
+            "error_data":"x","fbtrace_id":"A"}}"#;
         for http in [200, 400, 500] {
             let Answer::Refused(refusal) = decode(http, body) else { panic!("{http}") };
             assert_eq!((refusal.class, refusal.code.as_str()), (Class::Unreachable, "131026"));

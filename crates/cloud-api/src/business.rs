@@ -36,7 +36,7 @@ pub struct Declaration<'a> {
 #[must_use]
 pub fn declare(d: &Declaration<'_>) -> Value {
     let mut body = json!({
-        "name": d.name, "language": d.language, "category": d.category.word(),
+        "name": d.name, "language": d.language, "category": d.category.as_str(),
         "components": components(d),
     });
     if d.category == Category::Authentication {

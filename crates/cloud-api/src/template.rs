@@ -39,7 +39,7 @@ impl Category {
 
     /// As stored and sent.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Utility => "UTILITY",
             Self::Marketing => "MARKETING",
@@ -50,7 +50,7 @@ impl Category {
     /// The category of a word, in whatever case the upstream writes it.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|category| category.word().eq_ignore_ascii_case(word))
+        Self::ALL.into_iter().find(|category| category.as_str().eq_ignore_ascii_case(word))
     }
 }
 
@@ -196,13 +196,12 @@ pub fn fill(text: &str, values: &[&str]) -> String {
             continue;
         };
         let number = inside.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-        match number.and_then(|number| values.get(number)) {
-            Some(value) => filled.push_str(value),
-            None => {
-                filled.push_str("{{");
-                filled.push_str(inside);
-                filled.push_str("}}");
-            }
+        if let Some(value) = number.and_then(|number| values.get(number)) {
+            filled.push_str(value);
+        } else {
+            filled.push_str("{{");
+            filled.push_str(inside);
+            filled.push_str("}}");
         }
         rest = after;
     }

@@ -16,6 +16,7 @@ use crate::carriers::{Carriers, Channel, Handsets};
 use crate::config::Config;
 use crate::kit::conversion::Conversion;
 use crate::kit::described::{described, described_words};
+use crate::kit::dns::Dns;
 use crate::kit::hashers::Hashers;
 use crate::kit::id::{AccountId, KeyId};
 use crate::kit::msisdn::Msisdn;
@@ -23,42 +24,23 @@ use crate::kit::outgoing::Outgoing;
 use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
+use crate::kit::words::words;
 use crate::metrics::Metrics;
 use crate::sockets::Hub;
 
-/// One of the two environments that a process serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Env {
-    /// Real carriers, real credits.
-    Live,
-    /// Simulated carriers, play money.
-    Sandbox,
-}
-
-impl Env {
-    /// As stored.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Sandbox => "sandbox",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        match word {
-            "live" => Some(Self::Live),
-            "sandbox" => Some(Self::Sandbox),
-            _ => None,
-        }
+words! {
+    /// One of the two environments that a process serves.
+    pub enum Env {
+        /// Real carriers, real credits.
+        Live = "live",
+        /// Simulated carriers, play money.
+        Sandbox = "sandbox",
     }
 }
 
 described!(
     Env as "Environment": "Which of the two: real carriers or simulated ones.",
-    [Self::Live, Self::Sandbox].map(Self::word)
+    Self::ALL.iter().map(|env| env.as_str())
 );
 
 /// Ways to pay, as stored and shown.
@@ -85,42 +67,22 @@ pub struct Settings {
     pub otp_fraud_allow: Option<Vec<String>>,
 }
 
-/// What an account may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
-    /// Made by a sign-up that the operator has not looked at: it can be read.
-    Pending,
-    /// Everything that its keys and owner ask for.
-    Active,
-    /// Stopped by the operator: its owner can read it.
-    Suspended,
-}
-
-impl Standing {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[Self::Pending, Self::Active, Self::Suspended];
-
-    /// As stored and shown, in `status`.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Active => "active",
-            Self::Suspended => "suspended",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|standing| standing.word() == word)
+words! {
+    /// What an account may do.
+    pub enum Standing {
+        /// Made by a sign-up that the operator has not looked at: it can be read.
+        Pending = "pending",
+        /// Everything that its keys and owner ask for.
+        Active = "active",
+        /// Stopped by the operator: its owner can read it.
+        Suspended = "suspended",
     }
 }
 
 described!(
     Standing as "AccountStatus": "Where an account stands. A pending one can be read until the \
         operator made it active; a suspended one, too, in the portal.",
-    Self::ALL.iter().map(|standing| standing.word())
+    Self::ALL.iter().map(|standing| standing.as_str())
 );
 
 /// An account as requests see it; remembered for a few seconds.
@@ -180,7 +142,7 @@ impl Default for Memo {
 
 /// What an event says of an object, for the room that can show the object.
 #[derive(Clone, Copy, Debug)]
-pub struct News<'a> {
+pub struct EventRef<'a> {
     /// Whose object.
     pub account: &'a AccountId,
     /// The event's kind, such as `otp.status`.
@@ -194,7 +156,7 @@ pub struct News<'a> {
 /// Shows an object as its endpoint does, as of an event: a JSON object, or none when it is gone.
 /// Events know no rooms; `wiring` knows which room to ask.
 pub type Tell =
-    for<'a> fn(&'a App, News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>>;
+    for<'a> fn(&'a App, EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>>;
 
 /// An account that sent something to a person, and when it did so last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -277,6 +239,8 @@ pub struct Shared {
     pub node: i64,
     /// The way out to URLs of tenants.
     pub outgoing: Outgoing,
+    /// What domains publish.
+    pub dns: Dns,
     /// Where files are kept.
     pub storage: Arc<dyn object_store::ObjectStore>,
     /// Open sockets.

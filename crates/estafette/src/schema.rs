@@ -111,4 +111,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "conversion",
         sql: include_str!("../../../migrations/0032_conversion.sql"),
     },
+    Migration {
+        version: 34,
+        name: "email",
+        sql: include_str!("../../../migrations/0034_email.sql"),
+    },
 ];

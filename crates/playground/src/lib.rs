@@ -9,6 +9,6 @@ mod receiver_zoo;
 pub mod smsc;
 mod webhook_sink;
 
-pub use name_server::NameServer;
+pub use name_server::{NameServer, Record};
 pub use receiver_zoo::{ReceiverZoo, Visit};
 pub use webhook_sink::{MAX_BODY_BYTES, Received, WebhookSink};

@@ -14,7 +14,7 @@ use anyhow::Result;
 use crate::{
     api::Api,
     crash::{
-        clients::Log,
+        journal::Log,
         plan::{Plan, Planned},
     },
     stopwatch,

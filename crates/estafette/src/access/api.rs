@@ -14,13 +14,14 @@ use super::idempotency::{self, Claim, Repeatable, Seen};
 use super::token::Kind;
 use super::{
     ApiKey, Caller, Credentials, Error, Guest, Leaver, Login, MOST_KEYS, Myself, NewKey, Owner,
-    Portal, Scope, create_key, disable_key, list_keys, once_with_password, password, replay_key,
-    sessions, staff,
+    Passwords, Portal, Prover, Scope, create_key, disable_key, list_keys, once_with_password,
+    password, replay_key,
 };
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::KeyId;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::posted::Post;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::kit::seal::hex;
@@ -37,8 +38,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(change_password))
         .routes(routes!(list_api_keys, create_api_key))
         .routes(routes!(disable_api_key))
-        .merge(sessions::api::routes())
-        .merge(staff::api::routes())
 }
 
 impl From<Error> for Problem {
@@ -60,8 +59,9 @@ impl From<Error> for Problem {
                 "The account has {MOST_KEYS} active API keys, the most there may be. Disable one \
                  that is no longer used."
             )),
-            Error::OverShare => Self::new(Code::RateLimited)
-                .detail("Too many logins of this client are under way. Send one after the other."),
+            Error::OverShare => Self::new(Code::RateLimited).detail(
+                "Too many logins from this client are in progress. Send them one at a time.",
+            ),
             Error::Overloaded => Code::Overloaded.into(),
             Error::Hashing(_) => Self::new(Code::InternalError).because(&error),
             Error::Db(error) => error.into(),
@@ -228,11 +228,10 @@ pub struct DisabledKeyView {
 async fn login(
     guest: Guest,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     log_in(&app, Kind::Portal, &guest, ("POST /v1/auth/login", &headers, &body)).await
 }
 
@@ -254,8 +253,8 @@ pub(super) async fn log_in(
         Ok(super::login(app, kind, credentials, guest, &claim).await?)
     };
     let again = async |seen: Seen| Ok(super::login_again(app, kind, &seen).await?);
-    let who = (kind, email.as_str(), guest);
-    let login = once_with_password(app, who, request, fresh, again).await?;
+    let prover = Prover { kind, whose: &email, guest };
+    let login = once_with_password(app, prover, request, fresh, again).await?;
     Ok(login.map(|login| private(LoginView::from(login))).into_response())
 }
 
@@ -270,11 +269,10 @@ pub(super) async fn log_in(
 async fn logout(
     leaver: Leaver<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     log_out(&app, Kind::Portal, &leaver, ("POST /v1/auth/logout", &headers, &body)).await
 }
 
@@ -315,11 +313,8 @@ async fn change_password(
     caller: Caller<Myself>,
     guest: Guest,
     State(app): State<App>,
-    asked: (RawQuery, HeaderMap),
-    body: Bytes,
+    Post { headers, body }: Post,
 ) -> Result<Response, Problem> {
-    let (RawQuery(query), headers) = asked;
-    Query::read(query.as_deref(), &[])?;
     let owner = Owner { by: caller.by(), token: caller.token, guest: &guest };
     let request = Repeatable::by_person(&caller.who, &headers, "POST /v1/auth/password", &body);
     replace_password(&app, Kind::Portal, owner, request).await
@@ -343,11 +338,11 @@ pub(super) async fn replace_password(
         return Err(Code::InternalError.into());
     };
     app.throttle.take(Class::Password, owner.by.who.id())?;
-    let fresh = async |claim: Claim| {
-        Ok(super::change_password(app, kind, owner, (&current, &new), &claim).await?)
-    };
-    let who = (kind, owner.by.who.id(), owner.guest);
-    let done = once_with_password(app, who, request, fresh, async |_| Ok(())).await?;
+    let passwords = Passwords { current: &current, new: &new };
+    let fresh =
+        async |claim: Claim| Ok(super::change_password(app, kind, owner, passwords, &claim).await?);
+    let prover = Prover { kind, whose: owner.by.who.id(), guest: owner.guest };
+    let done = once_with_password(app, prover, request, fresh, async |_| Ok(())).await?;
     Ok(done.map(|()| Json(DoneView { ok: true })).into_response())
 }
 
@@ -383,11 +378,10 @@ async fn list_api_keys(
 async fn create_api_key(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let wanted = new_key(&app, &body)?;
     let account = &caller.account;
     let request = Repeatable::by_tenant(&account.id, &headers, "POST /v1/api-keys", &body);
@@ -413,9 +407,8 @@ async fn disable_api_key(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(key_id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DisabledKeyView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = KeyId::parse(&key_id).ok_or(Code::NotFound)?;
     disable_key(&app, &caller.account.id, &id, caller.by()).await?;
     Ok(Json(DisabledKeyView { id: id.into(), active: false }))

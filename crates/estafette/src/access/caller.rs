@@ -15,7 +15,8 @@ use super::audit::By;
 use super::scope::Scope;
 use super::store as sql;
 use super::token::{self, Kind};
-use super::{key, person};
+use super::who::Who;
+use super::{account, key};
 use crate::app::{Account, App, KnownKey, Standing};
 use crate::kit::id::{AccountId, KeyId, StaffId, UserId};
 use crate::kit::problem::Problem;
@@ -33,51 +34,6 @@ pub type RateHeaders = Arc<OnceLock<HeaderMap>>;
 /// The id of the request; the edge puts it into the request's extensions. Empty without an edge.
 #[derive(Clone, Debug, Default)]
 pub struct RequestIdText(pub String);
-
-/// An actor, for limits and the audit log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
-    /// A program with an API key.
-    Key(KeyId),
-    /// A user in the portal.
-    User(UserId),
-    /// A member of the operator's staff.
-    Staff(StaffId),
-    /// The operator at the command line.
-    Cli,
-    /// The service, by itself.
-    Service,
-    /// Nobody known: who failed to log in.
-    Stranger,
-}
-
-impl Who {
-    /// Which of them, as stored.
-    #[must_use]
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::Key(_) => "key",
-            Self::User(_) => "user",
-            Self::Staff(_) => "staff",
-            Self::Cli => "cli",
-            Self::Service => "service",
-            Self::Stranger => "stranger",
-        }
-    }
-
-    /// The actor's id.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        match self {
-            Self::Key(id) => id.as_str(),
-            Self::User(id) => id.as_str(),
-            Self::Staff(id) => id.as_str(),
-            Self::Cli => "cli",
-            Self::Service => "service",
-            Self::Stranger => "",
-        }
-    }
-}
 
 /// What opens an endpoint.
 pub trait Policy: Send + Sync + 'static {
@@ -119,18 +75,19 @@ policies! {
     ListOtp: Some(&[Scope::AccountRead, Scope::OtpVerify]), true, Read;
     /// Keys that may send SMS.
     SendSms: Some(&[Scope::SmsSend]), false, Send;
+    /// Keys that may send email.
+    SendEmail: Some(&[Scope::EmailSend]), false, Send;
     /// Keys that may send messages over the chat-app.
     SendChatapp: Some(&[Scope::ChatappSend, Scope::SmsSend]), false, Send;
     /// Keys that may manage templates of the chat-app.
     Templates: Some(&[Scope::ChatappSend]), false, Read;
     /// Portal tokens, and keys that may read the account.
     ReadAccount: Some(&[Scope::AccountRead]), true, Read;
-    /// Portal tokens, and keys that may read what people wrote; which of it, the room decides.
+    /// Portal tokens, and keys that may read what people wrote: the room decides.
     ReadInbound: Some(&[Scope::ChatappReceive, Scope::AccountRead]), true, Read;
-    /// Portal tokens only.
+    /// Portal tokens.
     Portal: None, true, Read;
-    /// Portal tokens, for what belongs to the person: password and sessions. Whatever the
-    /// operator thinks of their accounts, people can log out.
+    /// Portal tokens, for the person's own password and sessions, whatever the account's standing.
     Myself: None, true, Read, of_person;
     /// Any key, and portal tokens: the sandbox's handsets.
     TestCaller: Some(&[]), true, Read;
@@ -267,7 +224,7 @@ impl<'a> Pass<'a> {
 }
 
 fn ambiguous(header: &str, what: &str) -> Problem {
-    let detail = format!("The request shows {what}; send one of them.");
+    let detail = format!("The request carries {what}; send only one of them.");
     let item = "shows more than one credential";
     let pointer = format!("header:{header}");
     Problem::bad_request(&pointer, "invalid_type", item).detail(detail)
@@ -312,7 +269,7 @@ async fn by_key<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
 
 async fn by_token<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
     let (subject, token) = subject_of(app, text, Kind::Portal).await?;
-    let args = args![subject.as_str(), app.env.word()];
+    let args = args![subject.as_str(), app.env.as_str()];
     let row: Option<sql::AccountRow> = app.db.row(sql::ACCOUNT_OF_USER, args).await?;
     let sql::AccountRow(account) = row.ok_or(Code::NotFound)?;
     Ok(Caller {
@@ -374,7 +331,7 @@ async fn read_key(app: &App, hash: [u8; 32]) -> Result<Option<KnownKey>, store::
     let Some(row) = row.filter(|row| row.active) else {
         return Ok(None);
     };
-    let account = person::account(app, &account).await?;
+    let account = account::account(app, &account).await?;
     Ok(account.map(|account| KnownKey {
         key,
         account: Arc::new(account),
@@ -389,7 +346,7 @@ async fn subject_of(app: &App, text: &str, kind: Kind) -> Result<(String, [u8; 3
     let hash = token::hash(text);
     let row: Option<sql::TokenRow> = app.db.row(sql::TOKEN, args![hash]).await?;
     let row = row.ok_or(Code::InvalidToken)?;
-    if row.kind != kind.word() || row.revoked_at.is_some() {
+    if row.kind != kind.as_str() || row.revoked_at.is_some() {
         return Err(Code::InvalidToken.into());
     }
     if row.expires_at <= app.now() {

@@ -9,10 +9,11 @@ use axum::http::request::Parts;
 use store::args;
 
 use super::audit::By;
-use super::caller::{Caller, Myself, Portal, Staff, Who, bearer, request_id, take};
+use super::caller::{Caller, Myself, Portal, Staff, bearer, request_id, take};
 use super::idempotency;
 use super::store as sql;
 use super::token::{self, Kind};
+use super::who::Who;
 use crate::app::App;
 use crate::kit::client_address::ClientAddress;
 use crate::kit::problem::Problem;
@@ -94,7 +95,7 @@ impl<P> Leaver<P> {
         }
         let hash = token::hash(text);
         let row: Option<sql::TokenRow> = app.db.row(sql::TOKEN, args![hash]).await?;
-        let Some(row) = row.filter(|row| row.kind == kind.word()) else { return Err(refused) };
+        let Some(row) = row.filter(|row| row.kind == kind.as_str()) else { return Err(refused) };
         let who = kind.who(&row.subject_id);
         Ok(Self { refused: Some(refused), ..Self::of(who, hash, String::new()) })
     }

@@ -7,14 +7,15 @@ use axum::response::{IntoResponse, Response};
 use clock::{DAY, Millis};
 use store::{CommitError, Error, FromRow, Reject, Row, WriteSet, args};
 
-use super::caller::Who;
 use super::store as sql;
+use super::who::Who;
 use crate::app::App;
 use crate::kit::id::AccountId;
 use crate::kit::problem::{self, Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 use crate::kit::throttle::Class;
+use crate::kit::words::words;
 
 /// How long a key stands for its request, milliseconds.
 pub(super) const LIFE: i64 = DAY;
@@ -29,24 +30,15 @@ const HEADER: &str = "idempotency-key";
 /// A commit refused with this raced with the same request: 409 `idempotency_in_progress`.
 pub const SEEN: Reject = problem::IN_PROGRESS;
 
-/// Who chooses the keys: what one side has used is free to the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Namespace {
-    /// The account's programs and people.
-    Tenant,
-    /// The operator's staff.
-    Staff,
-    /// Whoever has no token yet.
-    Guest,
-}
-
-impl Namespace {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Tenant => "tenant",
-            Self::Staff => "staff",
-            Self::Guest => "guest",
-        }
+words! {
+    /// Who chooses the keys: what one side has used is free to the other.
+    enum Namespace {
+        /// The account's programs and people.
+        Tenant = "tenant",
+        /// The operator's staff.
+        Staff = "staff",
+        /// Whoever has no token yet.
+        Guest = "guest",
     }
 }
 
@@ -273,7 +265,7 @@ impl Claim {
         let Some(Keyed { owner, namespace, key, fingerprint }) = &self.inner else { return };
         let args = args![
             owner.as_str(),
-            namespace.word(),
+            namespace.as_str(),
             key.as_str(),
             *fingerprint,
             object_id,
@@ -312,7 +304,7 @@ impl Claim {
     /// Adds what the request is told to a write set that has its key. Nothing if no key was sent.
     pub fn add_answer(&self, set: &mut WriteSet, answer: &str) {
         let Some(Keyed { owner, namespace, key, .. }) = &self.inner else { return };
-        let args = args![answer, owner.as_str(), namespace.word(), key.as_str()];
+        let args = args![answer, owner.as_str(), namespace.as_str(), key.as_str()];
         set.push(sql::ANSWER_IDEMPOTENT, args);
     }
 
@@ -366,8 +358,8 @@ async fn begin(app: &App, request: Repeatable<'_>) -> Result<Begin, Problem> {
         return Ok(Begin::Fresh(Claim::default()));
     };
     let Repeatable { namespace, owner, .. } = request;
-    let place = [owner, namespace.word(), request.route];
-    let args = args![owner, namespace.word(), key.as_str()];
+    let place = [owner, namespace.as_str(), request.route];
+    let args = args![owner, namespace.as_str(), key.as_str()];
     let known: Option<Known> = app.db.row(sql::IDEMPOTENT, args).await?;
     // The same bound as in the guard of the claim.
     let oldest = app.now() - LIFE;
@@ -477,6 +469,6 @@ mod tests {
         headers.append("idempotency-key", HeaderValue::from_static("a"));
         assert_eq!(read(&headers).unwrap().as_deref(), Some("a"));
         headers.append("idempotency-key", HeaderValue::from_static("a"));
-        assert_eq!(read(&headers).unwrap_err().code().word(), "invalid_idempotency_key");
+        assert_eq!(read(&headers).unwrap_err().code().as_str(), "invalid_idempotency_key");
     }
 }

@@ -1,21 +1,21 @@
-//! Logins and passwords, of users and of staff alike: whoever proves who they are gets a token.
+//! Logins and passwords, for users and staff alike: whoever proves their identity gets a token.
 
 use clock::Millis;
 use serde_json::json;
 use store::{Reject, Sql, WriteSet, args};
 
-use super::audit::By;
-use super::caller::Who;
+use super::audit::{By, record};
 use super::door::Guest;
 use super::guesses::Guesser;
 use super::idempotency::{self, Claim, Once, Repeatable, Seen};
 use super::password::{self, Asker};
-use super::person::{Credentials, email, note};
+use super::person::{Credentials, about, email};
 use super::store as sql;
 use super::token::{self, Kind};
+use super::who::Who;
 use super::{Error, staff};
 use crate::app::App;
-use crate::kit::hashers::{Desk, Place};
+use crate::kit::hashers::{Desk, Seat};
 use crate::kit::id::{StaffId, UserId};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
@@ -139,11 +139,19 @@ pub async fn login(
     attempt.guesser.forgive(&mut set);
     if kind == Kind::Staff {
         let by = By { who: &kind.who(&person.id), request_id: &guest.request_id };
-        note(app, &mut set, by, ("staff.login", &person.id, json!({})));
+        record(app, &mut set, &about(by, "staff.login", &person.id, json!({})));
     }
-    let login = admit(app, &mut set, kind, (person.id, person.email), claim);
+    let login = admit(app, &mut set, kind, Identity { id: person.id, email: person.email }, claim);
     app.db.commit(set).await?;
     Ok(login)
+}
+
+/// Who logs in.
+pub struct Identity {
+    /// The user's or the staff member's id.
+    pub id: String,
+    /// Their email.
+    pub email: String,
 }
 
 /// Adds a login to a write set: the token, and what a repeat of the request needs of it.
@@ -152,9 +160,10 @@ pub fn admit(
     app: &App,
     set: &mut WriteSet,
     kind: Kind,
-    (id, email): (String, String),
+    identity: Identity,
     claim: &Claim,
 ) -> Login {
+    let Identity { id, email } = identity;
     let (token, expires_at) = token::new_token(app, set, kind, &id);
     claim.add_to(set, &id, claim.seal(app, &id, &token), app.now());
     Login { token: Some(token), expires_at, id, email }
@@ -175,6 +184,17 @@ pub async fn login_again(app: &App, kind: Kind, seen: &Seen) -> Result<Login, Er
     Ok(Login { token, expires_at, id: person.id, email: person.email })
 }
 
+/// Who shows a password.
+#[derive(Clone, Copy)]
+pub struct Prover<'a> {
+    /// A user or a member of staff.
+    pub kind: Kind,
+    /// Whose password it is: an email or an id.
+    pub whose: &'a str,
+    /// Where they are.
+    pub guest: &'a Guest,
+}
+
 /// Carries out, once, a request with a password. Who sends other passwords under a key that they
 /// know would learn from the refusals which is the right one: that counts as guessing.
 ///
@@ -182,11 +202,12 @@ pub async fn login_again(app: &App, kind: Kind, seen: &Seen) -> Result<Login, Er
 /// As [`idempotency::once`]; 429 `too_many_logins`.
 pub async fn once_with_password<T>(
     app: &App,
-    (kind, whose, guest): (Kind, &str, &Guest),
+    prover: Prover<'_>,
     request: Repeatable<'_>,
     fresh: impl AsyncFnOnce(Claim) -> Result<T, Problem>,
     again: impl AsyncFnOnce(Seen) -> Result<T, Problem>,
 ) -> Result<Once<T>, Problem> {
+    let Prover { kind, whose, guest } = prover;
     let guesser = Guesser::of_login(app, kind, whose, &guest.address);
     let again = async |seen: Seen| {
         guesser.must_not_wait(app).await?;
@@ -214,10 +235,19 @@ pub async fn logout(
     claim.add_to(&mut set, &hex(&token), None, app.now());
     token::revoke(app, &mut set, token);
     if kind == Kind::Staff {
-        note(app, &mut set, by, ("staff.logout", by.who.id(), json!({})));
+        record(app, &mut set, &about(by, "staff.logout", by.who.id(), json!({})));
     }
     app.db.commit(set).await?;
     Ok(())
+}
+
+/// A person's passwords, as a change names them.
+#[derive(Clone, Copy)]
+pub struct Passwords<'a> {
+    /// The one that they have.
+    pub current: &'a Secret,
+    /// The one that they want.
+    pub new: &'a Secret,
 }
 
 /// Replaces a person's password and ends all their other tokens.
@@ -228,9 +258,10 @@ pub async fn change_password(
     app: &App,
     kind: Kind,
     owner: Owner<'_>,
-    (current, new): (&Secret, &Secret),
+    passwords: Passwords<'_>,
     claim: &Claim,
 ) -> Result<(), Error> {
+    let Passwords { current, new } = passwords;
     // Only who knows the current password gets further with it, so this tells nobody what it is.
     if current.expose() == new.expose() {
         return Err(Error::NewPassword(password::Fault::Unchanged));
@@ -249,7 +280,7 @@ pub async fn change_password(
     let mut set = replace_password(app, kind, &person, &hash, owner.token);
     attempt.guesser.forgive(&mut set);
     claim.add_to(&mut set, id, None, app.now());
-    note(app, &mut set, owner.by, (kind.password_action(), id, json!({})));
+    record(app, &mut set, &about(owner.by, kind.password_action(), id, json!({})));
     app.db.commit(set).await?;
     Ok(())
 }
@@ -271,7 +302,7 @@ pub async fn set_password(
     let person = person.ok_or(Error::NoSuchPerson)?;
     let hash = password::hash(app, &Asker::command_line(), credentials.password).await?;
     let mut set = replace_password(app, kind, &person, &hash, None);
-    note(app, &mut set, by, (kind.password_action(), &person.id, json!({})));
+    record(app, &mut set, &about(by, kind.password_action(), &person.id, json!({})));
     app.db.commit(set).await?;
     Ok(person.id)
 }
@@ -284,21 +315,21 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// The person, if this is their password, and the place at the hashers. It takes as long where
+    /// The person, if this is their password, and the seat at the hashers. It takes as long where
     /// there is nobody. Who has to wait does not stand in line; who stands there is counted once
-    /// they have a place, so that the rows of failures grow no faster than passwords can be hashed.
+    /// they have a seat, so that the rows of failures grow no faster than passwords can be hashed.
     async fn prove(
         &self,
         app: &App,
         person: Option<sql::Person>,
-    ) -> Result<(sql::Person, Place), Error> {
+    ) -> Result<(sql::Person, Seat), Error> {
         self.guesser.must_not_wait(app).await?;
-        let place = password::place(app, &self.asker).await?;
+        let seat = password::seat(app, &self.asker).await?;
         self.guesser.count(app).await?;
         let stored = person.as_ref().map(|person| person.password_hash.as_str());
-        let (is_right, place) = password::is_right(place, self.password, stored).await?;
+        let (is_right, seat) = password::is_right(seat, self.password, stored).await?;
         let person = person.filter(|_| is_right).ok_or(Error::InvalidLogin)?;
-        Ok((person, place))
+        Ok((person, seat))
     }
 }
 

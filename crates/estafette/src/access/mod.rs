@@ -1,6 +1,7 @@
 //! Rank 4: who may call. Users with a password, one account for each environment, tokens for
 //! people, keys for programs. A handler's `Caller<…>` or `Staff` argument is its authorization.
 
+mod account;
 pub mod api;
 pub mod audit;
 pub mod caller;
@@ -19,26 +20,28 @@ pub mod sessions;
 pub mod staff;
 mod store;
 pub mod token;
+mod who;
 
 use ::store::{CommitError, Reject, WriteSet, args};
 use clock::Millis;
 
+pub use account::account;
 pub use audit::{By, Entry, record};
 pub use caller::{
     Caller, CheckOtp, Myself, Policy, Portal, RateHeaders, ReadAccount, ReadInbound, RequestIdText,
-    SendOtp, Staff, TestCaller, Who, forget_account,
+    SendOtp, Staff, TestCaller, forget_account,
 };
 pub use door::{Guest, Leaver};
 pub use login::{
-    Login, Owner, admit, change_password, login, login_again, logout, once_with_password,
-    set_password,
+    Identity, Login, Owner, Passwords, Prover, admit, change_password, login, login_again, logout,
+    once_with_password, set_password,
 };
 pub use person::{
-    Credentials, MadeBy, NewUser, Newcomer, Terms, account, email, email_of, new_user_set, signup,
-    user,
+    Credentials, MadeBy, NewUser, Newcomer, Terms, email, email_of, new_user_set, signup, user,
 };
 pub use scope::Scope;
 pub use staff::{StaffMember, add_staff};
+pub use who::Who;
 
 use crate::app::{Account, App};
 use crate::kit::id::{AccountId, KeyId};
@@ -66,7 +69,7 @@ pub enum Error {
         wait_s: i64,
     },
     /// The email is no address.
-    #[error("the email is not an address")]
+    #[error("the email is not a valid address")]
     InvalidEmail,
     /// Someone has this email already.
     #[error("the email is already registered")]
@@ -78,13 +81,13 @@ pub enum Error {
     #[error("the new password {0}")]
     NewPassword(password::Fault),
     /// Nobody has this email.
-    #[error("nobody has this email")]
+    #[error("no user has this email")]
     NoSuchPerson,
     /// No such login of this person, or it has ended.
     #[error("there is no such login")]
     NoSuchSession,
     /// Nobody would be left who could let others in.
-    #[error("the last member of staff is removed at the command line only")]
+    #[error("the last member of staff can be removed only at the command line")]
     LastStaff,
     /// The account has [`MOST_KEYS`] active keys.
     #[error("the account has {MOST_KEYS} active keys; disable one first")]
@@ -96,7 +99,7 @@ pub enum Error {
     #[error("the service is busy")]
     Overloaded,
     /// Too many passwords of one person or address wait to be hashed.
-    #[error("too many requests of the same client wait")]
+    #[error("too many requests from the same client are waiting")]
     OverShare,
     /// The password hasher failed.
     #[error("hashing failed: {0}")]
@@ -198,7 +201,7 @@ pub async fn create_key(
     let hash = sha256(raw.expose().as_bytes());
     set.push(store::ADD_KEY_HASH, args![hash, &account.id, &made.id]);
     let detail = serde_json::json!({ "name": made.name, "scopes": words });
-    record(app, &mut set, &entry(by, "api_key.create", (&account.id, &made.id), detail));
+    record(app, &mut set, &entry(by, "api_key.create", &account.id, &made.id, detail));
     app.db.commit(set).await?;
     Ok((raw, made))
 }
@@ -240,7 +243,7 @@ pub async fn disable_key(
         let mut set = WriteSet::of(account.as_str());
         set.guard(store::DISABLE_KEY, args![app.now(), account, id], KEY_DISABLED);
         let detail = serde_json::json!({});
-        record(app, &mut set, &entry(by, "api_key.disable", (account, id), detail));
+        record(app, &mut set, &entry(by, "api_key.disable", account, id, detail));
         match app.db.commit(set).await {
             // Someone else ended it at the same moment.
             Ok(_) | Err(CommitError::Rejected(KEY_DISABLED)) => {}
@@ -259,7 +262,8 @@ async fn find_key(app: &App, account: &AccountId, id: &KeyId) -> Result<ApiKey, 
 fn entry<'a>(
     by: By<'a>,
     action: &'static str,
-    (account, key): (&'a AccountId, &'a KeyId),
+    account: &'a AccountId,
+    key: &'a KeyId,
     detail: serde_json::Value,
 ) -> Entry<'a> {
     Entry {

@@ -1,4 +1,4 @@
-//! People: users with one account for each environment, and how they come to be.
+//! People: users, each with one account per environment, and how they are created.
 
 use store::{Reject, WriteSet, args};
 
@@ -6,12 +6,12 @@ use serde_json::json;
 
 use super::Error;
 use super::audit::{By, Entry, record};
-use super::caller::Who;
 use super::door::Guest;
 use super::guesses::Guesser;
 use super::password::{self, Asker};
 use super::store as sql;
-use crate::app::{Account, App, Env, Standing};
+use super::who::Who;
+use crate::app::{App, Env, Standing};
 use crate::kit::hashers::Desk;
 use crate::kit::id::{AccountId, UserId};
 use crate::kit::secret::Secret;
@@ -135,21 +135,29 @@ pub fn new_user_set(app: &App, newcomer: &Newcomer<'_>) -> (NewUser, WriteSet) {
     let myself = Who::User(new.id.clone());
     let by = By { who: newcomer.maker.unwrap_or(&myself), request_id: newcomer.request_id };
     let detail = json!({ "live": new.live.as_str(), "sandbox": new.sandbox.as_str() });
-    note(app, &mut set, by, ("user.create", new.id.as_str(), detail));
-    add_account(app, &mut set, (&new.id, by), (&new.live, Env::Live, newcomer.live));
-    add_account(app, &mut set, (&new.id, by), (&new.sandbox, Env::Sandbox, Terms::PREPAID));
+    record(app, &mut set, &about(by, "user.create", new.id.as_str(), detail));
+    let (user, terms) = (&new.id, newcomer.live);
+    let live = NewAccount { user, account: &new.live, env: Env::Live, terms };
+    add_account(app, &mut set, by, live);
+    let (env, terms) = (Env::Sandbox, Terms::PREPAID);
+    add_account(app, &mut set, by, NewAccount { user, account: &new.sandbox, env, terms });
     (new, set)
 }
 
+/// An account of a user who is being made.
+#[derive(Clone, Copy)]
+struct NewAccount<'a> {
+    user: &'a UserId,
+    account: &'a AccountId,
+    env: Env,
+    terms: Terms<'a>,
+}
+
 /// The account, and the line of the audit log that the ledger's proof knows its terms from.
-fn add_account(
-    app: &App,
-    set: &mut WriteSet,
-    (user, by): (&UserId, By<'_>),
-    (account, env, terms): (&AccountId, Env, Terms<'_>),
-) {
+fn add_account(app: &App, set: &mut WriteSet, by: By<'_>, new: NewAccount<'_>) {
+    let NewAccount { user, account, env, terms } = new;
     let Terms { standing, billing_mode, credit_limit } = terms;
-    let (env, status) = (env.word(), standing.word());
+    let (env, status) = (env.as_str(), standing.as_str());
     let args = args![account, user, env, status, billing_mode, credit_limit, app.now()];
     set.push(sql::ADD_ACCOUNT, args);
     let detail = json!({
@@ -215,17 +223,8 @@ pub async fn user(app: &App, id: &str) -> Result<NewUser, Error> {
 
 async fn account_of(app: &App, user: &UserId, env: Env) -> Result<AccountId, Error> {
     let row: Option<sql::AccountRow> =
-        app.db.row(sql::ACCOUNT_OF_USER, args![user, env.word()]).await?;
+        app.db.row(sql::ACCOUNT_OF_USER, args![user, env.as_str()]).await?;
     row.map(|sql::AccountRow(account)| account.id).ok_or(Error::NoSuchPerson)
-}
-
-/// The part of an account that requests need.
-///
-/// # Errors
-/// See [`store::Error`].
-pub async fn account(app: &App, id: &AccountId) -> Result<Option<Account>, store::Error> {
-    let row: Option<sql::AccountRow> = app.db.row(sql::ACCOUNT, args![id]).await?;
-    Ok(row.map(|sql::AccountRow(account)| account))
 }
 
 /// The email of a user.
@@ -238,14 +237,14 @@ pub async fn email_of(app: &App, user: &UserId) -> Result<Option<String>, store:
 }
 
 /// A line of the audit log about a person.
-pub(super) fn note(
-    app: &App,
-    set: &mut WriteSet,
-    by: By<'_>,
-    (action, object_id, detail): (&'static str, &str, serde_json::Value),
-) {
+pub(super) fn about<'a>(
+    by: By<'a>,
+    action: &'static str,
+    object_id: &'a str,
+    detail: serde_json::Value,
+) -> Entry<'a> {
     let (actor, request_id) = (by.who, by.request_id);
-    record(app, set, &Entry { actor, action, object_id, account: None, request_id, detail });
+    Entry { actor, action, object_id, account: None, request_id, detail }
 }
 
 #[cfg(test)]

@@ -9,29 +9,22 @@ use crate::app::App;
 use crate::kit::id::SessionId;
 use crate::kit::seal::sha256;
 use crate::kit::secret::Secret;
+use crate::kit::words::words;
 
 /// 62^43 is just above 2^256.
 const RANDOM: usize = 43;
 
-/// Whom a token is for; the one kind never opens what the other does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A user.
-    Portal,
-    /// A member of the operator's staff.
-    Staff,
+words! {
+    /// Whom a token is for; the one kind never opens what the other does.
+    pub enum Kind {
+        /// A user.
+        Portal = "portal",
+        /// A member of the operator's staff.
+        Staff = "staff",
+    }
 }
 
 impl Kind {
-    /// As stored.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Portal => "portal",
-            Self::Staff => "staff",
-        }
-    }
-
     const fn fixed(self) -> &'static str {
         match self {
             Self::Portal => "est_pt_",
@@ -67,7 +60,7 @@ pub fn new_token(app: &App, set: &mut WriteSet, kind: Kind, subject: &str) -> (S
     let now = app.now();
     let expires_at = now + life_ms(app, kind);
     let session = SessionId::new(&app.clock);
-    let args = args![hash(token.expose()), kind.word(), subject, &session, now, expires_at];
+    let args = args![hash(token.expose()), kind.as_str(), subject, &session, now, expires_at];
     set.push(sql::ADD_TOKEN, args);
     (token, expires_at)
 }

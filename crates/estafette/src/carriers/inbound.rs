@@ -1,4 +1,4 @@
-//! What carriers bring that people wrote: the shape that every driver makes of its upstream's form.
+//! An inbound message: the common shape into which every driver turns its upstream's format.
 
 use clock::Millis;
 use serde_json::Value;

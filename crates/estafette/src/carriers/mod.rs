@@ -1,5 +1,5 @@
-//! Rank 2: the ways out. A carrier gets one message and says what became of it; it knows nothing
-//! of accounts, prices or storage. One folder per carrier.
+//! Rank 2: the ways out. A carrier takes one message and reports its outcome; it knows nothing
+//! about accounts, prices or storage. One folder per carrier.
 
 pub mod binds;
 pub mod cloud_api;
@@ -8,11 +8,14 @@ pub mod handsets;
 mod inbound;
 pub mod inbox;
 pub mod lane;
+pub mod mailboxes;
 mod outbound;
 pub mod routes;
 pub mod simulated;
 pub mod smpp;
+pub mod smtp;
 
+use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
@@ -20,6 +23,7 @@ use futures_util::future::BoxFuture;
 use crate::config::{self, SmsCarrier};
 use crate::kit::described::described;
 use crate::kit::msisdn::Msisdn;
+use crate::kit::words::{UnknownWord, words};
 
 use binds::{Binds, Load, Presence};
 use routes::{Route, RouteFault, Table, Wanted};
@@ -29,43 +33,26 @@ pub use door::{Door, Guesses, NotNow};
 pub use handsets::Handsets;
 pub use inbound::{Inbound, InboundPart};
 pub use inbox::Inbox;
-pub use lane::{Lane, Pace, Priority, Turn};
-pub use outbound::{Address, Content, Outbound, QuickReply, Template};
-pub use simulated::Rehearsed;
+pub use lane::{Lane, Pace, Permit, Priority};
+pub use mailboxes::Mailboxes;
+pub use outbound::{Address, Content, Mail, Outbound, QuickReply, Template};
+pub use simulated::{Rehearsed, Script};
 
-/// The way a message travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Channel {
-    /// The chat app.
-    Chatapp,
-    /// SMS.
-    Sms,
-}
-
-impl Channel {
-    /// As stored and shown.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Chatapp => "chatapp",
-            Self::Sms => "sms",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        match word {
-            "chatapp" => Some(Self::Chatapp),
-            "sms" => Some(Self::Sms),
-            _ => None,
-        }
+words! {
+    /// The way a message travels.
+    pub enum Channel {
+        /// The chat app.
+        Chatapp = "chatapp",
+        /// SMS.
+        Sms = "sms",
+        /// Email.
+        Email = "email",
     }
 }
 
 described!(
     Channel as "Channel": "The way a message travels.",
-    [Self::Chatapp, Self::Sms].map(Self::word)
+    Self::ALL.iter().map(|channel| channel.as_str())
 );
 
 /// What became of a submission.
@@ -95,7 +82,7 @@ pub enum Outcome {
 impl Outcome {
     /// As counted.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Accepted { .. } | Self::InParts { .. } => "accepted",
             Self::Refused { .. } => "refused",
@@ -155,7 +142,7 @@ impl Refusal {
 
     /// As stored.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
             Self::BadRecipient => "bad_recipient",
@@ -171,11 +158,13 @@ impl Refusal {
             Self::Template => "template",
         }
     }
+}
 
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|refusal| refusal.word() == word)
+impl FromStr for Refusal {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        Self::ALL.into_iter().find(|refusal| refusal.as_str() == word).ok_or(UnknownWord)
     }
 }
 
@@ -209,7 +198,7 @@ impl Fate {
             Self::Sent => "sent".to_owned(),
             Self::Delivered => "delivered".to_owned(),
             Self::Read => "read".to_owned(),
-            Self::Failed(refusal) => format!("failed {}", refusal.word()),
+            Self::Failed(refusal) => format!("failed {}", refusal.as_str()),
         }
     }
 
@@ -220,7 +209,7 @@ impl Fate {
             ("sent", _) => Some(Self::Sent),
             ("delivered", _) => Some(Self::Delivered),
             ("read", _) => Some(Self::Read),
-            ("failed", word) => Refusal::of(word).map(Self::Failed),
+            ("failed", word) => word.parse().ok().map(Self::Failed),
             _ => None,
         }
     }
@@ -281,6 +270,7 @@ pub struct Carriers {
     /// The numbers behind the chat-app's lane, where it is the real one.
     cloud: Option<Arc<CloudApi>>,
     sms: Vec<Arc<Lane>>,
+    email: Vec<Arc<Lane>>,
     /// Which of them takes which SMS. All clones see a change.
     table: Arc<RwLock<Arc<Table>>>,
     /// Which did at first: as the settings say, or all of them in turn.
@@ -315,6 +305,13 @@ impl Carriers {
         let settled = Arc::new(Table::all(&sms));
         let table = Arc::new(RwLock::new(Arc::clone(&settled)));
         Self { chatapp, sms, table, settled, ..Self::default() }
+    }
+
+    /// The same with this carrier for email.
+    #[must_use]
+    pub fn with_email(mut self, carrier: Arc<dyn Carrier>) -> Self {
+        self.email.push(Lane::of(carrier));
+        self
     }
 
     /// With the chat-app of the settings, and of the accounts that are linked later.
@@ -355,6 +352,19 @@ impl Carriers {
         Ok(Self { sms: lanes, table, settled, ..self })
     }
 
+    /// With the mail relay of the settings, if there is one.
+    ///
+    /// # Errors
+    /// What of the settings cannot be used.
+    pub fn with_relay(self, email: &config::Email, own_name: &str) -> Result<Self, smtp::BadUrl> {
+        let url = email.relay_url.expose();
+        if url.is_empty() {
+            return Ok(self);
+        }
+        let relay = smtp::Relay::new(url, own_name)?;
+        Ok(self.with_email(Arc::new(relay)))
+    }
+
     /// Puts other routes in force; all sends after this take them.
     ///
     /// # Errors
@@ -390,19 +400,22 @@ impl Carriers {
     pub fn best(
         &self,
         channel: Channel,
-        (account, priority): (&str, Priority),
+        account: &str,
+        priority: Priority,
         to: &Address,
     ) -> Option<Arc<Lane>> {
-        let number = to.phone()?.e164();
-        match channel {
-            Channel::Chatapp => {
-                let works = |lane: &&Arc<Lane>| !lane.is_resting();
-                let best = self.chatapp.iter().find(works).or(self.chatapp.first());
-                best.filter(|_| self.offers(channel, account)).cloned()
+        let works = |lane: &&Arc<Lane>| !lane.is_resting();
+        let first = |lanes: &[Arc<Lane>]| lanes.iter().find(works).or(lanes.first()).cloned();
+        match (channel, to) {
+            (Channel::Chatapp, Address::Phone(_)) => {
+                first(&self.chatapp).filter(|_| self.offers(channel, account))
             }
-            Channel::Sms => {
-                self.table().choose(Wanted { account, class: routes::Class::of(priority), number })
+            (Channel::Sms, Address::Phone(number)) => {
+                let (class, number) = (routes::Class::of(priority), number.e164());
+                self.table().choose(Wanted { account, class, number })
             }
+            (Channel::Email, Address::Email(_)) => first(&self.email),
+            (_, Address::Phone(_) | Address::Email(_)) => None,
         }
     }
 
@@ -415,12 +428,13 @@ impl Carriers {
                 let has_number = |cloud: &Arc<CloudApi>| cloud.numbers().of(account).is_some();
                 !self.chatapp.is_empty() && self.cloud.as_ref().is_none_or(has_number)
             }
+            Channel::Email => !self.email.is_empty(),
         }
     }
 
     /// All lanes.
     pub fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {
-        self.chatapp.iter().chain(&self.sms)
+        self.chatapp.iter().chain(&self.sms).chain(&self.email)
     }
 
     /// The lane of the carrier of this name.
@@ -433,6 +447,7 @@ impl Carriers {
         match channel {
             Channel::Chatapp => &self.chatapp,
             Channel::Sms => &self.sms,
+            Channel::Email => &self.email,
         }
     }
 
@@ -453,6 +468,12 @@ impl Carriers {
         self.handsets.as_ref().and_then(|_| simulated::rehearsed(to))
     }
 
+    /// What an address scripts, where mailboxes are simulated.
+    #[must_use]
+    pub fn scripted(&self, to: &email::Address) -> Option<simulated::Script> {
+        self.handsets.as_ref().and_then(|_| simulated::script_of(to))
+    }
+
     /// The virtual handsets, where there are any.
     #[must_use]
     pub fn handsets(&self) -> Option<&Handsets> {
@@ -461,7 +482,7 @@ impl Carriers {
 
     /// Each lane with its channel, for the operator.
     pub fn by_channel(&self) -> impl Iterator<Item = (Channel, &Arc<Lane>)> {
-        [Channel::Chatapp, Channel::Sms]
+        [Channel::Chatapp, Channel::Sms, Channel::Email]
             .into_iter()
             .flat_map(|channel| self.of_channel(channel).iter().map(move |lane| (channel, lane)))
             .filter(|(channel, _)| *channel == Channel::Sms || !self.is_bare())

@@ -1,5 +1,7 @@
 //! A message on its way out, as a carrier gets it.
 
+use std::sync::Arc;
+
 use clock::Millis;
 use serde_json::Value;
 
@@ -12,7 +14,7 @@ pub enum Address {
     /// A phone, by SMS or chat-app.
     Phone(Msisdn),
     /// A mailbox.
-    Email(String),
+    Email(email::Address),
 }
 
 impl Address {
@@ -64,16 +66,30 @@ pub enum Content {
         /// Parts that an SMS of it has; a carrier's rate counts them.
         parts: u32,
     },
+    /// An email.
+    Email(Mail),
+}
+
+/// An email as one recipient gets it.
+#[derive(Clone)]
+pub struct Mail {
+    /// Where reports of it go: the envelope's sender.
+    pub return_path: String,
+    /// Header fields in front of all others that are this copy's own.
+    pub front: Vec<u8>,
+    /// The message (RFC 5322), shared by all copies.
+    pub message: Arc<[u8]>,
 }
 
 impl Content {
-    /// What a phone shows.
+    /// What a phone shows; emails go to none.
     #[must_use]
-    pub fn text(&self) -> &Secret {
+    pub fn text(&self) -> Option<&Secret> {
         match self {
             Self::Passcode { text, .. } | Self::Template { text, .. } | Self::Text { text, .. } => {
-                text
+                Some(text)
             }
+            Self::Email(_) => None,
         }
     }
 
@@ -81,7 +97,7 @@ impl Content {
     #[must_use]
     pub fn parts(&self) -> u32 {
         match self {
-            Self::Passcode { .. } | Self::Template { .. } => 1,
+            Self::Passcode { .. } | Self::Template { .. } | Self::Email(_) => 1,
             Self::Text { parts, .. } => (*parts).max(1),
         }
     }

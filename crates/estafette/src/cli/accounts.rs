@@ -100,7 +100,7 @@ async fn set(
 ) -> anyhow::Result<()> {
     let id = account_id(&args.account)?;
     let service = super::open(config).await?;
-    let patch = Patch { status: Some(standing.word()), ..Patch::default() };
+    let patch = Patch { status: Some(standing.as_str()), ..Patch::default() };
     let row = accounts::change(&service.live, &id, &patch, By::CLI).await?;
     service.close().await;
     output.answer(&json!({ "account_id": id.as_str(), "status": row.status }), || {

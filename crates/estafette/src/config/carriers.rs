@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::check::{Fault, within};
+use super::bounds::{Fault, within};
 use crate::kit::secret::Secret;
 
 /// One SMS carrier.

@@ -1,20 +1,13 @@
-//! What no type can say of the settings: ranges, addresses that clash, names that must exist.
+//! Checks that no type can express: ranges, conflicting addresses, names that must exist.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
+use super::bounds::{Check, ensure, within};
 use super::{
     Access, Config, Credits, Email, Otp, Retention, Server, Sms, SmsCarrier, Support, Telemetry,
     Webhooks,
 };
-
-/// One setting that cannot work.
-pub(super) struct Fault {
-    pub(super) key: String,
-    pub(super) reason: String,
-}
-
-type Check = Result<(), Fault>;
 
 const YEAR_S: i64 = 366 * 86_400;
 
@@ -298,15 +291,6 @@ fn one_of(key: &str, value: &str, choices: &[&str]) -> Check {
     ensure(choices.contains(&value), key, &format!("must be one of {}", choices.join(", ")))
 }
 
-pub(super) fn within(key: &str, value: i64, least: i64, most: i64) -> Check {
-    let says = format!("must be {least} to {most}, is {value}");
-    ensure((least..=most).contains(&value), key, &says)
-}
-
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn ensure(holds: bool, key: &str, reason: &str) -> Check {
-    if holds { Ok(()) } else { Err(Fault { key: key.to_owned(), reason: reason.to_owned() }) }
 }

@@ -1,8 +1,10 @@
 //! Rank 1: the settings of one process. One struct per concern, units in the names, unknown keys
 //! are errors. The defaults and their explanations are in `default.toml`.
 
+mod bounds;
 mod carriers;
 mod check;
+mod fault;
 mod layers;
 mod load;
 mod show;
@@ -18,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use crate::kit::secret::Secret;
 
 pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, ValidityForm};
-pub use layers::Source;
-pub use load::{Flags, LoadError, load};
+pub use fault::{LoadError, Source};
+pub use load::{Flags, load};
 pub use show::{show, show_json};
 
 /// Everything that can be set.
@@ -72,6 +74,18 @@ impl Config {
     pub fn master_key_file(&self) -> Option<PathBuf> {
         let own = || self.master_key.is_empty().then(|| self.data_dir.join("master.key"));
         self.master_key_path.clone().or_else(own)
+    }
+
+    /// What the service is called before mail servers: the shared domain, or its public host.
+    #[must_use]
+    pub fn mail_name(&self) -> String {
+        let shared = &self.email.shared_domain;
+        if !shared.is_empty() {
+            return shared.clone();
+        }
+        let url = url::Url::parse(&self.server.live_url).ok();
+        let host = url.as_ref().and_then(url::Url::domain);
+        host.unwrap_or("localhost").to_owned()
     }
 
     /// Whether a process that serves keeps the sandbox's handsets to itself.

@@ -13,7 +13,7 @@ use crate::access::caller::{Caller, ReadAccount};
 use crate::app::App;
 use crate::kit::described::described_words;
 use crate::kit::id::TransferId;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
@@ -47,9 +47,8 @@ pub struct BalanceView {
 async fn read_balance(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<BalanceView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let balance = super::balance(&app, &caller.account.id).await?;
     Ok(Json(BalanceView {
         balance_credits: balance.own(),

@@ -3,7 +3,7 @@
 //! promotion: it holds in the place of the base price, which stands again when it ends. Country `*`
 //! is for all countries without their own.
 
-use ::store::{WriteSet, args};
+use ::store::{FromRow, Row, WriteSet, args};
 use clock::Millis;
 use uuid::Uuid;
 
@@ -47,6 +47,21 @@ pub struct Price {
     pub valid_until: Option<Millis>,
     /// From this instant on a newer base price holds in its place.
     pub replaced_at: Option<Millis>,
+}
+
+impl FromRow for Price {
+    fn from_row(mut row: Row) -> Result<Self, ::store::Error> {
+        Ok(Self {
+            id: row.take(0)?,
+            channel: row.take(1)?,
+            category: row.take(2)?,
+            country: row.take(3)?,
+            credits: row.take(4)?,
+            valid_from: row.take(5)?,
+            valid_until: row.take(6)?,
+            replaced_at: row.take(7)?,
+        })
+    }
 }
 
 /// Which prices a list shows; empty texts do not filter.

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ::store::Bell;
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use super::parts::{self, Place, Weighed};
 use super::store::{self as sql, Parked};
 use super::{
-    Attempt, Entry, Failure, Leg, News, Next, Owner, State, Unwritten, carry, over, retention,
-    settle,
+    Attempt, Entry, Failure, Leg, News, Next, Owner, State, Unwritten, bell, carry, over,
+    retention, settle,
 };
-use crate::app::{App, Env};
-use crate::carriers::door::{Arrivals, News as Brought};
+use crate::app::App;
+use crate::carriers::door::{Arrivals, Incoming};
 use crate::carriers::lane::ReceiptCounts;
 use crate::carriers::{Fate, Guesses, Inbound, InboundPart, NotNow, Receipt};
 use crate::kit::id::{AccountId, AttemptId};
@@ -29,15 +28,6 @@ const LOOK_AGAIN_MS: u64 = 5_000;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Parked receipts read at a time.
 const PAGE: i64 = 256;
-
-/// Rings when a carrier's id became known that receipts may have named before. Each environment has
-/// one, since each has a listener.
-pub(super) fn bell(app: &App) -> Bell {
-    match app.env {
-        Env::Live => Bell("receipts live"),
-        Env::Sandbox => Bell("receipts sandbox"),
-    }
-}
 
 /// Takes in what people wrote.
 pub type TakeInbound = for<'a> fn(&'a App, &'a [Inbound]) -> Answer<'a>;
@@ -73,12 +63,12 @@ async fn take_all(app: &App, mut arrivals: Arrivals, desk: Desk) {
         tokio::spawn(async move {
             let (news, reply) = arrival.open();
             reply.send(match news {
-                Brought::Receipt(receipt) => receive(&app, (&receipt, None), desk.owners).await,
-                Brought::Guess(receipt, guesses) => {
-                    receive(&app, (&receipt, Some(&guesses)), desk.owners).await
+                Incoming::Receipt(receipt) => receive(&app, &receipt, None, desk.owners).await,
+                Incoming::Guess(receipt, guesses) => {
+                    receive(&app, &receipt, Some(&guesses), desk.owners).await
                 }
-                Brought::Inbound(messages) => (desk.inbound)(&app, &messages).await,
-                Brought::Part(part) => (desk.part)(&app, &part).await,
+                Incoming::Inbound(messages) => (desk.inbound)(&app, &messages).await,
+                Incoming::Part(part) => (desk.part)(&app, &part).await,
             });
             drop(turn);
         });
@@ -88,7 +78,7 @@ async fn take_all(app: &App, mut arrivals: Arrivals, desk: Desk) {
 async fn look_after_parked(app: &App, owners: &[Entry]) {
     loop {
         tokio::select! {
-            () = app.db.rung(bell(app)) => {}
+            () = app.db.rung(bell::bell(app)) => {}
             () = app.clock.tick(LOOK_AGAIN_MS) => {}
         }
         if let Err(error) = settle_parked(app, owners).await {
@@ -100,14 +90,15 @@ async fn look_after_parked(app: &App, owners: &[Entry]) {
 
 async fn receive(
     app: &App,
-    (receipt, guesses): (&Receipt, Option<&Guesses>),
+    receipt: &Receipt,
+    guesses: Option<&Guesses>,
     owners: &[Entry],
 ) -> Result<(), NotNow> {
     if app.carriers.inbox().offer(receipt).await {
         count(app, &receipt.carrier, |counts| &counts.matched);
         return Ok(());
     }
-    match resolve(app, (receipt, guesses), owners).await {
+    match resolve(app, receipt, guesses, owners).await {
         Ok(Taken::Durable) => {
             count(app, &receipt.carrier, |counts| &counts.matched);
             Ok(())
@@ -139,7 +130,8 @@ enum Taken {
 /// Finds the attempt and its channel, and settles it.
 async fn resolve(
     app: &App,
-    (receipt, guesses): (&Receipt, Option<&Guesses>),
+    receipt: &Receipt,
+    guesses: Option<&Guesses>,
     owners: &[Entry],
 ) -> Result<Taken, retention::Error> {
     let mut place = match (&receipt.echo, &receipt.provider_id) {

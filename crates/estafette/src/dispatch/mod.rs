@@ -12,11 +12,14 @@
 //! owner write its own row and event into the same set. Whoever is second is refused and reads
 //! again.
 
+mod bell;
 mod binds;
 mod carry;
 mod door;
 mod due;
+mod elsewhere;
 mod entry;
+mod owners;
 mod parts;
 mod queue;
 pub mod recipients;
@@ -34,6 +37,7 @@ use crate::app::App;
 use crate::carriers::{Address, Channel, Outbound, Priority, Refusal};
 use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, TransferId};
+use crate::kit::words::words;
 
 pub use binds::{close as close_binds, keep as keep_binds};
 pub use carry::carry;
@@ -53,68 +57,33 @@ pub const LEASE_MS: i64 = 15_000;
 /// leaves that dies is found so soon.
 const QUEUED_LEASE_MS: i64 = 4_000;
 
-/// Where an attempt stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It waits for its carrier's lane, or for the time of its next try.
-    Queued,
-    /// On its way to the carrier, until its lease ends.
-    Sending,
-    /// Nobody knows whether the carrier has it.
-    Unknown,
-    /// The carrier has it.
-    Accepted,
-    /// A receipt says that it arrived.
-    Delivered,
-    /// A receipt says that it will not arrive, and it costs something all the same.
-    Undelivered,
-    /// The carrier did not take it.
-    Refused,
-    /// A receipt says that it will not arrive.
-    Failed,
-    /// Nobody said anything in time.
-    Lapsed,
-    /// Its time was over before it went out.
-    Expired,
+words! {
+    /// Where an attempt stands.
+    pub enum State {
+        /// It waits for its carrier's lane, or for the time of its next try.
+        Queued = "queued",
+        /// On its way to the carrier, until its lease ends.
+        Sending = "sending",
+        /// Nobody knows whether the carrier has it.
+        Unknown = "unknown",
+        /// The carrier has it.
+        Accepted = "accepted",
+        /// A receipt says that it arrived.
+        Delivered = "delivered",
+        /// A receipt says that it will not arrive, and it costs something all the same.
+        Undelivered = "undelivered",
+        /// The carrier did not take it.
+        Refused = "refused",
+        /// A receipt says that it will not arrive.
+        Failed = "failed",
+        /// Nobody said anything in time.
+        Lapsed = "lapsed",
+        /// Its time was over before it went out.
+        Expired = "expired",
+    }
 }
 
 impl State {
-    const ALL: [Self; 10] = [
-        Self::Queued,
-        Self::Sending,
-        Self::Unknown,
-        Self::Accepted,
-        Self::Delivered,
-        Self::Undelivered,
-        Self::Refused,
-        Self::Failed,
-        Self::Lapsed,
-        Self::Expired,
-    ];
-
-    /// As stored.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Sending => "sending",
-            Self::Unknown => "unknown",
-            Self::Accepted => "accepted",
-            Self::Delivered => "delivered",
-            Self::Undelivered => "undelivered",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::Lapsed => "lapsed",
-            Self::Expired => "expired",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.word() == word)
-    }
-
     /// Whether the price is still only held.
     #[must_use]
     pub const fn is_held(self) -> bool {
@@ -185,7 +154,7 @@ impl Attempt {
     /// keeps the time.
     #[must_use]
     pub fn new(app: &App, leg: &NewLeg<'_>) -> Self {
-        let lane = app.carriers.best(leg.channel, (leg.account.as_str(), leg.priority), leg.to);
+        let lane = app.carriers.best(leg.channel, leg.account.as_str(), leg.priority, leg.to);
         let carrier = lane.map(|lane| lane.carrier().name().to_owned());
         Self {
             account: leg.account.clone(),

@@ -5,7 +5,7 @@ use store::{CommitError, Done, Error, FromRow, Row, Sql, WriteSet, args};
 
 use super::{Attempt, Owner, QUEUED_LEASE_MS, STALE, State};
 use crate::app::App;
-use crate::carriers::{Channel, Priority};
+use crate::carriers::Priority;
 use crate::kit::id::{AccountId, AttemptId};
 
 const ATTEMPT: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits, lease_until, \
@@ -127,13 +127,11 @@ pub(super) struct Found {
 
 impl FromRow for Found {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let channel: String = row.take(2)?;
-        let state: String = row.take(3)?;
         let attempt = Attempt {
             id: row.take(0)?,
             object_id: row.take(1)?,
-            channel: Channel::of(&channel).ok_or(Error::Corrupt { column: 2 })?,
-            state: State::of(&state).ok_or(Error::Corrupt { column: 3 })?,
+            channel: row.take(2)?,
+            state: row.take(3)?,
             credits: row.take(4)?,
             lease_until: row.take(5)?,
             account: row.take(6)?,
@@ -181,10 +179,10 @@ pub(super) fn insert<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
         &a.id,
         O::KIND,
         &a.object_id,
-        a.channel.word(),
+        a.channel.as_str(),
         &a.carrier,
         a.priority.number(),
-        a.state.word(),
+        a.state.as_str(),
         a.credits,
         a.tries,
         app.node,
@@ -201,16 +199,17 @@ pub(super) fn insert<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
 pub(super) fn shift(
     set: &mut WriteSet,
     a: &Attempt,
-    (to, error): (State, Option<&str>),
+    to: State,
+    error: Option<&str>,
     next_at: Option<Millis>,
 ) {
-    let args = args![to.word(), error, next_at, &a.account, &a.id, a.state.word()];
+    let args = args![to.as_str(), error, next_at, &a.account, &a.id, a.state.as_str()];
     set.guard(SHIFT, args, STALE);
 }
 
 /// Where an attempt is put that goes out again.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct Requeue<'a> {
     /// Why.
     pub(super) error: Option<&'a str>,
     /// Since when a lane may take it; `None` = not before due work says so.
@@ -222,7 +221,7 @@ pub(super) struct Place<'a> {
     pub(super) carrier: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Requeue<'a> {
     /// As an attempt is, for the time of its next try.
     pub(super) fn later(a: &'a Attempt, error: Option<&'a str>, next_at: Millis) -> Self {
         let Attempt { tries, resends, carrier, .. } = a;
@@ -231,8 +230,8 @@ impl<'a> Place<'a> {
 }
 
 /// Lets an attempt go out again; refused if another was faster.
-pub(super) fn put_back(set: &mut WriteSet, a: &Attempt, place: Place<'_>) {
-    let Place { error, queued_at, next_at, tries, resends, carrier } = place;
+pub(super) fn put_back(set: &mut WriteSet, a: &Attempt, place: Requeue<'_>) {
+    let Requeue { error, queued_at, next_at, tries, resends, carrier } = place;
     let args = args![
         error,
         queued_at,
@@ -242,7 +241,7 @@ pub(super) fn put_back(set: &mut WriteSet, a: &Attempt, place: Place<'_>) {
         carrier,
         &a.account,
         &a.id,
-        a.state.word()
+        a.state.as_str()
     ];
     set.guard(PUT_BACK, args, STALE);
 }
@@ -254,14 +253,15 @@ pub(super) async fn next_in_line(
     priority: Priority,
     after: &str,
 ) -> Result<Option<AccountId>, Error> {
-    let args = args![carrier, priority.number(), after, app.env.word()];
+    let args = args![carrier, priority.number(), after, app.env.as_str()];
     Ok(app.db.row::<(AccountId,)>(NEXT_IN_LINE, args).await?.map(|(account,)| account))
 }
 
 /// Takes at most `limit` of an account out of a queue, the oldest first.
 pub(super) async fn claim(
     app: &App,
-    (carrier, priority): (&str, Priority),
+    carrier: &str,
+    priority: Priority,
     account: &AccountId,
     limit: i64,
 ) -> Result<Vec<Found>, CommitError> {
@@ -278,7 +278,7 @@ pub(super) async fn claim_due(
     limit: i64,
     until: Millis,
 ) -> Result<Vec<Found>, CommitError> {
-    let (now, env) = (app.now(), app.env.word());
+    let (now, env) = (app.now(), app.env.as_str());
     let any = app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await;
     if any.map_err(|error| CommitError::Unavailable(error.to_string()))?.is_none() {
         return Ok(Vec::new());
@@ -365,7 +365,8 @@ pub(super) async fn fate(app: &App, carrier: &str, key: &str) -> Result<Option<S
 /// What became of the parts of an attempt, as far as their ids are known.
 pub(super) async fn fates(
     app: &App,
-    (account, attempt): (&AccountId, &AttemptId),
+    account: &AccountId,
+    attempt: &AttemptId,
     carrier: &str,
 ) -> Result<Vec<Option<String>>, Error> {
     let rows: Vec<(Option<String>,)> = app.db.rows(FATES, args![attempt, account, carrier]).await?;
@@ -398,7 +399,7 @@ impl FromRow for Parked {
 }
 
 pub(super) async fn park(app: &App, all: &[Parked]) -> Result<(), CommitError> {
-    let (env, now) = (app.env.word(), app.now());
+    let (env, now) = (app.env.as_str(), app.now());
     let mut set = WriteSet::of(SHARD);
     for parked in all {
         let Parked { carrier, provider_id, digest, fate, error, recipient_mac: mac } =
@@ -424,7 +425,7 @@ pub(super) async fn parked(
     limit: i64,
 ) -> Result<Vec<Parked>, Error> {
     let (carrier, provider_id, digest) = Parked::place(last);
-    app.db.rows(PARKED, args![app.env.word(), carrier, provider_id, digest, limit]).await
+    app.db.rows(PARKED, args![app.env.as_str(), carrier, provider_id, digest, limit]).await
 }
 
 /// The next of all.

@@ -10,11 +10,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::store::BEFORE;
-use super::{CATALOGUE, Stored, render};
+use super::{Kind, Stored, render};
 use crate::access::caller::{Caller, ReadAccount};
 use crate::app::App;
 use crate::kit::id::EventId;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -72,8 +72,8 @@ async fn list_events(
     let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let since = query.between(&mut page, |at| EventId::bound(at).into())?;
     let kind = query.get("type").unwrap_or("");
-    if !kind.is_empty() && !CATALOGUE.iter().any(|known| known.word() == kind) {
-        let known: Vec<&str> = CATALOGUE.iter().map(|kind| kind.word()).collect();
+    if !kind.is_empty() && !Kind::ALL.iter().any(|known| known.as_str() == kind) {
+        let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
         let detail = format!("must be one of {}", known.join(", "));
         return Err(Problem::bad_request("?type", "invalid_enum", detail));
     }
@@ -113,10 +113,9 @@ fn json(text: String) -> Response {
 async fn read_event(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = EventId::parse(&id).ok_or(Code::NotFound)?;
     let found = super::find(&app, &caller.account.id, &id).await?.ok_or(Code::NotFound)?;
     Ok(json(render(&app, &found).await?))

@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::described::described_words;
 use crate::kit::id::InboundId;
-use crate::kit::page::{self, Page, Query};
+use crate::kit::page::{self, NoQuery, Page, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -92,8 +92,8 @@ async fn list_inbound_notifications(
     permit(&caller, filter.channel)?;
     let path = query.path_with(PATH, &FILTERS);
     let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
-    let found = super::list(&app, &caller.account.id, &filter, &page).await?;
-    Ok(show(&app, &path, &page, found))
+    let (rows, next) = super::list(&app, &caller.account.id, &filter, &page).await?;
+    Ok(show(&app, &path, &page, rows, next.as_deref()))
 }
 
 /// Reads what a person sent, with the carrier's payload.
@@ -108,10 +108,9 @@ async fn list_inbound_notifications(
 async fn read_inbound_notification(
     caller: Caller<ReadInbound>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<InboundNotificationDetail>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = InboundId::parse(&id).ok_or(Code::NotFound)?;
     let found = super::find(&app, &caller.account.id, &id).await?;
     let (row, raw_json) = found.ok_or(Code::NotFound)?;
@@ -120,7 +119,7 @@ async fn read_inbound_notification(
     Ok(Json(InboundNotificationDetail {
         id: id.into(),
         provider: PROVIDER,
-        channel: channel.word(),
+        channel: channel.as_str(),
         sender,
         message,
         created_at: created_at.to_string(),
@@ -151,19 +150,19 @@ async fn list_parked_notifications(
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
     let page = query.page(&app.vault, PARKED)?;
-    let found = super::parked(&app, &page).await?;
-    Ok(show(&app, PARKED, &page, found))
+    let (rows, next) = super::parked(&app, &page).await?;
+    Ok(show(&app, PARKED, &page, rows, next.as_deref()))
 }
 
 fn show(
     app: &App,
     path: &str,
     page: &Page,
-    found: (Vec<Notification>, Option<String>),
+    rows: Vec<Notification>,
+    next: Option<&str>,
 ) -> Response {
-    let (rows, next) = found;
     let views: Vec<InboundNotification> = rows.into_iter().map(Into::into).collect();
-    page::answer_until(&app.vault, path, page, &views, next.as_deref())
+    page::answer_until(&app.vault, path, page, &views, next)
 }
 
 /// A key that has `chatapp:receive` and not `account:read` reads the chat-app only.

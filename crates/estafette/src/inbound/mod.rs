@@ -34,6 +34,7 @@ use crate::events::{self, Kind, Note};
 use crate::kit::id::{AccountId, InboundId};
 use crate::kit::keywords::Keyword;
 use crate::kit::page::{self, Page};
+use crate::kit::words::words;
 
 pub use parts::take_part;
 pub use view::show;
@@ -64,24 +65,15 @@ pub struct Notification {
     pub created_at: Millis,
 }
 
-/// What became of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taken {
-    /// Its account has it.
-    Stored,
-    /// It is for nobody.
-    Parked,
-    /// It was taken in before.
-    Known,
-}
-
-impl Taken {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Stored => "stored",
-            Self::Parked => "parked",
-            Self::Known => "known",
-        }
+words! {
+    /// What became of a message.
+    enum Taken {
+        /// Its account has it.
+        Stored = "stored",
+        /// It is for nobody.
+        Parked = "parked",
+        /// It was taken in before.
+        Known = "known",
     }
 }
 
@@ -101,9 +93,9 @@ pub async fn take_in(app: &App, messages: &[Inbound]) -> Result<(), NotNow> {
                     first.get_or_insert(error);
                     "failed"
                 },
-                Taken::word,
+                Taken::as_str,
             );
-            app.metrics.inbound(message.channel.word(), outcome);
+            app.metrics.inbound(message.channel.as_str(), outcome);
         }
     }
     let Some(error) = first else { return Ok(()) };
@@ -206,7 +198,7 @@ fn write(
     let row = args![
         whose,
         &id,
-        message.channel.word(),
+        message.channel.as_str(),
         &message.carrier,
         &message.upstream_id,
         message.sender.text(),
@@ -222,7 +214,7 @@ fn write(
     }
     let Some(account) = account else { return set };
     let kind = kind_of(message.channel);
-    let state = message.keyword.map(Keyword::word).or(reaction.button).unwrap_or_default();
+    let state = message.keyword.map(Keyword::as_str).or(reaction.button).unwrap_or_default();
     let note = Note { account, kind, object_id: id.as_str(), sequence: 1, state };
     events::note(app, &mut set, note);
     if let (Address::Phone(person), Some(keyword)) = (&message.sender, message.keyword) {
@@ -235,7 +227,7 @@ fn write(
 
 const fn kind_of(channel: Channel) -> Kind {
     match channel {
-        Channel::Sms => Kind::SmsInbound,
+        Channel::Sms | Channel::Email => Kind::SmsInbound,
         Channel::Chatapp => Kind::ChatappInbound,
     }
 }

@@ -48,6 +48,6 @@ pub fn opt_out(
 pub(super) fn note(app: &App, set: &mut WriteSet, account: &AccountId, wish: Wish<'_>) {
     let mac = app.vault.recipient_mac(account.as_str(), wish.person.e164());
     let opted_out = wish.keyword == Keyword::Stop;
-    let args = args![account, mac, opted_out, wish.channel.word(), wish.said_at];
+    let args = args![account, mac, opted_out, wish.channel.as_str(), wish.said_at];
     set.push(sql::SET_OPT_OUT, args);
 }

@@ -11,7 +11,7 @@ use super::store::{self as sql, PartRow};
 use super::{Arrived, Fault, Taken, account_for, keep};
 use crate::app::App;
 use crate::carriers::{Inbound, InboundPart, NotNow};
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::msisdn::Msisdn;
 
 /// How long the missing parts of a message are waited for.
@@ -26,9 +26,9 @@ pub(super) const DONE: Reject = Reject("inbound_parts_done");
 /// # Errors
 /// [`NotNow`] when it could not be stored.
 pub async fn take_part(app: &App, part: &InboundPart) -> Result<(), NotNow> {
-    let channel = part.message.channel.word();
+    let channel = part.message.channel.as_str();
     match take(app, part).await {
-        Ok(Some(taken)) => app.metrics.inbound(channel, taken.word()),
+        Ok(Some(taken)) => app.metrics.inbound(channel, taken.as_str()),
         Ok(None) => {}
         Err(error) => {
             app.metrics.inbound(channel, "failed");
@@ -47,7 +47,7 @@ async fn take(app: &App, part: &InboundPart) -> Result<Option<Taken>, Fault> {
         let [carrier, sender, recipient, reference] = shared;
         let mac = app.vault.upstream_mac(&["one", carrier, sender, recipient, reference, text]);
         let since = *received_at - AGAIN_MS;
-        return finish(app, &part.message, (mac, since), None).await.map(Some);
+        return finish(app, &part.message, mac, since, None).await.map(Some);
     }
     let [carrier, sender, recipient, reference] = shared;
     let total = part.total.to_string();
@@ -107,14 +107,15 @@ async fn deliver(
     let first = rows.iter().map(|row| row.received_at).min().unwrap_or(like.received_at);
     let mac = app.vault.upstream_mac(&["whole", &like.carrier, &text, &first.0.to_string()]);
     let message = Inbound { text, raw, received_at: first, ..like };
-    finish(app, &message, (mac, Millis(0)), Some(group)).await
+    finish(app, &message, mac, Millis(0), Some(group)).await
 }
 
 /// Stores a message; with it its parts are done.
 async fn finish(
     app: &App,
     inbound: &Inbound,
-    (mac, since): ([u8; 32], Millis),
+    mac: [u8; 32],
+    since: Millis,
     group: Option<&[u8; 32]>,
 ) -> Result<Taken, Fault> {
     let message = Message { mac, ..Message::of(app, inbound) };

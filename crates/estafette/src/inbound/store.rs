@@ -4,7 +4,6 @@ use clock::Millis;
 use store::{Error, FromRow, Row, Sql};
 
 use super::Notification;
-use crate::carriers::Channel;
 
 /// A message is taken in once, or once since an instant.
 pub(super) const SEE: Sql = Sql("INSERT INTO inbound_seen (upstream_mac, seen_at) \
@@ -81,10 +80,9 @@ pub(super) const FORGET_LIFTED: Sql = Sql("DELETE FROM opt_outs \
 
 impl FromRow for Notification {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let channel: String = row.take(1)?;
         Ok(Self {
             id: row.take(0)?,
-            channel: Channel::of(&channel).ok_or(Error::Corrupt { column: 1 })?,
+            channel: row.take(1)?,
             sender: row.take(2)?,
             recipient: row.take(3)?,
             message: row.take(4)?,

@@ -7,6 +7,7 @@ use super::item_code::ItemCode;
 use super::json::{self, Fault};
 use super::problem::{Faults, Item, Problem};
 use super::problem_code::Code;
+use super::words::{Word, must_be_one_of};
 
 /// The fields of a JSON object that are not yet read. [`Fields::finish`] says what was wrong.
 #[derive(Debug)]
@@ -50,6 +51,12 @@ impl Fields {
             }
         };
         Ok(Self { map, known: Vec::new(), faults: Faults::default() })
+    }
+
+    /// Takes an object apart that is a part of a body.
+    #[must_use]
+    pub fn of(map: Map<String, Value>) -> Self {
+        Self { map, known: Vec::new(), faults: Faults::default() }
     }
 
     /// Notes a fault of one field.
@@ -190,6 +197,41 @@ impl Fields {
                 Value::String(text) if !text.contains('\0') => texts.push(text),
                 _ => self.fault(&format!("{name}/{index}"), "invalid_type", "must be a string"),
             }
+        }
+        Some(texts)
+    }
+
+    /// One of the words of an enum.
+    pub fn word<T: Word>(&mut self, name: &'static str) -> Option<T> {
+        let text = self.text(name)?;
+        let found = text.parse().ok();
+        if found.is_none() {
+            self.fault(name, "invalid_enum", must_be_one_of::<T>());
+        }
+        found
+    }
+
+    /// One of the words of an enum, which must be there.
+    pub fn required_word<T: Word>(&mut self, name: &'static str) -> Option<T> {
+        let text = self.required(name)?;
+        let found = text.parse().ok();
+        if found.is_none() {
+            self.fault(name, "invalid_enum", must_be_one_of::<T>());
+        }
+        found
+    }
+
+    /// A required list of 1 to `most` texts.
+    pub fn required_texts(&mut self, name: &'static str, most: usize) -> Option<Vec<String>> {
+        if self.is_missing(name) {
+            // A `null` is taken, so that it is not called unknown as well.
+            let _null = self.take(name);
+            self.fault(name, "required", "is required");
+            return None;
+        }
+        let texts = self.texts(name, most)?;
+        if texts.is_empty() && !self.has_faults() {
+            self.fault(name, "too_short", "must have at least 1 element");
         }
         Some(texts)
     }

@@ -1,6 +1,6 @@
 //! Places for work that takes much memory and time, such as hashing a password: few at a time, a
 //! bounded line before them, and shares of that line that no one exceeds. Staff have a line and a
-//! place of their own, so that no crowd of guests and users keeps them out, and so have changes of
+//! seat of their own, so that no crowd of guests and users keeps them out, and so have changes of
 //! passwords, which can wait: nobody who logs in stands behind them.
 
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ pub struct Share {
     pub most: usize,
 }
 
-/// Why somebody got no place.
+/// Why somebody got no seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The line is full, or too slow.
@@ -66,14 +66,14 @@ struct Standing {
     by_share: HashMap<String, usize>,
 }
 
-/// A place, given back when it is dropped, in whichever thread that is.
-pub struct Place {
+/// A seat, given back when it is dropped, in whichever thread that is.
+pub struct Seat {
     _permit: OwnedSemaphorePermit,
-    _turn: Turn,
+    _turn: InLine,
 }
 
 /// Somebody in line or at work.
-struct Turn {
+struct InLine {
     standing: Arc<Mutex<Standing>>,
     shares: Vec<Share>,
 }
@@ -89,21 +89,21 @@ impl Hashers {
         }
     }
 
-    /// Waits in line for a place.
+    /// Waits in line for a seat.
     ///
     /// # Errors
     /// [`Refusal`], at once.
-    pub async fn place(&self, desk: Desk, shares: Vec<Share>) -> Result<Place, Refusal> {
+    pub async fn seat(&self, desk: Desk, shares: Vec<Share>) -> Result<Seat, Refusal> {
         let line = match desk {
             Desk::Public => &self.public,
             Desk::Changes => &self.changes,
             Desk::Staff => &self.staff,
         };
         let turn = line.enter(shares)?;
-        let place = Arc::clone(&line.places).acquire_owned();
-        let waited = tokio::time::timeout(LONGEST_WAIT, place).await;
+        let seat = Arc::clone(&line.places).acquire_owned();
+        let waited = tokio::time::timeout(LONGEST_WAIT, seat).await;
         let permit = waited.map_err(|_| Refusal::Full)?.map_err(|_| Refusal::Full)?;
-        Ok(Place { _permit: permit, _turn: turn })
+        Ok(Seat { _permit: permit, _turn: turn })
     }
 }
 
@@ -112,7 +112,7 @@ impl Line {
         Self { longest, places: Arc::new(Semaphore::new(places)), standing: Arc::default() }
     }
 
-    fn enter(&self, shares: Vec<Share>) -> Result<Turn, Refusal> {
+    fn enter(&self, shares: Vec<Share>) -> Result<InLine, Refusal> {
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |share: &Share| standing.by_share.get(&share.of).copied().unwrap_or_default();
         if shares.iter().any(|share| of(share) >= share.most) {
@@ -125,11 +125,11 @@ impl Line {
         for share in &shares {
             *standing.by_share.entry(share.of.clone()).or_default() += 1;
         }
-        Ok(Turn { standing: Arc::clone(&self.standing), shares })
+        Ok(InLine { standing: Arc::clone(&self.standing), shares })
     }
 }
 
-impl Drop for Turn {
+impl Drop for InLine {
     fn drop(&mut self) {
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         standing.all -= 1;
@@ -179,16 +179,16 @@ mod tests {
     #[tokio::test]
     async fn staff_have_a_place_when_all_others_are_taken() {
         let hashers = Hashers::new(1);
-        let _taken = hashers.place(Desk::Public, Vec::new()).await.unwrap();
-        assert!(hashers.place(Desk::Staff, Vec::new()).await.is_ok());
+        let _taken = hashers.seat(Desk::Public, Vec::new()).await.unwrap();
+        assert!(hashers.seat(Desk::Staff, Vec::new()).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn nobody_stands_behind_changes_and_nobody_waits_for_ever() {
         let hashers = Hashers::new(1);
-        let _change = hashers.place(Desk::Changes, Vec::new()).await.unwrap();
-        let refused = hashers.place(Desk::Changes, Vec::new()).await.err();
-        assert_eq!(refused, Some(Refusal::Full), "the place was not given back in time");
-        assert!(hashers.place(Desk::Public, Vec::new()).await.is_ok());
+        let _change = hashers.seat(Desk::Changes, Vec::new()).await.unwrap();
+        let refused = hashers.seat(Desk::Changes, Vec::new()).await.err();
+        assert_eq!(refused, Some(Refusal::Full), "the seat was not given back in time");
+        assert!(hashers.seat(Desk::Public, Vec::new()).await.is_ok());
     }
 }

@@ -109,6 +109,14 @@ ids! {
     ChallengeId = "otp";
     /// An SMS.
     SmsId = "sms";
+    /// An email.
+    EmailId = "eml";
+    /// A domain that emails come from.
+    EmailDomainId = "edm";
+    /// An address that an account does not write to.
+    SuppressionId = "sup";
+    /// An email in a mailbox of the sandbox.
+    MailId = "mbx";
     /// A message over the chat-app.
     MessageId = "msg";
     /// What an upstream told us.

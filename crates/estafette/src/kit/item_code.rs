@@ -18,7 +18,7 @@ macro_rules! item_codes {
 
             /// The word in `code`.
             #[must_use]
-            pub const fn word(self) -> &'static str {
+            pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word,)* }
             }
         }
@@ -57,7 +57,7 @@ item_codes! {
 /// From the word. One that is in no list is a fault of the program, and told as the most general.
 impl From<&'static str> for ItemCode {
     fn from(word: &'static str) -> Self {
-        let found = Self::ALL.iter().copied().find(|code| code.word() == word);
+        let found = Self::ALL.iter().copied().find(|code| code.as_str() == word);
         debug_assert!(found.is_some(), "{word} is no code of an item");
         found.unwrap_or(Self::InvalidType)
     }

@@ -1,13 +1,16 @@
 //! STOP and START. Only a whole message is a keyword: "Stop. Thank you" is one like any other. And
 //! no sender may be one: its name would be taken for what people are asked to answer.
 
-/// What a keyword asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keyword {
-    /// No more messages.
-    Stop,
-    /// Messages again.
-    Start,
+use super::words::words;
+
+words! {
+    /// What a keyword asks for.
+    pub enum Keyword {
+        /// No more messages.
+        Stop = "stop",
+        /// Messages again.
+        Start = "start",
+    }
 }
 
 /// English: the words of the FCC (47 CFR §64.1200(a)(10)) and what carriers add to them. French:
@@ -45,21 +48,6 @@ const START: &[&str] = &[
 const LONGEST: usize = 24;
 
 impl Keyword {
-    /// As stored in events.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Stop => "stop",
-            Self::Start => "start",
-        }
-    }
-
-    /// From what is stored in events.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        [Self::Stop, Self::Start].into_iter().find(|keyword| keyword.word() == word)
-    }
-
     /// The keyword that a message is, if it is one. Case, accents, punctuation and spaces around
     /// do not count.
     #[must_use]

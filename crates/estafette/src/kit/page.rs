@@ -1,18 +1,27 @@
 //! Lists: `limit`, `cursor` and the `Link` to the next page. Arrays stay arrays.
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clock::Millis;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
+use url::form_urlencoded;
 
+use super::msisdn::Msisdn;
 use super::problem::Problem;
 use super::problem_code::Code;
 use super::seal::Vault;
+use super::words::{Word, must_be_one_of};
 
 /// Bytes of the keyed hash in a cursor.
 const MAC: usize = 12;
+
+/// What stands escaped in a value of a query: all but the unreserved characters of RFC 3986 §2.3.
+const IN_VALUES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Which part of a list is asked for: newest first, after the id in `after`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,11 +58,9 @@ impl Query {
     /// 400 `invalid_request` naming the parameter.
     pub fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
         let mut pairs: Vec<(String, String)> = Vec::new();
-        for part in query.unwrap_or("").split('&').filter(|part| !part.is_empty()) {
-            let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let (name, value) = (decode(name), decode(value));
+        for (name, value) in form_urlencoded::parse(query.unwrap_or("").as_bytes()) {
             let pointer = format!("?{}", name.chars().take(64).collect::<String>());
-            if !known.contains(&name.as_str()) {
+            if !known.contains(&name.as_ref()) {
                 let detail = if known.is_empty() {
                     "is unknown; this endpoint takes no query parameters".to_owned()
                 } else {
@@ -68,7 +75,7 @@ impl Query {
                 let detail = "must not contain the NUL character";
                 return Err(Problem::bad_request(&pointer, "invalid_type", detail));
             }
-            pairs.push((name, value));
+            pairs.push((name.into_owned(), value.into_owned()));
         }
         Ok(Self { pairs })
     }
@@ -77,6 +84,31 @@ impl Query {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// One of the words of an enum.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` naming the parameter.
+    pub fn word<T: Word>(&self, name: &str) -> Result<Option<T>, Problem> {
+        let Some(word) = self.get(name) else { return Ok(None) };
+        let detail = |_| {
+            let detail = must_be_one_of::<T>();
+            Problem::bad_request(&format!("?{name}"), "invalid_enum", detail)
+        };
+        word.parse().map(Some).map_err(detail)
+    }
+
+    /// A phone number.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` naming the parameter.
+    pub fn phone(&self, name: &str) -> Result<Option<Msisdn>, Problem> {
+        let read = self.get(name).map(Msisdn::once_valid).transpose();
+        read.map_err(|error| {
+            let detail = error.to_string();
+            Problem::bad_request(&format!("?{name}"), "invalid_phone_number", detail)
+        })
     }
 
     /// An instant in RFC 3339.
@@ -90,23 +122,6 @@ impl Query {
         at.map(Some).ok_or_else(|| {
             let detail = "must be an instant in RFC 3339, such as 2026-01-31T12:00:00Z";
             Problem::bad_request(&format!("?{name}"), "invalid_type", detail)
-        })
-    }
-
-    /// One of a few words.
-    ///
-    /// # Errors
-    /// 400 `invalid_request` naming the parameter and the words.
-    pub fn one_of<T>(
-        &self,
-        name: &str,
-        words: &[&str],
-        of: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, Problem> {
-        let Some(word) = self.get(name) else { return Ok(None) };
-        of(word).map(Some).ok_or_else(|| {
-            let detail = format!("must be one of {}", words.join(", "));
-            Problem::bad_request(&format!("?{name}"), "invalid_enum", detail)
         })
     }
 
@@ -138,7 +153,7 @@ impl Query {
         for name in filters {
             if let Some(value) = self.get(name) {
                 let joint = if text.contains('?') { '&' } else { '?' };
-                text = format!("{text}{joint}{name}={}", encode(value));
+                text = format!("{text}{joint}{name}={}", utf8_percent_encode(value, IN_VALUES));
             }
         }
         text
@@ -175,11 +190,29 @@ impl Query {
     }
 }
 
+/// In the signature of a handler: the endpoint takes no query parameters, and refuses all.
+#[derive(Debug)]
+pub struct NoQuery;
+
+impl<S: Sync> FromRequestParts<S> for NoQuery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Query::read(parts.uri.query(), &[]).map(|_| Self)
+    }
+}
+
 /// The end of a list that runs downwards, as `since` sets it: an id, or nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Since(String);
 
 impl Since {
+    /// The lowest id.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Those of the rows, newest first, that are not older. What was cut off was the end.
     #[must_use]
     pub fn keep<T>(&self, mut rows: Vec<T>, id_of: impl Fn(&T) -> &str) -> Vec<T> {
@@ -292,37 +325,6 @@ fn open(vault: &Vault, [owner, list]: [&str; 2], cursor: &str) -> Option<String>
     let (mac, last) = bytes.split_at_checked(MAC)?;
     let last = std::str::from_utf8(last).ok()?;
     vault.is_cursor_mac(&[owner, list, last], mac).then(|| last.to_owned())
-}
-
-fn encode(text: &str) -> String {
-    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            use std::fmt::Write;
-            let _infallible = write!(out, "%{byte:02X}");
-        }
-        out
-    })
-}
-
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let escaped = (byte == b'%').then(|| tail.get(..2)).flatten();
-        let value = escaped
-            .and_then(|two| std::str::from_utf8(two).ok())
-            .and_then(|two| u8::from_str_radix(two, 16).ok());
-        if let Some(value) = value {
-            bytes.push(value);
-            rest = tail.get(2..).unwrap_or_default();
-        } else {
-            bytes.push(if byte == b'+' { b' ' } else { byte });
-            rest = tail;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

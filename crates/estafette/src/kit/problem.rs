@@ -35,7 +35,7 @@ impl Item {
             Some((end, _)) => format!("{}…", pointer.get(..end).unwrap_or_default()),
             None => pointer.to_owned(),
         };
-        Self { pointer, code: code.into().word(), detail: detail.into() }
+        Self { pointer, code: code.into().as_str(), detail: detail.into() }
     }
 }
 
@@ -255,7 +255,7 @@ impl Problem {
         let Inner { code, detail, faults, more, .. } = &*self.inner;
         let is_final = matches!(code.status(), 402 | 403 | 422) && faults.is_empty();
         is_final.then(|| {
-            serde_json::json!({ "code": code.word(), "detail": detail, "more": more }).to_string()
+            serde_json::json!({ "code": code.as_str(), "detail": detail, "more": more }).to_string()
         })
     }
 
@@ -263,7 +263,7 @@ impl Problem {
     #[must_use]
     pub fn stored(text: &str) -> Option<Self> {
         let mut members: Map<String, Value> = serde_json::from_str(text).ok()?;
-        let mut problem = Self::new(Code::of(members.get("code")?.as_str()?)?);
+        let mut problem = Self::new(members.get("code")?.as_str()?.parse().ok()?);
         problem.inner.detail = members.get("detail").and_then(Value::as_str).map(str::to_owned);
         if let Some(Value::Object(more)) = members.remove("more") {
             problem.inner.more = more;
@@ -288,12 +288,12 @@ impl Problem {
     pub fn body(&self, base_url: &str, request_id: &str) -> String {
         let inner = &self.inner;
         let mut body = Map::new();
-        let kind = format!("{base_url}/errors/{}", inner.code.word());
+        let kind = format!("{base_url}/errors/{}", inner.code.as_str());
         let detail = inner.detail.clone().unwrap_or_else(|| self.sentence());
         body.insert("type".into(), kind.into());
         body.insert("title".into(), inner.code.title().into());
         body.insert("status".into(), inner.code.status().into());
-        body.insert("code".into(), inner.code.word().into());
+        body.insert("code".into(), inner.code.as_str().into());
         body.insert("detail".into(), detail.into());
         body.insert("request_id".into(), request_id.into());
         if !inner.faults.is_empty() {
@@ -301,6 +301,25 @@ impl Problem {
         }
         body.extend(inner.more.clone());
         Value::Object(body).to_string()
+    }
+
+    /// The problem as one of several in an answer: `code`, `detail`, and `errors` where there are
+    /// any, whose pointers begin with `place`.
+    #[must_use]
+    pub fn part(&self, place: &str) -> Value {
+        let inner = &self.inner;
+        let mut body = Map::new();
+        let detail = inner.detail.clone().unwrap_or_else(|| self.sentence());
+        body.insert("code".into(), inner.code.as_str().into());
+        body.insert("detail".into(), detail.into());
+        let listed = inner.faults.listed.iter();
+        let items: Vec<Item> = listed
+            .map(|item| Item::at(&format!("{place}{}", item.pointer), item.code, &*item.detail))
+            .collect();
+        if !items.is_empty() {
+            body.insert("errors".into(), serde_json::json!(items));
+        }
+        Value::Object(body)
     }
 
     fn sentence(&self) -> String {

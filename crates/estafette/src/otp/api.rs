@@ -10,16 +10,17 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::order::Order;
 use super::parse;
-use super::send::{self, Order, Sent};
-use super::{Challenge, Error, Reason, Status, fraud, list, store as sql, verify};
+use super::send::{self, Sent};
+use super::{Challenge, Error, Reason, Status, list, store as sql, verify};
 use crate::access::caller::{Caller, CheckOtp, ListOtp, SendOtp};
 use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::dispatch::recipients::shown;
 use crate::kit::id::ChallengeId;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -35,7 +36,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(verify_otp))
         .routes(routes!(list_otps))
         .routes(routes!(read_otp))
-        .merge(fraud::api::routes())
 }
 
 /// A passcode to send.
@@ -231,11 +231,10 @@ pub struct ChallengeView {
 async fn send_otp(
     caller: Caller<SendOtp>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let order = parse::send(&app, &body)?;
     let account = &caller.account.id;
     let request = Repeatable::by_tenant(account, &headers, "POST /v1/otp/send", &body);
@@ -255,11 +254,10 @@ async fn send_otp(
 async fn send_chatapp_otp(
     caller: Caller<SendOtp>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let (order, client_id) = parse::chatapp_send(&app, &body)?;
     let account = &caller.account.id;
     let request = Repeatable::by_tenant(account, &headers, "POST /v1/chatapp/otp/send", &body);
@@ -299,16 +297,15 @@ async fn send_chatapp_otp(
 async fn verify_otp(
     caller: Caller<CheckOtp>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let (address, code) = parse::verify(&app, &body)?;
     let account = &caller.account.id;
     let request = Repeatable::by_tenant(account, &headers, "POST /v1/otp/verify", &body);
     let fresh =
-        async |claim: Claim| Ok(verify::verify(&app, account, (&address, &code), &claim).await?);
+        async |claim: Claim| Ok(verify::verify(&app, account, &address, &code, &claim).await?);
     let again = async |seen: Seen| {
         let verdict = verify::seen(&app, account, &seen).await.map_err(Problem::from);
         verdict.map_err(|told| if told.code().status() < 500 { told.replayed() } else { told })
@@ -317,7 +314,7 @@ async fn verify_otp(
     let view = |verified: verify::Verified| VerifiedView {
         verified: true,
         challenge_id: verified.id.into(),
-        status: Status::Verified.word(),
+        status: Status::Verified.as_str(),
         verified_at: verified.at.to_string(),
     };
     Ok(verified.map(|verified| Json(view(verified))).into_response())
@@ -361,10 +358,9 @@ async fn list_otps(
 async fn read_otp(
     caller: Caller<CheckOtp>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<ChallengeView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = ChallengeId::parse(&id).ok_or(Code::NotFound)?;
     let found = sql::challenge(&app, &caller.account.id, &id).await?;
     Ok(Json(challenge_view(&app, found.ok_or(Code::NotFound)?)))
@@ -395,9 +391,9 @@ fn sent_view(app: &App, sent: Sent) -> SentView {
     let Sent { challenge, is_unreachable, .. } = sent;
     let is_offered = app.carriers.offers(Channel::Chatapp, challenge.account.as_str());
     SentView {
-        channel: challenge.channel.word(),
+        channel: challenge.channel.as_str(),
         provider: "svc",
-        status: challenge.shown_status(app.now()).word(),
+        status: challenge.shown_status(app.now()).as_str(),
         challenge_id: challenge.id.into(),
         to: shown(challenge.recipient),
         reference: challenge.reference,
@@ -417,15 +413,15 @@ pub(super) fn challenge_view(app: &App, challenge: Challenge) -> ChallengeView {
 pub(super) fn view(challenge: Challenge, status: Status) -> ChallengeView {
     ChallengeView {
         challenge_id: challenge.id.into(),
-        channel: challenge.channel.word(),
+        channel: challenge.channel.as_str(),
         provider: "svc",
         to: shown(challenge.recipient),
         reference: challenge.reference,
-        status: status.word(),
+        status: status.as_str(),
         failure_reason: challenge
             .failure_reason
             .filter(|_| status == Status::Failed)
-            .map(Reason::word),
+            .map(Reason::as_str),
         provider_message_id: challenge.provider_message_id,
         attempts: challenge.attempts,
         max_attempts: challenge.max_attempts,
@@ -453,7 +449,7 @@ impl From<Error> for Problem {
             Error::Expired => told(Code::OtpExpired),
             // Gone as an expired one is, and the members say why.
             Error::Failed(reason) => told(Code::OtpExpired)
-                .with("challenge_status", Status::Failed.word())
+                .with("challenge_status", Status::Failed.as_str())
                 .with("failure_reason", reason),
             Error::Exhausted => told(Code::OtpAttemptsExhausted),
             Error::AlreadyVerified => told(Code::OtpAlreadyVerified),
@@ -462,7 +458,7 @@ impl From<Error> for Problem {
                 told(Code::OtpCodeInvalid)
                     .with("verified", false)
                     .with("challenge_id", challenge.as_str())
-                    .with("challenge_status", status.word())
+                    .with("challenge_status", status.as_str())
                     .with("attempts", attempts)
                     .with("max_attempts", max_attempts)
                     .with("attempts_remaining", max_attempts - attempts)

@@ -6,7 +6,6 @@ use store::Error;
 use super::{Challenge, Status, store as sql};
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
-use crate::kit::msisdn::Msisdn;
 use crate::kit::page::{self, Page, Query, Since};
 use crate::kit::problem::Problem;
 
@@ -24,13 +23,10 @@ impl Filter {
     /// # Errors
     /// 400 `invalid_request` naming the parameter.
     pub(super) fn read(query: &Query, page: &mut Page) -> Result<Self, Problem> {
-        let to = query.get("to").map(Msisdn::once_valid).transpose().map_err(|error| {
-            Problem::bad_request("?to", "invalid_phone_number", error.to_string())
-        })?;
         Ok(Self {
-            to: to.map(|to| to.e164().to_owned()),
+            to: query.phone("to")?.map(|to| to.e164().to_owned()),
             reference: query.get("reference").map(str::to_owned),
-            status: query.one_of("status", &Status::ALL.map(Status::word), Status::of)?,
+            status: query.word("status")?,
             since: query.between(page, |at| ChallengeId::bound(at).into())?,
         })
     }
@@ -49,11 +45,11 @@ pub(super) async fn list(
     let now = app.now();
     let read = async |after: String, limit| {
         let rows = match (&filter.to, &filter.reference) {
-            (Some(to), _) => sql::list_to(app, account, to, (&after, limit)).await?,
+            (Some(to), _) => sql::list_to(app, account, to, &after, limit).await?,
             (None, Some(reference)) => {
-                sql::list_called(app, account, reference, (&after, limit)).await?
+                sql::list_called(app, account, reference, &after, limit).await?
             }
-            (None, None) => sql::list(app, account, (&after, limit)).await?,
+            (None, None) => sql::list(app, account, &after, limit).await?,
         };
         Ok(filter.since.keep(rows, |challenge: &Challenge| challenge.id.as_str()))
     };

@@ -3,25 +3,30 @@
 //!
 //! A challenge has one current attempt. `send` commits the challenge, its attempt and the hold on
 //! the price together, and lets `dispatch` carry it. Whatever becomes of it, in the request, by a
-//! receipt or in due work (`jobs`), ends in the same decisions (`owner`), so a crash at any point
+//! receipt or in due work (`due`), ends in the same decisions (`owner`), so a crash at any point
 //! is just a later visit to the same code.
 
 pub mod api;
 mod code;
+mod due;
+mod events;
 pub mod fraud;
-mod jobs;
 mod limits;
 mod list;
+mod order;
 mod owner;
 mod parse;
 pub mod retention;
 mod send;
 mod sent;
 mod store;
-mod told;
 mod verify;
+mod view;
 mod wording;
 
+use std::str::FromStr;
+
+use ::store::{FromVal, Val};
 use clock::Millis;
 
 use crate::carriers::Channel;
@@ -29,47 +34,30 @@ use crate::credits;
 use crate::dispatch::{Attempt, STALE};
 use crate::kit::described::described;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
+use crate::kit::words::{UnknownWord, words};
 
-pub use jobs::{oldest_due, run, run_due};
+pub use due::{oldest_due, run, run_due};
 pub use owner::Otp;
 pub use sent::sent_to;
-pub use told::show;
+pub use view::show;
 
-/// Where a challenge stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// On its way.
-    Sent,
-    /// A receipt says that it arrived.
-    Delivered,
-    /// The right code was given.
-    Verified,
-    /// Its time is over.
-    Expired,
-    /// It could not be delivered, or all guesses are used up.
-    Failed,
+words! {
+    /// Where a challenge stands.
+    pub enum Status {
+        /// On its way.
+        Sent = "sent",
+        /// A receipt says that it arrived.
+        Delivered = "delivered",
+        /// The right code was given.
+        Verified = "verified",
+        /// Its time is over.
+        Expired = "expired",
+        /// It could not be delivered, or all guesses are used up.
+        Failed = "failed",
+    }
 }
 
 impl Status {
-    /// As stored and shown.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Delivered => "delivered",
-            Self::Verified => "verified",
-            Self::Expired => "expired",
-            Self::Failed => "failed",
-        }
-    }
-
-    const ALL: [Self; 5] =
-        [Self::Sent, Self::Delivered, Self::Verified, Self::Expired, Self::Failed];
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word() == word)
-    }
-
     const fn is_open(self) -> bool {
         matches!(self, Self::Sent | Self::Delivered)
     }
@@ -77,7 +65,7 @@ impl Status {
 
 described!(
     Status as "OtpStatus": "Where a challenge stands.",
-    Self::ALL.map(Self::word)
+    Self::ALL.iter().map(|word| word.as_str())
 );
 
 /// Which channels may carry a passcode.
@@ -90,60 +78,47 @@ enum Mode {
 }
 
 impl Mode {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
-            Self::Only(channel) => channel.word(),
+            Self::Only(channel) => channel.as_str(),
         }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        if word == "auto" { Some(Self::Auto) } else { Channel::of(word).map(Self::Only) }
     }
 }
 
-/// Why a challenge failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
-    /// The recipient cannot be reached on any channel that was asked for.
-    Unreachable,
-    /// A receipt said no, or nobody said anything in time.
-    Undelivered,
-    /// The carrier failed for reasons that are not the recipient's.
-    CarrierError,
-    /// The account could not pay the SMS that would have followed.
-    InsufficientCredits,
-    /// All guesses are used up.
-    AttemptsExhausted,
-    /// The recipient asked to be forgotten.
-    Erased,
+impl FromStr for Mode {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        if word == "auto" { Ok(Self::Auto) } else { word.parse().map(Self::Only) }
+    }
+}
+
+impl FromVal for Mode {
+    fn from_val(value: Val) -> Option<Self> {
+        String::from_val(value)?.parse().ok()
+    }
+}
+
+words! {
+    /// Why a challenge failed.
+    enum Reason {
+        /// The recipient cannot be reached on any channel that was asked for.
+        Unreachable = "unreachable",
+        /// A receipt said no, or nobody said anything in time.
+        Undelivered = "undelivered",
+        /// The carrier failed for reasons that are not the recipient's.
+        CarrierError = "carrier_error",
+        /// The account could not pay the SMS that would have followed.
+        InsufficientCredits = "insufficient_credits",
+        /// All guesses are used up.
+        AttemptsExhausted = "attempts_exhausted",
+        /// The recipient asked to be forgotten.
+        Erased = "erased",
+    }
 }
 
 impl Reason {
-    const ALL: [Self; 6] = [
-        Self::Unreachable,
-        Self::Undelivered,
-        Self::CarrierError,
-        Self::InsufficientCredits,
-        Self::AttemptsExhausted,
-        Self::Erased,
-    ];
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Unreachable => "unreachable",
-            Self::Undelivered => "undelivered",
-            Self::CarrierError => "carrier_error",
-            Self::InsufficientCredits => "insufficient_credits",
-            Self::AttemptsExhausted => "attempts_exhausted",
-            Self::Erased => "erased",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.word() == word)
-    }
-
     /// What a send that ends so is answered with; `None` = the challenge as it stands.
     const fn refusal(self) -> Option<Error> {
         match self {
@@ -157,7 +132,7 @@ impl Reason {
 
 described!(
     Reason as "OtpFailureReason": "Why a challenge failed.",
-    Self::ALL.map(Self::word)
+    Self::ALL.iter().map(|word| word.as_str())
 );
 
 /// A challenge as stored. The code is in it only sealed.
@@ -244,7 +219,7 @@ pub enum Error {
         wait_s: i64,
     },
     /// The recipient got too many passcodes lately.
-    #[error("This recipient was sent too many passcodes lately. Wait {wait_s} s.")]
+    #[error("This recipient has been sent too many passcodes recently. Wait {wait_s} s.")]
     RecipientLimit {
         /// Seconds to wait.
         wait_s: i64,
@@ -274,7 +249,7 @@ pub enum Error {
     #[error("The code can no longer be tried, not even the right one. Send a new passcode.")]
     Exhausted,
     /// It was verified before.
-    #[error("It works once, and the earlier verification counts. Send a new passcode for another.")]
+    #[error("A passcode works once. Treat the earlier verification as the one that counts.")]
     AlreadyVerified,
     /// It failed before it could be verified.
     #[error(
@@ -295,7 +270,7 @@ pub enum Error {
         max_attempts: i64,
     },
     /// The credits did not suffice for the SMS.
-    #[error("The credits do not suffice for the SMS that would have followed. Top up, then send.")]
+    #[error("The account has too few credits for the SMS fallback. Top up, then send again.")]
     CreditsRanOut,
     /// The first request with this `Idempotency-Key` is still running.
     #[error("The first request is being carried out. Repeat this one in a second.")]

@@ -11,7 +11,7 @@ use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
 use super::Mode;
-use super::send::Order;
+use super::order::Order;
 use super::verify::Address;
 
 /// `POST /v1/otp/send`.
@@ -20,11 +20,8 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
     let to = recipient(&mut fields, "to", true);
     let reference = fields.text_within("reference", 1, 128);
     let code = fields.text("code").and_then(|code| exact_code(&mut fields, code));
-    let mode = match fields.choice("delivery_mode", &["auto", "chatapp", "sms"]) {
-        Some("chatapp") => Mode::Only(Channel::Chatapp),
-        Some("sms") => Mode::Only(Channel::Sms),
-        _ => Mode::Auto,
-    };
+    let mode = fields.choice("delivery_mode", &["auto", "chatapp", "sms"]);
+    let mode = mode.and_then(|word| word.parse().ok()).unwrap_or(Mode::Auto);
     let sender = fields.text_within("sms_sender", 1, 16);
     let (template, language) = template(&mut fields);
     let length = fields.integer("code_length", 4, 8).unwrap_or(6);

@@ -6,6 +6,7 @@ use store::{CommitError, WriteSet};
 
 use super::code::{code_of, mac, new_code, seal};
 use super::limits::{self, LIMITED, Way};
+use super::order::Order;
 use super::owner::Otp;
 use super::store::{self as sql, NewChallenge, NextLeg};
 use super::wording::Wording;
@@ -16,33 +17,10 @@ use crate::carriers::{Address, Channel, Priority, Refusal, Rehearsed};
 use crate::credits;
 use crate::dispatch::{self, Attempt, Carried, Failure, Leg, NewLeg, State, carry};
 use crate::kit::id::ChallengeId;
-use crate::kit::msisdn::Msisdn;
-use crate::kit::secret::Secret;
 use crate::senders;
 
 /// Times that a decision is made anew because another was faster.
 const RETRIES: u32 = 40;
-
-/// A passcode to send, checked.
-pub(super) struct Order {
-    pub(super) to: Msisdn,
-    pub(super) reference: Option<String>,
-    pub(super) code: Option<Secret>,
-    pub(super) code_length: u32,
-    pub(super) mode: Mode,
-    pub(super) sender: Option<String>,
-    pub(super) template: Option<String>,
-    pub(super) language: Option<String>,
-    /// Whether the person is asked for a messaging session once it is delivered.
-    pub(super) asks_consent: bool,
-}
-
-impl Order {
-    /// What at most one open challenge of an account has: recipient and reference.
-    pub(super) fn slot(&self) -> String {
-        format!("{}|{}", self.to.e164(), self.reference.as_deref().unwrap_or(""))
-    }
-}
 
 /// What a send came to.
 pub(super) struct Sent {
@@ -73,7 +51,7 @@ pub(super) async fn send(
     let is_unreachable = was_unreachable || leg.failures.iter().any(refused_now);
     let refusal = reason.and_then(Reason::refusal);
     if let (Some(reason), Some(_)) = (reason, &refusal)
-        && let Err(error) = claim.tell(app, reason.word()).await
+        && let Err(error) = claim.tell(app, reason.as_str()).await
     {
         tracing::warn!(%error, "a repeat will not be told that this send was refused");
     }
@@ -132,7 +110,7 @@ pub(super) async fn seen(app: &App, account: &Account, seen: &Seen) -> Result<Se
             return Err(Error::InProgress);
         }
     }
-    let told = seen.answer.as_deref().and_then(Reason::of);
+    let told = seen.answer.as_deref().and_then(|word| word.parse().ok());
     let is_unreachable = limits::is_unreachable(app, &account.id, &challenge.recipient).await?;
     Ok(Sent { challenge, refusal: told.and_then(Reason::refusal), is_unreachable })
 }
@@ -153,7 +131,7 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
     fraud::check(app, account, order).await?;
     let has = |channel| app.carriers.offers(channel, account.id.as_str());
     match order.mode {
-        Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.word())),
+        Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.as_str())),
         Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => {
             Err(Error::NoCarrier("chatapp or sms"))
         }
@@ -171,7 +149,7 @@ async fn rehearse(app: &App, account: &Account, order: &Order) -> Result<(), Err
         }
         Some(Rehearsed::InsufficientCredits) => {
             let (channel, _) = first_channel(app, account, (order, &Past::None));
-            let price = credits::price(app, channel.word(), "authentication", to.country());
+            let price = credits::price(app, channel.as_str(), "authentication", to.country());
             let required = price.await?;
             Err(credits::Error::Insufficient { required, available: 0 }.into())
         }
@@ -247,7 +225,7 @@ async fn begin(
 ) -> Result<(Leg<Otp>, bool), Error> {
     let now = app.now();
     let (channel, fallback) = first_channel(app, account, (order, &past));
-    let price = credits::price(app, channel.word(), "authentication", order.to.country()).await?;
+    let price = credits::price(app, channel.as_str(), "authentication", order.to.country()).await?;
     let open = past.found().filter(|challenge| challenge.is_open(now));
     let id = open.map_or_else(|| past.new_id(app), |open| open.id.clone());
     let new_end = now + validity_ms(app, account);
@@ -271,9 +249,10 @@ async fn begin(
     claim.add_to(&mut set, id.as_str(), None, now);
     let way = Way { account: &account.id, to: &order.to, channel };
     limits::count_send(app, &mut set, way);
+    let planned = Planned { account, order, attempt: &attempt, fallback_used: fallback };
     let challenge = if let Some(open) = open {
         // What the last leg still holds is free before this one's price is held.
-        let challenge = resend(app, &mut set, open, order, (account, &attempt, fallback)).await?;
+        let challenge = resend(app, &mut set, open, &planned).await?;
         dispatch::open::<Otp>(app, &mut set, &attempt);
         challenge
     } else {
@@ -281,7 +260,7 @@ async fn begin(
         if let Some(stale) = past.found() {
             sql::free_slot(&mut set, stale, now);
         }
-        create(app, &mut set, account, order, (id, &attempt, fallback))
+        create(app, &mut set, &id, &planned)
     };
     match app.db.commit(set).await {
         Ok(_) => {
@@ -298,13 +277,16 @@ async fn begin(
     }
 }
 
-fn create(
-    app: &App,
-    set: &mut WriteSet,
-    account: &Account,
-    order: &Order,
-    (id, attempt, fallback_used): (ChallengeId, &Attempt, bool),
-) -> Challenge {
+/// What a request sends, and how.
+struct Planned<'a> {
+    account: &'a Account,
+    order: &'a Order,
+    attempt: &'a Attempt,
+    fallback_used: bool,
+}
+
+fn create(app: &App, set: &mut WriteSet, id: &ChallengeId, planned: &Planned<'_>) -> Challenge {
+    let Planned { account, order, attempt, fallback_used } = *planned;
     let slot = order.slot();
     let (now, config, settings) = (app.now(), &app.config.otp, &account.settings);
     let code = order.code.clone().unwrap_or_else(|| new_code(app, order.code_length));
@@ -334,7 +316,7 @@ fn create(
         expires_at: now + validity_ms(app, account),
         verified_at: None,
         created_at: now,
-        code_sealed: Some(seal(app, &account.id, &id, &code)),
+        code_sealed: Some(seal(app, &account.id, id, &code)),
     };
     let new = NewChallenge {
         account: &account.id,
@@ -371,10 +353,9 @@ async fn resend(
     app: &App,
     set: &mut WriteSet,
     open: &Challenge,
-    order: &Order,
-    leg: (&Account, &Attempt, bool),
+    planned: &Planned<'_>,
 ) -> Result<Challenge, Error> {
-    let (account, attempt, fallback_used) = leg;
+    let Planned { account, order, attempt, fallback_used } = *planned;
     let now = app.now();
     if !open.settled {
         let stale = || Error::Commit(CommitError::Rejected(STALE));

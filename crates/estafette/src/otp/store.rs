@@ -3,7 +3,7 @@
 use clock::Millis;
 use store::{Args, Error, FromRow, Row, Sql, WriteSet, args};
 
-use super::send::Order;
+use super::order::Order;
 use super::{Attempt, Challenge, Mode, Reason, STALE, Status};
 use crate::app::App;
 use crate::carriers::Channel;
@@ -166,18 +166,15 @@ const TELL_VERDICT: Sql = Sql("UPDATE idempotency SET answer = (SELECT status ||
      WHERE account_id = $1 AND namespace = 'tenant' AND idem_key = $3");
 impl FromRow for Challenge {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let mode: String = row.take(3)?;
-        let channel: String = row.take(4)?;
-        let status: String = row.take(5)?;
         let reason: Option<String> = row.take(6)?;
         Ok(Self {
             id: row.take(0)?,
             recipient: row.take(1)?,
             reference: row.take(2)?,
-            mode: Mode::of(&mode).ok_or(Error::Corrupt { column: 3 })?,
-            channel: Channel::of(&channel).ok_or(Error::Corrupt { column: 4 })?,
-            status: Status::of(&status).ok_or(Error::Corrupt { column: 5 })?,
-            failure_reason: reason.as_deref().and_then(Reason::of),
+            mode: row.take(3)?,
+            channel: row.take(4)?,
+            status: row.take(5)?,
+            failure_reason: reason.and_then(|word| word.parse().ok()),
             attempt: row.take(7)?,
             provider_message_id: row.take(8)?,
             attempts: row.take(9)?,
@@ -208,7 +205,8 @@ pub(super) async fn challenge(
 pub(super) async fn list(
     app: &App,
     account: &AccountId,
-    (before, limit): (&str, i64),
+    before: &str,
+    limit: i64,
 ) -> Result<Vec<Challenge>, Error> {
     app.db.rows(LIST, args![account, before, limit]).await
 }
@@ -218,7 +216,8 @@ pub(super) async fn list_to(
     app: &App,
     account: &AccountId,
     recipient: &str,
-    (before, limit): (&str, i64),
+    before: &str,
+    limit: i64,
 ) -> Result<Vec<Challenge>, Error> {
     app.db.rows(LIST_TO, args![recipient, account, before, limit]).await
 }
@@ -228,7 +227,8 @@ pub(super) async fn list_called(
     app: &App,
     account: &AccountId,
     reference: &str,
-    (before, limit): (&str, i64),
+    before: &str,
+    limit: i64,
 ) -> Result<Vec<Challenge>, Error> {
     app.db.rows(LIST_CALLED, args![reference, account, before, limit]).await
 }
@@ -276,7 +276,7 @@ pub(super) async fn claim_due(
     limit: i64,
     lease_until: Millis,
 ) -> Result<Vec<(AccountId, ChallengeId)>, super::Error> {
-    let (now, env) = (app.now(), app.env.word());
+    let (now, env) = (app.now(), app.env.as_str());
     if app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await?.is_none() {
         return Ok(Vec::new());
     }
@@ -332,8 +332,8 @@ pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
         new.recipient.e164(),
         new.reference,
         new.slot,
-        new.mode.word(),
-        new.channel.word(),
+        new.mode.as_str(),
+        new.channel.as_str(),
         new.attempt,
         new.attempt.as_str(),
         new.code_mac,
@@ -354,7 +354,8 @@ pub(super) fn free_slot(set: &mut WriteSet, challenge: &Challenge, now: Millis) 
     set.push(FREE_SLOT, args![&challenge.account, &challenge.id, now]);
 }
 
-/// What carries a challenge next.
+/// The attempt that takes the place of the current one.
+#[derive(Clone, Copy)]
 pub(super) struct NextLeg<'a> {
     pub(super) attempt: &'a Attempt,
     pub(super) mode: Mode,
@@ -368,8 +369,8 @@ pub(super) fn next_leg(set: &mut WriteSet, challenge: &Challenge, leg: NextLeg<'
     let args = args![
         &attempt.id,
         attempt.id.as_str(),
-        attempt.channel.word(),
-        mode.word(),
+        attempt.channel.as_str(),
+        mode.as_str(),
         fallback_used,
         attempt.lease_until,
         asks_consent,
@@ -401,7 +402,7 @@ pub(super) fn settle(
     next_at: Millis,
 ) {
     let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
-    set.push(SETTLE, args![provider_id, status.word(), next_at, account, id, attempt]);
+    set.push(SETTLE, args![provider_id, status.as_str(), next_at, account, id, attempt]);
 }
 
 /// Ends a challenge that is still open; one that ended otherwise only loses its due work.
@@ -412,13 +413,13 @@ pub(super) fn close(
     reason: Option<Reason>,
 ) {
     let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
-    set.push(CLOSE, args![status.word(), reason.map(Reason::word), account, id, attempt]);
+    set.push(CLOSE, args![status.as_str(), reason.map(Reason::as_str), account, id, attempt]);
 }
 
 /// Ends a challenge of which nothing was heard.
 pub(super) fn fail(set: &mut WriteSet, challenge: &Challenge, reason: Reason) {
     let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
-    set.push(FAIL, args![reason.word(), account, id, attempt]);
+    set.push(FAIL, args![reason.as_str(), account, id, attempt]);
 }
 
 /// The current attempt's fate is known to be bad: nothing is held for it, and if the challenge is

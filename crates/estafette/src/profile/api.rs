@@ -1,7 +1,7 @@
 //! The routes of signing up and of the profile, and their wire types.
 
 use axum::body::Bytes;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -13,11 +13,13 @@ use utoipa_axum::routes;
 use crate::access::api::{LoginView, UserView, new_password, private};
 use crate::access::idempotency::{Claim, Repeatable, Seen};
 use crate::access::token::Kind;
-use crate::access::{self, Caller, Credentials, Guest, Login, MadeBy, NewUser, Portal, Who};
+use crate::access::{
+    self, Caller, Credentials, Guest, Identity, Login, MadeBy, NewUser, Portal, Prover, Who,
+};
 use crate::app::{App, Env};
 use crate::credits;
 use crate::kit::body::Fields;
-use crate::kit::page::Query;
+use crate::kit::page::NoQuery;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -106,14 +108,13 @@ pub struct ProfileView {
 async fn signup(
     guest: Guest,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
     if !is_open(&app) {
         return Err(Code::SignupDisabled.into());
     }
-    Query::read(query.as_deref(), &[])?;
     let (email, password) = newcomer(&app, &body)?;
     let owner = guest.owner(&app);
     let request = Repeatable::by_guest(&owner, &headers, "POST /v1/auth/signup", &body);
@@ -122,8 +123,8 @@ async fn signup(
         let credentials = Credentials { email: &email, password: &password };
         let enter = |set: &mut WriteSet, new: &NewUser| {
             credits::sandbox_grant(&app, set, &new.sandbox);
-            let who = (new.id.to_string(), new.email.clone());
-            access::admit(&app, set, Kind::Portal, who, &claim)
+            let identity = Identity { id: new.id.to_string(), email: new.email.clone() };
+            access::admit(&app, set, Kind::Portal, identity, &claim)
         };
         let made_by = MadeBy::Guest(&guest);
         Ok(access::signup(&app, credentials, made_by, enter).await?)
@@ -132,8 +133,8 @@ async fn signup(
         let login = access::login_again(&app, Kind::Portal, &seen).await?;
         Ok((access::user(&app, &login.id).await?, login))
     };
-    let who = (Kind::Portal, email.as_str(), &guest);
-    let done = access::once_with_password(&app, who, request, fresh, again).await?;
+    let prover = Prover { kind: Kind::Portal, whose: &email, guest: &guest };
+    let done = access::once_with_password(&app, prover, request, fresh, again).await?;
     Ok(done.map(|(new, login)| private(SignupView::of(new, login))).into_response())
 }
 
@@ -145,9 +146,8 @@ async fn signup(
 async fn read_profile(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let Who::User(user) = &caller.who else { return Err(Code::InternalError.into()) };
     let email = access::email_of(&app, user).await?.ok_or(Code::NotFound)?;
     let id = &caller.account.id;

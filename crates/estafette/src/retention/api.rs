@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Erased, Error, erase, inbound, of_dispatch};
+use super::{Erased, Error, Person, erase, inbound, of_dispatch};
 use crate::access::caller::Staff;
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
@@ -18,7 +18,7 @@ use crate::chatapp;
 use crate::kit::body::Fields;
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
-use crate::kit::page::Query;
+use crate::kit::page::NoQuery;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -30,9 +30,11 @@ pub fn routes() -> OpenApiRouter<App> {
 /// A person who wants to be forgotten.
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct NewErasure {
-    /// The phone number, in international form.
+    /// The phone number, in international form; this or `email`.
     #[schema(example = "+33612345678")]
-    pub phone: String,
+    pub phone: Option<String>,
+    /// The email address; this or `phone`.
+    pub email: Option<String>,
     /// Only in this account; left out = in all accounts of both environments.
     pub account_id: Option<String>,
 }
@@ -46,7 +48,11 @@ pub struct ErasureView {
     /// SMS and chat-app messages to the number, and consent sessions with it.
     #[schema(example = 2)]
     pub messages: u64,
-    /// Passcodes and sessions that were open and messages that no carrier had: they are ended.
+    /// Emails to the address.
+    #[schema(example = 0)]
+    pub emails: u64,
+    /// Passcodes and sessions that were open, messages and emails that no carrier had: they are
+    /// ended.
     #[schema(example = 1)]
     pub ended: u64,
     /// `Idempotency-Key`s that stood for them.
@@ -62,13 +68,15 @@ pub struct ErasureView {
 
 impl From<Erased> for ErasureView {
     fn from(erased: Erased) -> Self {
-        let Erased { passcodes, sms, chatapp, inbound, ticket_messages } = erased;
+        let Erased { passcodes, sms, emails, chatapp, inbound, ticket_messages } = erased;
         Self {
             challenges: passcodes.challenges,
             messages: sms.messages + chatapp.messages,
-            ended: passcodes.ended + sms.ended + chatapp.ended,
+            emails: emails.emails,
+            ended: passcodes.ended + sms.ended + emails.ended + chatapp.ended,
             idempotency_keys: passcodes.idempotency_keys
                 + sms.idempotency_keys
+                + emails.idempotency_keys
                 + chatapp.idempotency_keys
                 + inbound.idempotency_keys,
             inbound_notifications: inbound.messages,
@@ -77,13 +85,13 @@ impl From<Erased> for ErasureView {
     }
 }
 
-/// Erases a phone number from everything that was sent to it or by it.
+/// Erases a phone number or an email address from everything that was sent to it or by it.
 ///
-/// Open passcodes and SMS that are not sent yet end, and what is held for them is given back. Doing
-/// it again changes nothing, so a request without an answer may simply be repeated; with the same
-/// `Idempotency-Key` the repeat is told what the first request found. What the
-/// number's owner is sent from then on is kept again. That they opted out stays known, by a keyed
-/// hash of the number.
+/// Open passcodes, and SMS and emails that are not sent yet, end, and what is held for them is
+/// given back. Doing it again changes nothing, so a request without an answer may simply be
+/// repeated; with the same `Idempotency-Key` the repeat is told what the first request found. What
+/// the person is sent from then on is kept again. That they opted out, or are not to be written to,
+/// stays known, by a keyed hash.
 #[utoipa::path(
     post, path = "/v1/admin/erasures", tag = "Operator",
     request_body = NewErasure,
@@ -96,11 +104,10 @@ impl From<Erased> for ErasureView {
 async fn erase_recipient(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let (recipient, account) = read(&app, &body)?;
     // What is kept of the request is a keyed hash, for a day, and how much was found.
     let request = Repeatable::by_person(&staff.who, &headers, "POST /v1/admin/erasures", &body);
@@ -118,15 +125,21 @@ async fn erase_recipient(
     Ok(once.map(Json).into_response())
 }
 
-fn read(app: &App, body: &[u8]) -> Result<(Msisdn, Option<AccountId>), Problem> {
+fn read(app: &App, body: &[u8]) -> Result<(Person, Option<AccountId>), Problem> {
     let mut fields = Fields::read(body)?;
-    let recipient = fields.required("phone").and_then(|text| match Msisdn::once_valid(&text) {
-        Ok(recipient) => Some(recipient),
-        Err(error) => {
-            fields.fault("phone", "invalid_phone_number", error.to_string());
+    let recipient = match (fields.text("email"), fields.text("phone")) {
+        (Some(text), None) => mailbox(&mut fields, &text),
+        (None, Some(text)) => phone(&mut fields, &text),
+        (Some(_), Some(_)) => {
+            fields.fault("email", "invalid_type", "must not be given beside phone");
             None
         }
-    });
+        (None, None) if fields.has_faults() => None,
+        (None, None) => {
+            fields.fault("phone", "required", "is required, unless email is given");
+            None
+        }
+    };
     let account = fields.text("account_id");
     fields.finish(app.is_strict())?;
     let account = match account {
@@ -137,12 +150,26 @@ fn read(app: &App, body: &[u8]) -> Result<(Msisdn, Option<AccountId>), Problem> 
     Ok((recipient.ok_or(Code::InternalError)?, account))
 }
 
+fn phone(fields: &mut Fields, text: &str) -> Option<Person> {
+    let read = Msisdn::once_valid(text).map(Person::Phone);
+    read.map_err(|error| fields.fault("phone", "invalid_phone_number", error.to_string())).ok()
+}
+
+fn mailbox(fields: &mut Fields, text: &str) -> Option<Person> {
+    if fields.take("phone").is_some() {
+        fields.fault("phone", "invalid_type", "must not be given beside email");
+    }
+    let read = email::Address::parse(text).map(Person::Email);
+    read.map_err(|error| fields.fault("email", "invalid_email", error.to_string())).ok()
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
             Error::NoAccount => Code::NotFound.into(),
             Error::Otp(error) => error.into(),
             Error::Sms(error) => error.into(),
+            Error::Emails(error) => error.into(),
             Error::Access(error) => error.into(),
             Error::Webhooks(error) => error.into(),
             Error::Credits(error) => error.into(),

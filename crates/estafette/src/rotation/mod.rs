@@ -44,6 +44,8 @@ struct Place {
 
 const PLACES: &[Place] = &[
     Place { table: "webhooks", page: sql::SECRETS, change: sql::RESEAL_SECRETS },
+    Place { table: "email_domains", page: sql::DOMAINS, change: sql::RESEAL_DOMAINS },
+    Place { table: "email_contents", page: sql::EMAILS, change: sql::RESEAL_EMAILS },
     Place { table: "sms_messages", page: sql::TEXTS, change: sql::RESEAL_TEXTS },
     Place { table: "chatapp_links", page: sql::LINKS, change: sql::RESEAL_LINKS },
     Place { table: "chatapp_callbacks", page: sql::CALLBACKS, change: sql::RESEAL_CALLBACKS },
@@ -74,7 +76,7 @@ pub enum Error {
     )]
     Unaware(Vec<i64>),
     /// The former key may still be needed.
-    #[error("what was written with {key_id} may be needed until {until}; drop it then")]
+    #[error("data written with {key_id} may be needed until {until}; drop the key then")]
     TooEarly {
         /// The former key.
         key_id: String,
@@ -170,7 +172,7 @@ async fn add(app: &App, key_id: &str, state: KeyState) -> Result<(), CommitError
     let Some(kept) = app.vault.kept_under(key_id) else { return Ok(()) };
     let mut set = WriteSet::of("master_keys");
     let proof = app.vault.key_proof(key_id);
-    set.push(sql::ADD, args![key_id, state.word(), kept, app.now(), proof]);
+    set.push(sql::ADD, args![key_id, state.as_str(), kept, app.now(), proof]);
     app.db.commit(set).await.map(drop)
 }
 
@@ -219,7 +221,8 @@ pub async fn new_key(app: &App) -> Result<String, Error> {
 pub async fn turn_to(
     app: &App,
     key_id: &str,
-    (patience, by): (Duration, By<'_>),
+    patience: Duration,
+    by: By<'_>,
     told: &(impl Fn(&str) + Sync),
 ) -> Result<(), Error> {
     add(app, key_id, KeyState::Next).await?;
@@ -228,12 +231,12 @@ pub async fn turn_to(
     let rows = keys(app).await?;
     let current = in_state(&rows, KeyState::Current).next().ok_or(Error::Moved)?;
     let mut set = WriteSet::of("master_keys");
-    let (former, next) = (KeyState::Former.word(), KeyState::Next.word());
+    let (former, next) = (KeyState::Former.as_str(), KeyState::Next.as_str());
     let now = app.now();
     let old = current.key_id.as_str();
-    set.guard(sql::MOVE, args![former, now, old, KeyState::Current.word()], MOVED);
-    set.guard(sql::MOVE, args![KeyState::Current.word(), now, key_id, next], MOVED);
-    note(app, &mut set, by, ("master_key.rotate", key_id));
+    set.guard(sql::MOVE, args![former, now, old, KeyState::Current.as_str()], MOVED);
+    set.guard(sql::MOVE, args![KeyState::Current.as_str(), now, key_id, next], MOVED);
+    note(app, &mut set, by, "master_key.rotate", key_id);
     app.db.commit(set).await?;
     follow(app).await?;
     told("waiting until every node writes with the new key");
@@ -332,14 +335,14 @@ pub async fn drop_former(app: &App, by: By<'_>) -> Result<Vec<String>, Error> {
         }
         let mut set = WriteSet::of("master_keys");
         set.push(sql::DROP, args![row.key_id.as_str()]);
-        note(app, &mut set, by, ("master_key.drop", &row.key_id));
+        note(app, &mut set, by, "master_key.drop", &row.key_id);
         app.db.commit(set).await?;
         dropped.push(row.key_id.clone());
     }
     Ok(dropped)
 }
 
-fn note(app: &App, set: &mut WriteSet, by: By<'_>, (action, key_id): (&'static str, &str)) {
+fn note(app: &App, set: &mut WriteSet, by: By<'_>, action: &'static str, key_id: &str) {
     let entry = Entry {
         actor: by.who,
         action,

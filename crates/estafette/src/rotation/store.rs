@@ -51,6 +51,21 @@ pub(super) const TEXTS: Sql = Sql("SELECT account_id, sms_id, text_sealed FROM s
 pub(super) const RESEAL_TEXTS: Sql = Sql("UPDATE sms_messages SET text_sealed = $1 \
      WHERE account_id = $2 AND sms_id = $3 AND text_sealed = $4");
 
+/// One page of the keys that sign the mail of domains.
+pub(super) const DOMAINS: Sql = Sql("SELECT account_id, domain_id, keys_sealed \
+     FROM email_domains WHERE (account_id, domain_id) > ($1, $2) AND keys_sealed IS NOT NULL \
+     ORDER BY account_id, domain_id LIMIT $3");
+/// One of them, if nobody else has changed it.
+pub(super) const RESEAL_DOMAINS: Sql = Sql("UPDATE email_domains SET keys_sealed = $1 \
+     WHERE account_id = $2 AND domain_id = $3 AND keys_sealed = $4");
+
+/// What emails say that somebody still has to get, page by page.
+pub(super) const EMAILS: Sql = Sql("SELECT account_id, email_id, sealed FROM email_contents \
+     WHERE (account_id, email_id) > ($1, $2) ORDER BY account_id, email_id LIMIT $3");
+/// One of them, if nobody else has changed it.
+pub(super) const RESEAL_EMAILS: Sql = Sql("UPDATE email_contents SET sealed = $1 \
+     WHERE account_id = $2 AND email_id = $3 AND sealed = $4");
+
 /// Secrets of linked business accounts; the second part of the key is empty.
 pub(super) const LINKS: Sql = Sql("SELECT account_id, '', secrets_sealed FROM chatapp_links \
      WHERE (account_id, '') > ($1, $2) ORDER BY account_id LIMIT $3");
@@ -70,9 +85,10 @@ pub(super) struct Known(pub(super) KeyRow);
 
 impl FromRow for Known {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let (key_id, state) = (row.take(0)?, KeyState::of(&row.take::<String>(1)?));
-        let (kept, changed_at, proof) = (row.take(2)?, row.take(3)?, row.take(4)?);
-        Ok(Self(KeyRow { key_id, state, kept, changed_at, proof }))
+        // Another word is nobody's: the row is judged by its key and its proof.
+        let state = row.take::<String>(1)?.parse().unwrap_or(KeyState::Former);
+        let (key_id, kept, changed_at) = (row.take(0)?, row.take(2)?, row.take(3)?);
+        Ok(Self(KeyRow { key_id, state, kept, changed_at, proof: row.take(4)? }))
     }
 }
 

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::mailboxes;
 use super::replies::{self, Button, Fault, Reply, Said};
 use crate::access::caller::{Caller, TestCaller};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
@@ -23,11 +24,15 @@ use crate::kit::msisdn::Msisdn;
 use crate::kit::page::{self, Query};
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
+use crate::kit::words::words;
 
 /// The routes of this room.
 #[must_use]
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_handset_messages)).routes(routes!(reply_from_handset))
+    OpenApiRouter::new()
+        .routes(routes!(list_handset_messages))
+        .routes(routes!(reply_from_handset))
+        .merge(mailboxes::api::routes())
 }
 
 /// A message on a virtual handset.
@@ -69,14 +74,16 @@ pub enum ButtonWord {
     No,
 }
 
-/// Where a reply comes from.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ReplyChannel {
-    /// The chat-app.
-    Chatapp,
-    /// SMS.
-    Sms,
+words! {
+    /// Where a reply comes from.
+    #[derive(Deserialize, ToSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ReplyChannel {
+        /// The chat-app.
+        Chatapp = "chatapp",
+        /// SMS.
+        Sms = "sms",
+    }
 }
 
 /// A reply that was taken.
@@ -168,7 +175,7 @@ async fn reply_from_handset(
     let (id, at) = once.answer();
     let reply = Reply { phone: &phone, channel, said: &said, id: id.as_str(), at: *at };
     replies::send(&app, handsets, account, reply).await?;
-    let view = ReplyView { accepted: true, channel: channel.word() };
+    let view = ReplyView { accepted: true, channel: channel.as_str() };
     Ok(once.map(|_| Json(view)).into_response())
 }
 
@@ -190,26 +197,27 @@ async fn claim_it(
 fn read_reply(app: &App, body: &[u8]) -> Result<(Said, Channel), Problem> {
     let mut fields = Fields::read(body)?;
     let text = fields.text_within("text", 1, 4096);
-    let button = fields.choice("button", &["yes", "no"]);
-    let channel = fields.choice("channel", &["chatapp", "sms"]).and_then(Channel::of);
-    let channel = channel.unwrap_or(Channel::Chatapp);
+    let button = fields.word::<Button>("button");
+    let channel = match fields.word("channel") {
+        Some(ReplyChannel::Sms) => Channel::Sms,
+        Some(ReplyChannel::Chatapp) | None => Channel::Chatapp,
+    };
     match (&text, button) {
         (None, None) if !fields.has_faults() => {
             fields.fault("text", "required", "is required, unless button is given");
         }
         (Some(_), Some(_)) => {
-            fields.fault("button", "invalid_enum", "must not be given beside text");
+            fields.fault("button", "invalid_enum", "cannot be combined with text");
         }
         (None, Some(_)) if channel == Channel::Sms => {
-            fields.fault("button", "invalid_enum", "is for the channel chatapp only");
+            fields.fault("button", "invalid_enum", "is available on the channel chatapp only");
         }
         _ => {}
     }
     fields.finish(app.is_strict())?;
     let said = match (text, button) {
         (Some(text), _) => Said::Text(text),
-        (None, Some("yes")) => Said::Button(Button::Yes),
-        (None, _) => Said::Button(Button::No),
+        (None, button) => Said::Button(button.ok_or(Code::InternalError)?),
     };
     Ok((said, channel))
 }

@@ -10,30 +10,24 @@ use crate::carriers::handsets::Received;
 use crate::carriers::{Channel, Handsets, Inbound, NotNow};
 use crate::inbound;
 use crate::kit::msisdn::Msisdn;
+use crate::kit::words::words;
 
 /// The name under which handsets bring messages.
 const CARRIER: &str = "handset";
 /// To whom a phone writes that got no message yet.
 const NOBODY_YET: &str = "estafette";
 
-/// A button of a prompt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Button {
-    /// Consents.
-    Yes,
-    /// Declines.
-    No,
+words! {
+    /// A button of a prompt.
+    pub(super) enum Button {
+        /// Consents.
+        Yes = "yes",
+        /// Declines.
+        No = "no",
+    }
 }
 
 impl Button {
-    /// As requests write it.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::Yes => "yes",
-            Self::No => "no",
-        }
-    }
-
     /// Its place among the buttons of a prompt.
     const fn place(self) -> usize {
         match self {
@@ -69,7 +63,7 @@ pub(super) struct Reply<'a> {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     /// There is no button to tap.
-    #[error("this phone got no prompt with buttons")]
+    #[error("this phone has not received a prompt with buttons")]
     NoPrompt,
     /// The message could not be stored.
     #[error("the message was not stored")]
@@ -106,17 +100,17 @@ pub(super) async fn send(
     };
     let recipient = received
         .iter()
-        .find(|message| message.channel == channel.word())
+        .find(|message| message.channel == channel.as_str())
         .map(|message| message.sender.clone())
         .or_else(|| account.settings.default_sender.clone())
         .unwrap_or_else(|| NOBODY_YET.to_owned());
     let button = match said {
-        Said::Button(button) => Some(button.word()),
+        Said::Button(button) => Some(button.as_str()),
         Said::Text(_) => None,
     };
     let raw = json!({
         "id": id,
-        "channel": channel.word(),
+        "channel": channel.as_str(),
         "from": phone.e164(),
         "to": recipient,
         "text": text,

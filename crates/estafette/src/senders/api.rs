@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::described::described_words;
 use crate::kit::id::{AccountId, SenderId};
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -139,11 +139,10 @@ async fn list_senders(
 async fn create_sender(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let value = fields.required("value");
     if let Some(Err(fault)) = value.as_deref().map(super::check) {
@@ -209,10 +208,9 @@ async fn decide_sender(
     staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<SenderView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     carry_out(&app, &staff, Fields::read(&body)?, Some(id)).await
 }
 
@@ -229,10 +227,9 @@ async fn decide_sender(
 async fn decide_senders(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<SenderView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     carry_out(&app, &staff, Fields::read(&body)?, None).await
 }
 

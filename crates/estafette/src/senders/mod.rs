@@ -129,7 +129,7 @@ impl From<CommitError> for AskError {
 pub fn owners_of<'a>(app: &'a App, value: &'a str) -> BoxFuture<'a, Result<Vec<AccountId>, Error>> {
     Box::pin(async move {
         let bare = value.strip_prefix('+').unwrap_or(value);
-        let args = args![bare, format!("+{bare}"), app.env.word(), MOST_OWNERS];
+        let args = args![bare, format!("+{bare}"), app.env.as_str(), MOST_OWNERS];
         let rows: Vec<(AccountId,)> = app.db.rows(store::OWNERS, args).await?;
         let mut owners: Vec<AccountId> = rows.into_iter().map(|(account,)| account).collect();
         owners.sort_unstable();

@@ -48,7 +48,7 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
     let reference = fields.text_within("reference", 1, 128);
     let (shortest, longest) = VALIDITY_BOUNDS_S;
     let validity_s = fields.integer("validity_s", shortest, longest).unwrap_or(VALIDITY_S);
-    let class = fields.choice("class", &["transactional", "bulk"]).and_then(Class::of);
+    let class = fields.word("class");
     fields.finish(app.is_strict())?;
     let Weighed { text, encoding, segments } = weighed.ok_or(Code::InternalError)?;
     let to = to.ok_or(Code::InternalError)?;
@@ -97,7 +97,7 @@ mod tests {
         let mut fields = Fields::read(b"{}").unwrap();
         let found = weigh(&mut fields, text, is_plain);
         assert_eq!(found.is_none(), fields.has_faults());
-        found.map(|found| (found.encoding.word(), found.segments))
+        found.map(|found| (found.encoding.as_str(), found.segments))
     }
 
     #[test]

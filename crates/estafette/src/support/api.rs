@@ -11,16 +11,17 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::tickets::{self, Filter, NewTicket};
+use super::kinds::{Priority, Status};
+use super::tickets::{self, Filter, NewTicket, Rating};
 use super::view::TicketView;
-use super::{Author, Error, LONGEST_MESSAGE, Priority, Reader, STALE, Status};
+use super::{Author, Error, LONGEST_MESSAGE, Reader, STALE};
 use crate::access::Who;
 use crate::access::caller::{Caller, Portal};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{TicketId, UserId};
-use crate::kit::page::{self, Page, Query};
+use crate::kit::page::{self, NoQuery, Page, Query};
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
@@ -30,11 +31,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list_tickets, open_ticket))
         .routes(routes!(read_ticket))
         .routes(routes!(rate_ticket))
-        .merge(super::messages::api::routes())
-        .merge(super::admin::api::routes())
-        .merge(super::canned::api::routes())
-        .merge(super::files::api::routes())
-        .merge(super::chat::api::routes())
 }
 
 /// A ticket to be opened.
@@ -94,7 +90,8 @@ impl FromRequest<App> for Posted {
 pub(super) async fn finish(
     app: &App,
     fields: Fields,
-    (reader, id): (Reader<'_>, &TicketId),
+    reader: Reader<'_>,
+    id: &TicketId,
 ) -> Result<(), Problem> {
     let Err(problem) = fields.finish(app.is_strict()) else { return Ok(()) };
     tickets::find(app, reader, id).await?;
@@ -141,15 +138,15 @@ async fn list_tickets(
     let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let filter = filter(&query, &mut page)?;
     let reader = Reader::User(&caller.account.id);
-    let (tickets, next) = found(&app, reader, (&query, &filter), &page).await?;
+    let (tickets, next) = found(&app, reader, &query, &filter, &page).await?;
     let views: Vec<TicketView> = tickets.into_iter().map(TicketView::from).collect();
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
 
 /// The part of a filter that users and staff have.
 pub(super) fn filter(query: &Query, page: &mut Page) -> Result<Filter, Problem> {
-    let status = query.one_of("status", Status::WORDS, Status::of)?;
-    let priority = query.one_of("priority", Priority::WORDS, Priority::of)?;
+    let status = query.word("status")?;
+    let priority = query.word("priority")?;
     let category = query.get("category").map(str::to_owned);
     let since = query.between(page, |at| TicketId::bound(at).into())?;
     Ok(Filter { status, priority, category, since, ..Filter::default() })
@@ -159,11 +156,12 @@ pub(super) fn filter(query: &Query, page: &mut Page) -> Result<Filter, Problem> 
 pub(super) async fn found(
     app: &App,
     reader: Reader<'_>,
-    (query, filter): (&Query, &Filter),
+    query: &Query,
+    filter: &Filter,
     page: &Page,
 ) -> Result<(Vec<super::Ticket>, Option<String>), Problem> {
     Ok(match query.get("q") {
-        Some(text) => tickets::search(app, reader, (text, filter), page).await?,
+        Some(text) => tickets::search(app, reader, text, filter, page).await?,
         None => tickets::list(app, reader, filter, page).await?,
     })
 }
@@ -181,11 +179,10 @@ pub(super) async fn found(
 async fn open_ticket(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let new = read_new(&app, &body)?;
     let account = &caller.account.id;
     let route = "POST /v1/support/tickets";
@@ -204,12 +201,7 @@ fn read_new(app: &App, body: &[u8]) -> Result<NewTicket, Problem> {
     let mut fields = Fields::read(body)?;
     let subject = said(&mut fields, "subject", 200);
     let category = said(&mut fields, "category", 50);
-    let word = fields.required("priority");
-    let priority = word.as_deref().and_then(Priority::of);
-    if word.is_some() && priority.is_none() {
-        let detail = format!("must be one of {}", Priority::WORDS.join(", "));
-        fields.fault("priority", "invalid_enum", detail);
-    }
+    let priority = fields.required_word("priority");
     let message = said(&mut fields, "message", LONGEST_MESSAGE);
     let follows = take_ticket(&mut fields, "follows");
     fields.finish(app.is_strict())?;
@@ -252,10 +244,9 @@ pub(super) fn take_ticket(fields: &mut Fields, name: &'static str) -> Option<Tic
 async fn read_ticket(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<TicketView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = TicketId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(tickets::find(&app, Reader::User(&caller.account.id), &id).await?.into()))
 }
@@ -283,13 +274,12 @@ async fn rate_ticket(
     let score = fields.required_integer("score", 1, 5);
     let comment = fields.text_within("comment", 1, 1_000);
     let account = &caller.account.id;
-    finish(&app, fields, (Reader::User(account), &id)).await?;
+    finish(&app, fields, Reader::User(account), &id).await?;
     let score = score.ok_or(Code::InternalError)?;
     let route = format!("POST /v1/support/tickets/{id}/rating");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
-    let (by, rating) = (user(&caller)?, (score, comment));
-    let fresh =
-        async |claim: Claim| Ok(tickets::rate(&app, (account, &by), &id, rating, &claim).await?);
+    let rating = Rating { by: user(&caller)?, score, comment };
+    let fresh = async |claim: Claim| Ok(tickets::rate(&app, account, &id, rating, &claim).await?);
     let again = async |_: Seen| Ok(tickets::find(&app, Reader::User(account), &id).await?);
     let once = idempotency::once(&app, request, fresh, again).await?;
     Ok(once.map(|ticket| Json(TicketView::from(ticket))).into_response())

@@ -7,7 +7,7 @@
 //! reads messages for a user leaves them out ([`Reader`]).
 //!
 //! `decide` has the rules as pure functions, `tickets` and `messages` carry them out, `due` does
-//! what time brings (targets, the end of resolved tickets), `told` makes the events.
+//! what time brings (targets, the end of resolved tickets), `events` tells of it.
 
 pub mod admin;
 pub mod api;
@@ -15,14 +15,15 @@ pub mod canned;
 pub mod chat;
 mod decide;
 mod due;
+mod events;
 pub mod files;
 mod kinds;
 pub mod messages;
 pub mod retention;
 mod search;
+mod show;
 mod store;
 mod tickets;
-mod told;
 pub mod view;
 
 use ::store::{CommitError, Reject};
@@ -30,7 +31,7 @@ use clock::Millis;
 
 pub use due::{run, run_due};
 pub use kinds::{Priority, Side, Status};
-pub use told::show;
+pub use show::show;
 
 use crate::access::Who;
 use crate::access::idempotency;
@@ -171,7 +172,7 @@ pub enum Error {
         /// The ticket that goes on with it, if it was merged.
         merged_into: Option<TicketId>,
     },
-    /// The file was deleted after its time.
+    /// The file has expired.
     #[error("the file was deleted")]
     Expired,
     /// The file storage failed.

@@ -194,8 +194,8 @@ impl FromRow for Message {
 pub(super) fn changed(after: &Ticket, next_at: Option<clock::Millis>) -> Args {
     let Ticket { reply, resolution, .. } = after;
     args![
-        after.priority.word(),
-        after.status.word(),
+        after.priority.as_str(),
+        after.status.as_str(),
         after.assignee.as_ref(),
         after.first_reply_at,
         reply.due_at,

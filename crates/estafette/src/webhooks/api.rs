@@ -11,15 +11,15 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::secret::{self, Fault as SecretFault};
-use super::{Change, Error, MOST, NewTarget, Patterns, Target, pattern};
+use super::{Asked, Change, Error, MOST, NewTarget, Patterns, Target, pattern};
 use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::described::described_words;
 use crate::kit::id::WebhookId;
-use crate::kit::outgoing::{Fault, LONGEST, Place};
-use crate::kit::page::{self, Query};
+use crate::kit::outgoing::{Destination, Fault, LONGEST};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -30,7 +30,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list_webhooks, create_webhook))
         .routes(routes!(read_webhook, change_webhook, delete_webhook))
         .routes(routes!(rotate_webhook_secret))
-        .merge(super::deliveries::api::routes())
 }
 
 /// A webhook target.
@@ -201,11 +200,10 @@ async fn list_webhooks(
 async fn create_webhook(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let account = &caller.account.id;
     let mut fields = Fields::read(&body)?;
     let url = fields.required("url");
@@ -240,10 +238,9 @@ async fn create_webhook(
 async fn read_webhook(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<WebhookView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(super::find(&app, &caller.account.id, &id).await?.into()))
 }
@@ -265,10 +262,9 @@ async fn change_webhook(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<WebhookView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let url = fields.text("url");
     let patterns = take_patterns(&mut fields);
@@ -281,8 +277,8 @@ async fn change_webhook(
         super::vet(&app, place).await?;
     }
     let change = Change { url, patterns, active };
-    let whose = (&caller.account.id, &id);
-    Ok(Json(super::change(&app, whose, &change, caller.by()).await?.into()))
+    let changed = super::change(&app, &caller.account.id, &id, &change, caller.by()).await?;
+    Ok(Json(changed.into()))
 }
 
 /// Deletes a webhook target, with its deliveries.
@@ -298,11 +294,10 @@ async fn delete_webhook(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DeletedWebhook>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
-    super::delete(&app, (&caller.account.id, &id), caller.by()).await?;
+    super::delete(&app, &caller.account.id, &id, caller.by()).await?;
     Ok(Json(DeletedWebhook { id: id.into(), active: false }))
 }
 
@@ -335,7 +330,8 @@ async fn rotate_webhook_secret(
     let route = format!("POST /v1/webhooks/{id}/rotate-secret");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
-        let target = super::rotate(&app, (account, &id), &secret, caller.by(), &claim).await?;
+        let asked = Asked { by: caller.by(), claim: &claim };
+        let target = super::rotate(&app, account, &id, &secret, asked).await?;
         Ok(Json(with_secret(target, Some(&secret))))
     };
     let again = async |seen: Seen| repeat(&app, account, &seen).await;
@@ -401,8 +397,8 @@ fn take_patterns(fields: &mut Fields) -> Option<Patterns> {
 }
 
 /// Reads a URL. None when it is at fault; one of a kind that is not called is a problem of its own.
-fn take_place(app: &App, fields: &mut Fields, url: &str) -> Option<Result<Place, Problem>> {
-    match app.outgoing.place(url) {
+fn take_place(app: &App, fields: &mut Fields, url: &str) -> Option<Result<Destination, Problem>> {
+    match app.outgoing.destination(url) {
         Ok(place) => return Some(Ok(place)),
         Err(Fault::TooLong) => {
             let detail = format!("must have at most {LONGEST} characters");

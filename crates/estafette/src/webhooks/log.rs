@@ -31,11 +31,11 @@ impl Filter {
 /// [`Error::Db`].
 pub async fn page(
     app: &App,
-    place: (&AccountId, &WebhookId),
+    account: &AccountId,
+    id: &WebhookId,
     filter: &Filter,
     page: &Page,
 ) -> Result<(Vec<Delivery>, Option<String>), Error> {
-    let (account, id) = place;
     let read = async |after: String, limit| {
         let rows = app.db.rows(sql::LOG, args![account, id, after, limit]).await?;
         Ok::<_, store::Error>(filter.since.keep(rows, |row: &Delivery| row.id.as_str()))

@@ -1,10 +1,10 @@
 //! Which events a target gets: names of the catalogue, families such as `chatapp.*`, or `*`.
 
-use crate::events::{CATALOGUE, Kind};
+use crate::events::Kind;
 use crate::kit::described::described_words;
 
 /// What a target gets that asked for nothing in particular.
-pub const DEFAULT: &str = Kind::SmsDelivery.word();
+pub const DEFAULT: &str = Kind::SmsDelivery.as_str();
 
 /// Names in one request; there are far fewer.
 pub const MOST: usize = 50;
@@ -64,8 +64,8 @@ fn is_known(text: &str) -> bool {
         return true;
     }
     let of_family =
-        |family: &str| CATALOGUE.iter().any(|kind| kind.word().split('.').next() == Some(family));
-    text.strip_suffix(".*").map_or_else(|| Kind::of(text).is_some(), of_family)
+        |family: &str| Kind::ALL.iter().any(|kind| kind.as_str().split('.').next() == Some(family));
+    text.strip_suffix(".*").map_or_else(|| text.parse::<Kind>().is_ok(), of_family)
 }
 
 /// All that may be asked for, for an error.
@@ -76,7 +76,7 @@ pub fn known() -> String {
 
 /// Everything that a target may ask for.
 fn all() -> Vec<String> {
-    let words = CATALOGUE.iter().map(|kind| kind.word());
+    let words = Kind::ALL.iter().map(|kind| kind.as_str());
     let mut families: Vec<String> = words.clone().map(family).collect();
     families.dedup();
     let everything = std::iter::once("*".to_owned());

@@ -83,7 +83,7 @@ pub(super) fn encoded(request: &Request) -> Option<Problem> {
         (Some(_), Some(_)) => true,
     };
     is_odd.then(|| {
-        let detail = "must be chunked, and nothing else, without a Content-Length beside it";
+        let detail = "must be chunked and nothing else, without a Content-Length header";
         let problem = Problem::bad_request("header:Transfer-Encoding", "invalid_enum", detail);
         closing(problem, request.version())
     })
@@ -171,7 +171,7 @@ pub(super) fn closing(problem: Problem, version: Version) -> Problem {
 }
 
 fn too_late() -> Problem {
-    let detail = "The body of the request did not come to its end in time.";
+    let detail = "The request body did not arrive in time.";
     Problem::new(Code::RequestTimeout).detail(detail)
 }
 
@@ -242,7 +242,7 @@ impl Intake {
                 None => return Err(too_late()),
                 Some(None) => return Ok(None),
                 Some(Some(Err(_broken))) => {
-                    let detail = "The body broke off before its end.";
+                    let detail = "The body ended before it was complete.";
                     return Err(Problem::new(Code::InvalidRequest).detail(detail));
                 }
                 Some(Some(Ok(frame))) => match frame.into_data() {

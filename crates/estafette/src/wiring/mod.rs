@@ -26,15 +26,18 @@ use store::{Db, Lite, LiteOptions, Pg, PgOptions};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::app::{App, Correspondence, Env, Memo, News, Shared};
+use crate::app::{App, Correspondence, Env, EventRef, Memo, Shared};
 use crate::carriers::door::{Arrivals, Door, door};
 use crate::carriers::handsets::MemoryShelf;
-use crate::carriers::{Carriers, Handsets};
+use crate::carriers::simulated::SimulatedMail;
+use crate::carriers::{Carriers, Handsets, Mailboxes};
 use crate::chatapp::{self, Chatapp, Prompt};
 use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
+use crate::emails::{self, Email};
 use crate::kit::conversion::Conversion;
+use crate::kit::dns::Dns;
 use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
@@ -42,11 +45,11 @@ use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 use crate::otp::{self, Otp};
-use crate::sandbox::StoredShelf;
+use crate::sandbox::{StoredRack, StoredShelf};
 use crate::schema::MIGRATIONS;
 use crate::sms::{self, Sms};
 use crate::sockets::Hub;
-use crate::{credits, events, inbound, jobs, rotation, senders, support, webhooks};
+use crate::{chores, credits, events, inbound, rotation, senders, support, webhooks};
 
 pub use description::openapi;
 use listen::{Entrance, Listener};
@@ -113,6 +116,7 @@ pub fn open_through(
         // Above 0, and so many that two processes do not share one.
         node: i64::try_from(1 + clock.below(u64::MAX / 4)).unwrap_or(1),
         outgoing: way_out(&config.webhooks)?,
+        dns: Dns::new(&config.email.dns_server),
         storage: support::files::storage::open(&config).context("the file storage (support.*)")?,
         sockets: Hub::default(),
         tell,
@@ -132,16 +136,27 @@ pub fn open_through(
         config,
         clock,
     });
-    let handsets = shared.handsets.clone();
-    let simulated = Carriers::simulated(&shared.clock, &sandbox_door, handsets);
-    let of_live = Carriers::none().with_sms(&shared.config.sms, &shared.clock, &live_door);
-    let of_live = of_live.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
-    let of_live = of_live.with_chatapp(&shared.config.chatapp);
-    let of_live = of_live.map_err(|fault| anyhow::anyhow!("chatapp: {fault}"))?;
-    let live = App::new(Env::Live, of_live, Arc::clone(&shared));
-    let sandbox = App::new(Env::Sandbox, simulated, shared);
+    let live = App::new(Env::Live, real_carriers(&shared, &live_door)?, Arc::clone(&shared));
+    let sandbox = App::new(Env::Sandbox, simulated_carriers(&shared, &sandbox_door), shared);
     let arrivals = Some([live_arrivals, sandbox_arrivals]);
     Ok(Service { live, sandbox, live_door, owners: OWNERS, arrivals })
+}
+
+fn real_carriers(shared: &Shared, door: &Door) -> anyhow::Result<Carriers> {
+    let config = &shared.config;
+    let carriers = Carriers::none().with_sms(&config.sms, &shared.clock, door);
+    let carriers = carriers.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
+    let carriers = carriers.with_chatapp(&config.chatapp);
+    let carriers = carriers.map_err(|fault| anyhow::anyhow!("chatapp: {fault}"))?;
+    carriers.with_relay(&config.email, &config.mail_name()).context("email.relay_url")
+}
+
+fn simulated_carriers(shared: &Shared, door: &Door) -> Carriers {
+    let carriers = Carriers::simulated(&shared.clock, door, shared.handsets.clone());
+    let rack = StoredRack::new(shared.db.clone(), shared.vault.clone());
+    let mailboxes = Mailboxes::on(Arc::new(rack));
+    let mail = SimulatedMail::new(shared.clock.clone(), door.clone(), mailboxes);
+    carriers.with_email(Arc::new(mail))
 }
 
 fn throttle(limits: &Limits) -> Throttle {
@@ -176,7 +191,9 @@ pub fn open_database(config: &Config) -> anyhow::Result<Db> {
         };
         return Ok(Db::new(Pg::open(url, &options)?));
     }
-    let Some(path) = database_file(config) else { bail!("database.url is of no known kind") };
+    let Some(path) = database_file(config) else {
+        bail!("database.url names an unknown kind of database")
+    };
     let options = LiteOptions { queue: settings.queue, ..LiteOptions::default() };
     let lite = Lite::open(&path, options);
     Ok(Db::new(lite.with_context(|| format!("cannot open the database {}", path.display()))?))
@@ -214,15 +231,24 @@ const CORRESPONDENCE: Correspondence = Correspondence {
 };
 
 /// The channels.
-static OWNERS: &[Entry] =
-    &[Entry::of::<Otp>(), Entry::of::<Sms>(), Entry::of::<Chatapp>(), Entry::of::<Prompt>()];
+static OWNERS: &[Entry] = &[
+    Entry::of::<Otp>(),
+    Entry::of::<Sms>(),
+    Entry::of::<Email>(),
+    Entry::of::<Chatapp>(),
+    Entry::of::<Prompt>(),
+];
 
 /// Asks the room of an event's object to show it. Rooms that write down the data itself are not
 /// asked.
-fn tell<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
-    match events::Kind::of(news.kind) {
+fn tell<'a>(
+    app: &'a App,
+    news: EventRef<'a>,
+) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
+    match news.kind.parse().ok() {
         Some(events::Kind::OtpStatus) => otp::show(app, news),
         Some(events::Kind::SmsDelivery) => sms::show(app, news),
+        Some(events::Kind::EmailDelivery) => emails::show(app, news),
         Some(events::Kind::ChatappStatus) => chatapp::show_message(app, news),
         Some(events::Kind::ChatappConsent) => chatapp::show_session(app, news),
         Some(events::Kind::SmsInbound | events::Kind::ChatappInbound) => inbound::show(app, news),
@@ -282,7 +308,7 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     }
     let arrivals = service.arrivals.take();
     let (live_app, sandbox_app) = (&service.live, &service.sandbox);
-    let witness = jobs::Witness::call(live_app.db.clone(), live_app.clock.clone()).await?;
+    let witness = chores::Witness::call(live_app.db.clone(), live_app.clock.clone()).await?;
     live_app.open.store(true, Ordering::SeqCst);
     let apps = [live_app.clone(), sandbox_app.clone()];
     let behind_doors = apps.into_iter().zip(arrivals.into_iter().flatten());

@@ -125,10 +125,10 @@ fn openapi(text: Bytes) -> Response {
 
 /// The page behind `type` of a problem.
 async fn error_page(Path(word): Path<String>) -> Response {
-    let Some(code) = Code::of(&word) else {
+    let Ok(code) = word.parse::<Code>() else {
         return Problem::new(Code::NotFound).into_response();
     };
-    let (word, status, title) = (code.word(), code.status(), code.title());
+    let (word, status, title) = (code.as_str(), code.status(), code.title());
     let advice = code.advice().replace('&', "&amp;").replace('<', "&lt;");
     let page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
@@ -142,7 +142,7 @@ async fn error_page(Path(word): Path<String>) -> Response {
 }
 
 async fn metrics(State(app): State<App>) -> Response {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
     let text = app.metrics.render(&app.db);
     ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
 }

@@ -9,8 +9,8 @@ use super::{edge, pages};
 use crate::app::{App, Env};
 use crate::kit::problem::ProblemBody;
 use crate::{
-    access, chatapp, credits, events, inbound, operator, otp, profile, retention, sandbox, senders,
-    sms, support, webhooks,
+    access, chatapp, credits, emails, events, inbound, operator, otp, profile, retention, sandbox,
+    senders, sms, support, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -31,6 +31,7 @@ use crate::{
         (name = "OTP", description = "Send one-time passcodes, verify them, read how they stand."),
         (name = "Chat-app", description = "Messages, templates and consent sessions."),
         (name = "SMS", description = "Send SMS, read and list them."),
+        (name = "Email", description = "Send email, read and list it; domains and suppressions."),
         (name = "Account", description = "Users, the profile, API keys."),
         (name = "Credits", description = "What was paid for what."),
         (name = "Senders", description = "Names that SMS come from; staff approve them."),
@@ -38,29 +39,39 @@ use crate::{
         (name = "Webhooks", description = "Where events are pushed to, and what became of them."),
         (name = "Events", description = "What happened; the same that is pushed to webhooks."),
         (name = "Support", description = "Tickets, their messages and files, live chat."),
-        (name = "Sandbox", description = "Virtual handsets: what a phone received."),
+        (name = "Sandbox", description = "Virtual handsets and mailboxes: what people received."),
         (name = "Operator", description = "For the staff who run the service.")
     )
 )]
 struct Description;
 
-/// The API of the sandbox, which has all routes that live has and the handsets.
+/// The API of the sandbox, which has all routes that live has, handsets and mailboxes.
 fn api(env: Env) -> OpenApiRouter<App> {
     let api = OpenApiRouter::with_openapi(Description::openapi())
         .merge(otp::api::routes())
+        .merge(otp::fraud::api::routes())
         .merge(chatapp::messages::api::routes())
         .merge(chatapp::templates::api::routes())
         .merge(chatapp::sessions::api::routes())
         .merge(chatapp::links::api::routes())
         .merge(sms::api::routes())
+        .merge(emails::api::routes())
         .merge(profile::api::routes())
         .merge(access::api::routes())
+        .merge(access::sessions::api::routes())
+        .merge(access::staff::api::routes())
         .merge(credits::api::routes())
         .merge(senders::api::routes())
         .merge(inbound::api::routes())
         .merge(events::api::routes())
         .merge(webhooks::api::routes())
+        .merge(webhooks::deliveries::api::routes())
         .merge(support::api::routes())
+        .merge(support::messages::api::routes())
+        .merge(support::admin::api::routes())
+        .merge(support::canned::api::routes())
+        .merge(support::files::api::routes())
+        .merge(support::chat::api::routes())
         .merge(operator::api::routes())
         .merge(retention::api::routes());
     match env {

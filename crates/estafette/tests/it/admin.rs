@@ -62,7 +62,7 @@ async fn staff_see_accounts_carriers_and_the_audit_log(world: &World) {
     assert_eq!(one.word("email"), ada.email);
     assert_eq!(one.number("balance_credits"), 1_000_005);
     get("/v1/admin/accounts/acc_01kdv00000000000000000000z").await.problem("not_found");
-    assert_eq!(get("/v1/admin/carriers").await.ok().list().len(), 2);
+    assert_eq!(get("/v1/admin/carriers").await.ok().list().len(), 3);
     let log = get("/v1/admin/audit-log").await.ok();
     assert!(!log.list().is_empty());
     assert!(log.text.contains(&ada.account_id), "{}", log.text);

@@ -35,7 +35,7 @@ const BOTH: [Env; 2] = [Env::Live, Env::Sandbox];
 #[test]
 fn the_codes_are_those_of_the_contract() {
     let mut product: Vec<(u16, &str)> =
-        Code::ALL.iter().map(|code| (code.status(), code.word())).collect();
+        Code::ALL.iter().map(|code| (code.status(), code.as_str())).collect();
     let mut contract: Vec<(u16, &str)> = vec![];
     for (status, codes) in CODES {
         contract.extend(codes.iter().map(|code| (*status, *code)));
@@ -47,7 +47,7 @@ fn the_codes_are_those_of_the_contract() {
 
 #[test]
 fn the_codes_of_items_are_those_of_the_contract() {
-    let product: Vec<&str> = ItemCode::ALL.iter().map(|code| code.word()).collect();
+    let product: Vec<&str> = ItemCode::ALL.iter().map(|code| code.as_str()).collect();
     assert_eq!(product, ITEM_CODES);
 }
 
@@ -286,9 +286,9 @@ async fn too_many_requests_wait(world: &World) {
 
 async fn every_code_has_a_page(world: &World) {
     for code in Code::ALL {
-        let page = world.get(Env::Sandbox, &format!("/errors/{}", code.word())).await.ok();
-        assert!(page.head("content-type").starts_with("text/html"), "{}", code.word());
-        assert!(page.text.contains(code.word()) && page.text.contains(code.title()));
+        let page = world.get(Env::Sandbox, &format!("/errors/{}", code.as_str())).await.ok();
+        assert!(page.head("content-type").starts_with("text/html"), "{}", code.as_str());
+        assert!(page.text.contains(code.as_str()) && page.text.contains(code.title()));
         assert!(page.text.contains(&code.status().to_string()));
     }
     world.get(Env::Live, "/errors/not_found").await.ok();

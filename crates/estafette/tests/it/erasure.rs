@@ -165,6 +165,7 @@ async fn an_erased_recipient_is_in_no_row(world: &World) {
         json!({
             "challenges": 0,
             "messages": 0,
+            "emails": 0,
             "ended": 0,
             "idempotency_keys": 0,
             "inbound_notifications": 0,

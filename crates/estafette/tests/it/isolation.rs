@@ -13,8 +13,8 @@ on_every_engine!(
     a_cursor_leads_on_in_ones_own_lists_only,
 );
 
-/// Parameters that are no ids of an account's objects.
-const NO_IDS: [&str; 2] = ["phone", "code"];
+/// Parameters that are no ids of objects: numbers, codes and addresses are everybody's.
+const NO_IDS: [&str; 3] = ["phone", "code", "address"];
 
 /// All operations of the description with a parameter in their path.
 fn operations(document: &Value) -> Vec<(String, String)> {
@@ -32,6 +32,13 @@ fn operations(document: &Value) -> Vec<(String, String)> {
 async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
     let sms = ada.text(json!({"to": phone("5678"), "text": "hello"})).await.ok();
+    let mail = json!({"to": ["a@b.example"], "from_email": "a@sandbox.estafette.test",
+        "subject": "hello", "text": "hello"});
+    let mail = ada.call("POST", "/v1/emails").json(mail).await.ok();
+    let body = json!({"address": format!("{}@b.example", mail.word("id"))});
+    ada.desk("POST", "/v1/email-suppressions").json(body).await.ok();
+    let body = json!({"domain": format!("{}.example", mail.word("id").replace('_', "-"))});
+    let domain = ada.desk("POST", "/v1/email-domains").json(body).await.ok();
     let body = json!({"url": "https://127.0.0.1:9999/"});
     let hook = ada.desk("POST", "/v1/webhooks").json(body).await.ok();
     let path = format!("/v1/webhooks/{}/test", hook.word("id"));
@@ -50,6 +57,8 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     vec![
         ("session_id", logins.list()[0]["id"].as_str().unwrap().to_owned()),
         ("challenge_id", sent.word("challenge_id").to_owned()),
+        ("email_id", mail.word("id").to_owned()),
+        ("domain_id", domain.word("id").to_owned()),
         ("message_id", sms.word("id").to_owned()),
         ("key_id", ada.key_id.clone()),
         ("webhook_id", hook.word("id").to_owned()),
@@ -146,7 +155,7 @@ async fn a_cursor_leads_on_in_ones_own_lists_only(world: &World) {
         if !has_cursor || path.starts_with("/v1/admin/") || path.contains("{webhook_id}") {
             continue;
         }
-        let path = path.replace("{phone}", &phone("5678"));
+        let path = path.replace("{phone}", &phone("5678")).replace("{address}", "a@b.example");
         let first = ada.desk("GET", &format!("{path}?limit=1")).await.ok();
         let link = first.head("link");
         let next = link.split(['<', '>']).nth(1).unwrap_or_else(|| panic!("{path}: {link}"));

@@ -92,6 +92,10 @@ async fn rows(world: &World) -> Vec<(&'static str, i64)> {
         ("guesses", Sql("SELECT CAST(COALESCE(SUM(attempts), 0) AS BIGINT) FROM challenges")),
         ("attempts", Sql("SELECT COUNT(*) FROM attempts")),
         ("SMS", Sql("SELECT COUNT(*) FROM sms_messages")),
+        ("emails", Sql("SELECT COUNT(*) FROM emails")),
+        ("email recipients", Sql("SELECT COUNT(*) FROM email_recipients")),
+        ("email domains", Sql("SELECT COUNT(*) FROM email_domains")),
+        ("email suppressions", Sql("SELECT COUNT(*) FROM email_suppressions")),
         ("chat-app messages", Sql("SELECT COUNT(*) FROM chatapp_messages")),
         ("templates", Sql("SELECT COUNT(*) FROM chatapp_templates")),
         ("sessions", Sql("SELECT COUNT(*) FROM chatapp_sessions")),
@@ -147,6 +151,7 @@ async fn every_post_honours_its_key(world: &World) {
 /// A call of every POST, in an order in which each can be carried out.
 async fn table(ada: &Tenant<'_>) -> Vec<Row> {
     let mut table = of_programs(ada).await;
+    table.extend(of_emails(ada).await);
     table.extend(of_staff(ada).await);
     table.extend(of_users(ada).await);
     table.extend(of_webhooks(ada).await);
@@ -211,6 +216,45 @@ async fn of_programs(ada: &Tenant<'_>) -> Vec<Row> {
             "/v1/sandbox/handsets/{phone}/replies",
             "accepted",
             json(json!({"text": "yes"}), json!({"text": "no"})),
+        ),
+    ]
+}
+
+async fn of_emails(ada: &Tenant<'_>) -> Vec<Row> {
+    let added = json!({"domain": "example.com"});
+    let added = ada.desk("POST", "/v1/email-domains").json(added).await.ok();
+    let row = |route: &'static str, same, by, body| {
+        let path = route.replace("{domain_id}", added.word("id"));
+        Row { route, path, by, body, same }
+    };
+    let key = || By::Key(ada.key.clone());
+    let desk = || By::Bearer(ada.token.clone());
+    let mail = |to: &str| {
+        json!({
+            "to": [to], "from_email": "shop@sandbox.estafette.test", "subject": "s", "text": "t",
+        })
+    };
+    let [one, two] = ["ada@example.com", "bob@example.com"].map(mail);
+    // Of what goes out the status moves on.
+    let bulk = |label: &str| {
+        let mail = mail(&format!("suppressed+{label}@sandbox.estafette.test"));
+        json!({"messages": [mail, {}]})
+    };
+    vec![
+        row("/v1/emails", "id", key(), json(one, two)),
+        row("/v1/emails/bulk", "results", key(), json(bulk("one"), bulk("two"))),
+        row(
+            "/v1/email-domains",
+            "id",
+            desk(),
+            json(json!({"domain": "one.example"}), json!({"domain": "two.example"})),
+        ),
+        row("/v1/email-domains/{domain_id}/verify", "verified_at", desk(), Body::Empty),
+        row(
+            "/v1/email-suppressions",
+            "id",
+            desk(),
+            json(json!({"address": "a@example.com"}), json!({"address": "b@example.com"})),
         ),
     ]
 }

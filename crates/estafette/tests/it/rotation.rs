@@ -58,15 +58,15 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     let mut set = WriteSet::of("story");
     set.push(Sql(seen), args![&old_id, world.now()]);
     app.db.commit(set).await.unwrap();
-    let soon = (Duration::from_secs(3), By::CLI);
-    let refused = rotation::turn_to(&app, &key_id, soon, &|_| ()).await;
+    let soon = Duration::from_secs(3);
+    let refused = rotation::turn_to(&app, &key_id, soon, By::CLI, &|_| ()).await;
     assert!(matches!(&refused, Err(Error::Unaware(nodes)) if nodes.contains(&4242)), "{refused:?}");
     assert_eq!(app.vault.writes_with(), old_id);
     let mut set = WriteSet::of("story");
     set.push(Sql("DELETE FROM nodes WHERE node = $1"), args![1]);
     app.db.commit(set).await.unwrap();
     let patience = Duration::from_mins(1);
-    rotation::turn_to(&app, &key_id, (patience, By::CLI), &|_| ()).await.unwrap();
+    rotation::turn_to(&app, &key_id, patience, By::CLI, &|_| ()).await.unwrap();
     assert_eq!(rotation::reseal(&app, &|_| ()).await.unwrap(), 1);
     assert_eq!(rotation::reseal(&app, &|_| ()).await.unwrap(), 0, "doing it again changes nothing");
     assert_eq!(app.vault.writes_with(), key_id);

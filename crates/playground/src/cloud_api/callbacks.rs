@@ -1,5 +1,6 @@
 //! Callbacks as the upstream sends them: statuses and messages, signed over the raw bytes.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -88,7 +89,10 @@ pub async fn post_signed(service: SocketAddr, secret: &str, body: &[u8]) -> std:
         .map_err(std::io::Error::other)?;
     mac.update(body);
     let digest = mac.finalize().into_bytes();
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = digest.iter().fold(String::new(), |mut hex, byte| {
+        let _always_fits = write!(hex, "{byte:02x}");
+        hex
+    });
     let head = format!(
         "POST {PATH} HTTP/1.1\r\nhost: {service}\r\ncontent-type: application/json\r\n\
          content-length: {}\r\nx-hub-signature-256: sha256={hex}\r\nconnection: close\r\n\r\n",

@@ -35,7 +35,7 @@ pub const VERIFY_TOKEN: &str = "playground-word";
 /// How many messages are remembered.
 const REMEMBERED: usize = 1_000;
 /// How long an answer is kept back that its sender is to lose.
-const LOST: Duration = Duration::from_secs(60);
+const LOST: Duration = Duration::from_mins(1);
 /// After how long a late failure is told.
 const LATE: Duration = Duration::from_secs(3);
 

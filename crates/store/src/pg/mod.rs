@@ -10,11 +10,14 @@ mod connection;
 mod failure;
 mod group;
 mod nudge;
+mod pipeline;
 mod plan;
 mod queue;
 mod readers;
 mod schema;
+mod stream;
 mod text;
+mod texts;
 mod value;
 mod writer;
 

@@ -13,7 +13,7 @@ use crate::access::api::DoneView;
 use crate::access::{Caller, Myself};
 use crate::app::App;
 use crate::kit::id::SessionId;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -89,9 +89,8 @@ async fn read_session(
     caller: Caller<Myself>,
     State(app): State<App>,
     Path(session_id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<SessionView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = SessionId::parse(&session_id).ok_or(Code::NotFound)?;
     let session = super::find(&app, caller.who.id(), &id).await?;
     Ok(Json(SessionView::of(&session, caller.token)))
@@ -108,9 +107,8 @@ async fn end_session(
     caller: Caller<Myself>,
     State(app): State<App>,
     Path(session_id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DoneView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = SessionId::parse(&session_id).ok_or(Code::NotFound)?;
     super::end(&app, &id, caller.by()).await?;
     Ok(Json(DoneView { ok: true }))
@@ -125,9 +123,8 @@ async fn end_session(
 async fn end_sessions(
     caller: Caller<Myself>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DoneView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     super::end_all(&app, caller.by()).await?;
     Ok(Json(DoneView { ok: true }))
 }

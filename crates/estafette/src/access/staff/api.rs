@@ -21,7 +21,8 @@ use crate::access::{Credentials, Guest, Leaver, Owner, Staff, email, key, passwo
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::StaffId;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::posted::Post;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -107,11 +108,10 @@ pub struct NewStaffView {
 async fn login(
     guest: Guest,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     log_in(&app, Kind::Staff, &guest, ("POST /v1/admin/auth/login", &headers, &body)).await
 }
 
@@ -127,11 +127,10 @@ async fn login(
 async fn logout(
     leaver: Leaver<Staff>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     log_out(&app, Kind::Staff, &leaver, ("POST /v1/admin/auth/logout", &headers, &body)).await
 }
 
@@ -148,11 +147,8 @@ async fn change_password(
     staff: Staff,
     guest: Guest,
     State(app): State<App>,
-    asked: (RawQuery, HeaderMap),
-    body: Bytes,
+    Post { headers, body }: Post,
 ) -> Result<Response, Problem> {
-    let (RawQuery(query), headers) = asked;
-    Query::read(query.as_deref(), &[])?;
     let owner = Owner { by: staff.by(), token: Some(staff.token), guest: &guest };
     let route = "POST /v1/admin/auth/password";
     let request = Repeatable::by_person(&staff.who, &headers, route, &body);
@@ -191,11 +187,10 @@ async fn list_staff(
 async fn add_staff(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let (email, given) = new_person(&mut fields);
     fields.finish(app.is_strict())?;
@@ -249,9 +244,8 @@ async fn remove_staff(
     staff: Staff,
     State(app): State<App>,
     Path(staff_id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DoneView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = StaffId::parse(&staff_id).ok_or(Code::NotFound)?;
     super::remove_staff(&app, &id, staff.by()).await?;
     Ok(Json(DoneView { ok: true }))

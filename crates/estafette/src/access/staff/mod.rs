@@ -1,4 +1,4 @@
-//! The operator's staff: who they are, and what is noted when somebody is refused in their name.
+//! The operator's staff: who they are, and the record of failed logins in their name.
 
 pub mod api;
 
@@ -6,13 +6,13 @@ use clock::Millis;
 use serde_json::json;
 use store::{CommitError, Reject, WriteSet, args};
 
-use super::audit::By;
-use super::caller::Who;
+use super::audit::{By, record};
 use super::door::Guest;
 use super::idempotency::Claim;
 use super::password::{self, Asker};
-use super::person::{Credentials, EMAIL_TAKEN, email, note};
+use super::person::{Credentials, EMAIL_TAKEN, about, email};
 use super::store as sql;
+use super::who::Who;
 use super::{Error, token};
 use crate::app::App;
 use crate::kit::id::StaffId;
@@ -56,7 +56,7 @@ pub async fn add_staff(
     let shown = is_made_up.then_some(credentials.password);
     let sealed = shown.and_then(|password| claim.seal(app, id.as_str(), password));
     claim.add_to(&mut set, id.as_str(), sealed, app.now());
-    note(app, &mut set, by, ("staff.create", id.as_str(), json!({ "email": email })));
+    record(app, &mut set, &about(by, "staff.create", id.as_str(), json!({ "email": email })));
     app.db.commit(set).await?;
     Ok(id)
 }
@@ -114,7 +114,11 @@ pub async fn remove_staff(app: &App, id: &StaffId, by: By<'_>) -> Result<(), Err
     }
     set.guard(sql::REMOVE_STAFF, args![id], NO_SUCH_STAFF);
     token::revoke_all(app, &mut set, id.as_str(), None);
-    note(app, &mut set, by, ("staff.remove", id.as_str(), json!({ "email": person.email })));
+    record(
+        app,
+        &mut set,
+        &about(by, "staff.remove", id.as_str(), json!({ "email": person.email })),
+    );
     match app.db.commit(set).await {
         Ok(_) => Ok(()),
         Err(CommitError::Rejected(NO_SUCH_STAFF)) => Err(Error::NoSuchPerson),
@@ -156,7 +160,7 @@ async fn note_refusal(
     }
     let mut set = WriteSet::of("staff_refusals");
     let by = By { who: &Who::Stranger, request_id: &guest.request_id };
-    note(app, &mut set, by, (action, staff, json!({ "network": guest.network })));
+    record(app, &mut set, &about(by, action, staff, json!({ "network": guest.network })));
     app.db.commit(set).await?;
     Ok(())
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::{Carrier, Content, Outbound, Outcome, Pace, Refusal};
 use crate::config;
-use crate::kit::outgoing::{Failure, Outgoing, Rules};
+use crate::kit::outgoing::{NoAnswer, Outgoing, Rules};
 use crate::kit::secret::Secret;
 
 pub use numbers::{Number, Numbers};
@@ -83,7 +83,9 @@ impl CloudApi {
         };
         let Some(_room) = number.enter() else { return refused(Refusal::Temporary, "resting") };
         let echo = echo(&message.account_id, &message.attempt_id);
-        let body = self.body(message, to.e164(), &echo);
+        let Some(body) = self.body(message, to.e164(), &echo) else {
+            return refused(Refusal::Permanent, "email");
+        };
         let sent = number.send(&self.outgoing, body).await;
         match sent {
             Ok(answer) => outcome(&number, &answer::decode(answer.status, &answer.body)),
@@ -120,7 +122,8 @@ impl CloudApi {
         business::read_page(answer.status, &answer.body)
     }
 
-    fn body(&self, message: &Outbound, to: &str, echo: &str) -> Bytes {
+    /// `None`: it is nothing that a chat shows.
+    fn body(&self, message: &Outbound, to: &str, echo: &str) -> Option<Bytes> {
         let named = |name: &'_ str, own: &'_ str| -> String {
             if name.is_empty() { own.to_owned() } else { name.to_owned() }
         };
@@ -146,8 +149,9 @@ impl CloudApi {
                 };
                 encode(&Message { to, echo, content: Wire::Template(template) })
             }
+            Content::Email(_) => return None,
         };
-        Bytes::from(json.to_string())
+        Some(Bytes::from(json.to_string()))
     }
 }
 
@@ -200,14 +204,14 @@ fn outcome(number: &Number, answer: &Answer) -> Outcome {
 }
 
 /// No answer. Only where no request can have arrived is that a refusal.
-fn lost(failure: &Failure) -> Outcome {
+fn lost(failure: &NoAnswer) -> Outcome {
     match failure {
-        Failure::Timeout | Failure::Reset | Failure::Protocol => Outcome::Unknown,
-        Failure::NotAllowed(_)
-        | Failure::Name(_)
-        | Failure::Connect(_)
-        | Failure::ConnectTimeout
-        | Failure::Tls(_) => refused(Refusal::Down, failure.word()),
+        NoAnswer::Timeout | NoAnswer::Reset | NoAnswer::Protocol => Outcome::Unknown,
+        NoAnswer::NotAllowed(_)
+        | NoAnswer::Name(_)
+        | NoAnswer::Connect(_)
+        | NoAnswer::ConnectTimeout
+        | NoAnswer::Tls(_) => refused(Refusal::Down, failure.as_str()),
     }
 }
 
@@ -238,7 +242,7 @@ impl Carrier for CloudApi {
 mod tests {
     use super::{echo, lost, read_echo};
     use crate::carriers::Outcome;
-    use crate::kit::outgoing::Failure;
+    use crate::kit::outgoing::NoAnswer;
 
     #[test]
     fn our_ids_come_back() {
@@ -249,10 +253,10 @@ mod tests {
 
     #[test]
     fn only_what_cannot_have_arrived_is_a_refusal() {
-        for failure in [Failure::Timeout, Failure::Reset, Failure::Protocol] {
+        for failure in [NoAnswer::Timeout, NoAnswer::Reset, NoAnswer::Protocol] {
             assert_eq!(lost(&failure), Outcome::Unknown, "{failure}");
         }
-        for failure in [Failure::ConnectTimeout, Failure::Tls(None), Failure::Name("x".into())] {
+        for failure in [NoAnswer::ConnectTimeout, NoAnswer::Tls(None), NoAnswer::Name("x".into())] {
             assert!(matches!(lost(&failure), Outcome::Refused { .. }), "{failure}");
         }
     }

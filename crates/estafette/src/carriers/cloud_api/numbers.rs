@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use crate::config;
-use crate::kit::outgoing::{Answer, Failure, Outgoing, Place};
+use crate::kit::outgoing::{Answer, Destination, NoAnswer, Outgoing};
 use crate::kit::secret::Secret;
 
 /// Submissions under way for one number.
@@ -34,7 +34,7 @@ pub struct Number {
     pub revision: i64,
     base: String,
     allow_http: bool,
-    messages: Place,
+    messages: Destination,
     headers: HeaderMap,
     room: Semaphore,
     rests_until: Mutex<Option<Instant>>,
@@ -53,8 +53,9 @@ impl Number {
         }
         let allow_http = base_url.starts_with("http://");
         let base = format!("{}/{api_version}", base_url.trim_end_matches('/'));
-        let messages = Place::parse(&format!("{base}/{phone_number_id}/messages"), allow_http)
-            .map_err(|_| "base_url is no URL that can be called".to_owned())?;
+        let messages =
+            Destination::parse(&format!("{base}/{phone_number_id}/messages"), allow_http)
+                .map_err(|_| "base_url is no URL that can be called".to_owned())?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
             .map_err(|_| "access_token has characters that no header can have".to_owned())?;
         bearer.set_sensitive(true);
@@ -90,23 +91,23 @@ impl Number {
     }
 
     /// Sends a message, once.
-    pub(super) async fn send(&self, way: &Outgoing, body: Bytes) -> Result<Answer, Failure> {
+    pub(super) async fn send(&self, way: &Outgoing, body: Bytes) -> Result<Answer, NoAnswer> {
         way.post_once(&self.messages, self.headers.clone(), body).await
     }
 
     /// Declares a template.
-    pub(super) async fn declare(&self, way: &Outgoing, body: Bytes) -> Result<Answer, Failure> {
+    pub(super) async fn declare(&self, way: &Outgoing, body: Bytes) -> Result<Answer, NoAnswer> {
         way.post_once(&self.templates("")?, self.headers.clone(), body).await
     }
 
     /// Lists templates.
-    pub(super) async fn list(&self, way: &Outgoing, query: &str) -> Result<Answer, Failure> {
+    pub(super) async fn list(&self, way: &Outgoing, query: &str) -> Result<Answer, NoAnswer> {
         way.get(&self.templates(query)?, self.headers.clone()).await
     }
 
-    fn templates(&self, query: &str) -> Result<Place, Failure> {
+    fn templates(&self, query: &str) -> Result<Destination, NoAnswer> {
         let url = format!("{}/{}/message_templates{query}", self.base, self.waba_id);
-        Place::parse(&url, self.allow_http).map_err(|_| Failure::Protocol)
+        Destination::parse(&url, self.allow_http).map_err(|_| NoAnswer::Protocol)
     }
 }
 

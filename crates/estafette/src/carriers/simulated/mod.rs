@@ -1,6 +1,7 @@
 //! The simulated carriers of the sandbox: every number works, and its last four digits script what
 //! happens. Receipts come through the same door as everybody's.
 
+mod mail;
 mod script;
 
 use std::collections::HashMap;
@@ -18,6 +19,8 @@ use crate::kit::id::{HandsetMessageId, HandsetReplyId};
 use crate::kit::msisdn::Msisdn;
 use script::{Answer, Step, ending};
 
+pub(super) use mail::script_of;
+pub use mail::{DOMAIN, Script, SimulatedMail};
 pub use script::Rehearsed;
 
 /// Most throttled numbers remembered; beyond that the memory starts afresh.
@@ -31,6 +34,7 @@ const fn name(channel: Channel) -> &'static str {
     match channel {
         Channel::Chatapp => "simulated-chatapp",
         Channel::Sms => "simulated-sms",
+        Channel::Email => "simulated-email",
     }
 }
 
@@ -43,7 +47,7 @@ pub(super) fn rehearsed(to: &Msisdn) -> Option<Rehearsed> {
 fn replies(message: &Outbound) -> &[QuickReply] {
     match &message.content {
         Content::Template { replies, .. } => replies,
-        Content::Passcode { .. } | Content::Text { .. } => &[],
+        Content::Passcode { .. } | Content::Text { .. } | Content::Email(_) => &[],
     }
 }
 
@@ -81,15 +85,15 @@ impl Simulated {
     async fn hand_over(&self, message: &Outbound, to: &Msisdn) {
         let code = match &message.content {
             Content::Passcode { code, .. } => Some(code.expose().to_owned()),
-            Content::Template { .. } | Content::Text { .. } => None,
+            Content::Template { .. } | Content::Text { .. } | Content::Email(_) => None,
         };
         let replies = replies(message);
         let payloads = replies.iter().filter(|reply| !reply.payload.is_empty());
         let received = Received {
             id: HandsetMessageId::new(&self.clock).into(),
-            channel: self.channel.word(),
+            channel: self.channel.as_str(),
             sender: if message.sender.is_empty() { NOBODY } else { &message.sender }.into(),
-            text: message.content.text().expose().to_owned(),
+            text: message.content.text().map(|text| text.expose().to_owned()).unwrap_or_default(),
             code,
             buttons: replies.iter().map(|reply| reply.label.clone()).collect(),
             payloads: payloads.map(|reply| reply.payload.clone()).collect(),
@@ -156,7 +160,7 @@ impl Simulated {
         };
         let id = HandsetReplyId::new(&self.clock).as_str().to_owned();
         let raw = serde_json::json!({
-            "id": id, "channel": self.channel.word(), "from": to.e164(), "text": text,
+            "id": id, "channel": self.channel.as_str(), "from": to.e164(), "text": text,
             "payload": button,
         });
         Some(Inbound {
@@ -195,6 +199,48 @@ impl Simulated {
         self.bring(message, &provider_id, ending.receipts);
         if ending.answer_lost { Outcome::Unknown } else { Outcome::Accepted { provider_id } }
     }
+}
+
+/// Receipts to come.
+struct ToCome<'a> {
+    carrier: &'static str,
+    provider_id: &'a str,
+    steps: &'static [Step],
+}
+
+fn bring(clock: &Clock, door: &Door, message: &Outbound, to_come: &ToCome<'_>) {
+    let ToCome { carrier, provider_id, steps } = *to_come;
+    if steps.is_empty() {
+        return;
+    }
+    let (clock, door) = (clock.clone(), door.clone());
+    let receipt = Receipt {
+        carrier: carrier.to_owned(),
+        echo: Some(Echo {
+            account_id: message.account_id.clone(),
+            attempt_id: message.attempt_id.clone(),
+        }),
+        provider_id: Some(provider_id.to_owned()),
+        fate: Fate::Sent,
+        error: None,
+    };
+    tokio::spawn(async move {
+        let start = clock.now();
+        for step in steps {
+            if step.after_ms > 0 {
+                clock.sleep_until(start + step.after_ms).await;
+            }
+            let error = step.error.map(str::to_owned);
+            let news = Receipt { fate: step.fate, error, ..receipt.clone() };
+            // Real upstreams bring a receipt again until it is acknowledged.
+            for _ in 0..20 {
+                if door.receipt(news.clone()).await.is_ok() {
+                    break;
+                }
+                clock.tick(500).await;
+            }
+        }
+    });
 }
 
 impl Carrier for Simulated {

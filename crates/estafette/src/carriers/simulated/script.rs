@@ -25,11 +25,11 @@ pub(super) struct Ending {
     pub(super) receipts: &'static [Step],
 }
 
-const fn step(after_ms: i64, fate: Fate) -> Step {
+pub(super) const fn step(after_ms: i64, fate: Fate) -> Step {
     Step { after_ms, fate, error: None }
 }
 
-const fn failure(after_ms: i64, refusal: Refusal, error: &'static str) -> Step {
+pub(super) const fn failure(after_ms: i64, refusal: Refusal, error: &'static str) -> Step {
     Step { after_ms, fate: Fate::Failed(refusal), error: Some(error) }
 }
 

@@ -104,7 +104,7 @@ impl Inner {
         let is_whole = rest.is_empty();
         match self.submit_part(&link, message, first, is_whole).await {
             Verdict::Accepted(provider_id) if is_whole => Outcome::Accepted { provider_id },
-            Verdict::Accepted(id) => self.submit_rest(&link, message, (id, rest)).await,
+            Verdict::Accepted(id) => self.submit_rest(&link, message, id, rest).await,
             Verdict::Refused(class, code) => Outcome::Refused { class, code },
             Verdict::Unknown => Outcome::Unknown,
         }
@@ -114,7 +114,8 @@ impl Inner {
         &self,
         link: &Link<Key>,
         message: &Outbound,
-        (first, rest): (String, &[Part]),
+        first: String,
+        rest: &[Part],
     ) -> Outcome {
         let sent = rest.iter().map(|part| self.submit_part(link, message, part, false));
         let (mut provider_ids, mut failed) = (vec![first], None);

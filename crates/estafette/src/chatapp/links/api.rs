@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::chatapp::upstream::PATH;
 use crate::kit::body::Fields;
 use crate::kit::id::AccountId;
-use crate::kit::page::Query;
+use crate::kit::page::NoQuery;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
@@ -86,10 +86,9 @@ async fn link_account(
     staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<ChatappLinkView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let wanted = read(&app, &body)?;
     let account = AccountId::parse(&id).ok_or(Code::NotFound)?;
     let linked_at = link(&app, &account, &wanted, staff.by()).await?;

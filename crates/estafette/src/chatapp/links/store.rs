@@ -54,7 +54,7 @@ pub(super) fn put(
         revision,
         app.now(),
         account,
-        Env::Live.word()
+        Env::Live.as_str()
     ];
     set.guard(PUT, args, no_account);
 }

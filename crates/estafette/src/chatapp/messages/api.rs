@@ -5,7 +5,6 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use clock::Millis;
 use serde::Deserialize;
 use store::Error as DbError;
 use utoipa::ToSchema;
@@ -19,8 +18,7 @@ use crate::access::caller::{Caller, ReadAccount, SendChatapp};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::id::MessageId;
-use crate::kit::msisdn::Msisdn;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Page, Query};
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
@@ -93,11 +91,10 @@ pub struct NewChatappMessage {
 async fn send_chatapp_message(
     caller: Caller<SendChatapp>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let order = parse::send(&app, &body)?;
     let account = &caller.account;
     let request = Repeatable::by_tenant(&account.id, &headers, "POST /v1/chatapp/messages", &body);
@@ -133,9 +130,9 @@ async fn list_chatapp_messages(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &KNOWN)?;
-    let filter = read_filter(&query)?;
     let path = query.path_with(PATH, &FILTERS);
-    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let filter = read_filter(&query, &mut page)?;
     let (rows, next) = list(&app, &caller, &filter, &page).await?;
     let views: Vec<ChatappMessage> = rows.into_iter().map(Into::into).collect();
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
@@ -153,10 +150,9 @@ async fn list_chatapp_messages(
 async fn read_chatapp_message(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<ChatappMessage>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = MessageId::parse(&id).ok_or(Code::NotFound)?;
     let found = sql::message(&app, &caller.account.id, &id).await?;
     Ok(Json(found.ok_or(Code::NotFound)?.into()))
@@ -165,8 +161,6 @@ async fn read_chatapp_message(
 /// Which messages a list is of.
 struct Filter {
     stretch: Stretch,
-    /// Above the highest id.
-    newest: Option<String>,
     status: Option<Status>,
 }
 
@@ -180,11 +174,10 @@ async fn list(
     app: &App,
     caller: &Caller<ReadAccount>,
     filter: &Filter,
-    page: &page::Page,
+    page: &Page,
 ) -> Result<(Vec<Message>, Option<String>), DbError> {
-    let read = async |after: String, limit| {
-        let before = filter.newest.as_ref().map_or(&after, |newest| newest.min(&after));
-        sql::stretch(app, &caller.account.id, (&filter.stretch, before), limit).await
+    let read = async |before: String, limit| {
+        sql::stretch(app, &caller.account.id, &filter.stretch, &before, limit).await
     };
     let keep = |m: &Message| filter.keeps(m);
     let is_sifted = filter.status.is_some();
@@ -192,23 +185,11 @@ async fn list(
     page::sift(page, read, |m: &Message| m.id.as_str().to_owned(), keep).await
 }
 
-fn read_filter(query: &Query) -> Result<Filter, Problem> {
-    let to =
-        query.get("to").map(Msisdn::once_valid).transpose().map_err(|error| {
-            Problem::bad_request("?to", "invalid_phone_number", error.to_string())
-        })?;
-    let status = match query.get("status") {
-        None => None,
-        Some(word) => Some(Status::of(word).ok_or_else(|| {
-            let detail = format!("must be one of {}", Status::ALL.map(Status::word).join(", "));
-            Problem::bad_request("?status", "invalid_enum", detail)
-        })?),
-    };
-    let bound = |at: Millis| MessageId::bound(at).as_str().to_owned();
-    let oldest = query.instant("since")?.map(bound).unwrap_or_default();
-    let newest = query.instant("until")?.map(bound);
-    let to = to.map(|to| to.e164().to_owned());
-    Ok(Filter { stretch: Stretch { to, oldest }, newest, status })
+fn read_filter(query: &Query, page: &mut Page) -> Result<Filter, Problem> {
+    let to = query.phone("to")?.map(|to| to.e164().to_owned());
+    let status = query.word::<Status>("status")?;
+    let since = query.between(page, |at| MessageId::bound(at).into())?;
+    Ok(Filter { stretch: Stretch { to, since }, status })
 }
 
 impl From<Error> for Problem {

@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn no_two_statuses_have_one_rank() {
         let ranks: std::collections::BTreeSet<u8> =
-            Status::ALL.into_iter().map(Status::rank).collect();
+            Status::ALL.iter().map(|status| status.rank()).collect();
         assert_eq!(ranks.len(), Status::ALL.len());
     }
 }

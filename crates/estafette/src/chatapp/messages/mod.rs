@@ -20,6 +20,7 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, ConsentId, MessageId};
+use crate::kit::words::words;
 
 pub use decide::Chatapp;
 pub(super) use parse::{DEFAULT_LANGUAGE, language as read_language};
@@ -29,37 +30,22 @@ pub use view::show;
 /// How long a message may wait for its carrier, and for the first receipt, milliseconds.
 const VALIDITY_MS: i64 = DAY;
 
-/// Where a message stands: `submitted` (no carrier has said that it has it), `sent` (the carrier
-/// has it), `delivered`, `read`, `failed`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = ChatappStatus)]
-pub(super) enum Status {
-    Submitted,
-    Sent,
-    Delivered,
-    Read,
-    Failed,
+words! {
+    /// Where a message stands: `submitted` (no carrier has said that it has it), `sent` (the
+    /// carrier has it), `delivered`, `read`, `failed`.
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = ChatappStatus)]
+    pub(super) enum Status {
+        Submitted = "submitted",
+        Sent = "sent",
+        Delivered = "delivered",
+        Read = "read",
+        Failed = "failed",
+    }
 }
 
 impl Status {
-    const ALL: [Self; 5] = [Self::Submitted, Self::Sent, Self::Delivered, Self::Read, Self::Failed];
-
-    /// As stored and shown.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Submitted => "submitted",
-            Self::Sent => "sent",
-            Self::Delivered => "delivered",
-            Self::Read => "read",
-            Self::Failed => "failed",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word() == word)
-    }
-
     /// A message only ever moves to a higher one. What failed was given back, and stays so.
     const fn rank(self) -> u8 {
         match self {
@@ -72,109 +58,52 @@ impl Status {
     }
 }
 
-/// How a message is paid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = ChatappBillingMode)]
-pub enum BillingMode {
-    /// The price of its country and category.
-    Direct,
-    /// Nothing, within an active session.
-    Session,
-}
-
-impl BillingMode {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Session => "session",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        [Self::Direct, Self::Session].into_iter().find(|mode| mode.word() == word)
+words! {
+    /// How a message is paid.
+    #[derive(Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = ChatappBillingMode)]
+    pub enum BillingMode {
+        /// The price of its country and category.
+        Direct = "direct",
+        /// Nothing, within an active session.
+        Session = "session",
     }
 }
 
-/// What the price of a message is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = ChatappBillingKind)]
-pub(super) enum BillingKind {
-    Session,
-    Service,
-    Utility,
-    Marketing,
-    Authentication,
-}
-
-impl BillingKind {
-    const ALL: [Self; 5] =
-        [Self::Session, Self::Service, Self::Utility, Self::Marketing, Self::Authentication];
-
-    /// As stored and shown, and the category of prices.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::Service => "service",
-            Self::Utility => "utility",
-            Self::Marketing => "marketing",
-            Self::Authentication => "authentication",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.word() == word)
+words! {
+    /// What the price of a message is of.
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = ChatappBillingKind)]
+    pub(super) enum BillingKind {
+        Session = "session",
+        Service = "service",
+        Utility = "utility",
+        Marketing = "marketing",
+        Authentication = "authentication",
     }
 }
 
-/// Why a message did not arrive; `detail` says each in a sentence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = ChatappErrorCode)]
-pub(super) enum Cause {
-    RecipientUnreachable,
-    CarrierRejected,
-    Undelivered,
-    NotSubmitted,
-    NoReceipt,
-    Erased,
-    MessagingWindowClosed,
-    RecipientOptedOut,
-    TemplateNotApproved,
+words! {
+    /// Why a message did not arrive; `detail` says each in a sentence.
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = ChatappErrorCode)]
+    pub(super) enum Cause {
+        RecipientUnreachable = "recipient_unreachable",
+        CarrierRejected = "carrier_rejected",
+        Undelivered = "undelivered",
+        NotSubmitted = "not_submitted",
+        NoReceipt = "no_receipt",
+        Erased = "erased",
+        MessagingWindowClosed = "messaging_window_closed",
+        RecipientOptedOut = "recipient_opted_out",
+        TemplateNotApproved = "template_not_approved",
+    }
 }
 
 impl Cause {
-    const ALL: [Self; 9] = [
-        Self::MessagingWindowClosed,
-        Self::RecipientOptedOut,
-        Self::TemplateNotApproved,
-        Self::RecipientUnreachable,
-        Self::CarrierRejected,
-        Self::Undelivered,
-        Self::NotSubmitted,
-        Self::NoReceipt,
-        Self::Erased,
-    ];
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::RecipientUnreachable => "recipient_unreachable",
-            Self::CarrierRejected => "carrier_rejected",
-            Self::Undelivered => "undelivered",
-            Self::NotSubmitted => "not_submitted",
-            Self::NoReceipt => "no_receipt",
-            Self::Erased => "erased",
-            Self::MessagingWindowClosed => "messaging_window_closed",
-            Self::RecipientOptedOut => "recipient_opted_out",
-            Self::TemplateNotApproved => "template_not_approved",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|cause| cause.word() == word)
-    }
-
     const fn sentence(self) -> &'static str {
         match self {
             Self::RecipientUnreachable => "The recipient cannot be reached on the chat-app.",

@@ -61,7 +61,7 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
         let detail = "is required, unless template_name names a template";
         fields.fault("text", "text_or_template_required", detail);
     }
-    let billing_mode = billing_mode(&mut fields);
+    let billing_mode = fields.required_word("billing_mode");
     let reference = fields.text_within("reference", 1, 128);
     let client_id = fields.text_within("client_id", 1, 128);
     let country = fields.text_within("country", 2, 2);
@@ -79,15 +79,6 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
     let to = to.ok_or(Code::InternalError)?;
     let billing_mode = billing_mode.ok_or(Code::InternalError)?;
     Ok(Order { to, what, billing_mode, reference, client_id })
-}
-
-fn billing_mode(fields: &mut Fields) -> Option<BillingMode> {
-    let word = fields.required("billing_mode")?;
-    let mode = BillingMode::of(&word);
-    if mode.is_none() {
-        fields.fault("billing_mode", "invalid_enum", "must be one of direct, session");
-    }
-    mode
 }
 
 /// The template that a request names; all its fields are read in any case.

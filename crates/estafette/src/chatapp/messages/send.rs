@@ -136,7 +136,7 @@ async fn price(app: &App, order: &Order, kind: BillingKind) -> Result<i64, Error
     if kind == BillingKind::Session {
         return Ok(0);
     }
-    let price = credits::price(app, Channel::Chatapp.word(), kind.word(), order.to.country());
+    let price = credits::price(app, Channel::Chatapp.as_str(), kind.as_str(), order.to.country());
     let required = price.await?;
     if app.carriers.rehearsed(&order.to) == Some(Rehearsed::InsufficientCredits) {
         return Err(credits::Error::Insufficient { required, available: 0 }.into());
@@ -181,7 +181,7 @@ fn approved(app: &App, filled: &Filled, found: Option<Template>) -> Result<Templ
     };
     let status = template.status(app.now());
     if status != templates::Status::Approved {
-        return refusal(format!("The template {name} in {language} is {}", status.word()));
+        return refusal(format!("The template {name} in {language} is {}", status.as_str()));
     }
     let is_meant = filled.provider_id.as_ref().is_none_or(|id| *id == template.provider_id);
     if !is_meant {

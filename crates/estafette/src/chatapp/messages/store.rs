@@ -3,10 +3,11 @@
 use clock::Millis;
 use store::{Error, FromRow, Row, Sql, WriteSet, args};
 
-use super::{BillingKind, BillingMode, Cause, Message, Status};
+use super::{Cause, Message};
 use crate::app::App;
 use crate::dispatch::STALE;
 use crate::kit::id::{AccountId, MessageId};
+use crate::kit::page::Since;
 
 const BY_ID: Sql = Sql("SELECT account_id, message_id, recipient, country, reference, client_id, \
      billing_mode, billing_kind, template, language, content_sealed, charged_credits, session_id, \
@@ -43,9 +44,6 @@ const NEWEST_TO: Sql = Sql("SELECT m.account_id, MAX(m.message_id) FROM chatapp_
 
 impl FromRow for Message {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let mode: String = row.take(6)?;
-        let kind: String = row.take(7)?;
-        let status: String = row.take(14)?;
         let cause: Option<String> = row.take(15)?;
         Ok(Self {
             account: row.take(0)?,
@@ -54,16 +52,16 @@ impl FromRow for Message {
             country: row.take(3)?,
             reference: row.take(4)?,
             client_id: row.take(5)?,
-            billing_mode: BillingMode::of(&mode).ok_or(Error::Corrupt { column: 6 })?,
-            billing_kind: BillingKind::of(&kind).ok_or(Error::Corrupt { column: 7 })?,
+            billing_mode: row.take(6)?,
+            billing_kind: row.take(7)?,
             template: row.take(8)?,
             language: row.take(9)?,
             content_sealed: row.take(10)?,
             charged_credits: row.take(11)?,
             session: row.take(12)?,
             attempt: row.take(13)?,
-            status: Status::of(&status).ok_or(Error::Corrupt { column: 14 })?,
-            cause: cause.as_deref().and_then(Cause::of),
+            status: row.take(14)?,
+            cause: cause.and_then(|word| word.parse().ok()),
             carrier_code: row.take(16)?,
             event_count: row.take(17)?,
             valid_until: row.take(18)?,
@@ -85,18 +83,18 @@ pub(in crate::chatapp) async fn message(
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stretch {
     pub(super) to: Option<String>,
-    /// The lowest id.
-    pub(super) oldest: String,
+    pub(super) since: Since,
 }
 
 /// At most so many messages with ids below `before`, newest first, without what they say.
 pub(super) async fn stretch(
     app: &App,
     account: &AccountId,
-    (stretch, before): (&Stretch, &str),
+    stretch: &Stretch,
+    before: &str,
     limit: i64,
 ) -> Result<Vec<Message>, Error> {
-    let oldest = &stretch.oldest;
+    let oldest = stretch.since.as_str();
     match &stretch.to {
         Some(to) => app.db.rows(STRETCH_TO, args![to, account, before, oldest, limit]).await,
         None => app.db.rows(STRETCH, args![account, before, oldest, limit]).await,
@@ -111,15 +109,15 @@ pub(super) fn insert(set: &mut WriteSet, m: &Message) {
         &m.country,
         m.reference.as_deref(),
         m.client_id.as_deref(),
-        m.billing_mode.word(),
-        m.billing_kind.word(),
+        m.billing_mode.as_str(),
+        m.billing_kind.as_str(),
         m.template.as_deref(),
         m.language.as_deref(),
         m.content_sealed.clone(),
         m.charged_credits,
         m.session.clone().map(String::from),
         &m.attempt,
-        m.status.word(),
+        m.status.as_str(),
         m.valid_until,
         m.created_at
     ];
@@ -129,8 +127,8 @@ pub(super) fn insert(set: &mut WriteSet, m: &Message) {
 /// Makes the row what the message in hand is, which is one event further.
 pub(super) fn shift(set: &mut WriteSet, m: &Message) {
     let args = args![
-        m.status.word(),
-        m.cause.map(Cause::word),
+        m.status.as_str(),
+        m.cause.map(Cause::as_str),
         m.carrier_code.as_deref(),
         m.charged_credits,
         m.updated_at,
@@ -152,6 +150,6 @@ pub(super) async fn newest_to(
     since: Millis,
     limit: i64,
 ) -> Result<Vec<(AccountId, MessageId)>, Error> {
-    let args = args![person, &MessageId::bound(since), app.env.word(), limit];
+    let args = args![person, &MessageId::bound(since), app.env.as_str(), limit];
     app.db.rows(NEWEST_TO, args).await
 }

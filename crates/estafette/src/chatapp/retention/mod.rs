@@ -5,28 +5,25 @@
 
 mod store;
 
-use std::collections::{BTreeSet, HashSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use ::store::{CommitError, WriteSet};
-use clock::{DAY, HOUR, Millis};
+use clock::{DAY, Millis};
 
 use self::store as sql;
 use super::Error;
 use super::messages::{Chatapp, decide, store as of_messages};
 use super::sessions::{self, store as of_sessions};
-use crate::access::retention::{erase_idempotency_keys, sweep_accounts};
+use crate::access::retention::{Old, sweep_accounts};
 use crate::app::{App, Env};
+use crate::chores::Turn;
 use crate::dispatch::recipients::{self, Kept, Place, pseudonym};
 use crate::dispatch::retention as of_dispatch;
-use crate::dispatch::{self, Failure, STALE};
-use crate::jobs::Turn;
+use crate::dispatch::{self, Failure};
 use crate::kit::id::{AccountId, ConsentId, MessageId};
 
 /// Times that a message is read again because another was faster.
 const TRIES: u32 = 40;
-/// An `Idempotency-Key` that stands for an older message is gone; an hour more than its life.
-const KEYS_LIVE: i64 = 25 * HOUR;
 
 /// Where recipients of messages are.
 const MESSAGES: Place = Place {
@@ -69,10 +66,18 @@ pub async fn forget_messages(
     until: impl Fn(Env) -> Millis + Send + Sync,
 ) -> Result<u64, Error> {
     let bound = |env| MessageId::bound(until(env)).into();
-    let place = ("chatapp_messages", sql::OLDEST_MESSAGE, sql::DELETE_MESSAGES);
+    let place = Old {
+        table: "chatapp_messages",
+        oldest: sql::OLDEST_MESSAGE,
+        delete: sql::DELETE_MESSAGES,
+    };
     let messages = sweep_accounts::<Error>(app, turn, place, bound).await?;
     let bound = |env| ConsentId::bound(until(env)).into();
-    let place = ("chatapp_sessions", sql::OLDEST_SESSION, sql::DELETE_SESSIONS);
+    let place = Old {
+        table: "chatapp_sessions",
+        oldest: sql::OLDEST_SESSION,
+        delete: sql::DELETE_SESSIONS,
+    };
     Ok(messages + sweep_accounts::<Error>(app, turn, place, bound).await?)
 }
 
@@ -115,18 +120,13 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
         erased.ended += u64::from(end_session(app, account, &id).await?);
     }
     // Keys go first: without the messages nothing would lead to them any more.
-    let recent = messages.iter().filter(|row| row.created_at > now - KEYS_LIVE);
-    let recent: HashSet<&str> = recent.map(|row| row.id.as_str()).collect();
-    if !recent.is_empty() {
-        let digits = recipient.trim_start_matches('+');
-        let is_meant = |key: &str, object: &str| recent.contains(object) || key.contains(digits);
-        erased.idempotency_keys = erase_idempotency_keys::<Error>(app, account, is_meant).await?;
-    }
+    let keys = recipients::erase_keys::<Error>(app, account, recipient, &messages).await;
+    erased.idempotency_keys = keys?;
     for (place, found) in [(&MESSAGES, &messages), (&SESSIONS, &sessions)] {
         let before = of_place(app, account, place, &pseudonym(app, account, recipient)).await?;
-        recipients::replace(app, (place, account), found).await?;
+        recipients::replace(app, place, account, found).await?;
         // A carrier may have answered after an erasure before this one.
-        recipients::replace(app, (place, account), &before).await?;
+        recipients::replace(app, place, account, &before).await?;
     }
     erased.messages = u64::try_from(messages.len() + sessions.len()).unwrap_or(u64::MAX);
     Ok(erased)
@@ -159,7 +159,7 @@ async fn of_place(
     recipient: &str,
 ) -> Result<Vec<Kept>, Error> {
     // Ids of each table begin with a word of its own, below this.
-    Ok(recipients::sent_to(app, (place, account), recipient, "~").await?)
+    Ok(recipients::sent_to(app, place, account, recipient, "~").await?)
 }
 
 /// Ends a message whose price is still only held; `false` when a carrier has it or it is over.
@@ -171,7 +171,7 @@ async fn end(app: &App, account: &AccountId, id: &MessageId) -> Result<bool, Err
         let mut set = WriteSet::of(account.as_str());
         dispatch::give_back::<Chatapp>(app, &mut set, &a, &Failure::silence());
         decide::erase(app, &mut set, &mut m);
-        if is_done(app, set).await? {
+        if of_dispatch::is_erased(app, set).await? {
             return Ok(true);
         }
     }
@@ -188,23 +188,11 @@ async fn end_session(app: &App, account: &AccountId, id: &ConsentId) -> Result<b
         }
         let mut set = WriteSet::of(account.as_str());
         sessions::erase(app, &mut set, &mut s);
-        if is_done(app, set).await? {
+        if of_dispatch::is_erased(app, set).await? {
             return Ok(true);
         }
     }
     Err(Error::Commit(CommitError::Overloaded))
-}
-
-/// Whether a set is durable; not where another was faster.
-async fn is_done(app: &App, set: WriteSet) -> Result<bool, Error> {
-    match app.db.commit(set).await {
-        Ok(_) => Ok(true),
-        Err(CommitError::Rejected(STALE)) => {
-            tokio::time::sleep(Duration::from_millis(25)).await;
-            Ok(false)
-        }
-        Err(error) => Err(error.into()),
-    }
 }
 
 impl From<of_dispatch::Error> for Error {

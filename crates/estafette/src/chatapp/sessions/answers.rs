@@ -142,7 +142,7 @@ async fn yes(
             );
         }
         Verdict::Opens => {
-            let channel = Channel::Chatapp.word();
+            let channel = Channel::Chatapp.as_str();
             match credits::price(app, channel, "session", &s.country).await {
                 Ok(price) if heard.can_pay => activate(app, set, s, (said_at, price)),
                 Ok(_) | Err(credits::Error::NoPrice { .. }) => {

@@ -11,7 +11,7 @@ use super::view::{self, SessionDetail, SessionRow};
 use crate::access::caller::{Caller, ReadAccount};
 use crate::app::App;
 use crate::kit::id::ConsentId;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -25,7 +25,7 @@ pub fn routes() -> OpenApiRouter<App> {
 
 /// Lists the account's consent sessions, newest first.
 #[utoipa::path(
-    get, path = "/v1/chatapp/sessions", tag = "Chat-app",
+    get, path = "/v1/chatapp/sessions", operation_id = "list_consent_sessions", tag = "Chat-app",
     params(
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
          minimum = 1, maximum = 200),
@@ -57,7 +57,8 @@ async fn list_sessions(
 
 /// Reads a consent session.
 #[utoipa::path(
-    get, path = "/v1/chatapp/sessions/{session_id}", tag = "Chat-app",
+    get, path = "/v1/chatapp/sessions/{session_id}", operation_id = "read_consent_session",
+    tag = "Chat-app",
     params(("session_id" = String, Path, description = "From the list or an event")),
     responses(
         (status = 200, body = SessionDetail, description = "The session as it stands"),
@@ -67,10 +68,9 @@ async fn list_sessions(
 async fn read_session(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<SessionDetail>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = ConsentId::parse(&id).ok_or(Code::NotFound)?;
     let found = sql::session(&app, &caller.account.id, &id).await?;
     let session = found.filter(|session| session.event_count > 0).ok_or(Code::NotFound)?;

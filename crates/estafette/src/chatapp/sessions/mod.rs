@@ -23,6 +23,7 @@ use crate::credits;
 use crate::events::{self, Kind, Note};
 use crate::kit::id::{AccountId, AttemptId, ConsentId};
 use crate::kit::msisdn::Msisdn;
+use crate::kit::words::words;
 
 pub use answers::hear;
 pub use prompts::{Prompt, oldest_due, run, run_due};
@@ -35,125 +36,59 @@ const LIFE_MS: i64 = DAY;
 /// How long somebody who declined is not asked again, milliseconds.
 const DECLINED_MS: i64 = 30 * DAY;
 
-/// Where a session stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = SessionStatus)]
-pub(super) enum Status {
-    /// The person is asked.
-    Pending,
-    /// The account may write.
-    Active,
-    /// The person said No, or STOP.
-    Declined,
-    /// Nobody answered within a day, or the session's day is over.
-    Expired,
-    /// The prompt did not arrive, or the account could not pay.
-    Failed,
+words! {
+    /// Where a session stands.
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = SessionStatus)]
+    pub(super) enum Status {
+        /// The person is asked.
+        Pending = "pending",
+        /// The account may write.
+        Active = "active",
+        /// The person said No, or STOP.
+        Declined = "declined",
+        /// Nobody answered within a day, or the session's day is over.
+        Expired = "expired",
+        /// The prompt did not arrive, or the account could not pay.
+        Failed = "failed",
+    }
 }
 
 impl Status {
-    const ALL: [Self; 5] =
-        [Self::Pending, Self::Active, Self::Declined, Self::Expired, Self::Failed];
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Active => "active",
-            Self::Declined => "declined",
-            Self::Expired => "expired",
-            Self::Failed => "failed",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word() == word)
-    }
-
     const fn is_open(self) -> bool {
         matches!(self, Self::Pending | Self::Active)
     }
 }
 
-/// What the person said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = ConsentStatus)]
-pub(super) enum Consent {
-    Pending,
-    Yes,
-    No,
-}
-
-impl Consent {
-    const ALL: [Self; 3] = [Self::Pending, Self::Yes, Self::No];
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Yes => "yes",
-            Self::No => "no",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|consent| consent.word() == word)
+words! {
+    /// What the person said.
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = ConsentStatus)]
+    pub(super) enum Consent {
+        Pending = "pending",
+        Yes = "yes",
+        No = "no",
     }
 }
 
-/// Why a session stands so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
-    /// The person is to be asked, and is not yet. Nobody sees this one.
-    Wanted,
-    PromptSent,
-    ConsentGiven,
-    Declined,
-    Withdrawn,
-    Stop,
-    NoAnswer,
-    AnsweredTooLate,
-    WindowEnded,
-    PromptUndeliverable,
-    InsufficientCredits,
-    Erased,
-}
-
-impl Reason {
-    const ALL: [Self; 12] = [
-        Self::Wanted,
-        Self::PromptSent,
-        Self::ConsentGiven,
-        Self::Declined,
-        Self::Withdrawn,
-        Self::Stop,
-        Self::NoAnswer,
-        Self::AnsweredTooLate,
-        Self::WindowEnded,
-        Self::PromptUndeliverable,
-        Self::InsufficientCredits,
-        Self::Erased,
-    ];
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Wanted => "wanted",
-            Self::PromptSent => "prompt_sent",
-            Self::ConsentGiven => "consent_given",
-            Self::Declined => "declined",
-            Self::Withdrawn => "withdrawn",
-            Self::Stop => "stop",
-            Self::NoAnswer => "no_answer",
-            Self::AnsweredTooLate => "answered_too_late",
-            Self::WindowEnded => "window_ended",
-            Self::PromptUndeliverable => "prompt_undeliverable",
-            Self::InsufficientCredits => "insufficient_credits",
-            Self::Erased => "erased",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.word() == word)
+words! {
+    /// Why a session stands so.
+    pub(super) enum Reason {
+        /// The person is to be asked, and is not yet. Nobody sees this one.
+        Wanted = "wanted",
+        PromptSent = "prompt_sent",
+        ConsentGiven = "consent_given",
+        Declined = "declined",
+        Withdrawn = "withdrawn",
+        Stop = "stop",
+        NoAnswer = "no_answer",
+        AnsweredTooLate = "answered_too_late",
+        WindowEnded = "window_ended",
+        PromptUndeliverable = "prompt_undeliverable",
+        InsufficientCredits = "insufficient_credits",
+        Erased = "erased",
     }
 }
 

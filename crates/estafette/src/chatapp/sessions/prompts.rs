@@ -169,7 +169,7 @@ pub async fn run(app: App) {
             },
             Ok(_) => {}
             Err(error) => {
-                let env = app.env.word();
+                let env = app.env.as_str();
                 tracing::warn!(%error, env, "due sessions not read; trying again");
                 app.rest(1_000).await;
             }
@@ -210,7 +210,7 @@ async fn visit(app: &App, s: Session) {
         // An answer or another node was faster.
         Ok(()) | Err(CommitError::Rejected(dispatch::STALE)) => {}
         Err(error) => {
-            tracing::warn!(%error, session = %id, "due session not settled; trying again")
+            tracing::warn!(%error, session = %id, "due session not settled; trying again");
         }
     }
 }

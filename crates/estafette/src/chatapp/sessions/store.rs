@@ -3,7 +3,7 @@
 use clock::Millis;
 use store::{CommitError, Error, FromRow, Reject, Row, Sql, WriteSet, args};
 
-use super::{Consent, DECLINED_MS, LIFE_MS, Reason, Session, Status, Wanted};
+use super::{DECLINED_MS, LIFE_MS, Session, Status, Wanted};
 use crate::app::App;
 use crate::dispatch::STALE;
 use crate::kit::id::{AccountId, AttemptId, ConsentId};
@@ -63,9 +63,6 @@ const DUE_SHARD: &str = "due";
 
 impl FromRow for Session {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let consent: String = row.take(6)?;
-        let status: String = row.take(7)?;
-        let reason: String = row.take(8)?;
         let attempt: String = row.take(10)?;
         Ok(Self {
             account: row.take(0)?,
@@ -74,9 +71,9 @@ impl FromRow for Session {
             country: row.take(3)?,
             challenge: row.take(4)?,
             language: row.take(5)?,
-            consent: Consent::of(&consent).ok_or(Error::Corrupt { column: 6 })?,
-            status: Status::of(&status).ok_or(Error::Corrupt { column: 7 })?,
-            reason: Reason::of(&reason).ok_or(Error::Corrupt { column: 8 })?,
+            consent: row.take(6)?,
+            status: row.take(7)?,
+            reason: row.take(8)?,
             billed_credits: row.take(9)?,
             attempt: (!attempt.is_empty()).then(|| AttemptId::stored(attempt)),
             event_count: row.take(11)?,
@@ -152,9 +149,9 @@ pub(super) fn want(
 /// Makes the row what the session in hand is, which is one event further.
 pub(super) fn shift(set: &mut WriteSet, s: &Session) {
     let args = args![
-        s.consent.word(),
-        s.status.word(),
-        s.reason.word(),
+        s.consent.as_str(),
+        s.status.as_str(),
+        s.reason.as_str(),
         s.billed_credits,
         s.attempt.as_ref().map_or("", AttemptId::as_str),
         s.expires_at,
@@ -184,7 +181,7 @@ pub(super) async fn claim_due(
     until: Millis,
 ) -> Result<Vec<Session>, CommitError> {
     let lost = |error: Error| CommitError::Unavailable(error.to_string());
-    let (now, env) = (app.now(), app.env.word());
+    let (now, env) = (app.now(), app.env.as_str());
     let any = app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await.map_err(lost)?;
     if any.is_none() {
         return Ok(Vec::new());

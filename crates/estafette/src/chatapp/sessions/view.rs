@@ -6,8 +6,8 @@ use serde::Serialize;
 use store::Error;
 use utoipa::ToSchema;
 
-use super::{Consent, Reason, Session, Status, store as sql};
-use crate::app::{App, News};
+use super::{Consent, Session, Status, store as sql};
+use crate::app::{App, EventRef};
 use crate::dispatch::recipients::shown;
 use crate::kit::id::ConsentId;
 
@@ -86,7 +86,7 @@ pub(super) fn detail(s: &Session, status: Status) -> SessionDetail {
 /// What was so at an event, in words that [`as_of`] reads.
 pub(super) fn state_of(s: &Session) -> String {
     let (Millis(expires_at), consent_at) = (s.expires_at, s.consent_at.map_or(0, |at| at.0));
-    let (status, consent, reason) = (s.status.word(), s.consent.word(), s.reason.word());
+    let (status, consent, reason) = (s.status.as_str(), s.consent.as_str(), s.reason.as_str());
     format!("{status} {consent} {reason} {} {expires_at} {consent_at}", s.billed_credits)
 }
 
@@ -94,10 +94,10 @@ pub(super) fn state_of(s: &Session) -> String {
 fn as_of(s: Session, state: &str, now: Millis) -> Session {
     let mut words = state.split(' ');
     let mut word = || words.next().unwrap_or_default();
-    let Some(status) = Status::of(word()) else {
+    let Ok(status) = word().parse() else {
         return Session { status: s.shown_status(now), ..s };
     };
-    let (consent, reason) = (Consent::of(word()), Reason::of(word()));
+    let (consent, reason) = (word().parse(), word().parse());
     let mut number = || word().parse::<i64>().unwrap_or_default();
     let (billed_credits, expires_at, consent_at) = (number(), number(), number());
     Session {
@@ -113,13 +113,13 @@ fn as_of(s: Session, state: &str, now: Millis) -> Session {
 
 /// A session as its endpoint shows it, as of an event, and why it stands so.
 #[must_use]
-pub fn show<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
+pub fn show<'a>(app: &'a App, news: EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
     Box::pin(async move {
         let Some(id) = ConsentId::parse(news.object_id) else { return Ok(None) };
         let found = sql::session(app, news.account, &id).await?;
         let told = found.map(|session| {
             let session = as_of(session, news.state, app.now());
-            Told { detail: detail(&session, session.status), reason: session.reason.word() }
+            Told { detail: detail(&session, session.status), reason: session.reason.as_str() }
         });
         Ok(told.and_then(|told| serde_json::to_string(&told).ok()))
     })

@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::chatapp::messages::DEFAULT_LANGUAGE;
 use crate::kit::body::Fields;
 use crate::kit::described::described_words;
-use crate::kit::page::Query;
+use crate::kit::page::{NoQuery, Query};
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
@@ -153,7 +153,7 @@ fn view(template: &Template, now: Millis) -> TemplateView {
     TemplateView {
         name: template.name.clone(),
         language: template.language.clone(),
-        category: template.category.word(),
+        category: template.category.as_str(),
         status: template.status(now),
         provider_status: template.provider_status(now).to_owned(),
         provider_template_id: template.provider_id.clone(),
@@ -197,13 +197,7 @@ async fn list_templates(
     RawQuery(query): RawQuery,
 ) -> Result<Json<TemplateList>, Problem> {
     let query = Query::read(query.as_deref(), &["name", "language", "status"])?;
-    let status = match query.get("status") {
-        None => None,
-        Some(word) => Some(Status::of(word).ok_or_else(|| {
-            let detail = format!("must be one of {}", Status::ALL.map(Status::word).join(", "));
-            Problem::bad_request("?status", "invalid_enum", detail)
-        })?),
-    };
+    let status = query.word::<Status>("status")?;
     let name = query.get("name");
     let wanted = read_language(&query)?;
     let now = app.now();
@@ -235,11 +229,10 @@ async fn list_templates(
 async fn declare_template(
     caller: Caller<Templates>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let declared = parse::declare(&app, &body)?;
     let account = &caller.account.id;
     let route = "POST /v1/chatapp/templates";

@@ -20,7 +20,7 @@ use crate::app::{App, Env};
 use crate::carriers::CloudApi;
 use crate::carriers::cloud_api::Number;
 use crate::chatapp::sessions::prompts::words;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::AccountId;
 
 /// How often everything is compared, milliseconds.
@@ -130,9 +130,9 @@ fn take_over(t: &mut Template, listed: &Listed) {
 }
 
 fn hear_of(t: &mut Template, word: &str, reason: Option<String>) {
-    if let Some(status) = business::status(word).and_then(Status::of) {
+    if let Some(status) = business::status(word).and_then(|word| word.parse().ok()) {
         t.status = status;
-        t.provider_status = word.to_owned();
+        word.clone_into(&mut t.provider_status);
         let why = reason.unwrap_or_else(|| word.to_owned());
         t.rejection_reason = (status == Status::Rejected).then_some(why);
     }

@@ -19,6 +19,7 @@ use crate::access::idempotency::Claim;
 use crate::access::limits::{self, Limited};
 use crate::app::{App, Env};
 use crate::kit::id::AccountId;
+use crate::kit::words::words;
 
 /// Most templates of an account: what the upstream lets an unverified business have.
 const MOST: i64 = 250;
@@ -31,33 +32,18 @@ const EXISTS: Reject = Reject("template_exists");
 /// The account has all templates that it may have.
 const FULL: Reject = Reject("templates_full");
 
-/// What the upstream says of a template.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "UPPERCASE")]
-#[schema(as = TemplateStatus)]
-pub enum Status {
-    /// It is a draft, or waits to be judged.
-    Pending,
-    /// It can be sent.
-    Approved,
-    /// It cannot be sent.
-    Rejected,
-}
-
-impl Status {
-    const ALL: [Self; 3] = [Self::Pending, Self::Approved, Self::Rejected];
-
-    /// As stored and shown.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::Pending => "PENDING",
-            Self::Approved => "APPROVED",
-            Self::Rejected => "REJECTED",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word() == word)
+words! {
+    /// What the upstream says of a template.
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "UPPERCASE")]
+    #[schema(as = TemplateStatus)]
+    pub enum Status {
+        /// It is a draft, or waits to be judged.
+        Pending = "PENDING",
+        /// It can be sent.
+        Approved = "APPROVED",
+        /// It cannot be sent.
+        Rejected = "REJECTED",
     }
 }
 
@@ -98,7 +84,7 @@ impl Template {
     fn provider_status(&self, now: Millis) -> &str {
         let is_judged = self.approves_at.is_some() && self.status == Status::Pending;
         match self.provider_status.as_str() {
-            _ if is_judged => self.status(now).word(),
+            _ if is_judged => self.status(now).as_str(),
             // The upstream has said nothing yet.
             live::SUBMITTING => "",
             word => word,
@@ -193,7 +179,7 @@ async fn declare(
     declared: &Declared,
     claim: &Claim,
 ) -> Result<Template, Error> {
-    let mut template = begin(app, account, declared.clone())?;
+    let mut template = begin(app, account, declared.clone());
     let upstream = Upstream::of(app, account);
     if declared.submit && app.env == Env::Live && upstream.is_none() {
         return Err(Error::NoCarrier);
@@ -224,7 +210,7 @@ async fn declare(
     Ok(template)
 }
 
-fn begin(app: &App, account: &AccountId, declared: Declared) -> Result<Template, Error> {
+fn begin(app: &App, account: &AccountId, declared: Declared) -> Template {
     let Declared { name, language, category, body, footer, buttons, submit } = declared;
     let now = app.now();
     let is_live = app.env == Env::Live;
@@ -232,7 +218,7 @@ fn begin(app: &App, account: &AccountId, declared: Declared) -> Result<Template,
     let mut digits = [0_u8; 6];
     app.clock.fill(&mut digits);
     let number = digits.iter().fold(0_u64, |sum, byte| sum * 256 + u64::from(*byte));
-    Ok(Template {
+    Template {
         account: account.clone(),
         name,
         language,
@@ -255,7 +241,7 @@ fn begin(app: &App, account: &AccountId, declared: Declared) -> Result<Template,
         rejection_reason: rejection.filter(|_| submit && !is_live),
         approves_at: (submit && !is_live).then(|| now + JUDGED_AFTER_MS),
         created_at: now,
-    })
+    }
 }
 
 /// Asks the upstream how a template stands, and keeps what it says. A draft stays one.

@@ -61,7 +61,9 @@ fn buttons(fields: &mut Fields, strict: bool) -> Vec<Button> {
     match rules::buttons(&items, strict) {
         Ok(buttons) => buttons,
         Err(faults) => {
-            faults.into_iter().for_each(|fault| note(fields, "buttons", fault));
+            for fault in faults {
+                note(fields, "buttons", fault);
+            }
             Vec::new()
         }
     }

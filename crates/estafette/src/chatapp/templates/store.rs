@@ -4,7 +4,7 @@ use clock::Millis;
 use cloud_api::template::Category;
 use store::{Error, FromRow, Reject, Row, Sql, WriteSet, args};
 
-use super::{Status, Template};
+use super::Template;
 use crate::app::App;
 use crate::kit::id::AccountId;
 
@@ -54,7 +54,6 @@ impl FromRow for Template {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let category: String = row.take(3)?;
         let buttons: String = row.take(6)?;
-        let status: String = row.take(8)?;
         Ok(Self {
             account: row.take(0)?,
             name: row.take(1)?,
@@ -64,7 +63,7 @@ impl FromRow for Template {
             footer: row.take(5)?,
             buttons: serde_json::from_str(&buttons).map_err(|_| Error::Corrupt { column: 6 })?,
             is_draft: row.take(7)?,
-            status: Status::of(&status).ok_or(Error::Corrupt { column: 8 })?,
+            status: row.take(8)?,
             provider_status: row.take(9)?,
             provider_id: row.take(10)?,
             rejection_reason: row.take(11)?,
@@ -99,12 +98,12 @@ pub(super) fn put(set: &mut WriteSet, t: &Template, exists: Reject) {
         &t.account,
         &t.name,
         &t.language,
-        t.category.word(),
+        t.category.as_str(),
         &t.body,
         t.footer.as_deref(),
         buttons,
         t.is_draft,
-        t.status.word(),
+        t.status.as_str(),
         &t.provider_status,
         &t.provider_id,
         t.rejection_reason.as_deref(),
@@ -117,9 +116,9 @@ pub(super) fn put(set: &mut WriteSet, t: &Template, exists: Reject) {
 /// Keeps how a template stands.
 pub(super) fn keep(set: &mut WriteSet, t: &Template, now: Millis) {
     let args = args![
-        t.category.word(),
+        t.category.as_str(),
         t.is_draft,
-        t.status.word(),
+        t.status.as_str(),
         &t.provider_status,
         &t.provider_id,
         t.rejection_reason.as_deref(),
@@ -133,7 +132,7 @@ pub(super) fn keep(set: &mut WriteSet, t: &Template, now: Millis) {
 
 /// The templates of this environment that the upstream knows by an id.
 pub(super) async fn by_provider_id(app: &App, id: &str) -> Result<Vec<Template>, Error> {
-    app.db.rows(BY_PROVIDER_ID, args![id, app.env.word()]).await
+    app.db.rows(BY_PROVIDER_ID, args![id, app.env.as_str()]).await
 }
 
 /// The templates that the upstream may not have yet; only live ones ever wait.

@@ -91,7 +91,7 @@ pub(super) async fn forget(app: &App, id: &CallbackId) -> Result<(), CommitError
 }
 
 pub(super) async fn of_session(app: &App, id: &ConsentId) -> Result<Option<AccountId>, Error> {
-    let found = app.db.row::<(AccountId,)>(OF_SESSION, args![id, app.env.word()]).await?;
+    let found = app.db.row::<(AccountId,)>(OF_SESSION, args![id, app.env.as_str()]).await?;
     Ok(found.map(|(account,)| account))
 }
 
@@ -100,13 +100,13 @@ pub(super) async fn of_message(
     carrier: &str,
     provider_id: &str,
 ) -> Result<Option<AccountId>, Error> {
-    let args = args![carrier, provider_id, app.env.word()];
+    let args = args![carrier, provider_id, app.env.as_str()];
     Ok(app.db.row::<(AccountId,)>(OF_MESSAGE, args).await?.map(|(account,)| account))
 }
 
 /// The account whose session with this person is the newest.
 pub(super) async fn with_session(app: &App, person: &str) -> Result<Option<AccountId>, Error> {
-    let args = args![person, app.now(), app.env.word()];
+    let args = args![person, app.now(), app.env.as_str()];
     let all: Vec<(AccountId, Option<Millis>)> = app.db.rows(WITH_SESSION, args).await?;
     let newest = all.into_iter().max_by_key(|(_, consent_at)| *consent_at);
     Ok(newest.map(|(account, _)| account))

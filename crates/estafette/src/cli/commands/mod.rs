@@ -1,4 +1,4 @@
-//! What can be typed: the commands, their flags and their help.
+//! The command-line grammar: the commands, their flags and their help.
 
 mod people;
 
@@ -283,8 +283,9 @@ pub(super) struct HealthArgs {
 /// Of `erase`.
 #[derive(Args)]
 pub(super) struct EraseArgs {
-    /// The phone number, in international form; - reads it from the standard input.
-    #[arg(long, value_name = "NUMBER")]
+    /// The phone number, in international form, or the email address; - reads it from the standard
+    /// input.
+    #[arg(long, value_name = "RECIPIENT")]
     pub(super) recipient: String,
     /// Only in this account; without it, in all accounts of both environments.
     #[arg(long, value_name = "ID")]

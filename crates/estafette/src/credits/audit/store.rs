@@ -2,10 +2,7 @@
 //! `challenges`, `sms_messages` and `chatapp_messages`, to compare fates with money, and at
 //! everything that names an account.
 
-use store::{Error, FromRow, Row, Sql};
-
-use super::fold::Fold;
-use super::walk::Attempt;
+use store::Sql;
 
 /// The next account, by any table that names one.
 pub(super) const NEXT_ACCOUNT: Sql = Sql("SELECT account_id FROM accounts \
@@ -91,31 +88,3 @@ pub(super) const GROUP: Sql = Sql("SELECT transfer_id, kind, amount, of_transfer
 /// One attempt.
 pub(super) const ATTEMPT: Sql = Sql("SELECT attempt_id, state, credits, object_id, \
      give_up_at FROM attempts WHERE account_id = $1 AND attempt_id = $2");
-
-impl FromRow for Attempt {
-    fn from_row(mut row: Row) -> Result<Self, Error> {
-        Ok(Self {
-            id: row.take(0)?,
-            state: row.take(1)?,
-            credits: row.take(2)?,
-            object_id: row.take(3)?,
-            give_up_at: row.take(4)?,
-        })
-    }
-}
-
-impl FromRow for Fold {
-    fn from_row(mut row: Row) -> Result<Self, Error> {
-        Ok(Self {
-            posted: row.take(0)?,
-            held: row.take(1)?,
-            credit_limit: row.take(2)?,
-            topups: row.take(3)?,
-            corrections: row.take(4)?,
-            holds: row.take(5)?,
-            posts: row.take(6)?,
-            voids: row.take(7)?,
-            refunds: row.take(8)?,
-        })
-    }
-}

@@ -39,6 +39,7 @@ async fn app() -> (tempfile::TempDir, App) {
     let shared = Shared {
         node: 1,
         outgoing: Outgoing::new(Rules::default(), None).unwrap(),
+        dns: crate::kit::dns::Dns::new(""),
         storage: Arc::new(object_store::memory::InMemory::new()),
         sockets: Hub::default(),
         tell: |_, _| Box::pin(std::future::ready(Ok(None))),
@@ -118,24 +119,24 @@ fn open(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge) {
 }
 
 /// Ends what is held, or gives it back, together with the attempt.
-fn end(app: &App, set: &mut WriteSet, account: &AccountId, (charge, fate): (&Charge, Fate)) {
+fn end(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge, fate: HoldState) {
     let state = match fate {
-        Fate::Held => "sending",
-        Fate::Posted => "accepted",
-        Fate::Voided => "refused",
-        Fate::Refunded => "failed",
+        HoldState::Held => "sending",
+        HoldState::Posted => "accepted",
+        HoldState::Voided => "refused",
+        HoldState::Refunded => "failed",
     };
     match fate {
-        Fate::Held => {}
-        Fate::Posted => post(app, set, account, charge),
-        Fate::Voided => void(app, set, account, charge),
-        Fate::Refunded => refund(app, set, account, charge),
+        HoldState::Held => {}
+        HoldState::Posted => post(app, set, account, charge),
+        HoldState::Voided => void(app, set, account, charge),
+        HoldState::Refunded => refund(app, set, account, charge),
     }
     set.push(store::MOVE, args![state, account, &AttemptId::of(charge.hold.uuid())]);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum HoldState {
     Held,
     Posted,
     Voided,
@@ -147,7 +148,7 @@ struct Model {
     posted: i64,
     held: i64,
     limit: i64,
-    holds: BTreeMap<String, (i64, Fate)>,
+    holds: BTreeMap<String, (i64, HoldState)>,
 }
 
 impl Model {
@@ -160,12 +161,12 @@ impl Model {
         let is_good = charge.amount <= self.available() && !self.holds.contains_key(&key);
         if is_good {
             self.held += charge.amount;
-            self.holds.insert(key, (charge.amount, Fate::Held));
+            self.holds.insert(key, (charge.amount, HoldState::Held));
         }
         is_good
     }
 
-    fn turn(&mut self, charge: &Charge, from: Fate, to: Fate) -> bool {
+    fn turn(&mut self, charge: &Charge, from: HoldState, to: HoldState) -> bool {
         let found = self.holds.get_mut(charge.hold.as_str());
         let Some((amount, fate)) =
             found.filter(|(amount, fate)| *fate == from && *amount == charge.amount)
@@ -174,10 +175,12 @@ impl Model {
         };
         *fate = to;
         match to {
-            Fate::Posted => (self.held, self.posted) = (self.held - *amount, self.posted - *amount),
-            Fate::Voided => self.held -= *amount,
-            Fate::Refunded => self.posted += *amount,
-            Fate::Held => {}
+            HoldState::Posted => {
+                (self.held, self.posted) = (self.held - *amount, self.posted - *amount);
+            }
+            HoldState::Voided => self.held -= *amount,
+            HoldState::Refunded => self.posted += *amount,
+            HoldState::Held => {}
         }
         true
     }
@@ -219,19 +222,19 @@ async fn step(app: &App, account: &AccountId, model: &mut Model, known: &mut Vec
             (done, model.hold(&charge), "hold again")
         }
         7 | 8 => {
-            let fate = (&charge, Fate::Posted);
-            let done = commit(app, account, |set| end(app, set, account, fate)).await;
-            (done, model.turn(&charge, Fate::Held, Fate::Posted), "post")
+            let fate = HoldState::Posted;
+            let done = commit(app, account, |set| end(app, set, account, &charge, fate)).await;
+            (done, model.turn(&charge, HoldState::Held, HoldState::Posted), "post")
         }
         9 => {
-            let fate = (&charge, Fate::Voided);
-            let done = commit(app, account, |set| end(app, set, account, fate)).await;
-            (done, model.turn(&charge, Fate::Held, Fate::Voided), "void")
+            let fate = HoldState::Voided;
+            let done = commit(app, account, |set| end(app, set, account, &charge, fate)).await;
+            (done, model.turn(&charge, HoldState::Held, HoldState::Voided), "void")
         }
         _ => {
-            let fate = (&charge, Fate::Refunded);
-            let done = commit(app, account, |set| end(app, set, account, fate)).await;
-            (done, model.turn(&charge, Fate::Posted, Fate::Refunded), "refund")
+            let fate = HoldState::Refunded;
+            let done = commit(app, account, |set| end(app, set, account, &charge, fate)).await;
+            (done, model.turn(&charge, HoldState::Posted, HoldState::Refunded), "refund")
         }
     };
     assert_eq!(done, expected, "{what} of {charge:?}");
@@ -256,10 +259,10 @@ async fn the_ledger_does_what_its_model_does() {
         }
     }
     let report = audit(&app, clock::DAY).await.unwrap();
-    let open = model.holds.values().filter(|(_, fate)| *fate == Fate::Held).count();
+    let open = model.holds.values().filter(|(_, fate)| *fate == HoldState::Held).count();
     assert!(report.is_ok(), "{report:?}");
     assert_eq!(report.holds_open, u64::try_from(open).unwrap());
-    for fate in [Fate::Posted, Fate::Voided, Fate::Refunded] {
+    for fate in [HoldState::Posted, HoldState::Voided, HoldState::Refunded] {
         assert!(model.holds.values().any(|(_, seen)| *seen == fate), "{fate:?} never happened");
     }
     let page = Page::first(100_000);
@@ -398,8 +401,8 @@ async fn the_late_end_of_a_hold_is_sealed_like_all_others() {
     assert!(commit(&app, &account, |set| drop(grant(&app, set, &account, 50, "t"))).await);
     assert!(commit(&app, &account, |set| open(&app, set, &account, &charge)).await);
     seal(&app).await;
-    let voided = (&charge, Fate::Voided);
-    assert!(commit(&app, &account, |set| end(&app, set, &account, voided)).await);
+    let voided = HoldState::Voided;
+    assert!(commit(&app, &account, |set| end(&app, set, &account, &charge, voided)).await);
     let late: Vec<(String,)> = app.db.rows(store::LATE, args![&account]).await.unwrap();
     assert_eq!(late.len(), 1);
     assert!(broken(&app).await.is_empty(), "late and not sealed yet");
@@ -435,8 +438,8 @@ async fn a_clock_that_goes_back_makes_new_rows_late_and_nothing_wrong() {
     let charge = charge_of(&app, 10);
     assert!(commit(&app, &account, |set| drop(grant(&app, set, &account, 50, "t"))).await);
     assert!(commit(&app, &account, |set| open(&app, set, &account, &charge)).await);
-    let posted = (&charge, Fate::Posted);
-    assert!(commit(&app, &account, |set| end(&app, set, &account, posted)).await);
+    let posted = HoldState::Posted;
+    assert!(commit(&app, &account, |set| end(&app, set, &account, &charge, posted)).await);
     let late: Vec<(String,)> = app.db.rows(store::LATE, args![&account]).await.unwrap();
     assert_eq!(late.len(), 3);
     seal(&app).await;

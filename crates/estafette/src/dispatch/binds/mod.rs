@@ -82,7 +82,7 @@ async fn renew(
         if held.len() >= limits.here {
             break;
         }
-        if is_free(slot) && claim(app, (carrier, slot), is_alone).await? {
+        if is_free(slot) && claim(app, carrier, slot, is_alone).await? {
             held.insert(slot);
         }
     }
@@ -92,7 +92,7 @@ async fn renew(
     Ok(Slots { held, are_elsewhere })
 }
 
-async fn claim(app: &App, (carrier, slot): (&str, i64), is_alone: bool) -> Result<bool, DbError> {
+async fn claim(app: &App, carrier: &str, slot: i64, is_alone: bool) -> Result<bool, DbError> {
     let now = app.now();
     let free_before = if is_alone { clock::Millis(i64::MAX) } else { now };
     let mut set = WriteSet::of(carrier);

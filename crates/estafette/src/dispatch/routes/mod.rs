@@ -46,7 +46,7 @@ fn use_routes(app: &App, routes: Vec<Route>) {
 /// # Errors
 /// When the database cannot be read.
 pub async fn newest(app: &App) -> Result<(i64, Vec<Route>), Error> {
-    let row: Option<(i64, String)> = app.db.row(sql::NEWEST, args![app.env.word()]).await?;
+    let row: Option<(i64, String)> = app.db.row(sql::NEWEST, args![app.env.as_str()]).await?;
     let Some((version, text)) = row else { return Ok((0, Vec::new())) };
     let routes = serde_json::from_str(&text).map_err(|_| Error::Corrupt { column: 1 })?;
     Ok((version, routes))
@@ -55,7 +55,7 @@ pub async fn newest(app: &App) -> Result<(i64, Vec<Route>), Error> {
 /// Adds a change of the routes to a set, if they are still of this version.
 pub fn store(app: &App, set: &mut WriteSet, version: i64, routes: &[Route]) {
     let text = serde_json::to_string(routes).unwrap_or_default();
-    let args = args![app.env.word(), version + 1, text, app.now(), version];
+    let args = args![app.env.as_str(), version + 1, text, app.now(), version];
     set.guard(sql::STORE, args, CHANGED);
 }
 

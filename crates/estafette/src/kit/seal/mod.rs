@@ -23,7 +23,7 @@ use ring::{MasterKey, Ring};
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The text is not what it must be.
-    #[error("a master key is 64 hexadecimal digits (32 bytes); several stand one to a line")]
+    #[error("a master key is 64 hexadecimal digits (32 bytes); put several on lines of their own")]
     Malformed,
     /// The file cannot be read or made.
     #[error("the master key file {0}: {1}")]
@@ -180,7 +180,8 @@ impl Vault {
     pub fn code_mac_like(
         &self,
         stored: &[u8],
-        (account, challenge): (&str, &str),
+        account: &str,
+        challenge: &str,
         code: &str,
     ) -> [u8; 32] {
         let ring = self.ring();
@@ -404,8 +405,8 @@ mod tests {
         assert_eq!(old.open(&PLACE, &renewed), None);
         let mac = old.code_mac("a", "b", "1234");
         assert_ne!(both.code_mac("a", "b", "1234"), mac);
-        assert_eq!(both.code_mac_like(&mac, ("a", "b"), "1234"), mac);
-        assert_ne!(both.code_mac_like(&mac, ("a", "b"), "4321"), mac);
+        assert_eq!(both.code_mac_like(&mac, "a", "b", "1234"), mac);
+        assert_ne!(both.code_mac_like(&mac, "a", "b", "4321"), mac);
         let cursor = old.cursor_mac(&["list", "x"]);
         assert!(both.is_cursor_mac(&["list", "x"], &cursor[..12]));
         assert!(!both.is_cursor_mac(&["list", "y"], &cursor[..12]));

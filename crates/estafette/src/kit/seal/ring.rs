@@ -8,6 +8,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use super::{KeyError, hex, mac, unhex};
+use crate::kit::words::words;
 
 /// Bytes in front of what is sealed: the id of the key, and the nonce.
 const MARK: usize = 4;
@@ -17,33 +18,15 @@ const KEPT: [&str; 1] = ["master_keys"];
 /// Keys at a time: one, and those that it takes the place of.
 const MOST: usize = 4;
 
-/// Where a key is on its way, as the database has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyState {
-    /// All nodes learn of it; nothing is written with it yet.
-    Next,
-    /// What is written carries it.
-    Current,
-    /// What was written may still carry it.
-    Former,
-}
-
-impl KeyState {
-    /// As stored.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Next => "next",
-            Self::Current => "current",
-            Self::Former => "former",
-        }
-    }
-
-    /// From what is stored. Another word is nobody's: the row is judged by its key and its proof.
-    #[must_use]
-    pub fn of(word: &str) -> Self {
-        let known = [Self::Next, Self::Current, Self::Former];
-        known.into_iter().find(|state| state.word() == word).unwrap_or(Self::Former)
+words! {
+    /// Where a key is on its way, as the database has it.
+    pub enum KeyState {
+        /// All nodes learn of it; nothing is written with it yet.
+        Next = "next",
+        /// What is written carries it.
+        Current = "current",
+        /// What was written may still carry it.
+        Former = "former",
     }
 }
 

@@ -23,7 +23,7 @@ use crate::app::{App, BILLING_MODES, Env, Settings};
 use crate::kit::body::Fields;
 use crate::kit::described::described_words;
 use crate::kit::id::AccountId;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
@@ -215,7 +215,7 @@ async fn list_accounts(
     };
     let filter = Filter {
         email: query.get("email").unwrap_or("").trim().to_lowercase(),
-        env: word("env", &[Env::Live.word(), Env::Sandbox.word()])?,
+        env: word("env", &[Env::Live.as_str(), Env::Sandbox.as_str()])?,
         status: word("status", STATUSES)?,
     };
     let rows = super::list(&app, &filter, &page).await?;
@@ -237,11 +237,10 @@ async fn list_accounts(
 async fn create_account(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let order = read_new(&app, &body)?;
     let request = Repeatable::by_person(&staff.who, &headers, "POST /v1/admin/accounts", &body);
     let fresh = async |claim: Claim| {
@@ -286,9 +285,8 @@ async fn read_account(
     _staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<AdminAccountView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = AccountId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(super::find(&app, &id).await?.into()))
 }
@@ -307,10 +305,9 @@ async fn change_account(
     staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<AdminAccountView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let patch = Patch {
         status: fields.choice("status", SETTABLE),
@@ -328,7 +325,7 @@ impl From<Fault> for Problem {
         match fault {
             Fault::Unknown => Self::new(Code::NotFound),
             Fault::LimitInUse { used } => {
-                let detail = format!("must not be below the {used} credits that are used of it");
+                let detail = format!("must not be below the {used} credits already in use");
                 Self::invalid(vec![Item::at("/credit_limit", "out_of_range", detail)])
             }
             Fault::PrepaidLimit => {

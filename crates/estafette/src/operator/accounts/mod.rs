@@ -1,4 +1,4 @@
-//! Accounts as staff makes, sees and changes them.
+//! Accounts as staff create, view and change them.
 
 pub mod api;
 
@@ -29,9 +29,9 @@ const MOST_ALLOWED: usize = 300;
 pub const HIGHEST_LIMIT: i64 = 1_000_000_000_000;
 /// What an account can be.
 pub const STATUSES: &[&str] =
-    &[Standing::Pending.word(), Standing::Active.word(), Standing::Suspended.word()];
+    &[Standing::Pending.as_str(), Standing::Active.as_str(), Standing::Suspended.as_str()];
 /// What staff can make of it.
-pub const SETTABLE: &[&str] = &[Standing::Active.word(), Standing::Suspended.word()];
+pub const SETTABLE: &[&str] = &[Standing::Active.as_str(), Standing::Suspended.as_str()];
 
 /// Why an account was not made or changed.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum Fault {
     #[error("there is no such account")]
     Unknown,
     /// More than the new limit is used already.
-    #[error("the account uses {used} credits of its limit")]
+    #[error("the account is using {used} credits of its limit")]
     LimitInUse {
         /// Credits beyond zero.
         used: i64,
@@ -49,7 +49,7 @@ pub enum Fault {
     #[error("prepaid accounts have no credit limit")]
     PrepaidLimit,
     /// Others changed the account all the time.
-    #[error("the account is being changed by others")]
+    #[error("the account is being changed by another request")]
     Busy,
     /// The access room refused.
     #[error(transparent)]
@@ -148,8 +148,8 @@ impl SettingsPatch {
             }
         };
         let patch = Self {
-            otp_validity_s: seconds(fields, &mut map, "otp_validity_s", (60, 600)),
-            otp_fallback_after_s: seconds(fields, &mut map, "otp_fallback_after_s", (5, 120)),
+            otp_validity_s: seconds(fields, &mut map, "otp_validity_s", 60, 600),
+            otp_fallback_after_s: seconds(fields, &mut map, "otp_fallback_after_s", 5, 120),
             countries: countries(fields, &mut map),
             default_sender: default_sender(fields, &mut map),
             otp_fraud_allow: fraud_allow(fields, &mut map),
@@ -190,7 +190,8 @@ fn seconds(
     fields: &mut Fields,
     map: &mut Map<String, Value>,
     name: &str,
-    (min, max): (i64, i64),
+    min: i64,
+    max: i64,
 ) -> Option<Option<i64>> {
     let value = map.remove(name)?;
     if value.is_null() {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use serde::Serialize;
 use store::{CommitError, WriteSet};
 use utoipa::ToSchema;
@@ -20,7 +20,7 @@ use crate::carriers::binds::Presence;
 use crate::carriers::{Channel, Lane};
 use crate::dispatch;
 use crate::kit::body::Fields;
-use crate::kit::page::Query;
+use crate::kit::page::NoQuery;
 use crate::kit::problem::Problem;
 
 /// The routes.
@@ -34,7 +34,7 @@ pub struct CarrierView {
     /// Its name.
     #[schema(example = "main")]
     pub name: String,
-    /// `chatapp` or `sms`.
+    /// `chatapp`, `sms` or `email`.
     #[schema(example = "sms")]
     pub channel: String,
     /// `up`, `resting` (it fails or throttles, and is asked again soon), `elsewhere` (its
@@ -93,8 +93,8 @@ impl CarrierView {
             (counts.early.load(Ordering::Relaxed), counts.parked.load(Ordering::Relaxed));
         Self {
             name: carrier.name().to_owned(),
-            channel: channel.word().to_owned(),
-            state: if is_resting { "resting" } else { presence.word() }.to_owned(),
+            channel: channel.as_str().to_owned(),
+            state: if is_resting { "resting" } else { presence.as_str() }.to_owned(),
             binds: load.binds,
             window: lane.pace().window,
             in_flight: if load.window > 0 { load.in_flight } else { lane.taken() },
@@ -123,9 +123,8 @@ impl CarrierView {
 async fn list_carriers(
     _staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<Vec<CarrierView>>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let views = app.carriers.by_channel().map(|(channel, lane)| CarrierView::of(channel, lane));
     Ok(Json(views.collect()))
 }
@@ -141,9 +140,8 @@ async fn list_carriers(
 async fn list_routes(
     _staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<Vec<RouteView>>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     Ok(Json(shown(&app)))
 }
 
@@ -175,10 +173,9 @@ pub struct NewRoutes {
 async fn put_routes(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<Vec<RouteView>>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let list = serde_json::from_slice(&body).ok().filter(serde_json::Value::is_array);
     let given = if list.is_some() {
         list

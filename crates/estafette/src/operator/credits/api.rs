@@ -1,9 +1,7 @@
 //! An account's credits over HTTP: staff tops up, corrects, and reads the ledger.
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use store::WriteSet;
@@ -20,6 +18,7 @@ use crate::credits::{self, Error};
 use crate::kit::body::Fields;
 use crate::kit::id::AccountId;
 use crate::kit::page::{self, Query};
+use crate::kit::posted::Posted;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -74,11 +73,9 @@ pub struct CreditsView {
 async fn add_credits(
     staff: Staff,
     State(app): State<App>,
-    about: (Path<String>, RawQuery, HeaderMap),
-    body: Bytes,
+    posted: Posted,
 ) -> Result<Response, Problem> {
-    let (Path(id), RawQuery(query), headers) = about;
-    Query::read(query.as_deref(), &[])?;
+    let Posted { id, headers, body } = posted;
     let (amount, reason) = read(&app, &body)?;
     let account = AccountId::parse(&id).ok_or(Code::NotFound)?;
     // Unknown accounts are told apart before a key is looked up in their scope.

@@ -11,7 +11,7 @@ use crate::access::caller::Staff;
 use crate::access::{disable_key, list_keys};
 use crate::app::App;
 use crate::kit::id::{AccountId, KeyId};
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::operator::accounts;
@@ -66,9 +66,8 @@ async fn disable_account_key(
     staff: Staff,
     State(app): State<App>,
     Path((account_id, key_id)): Path<(String, String)>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DisabledKeyView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let account = AccountId::parse(&account_id).ok_or(Code::NotFound)?;
     let key = KeyId::parse(&key_id).ok_or(Code::NotFound)?;
     disable_key(&app, &account, &key, staff.by()).await?;

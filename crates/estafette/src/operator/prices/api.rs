@@ -15,7 +15,7 @@ use crate::access::caller::Staff;
 use crate::app::App;
 use crate::credits::prices::{self, Filter, Price, SHARD};
 use crate::kit::body::Fields;
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 
 /// The routes.
@@ -150,10 +150,9 @@ async fn list_prices(
 async fn put_prices(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<Vec<PriceView>>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let new = super::read(&app, fields.take("prices")).unwrap_or_else(|items| {
         fields.add(items);

@@ -1,9 +1,7 @@
 //! Reports of verifications that were made elsewhere, and the share of passcodes that are verified.
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::HeaderMap;
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use clock::{DAY, Millis};
 use serde::Serialize;
@@ -18,6 +16,7 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::ChallengeId;
 use crate::kit::page::Query;
+use crate::kit::posted::Posted;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::otp::Error;
@@ -28,7 +27,7 @@ use crate::otp::store as sql;
 const DAYS: i64 = 30;
 
 /// The routes.
-pub(in crate::otp) fn routes() -> OpenApiRouter<App> {
+pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(report_verified)).routes(routes!(read_conversion))
 }
 
@@ -67,12 +66,9 @@ pub struct ConversionView {
 async fn report_verified(
     caller: Caller<CheckOtp>,
     State(app): State<App>,
-    Path(id): Path<String>,
-    asked: (RawQuery, HeaderMap),
-    body: Bytes,
+    posted: Posted,
 ) -> Result<Response, Problem> {
-    let (RawQuery(query), headers) = asked;
-    Query::read(query.as_deref(), &[])?;
+    let Posted { id, headers, body } = posted;
     if !body.is_empty() {
         Fields::read(&body)?.finish(app.is_strict())?;
     }
@@ -111,7 +107,7 @@ async fn read_conversion(
     let query = Query::read(query.as_deref(), &["country", "since", "until"])?;
     let until = query.instant("until")?.map_or(app.now(), |until| Millis(until.0 - 1));
     let since = query.instant("since")?.unwrap_or(until - DAYS * DAY);
-    let lines = super::by_day(&app, &caller.account.id, (since, until)).await?;
+    let lines = super::by_day(&app, &caller.account.id, since, until).await?;
     let country = query.get("country");
     let wanted = lines.into_iter().filter(|line| country.is_none_or(|it| it == line.country));
     Ok(Json(wanted.map(view).collect()))

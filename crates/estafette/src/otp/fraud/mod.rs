@@ -13,14 +13,14 @@ use clock::{DAY, HOUR, Millis};
 use serde_json::json;
 
 use self::store as sql;
-use super::send::Order;
-use super::{Error, Mode, STALE, Status, store as challenges, told, verify};
+use super::order::Order;
+use super::{Error, Mode, STALE, Status, events, store as challenges, verify};
 use crate::access::idempotency::Claim;
 use crate::access::retention::sweep;
 use crate::app::{Account, App, Env};
 use crate::carriers::Channel;
-use crate::events::{self, Event, Kind};
-use crate::jobs::Turn;
+use crate::chores::Turn;
+use crate::events::{self as all_events, Event, Kind};
 use crate::kit::conversion::{Counts, Excess, Key, Span, places};
 use crate::kit::id::{AccountId, ChallengeId, EventId};
 use crate::kit::msisdn::Msisdn;
@@ -75,7 +75,7 @@ fn count(app: &App, account: &AccountId, to: &Msisdn, counts: Counts) {
     let places = places(to.country(), to.e164());
     app.conversion.note(account.as_str(), &places, app.now(), counts);
     let what = if counts.sent > 0 { "sent" } else { "verified" };
-    app.metrics.otp_conversion(app.env.word(), to.country(), what);
+    app.metrics.otp_conversion(app.env.as_str(), to.country(), what);
 }
 
 /// Writes down what is counted, until the process drains.
@@ -128,7 +128,7 @@ async fn write(
 ) -> Result<(), CommitError> {
     let mut set = WriteSet::of(account);
     for (Key { place, span, bucket, .. }, Counts { sent, verified }) in rows {
-        let args = args![account, span.word(), *bucket, place.as_str(), *sent, *verified];
+        let args = args![account, span.as_str(), *bucket, place.as_str(), *sent, *verified];
         set.push(sql::ADD, args);
     }
     let id = AccountId::stored(account.to_owned());
@@ -158,7 +158,7 @@ fn tell(app: &App, set: &mut WriteSet, account: &AccountId, excess: &Excess) {
             "action": action,
         }),
     };
-    events::emit(app, set, &event);
+    all_events::emit(app, set, &event);
 }
 
 /// Reads what all nodes counted of an account.
@@ -167,7 +167,7 @@ async fn read(app: &App, account: &AccountId) -> Result<(), DbError> {
     let (day, hour) = (Span::Day.bucket(now - 15 * DAY), Span::Hour.bucket(now - 2 * HOUR));
     let mut found = Vec::new();
     for (span, since) in [(Span::Day, day), (Span::Hour, hour)] {
-        let args = args![account, span.word(), since, MOST_ROWS];
+        let args = args![account, span.as_str(), since, MOST_ROWS];
         let rows: Vec<(i64, String, i64, i64)> = app.db.rows(sql::SINCE, args).await?;
         let row =
             |(bucket, place, sent, verified)| (span, bucket, place, Counts { sent, verified });
@@ -188,7 +188,8 @@ pub(super) struct Line {
 pub(super) async fn by_day(
     app: &App,
     account: &AccountId,
-    (since, until): (Millis, Millis),
+    since: Millis,
+    until: Millis,
 ) -> Result<Vec<Line>, Error> {
     flush(app).await?;
     let (first, last) = (Span::Day.bucket(since), Span::Day.bucket(until));
@@ -211,7 +212,7 @@ pub(super) async fn report(
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), None, now);
     set.returning(sql::VERIFIED_ELSEWHERE, args![now, account, id], STALE);
-    told::judged(app, &mut set, account, id);
+    events::judged(app, &mut set, account, id);
     match app.db.commit(set).await {
         Ok(done) => {
             let (recipient,): (String,) = done.only()?;
@@ -235,8 +236,8 @@ pub async fn forget(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     let mut deleted = 0;
     for (span, kept_ms) in [(Span::Hour, HOURS_MS), (Span::Day, DAYS_MS)] {
         let before = span.bucket(turn.now() - kept_ms);
-        let args = args![span.word(), before, app.config.retention.chunk];
-        deleted += sweep(app, turn, ("otp_conversion", sql::FORGET), &args).await?;
+        let args = args![span.as_str(), before, app.config.retention.chunk];
+        deleted += sweep(app, turn, "otp_conversion", sql::FORGET, &args).await?;
     }
     Ok(deleted)
 }

@@ -15,7 +15,7 @@ use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::{App, Env};
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, CannedReplyId, StaffId, TicketId, TicketMessageId};
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::support::api::{Posted, filter, found, said};
@@ -127,15 +127,15 @@ async fn list_all_tickets(
     let query = Query::read(query.as_deref(), &known)?;
     let path = query.path_with("/v1/admin/support/tickets", &FILTERS);
     let mut page = query.page(&app.vault, &path)?;
-    let env = query.one_of("environment", &["live", "sandbox"], Env::of)?;
+    let env = query.word::<Env>("environment")?;
     let text = |name: &str| query.get(name).map(str::to_owned);
     let filter = Filter {
         assignee: text("assignee"),
         account: text("account_id"),
-        env: env.map(|env| env.word().to_owned()),
+        env: env.map(|env| env.as_str().to_owned()),
         ..filter(&query, &mut page)?
     };
-    let (tickets, next) = found(&app, Reader::Staff, (&query, &filter), &page).await?;
+    let (tickets, next) = found(&app, Reader::Staff, &query, &filter, &page).await?;
     let views: Vec<AdminTicketView> = tickets.into_iter().map(AdminTicketView::from).collect();
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
@@ -152,10 +152,9 @@ async fn list_all_tickets(
 async fn read_any_ticket(
     _staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<AdminTicketView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = TicketId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(tickets::find(&app, Reader::Staff, &id).await?.into()))
 }
@@ -174,11 +173,10 @@ async fn read_any_ticket(
 async fn change_ticket(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
     body: Bytes,
 ) -> Result<Json<AdminTicketView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let patch = read_patch(&app, &body)?;
     let id = TicketId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(tickets::change(&app, &author(&staff), &id, &patch).await?.into()))
@@ -189,8 +187,8 @@ fn read_patch(app: &App, body: &[u8]) -> Result<Patch, Problem> {
     let is_null = |value: &Value| value.get("assignee").is_some_and(Value::is_null);
     let unassigns = serde_json::from_slice(body).is_ok_and(|value| is_null(&value));
     let mut fields = Fields::read(body)?;
-    let status = fields.choice("status", Status::WORDS).and_then(Status::of);
-    let priority = fields.choice("priority", Priority::WORDS).and_then(Priority::of);
+    let status = fields.word::<Status>("status");
+    let priority = fields.word::<Priority>("priority");
     let assignee = match fields.text("assignee") {
         None if unassigns => Assignment::Nobody,
         None => Assignment::Stays,
@@ -262,7 +260,7 @@ async fn write_staff_message(
         None => said(&mut fields, "message", LONGEST_MESSAGE),
     };
     if reply.is_some() && text.is_some() {
-        fields.fault("message", "unknown_field", "has no place beside canned_reply_id");
+        fields.fault("message", "unknown_field", "cannot be combined with canned_reply_id");
     }
     let internal = fields.flag("internal").unwrap_or(false);
     let client_message_id = fields.text_within("client_message_id", 1, 64);

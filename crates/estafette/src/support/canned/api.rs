@@ -16,7 +16,7 @@ use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, CannedReplyId};
-use crate::kit::page::{self, Query};
+use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::support::LONGEST_MESSAGE;
@@ -121,11 +121,10 @@ async fn list_canned_replies(
 async fn create_canned_reply(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let title = said(&mut fields, "title", 100);
     let text = said(&mut fields, "body", LONGEST_MESSAGE);
@@ -155,11 +154,10 @@ async fn create_canned_reply(
 async fn change_canned_reply(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
     body: Bytes,
 ) -> Result<Json<CannedReplyView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let title = fields.text_within("title", 1, 100);
     let text = fields.text_within("body", 1, LONGEST_MESSAGE);
@@ -182,10 +180,9 @@ async fn change_canned_reply(
 async fn delete_canned_reply(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<CannedReplyView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = CannedReplyId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(super::delete(&app, &id, staff.by()).await?.into()))
 }

@@ -64,8 +64,8 @@ fn fill(text: &str, ticket: &Ticket) -> String {
         filled.push_str(match name.trim() {
             "ticket_id" => ticket.id.as_str(),
             "subject" => &ticket.subject,
-            "priority" => ticket.priority.word(),
-            _ => ticket.status.word(),
+            "priority" => ticket.priority.as_str(),
+            _ => ticket.status.as_str(),
         });
         rest = after;
     }

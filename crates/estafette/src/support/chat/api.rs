@@ -77,7 +77,7 @@ impl FromRequestParts<App> for Upgrade {
             None => None,
             Some(Ok(seq)) if seq >= 0 => Some(seq),
             Some(_) => {
-                let detail = "must be the number of a message, from 0 on";
+                let detail = "must be the number of a message, 0 or higher";
                 return Err(Problem::bad_request("?since", "out_of_range", detail));
             }
         };
@@ -274,7 +274,7 @@ fn read_features(list: &str) -> Result<u8, Problem> {
     for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         let Some((_, bit)) = features::WORDS.iter().find(|(known, _)| *known == word) else {
             let known = features::WORDS.map(|(word, _)| word).join(", ");
-            let detail = format!("must be some of {known}");
+            let detail = format!("must be one or more of {known}");
             return Err(Problem::bad_request("?features", "invalid_enum", detail));
         };
         bits |= bit;

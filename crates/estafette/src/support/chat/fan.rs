@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 use super::{frames, nodes};
 use crate::app::App;
 use crate::kit::id::{AccountId, TicketId};
-use crate::sockets::{Frame, News, Present};
+use crate::sockets::{Frame, Present, Update};
 use crate::support::{Error, Reader, Side, Ticket, messages, tickets, view};
 
 /// Messages read at a time.
@@ -80,7 +80,7 @@ async fn push_news(app: &App) {
 }
 
 /// Pushes what one ticket has to tell.
-async fn push(app: &App, news: &News) -> Result<(), Error> {
+async fn push(app: &App, news: &Update) -> Result<(), Error> {
     if app.config.database.is_shared() {
         nodes::tell_presence(app, news).await?;
         if news.wants_presence {
@@ -92,7 +92,7 @@ async fn push(app: &App, news: &News) -> Result<(), Error> {
     let ticket = tickets::find(app, Reader::User(&account), &id).await?;
     let mut after = news.pushed;
     while ticket.last_seq > after {
-        let found = messages::after(app, Reader::Staff, &ticket, (after, STRETCH)).await?;
+        let found = messages::after(app, Reader::Staff, &ticket, after, STRETCH).await?;
         let Some(last) = found.last().map(|message| message.seq) else { break };
         let made = of_messages(app, news, found).await?;
         app.sockets.push(&news.topic, &made, None);
@@ -109,7 +109,7 @@ async fn push(app: &App, news: &News) -> Result<(), Error> {
 
 async fn of_messages(
     app: &App,
-    news: &News,
+    news: &Update,
     found: Vec<crate::support::Message>,
 ) -> Result<Vec<Frame>, Error> {
     let staff = view::for_staff(app, found).await?;
@@ -133,7 +133,7 @@ pub(super) struct Stand {
 impl Stand {
     pub(super) fn of(ticket: &Ticket, present: Present) -> Self {
         let assignee = ticket.assignee.as_ref().map_or("-", crate::kit::id::StaffId::as_str);
-        let (status, priority) = (ticket.status.word(), ticket.priority.word());
+        let (status, priority) = (ticket.status.as_str(), ticket.priority.as_str());
         Self {
             user_read: ticket.user_read_seq.to_string(),
             staff_read: ticket.staff_read_seq,

@@ -135,7 +135,7 @@ pub(super) fn message(
 /// How far a side has read.
 pub(super) fn read_up_to(ticket: &str, side: Side, seq: i64) -> Frame {
     let value =
-        json!({ "type": "read", "ticket_id": ticket, "sender_type": side.word(), "seq": seq });
+        json!({ "type": "read", "ticket_id": ticket, "sender_type": side.as_str(), "seq": seq });
     both(features::READ, &value)
 }
 
@@ -144,8 +144,8 @@ pub(super) fn status(ticket: &Ticket) -> Frame {
     let value = json!({
         "type": "status",
         "ticket_id": ticket.id.as_str(),
-        "status": ticket.status.word(),
-        "priority": ticket.priority.word(),
+        "status": ticket.status.as_str(),
+        "priority": ticket.priority.as_str(),
         "assignee": ticket.assignee.as_ref().map(crate::kit::id::StaffId::as_str),
     });
     both(features::STATUS, &value)
@@ -153,7 +153,7 @@ pub(super) fn status(ticket: &Ticket) -> Frame {
 
 /// Somebody types.
 pub(super) fn typing(ticket: &str, side: Side) -> Frame {
-    let value = json!({ "type": "typing", "ticket_id": ticket, "sender_type": side.word() });
+    let value = json!({ "type": "typing", "ticket_id": ticket, "sender_type": side.as_str() });
     both(features::TYPING, &value)
 }
 

@@ -76,18 +76,18 @@ impl Ending {
     /// What is said with it.
     pub(super) const fn reason(self) -> &'static str {
         match self {
-            Self::Restart => "the service restarts; connect again with since",
-            Self::Broken => "the service cannot go on; connect again with since",
+            Self::Restart => "the service is restarting; reconnect with since",
+            Self::Broken => "the service failed; reconnect with since",
             Self::Protocol => "not as in RFC 6455",
             Self::Binary => "send text",
             Self::NotUtf8 => "send UTF-8",
             Self::Useless => "send {\"message\": text}; features=error tells what was wrong",
             Self::Closed => "the ticket is closed; open a new one that follows it",
             Self::TooLarge => "a frame has at most 128 KiB",
-            Self::NoToken => "the token is not valid here, or not any more",
+            Self::NoToken => "the token is not valid here, or no longer valid",
             Self::Forbidden => "not allowed from this origin or for this account",
             Self::NoTicket => "there is no such ticket",
-            Self::Slow => "too slow; connect again with since",
+            Self::Slow => "the client reads too slowly; reconnect with since",
             Self::TooMany => "too many frames or sockets",
         }
     }
@@ -97,7 +97,7 @@ impl Ending {
 /// ticket's row before.
 pub(super) fn tell_nodes(app: &App, set: &mut WriteSet, account: &AccountId, ticket: &TicketId) {
     if app.config.database.is_shared() {
-        nodes::leave_mail(app, set, (account, ticket), None);
+        nodes::leave_mail(app, set, account, ticket, None);
     }
 }
 

@@ -118,11 +118,11 @@ pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> 
     let ticket = ticket.map_err(|error| ending(&error))?;
     let is_staff = wish.side == Side::Admin;
     let listener = Listener { person, is_staff, features: wish.features };
-    let topic = (ticket.id.as_str(), ticket.account.as_str());
+    let (topic, account) = (ticket.id.as_str(), ticket.account.as_str());
     let most = app.config.support.sockets_per_person;
-    let seat = app.sockets.join(topic, &listener, most).ok_or(Ending::TooMany)?;
+    let seat = app.sockets.join(topic, account, &listener, most).ok_or(Ending::TooMany)?;
     let come = Present { user: !is_staff, staff: is_staff };
-    let watched = nodes::watch(app, (&ticket.account, &ticket.id), come).await;
+    let watched = nodes::watch(app, &ticket.account, &ticket.id, come).await;
     watched.map_err(|_| Ending::Broken)?;
     // Again: what was written until the seat was taken is read, what comes later is pushed.
     let ticket: Ticket =
@@ -143,7 +143,7 @@ pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> 
         author,
         session,
         seat,
-        _open: app.metrics.socket_opened(wish.side.word()),
+        _open: app.metrics.socket_opened(wish.side.as_str()),
         budget: (BURST, now),
         heard_at: now,
         proved_at: now,
@@ -214,9 +214,9 @@ impl Socket {
         loop {
             let turn = REPLAYING.acquire().await;
             let ticket = tickets::find(app, Reader::Staff, &self.ticket).await.map_err(broken)?;
-            let after = (self.cursor, STRETCH);
-            let found =
-                messages::after(app, self.reader(), &ticket, after).await.map_err(broken)?;
+            let (reader, seq) = (self.reader(), self.cursor);
+            let found = messages::after(app, reader, &ticket, seq, STRETCH).await;
+            let found = found.map_err(broken)?;
             let is_last = i64::try_from(found.len()).is_ok_and(|count| count < STRETCH);
             let last = found.last().map(|message| message.seq);
             let texts = self.shown(app, found).await.map_err(broken)?;
@@ -357,9 +357,8 @@ impl Socket {
                     tickets::mark_read(app, &ticket, &self.author, seq, &Claim::default()).await;
                 noted.map_err(|_| Some(Ending::Broken))
             }
-            Err(Fault { detail, client_message_id }) => {
-                self.complain(ws, ("validation_failed", &detail), client_message_id.as_deref())
-                    .await
+            Err(Fault { detail, client_message_id: id }) => {
+                self.complain(ws, "validation_failed", &detail, id.as_deref()).await
             }
         }
     }
@@ -387,8 +386,8 @@ impl Socket {
                 if code.status() >= 500 {
                     return Err(Some(Ending::Broken));
                 }
-                let told = (code.word(), problem.said());
-                self.complain(ws, told, new.client_message_id.as_deref()).await
+                let id = new.client_message_id.as_deref();
+                self.complain(ws, code.as_str(), problem.said(), id).await
             }
         }
     }
@@ -397,7 +396,8 @@ impl Socket {
     async fn complain(
         &self,
         ws: &mut Stream,
-        (code, detail): (&str, &str),
+        code: &str,
+        detail: &str,
         client_message_id: Option<&str>,
     ) -> Result<(), Option<Ending>> {
         if !self.seat.outbox.wants(features::ERROR) {
@@ -420,7 +420,7 @@ impl Socket {
             return;
         }
         app.sockets.push(ticket.as_str(), &[frame], None);
-        nodes::tell_typing(app, (&self.account, ticket), side).await;
+        nodes::tell_typing(app, &self.account, ticket, side).await;
     }
 
     /// Now and then: whether the client is there, and whether it still may be.

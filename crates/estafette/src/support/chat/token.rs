@@ -12,7 +12,7 @@ use crate::access::holder::{self, Holder};
 use crate::access::idempotency::{Claim, Seen};
 use crate::access::retention::sweep;
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::TicketId;
 use crate::kit::seal::sha256;
 use crate::kit::secret::Secret;
@@ -37,7 +37,7 @@ pub(super) async fn make(
     let expires_at = app.now() + LIFE_MS;
     let hash = sha256(token.expose().as_bytes());
     let mut set = WriteSet::of(ticket.as_str());
-    set.push(sql::ADD_TOKEN, args![hash, ticket, side.word(), session_hash, expires_at]);
+    set.push(sql::ADD_TOKEN, args![hash, ticket, side.as_str(), session_hash, expires_at]);
     claim.add_to(&mut set, ticket.as_str(), claim.seal(app, ticket.as_str(), &token), app.now());
     app.db.commit(set).await?;
     Ok((token, expires_at))
@@ -74,7 +74,7 @@ async fn spend(
 ) -> Result<[u8; 32], Ending> {
     let hash = sha256(given.expose().as_bytes());
     let mut set = WriteSet::of(ticket.as_str());
-    set.returning(sql::USE_TOKEN, args![hash, ticket, side.word(), app.now()], USED);
+    set.returning(sql::USE_TOKEN, args![hash, ticket, side.as_str(), app.now()], USED);
     let done = match app.db.commit(set).await {
         Ok(done) => done,
         Err(CommitError::Rejected(_)) => return Err(Ending::NoToken),
@@ -111,5 +111,5 @@ pub(super) async fn stands(app: &App, side: Side, hash: [u8; 32]) -> Result<Hold
 /// See [`CommitError`].
 pub async fn forget_tokens(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     let args = args![turn.now() - LIFE_MS, app.config.retention.chunk];
-    sweep(app, turn, ("ticket_tokens", sql::FORGET_TOKENS), &args).await
+    sweep(app, turn, "ticket_tokens", sql::FORGET_TOKENS, &args).await
 }

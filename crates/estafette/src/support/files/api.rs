@@ -2,21 +2,22 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, Path, RawQuery, Request, State};
+use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::upload::Place;
+use super::upload::UploadSlot;
 use super::{Attachment, Refusal, Upload, key, preview, preview_key, storage};
 use crate::access::caller::{Caller, Portal, Staff};
 use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::id::{AccountId, FileId, TicketId, TicketMessageId};
-use crate::kit::page::Query;
+use crate::kit::page::{NoQuery, Query};
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::support::api::user;
@@ -158,7 +159,7 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
         let detail = "Send `Content-Type: multipart/form-data` with a boundary.";
         Problem::new(Code::UnsupportedMediaType).detail(detail)
     })?;
-    let _place = Place::take(&keeper)?;
+    let _slot = UploadSlot::take(&keeper)?;
     let known: &[&str] = match reader {
         Reader::User(_) => &["file", "message", "client_message_id"],
         Reader::Staff => &["file", "message", "client_message_id", "internal"],
@@ -206,10 +207,9 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
 async fn download_ticket_file(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     original(&app, Reader::User(&caller.account.id), &id).await
 }
 
@@ -227,10 +227,9 @@ async fn download_ticket_file(
 async fn download_any_ticket_file(
     _staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     original(&app, Reader::Staff, &id).await
 }
 
@@ -250,10 +249,9 @@ async fn download_any_ticket_file(
 async fn preview_ticket_file(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     small(&app, Reader::User(&caller.account.id), &id).await
 }
 
@@ -271,10 +269,9 @@ async fn preview_ticket_file(
 async fn preview_any_ticket_file(
     _staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     small(&app, Reader::Staff, &id).await
 }
 
@@ -324,6 +321,9 @@ async fn streamed(app: &App, key: &str) -> Result<Response, Problem> {
     Ok(response)
 }
 
+/// What stands escaped in a parameter of a header: more than RFC 8187 §3.2.1 asks for.
+const IN_HEADERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+
 /// The name twice: in ASCII for whoever knows no better, and in full (RFC 6266, RFC 8187).
 fn disposition(file: &Attachment) -> String {
     let plain = |letter: char| {
@@ -331,15 +331,7 @@ fn disposition(file: &Attachment) -> String {
         if is_plain { letter } else { '_' }
     };
     let ascii: String = file.filename.chars().map(plain).collect();
-    let full: String = file.filename.bytes().fold(String::new(), |mut text, byte| {
-        use std::fmt::Write;
-        if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            let _infallible = write!(text, "%{byte:02X}");
-        }
-        text
-    });
+    let full = utf8_percent_encode(&file.filename, IN_HEADERS);
     format!("attachment; filename=\"{ascii}\"; filename*=UTF-8''{full}")
 }
 
@@ -358,12 +350,13 @@ impl From<Refusal> for Problem {
                 Self::invalid(vec![Item::at(&format!("/{field}"), code, detail)])
             }
             Refusal::Busy => {
-                let detail = "Wait until other uploads of this account are done.";
+                let detail = "Wait until this account's other uploads have finished.";
                 Self::new(Code::RateLimited).detail(detail).retry_after_s(5)
             }
             Refusal::Overloaded => Code::Overloaded.into(),
             Refusal::NoScanner => {
-                let detail = "The virus scanner does not answer, so no file is taken. Try later.";
+                let detail =
+                    "The virus scanner is not responding, so no file can be accepted. Try later.";
                 Self::new(Code::Overloaded).detail(detail).retry_after_s(30)
             }
             Refusal::Storage(why) => Self::new(Code::StorageUnavailable).because(&why),

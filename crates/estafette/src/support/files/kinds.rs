@@ -72,8 +72,8 @@ impl FileKind {
             Self::Webp => webp(bytes),
         };
         match end {
-            None => Err("is broken off or damaged"),
-            Some(end) if end < bytes.len() => Err("goes on after the end of its image"),
+            None => Err("is truncated or damaged"),
+            Some(end) if end < bytes.len() => Err("contains data after the end of the image"),
             Some(_) => Ok(kind),
         }
     }

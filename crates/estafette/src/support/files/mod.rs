@@ -14,6 +14,8 @@ pub mod storage;
 mod store;
 mod upload;
 
+use std::ops::RangeInclusive;
+
 use ::store::{FromRow, Row, WriteSet, args};
 use clock::Millis;
 
@@ -76,12 +78,7 @@ pub(super) fn preview_key(account: &AccountId, id: &FileId) -> String {
 
 /// Adds a file to the set of its message, whose number the ticket's row has by then. What staff
 /// send takes nothing of the account's storage.
-pub(super) fn attach(
-    app: &App,
-    set: &mut WriteSet,
-    (ticket, side): (&Ticket, Side),
-    file: &NewFile,
-) {
+pub(super) fn attach(app: &App, set: &mut WriteSet, ticket: &Ticket, side: Side, file: &NewFile) {
     let NewFile { id, filename, content_type, size, sha256, has_preview } = file;
     let (account, now) = (&ticket.account, app.now());
     if side == Side::User {
@@ -119,9 +116,11 @@ pub(super) async fn find(app: &App, reader: Reader<'_>, id: &FileId) -> Result<A
 pub(super) fn delete(
     app: &App,
     set: &mut WriteSet,
-    (account, ticket): (&AccountId, &TicketId),
-    (first, last): (i64, i64),
+    account: &AccountId,
+    ticket: &TicketId,
+    range: RangeInclusive<i64>,
 ) {
+    let (first, last) = range.into_inner();
     let now = app.now();
     let range = args![now, account, ticket, first, last];
     set.push(sql::TRASH, range.clone());

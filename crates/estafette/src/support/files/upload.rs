@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::kinds::FileKind;
 use super::preview::{self, Drawn};
-use super::scanner::{self, Verdict};
+use super::scanner::{self, Scan};
 use super::{ABANDONED_MS, NewFile, key, name, preview_key, storage, store as sql};
 use crate::app::App;
 use crate::kit::id::{AccountId, FileId};
@@ -61,7 +61,7 @@ pub enum Refusal {
     #[error("too many uploads at the same time on this node")]
     Overloaded,
     /// The virus scanner did not judge it.
-    #[error("the virus scanner does not answer")]
+    #[error("the virus scanner is not responding")]
     NoScanner,
     /// The storage failed.
     #[error("the file storage failed: {0}")]
@@ -94,12 +94,12 @@ struct Spooled {
 }
 
 /// A place among the uploads, free again when dropped.
-pub(super) struct Place {
+pub(super) struct UploadSlot {
     account: String,
     _of_node: SemaphorePermit<'static>,
 }
 
-impl Place {
+impl UploadSlot {
     /// One for an account, unless there are too many.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for UploadSlot {
     fn drop(&mut self) {
         let mut all = BY_ACCOUNT.lock().unwrap_or_else(PoisonError::into_inner);
         let all = all.get_or_insert_default();
@@ -213,12 +213,12 @@ impl Upload {
         let settings = &app.config.support;
         let patience = Duration::from_millis(settings.clamd_timeout_ms);
         match scanner::look(&settings.clamd, patience, &bytes).await {
-            Verdict::Clean => {}
-            Verdict::Infected(name) => {
+            Scan::Clean => {}
+            Scan::Infected(name) => {
                 tracing::warn!(account = %account, name, "an infected file was refused");
                 return Err(Refusal::Type(format!("The virus scanner found {name}.")));
             }
-            Verdict::Silent => return Err(Refusal::NoScanner),
+            Scan::Silent => return Err(Refusal::NoScanner),
         }
         let file = NewFile {
             id: FileId::new(&app.clock),
@@ -228,7 +228,7 @@ impl Upload {
             sha256: spooled.sha256,
             has_preview: preview.is_some(),
         };
-        store(app, account, &file, (bytes, preview)).await?;
+        store(app, account, &file, bytes, preview).await?;
         Ok(file)
     }
 }
@@ -239,7 +239,8 @@ async fn store(
     app: &App,
     account: &AccountId,
     file: &NewFile,
-    (bytes, preview): (Bytes, Option<Vec<u8>>),
+    bytes: Bytes,
+    preview: Option<Vec<u8>>,
 ) -> Result<(), Refusal> {
     let (own, small) = (key(account, &file.id), preview_key(account, &file.id));
     let due = app.now() + ABANDONED_MS;

@@ -111,8 +111,8 @@ impl Stretch {
     ) -> Result<(Vec<Message>, bool), Problem> {
         let id = TicketId::parse(id).ok_or(Code::NotFound)?;
         let ticket = tickets::find(app, reader, &id).await?;
-        let stretch = (self.after_seq, self.limit + 1);
-        let mut messages = messages::after(app, reader, &ticket, stretch).await?;
+        let (seq, limit) = (self.after_seq, self.limit + 1);
+        let mut messages = messages::after(app, reader, &ticket, seq, limit).await?;
         let limit = usize::try_from(self.limit).unwrap_or(1);
         let more = messages.len() > limit;
         messages.truncate(limit);
@@ -161,7 +161,7 @@ async fn write_ticket_message(
     let client_message_id = fields.text_within("client_message_id", 1, 64);
     let account = &caller.account.id;
     let reader = Reader::User(account);
-    finish(&app, fields, (reader, &id)).await?;
+    finish(&app, fields, reader, &id).await?;
     let text = text.ok_or(Code::InternalError)?;
     let route = format!("POST /v1/support/tickets/{id}/messages");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
@@ -227,7 +227,7 @@ pub(in crate::support) async fn read_up_to(
 ) -> Result<Once<Ticket>, Problem> {
     let mut fields = Fields::read(request.body())?;
     let seq = fields.required_integer("seq", 0, i64::MAX);
-    finish(app, fields, (reader, id)).await?;
+    finish(app, fields, reader, id).await?;
     let seq = seq.ok_or(Code::InternalError)?;
     let fresh = async |claim: Claim| {
         let ticket = tickets::find(app, reader, id).await?;

@@ -15,7 +15,7 @@ use self::wipe::Number;
 use super::{Error, files, search, store as of_tickets};
 use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, TicketId};
 
 pub use super::files::retention::{forget_files, sweep_objects};
@@ -48,7 +48,7 @@ async fn delete(app: &App, turn: &Turn, account: &AccountId, id: &TicketId) -> R
         let mut set = WriteSet::of(account.as_str());
         // The words first: without the messages nothing would lead to them any more.
         set.push(sql::DELETE_WORDS, args![account, id, chunk]);
-        files::delete(app, &mut set, (account, id), (0, i64::MAX));
+        files::delete(app, &mut set, account, id, 0..=i64::MAX);
         set.returning_rows(sql::DELETE_MESSAGES, args![account, id, chunk]);
         let rows: usize = app.db.commit(set).await?.rows.iter().map(Vec::len).sum();
         app.metrics.deleted("ticket_messages", u64::try_from(rows).unwrap_or(u64::MAX));
@@ -114,7 +114,7 @@ pub async fn erase(app: &App, account: &AccountId, number: &str) -> Result<u64, 
         let mut set = WriteSet::of(account.as_str());
         set.push(sql::WIPE_MESSAGE, args![clean, account, &said.ticket, said.seq]);
         // A file that came with such a message shows the same person.
-        files::delete(app, &mut set, (account, &said.ticket), (said.seq, said.seq));
+        files::delete(app, &mut set, account, &said.ticket, said.seq..=said.seq);
         set.push(sql::DELETE_WORDS_OF, args![said.text_id]);
         set.push(of_tickets::INDEX, args![said.text_id, words]);
         app.db.commit(set).await?;

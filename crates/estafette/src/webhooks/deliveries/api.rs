@@ -2,9 +2,7 @@
 //! missed.
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use clock::{DAY, Millis};
 use serde::{Deserialize, Serialize};
@@ -21,12 +19,13 @@ use crate::events::Kind;
 use crate::kit::body::Fields;
 use crate::kit::described::described_words;
 use crate::kit::id::{DeliveryId, WebhookId};
-use crate::kit::page::{self, Query, Since};
+use crate::kit::page::{self, NoQuery, Query, Since};
+use crate::kit::posted;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
-use crate::webhooks;
 use crate::webhooks::api::Posted;
 use crate::webhooks::log::{self, Filter};
+use crate::webhooks::{self, Asked};
 
 /// What a delivery can be.
 const FILTERS: [&str; 4] = ["status", "type", "since", "until"];
@@ -169,7 +168,7 @@ async fn test_webhook(
     let route = format!("POST /v1/webhooks/{id}/test");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
-        let made = super::test(&app, (account, &id), kind, &claim).await?;
+        let made = super::test(&app, account, &id, kind, &claim).await?;
         Ok(Json(show(&app, account, made, true).await?))
     };
     let again = async |seen: Seen| repeat(&app, account, &seen).await;
@@ -178,8 +177,8 @@ async fn test_webhook(
 
 fn take_kind(fields: &mut Fields) -> Kind {
     let Some(word) = fields.text("type") else { return Kind::WebhookTest };
-    Kind::of(&word).unwrap_or_else(|| {
-        let known: Vec<&str> = crate::events::CATALOGUE.iter().map(|kind| kind.word()).collect();
+    word.parse().unwrap_or_else(|_| {
+        let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
         let detail = format!("must be one of {}", known.join(", "));
         fields.fault("type", "invalid_enum", detail);
         Kind::WebhookTest
@@ -221,7 +220,7 @@ async fn list_deliveries(
     let since = query.between(&mut page, |at| DeliveryId::bound(at).into())?;
     let filter = filter(&query, since)?;
     webhooks::find(&app, account, &id).await?;
-    let (rows, next) = log::page(&app, (account, &id), &filter, &page).await?;
+    let (rows, next) = log::page(&app, account, &id, &filter, &page).await?;
     let mut views = Vec::with_capacity(rows.len());
     for row in rows {
         views.push(show(&app, account, row, false).await?);
@@ -236,8 +235,8 @@ fn filter(query: &Query, since: Since) -> Result<Filter, Problem> {
         return Err(Problem::bad_request("?status", "invalid_enum", detail));
     }
     let kind = query.get("type").unwrap_or("").to_owned();
-    if !kind.is_empty() && Kind::of(&kind).is_none() {
-        let detail = "is no type of event; see GET /v1/openapi.json";
+    if !kind.is_empty() && kind.parse::<Kind>().is_err() {
+        let detail = "is not an event type; see GET /v1/openapi.json";
         return Err(Problem::bad_request("?type", "invalid_enum", detail));
     }
     Ok(Filter { status, kind, since })
@@ -278,7 +277,8 @@ async fn recover_webhook(
     });
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
-        Ok(webhooks::recover(&app, (account, &id), since, caller.by(), &claim).await?)
+        let asked = Asked { by: caller.by(), claim: &claim };
+        Ok(webhooks::recover(&app, account, &id, since, asked).await?)
     };
     let done = idempotency::once(&app, request, fresh, async |_| Ok(())).await?;
     Ok(done.map(|()| answer).into_response())
@@ -287,7 +287,11 @@ async fn recover_webhook(
 fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
     let text = fields.required("since")?;
     let Some(since) = Millis::parse(&text) else {
-        fields.fault("since", "invalid_type", "must be an RFC 3339 time, as timestamps of events");
+        fields.fault(
+            "since",
+            "invalid_type",
+            "must be an RFC 3339 timestamp, like those of events",
+        );
         return None;
     };
     let now = app.now();
@@ -310,10 +314,9 @@ fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
 async fn read_delivery(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<DeliveryView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
     let found = super::delivery_of(&app, &caller.account.id, &id).await?;
     Ok(Json(show(&app, &caller.account.id, found, true).await?))
@@ -337,12 +340,9 @@ async fn read_delivery(
 async fn retry_delivery(
     caller: Caller<Portal>,
     State(app): State<App>,
-    Path(id): Path<String>,
-    asked: (RawQuery, HeaderMap),
-    body: Bytes,
+    posted: posted::Posted,
 ) -> Result<Response, Problem> {
-    let (RawQuery(query), headers) = asked;
-    Query::read(query.as_deref(), &[])?;
+    let posted::Posted { id, headers, body } = posted;
     Fields::read(&body)?.finish(app.is_strict())?;
     idempotency::check(&headers)?;
     let account = &caller.account.id;

@@ -121,7 +121,7 @@ pub(super) fn problem(
     let shared = SHARED.iter().find(|(_, set)| *set == codes).map(|(name, _)| (*name).to_owned());
     let name = match (shared, codes, &members) {
         (Some(name), _, None) => name,
-        (None, [one], None) => pascal(one.word()),
+        (None, [one], None) => pascal(one.as_str()),
         _ => format!("{}{status}", pascal(operation)),
     };
     let known = components.responses.contains_key(&name);
@@ -141,11 +141,12 @@ fn described(
     let mut examples = BTreeMap::new();
     for code in codes {
         let own = members.as_ref().filter(|members| members.codes.contains(code));
-        let key = own.map_or_else(|| code.word().to_owned(), |_| format!("{name}.{}", code.word()));
+        let code_text = code.as_str();
+        let key = own.map_or_else(|| code_text.to_owned(), |_| format!("{name}.{code_text}"));
         let more = own.and_then(|members| members.example.as_ref());
         components.examples.entry(key.clone()).or_insert_with(|| example(*code, more).into());
         let reference = Ref::new(format!("#/components/examples/{key}"));
-        examples.insert(code.word().to_owned(), RefOr::Ref(reference));
+        examples.insert(code.as_str().to_owned(), RefOr::Ref(reference));
     }
     let schema = schema_of(components, name, codes, members);
     let mut content = ContentBuilder::new().schema(Some(schema)).build();
@@ -177,9 +178,9 @@ fn headers_of(codes: &[Code]) -> Vec<&'static str> {
 
 fn about(codes: &[Code]) -> String {
     match codes {
-        [one] => format!("`{}`: {}.", one.word(), one.title()),
+        [one] => format!("`{}`: {}.", one.as_str(), one.title()),
         more => {
-            let line = |code: &Code| format!("- `{}`: {}.", code.word(), code.title());
+            let line = |code: &Code| format!("- `{}`: {}.", code.as_str(), code.title());
             more.iter().map(line).collect::<Vec<_>>().join("\n")
         }
     }
@@ -202,7 +203,7 @@ fn schema_of(
         return RefOr::Ref(keep(name, narrowed(codes, None)));
     };
     let plain: Vec<Code> = codes.iter().copied().filter(|code| !own.contains(code)).collect();
-    let names: Vec<String> = own.iter().map(|code| pascal(code.word())).collect();
+    let names: Vec<String> = own.iter().map(|code| pascal(code.as_str())).collect();
     let apart = keep(&names.join("Or"), narrowed(&own, Some(schema)));
     if plain.is_empty() {
         return RefOr::Ref(apart);
@@ -214,7 +215,7 @@ fn schema_of(
 fn narrowed(codes: &[Code], members: Option<RefOr<Schema>>) -> Schema {
     let code = ObjectBuilder::new()
         .schema_type(Type::String)
-        .enum_values(Some(codes.iter().map(|code| code.word())))
+        .enum_values(Some(codes.iter().map(|code| code.as_str())))
         .build();
     let narrow = ObjectBuilder::new().property("code", code).required("code").build();
     let all = AllOfBuilder::new().item(Ref::from_schema_name("Problem")).item(narrow);
@@ -226,10 +227,10 @@ fn narrowed(codes: &[Code], members: Option<RefOr<Schema>>) -> Schema {
 
 fn example(code: Code, more: Option<&Value>) -> utoipa::openapi::example::Example {
     let mut value = json!({
-        "type": format!("http://127.0.0.1:8081/errors/{}", code.word()),
+        "type": format!("http://127.0.0.1:8081/errors/{}", code.as_str()),
         "title": code.title(),
         "status": code.status(),
-        "code": code.word(),
+        "code": code.as_str(),
         "detail": code.advice(),
         "request_id": "req_01kdvqh6m4e5s8w2t9zb3y7n1f",
     });

@@ -60,7 +60,7 @@ enum Whom {
     Account,
     /// The person alone, whatever the operator thinks of the accounts.
     Person,
-    /// Virtual handsets, which take any key.
+    /// Virtual handsets and mailboxes, which take any key.
     Sandbox,
 }
 
@@ -105,8 +105,8 @@ impl Facts {
             body,
             answer,
             is_page: parameters(operation).any(|each| each.name == "cursor"),
-            names_an_object: parameters(operation)
-                .any(|each| each.parameter_in == ParameterIn::Path && each.name != "phone"),
+            names_an_object: !path.starts_with("/v1/sandbox/")
+                && parameters(operation).any(|each| each.parameter_in == ParameterIn::Path),
             whom: if path.starts_with("/v1/auth/") {
                 Whom::Person
             } else if path.starts_with("/v1/sandbox/") {
@@ -180,7 +180,7 @@ impl Facts {
 pub(super) fn declared(operation: &Operation) -> Vec<Code> {
     let own = operation.extensions.as_ref().and_then(|all| all.get(CODES));
     let words = own.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    words.filter_map(Code::of).collect()
+    words.filter_map(|word| word.parse().ok()).collect()
 }
 
 pub(super) fn parameters(operation: &Operation) -> impl Iterator<Item = &Parameter> {

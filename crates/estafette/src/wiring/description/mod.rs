@@ -40,6 +40,9 @@ pub fn openapi() -> OpenApi {
         for (method, operation) in operations(item) {
             let facts = Facts::of(method, path, operation);
             complete(operation, &facts, &mut components);
+            if method == "PATCH" {
+                need_no_body(operation);
+            }
         }
         set_socket_apart(item);
     }
@@ -81,6 +84,13 @@ fn complete(operation: &mut Operation, facts: &Facts, components: &mut Component
 }
 
 /// Replaces what a handler declares by answers that say everything.
+/// A PATCH without a body changes nothing, like one of an empty object.
+fn need_no_body(operation: &mut Operation) {
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        body.required = Some(Required::False);
+    }
+}
+
 fn add_problems(operation: &mut Operation, facts: &Facts, components: &mut Components) {
     let mut codes = facts.codes();
     codes.extend(declared(operation));
@@ -116,7 +126,7 @@ fn add_problems(operation: &mut Operation, facts: &Facts, components: &mut Compo
 fn members_of(answer: RefOr<Response>) -> Option<Members> {
     let RefOr::T(mut answer) = answer else { return None };
     let words = answer.description.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
-    let codes = words.filter_map(Code::of).collect();
+    let codes = words.filter_map(|word| word.parse().ok()).collect();
     let content = answer.content.values_mut().next();
     let Some(RefOr::T(content)) = content else { return None };
     let (schema, example) = (content.schema.take()?, content.example.take());

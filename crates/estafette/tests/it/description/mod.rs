@@ -99,6 +99,8 @@ impl<'w> Things<'w> {
             ("into", made("/v1/support/tickets", ticket).await),
             ("sender_id", made("/v1/senders", json!({"value": "ACME"})).await),
             ("phone", "+33612345678".to_owned()),
+            ("domain_id", made("/v1/email-domains", json!({"domain": "two.example"})).await),
+            ("address", "ada@example.com".to_owned()),
         ];
         let hook = ids[1].1.clone();
         ids.push(("delivery_id", made(&format!("/v1/webhooks/{hook}/test"), json!({})).await));

@@ -18,9 +18,12 @@ const CONDITIONAL: &[(&str, &str)] = &[
     // Or a canned reply, or a button.
     ("/v1/admin/support/tickets/{ticket_id}/messages", "/message"),
     ("/v1/sandbox/handsets/{phone}/replies", "/text"),
+    // Or an email address.
+    ("/v1/admin/erasures", "/phone"),
 ];
-/// Parsed into the very types that are described: one truth.
-const BY_TYPE: &[&str] = &["/v1/admin/routes"];
+/// Parsed into the very types that are described: one truth. Or a list of what is described and
+/// parsed elsewhere, whose faults are in the answer 200.
+const BY_TYPE: &[&str] = &["/v1/admin/routes", "/v1/emails/bulk"];
 /// What a parser may say of a text that is too long or too short for what it means.
 const MEANT: [&str; 2] = ["invalid_code", "invalid_email"];
 

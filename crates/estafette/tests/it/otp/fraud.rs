@@ -63,7 +63,7 @@ async fn passcodes_that_nobody_verifies_are_told_of(world: &World) {
     assert_eq!((&first["sent"], &first["budget"]), (&json!(3), &json!(3)));
     assert_eq!(first["action"], "watched");
     let page = world.metrics().await.ok();
-    let line = "otp_fraud_total{env=\"live\",country=\"FR\",outcome=\"watched\"} 9";
+    let line = "estafette_otp_fraud_total{env=\"live\",country=\"FR\",outcome=\"watched\"} 9";
     assert!(page.text.contains(line), "{}", page.text);
 }
 

@@ -56,7 +56,7 @@ async fn crowd(world: &World, many: usize) -> Vec<String> {
             request_id: "",
         };
         let (new, mut set) = access::new_user_set(&app, &newcomer);
-        let who = (new.id.to_string(), new.email);
+        let who = access::Identity { id: new.id.to_string(), email: new.email };
         let login = access::admit(&app, &mut set, Kind::Portal, who, &Claim::default());
         app.db.commit(set).await.unwrap();
         tokens.push(login.token.unwrap().expose().to_owned());

@@ -69,7 +69,7 @@ impl Carrier for Scripted {
         Box::pin(async move {
             let attempt_id = message.attempt_id.clone();
             let provider_id = format!("p.{attempt_id}");
-            let text = message.content.text().expose().to_owned();
+            let text = message.content.text().unwrap().expose().to_owned();
             let validity_ms = message.valid_until - self.clock.now();
             self.script.given.lock().unwrap().push(Given { attempt_id, text, validity_ms });
             let next = self.script.answers.lock().unwrap().pop_front();

@@ -8,6 +8,7 @@ pub mod http;
 #[expect(dead_code, reason = "shared with the tests of the store, which use other parts of it")]
 #[path = "../../../../store/tests/server/mod.rs"]
 mod server;
+mod template;
 pub mod tenant;
 
 use std::future::Future;
@@ -267,7 +268,7 @@ impl World {
     /// Lets the chores do what is due. A lane looks once in a minute of the clock: what became due
     /// while it was at work, it sees a minute later.
     pub async fn housekeep(&self) {
-        const CHORES: usize = 23;
+        const CHORES: usize = 25;
         let app = self.app(Env::Live).await;
         let is_done = store::Sql("SELECT chore FROM chores WHERE next_at > $1 ORDER BY chore");
         for _ in 0..6 {
@@ -385,7 +386,7 @@ async fn settle_in(engine: Engine, config: &mut Config) -> Option<Database> {
     if engine == Engine::Lite {
         return None;
     }
-    let database = Database::empty().await;
+    let database = template::copy(config).await;
     let through_pooler = engine == Engine::Pgbouncer;
     let server = if through_pooler { server::pgbouncer() } else { server::postgres() };
     config.database.url = Secret::new(format!("{server}/{}", database.name));

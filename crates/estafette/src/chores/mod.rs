@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::store as sql;
+use crate::kit::words::words;
 pub use turn::Turn;
 pub use witness::{Judged, Witness, confirm, judge};
 
@@ -38,9 +39,9 @@ const SLACK_MS: i64 = clock::MINUTE;
 const TAKEN: Reject = Reject("chore_taken");
 
 /// Why a chore failed, for the log.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type Fault = Box<dyn std::error::Error + Send + Sync>;
 /// What a chore does; its answer is kept as the chore's result and logged. No personal data.
-pub type Work = Box<dyn Fn(Arc<Turn>) -> BoxFuture<'static, Result<Value, Failure>> + Send + Sync>;
+pub type Work = Box<dyn Fn(Arc<Turn>) -> BoxFuture<'static, Result<Value, Fault>> + Send + Sync>;
 
 /// Something to do again and again.
 pub struct Chore {
@@ -63,32 +64,31 @@ pub struct Known {
     pub result: Value,
 }
 
-/// How one turn of this node ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Done until it is due again.
-    Done,
-    /// Left unfinished: this process stops, or another node has taken over.
-    Left,
-    /// It failed, and is tried again.
-    Failed,
+words! {
+    /// How one turn of this node ended.
+    pub enum Ending {
+        /// Done until it is due again.
+        Done = "done",
+        /// Left unfinished: this process stops, or another node has taken over.
+        Left = "left",
+        /// It failed, and is tried again.
+        Failed = "failed",
+    }
 }
 
-impl Ending {
-    /// As counted.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Left => "left",
-            Self::Failed => "failed",
-        }
-    }
+/// What chores work with.
+pub struct Means {
+    /// The database that has their rows.
+    pub db: Db,
+    /// The clock.
+    pub clock: Clock,
+    /// Whom they believe the time.
+    pub witness: Arc<Witness>,
 }
 
 /// Chores that this process does one after the other, so that together they take a bounded share of
 /// the machine.
-pub struct Lane {
+pub struct Worker {
     db: Db,
     clock: Clock,
     witness: Arc<Witness>,
@@ -98,16 +98,16 @@ pub struct Lane {
     stopped: watch::Receiver<bool>,
 }
 
-impl Lane {
+impl Worker {
     /// Puts them together; `pause` is the shortest one between two chunks.
     #[must_use]
     pub fn new(
-        (db, clock): (Db, Clock),
-        witness: Arc<Witness>,
+        means: Means,
         pause: Duration,
         chores: Vec<Chore>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
+        let Means { db, clock, witness } = means;
         let node = clock.id("nod");
         Self { db, clock, witness, node, pause, list: chores, stopped }
     }

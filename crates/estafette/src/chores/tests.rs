@@ -9,7 +9,7 @@ use clock::{Clock, DAY, HOUR, MINUTE, Millis};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 
-use super::{Chore, Ending, Lane, Turn, Witness, Work, confirm, known};
+use super::{Chore, Ending, Means, Turn, Witness, Work, Worker, confirm, known};
 use crate::schema::MIGRATIONS;
 
 /// A database and a clock that two nodes share.
@@ -33,12 +33,11 @@ impl Bench {
     }
 
     /// A node with one chore.
-    fn node(&self, work: Work) -> Lane {
+    fn node(&self, work: Work) -> Worker {
         let chore = Chore { name: "tidy", every_ms: HOUR, work };
-        let shared = (self.db.clone(), self.clock.clone());
-        Lane::new(
-            shared,
-            Arc::clone(&self.witness),
+        let witness = Arc::clone(&self.witness);
+        Worker::new(
+            Means { db: self.db.clone(), clock: self.clock.clone(), witness },
             Duration::ZERO,
             vec![chore],
             self.stop.subscribe(),
@@ -47,7 +46,7 @@ impl Bench {
 }
 
 /// What a node says of its turns.
-async fn endings(node: &Lane) -> Vec<Ending> {
+async fn endings(node: &Worker) -> Vec<Ending> {
     let heard = Mutex::new(vec![]);
     node.run_due(&|_, ending| heard.lock().unwrap().push(ending)).await.unwrap();
     heard.into_inner().unwrap()

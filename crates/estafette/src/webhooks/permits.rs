@@ -1,8 +1,8 @@
-//! Turns: which tries may be under way on this node. Each environment has turns of its own, so that
-//! the sandbox never weighs on live. They are shared between accounts first: whoever has fewest
-//! gets the next one, an account has an eighth of them at most, and the last quarter is only for
-//! accounts that have none. Targets that are slow, fail, or are not known yet are suspects: half of
-//! all turns at most are theirs, and half of what their account may have.
+//! Permits: which tries may be under way on this node. Each environment has permits of its own,
+//! so that the sandbox never weighs on live. They are shared between accounts first: whoever has
+//! fewest gets the next one, an account has an eighth of them at most, and the last quarter is
+//! only for accounts that have none. Targets that are slow, fail, or are not known yet are
+//! suspects: half of all permits at most are theirs, and half of what their account may have.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::pin;
@@ -23,13 +23,13 @@ const PER_TARGET_BUSY: usize = 2;
 /// A try that takes longer makes its target a suspect.
 const SLOW: Duration = Duration::from_millis(SLOW_MS.unsigned_abs());
 
-/// The turns of both environments.
-pub(super) struct Turns {
+/// The permits of both environments.
+pub(super) struct Permits {
     live: Arc<Pool>,
     sandbox: Arc<Pool>,
 }
 
-/// The turns of one environment.
+/// The permits of one environment.
 pub(super) struct Pool {
     all: usize,
     book: Mutex<Book>,
@@ -40,7 +40,7 @@ struct Book {
     taken: usize,
     suspects: usize,
     accounts: HashMap<AccountId, Share>,
-    /// Who waits for a turn, by account; none of these queues is empty.
+    /// Who waits for a permit, by account; none of these queues is empty.
     waiting: BTreeMap<AccountId, Queues>,
     next_ticket: u64,
 }
@@ -61,17 +61,17 @@ struct Queues {
 
 struct Waiter {
     ticket: u64,
-    gets: oneshot::Sender<Turn>,
+    gets: oneshot::Sender<Permit>,
 }
 
 /// The right to one try, until it is dropped.
-pub(super) struct Turn {
+pub(super) struct Permit {
     pool: Arc<Pool>,
     account: AccountId,
     is_suspect: bool,
 }
 
-impl Turns {
+impl Permits {
     /// So many tries of each environment on this node at the same time.
     pub(super) fn new(all: usize) -> Self {
         Self { live: Pool::new(all), sandbox: Pool::new(all) }
@@ -107,23 +107,23 @@ impl Pool {
         }
     }
 
-    /// A turn, if there is one now.
+    /// A permit, if there is one now.
     pub(super) fn try_take(
         self: &Arc<Self>,
         account: &AccountId,
         is_suspect: bool,
-    ) -> Option<Turn> {
+    ) -> Option<Permit> {
         let mut book = self.book();
         let share = book.accounts.get(account).copied().unwrap_or_default();
         self.may(&book, share, is_suspect).then(|| self.give(&mut book, account, is_suspect))
     }
 
-    /// The next turn that is free for this account.
+    /// The next permit that is free for this account.
     pub(super) fn take(
         self: &Arc<Self>,
         account: &AccountId,
         is_suspect: bool,
-    ) -> impl Future<Output = Turn> + Send + use<> {
+    ) -> impl Future<Output = Permit> + Send + use<> {
         let (gets, got) = oneshot::channel();
         let mut book = self.book();
         let ticket = book.next_ticket;
@@ -135,7 +135,7 @@ impl Pool {
         self.hand_out();
         async move {
             match got.await {
-                Ok(turn) => turn,
+                Ok(permit) => permit,
                 // Nobody throws a waiter away that still waits.
                 Err(_) => std::future::pending().await,
             }
@@ -157,27 +157,27 @@ impl Pool {
         fits && share.taken < of_account
     }
 
-    fn give(self: &Arc<Self>, book: &mut Book, account: &AccountId, is_suspect: bool) -> Turn {
+    fn give(self: &Arc<Self>, book: &mut Book, account: &AccountId, is_suspect: bool) -> Permit {
         book.count(account, is_suspect);
-        Turn { pool: Arc::clone(self), account: account.clone(), is_suspect }
+        Permit { pool: Arc::clone(self), account: account.clone(), is_suspect }
     }
 
-    /// Gives turns to those who wait, as far as there are any.
+    /// Gives permits to those who wait, as far as there are any.
     fn hand_out(self: &Arc<Self>) {
-        // A turn that nobody takes any more comes back, which needs the book.
+        // A permit that nobody takes any more comes back, which needs the book.
         let mut refused = Vec::new();
         let mut book = self.book();
         while let Some((account, is_suspect)) = self.next(&mut book) {
             let Some(waiter) = book.pop(&account, is_suspect) else { break };
             if !waiter.gets.is_closed() {
-                let turn = self.give(&mut book, &account, is_suspect);
-                refused.extend(waiter.gets.send(turn).err());
+                let permit = self.give(&mut book, &account, is_suspect);
+                refused.extend(waiter.gets.send(permit).err());
             }
         }
         drop(book);
     }
 
-    /// Who is next: of those that may, an account with fewest turns, proven targets first, then
+    /// Who is next: of those that may, an account with fewest permits, proven targets first, then
     /// whoever waits longest.
     fn next(&self, book: &mut Book) -> Option<(AccountId, bool)> {
         let mut best: Option<((usize, bool, u64), &AccountId)> = None;
@@ -238,7 +238,7 @@ impl Queues {
     }
 }
 
-impl Turn {
+impl Permit {
     /// Spends it on a try, which counts as a suspect's as soon as it takes long.
     pub(super) async fn over<F: Future>(mut self, work: F) -> F::Output {
         let mut work = pin!(work);
@@ -261,7 +261,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.pool.book().uncount(&self.account, self.is_suspect);
         self.pool.hand_out();
@@ -276,7 +276,7 @@ mod tests {
         AccountId::of(uuid::Uuid::from_u128(number))
     }
 
-    fn all_of(pool: &Arc<Pool>, number: u128, is_suspect: bool) -> Vec<Turn> {
+    fn all_of(pool: &Arc<Pool>, number: u128, is_suspect: bool) -> Vec<Permit> {
         std::iter::from_fn(|| pool.try_take(&account(number), is_suspect)).collect()
     }
 
@@ -306,22 +306,22 @@ mod tests {
 
     #[test]
     fn the_environments_have_turns_of_their_own() {
-        let turns = Turns::new(8);
+        let permits = Permits::new(8);
         let taken: Vec<_> =
-            (0..20).filter_map(|n| turns.of(Env::Sandbox).try_take(&account(n), false)).collect();
-        assert_eq!((taken.len(), turns.taken()), (8, 8));
-        assert!(turns.of(Env::Live).try_take(&account(1), false).is_some());
+            (0..20).filter_map(|n| permits.of(Env::Sandbox).try_take(&account(n), false)).collect();
+        assert_eq!((taken.len(), permits.taken()), (8, 8));
+        assert!(permits.of(Env::Live).try_take(&account(1), false).is_some());
     }
 
     #[test]
     fn a_try_that_turns_out_slow_counts_as_a_suspect() {
         let pool = Pool::new(16);
-        let mut turn = pool.try_take(&account(1), false).unwrap();
-        turn.note_slow();
-        turn.note_slow();
+        let mut permit = pool.try_take(&account(1), false).unwrap();
+        permit.note_slow();
+        permit.note_slow();
         assert!(pool.try_take(&account(1), true).is_none(), "it has its one already");
         assert!(pool.try_take(&account(1), false).is_some());
-        drop(turn);
+        drop(permit);
         assert_eq!(pool.book().suspects, 0);
     }
 
@@ -339,7 +339,7 @@ mod tests {
     #[tokio::test]
     async fn the_account_with_fewest_turns_gets_the_next_one() {
         let pool = Pool::new(16);
-        let mut taken: Vec<Turn> = (0..6).flat_map(|n| all_of(&pool, n, false)).collect();
+        let mut taken: Vec<Permit> = (0..6).flat_map(|n| all_of(&pool, n, false)).collect();
         taken.extend((10..14).filter_map(|n| pool.try_take(&account(n), false)));
         assert_eq!(pool.book().taken, 16);
         // The first who waits has two already, the second one, the third none.

@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream};
 use store::WriteSet;
 
 use super::owner::Otp;
-use super::{Challenge, Error, Status, store as sql, told};
+use super::{Challenge, Error, Status, events, store as sql};
 use crate::app::App;
 use crate::dispatch::{
     self, Attempt, Failure, LEASE_MS, Leg, News, Next, State, Unwritten, carry, write,
@@ -31,7 +31,7 @@ pub async fn run(app: App) {
             Ok(0) => app.rest(PAUSE_MS).await,
             Ok(_) => {}
             Err(error) => {
-                let env = app.env.word();
+                let env = app.env.as_str();
                 tracing::warn!(%error, env, "due passcodes not read; trying again");
                 app.rest(1_000).await;
             }
@@ -132,7 +132,7 @@ async fn end(app: &App, c: &Challenge, a: &Attempt, status: Status) -> Result<()
     }
     if status == Status::Expired && c.status.is_open() {
         sql::expire(&mut set, c);
-        told::stands(app, &mut set, c, Status::Expired);
+        events::stands(app, &mut set, c, Status::Expired);
     } else {
         sql::close(&mut set, c, status, None);
     }

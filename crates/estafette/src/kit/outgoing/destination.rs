@@ -41,7 +41,7 @@ pub enum Fault {
 
 /// Where a request goes, as far as the URL says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Destination {
     pub(super) is_tls: bool,
     pub(super) host: Host<String>,
     pub(super) port: u16,
@@ -49,7 +49,7 @@ pub struct Place {
     pub(super) authority: String,
 }
 
-impl Place {
+impl Destination {
     /// Reads a URL. `allow_http` (development) takes plain http, too.
     ///
     /// # Errors
@@ -153,24 +153,27 @@ fn is_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, LONGEST, Place};
+    use super::{Destination, Fault, LONGEST};
 
-    fn read(url: &str) -> Result<Place, Fault> {
-        Place::parse(url, false)
+    fn read(url: &str) -> Result<Destination, Fault> {
+        Destination::parse(url, false)
     }
 
     #[test]
     fn ordinary_urls_are_taken_apart() {
-        let place = read("https://Hooks.Example.com:8443/a/b?c=d%20e").unwrap();
-        assert_eq!(place.server_name(), "hooks.example.com");
-        assert_eq!((place.port, place.authority.as_str()), (8443, "hooks.example.com:8443"));
-        assert_eq!(place.path.as_str(), "/a/b?c=d%20e");
-        let place = read("https://example.com").unwrap();
-        assert_eq!((place.port, place.authority.as_str()), (443, "example.com"));
-        assert_eq!(place.path.as_str(), "/");
-        let place = read("https://[2606:4700::1]:443/x").unwrap();
-        assert_eq!(place.authority, "[2606:4700::1]");
-        assert_eq!(place.server_name(), "2606:4700::1");
+        let destination = read("https://Hooks.Example.com:8443/a/b?c=d%20e").unwrap();
+        assert_eq!(destination.server_name(), "hooks.example.com");
+        assert_eq!(
+            (destination.port, destination.authority.as_str()),
+            (8443, "hooks.example.com:8443")
+        );
+        assert_eq!(destination.path.as_str(), "/a/b?c=d%20e");
+        let destination = read("https://example.com").unwrap();
+        assert_eq!((destination.port, destination.authority.as_str()), (443, "example.com"));
+        assert_eq!(destination.path.as_str(), "/");
+        let destination = read("https://[2606:4700::1]:443/x").unwrap();
+        assert_eq!(destination.authority, "[2606:4700::1]");
+        assert_eq!(destination.server_name(), "2606:4700::1");
         assert_eq!(read("https://bücher.example/").unwrap().server_name(), "xn--bcher-kva.example");
         assert_eq!(read("https://example.com./").unwrap().server_name(), "example.com");
     }
@@ -201,8 +204,8 @@ mod tests {
     #[test]
     fn every_spelling_of_an_address_is_that_address() {
         for host in ["127.0.0.1", "2130706433", "0x7f000001", "017700000001", "127.1", "0x7f.1"] {
-            let place = read(&format!("https://{host}/")).unwrap();
-            assert_eq!(place.literal(), Some("127.0.0.1".parse().unwrap()), "{host}");
+            let destination = read(&format!("https://{host}/")).unwrap();
+            assert_eq!(destination.literal(), Some("127.0.0.1".parse().unwrap()), "{host}");
         }
     }
 
@@ -248,8 +251,8 @@ mod tests {
 
     #[test]
     fn plain_http_needs_the_switch() {
-        assert!(Place::parse("http://127.0.0.1:9999/x", true).is_ok());
-        assert_eq!(Place::parse("http://example.com/", true).unwrap().port, 80);
-        assert!(Place::parse("http://example.com:443/", true).is_err());
+        assert!(Destination::parse("http://127.0.0.1:9999/x", true).is_ok());
+        assert_eq!(Destination::parse("http://example.com/", true).unwrap().port, 80);
+        assert!(Destination::parse("http://example.com:443/", true).is_err());
     }
 }

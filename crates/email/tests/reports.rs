@@ -1,0 +1,107 @@
+//! Reports as mail servers write them.
+
+use email::report::{Action, Report, read};
+use email::status::{Bounce, bounce};
+
+const DSN: &str = "From: MAILER-DAEMON@mx.example.org (Mail Delivery System)\r\n\
+Subject: Undelivered Mail Returned to Sender\r\n\
+To: bounce+x@rp.example.com\r\n\
+MIME-Version: 1.0\r\n\
+Content-Type: multipart/report; report-type=delivery-status;\r\n\
+\tboundary=\"ABC.1/mx.example.org\"\r\n\
+\r\n\
+--ABC.1/mx.example.org\r\n\
+Content-Description: Notification\r\n\
+Content-Type: text/plain; charset=us-ascii\r\n\
+\r\n\
+I'm sorry to have to inform you.\r\n\
+--ABC.1/mx.example.org\r\n\
+Content-Description: Delivery report\r\n\
+Content-Type: message/delivery-status\r\n\
+\r\n\
+Reporting-MTA: dns; mx.example.org\r\n\
+X-Postfix-Queue-ID: 123\r\n\
+\r\n\
+Final-Recipient: rfc822; hard@example.org\r\n\
+Original-Recipient: rfc822;Hard@example.org\r\n\
+Action: failed\r\n\
+Status: 5.1.1\r\n\
+Remote-MTA: dns; mx2.example.org\r\n\
+Diagnostic-Code: smtp; 550 5.1.1 <hard@example.org>:\r\n\
+\x20   no such user\r\n\
+\r\n\
+Final-Recipient: rfc822; <slow@example.org>\r\n\
+Action: delayed\r\n\
+Status: 4.4.1\r\n\
+\r\n\
+--ABC.1/mx.example.org\r\n\
+Content-Type: message/rfc822\r\n\
+\r\n\
+Subject: the message\r\n\
+\r\n\
+text\r\n\
+--ABC.1/mx.example.org--\r\n";
+
+const ARF: &str = "From: fbl@example.org\r\n\
+MIME-Version: 1.0\r\n\
+Content-Type: multipart/report; report-type=feedback-report; boundary=\"b\"\r\n\
+\r\n\
+--b\r\n\
+Content-Type: text/plain\r\n\
+\r\n\
+A complaint.\r\n\
+--b\r\n\
+Content-Type: message/feedback-report\r\n\
+\r\n\
+Feedback-Type: abuse\r\n\
+User-Agent: Loop/1.0\r\n\
+Version: 1\r\n\
+Original-Mail-From: <bounce+x@rp.example.com>\r\n\
+Original-Rcpt-To: <ada@example.org>\r\n\
+\r\n\
+--b\r\n\
+Content-Type: message/rfc822\r\n\
+\r\n\
+Subject: x\r\n\
+\r\n\
+--b--\r\n";
+
+#[test]
+fn a_report_of_postfix_names_each_recipient() {
+    for text in [DSN.to_owned(), DSN.replace("\r\n", "\n")] {
+        let Some(Report::Delivery(outcomes)) = read(text.as_bytes()) else { unreachable!() };
+        let [hard, slow] = outcomes.as_slice() else { unreachable!("{outcomes:?}") };
+        assert_eq!((hard.recipient.as_str(), hard.action), ("Hard@example.org", Action::Failed));
+        assert_eq!(hard.diagnostic, "550 5.1.1 <hard@example.org>: no such user");
+        assert_eq!(bounce(550, hard.status), Bounce::Hard);
+        assert_eq!((slow.recipient.as_str(), slow.action), ("slow@example.org", Action::Delayed));
+    }
+}
+
+#[test]
+fn a_complaint_says_whose_message_it_is_about() {
+    let found = read(ARF.as_bytes()).unwrap();
+    let expected = Report::Complaint {
+        kind: "abuse".into(),
+        recipient: Some("ada@example.org".into()),
+        return_path: Some("bounce+x@rp.example.com".into()),
+    };
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_is_no_report_is_none() {
+    for text in ["", "Subject: x\r\n\r\nhello", "\0\0\0", &DSN.replace("Action:", "Auction:")] {
+        assert_eq!(read(text.as_bytes()), None, "{text}");
+    }
+}
+
+#[test]
+fn a_report_of_any_form_ends_soon() {
+    // Parts in parts, and lines without end.
+    let nested = "Content-Type: multipart/report; boundary=b\r\n\r\n--b\r\n".repeat(2_000);
+    let long = DSN.replace("no such user", &"x".repeat(1_000_000));
+    assert_eq!(read(nested.as_bytes()), None);
+    let Some(Report::Delivery(outcomes)) = read(long.as_bytes()) else { unreachable!() };
+    assert_eq!(outcomes[0].diagnostic.len(), 300);
+}
