@@ -65,14 +65,19 @@ async fn answered<O: Owner>(
             return over(app, leg, Failure::refused(class, code)).await;
         }
         Outcome::Accepted { provider_id } => {
-            if let Some(news) = at_once(waiter, wait).await {
-                if news.receipt.fate != Fate::Sent {
+            let news = match at_once(waiter, wait).await {
+                Some(news) if news.receipt.fate != Fate::Sent => {
                     return heard(app, leg, news).await;
                 }
-                return on_its_way(app, leg, (news, provider_id), (waiter, wait)).await;
-            }
+                sent_or_none => sent_or_none,
+            };
             let provider_id = named(&leg.attempt, provider_id);
-            settle(app, leg, News::Accepted { provider_id: &provider_id }).await
+            let settled = settle(app, leg, News::Accepted { provider_id: &provider_id }).await;
+            // `sent` says no more than the carrier's answer: one commit makes both durable.
+            if let Some(news) = news.filter(|_| settled.is_ok()) {
+                news.done();
+            }
+            settled
         }
         Outcome::InParts { provider_ids } => {
             let first = provider_ids.first().cloned().unwrap_or_default();
@@ -138,20 +143,6 @@ fn named(a: &Attempt, provider_id: String) -> String {
 
 async fn at_once(waiter: &mut Waiter, wait: Duration) -> Option<inbox::HeldReceipt> {
     if wait.is_zero() { None } else { waiter.next(GRACE.min(wait)).await }
-}
-
-/// A receipt says no more than the carrier's answer: one commit makes both durable. On a way of its
-/// own it would race with this one.
-async fn on_its_way<O: Owner>(
-    app: &App,
-    leg: &mut Leg<O>,
-    (news, provider_id): (inbox::News, String),
-    (waiter, wait): (&mut Waiter, Duration),
-) -> Result<Next, Unwritten> {
-    let provider_id = named(&leg.attempt, provider_id);
-    settle(app, leg, News::Accepted { provider_id: &provider_id }).await?;
-    news.done();
-    listen(app, leg, (waiter, wait.saturating_sub(GRACE))).await
 }
 
 /// Waits for the first receipt that tells something of an attempt that is committed already. That
