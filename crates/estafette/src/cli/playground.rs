@@ -27,6 +27,7 @@ pub(super) async fn run(args: &PlaygroundArgs, output: Output) -> anyhow::Result
     let cloud = CloudApi::start(args.cloud_api)
         .await
         .with_context(|| format!("cannot listen on {}", args.cloud_api))?;
+    cloud.be_strict();
     cloud.call_back(args.service);
     let cloud_url = format!("http://{}", cloud.address());
     let url = format!("http://{}", sink.address());

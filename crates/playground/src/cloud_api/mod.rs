@@ -3,10 +3,14 @@
 //! them. The last four digits of a recipient script that, as in the sandbox.
 
 mod callbacks;
+mod chaos;
 mod check;
+mod rules;
 mod templates;
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,8 +21,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 pub use callbacks::{bodies, message_body, post_signed};
+pub use chaos::Chaos;
 
 /// The number that sends.
 pub const PHONE_NUMBER_ID: &str = "106540352242922";
@@ -51,8 +57,15 @@ struct Shared {
     callback: Mutex<Option<SocketAddr>>,
     messages: Mutex<Vec<Value>>,
     templates: Mutex<Vec<Value>>,
-    count: std::sync::atomic::AtomicU64,
-    seen_throttled: Mutex<std::collections::HashMap<String, u8>>,
+    count: AtomicU64,
+    seen_throttled: Mutex<HashMap<String, u8>>,
+    /// When people wrote last.
+    windows: Mutex<HashMap<String, Instant>>,
+    chaos: Mutex<Option<Chaos>>,
+    /// Messages that it was asked to take.
+    asked: AtomicU64,
+    /// Whether it knows which templates and windows there are.
+    is_strict: AtomicBool,
 }
 
 impl CloudApi {
@@ -66,8 +79,12 @@ impl CloudApi {
             callback: Mutex::default(),
             messages: Mutex::default(),
             templates: Mutex::default(),
-            count: std::sync::atomic::AtomicU64::new(1),
+            count: AtomicU64::new(1),
             seen_throttled: Mutex::default(),
+            windows: Mutex::default(),
+            chaos: Mutex::default(),
+            asked: AtomicU64::new(0),
+            is_strict: AtomicBool::new(false),
         });
         let server = Self { address: listener.local_addr()?, shared };
         let routes = Router::new()
@@ -98,6 +115,23 @@ impl CloudApi {
         *lock(&self.shared.callback) = Some(service);
     }
 
+    /// From now on templates have to be there, with as many values as they have variables, and
+    /// words go only to those who wrote within a day.
+    pub fn be_strict(&self) {
+        self.shared.is_strict.store(true, Ordering::Relaxed);
+    }
+
+    /// What goes wrong with every message from now on; `None` = nothing.
+    pub fn misbehave(&self, chaos: Option<Chaos>) {
+        *lock(&self.shared.chaos) = chaos;
+    }
+
+    /// How many messages it was asked to take.
+    #[must_use]
+    pub fn asked(&self) -> u64 {
+        self.shared.asked.load(Ordering::Relaxed)
+    }
+
     /// The bodies of the messages that it took, oldest first.
     #[must_use]
     pub fn messages(&self) -> Vec<Value> {
@@ -124,18 +158,19 @@ impl CloudApi {
     /// As [`Self::tell`].
     pub async fn write(&self, from: &str, message: Value) -> std::io::Result<String> {
         let id = self.next_id();
+        rules::open_window(self, from);
         self.tell(&message_body(from, &id, message)).await?;
         Ok(id)
     }
 
     fn next_id(&self) -> String {
-        let number = self.shared.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let number = self.shared.count.fetch_add(1, Ordering::Relaxed);
         format!("wamid.PLAY{number:012}")
     }
 
     /// An id of something else.
     fn next_number(&self) -> String {
-        let number = self.shared.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let number = self.shared.count.fetch_add(1, Ordering::Relaxed);
         (1_689_556_908_000_000 + number).to_string()
     }
 
@@ -224,18 +259,16 @@ async fn take(
     if number != PHONE_NUMBER_ID {
         return check::error(400, 33, "Object with this ID does not exist");
     }
-    let message = match check::message(&body) {
+    server.shared.asked.fetch_add(1, Ordering::Relaxed);
+    let chaos = *lock(&server.shared.chaos);
+    if let Some(refusal) = chaos.and_then(Chaos::refusal) {
+        return refusal;
+    }
+    let message = match admitted(&server, &body) {
         Ok(message) => message,
         Err(fault) => return fault,
     };
     let to = message["to"].as_str().unwrap_or_default().trim_start_matches('+').to_owned();
-    match ending(&to) {
-        "0001" | "0004" => return check::error(400, 131_026, "Message undeliverable"),
-        "0006" if server.is_throttled(&to) => {
-            return check::error(400, 130_429, "Rate limit hit");
-        }
-        _ => {}
-    }
     let id = server.next_id();
     let echo = message["biz_opaque_callback_data"].clone();
     server.remember(message);
@@ -243,10 +276,33 @@ async fn take(
     if ending(&to) == "0005" {
         tokio::time::sleep(LOST).await;
     }
+    match chaos {
+        Some(Chaos::Cut) => return chaos::cut(),
+        Some(Chaos::Overtaken) => tokio::time::sleep(chaos::OVERTAKEN).await,
+        _ => {}
+    }
     let answer = json!({
         "messaging_product": "whatsapp",
         "contacts": [{ "input": to, "wa_id": to }],
         "messages": [{ "id": id, "message_status": "accepted" }],
     });
     (StatusCode::OK, Json(answer)).into_response()
+}
+
+/// The message, if it is taken.
+#[expect(clippy::result_large_err, reason = "an answer is what a test server fails with")]
+fn admitted(server: &CloudApi, body: &[u8]) -> Result<Value, Response> {
+    let message = check::message(body)?;
+    let to = message["to"].as_str().unwrap_or_default().trim_start_matches('+');
+    match ending(to) {
+        "0001" | "0004" => return Err(check::error(400, 131_026, "Message undeliverable")),
+        "0006" if server.is_throttled(to) => {
+            return Err(check::error(400, 130_429, "Rate limit hit"));
+        }
+        _ => {}
+    }
+    if server.shared.is_strict.load(Ordering::Relaxed) {
+        rules::check(server, &message)?;
+    }
+    Ok(message)
 }
