@@ -142,9 +142,11 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
+/// A word of the upstream's, without NUL: no database has it, so a callback that had one would be
+/// taken in again and again.
 fn word(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::String(text) if !text.is_empty() => Some(text.replace('\0', "\u{fffd}")),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
     }

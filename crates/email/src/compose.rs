@@ -8,6 +8,7 @@ use mail_builder::headers::address::{Address as Written, EmailAddress};
 use mail_builder::headers::content_type::ContentType;
 use mail_builder::headers::date::Date;
 use mail_builder::headers::message_id::MessageId;
+use mail_builder::headers::raw::Raw;
 use mail_builder::headers::text::Text;
 use mail_builder::mime::{BodyPart, MimePart};
 
@@ -49,6 +50,18 @@ const OURS: &[&str] = &[
     "subject",
     "to",
 ];
+
+/// Longest word of a value that goes out as it is: with the longest name it fits into one line.
+const LONGEST_WORD: usize = LONGEST_VALUE - LONGEST_HEADER_NAME - 4;
+
+/// Whether a value goes out as it is. An address in `List-Unsubscribe`, or an id in `References`,
+/// means nothing in another form, however long it is (RFC 2047 §5).
+fn is_plain(value: &str) -> bool {
+    let is_word = |word: &str| {
+        (1..=LONGEST_WORD).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_graphic())
+    };
+    !value.contains("=?") && value.split(' ').all(is_word)
+}
 
 /// Why a header is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -163,7 +176,11 @@ pub fn compose(draft: Draft) -> Vec<u8> {
     }
     message = message.subject(Text::new(draft.subject));
     for (name, value) in draft.headers {
-        message = message.header(name, Text::new(value));
+        message = if is_plain(&value) {
+            message.header(name, Raw::new(value))
+        } else {
+            message.header(name, Text::new(value))
+        };
     }
     let body = body(draft.text, draft.html, draft.attachments, &unique);
     let mut bytes = Vec::new();

@@ -76,15 +76,24 @@ pub fn read(bytes: &[u8]) -> Option<Report> {
     let fields = groups.first()?;
     let kind = field(fields, "feedback-type")?.to_ascii_lowercase();
     let address = |name| field(fields, name).map(|text| bare(&text));
-    let (recipient, return_path) = (address("original-rcpt-to"), address("original-mail-from"));
+    let recipient = address("original-rcpt-to");
+    // Where the report does not say it, the message that it quotes may.
+    let return_path = address("original-mail-from").or_else(|| quoted_return_path(&message));
     Some(Report::Complaint { kind, recipient, return_path })
+}
+
+/// The return path in the headers of the message that a report quotes.
+fn quoted_return_path(message: &Message<'_>) -> Option<String> {
+    let quoted = part(message, "rfc822").or_else(|| part(message, "rfc822-headers"))?;
+    let head = groups(&quoted).into_iter().next()?;
+    field(&head, "return-path").map(|text| bare(&text))
 }
 
 /// The content of the first part of this subtype of `message`.
 fn part(message: &Message<'_>, subtype: &str) -> Option<String> {
     let found = message.parts.iter().find(|part| {
         part.content_type().is_some_and(|kind| {
-            kind.ctype().eq_ignore_ascii_case("message")
+            ["message", "text"].iter().any(|top| kind.ctype().eq_ignore_ascii_case(top))
                 && kind.subtype().is_some_and(|sub| sub.eq_ignore_ascii_case(subtype))
         })
     })?;
@@ -140,6 +149,23 @@ fn outcome(group: &Group) -> Option<Outcome> {
         status: field(group, "status").and_then(|status| Enhanced::at_start(&status)),
         diagnostic: clean.take(LONGEST_DIAGNOSTIC).collect(),
     })
+}
+
+/// What a server said without the addresses in it: they can be of people who are forgotten later.
+#[must_use]
+pub fn without_addresses(text: &str) -> String {
+    let is_part = |letter: char| !letter.is_whitespace() && !"<>()[]{},;:\"'=".contains(letter);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(begin) = rest.find(is_part) {
+        let (front, word) = rest.split_at(begin);
+        out.push_str(front);
+        let (word, after) = word.split_at(word.find(|c| !is_part(c)).unwrap_or(word.len()));
+        out.push_str(if word.contains('@') { "address" } else { word });
+        rest = after;
+    }
+    out.push_str(rest);
+    out
 }
 
 fn bare(text: &str) -> String {

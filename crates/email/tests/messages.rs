@@ -180,3 +180,19 @@ proptest! {
         assert!(message.to[0].contains("ada@example.com"), "{raw}");
     }
 }
+
+#[test]
+fn what_a_header_points_to_stays_whole() {
+    let url = format!("<https://shop.example/{}>", "x".repeat(800));
+    let ids = ["<a@b.example>"; 20].join(" ");
+    let given = [("List-Unsubscribe", url), ("References", ids)];
+    let headers = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let bytes = compose(Draft { headers, ..draft() });
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    assert!(text.lines().all(|line| line.len() <= 998));
+    let message = email::read::read(&bytes).unwrap();
+    for (name, value) in given {
+        let found = message.headers.iter().find(|(known, _)| known == name);
+        assert_eq!(found.unwrap().1, value);
+    }
+}

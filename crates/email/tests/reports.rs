@@ -1,7 +1,8 @@
 //! Reports as mail servers write them.
 
-use email::report::{Action, Report, read};
+use email::report::{Action, Report, read, without_addresses};
 use email::status::{Bounce, bounce};
+use proptest::prelude::*;
 
 const DSN: &str = "From: MAILER-DAEMON@mx.example.org (Mail Delivery System)\r\n\
 Subject: Undelivered Mail Returned to Sender\r\n\
@@ -104,4 +105,51 @@ fn a_report_of_any_form_ends_soon() {
     assert_eq!(read(nested.as_bytes()), None);
     let Some(Report::Delivery(outcomes)) = read(long.as_bytes()) else { unreachable!() };
     assert_eq!(outcomes[0].diagnostic.len(), 300);
+}
+
+#[test]
+fn what_servers_say_is_kept_without_addresses() {
+    for (said, kept) in [
+        ("550 5.1.1 <ada@b.example>: no such user", "550 5.1.1 <address>: no such user"),
+        ("ada@b.example (was bob@c.example) moved", "address (was address) moved"),
+        ("452 4.2.2 mailbox full", "452 4.2.2 mailbox full"),
+        ("x \u{e9}@\u{e9}.example,", "x address,"),
+        ("", ""),
+    ] {
+        assert_eq!(without_addresses(said), kept);
+    }
+}
+
+#[test]
+fn a_complaint_that_quotes_the_message_names_its_return_path() {
+    let quoted = ARF
+        .replace("Original-Mail-From: <bounce+x@rp.example.com>\r\n", "")
+        .replace("Subject: x\r\n", "Return-Path: <bounce+y@rp.example.com>\r\nSubject: x\r\n");
+    for text in [quoted.clone(), quoted.replace("message/rfc822", "text/rfc822-headers")] {
+        let Some(Report::Complaint { return_path, .. }) = read(text.as_bytes()) else {
+            unreachable!("{text}")
+        };
+        assert_eq!(return_path.as_deref(), Some("bounce+y@rp.example.com"), "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_comes_in_stops_the_reader(
+        bytes in prop::collection::vec(any::<u8>(), 0..2_000),
+        place in 0..DSN.len(),
+        cut in 0..DSN.len(),
+        is_complaint in any::<bool>(),
+    ) {
+        let _garbage = read(&bytes);
+        let report = if is_complaint { ARF } else { DSN }.as_bytes();
+        let (place, cut) = (place.min(report.len()), cut.min(report.len()));
+        let broken = [&report[..place], &bytes, &report[place.max(cut)..]].concat();
+        if let Some(Report::Delivery(outcomes)) = read(&broken) {
+            for outcome in outcomes {
+                prop_assert!(outcome.diagnostic.chars().count() <= 300);
+                prop_assert!(!without_addresses(&outcome.diagnostic).contains('@'));
+            }
+        }
+    }
 }

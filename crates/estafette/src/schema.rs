@@ -116,4 +116,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "email",
         sql: include_str!("../../../migrations/0034_email.sql"),
     },
+    Migration {
+        version: 35,
+        name: "email_checks",
+        sql: include_str!("../../../migrations/0035_email_checks.sql"),
+    },
 ];

@@ -120,6 +120,7 @@ fn missing_for_live(config: &Config) -> Vec<&'static str> {
             !config.sms.carriers.is_empty() && config.sms.routes.is_empty(),
             "no SMS route ([[sms.routes]])",
         ),
+        (config.email.relay_url.is_empty(), "no mail relay (email.relay_url)"),
     ];
     lacks.into_iter().filter_map(|(lacks, what)| lacks.then_some(what)).collect()
 }

@@ -264,6 +264,9 @@ fn email(email: &Email) -> Check {
     let says = "must be empty, smtp://host:port or smtps://host:port";
     ensure(relay.is_empty() || is_relay, "email.relay_url", says)?;
     schedule("email.retry_schedule_s", &email.retry_schedule_s)?;
+    let is_address = email.reports.parse::<std::net::SocketAddr>().is_ok();
+    let says = "must be empty or address:port, such as 0.0.0.0:25";
+    ensure(email.reports.is_empty() || is_address, "email.reports", says)?;
     let dns = email.dns_server.as_str();
     let is_dns = dns.rsplit_once(':').is_some_and(|(host, port)| {
         !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)

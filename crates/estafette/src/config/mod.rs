@@ -461,6 +461,8 @@ pub struct Email {
     pub shared_domain: String,
     /// Pauses between tries, seconds.
     pub retry_schedule_s: Vec<i64>,
+    /// Where reports of other mail servers come in, `address:port`; empty = nowhere.
+    pub reports: String,
     /// `host:port`; empty = the system's.
     pub dns_server: String,
 }

@@ -120,6 +120,7 @@ fn email(email: &Email) -> Value {
         ("relay_url", masked(&email.relay_url)),
         ("shared_domain", plain(&email.shared_domain)),
         ("retry_schedule_s", plain(&email.retry_schedule_s)),
+        ("reports", plain(&email.reports)),
         ("dns_server", plain(&email.dns_server)),
     ])
 }

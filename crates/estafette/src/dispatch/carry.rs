@@ -65,13 +65,19 @@ async fn answered<O: Owner>(
             return over(app, leg, Failure::refused(class, code)).await;
         }
         Outcome::Accepted { provider_id } => {
-            if let Some(news) = at_once(waiter, wait).await
-                && news.receipt.fate != Fate::Sent
-            {
-                return heard(app, leg, news).await;
-            }
+            let news = match at_once(waiter, wait).await {
+                Some(news) if news.receipt.fate != Fate::Sent => {
+                    return heard(app, leg, news).await;
+                }
+                sent_or_none => sent_or_none,
+            };
             let provider_id = named(&leg.attempt, provider_id);
-            settle(app, leg, News::Accepted { provider_id: &provider_id }).await
+            let settled = settle(app, leg, News::Accepted { provider_id: &provider_id }).await;
+            // `sent` says no more than the carrier's answer: one commit makes both durable.
+            if let Some(news) = news.filter(|_| settled.is_ok()) {
+                news.done();
+            }
+            settled
         }
         Outcome::InParts { provider_ids } => {
             let first = provider_ids.first().cloned().unwrap_or_default();
@@ -139,17 +145,24 @@ async fn at_once(waiter: &mut Waiter, wait: Duration) -> Option<inbox::HeldRecei
     if wait.is_zero() { None } else { waiter.next(GRACE.min(wait)).await }
 }
 
-/// Waits for the first receipt of an attempt that is committed already.
+/// Waits for the first receipt that tells something of an attempt that is committed already. That
+/// it is on its way is known.
 async fn listen<O: Owner>(
     app: &App,
     leg: &mut Leg<O>,
     waiter: &mut Waiter,
     wait: Duration,
 ) -> Result<Next, Unwritten> {
-    let news = if wait.is_zero() { None } else { waiter.next(wait).await };
-    match news {
-        Some(news) => heard(app, leg, news).await,
-        None => Ok(Next::Nothing(Carried::Stands)),
+    let until = tokio::time::Instant::now() + wait;
+    loop {
+        let left = until.saturating_duration_since(tokio::time::Instant::now());
+        let news = if left.is_zero() { None } else { waiter.next(left).await };
+        let is_known = leg.attempt.state == State::Accepted;
+        match news {
+            Some(news) if is_known && news.receipt.fate == Fate::Sent => news.done(),
+            Some(news) => return heard(app, leg, news).await,
+            None => return Ok(Next::Nothing(Carried::Stands)),
+        }
     }
 }
 

@@ -47,7 +47,7 @@ pub use entry::Entry;
 pub use queue::{Slot, drained, serve, slot};
 pub use routes::follow as follow_routes;
 pub use settle::{arrived, buy, give_back, open, over, settle, write};
-pub use store::attempt;
+pub use store::{attempt, attempt_of};
 
 /// Another was faster: read again and decide again. No other refusal of a guard is a lost race.
 pub const STALE: Reject = Reject("dispatch_stale");

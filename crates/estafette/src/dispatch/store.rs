@@ -15,6 +15,9 @@ const ATTEMPT: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits,
 const OTHER_LEG: Sql = Sql("SELECT attempt_id FROM attempts WHERE account_id = $1 \
      AND object_id = $2 AND attempt_id <> $3 \
      AND state IN ('queued', 'sending', 'unknown', 'accepted', 'delivered') LIMIT 1");
+/// Leads to the account of an object that has one attempt.
+const OF_OBJECT: Sql =
+    Sql("SELECT account_id, attempt_id FROM attempts WHERE object_id = $1 LIMIT 1");
 const INSERT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, kind, object_id, channel, \
      carrier, priority, state, credits, tries, node, lease_until, started_at, queued_at, next_at, \
      give_up_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)");
@@ -148,6 +151,17 @@ impl FromRow for Found {
 }
 
 /// One attempt.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn attempt_of(
+    app: &App,
+    object_id: &str,
+) -> Result<Option<(AccountId, AttemptId)>, Error> {
+    app.db.row(OF_OBJECT, args![object_id]).await
+}
+
+/// Reads an attempt.
 ///
 /// # Errors
 /// When the database cannot be read.

@@ -5,7 +5,7 @@ use store::{Error, WriteSet};
 
 use super::store::{self as sql, Change};
 use super::suppressions::{self, Reason};
-use super::{Cause, Piece, Status, Tally, place, read_object_id};
+use super::{Cause, Piece, Status, Tally, place, read_object_id, return_paths};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Mail, Outbound, Refusal, Script};
 use crate::dispatch::{Attempt, Failure, News, Owner, State, Then, Unsure};
@@ -44,7 +44,9 @@ impl Owner for Email {
         let message = app.vault.open(&place(&piece.account, &piece.email), sealed)?;
         // As stored it is as the account wrote it, with a name perhaps.
         let from = email::Mailbox::parse(&piece.from_email).ok()?.address.to_string();
-        let mail = Mail { return_path: from.clone(), front: Vec::new(), message: message.into() };
+        let domain = from.rsplit_once('@').map_or("", |(_, domain)| domain);
+        let return_path = return_paths::of(app, piece, domain).unwrap_or_else(|| from.clone());
+        let mail = Mail { return_path, front: Vec::new(), message: message.into() };
         Some(Outbound {
             account_id: piece.account.as_str().to_owned(),
             attempt_id: a.id.as_str().to_owned(),
@@ -171,8 +173,43 @@ fn lapsed(app: &App, set: &mut WriteSet, piece: &mut Piece, a: &Attempt) {
     }
 }
 
+/// What a report says of a copy of which nobody waits for news any more. A relay had it, so it
+/// costs what it cost.
+pub(super) enum Late {
+    Delivered,
+    Failed(Failure),
+    /// The person calls it unwanted, at any time.
+    Complained,
+}
+
+/// Writes down what a late report says; `false` where it says nothing new.
+pub(super) fn late(app: &App, set: &mut WriteSet, piece: &mut Piece, late: &Late) -> bool {
+    match (late, piece.status) {
+        (Late::Delivered, Status::Sent) => shift(app, set, piece, Status::Delivered),
+        (Late::Failed(why), Status::Sent) => {
+            let (status, cause) = ending(why);
+            piece.cause = Some(cause);
+            let is_told = !piece.mailbox.is_empty();
+            piece.detail = why.code.as_deref().filter(|_| is_told).map(short);
+            if cause == Cause::MailboxUnavailable {
+                suppress(app, set, piece, Reason::Bounced);
+            }
+            shift(app, set, piece, status);
+        }
+        (Late::Complained, Status::Sent | Status::Delivered)
+            if piece.cause != Some(Cause::Complained) =>
+        {
+            piece.cause = Some(Cause::Complained);
+            suppress(app, set, piece, Reason::Complained);
+            shift(app, set, piece, Status::Delivered);
+        }
+        _ => return false,
+    }
+    true
+}
+
 /// Puts the address on the list, unless it is one whose outcome is fixed.
-fn suppress(app: &App, set: &mut WriteSet, piece: &Piece, reason: Reason) {
+pub(super) fn suppress(app: &App, set: &mut WriteSet, piece: &Piece, reason: Reason) {
     let Some(address) = piece.address() else { return };
     let is_fixed = app.carriers.scripted(&address).is_some() && !address.local().contains('+');
     if !is_fixed {

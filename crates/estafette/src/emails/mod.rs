@@ -4,17 +4,21 @@
 //! recipients stand where.
 //!
 //! What it says is kept sealed, once for all recipients, and only while somebody may still have to
-//! get it. Who may write is a matter of `domains`; who is not written to, of `suppressions`.
+//! get it. Who may write is a matter of `domains`; who is not written to, of `suppressions`. What
+//! other mail servers say comes in through `reports`; `unsubscribe` is for the people themselves.
 
 pub mod api;
 mod bulk;
 mod decide;
 pub mod domains;
 mod parse;
+pub mod reports;
 pub mod retention;
+mod return_paths;
 mod send;
 mod store;
 pub mod suppressions;
+pub mod unsubscribe;
 mod view;
 
 use std::sync::Arc;

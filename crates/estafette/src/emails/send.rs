@@ -12,7 +12,7 @@ use super::parse::Order;
 use super::store::{self as sql, Change};
 use super::{
     Cause, Email, Error, Kind, Letter, Piece, Status, Tally, address_mac, domains, place,
-    suppressions,
+    suppressions, unsubscribe,
 };
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::{Account, App};
@@ -178,11 +178,15 @@ fn letter(
     let domain = from.address.domain().to_owned();
     let reply_to_text = reply_to.as_ref().map(ToString::to_string);
     let unique = taking.id.as_str().trim_start_matches("eml_").to_owned();
+    let mut headers = order.headers;
+    if taking.priority == Priority::Bulk && outs.len() == 1 {
+        unsubscribe::offer(app, (&account.id, &taking.id), &mut headers);
+    }
     let mut message = email::compose::compose(email::Draft {
         message_id: format!("{unique}@{domain}"),
         date_s: now.0.div_euclid(1_000),
         subject: subject.clone(),
-        headers: order.headers,
+        headers,
         attachments: order.attachments,
         from,
         to,

@@ -150,6 +150,7 @@ pub struct Metrics {
     clock_ahead: Seconds,
     unwritten: Family<CauseLabels, Counter>,
     receipts_parked: Family<CarrierLabels, Counter>,
+    email_reports: Family<[(&'static str, &'static str); 1], Counter>,
     lanes: Lanes,
     fraud: Fraud,
     ledger: Arc<OnceLock<Ledger>>,
@@ -184,6 +185,7 @@ impl Default for Metrics {
             clock_ahead: Seconds::default(),
             unwritten: Family::default(),
             receipts_parked: Family::default(),
+            email_reports: Family::default(),
             lanes: Lanes::default(),
             fraud: Fraud::default(),
             ledger: Arc::default(),
@@ -197,6 +199,15 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    fn register_receipts(&self, registry: &mut Registry) {
+        registry.register(
+            "receipts_parked",
+            "Receipts that led to no message when they came, by carrier",
+            self.receipts_parked.clone(),
+        );
+        registry.register("email_reports", "Reports of emails", self.email_reports.clone());
+    }
+
     fn register(&self) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register(
@@ -238,11 +249,7 @@ impl Metrics {
             "How far the clock is ahead of what the rows and running time say; negative = behind",
             self.clock_ahead.clone(),
         );
-        registry.register(
-            "receipts_parked",
-            "Receipts that led to no message when they came, by carrier",
-            self.receipts_parked.clone(),
-        );
+        self.register_receipts(registry);
         registry.register(
             "retention_deleted",
             "Rows deleted because their time had come",
@@ -379,6 +386,11 @@ impl Metrics {
     pub fn receipt_parked(&self, carrier: &str) {
         let labels = CarrierLabels { carrier: carrier.to_owned() };
         self.receipts_parked.get_or_create(&labels).inc();
+    }
+
+    /// Counts a message to the listener for reports of emails.
+    pub fn email_report(&self, outcome: &'static str) {
+        self.email_reports.get_or_create(&[("outcome", outcome)]).inc();
     }
 
     /// Counts a passcode of a country as sent or verified.

@@ -70,6 +70,7 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("sweep_objects", 5 * MINUTE, of_support::sweep_objects),
         chore!("forget_handset_messages", HOUR, sandbox::forget_old),
         chore!("forget_mailbox_messages", HOUR, sandbox::forget_old_mail),
+        chore!("check_email_domains", DAY, emails::domains::check_again),
         chore!("reconcile_templates", live::RECONCILE_MS, live::reconcile),
     ]
 }

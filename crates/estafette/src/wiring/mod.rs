@@ -35,6 +35,7 @@ use crate::chatapp::{self, Chatapp, Prompt};
 use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
+use crate::emails::reports::Intake;
 use crate::emails::{self, Email};
 use crate::kit::conversion::Conversion;
 use crate::kit::dns::Dns;
@@ -78,6 +79,8 @@ pub struct Addresses {
     pub sandbox: SocketAddr,
     /// Prometheus metrics.
     pub metrics: SocketAddr,
+    /// Reports of emails, by SMTP, where the service listens to them.
+    pub reports: Option<SocketAddr>,
 }
 
 /// A running service. [`Running::stop`] ends it gracefully.
@@ -354,10 +357,12 @@ fn listen_everywhere(
     let live = Listener::bind(server.live, "server.live", "live")?;
     let sandbox = Listener::bind(server.sandbox, "server.sandbox", "sandbox")?;
     let metrics = Listener::bind(server.metrics, "server.metrics", "metrics")?;
+    let reports = server_of_reports(live_app)?;
     let addresses = Addresses {
         live: live.address()?,
         sandbox: sandbox.address()?,
         metrics: metrics.address()?,
+        reports: reports.as_ref().map(Listener::address).transpose()?,
     };
     let stop = || stopped.clone();
     let mut tasks = vec![
@@ -365,8 +370,16 @@ fn listen_everywhere(
         entrance.serve(sandbox, sandbox_app, routes::router(sandbox_app), stop()),
         listen::serve_metrics(metrics, live_app, pages::metrics_router(live_app), stop()),
     ];
+    let intake = Intake::new(live_app, &service.live_door);
+    tasks.extend(reports.map(|listener| listen::serve_reports(listener, live_app, intake, stop())));
     tasks.extend(entrance.keep_fresh(stop()));
     Ok((addresses, tasks))
+}
+
+/// Where reports of emails come in, by the settings.
+fn server_of_reports(app: &App) -> anyhow::Result<Option<Listener>> {
+    let address = app.config.email.reports.parse().ok();
+    address.map(|address| Listener::bind(address, "email.reports", "reports")).transpose()
 }
 
 impl Running {

@@ -90,6 +90,7 @@ pub(super) fn router(app: &App) -> Router {
     let (api, described) = api(app.env).split_for_parts();
     let around = (app.clone(), edge::Operations::of(&described));
     api.merge(pages::router(app))
+        .merge(emails::unsubscribe::api::router())
         .fallback(edge::no_route)
         .method_not_allowed_fallback(edge::no_method)
         // The edge has read the body by then, within its own limit.

@@ -45,7 +45,14 @@ fn status(to: &str, id: &str, echo: &Value, word: &str) -> Value {
             "error_data": { "details": "Message Undeliverable." },
         }]);
     } else {
-        value["contacts"] = json!([{ "wa_id": to, "user_id": format!("FR.{to}") }]);
+        value["contacts"] = json!([{
+            "wa_id": to, "user_id": format!("FR.{to}"), "profile": { "name": "Playground" },
+        }]);
+    }
+    if word == "sent" {
+        status["pricing"] = json!({
+            "billable": true, "pricing_model": "PMP", "type": "regular", "category": "utility",
+        });
     }
     value["statuses"] = json!([status]);
     envelope(value)
@@ -69,13 +76,18 @@ pub fn bodies(to: &str, id: &str, echo: &Value) -> Vec<(Duration, Value)> {
 #[must_use]
 pub fn message_body(from: &str, id: &str, message: Value) -> Value {
     let mut message = message;
-    message["from"] = from.trim_start_matches('+').into();
+    let digits = from.trim_start_matches('+');
+    message["from"] = digits.into();
+    message["from_user_id"] = format!("FR.{digits}").into();
     message["id"] = id.into();
     if message["timestamp"].is_null() {
         message["timestamp"] = now_s().into();
     }
     envelope(json!({
-        "contacts": [{ "profile": { "name": "Playground" }, "wa_id": message["from"] }],
+        "contacts": [{
+            "profile": { "name": "Playground" }, "wa_id": message["from"],
+            "user_id": message["from_user_id"],
+        }],
         "messages": [message],
     }))
 }

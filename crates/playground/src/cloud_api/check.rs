@@ -7,6 +7,13 @@ use serde_json::{Value, json};
 
 /// Longest text, characters.
 const LONGEST_TEXT: usize = 4096;
+/// Longest text above buttons, characters.
+const LONGEST_QUESTION: usize = 1024;
+/// Most reply buttons.
+const MOST_BUTTONS: usize = 3;
+/// Longest label of a button, and longest id, characters.
+const LONGEST_LABEL: usize = 20;
+const LONGEST_ID: usize = 256;
 
 /// An error in the upstream's shape.
 pub(super) fn error(http: u16, code: i64, message: &str) -> Response {
@@ -57,8 +64,29 @@ pub(super) fn message(body: &[u8]) -> Result<Value, Response> {
                 return Err(error(400, 131_008, "Required parameter is missing: template"));
             }
         }
-        Some("interactive") => {}
+        Some("interactive") if has_buttons(&message["interactive"]) => {}
+        Some("interactive") => {
+            return Err(error(400, 131_009, "Parameter value is not valid: interactive"));
+        }
         _ => return Err(error(400, 131_051, "Unsupported message type")),
     }
     Ok(message)
+}
+
+/// Whether this is a question with one to three reply buttons, each with an id of its own.
+fn has_buttons(interactive: &Value) -> bool {
+    let is = |value: &Value, most: usize| {
+        value.as_str().is_some_and(|text| (1..=most).contains(&text.chars().count()))
+    };
+    let Some(buttons) = interactive["action"]["buttons"].as_array() else { return false };
+    let ids: std::collections::HashSet<&str> =
+        buttons.iter().filter_map(|button| button["reply"]["id"].as_str()).collect();
+    interactive["type"] == "button"
+        && is(&interactive["body"]["text"], LONGEST_QUESTION)
+        && (1..=MOST_BUTTONS).contains(&buttons.len())
+        && ids.len() == buttons.len()
+        && buttons
+            .iter()
+            .map(|button| &button["reply"])
+            .all(|reply| is(&reply["id"], LONGEST_ID) && is(&reply["title"], LONGEST_LABEL))
 }

@@ -3,10 +3,14 @@
 //! them. The last four digits of a recipient script that, as in the sandbox.
 
 mod callbacks;
+mod chaos;
 mod check;
+mod rules;
 mod templates;
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,11 +18,13 @@ use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 pub use callbacks::{bodies, message_body, post_signed};
+pub use chaos::Chaos;
 
 /// The number that sends.
 pub const PHONE_NUMBER_ID: &str = "106540352242922";
@@ -51,8 +57,15 @@ struct Shared {
     callback: Mutex<Option<SocketAddr>>,
     messages: Mutex<Vec<Value>>,
     templates: Mutex<Vec<Value>>,
-    count: std::sync::atomic::AtomicU64,
-    seen_throttled: Mutex<std::collections::HashMap<String, u8>>,
+    count: AtomicU64,
+    seen_throttled: Mutex<HashMap<String, u8>>,
+    /// When people wrote last.
+    windows: Mutex<HashMap<String, Instant>>,
+    chaos: Mutex<Option<Chaos>>,
+    /// Messages that it was asked to take.
+    asked: AtomicU64,
+    /// Whether it knows which templates and windows there are.
+    is_strict: AtomicBool,
 }
 
 impl CloudApi {
@@ -66,8 +79,12 @@ impl CloudApi {
             callback: Mutex::default(),
             messages: Mutex::default(),
             templates: Mutex::default(),
-            count: std::sync::atomic::AtomicU64::new(1),
+            count: AtomicU64::new(1),
             seen_throttled: Mutex::default(),
+            windows: Mutex::default(),
+            chaos: Mutex::default(),
+            asked: AtomicU64::new(0),
+            is_strict: AtomicBool::new(false),
         });
         let server = Self { address: listener.local_addr()?, shared };
         let routes = Router::new()
@@ -76,6 +93,8 @@ impl CloudApi {
                 "/{version}/{waba_id}/message_templates",
                 post(templates::declare).get(templates::list).delete(templates::delete),
             )
+            .route("/messages", get(taken))
+            .route("/write", post(write))
             .layer(DefaultBodyLimit::max(1024 * 1024))
             .with_state(server.clone());
         tokio::spawn(async move {
@@ -94,6 +113,23 @@ impl CloudApi {
     /// Where callbacks go from now on: the live address of the service.
     pub fn call_back(&self, service: SocketAddr) {
         *lock(&self.shared.callback) = Some(service);
+    }
+
+    /// From now on templates have to be there, with as many values as they have variables, and
+    /// words go only to those who wrote within a day.
+    pub fn be_strict(&self) {
+        self.shared.is_strict.store(true, Ordering::Relaxed);
+    }
+
+    /// What goes wrong with every message from now on; `None` = nothing.
+    pub fn misbehave(&self, chaos: Option<Chaos>) {
+        *lock(&self.shared.chaos) = chaos;
+    }
+
+    /// How many messages it was asked to take.
+    #[must_use]
+    pub fn asked(&self) -> u64 {
+        self.shared.asked.load(Ordering::Relaxed)
     }
 
     /// The bodies of the messages that it took, oldest first.
@@ -122,18 +158,19 @@ impl CloudApi {
     /// As [`Self::tell`].
     pub async fn write(&self, from: &str, message: Value) -> std::io::Result<String> {
         let id = self.next_id();
+        rules::open_window(self, from);
         self.tell(&message_body(from, &id, message)).await?;
         Ok(id)
     }
 
     fn next_id(&self) -> String {
-        let number = self.shared.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let number = self.shared.count.fetch_add(1, Ordering::Relaxed);
         format!("wamid.PLAY{number:012}")
     }
 
     /// An id of something else.
     fn next_number(&self) -> String {
-        let number = self.shared.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let number = self.shared.count.fetch_add(1, Ordering::Relaxed);
         (1_689_556_908_000_000 + number).to_string()
     }
 
@@ -190,6 +227,26 @@ fn ending(to: &str) -> &str {
     to.get(to.len().saturating_sub(4)..).unwrap_or(to)
 }
 
+/// What it took, newest first, for whoever tries things out.
+async fn taken(State(server): State<CloudApi>) -> Json<Vec<Value>> {
+    Json(server.messages().into_iter().rev().collect())
+}
+
+/// Makes a person write (`from`, `text`) or tap (`from`, `payload`).
+async fn write(State(server): State<CloudApi>, Json(said): Json<Value>) -> Response {
+    let (from, text) = (said["from"].as_str().unwrap_or_default(), &said["text"]);
+    let message = match said["payload"].as_str() {
+        Some(payload) => {
+            json!({ "type": "button", "button": { "payload": payload, "text": text } })
+        }
+        None => json!({ "type": "text", "text": { "body": text } }),
+    };
+    match server.write(from, message).await {
+        Ok(id) => Json(json!({ "id": id })).into_response(),
+        Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
+    }
+}
+
 async fn take(
     State(server): State<CloudApi>,
     Path((_version, number)): Path<(String, String)>,
@@ -202,18 +259,16 @@ async fn take(
     if number != PHONE_NUMBER_ID {
         return check::error(400, 33, "Object with this ID does not exist");
     }
-    let message = match check::message(&body) {
+    server.shared.asked.fetch_add(1, Ordering::Relaxed);
+    let chaos = *lock(&server.shared.chaos);
+    if let Some(refusal) = chaos.and_then(Chaos::refusal) {
+        return refusal;
+    }
+    let message = match admitted(&server, &body) {
         Ok(message) => message,
         Err(fault) => return fault,
     };
     let to = message["to"].as_str().unwrap_or_default().trim_start_matches('+').to_owned();
-    match ending(&to) {
-        "0001" | "0004" => return check::error(400, 131_026, "Message undeliverable"),
-        "0006" if server.is_throttled(&to) => {
-            return check::error(400, 130_429, "Rate limit hit");
-        }
-        _ => {}
-    }
     let id = server.next_id();
     let echo = message["biz_opaque_callback_data"].clone();
     server.remember(message);
@@ -221,10 +276,33 @@ async fn take(
     if ending(&to) == "0005" {
         tokio::time::sleep(LOST).await;
     }
+    match chaos {
+        Some(Chaos::Cut) => return chaos::cut(),
+        Some(Chaos::Overtaken) => tokio::time::sleep(chaos::OVERTAKEN).await,
+        _ => {}
+    }
     let answer = json!({
         "messaging_product": "whatsapp",
         "contacts": [{ "input": to, "wa_id": to }],
         "messages": [{ "id": id, "message_status": "accepted" }],
     });
     (StatusCode::OK, Json(answer)).into_response()
+}
+
+/// The message, if it is taken.
+#[expect(clippy::result_large_err, reason = "an answer is what a test server fails with")]
+fn admitted(server: &CloudApi, body: &[u8]) -> Result<Value, Response> {
+    let message = check::message(body)?;
+    let to = message["to"].as_str().unwrap_or_default().trim_start_matches('+');
+    match ending(to) {
+        "0001" | "0004" => return Err(check::error(400, 131_026, "Message undeliverable")),
+        "0006" if server.is_throttled(to) => {
+            return Err(check::error(400, 130_429, "Rate limit hit"));
+        }
+        _ => {}
+    }
+    if server.shared.is_strict.load(Ordering::Relaxed) {
+        rules::check(server, &message)?;
+    }
+    Ok(message)
 }

@@ -145,7 +145,7 @@ pub(super) async fn list(
     if !filter.summary.is_empty() {
         answer["summary"] = json!({
             "total_count": kept.len(), "message_template_count": all.len(),
-            "message_template_limit": 250,
+            "message_template_limit": 250, "are_translations_complete": true,
         });
     }
     Json(answer).into_response()

@@ -125,6 +125,23 @@ impl Session {
     fn shown_status(&self, now: Millis) -> Status {
         if self.status.is_open() && now >= self.expires_at { Status::Expired } else { self.status }
     }
+
+    /// One event further. An open one has due work at its end.
+    fn stand(&mut self, to: Standing, now: Millis) {
+        (self.status, self.consent, self.reason) = (to.status, to.consent, to.reason);
+        self.next_at = to.status.is_open().then_some(self.expires_at);
+        self.ended_at = (!to.status.is_open()).then_some(now);
+        self.event_count += 1;
+    }
+
+    /// How an open one stands when its time is over.
+    fn run_out(&self) -> Standing {
+        let reason = match self.status {
+            Status::Active => Reason::WindowEnded,
+            _ => Reason::NoAnswer,
+        };
+        Standing { status: Status::Expired, consent: self.consent, reason }
+    }
 }
 
 /// How a session comes to stand.
@@ -135,13 +152,9 @@ struct Standing {
     reason: Reason,
 }
 
-/// Moves a session and tells of it. An open one has due work at its end.
+/// Moves a session and tells of it.
 fn shift(app: &App, set: &mut WriteSet, s: &mut Session, to: Standing) {
-    let Standing { status, consent, reason } = to;
-    (s.status, s.consent, s.reason) = (status, consent, reason);
-    s.next_at = status.is_open().then_some(s.expires_at);
-    s.ended_at = (!status.is_open()).then(|| app.now());
-    s.event_count += 1;
+    s.stand(to, app.now());
     sql::shift(set, s);
     let (kind, state) = (Kind::ChatappConsent, view::state_of(s));
     let (account, object_id, sequence) = (&s.account, s.id.as_str(), s.event_count);

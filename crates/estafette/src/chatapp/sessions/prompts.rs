@@ -217,9 +217,8 @@ async fn visit(app: &App, s: Session) {
 
 /// Its time is over.
 async fn expire(app: &App, mut s: Session) -> Result<(), CommitError> {
-    let reason = if s.status == Status::Active { Reason::WindowEnded } else { Reason::NoAnswer };
     let mut set = WriteSet::of(s.account.as_str());
-    let to = Standing { status: Status::Expired, consent: s.consent, reason };
+    let to = s.run_out();
     shift(app, &mut set, &mut s, to);
     app.db.commit(set).await.map(drop)
 }

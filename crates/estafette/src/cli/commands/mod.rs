@@ -349,6 +349,12 @@ pub(super) struct PlaygroundArgs {
     /// How long after its answer a receipt comes.
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub(super) smsc_receipt_ms: i64,
+    /// Where the chat-app's Cloud API listens.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:2790")]
+    pub(super) cloud_api: SocketAddr,
+    /// Where it calls back: the live address of the service.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
+    pub(super) service: SocketAddr,
 }
 
 /// How the message centre writes ids.

@@ -54,6 +54,10 @@ pub(super) struct DomainView {
     /// Since when it is verified; null while it is not.
     #[schema(format = DateTime, example = "2026-01-01T00:00:00.000Z")]
     verified_at: Option<String>,
+    /// Since when a required record is missing; null while none is. Records are looked at every
+    /// day; after three days without them the domain is `pending`.
+    #[schema(format = DateTime, example = json!(null))]
+    missing_since: Option<String>,
 }
 
 /// A record to publish.
@@ -90,6 +94,7 @@ fn view(app: &App, domain: Domain) -> DomainView {
         created_at: domain.created_at.to_string(),
         checked_at: domain.checked_at.map(|at| at.to_string()),
         verified_at: domain.verified_at.map(|at| at.to_string()),
+        missing_since: domain.missing_since.map(|at| at.to_string()),
         id: domain.id.into(),
         domain: domain.name,
     }

@@ -2,6 +2,7 @@
 //! one with a token of the account's, the keys that sign its mail, and where reports of it go.
 
 pub mod api;
+mod check;
 mod keys;
 mod records;
 mod store;
@@ -12,6 +13,7 @@ use futures_util::future::join_all;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+pub use self::check::check_again;
 pub(super) use self::keys::Signers;
 use self::records::Record;
 use self::store as sql;
@@ -100,6 +102,8 @@ pub(super) struct Domain {
     created_at: Millis,
     checked_at: Option<Millis>,
     verified_at: Option<Millis>,
+    /// Since when something is missing that has to be there, of one that is still verified.
+    missing_since: Option<Millis>,
 }
 
 /// Whether an address is on a domain that every account may write from. On a shared domain of live,
@@ -194,7 +198,7 @@ async fn verify(
     set.push(sql::CHECKED, args);
     claim.add_to(&mut set, domain.id.as_str(), None, now);
     app.db.commit(set).await?;
-    Ok(Domain { status, found, checked_at: Some(now), verified_at, ..domain })
+    Ok(Domain { status, found, checked_at: Some(now), verified_at, missing_since: None, ..domain })
 }
 
 /// Which records are there. The sandbox has a DNS of its own, in which everybody has published

@@ -14,18 +14,27 @@ pub(super) const LAST_OF_ALL: Sql = Sql("SELECT domain_id FROM email_domains \
      WHERE account_id = $1 AND NOT EXISTS (SELECT 1 FROM email_domains \
        WHERE account_id = $1 AND domain = $2) ORDER BY domain_id LIMIT 1 OFFSET $3");
 pub(super) const BY_NAME: Sql = Sql("SELECT domain_id, domain, status, token, rsa_key, \
-     ed25519_key, found, created_at, checked_at, verified_at FROM email_domains \
+     ed25519_key, found, created_at, checked_at, verified_at, missing_since FROM email_domains \
      WHERE account_id = $1 AND domain = $2");
 pub(super) const BY_ID: Sql =
     Sql("SELECT domain_id, domain, status, token, rsa_key, ed25519_key, \
-     found, created_at, checked_at, verified_at FROM email_domains \
+     found, created_at, checked_at, verified_at, missing_since FROM email_domains \
      WHERE account_id = $1 AND domain_id = $2");
 pub(super) const PAGE: Sql = Sql("SELECT domain_id, domain, status, token, rsa_key, ed25519_key, \
-     found, created_at, checked_at, verified_at FROM email_domains \
+     found, created_at, checked_at, verified_at, missing_since FROM email_domains \
      WHERE account_id = $1 AND domain_id < $2 ORDER BY domain_id DESC LIMIT $3");
 /// What a look at the records found.
 pub(super) const CHECKED: Sql = Sql("UPDATE email_domains SET status = $1, found = $2, \
-     checked_at = $3, verified_at = $4 WHERE account_id = $5 AND domain_id = $6");
+     checked_at = $3, verified_at = $4, missing_since = NULL \
+     WHERE account_id = $5 AND domain_id = $6");
+/// What a daily look at a verified domain found, unless the account had one meanwhile.
+pub(super) const CHECKED_AGAIN: Sql = Sql("UPDATE email_domains SET status = $1, found = $2, \
+     checked_at = $3, verified_at = $4, missing_since = $5 \
+     WHERE account_id = $6 AND domain_id = $7 AND status = 'verified' AND checked_at = $8");
+/// Verified domains of an account that were not looked at for a while.
+pub(super) const TO_CHECK: Sql = Sql("SELECT domain_id, domain, status, token, rsa_key, \
+     ed25519_key, found, created_at, checked_at, verified_at, missing_since FROM email_domains \
+     WHERE account_id = $1 AND status = 'verified' AND checked_at <= $2");
 pub(super) const DELETE: Sql =
     Sql("DELETE FROM email_domains WHERE account_id = $1 AND domain_id = $2");
 /// The keys of a domain.
@@ -49,6 +58,7 @@ impl FromRow for Domain {
             created_at: row.take(7)?,
             checked_at: row.take(8)?,
             verified_at: row.take(9)?,
+            missing_since: row.take(10)?,
         })
     }
 }

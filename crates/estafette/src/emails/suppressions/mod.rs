@@ -60,6 +60,17 @@ pub(super) fn add(
     id
 }
 
+/// Puts a person on the list of whom only the keyed hash is known any more.
+pub(super) fn add_forgotten(
+    app: &App,
+    set: &mut WriteSet,
+    (account, mac): (&AccountId, &[u8]),
+    reason: Reason,
+) {
+    let id = SuppressionId::new(&app.clock);
+    set.push(sql::INSERT, args![account, mac.to_vec(), &id, "", reason.as_str(), app.now()]);
+}
+
 /// Whether an account does not write to the address with this keyed hash.
 pub(super) async fn has(app: &App, account: &AccountId, mac: &[u8]) -> Result<bool, Error> {
     let found: Option<Suppression> = app.db.row(sql::BY_MAC, args![account, mac.to_vec()]).await?;

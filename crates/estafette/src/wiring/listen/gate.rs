@@ -53,6 +53,11 @@ impl Gate {
         Self::of(all, all, Vec::new())
     }
 
+    /// With this many places, and so many of them for one address.
+    pub(super) fn with_shares(all: usize, most: usize) -> Self {
+        Self::of(all, most, Vec::new())
+    }
+
     fn of(all: usize, most: usize, trusted: Vec<IpNet>) -> Self {
         let open = Mutex::new(HashMap::new());
         Self { all: Arc::new(Semaphore::new(all)), each: Arc::new(Each { most, trusted, open }) }

@@ -8,6 +8,7 @@ mod gate;
 pub(super) mod life;
 mod lines;
 mod refusal;
+mod reports;
 mod stream;
 mod tls;
 mod watch;
@@ -27,6 +28,7 @@ use tokio::time::Instant;
 
 use self::connection::Front;
 use self::gate::{Admission, Gate, Share};
+pub(super) use self::reports::serve_reports;
 use self::tls::Tls;
 use crate::app::App;
 use crate::config::Server;

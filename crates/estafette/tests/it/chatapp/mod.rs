@@ -1,6 +1,7 @@
 //! Stories of the chat-app: messages, templates, and the sessions that people consent to.
 
 mod consent;
+mod faults;
 mod forgetting;
 mod live;
 mod messages;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use clock::DAY;
 use playground::{NameServer, Record};
 use serde_json::{Value, json};
 
@@ -22,6 +23,13 @@ on_every_engine!(
 async fn a_live_domain_is_verified_by_what_dns_says_and_signs_its_mail() {
     for engine in [Engine::Lite, Engine::Postgres] {
         Box::pin(verified_by_dns(engine)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_live_domain_that_loses_its_records_is_warned_of_and_then_not_written_from() {
+    for engine in [Engine::Lite, Engine::Postgres] {
+        Box::pin(lost_by_dns(engine)).await;
     }
 }
 
@@ -173,4 +181,56 @@ async fn verified_by_dns(engine: Engine) {
     drop(names);
     assert_eq!(verify(&ada, id).await.ok().word("status"), "verified");
     world.finish().await;
+}
+
+async fn lost_by_dns(engine: Engine) {
+    let zone = Zone::default();
+    let seen = Arc::clone(&zone);
+    let names = NameServer::publish(move |name| {
+        seen.lock().unwrap().get(name).map(|record| vec![record.clone()])
+    });
+    let names = names.await.unwrap();
+    let server = names.address().to_string();
+    let world = World::with(engine, |config| config.email.dns_server = server).await;
+    let (_, ada) = with_relay(&world).await;
+    let domain = add(&ada, "example.com").await.ok();
+    let path = format!("/v1/email-domains/{}", domain.word("id"));
+    let records = domain.field("records").as_array().unwrap();
+    zone.lock().unwrap().extend(records.iter().map(published));
+    let mut body = mail("ada@example.org");
+    body["from_email"] = json!("shop@example.com");
+    assert_eq!(verify(&ada, domain.word("id")).await.ok().word("status"), "verified");
+    // Advice may go; what has to be there may be away for a while.
+    let (dmarc, _) = published(&records[4]);
+    let (key, kept) = published(&records[1]);
+    zone.lock().unwrap().remove(&dmarc);
+    next_day(&world).await;
+    let looked = ada.get(&path).await.ok();
+    assert_eq!(stands(&looked)[4], "pending");
+    assert_eq!(looked.field("missing_since"), &Value::Null);
+    zone.lock().unwrap().remove(&key);
+    next_day(&world).await;
+    let looked = ada.get(&path).await.ok();
+    assert_eq!((looked.word("status"), stands(&looked)[1]), ("verified", "pending"));
+    assert!(contract::is_instant(looked.word("missing_since")));
+    zone.lock().unwrap().insert(key.clone(), kept);
+    next_day(&world).await;
+    assert_eq!(ada.get(&path).await.ok().field("missing_since"), &Value::Null, "it is back");
+    zone.lock().unwrap().remove(&key);
+    for _ in 0..3 {
+        next_day(&world).await;
+        assert_eq!(ada.get(&path).await.ok().word("status"), "verified");
+        send(&ada, &body).await.ok();
+    }
+    next_day(&world).await;
+    let lost = ada.get(&path).await.ok();
+    assert_eq!(lost.word("status"), "pending");
+    assert_eq!(lost.field("verified_at"), &Value::Null);
+    send(&ada, &body).await.problem("domain_not_verified");
+    world.finish().await;
+}
+
+async fn next_day(world: &World) {
+    world.advance(DAY).await;
+    world.housekeep().await;
 }

@@ -5,9 +5,12 @@ mod domains;
 mod fates;
 mod fields;
 mod forgetting;
+mod injecting;
 mod relay;
+mod reports;
 mod sending;
 mod suppressing;
+mod unsubscribing;
 
 use serde_json::{Value, json};
 

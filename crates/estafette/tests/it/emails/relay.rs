@@ -10,6 +10,7 @@ use estafette::config::Config;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 use super::{read, send, until};
 use crate::on_every_engine;
@@ -21,6 +22,7 @@ on_every_engine!(
     what_a_relay_puts_off_goes_to_it_again with shared,
     what_a_relay_refuses_is_told_and_free with shared,
     after_the_final_dot_it_goes_once_more with shared,
+    the_bulk_of_one_account_does_not_delay_the_mail_of_another with shared,
 );
 
 fn shared(config: &mut Config) {
@@ -28,17 +30,27 @@ fn shared(config: &mut Config) {
 }
 
 /// A relay whose answers follow the local part of the recipient, and what it took.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Mx {
     taken: Arc<Mutex<Vec<(String, String)>>>,
     tries: Arc<Mutex<HashMap<String, u32>>>,
+    return_paths: Arc<Mutex<Vec<String>>>,
+    hanging: Arc<Mutex<usize>>,
+    /// Has a permit for each message to `slow…@` that may be answered.
+    answers: Arc<Semaphore>,
 }
 
 impl Mx {
     async fn start() -> (Self, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("smtp://{}", listener.local_addr().unwrap());
-        let mx = Self::default();
+        let mx = Self {
+            taken: Arc::default(),
+            tries: Arc::default(),
+            return_paths: Arc::default(),
+            hanging: Arc::default(),
+            answers: Arc::new(Semaphore::new(0)),
+        };
         let server = mx.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -70,7 +82,16 @@ impl Mx {
             let answer = match word.as_str() {
                 "EHLO" => "250-mx\r\n250 SIZE 1000000\r\n",
                 // RFC 5321 §4.1.1.2: an address and nothing else.
-                "MAIL" if !line.starts_with("MAIL FROM:<shop@") => "501 5.5.4 syntax\r\n",
+                "MAIL" => {
+                    let path = line.trim().strip_prefix("MAIL FROM:<");
+                    match path.and_then(|path| path.strip_suffix('>')) {
+                        Some(path) if path.contains('@') => {
+                            self.return_paths.lock().unwrap().push(path.to_owned());
+                            "250 ok\r\n"
+                        }
+                        _ => "501 5.5.4 syntax\r\n",
+                    }
+                }
                 "RCPT" => {
                     to = line
                         .trim()
@@ -93,6 +114,11 @@ impl Mx {
                         }
                     }
                     self.taken.lock().unwrap().push((to.clone(), message));
+                    if to.starts_with("slow") {
+                        *self.hanging.lock().unwrap() += 1;
+                        self.answers.acquire().await.ok()?.forget();
+                        *self.hanging.lock().unwrap() -= 1;
+                    }
                     if to.starts_with("lost") && self.is_first(&to) {
                         return None;
                     }
@@ -103,6 +129,11 @@ impl Mx {
             };
             stream.write_all(answer.as_bytes()).await.ok()?;
         }
+    }
+
+    /// The senders that envelopes named.
+    pub fn return_paths(&self) -> Vec<String> {
+        self.return_paths.lock().unwrap().clone()
     }
 
     pub fn taken(&self) -> Vec<(String, String)> {
@@ -121,7 +152,7 @@ pub async fn with_relay(world: &World) -> (Mx, Tenant<'_>) {
     (mx, world.live_account("ada", 100).await)
 }
 
-fn mail(to: &str) -> Value {
+pub fn mail(to: &str) -> Value {
     json!({"to": [to], "from_email": "Shop <shop@mail.example>", "subject": "Your order",
         "text": "It arrives today.\n.\nBye"})
 }
@@ -136,6 +167,7 @@ async fn a_relay_gets_an_email_as_it_was_written(world: &World) {
     taken.sort();
     let to: Vec<&str> = taken.iter().map(|(to, _)| to.as_str()).collect();
     assert_eq!(to, ["ada@example.org", "secret@example.org"]);
+    assert_eq!(mx.return_paths(), ["shop@mail.example"; 2], "nothing listens to reports");
     for (_, message) in &taken {
         assert!(
             message.contains("From: \"Shop\" <shop@mail.example>")
@@ -209,4 +241,21 @@ async fn after_the_final_dot_it_goes_once_more(world: &World) {
     assert_eq!(taken.len(), 2);
     assert_eq!(taken[0], taken[1], "the same bytes, hence the same Message-ID");
     assert_eq!(ada.balance().await, 99);
+}
+
+async fn the_bulk_of_one_account_does_not_delay_the_mail_of_another(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let eve = world.live_account("eve", 100).await;
+    let slow: Vec<Value> = (0..40).map(|index| mail(&format!("slow{index}@example.org"))).collect();
+    let bulk = eve.call("POST", "/v1/emails/bulk").json(json!({"messages": slow})).await.ok();
+    // The relay answers none of them: bulk has half of the connections, and no more.
+    eventually(async || (*mx.hanging.lock().unwrap() == 8).then_some(())).await;
+    let sent = send(&ada, mail("ada@example.org")).await.ok();
+    until(&ada, sent.word("id"), "sent").await;
+    assert_eq!(*mx.hanging.lock().unwrap(), 8, "all of the bulk still waits");
+    mx.answers.add_permits(40);
+    for row in bulk.field("results").as_array().unwrap() {
+        until(&eve, row["id"].as_str().unwrap(), "sent").await;
+    }
+    assert_eq!((eve.balance().await, ada.balance().await), (60, 99));
 }

@@ -93,6 +93,7 @@ pub struct World {
     http: reqwest::Client,
     node: tokio::sync::Mutex<Option<Node>>,
     addresses: Mutex<[SocketAddr; 3]>,
+    reports: Mutex<Option<SocketAddr>>,
     staff: tokio::sync::OnceCell<String>,
     live_carriers: Mutex<Option<MakeCarriers>>,
     owners: Mutex<Option<&'static [Entry]>>,
@@ -127,6 +128,7 @@ impl World {
             http,
             node: tokio::sync::Mutex::new(None),
             addresses: Mutex::new([nowhere; 3]),
+            reports: Mutex::default(),
             staff: tokio::sync::OnceCell::new(),
             live_carriers: Mutex::new(None),
             owners: Mutex::new(None),
@@ -150,6 +152,7 @@ impl World {
         let running = wiring::start(service).await.unwrap();
         let found = &running.addresses;
         *self.addresses.lock().unwrap() = [found.live, found.sandbox, found.metrics];
+        *self.reports.lock().unwrap() = found.reports;
         *self.node.lock().await = Some(Node { running, live, sandbox });
     }
 
@@ -268,7 +271,7 @@ impl World {
     /// Lets the chores do what is due. A lane looks once in a minute of the clock: what became due
     /// while it was at work, it sees a minute later.
     pub async fn housekeep(&self) {
-        const CHORES: usize = 25;
+        const CHORES: usize = 26;
         let app = self.app(Env::Live).await;
         let is_done = store::Sql("SELECT chore FROM chores WHERE next_at > $1 ORDER BY chore");
         for _ in 0..6 {
@@ -286,6 +289,11 @@ impl World {
 
     pub fn address(&self, env: Env) -> SocketAddr {
         self.addresses.lock().unwrap()[usize::from(env == Env::Sandbox)]
+    }
+
+    /// Where reports of emails come in.
+    pub fn reports(&self) -> SocketAddr {
+        self.reports.lock().unwrap().unwrap()
     }
 
     /// A request. Each moves the clock by a millisecond, so that ids are in the order of requests.
