@@ -39,10 +39,7 @@ pub struct EventView {
     account_id: String,
     /// The object as its own endpoint shows it, what the event adds (`reason`, `error`, `button`),
     /// and `sequence`, which rises with every event of the object.
-    #[schema(value_type = Object, example = json!({
-        "challenge_id": "otp_01kdvqh6m4e5s8w2t9zb3y7n1f", "to": "+33612345678",
-        "status": "delivered", "sequence": 2,
-    }))]
+    #[schema(value_type = Object)]
     data: serde_json::Value,
 }
 

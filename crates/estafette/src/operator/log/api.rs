@@ -43,7 +43,7 @@ pub struct LogView {
     /// The request; empty for the command line.
     pub request_id: String,
     /// What else is known; never a secret.
-    #[schema(value_type = Object, example = json!({"amount": 500}))]
+    #[schema(value_type = Object)]
     pub detail: serde_json::Value,
 }
 

@@ -139,6 +139,12 @@ fn usual(name: &str, field: &Value) -> Option<Value> {
     match &field["type"] {
         Value::Array(_) => Some(Value::Null),
         kind if kind == "array" => Some(json!([])),
+        // An event's object, such as a passcode's.
+        kind if kind == "object" && name == "data" => Some(json!({
+            "challenge_id": "otp_01kdvqh6m4e5s8w2t9zb3y7n1f", "to": "+33612345678",
+            "status": "delivered", "sequence": 2,
+        })),
+        kind if kind == "object" => Some(json!({})),
         kind if kind == "boolean" => Some(json!(SET.contains(&name))),
         kind if kind == "integer" => Some(json!(if name == "max_attempts" { 5 } else { 1 })),
         _ if field["format"] == "date-time" => Some(json!("2026-11-23T18:30:00.000Z")),

@@ -268,7 +268,8 @@ async fn lists_are_filtered_and_another_account_sees_nothing(world: &World) {
     assert_eq!(count(&format!("?to={}", phone("5679").replace('+', "%2B"))).await, 1);
     assert_eq!((count("?status=delivered").await, count("?status=failed").await), (2, 0));
     assert_eq!(count("?limit=1").await, 1);
-    let body = json!({"to": phone("5678"), "text": "x", "reference": "r-1"});
+    let body =
+        json!({"to": phone("5678"), "text": "x", "billing_mode": "direct", "reference": "r-1"});
     write(&ada, &body).await.ok();
     assert_eq!((count("?reference=r-1").await, count("?reference=r-2").await), (1, 0));
     assert!(eve.get("/v1/chatapp/messages").await.ok().list().is_empty());

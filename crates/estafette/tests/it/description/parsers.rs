@@ -184,7 +184,11 @@ fn detail<'a>(answer: &'a Answer, pointer: &str) -> &'a str {
 
 /// The fields that a parser knows, as it says when it is asked for another.
 fn known<'a>(answer: &'a Answer, pointer: &str) -> Option<BTreeSet<&'a str>> {
-    let (_, names) = detail(answer, pointer).split_once("known: ")?;
+    let detail = detail(answer, pointer);
+    if detail.ends_with("which has none") {
+        return Some(BTreeSet::new());
+    }
+    let (_, names) = detail.split_once("known: ")?;
     Some(names.split(", ").filter(|name| !name.is_empty()).collect())
 }
 
