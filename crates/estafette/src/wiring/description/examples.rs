@@ -45,12 +45,16 @@ const SET: &[&str] =
 
 /// Gives the JSON bodies of an operation, and of its answers, an example.
 pub(super) fn add(operation: &mut Operation, components: &Components) {
-    if let Some(RefOr::T(body)) = &mut operation.request_body {
-        complete(body.content.get_mut(JSON), Side::Request, components);
+    if let Some(RefOr::T(body)) = &mut operation.request_body
+        && let Some(content) = body.content.get_mut(JSON)
+    {
+        complete(content, Side::Request, components);
     }
     for answer in operation.responses.responses.values_mut() {
-        if let RefOr::T(answer) = answer {
-            complete(answer.content.get_mut(JSON), Side::Answer, components);
+        if let RefOr::T(answer) = answer
+            && let Some(content) = answer.content.get_mut(JSON)
+        {
+            complete(content, Side::Answer, components);
         }
     }
 }
@@ -62,8 +66,8 @@ enum Side {
     Answer,
 }
 
-fn complete(content: Option<&mut RefOr<Content>>, side: Side, components: &Components) {
-    let Some(RefOr::T(content)) = content else { return };
+fn complete(content: &mut RefOr<Content>, side: Side, components: &Components) {
+    let RefOr::T(content) = content else { return };
     if let (None, Some(schema)) = (&content.example, &content.schema) {
         let schema = serde_json::to_value(schema).unwrap_or_default();
         content.example = Some(Composer { side, components }.of(&schema));
