@@ -4,7 +4,7 @@
 use estafette::access::idempotency::Claim;
 use serde_json::{Value, json};
 
-use super::{Things, document, login, operations};
+use super::{Things, document, login, operations, resolved};
 use crate::on_every_engine;
 use crate::world::World;
 use crate::world::tenant::PASSWORD;
