@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::kit::id::AccountId;
 use crate::kit::problem::{self, Item, Problem};
 use crate::kit::problem_code::Code;
+use crate::kit::seal::hex;
 use crate::kit::secret::Secret;
 use crate::kit::throttle::Class;
 use crate::kit::words::words;
@@ -359,11 +360,13 @@ async fn begin(app: &App, request: Repeatable<'_>) -> Result<Begin, Problem> {
     };
     let Repeatable { namespace, owner, .. } = request;
     let place = [owner, namespace.as_str(), request.route];
-    let args = args![owner, namespace.as_str(), key.as_str()];
-    let known: Option<Known> = app.db.row(sql::IDEMPOTENT, args).await?;
+    let erased = masked(app, owner, namespace.as_str(), &key);
+    let args = args![owner, namespace.as_str(), key.as_str(), erased];
+    let rows: Vec<Known> = app.db.rows(sql::IDEMPOTENT, args).await?;
     // The same bound as in the guard of the claim.
     let oldest = app.now() - LIFE;
-    match known.filter(|known| known.seen.created_at >= oldest) {
+    let live = rows.into_iter().filter(|known| known.seen.created_at >= oldest);
+    match live.max_by_key(|known| known.seen.created_at) {
         None => {
             let fingerprint = app.vault.request_mac(place, request.body);
             let inner = Keyed { owner: owner.to_owned(), namespace, key, fingerprint };
@@ -379,6 +382,20 @@ async fn begin(app: &App, request: Repeatable<'_>) -> Result<Begin, Problem> {
         }
         Some(_) => Err(Code::IdempotencyKeyReused.into()),
     }
+}
+
+/// Before the hash that an erasure leaves of a key: no key begins with it.
+const MASKED: char = ' ';
+
+/// What an erasure leaves of a key, which may name a person.
+pub(super) fn masked(app: &App, owner: &str, namespace: &str, key: &str) -> String {
+    let mac = app.vault.recipient_mac(owner, &format!("{HEADER} {namespace} {key}"));
+    format!("{MASKED}{}", hex(&mac))
+}
+
+/// Whether a stored key was erased before.
+pub(super) fn is_masked(key: &str) -> bool {
+    key.starts_with(MASKED)
 }
 
 /// Checks the header before anything else of the request is read.

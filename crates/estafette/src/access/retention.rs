@@ -4,7 +4,7 @@
 use clock::{DAY, HOUR, Millis};
 use store::{Args, CommitError, Error, Sql, WriteSet, args};
 
-use super::idempotency::LIFE;
+use super::idempotency::{LIFE, is_masked, masked};
 use super::{guesses, store as sql};
 use crate::app::{App, Env};
 use crate::chores::Turn;
@@ -164,8 +164,9 @@ impl Accounts {
 /// An `Idempotency-Key` that stands for something older is gone; an hour more than its life.
 pub const KEYS_LIVE: i64 = 25 * HOUR;
 
-/// Deletes an account's `Idempotency-Key`s that stand for something that `is_meant` says, given
-/// the key and the object's id. A repeat of those requests is a new one then.
+/// Takes the text out of an account's `Idempotency-Key`s that stand for something that `is_meant`
+/// says, given the key and the object's id: a keyed hash stays in its place, so that a repeat of
+/// the request is still known as one. Answers how many; those done before are not counted.
 ///
 /// # Errors
 /// When the database cannot be read or written.
@@ -181,8 +182,11 @@ pub async fn erase_idempotency_keys<E: From<Error> + From<CommitError>>(
         let Some((namespace, key, _)) = rows.last() else { return Ok(erased) };
         after = (namespace.clone(), key.clone());
         let mut set = WriteSet::of(account.as_str());
-        for (namespace, key, _) in rows.iter().filter(|(_, key, object)| is_meant(key, object)) {
-            set.push(sql::FORGET_IDEMPOTENT_KEY, args![account, namespace, key]);
+        let meant = rows.iter().filter(|(_, key, object)| !is_masked(key) && is_meant(key, object));
+        for (namespace, key, _) in meant {
+            let name = masked(app, account.as_str(), namespace, key);
+            set.push(sql::FORGET_IDEMPOTENT_KEY, args![account, namespace, &name]);
+            set.push(sql::RENAME_IDEMPOTENT_KEY, args![name, account, namespace, key]);
             erased += 1;
         }
         if !set.is_empty() {

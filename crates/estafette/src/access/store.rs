@@ -106,7 +106,7 @@ pub(super) const DISABLE_KEY: Sql = Sql("UPDATE api_keys SET active = 0, disable
 
 pub(super) const IDEMPOTENT: Sql =
     Sql("SELECT fingerprint, object_id, answer, sealed, created_at, account_id \
-     FROM idempotency WHERE account_id = $1 AND namespace = $2 AND idem_key = $3");
+     FROM idempotency WHERE account_id = $1 AND namespace = $2 AND idem_key IN ($3, $4)");
 pub(super) const ADD_IDEMPOTENT: Sql = Sql("INSERT INTO idempotency (account_id, namespace, \
      idem_key, fingerprint, object_id, sealed, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
      ON CONFLICT (account_id, namespace, idem_key) DO UPDATE SET \
@@ -123,8 +123,11 @@ pub(super) const FORGET_IDEMPOTENT: Sql = Sql("DELETE FROM idempotency \
 pub(super) const IDEMPOTENT_OBJECTS: Sql = Sql("SELECT namespace, idem_key, object_id \
      FROM idempotency WHERE account_id = $1 AND (namespace, idem_key) > ($2, $3) \
      ORDER BY namespace, idem_key LIMIT $4");
+/// Makes room for the name that an erasure gives to a key.
 pub(super) const FORGET_IDEMPOTENT_KEY: Sql = Sql("DELETE FROM idempotency \
      WHERE account_id = $1 AND namespace = $2 AND idem_key = $3");
+pub(super) const RENAME_IDEMPOTENT_KEY: Sql = Sql("UPDATE idempotency SET idem_key = $1 \
+     WHERE account_id = $2 AND namespace = $3 AND idem_key = $4");
 
 pub(super) const ADD_AUDIT_ENTRY: Sql = Sql("INSERT INTO audit_log (entry_id, at, actor_kind, \
      actor_id, action, object_id, account_id, request_id, detail, seal_no, mac) \

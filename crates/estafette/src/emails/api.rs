@@ -86,7 +86,7 @@ pub struct NewAttachment {
     /// Its name.
     #[schema(min_length = 1, max_length = 120, example = "invoice.pdf")]
     pub filename: String,
-    /// The file in base64.
+    /// The file in base64; line breaks are passed over, and padding may be left out.
     #[schema(example = "JVBERi0xLjQK")]
     pub content: String,
     /// Its media type; `application/octet-stream` when left out.
@@ -285,6 +285,7 @@ impl From<Error> for Problem {
             Error::NoCarrier => told(Code::CarrierUnavailable),
             Error::NoKeys => told(Code::InternalError),
             Error::TooManyDomains => told(Code::LimitReached),
+            Error::TooManyKeys(wait) => wait,
             Error::Unknown => told(Code::NotFound),
             Error::Credits(error) => error.into(),
             Error::Db(error) => error.into(),

@@ -31,6 +31,7 @@ use crate::app::App;
 use crate::carriers::Priority;
 use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, EmailId};
+use crate::kit::problem::Problem;
 use crate::kit::words::words;
 
 pub use decide::Email;
@@ -239,6 +240,9 @@ pub enum Error {
     /// The account has as many domains as it may have.
     #[error("An account has at most {} domains", domains::MOST)]
     TooManyDomains,
+    /// The account had keys made for too many domains of late.
+    #[error("Too many domains were added in the last hour")]
+    TooManyKeys(Problem),
     /// No such object of this account.
     #[error("The id is unknown, or belongs to another account")]
     Unknown,

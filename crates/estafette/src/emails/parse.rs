@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::DecodePaddingMode::Indifferent;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use email::{Attachment, Mailbox, compose};
 use serde_json::Value;
 
@@ -251,9 +252,19 @@ fn attachment(fields: &mut Fields, index: usize, item: Value) -> Option<Attachme
         let detail = "must be a media type without parameters, such as application/pdf";
         fault(fields, "content_type", "invalid_type", detail);
     }
-    let decoded = content.map(|text| STANDARD.decode(text));
+    let decoded = content.map(|text| decode(&text));
     if matches!(decoded, Some(Err(_))) {
-        fault(fields, "content", "invalid_type", "must be base64 (RFC 4648 §4, with padding)");
+        fault(fields, "content", "invalid_type", "must be base64 (RFC 4648 §4)");
     }
     Some(Attachment { filename: filename?, content_type, content: decoded?.ok()? })
+}
+
+/// As `base64 FILE` prints it, too: in lines, and with or without padding.
+fn decode(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
+    const LAX: GeneralPurpose = GeneralPurpose::new(
+        &base64::alphabet::STANDARD,
+        GeneralPurposeConfig::new().with_decode_padding_mode(Indifferent),
+    );
+    let plain: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    LAX.decode(plain)
 }

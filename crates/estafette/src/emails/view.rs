@@ -168,12 +168,45 @@ pub(super) async fn one(
     Ok(Some(EmailView::of(letter, &recipients)))
 }
 
+/// Longest JSON of an email in an event, bytes. Each recipient has events of its own, and each of
+/// them shows all recipients: without a bound they would grow with the square of their number.
+const MOST_TOLD: usize = 16 * 1024;
+/// Most characters of what a mail server said, in an event that is too long otherwise.
+const MOST_SAID: usize = 1_000;
+
 /// What an event adds: whom it is about.
 #[derive(Serialize)]
 struct Told {
     #[serde(flatten)]
     email: EmailView,
     recipient: Option<RecipientView>,
+    /// Only in an event that leaves the other recipients out, because they are too many.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
+}
+
+/// The JSON of an event: where it is too long, without the recipients that it is not about.
+fn told(letter: Letter, recipients: Vec<Recipient>, state: &str) -> Option<String> {
+    let (letter, mut recipients, about) = as_of(letter, recipients, state);
+    let whole = Told::of(letter.clone(), &recipients, about);
+    let json = serde_json::to_string(&whole).ok()?;
+    if json.len() <= MOST_TOLD {
+        return Some(json);
+    }
+    recipients.retain(|one| Some(one.position) == about);
+    for recipient in &mut recipients {
+        recipient.detail =
+            recipient.detail.as_deref().map(|it| it.chars().take(MOST_SAID).collect());
+    }
+    let cut = Told { truncated: true, ..Told::of(letter, &recipients, about) };
+    serde_json::to_string(&cut).ok()
+}
+
+impl Told {
+    fn of(letter: Letter, recipients: &[Recipient], about: Option<i64>) -> Self {
+        let recipient = recipients.iter().find(|one| Some(one.position) == about).map(Into::into);
+        Self { email: EmailView::of(letter, recipients), recipient, truncated: false }
+    }
 }
 
 /// An email as its endpoint shows it, as of an event, and the recipient that the event is about.
@@ -183,13 +216,17 @@ pub fn show<'a>(app: &'a App, news: EventRef<'a>) -> BoxFuture<'a, Result<Option
         let Some(id) = EmailId::parse(news.object_id) else { return Ok(None) };
         let Some(letter) = sql::letter(app, news.account, &id).await? else { return Ok(None) };
         let recipients = of_one(app, news.account, &id).await?;
-        let told = as_of(letter, recipients, news.state);
-        Ok(serde_json::to_string(&told).ok())
+        Ok(told(letter, recipients, news.state))
     })
 }
 
 /// The email as `state` says. Without it (somebody was erased): as it stands now.
-fn as_of(mut letter: Letter, mut recipients: Vec<Recipient>, state: &str) -> Told {
+/// Answers the position of the recipient that it is about, too.
+fn as_of(
+    mut letter: Letter,
+    mut recipients: Vec<Recipient>,
+    state: &str,
+) -> (Letter, Vec<Recipient>, Option<i64>) {
     let mut words = state.split(' ');
     let mut number = || words.next().and_then(|word| word.parse::<i64>().ok());
     let about = number();
@@ -211,6 +248,5 @@ fn as_of(mut letter: Letter, mut recipients: Vec<Recipient>, state: &str) -> Tol
         }
         letter.tally = Tally::of(recipients.iter().map(|recipient| recipient.status));
     }
-    let recipient = recipients.iter().find(|one| Some(one.position) == about).map(Into::into);
-    Told { email: EmailView::of(letter, &recipients), recipient }
+    (letter, recipients, about)
 }

@@ -253,7 +253,10 @@ pub async fn erase(
                 || names(&row.state)
                 || row.body.as_deref().is_some_and(names)
             {
-                set.push(store::ERASE, args![account, &row.id]);
+                // How recipients stood names nobody, and the others still want to know.
+                let is_kept = row.kind == Kind::EmailDelivery.as_str() && !names(&row.state);
+                let text = if is_kept { store::REDRAW } else { store::ERASE };
+                set.push(text, args![account, &row.id]);
                 erased.push(row.id);
             }
         }

@@ -151,7 +151,8 @@ codes! {
     413 FileTooLarge "file_too_large" "The file is too large":
         "Attachments may be up to 10 MiB.";
     415 UnsupportedMediaType "unsupported_media_type" "The content type is not supported":
-        "Send `Content-Type: application/json`, and for files `multipart/form-data`.";
+        "Send `Content-Type: application/json`, once, and for files `multipart/form-data`; no \
+         `Content-Encoding`.";
     415 UnsupportedFileType "unsupported_file_type" "The file type is not supported":
         "Send a PDF, JPG, PNG, GIF or WEBP file whose name and content agree.";
     422 ValidationFailed "validation_failed" "The request has invalid fields":

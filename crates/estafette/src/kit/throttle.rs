@@ -37,6 +37,8 @@ pub enum Class {
     Signup,
     /// Refusals of sends that are kept for their repeats, by account: they cost nothing.
     Refusal,
+    /// Keys made for domains that send email, by account: each takes half a second of a core.
+    Keys,
 }
 
 /// An account may do as much as so many of its keys.
@@ -52,6 +54,7 @@ pub struct Throttle {
     note: Arc<Budget>,
     signup: Arc<Budget>,
     refusal: Arc<Budget>,
+    keys: Arc<Budget>,
     send_of_account: Arc<Budget>,
     read_of_account: Arc<Budget>,
 }
@@ -60,6 +63,9 @@ pub struct Throttle {
 const PASSWORDS_PER_HOUR: u32 = 20;
 /// Refusals of one member of staff that are noted in a minute.
 const NOTES_PER_MIN: u32 = 10;
+
+/// Domains of one account in an hour that get keys: as many as it may have, and some mistakes.
+const KEYS_PER_HOUR: u32 = 60;
 
 /// Refusals that are kept for an account are to its sends as one to so many.
 const SENDS_PER_REFUSAL: u32 = 10;
@@ -86,6 +92,7 @@ impl Throttle {
             note: Arc::new(Budget::per_minute("note", NOTES_PER_MIN)),
             signup: Arc::new(Budget::sign_ups(signup_per_min)),
             refusal: per_second("refusal", send_per_s / SENDS_PER_REFUSAL),
+            keys: Arc::new(Budget::per_hour("keys", KEYS_PER_HOUR)),
             send_of_account: per_second("account-send", send_per_s.saturating_mul(KEYS)),
             read_of_account: per_second("account-read", read_per_s.saturating_mul(KEYS)),
         }
@@ -104,6 +111,7 @@ impl Throttle {
             Class::Note => self.note.take(who),
             Class::Signup => self.signup.take(who),
             Class::Refusal => self.refusal.take(who),
+            Class::Keys => self.keys.take(who),
         }
     }
 
@@ -115,19 +123,22 @@ impl Throttle {
         let budget = match class {
             Class::Send => &self.send_of_account,
             Class::Read => &self.read_of_account,
-            Class::Guest | Class::Password | Class::Note | Class::Signup | Class::Refusal => {
-                return Ok(());
-            }
+            Class::Guest
+            | Class::Password
+            | Class::Note
+            | Class::Signup
+            | Class::Refusal
+            | Class::Keys => return Ok(()),
         };
         budget.take(account.as_str()).map(drop)
     }
 
     /// Forgets callers that have their whole budget again, so that memory stays bounded.
     pub fn forget_idle(&self) {
-        let Self { send, read, guest, password, note, signup, refusal, .. } = self;
+        let Self { send, read, guest, password, note, signup, refusal, keys, .. } = self;
         let of_accounts = [&self.send_of_account, &self.read_of_account];
         for budget in
-            [send, read, guest, password, note, signup, refusal].iter().chain(&of_accounts)
+            [send, read, guest, password, note, signup, refusal, keys].iter().chain(&of_accounts)
         {
             budget.limiter.retain_recent();
         }

@@ -217,8 +217,14 @@ fn accepts_json(headers: &HeaderMap) -> bool {
     accepts.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(fits)
 }
 
-/// An absent body needs no type; anything else must be JSON.
+/// An absent body needs no type; anything else must be JSON, and nothing around it.
 fn is_json(headers: &HeaderMap) -> bool {
+    let is_plain = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !headers.get_all(header::CONTENT_ENCODING).iter().all(is_plain)
+        || headers.get_all(header::CONTENT_TYPE).iter().nth(1).is_some()
+    {
+        return false;
+    }
     let Some(kind) = headers.get(header::CONTENT_TYPE) else {
         let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         let chunked = headers.contains_key(header::TRANSFER_ENCODING);

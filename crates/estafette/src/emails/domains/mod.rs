@@ -25,6 +25,7 @@ use crate::carriers::simulated;
 use crate::kit::id::{AccountId, EmailDomainId};
 use crate::kit::page::Page;
 use crate::kit::seal::hex;
+use crate::kit::throttle::Class;
 use crate::kit::words::words;
 
 /// Domains of one account.
@@ -139,7 +140,10 @@ async fn add(app: &App, account: &AccountId, name: &str, claim: &Claim) -> Resul
         return Ok(known);
     }
     let id = EmailDomainId::new(&app.clock);
-    let keys = keys::make(app).await.ok_or(Error::NoKeys)?;
+    if app.env == Env::Live {
+        app.throttle.take(Class::Keys, account.as_str()).map_err(Error::TooManyKeys)?;
+    }
+    let keys = keys::make(app, (account, name)).await.ok_or(Error::NoKeys)?;
     let mut random = [0_u8; 16];
     app.clock.fill(&mut random);
     let mut set = WriteSet::of(account.as_str());

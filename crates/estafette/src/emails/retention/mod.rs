@@ -173,7 +173,7 @@ pub async fn erase(
         erased.idempotency_keys = erase_idempotency_keys::<Error>(app, account, is_meant).await?;
     }
     for row in &found {
-        forget_one(app, account, &row.id).await?;
+        forget_one(app, account, row).await?;
     }
     let mut set = WriteSet::of(account.as_str());
     suppressions::forget(&mut set, account, &mac);
@@ -183,15 +183,11 @@ pub async fn erase(
     Ok(erased)
 }
 
-/// Others may still have to get what the email says, and their address: those stay until then.
-async fn forget_one(app: &App, account: &AccountId, id: &EmailId) -> Result<(), Error> {
+/// Takes one person out of an email; the last one takes along what it was about.
+async fn forget_one(app: &App, account: &AccountId, row: &Kept) -> Result<(), Error> {
     let mut set = WriteSet::of(account.as_str());
-    let letter = of_emails::letter(app, account, id).await?;
-    if letter.is_some_and(|letter| letter.tally.has(super::Status::Queued)) {
-        set.push(sql::MASK_ENDED, args![account, id]);
-    } else {
-        mask_one(&mut set, account, id);
-    }
+    set.push(sql::MASK_RECIPIENT, args![account, &row.id, row.position]);
+    set.push(sql::MASK_NAMELESS, args![account, &row.id]);
     Ok(app.db.commit(set).await.map(drop)?)
 }
 

@@ -18,9 +18,15 @@ pub(super) const MASK: Sql = Sql("UPDATE emails SET from_email = '', reply_to = 
      subject = '', reference = NULL WHERE account_id = $1 AND email_id = $2");
 pub(super) const MASK_RECIPIENTS: Sql = Sql("UPDATE email_recipients SET mailbox = '', \
      detail = NULL WHERE account_id = $1 AND email_id = $2");
-/// Takes out who has got an email or does not get it, while others still have to.
-pub(super) const MASK_ENDED: Sql = Sql("UPDATE email_recipients SET mailbox = '', detail = NULL \
-     WHERE account_id = $1 AND email_id = $2 AND status <> 'queued'");
+/// Takes out one recipient, unless a relay is being given the copy right now.
+pub(super) const MASK_RECIPIENT: Sql = Sql("UPDATE email_recipients SET mailbox = '', \
+     detail = NULL \
+     WHERE account_id = $1 AND email_id = $2 AND position = $3 AND status <> 'queued'");
+/// As `MASK`, of an email that names no recipient any more.
+pub(super) const MASK_NAMELESS: Sql = Sql("UPDATE emails SET from_email = '', reply_to = NULL, \
+     subject = '', reference = NULL WHERE account_id = $1 AND email_id = $2 \
+     AND NOT EXISTS (SELECT 1 FROM email_recipients WHERE account_id = $1 AND email_id = $2 \
+     AND mailbox <> '')");
 pub(super) const DROP_CONTENT: Sql =
     Sql("DELETE FROM email_contents WHERE account_id = $1 AND email_id = $2");
 pub(super) const OLDEST: Sql = Sql("SELECT email_id FROM emails \

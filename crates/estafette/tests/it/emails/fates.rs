@@ -15,6 +15,7 @@ on_every_engine!(
     a_lost_answer_sends_it_once_more_with_the_same_message_id,
     a_complaint_suppresses_who_got_it,
     fates_of_recipients_are_their_own,
+    an_event_of_an_email_to_very_many_shows_whom_it_is_about,
 );
 
 /// Sends to an address with a fixed outcome, and answers the email when it stands so.
@@ -124,4 +125,33 @@ async fn fates_of_recipients_are_their_own(world: &World) {
     assert_eq!(all, ["delivered", "bounced", "failed", "suppressed", "bounced"]);
     assert_eq!(now.number("charged_credits"), 2);
     assert_eq!(ada.balance().await, 1_000_000 - 2);
+}
+
+async fn an_event_of_an_email_to_very_many_shows_whom_it_is_about(world: &World) {
+    let ada = world.account("ada").await;
+    let name = "ü".repeat(200);
+    let to: Vec<String> =
+        (0..50).map(|number| format!("{name} <to{number}@example.com>")).collect();
+    let mut body = mail("ada@example.com");
+    body["to"] = json!(to);
+    let sent = send(&ada, &body).await.ok();
+    until(&ada, sent.word("id"), "delivered").await;
+    let events = ada.get("/v1/events?type=email.delivery&limit=200").await.ok();
+    assert!(events.list().len() >= 50);
+    for event in events.list() {
+        let data = &event["data"];
+        assert_eq!((&data["id"], &data["truncated"]), (&json!(sent.word("id")), &json!(true)));
+        let about = data["recipient"]["address"].as_str().unwrap();
+        assert_eq!(data["to"], json!([format!("{name} <{about}>")]));
+        assert_eq!(data["recipients"], json!([data["recipient"]]));
+        assert!(data["status"].is_string() && data["sequence"].is_i64(), "{data}");
+    }
+    assert_eq!(read(&ada, sent.word("id")).await.ok().field("to"), &json!(to));
+    // An ordinary one is whole.
+    body["to"] = json!((0..50).map(|number| format!("to{number}@example.com")).collect::<Vec<_>>());
+    let small = send(&ada, &body).await.ok();
+    until(&ada, small.word("id"), "delivered").await;
+    let events = ada.get("/v1/events?type=email.delivery&limit=1").await.ok();
+    let data = &events.list()[0]["data"];
+    assert_eq!((&data["truncated"], data["to"].as_array().unwrap().len()), (&json!(null), 50));
 }

@@ -10,6 +10,7 @@ on_every_engine!(
     every_fault_of_an_email_is_named,
     no_field_adds_a_header_or_a_recipient,
     a_key_needs_the_scope_of_email,
+    files_come_as_base64_is_printed,
 );
 
 async fn every_fault_of_an_email_is_named(world: &World) {
@@ -116,4 +117,20 @@ async fn a_key_needs_the_scope_of_email(world: &World) {
     }
     let body = json!({"from_email": FROM});
     ada.desk("POST", "/v1/emails").json(body).await.problem("missing_credentials");
+}
+
+async fn files_come_as_base64_is_printed(world: &World) {
+    let ada = world.account("ada").await;
+    for content in ["aGVsbG8gd29ybGQ=", "aGVsbG8gd29ybGQ", "aGVsbG8g\r\nd29y\nbGQ=\n"] {
+        let mut body = mail("ada@example.com");
+        body["attachments"] = json!([{"filename": "a.txt", "content": content}]);
+        let sent = send(&ada, &body).await.ok();
+        until(&ada, sent.word("id"), "delivered").await;
+        let got = mailbox(&ada, "ada@example.com").await;
+        assert_eq!(got[0]["attachments"][0]["size"], 11, "{content:?}: {}", got[0]);
+    }
+    let mut body = mail("ada@example.com");
+    body["attachments"] = json!([{"filename": "a.txt", "content": "aGV*"}]);
+    let refused = send(&ada, &body).await.problem("validation_failed");
+    assert_eq!(refused.item("/attachments/0/content").as_deref(), Some("invalid_type"));
 }

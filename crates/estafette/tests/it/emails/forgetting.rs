@@ -15,6 +15,8 @@ on_every_engine!(
     what_an_email_says_is_sealed_and_kept_only_while_somebody_has_to_get_it,
     old_emails_name_nobody_and_are_deleted_at_last with kept_as_on_live,
     an_erased_person_is_sent_nothing_and_is_in_no_row,
+    a_repeat_after_an_erasure_sends_nothing_again,
+    the_others_of_an_email_stay_when_one_is_erased,
     a_mailbox_keeps_its_mail_for_a_day,
 );
 
@@ -131,6 +133,74 @@ async fn an_erased_person_is_sent_nothing_and_is_in_no_row(world: &World) {
     assert!(!Value::from(events.list().to_vec()).to_string().contains("+ada@"));
     let call = world.post(ada.env, "/v1/admin/erasures").bearer(world.staff().await);
     call.json(json!({"email": "x"})).await.fault("/email", "invalid_email");
+}
+
+async fn erase(world: &World, email: &str) -> crate::world::Answer {
+    let call = world.post(Env::Sandbox, "/v1/admin/erasures").bearer(world.staff().await);
+    call.json(json!({"email": email})).await.ok()
+}
+
+async fn a_repeat_after_an_erasure_sends_nothing_again(world: &World) {
+    let ada = world.account("ada").await;
+    let (dan, eve) = ("dan@example.com", "eve@example.com");
+    let both = json!({"messages": [mail(dan), mail(eve)]});
+    let bulk = async |body: &Value| {
+        ada.call("POST", "/v1/emails/bulk").json(body).header("idempotency-key", dan).await
+    };
+    let first = bulk(&both).await.ok();
+    let ids = [0, 1].map(|place| first.field("results")[place]["id"].clone());
+    let mut shared = mail(dan);
+    shared["to"] = json!([dan, eve]);
+    let single = async || send(&ada, &shared).header("idempotency-key", "single").await.ok();
+    let sent = single().await;
+    for id in [ids[0].as_str().unwrap(), ids[1].as_str().unwrap(), sent.word("id")] {
+        until(&ada, id, "delivered").await;
+    }
+    let balance = ada.balance().await;
+    assert_eq!(erase(world, dan).await.number("idempotency_keys"), 2);
+    // And again, as after an error: what is done stays done.
+    assert_eq!(erase(world, dan).await.number("idempotency_keys"), 0);
+    let again = bulk(&both).await.ok();
+    assert_eq!([0, 1].map(|place| again.field("results")[place]["id"].clone()), ids);
+    assert_eq!(single().await.word("id"), sent.word("id"));
+    assert_eq!(ada.balance().await, balance);
+    assert_eq!((mailbox(&ada, dan).await.len(), mailbox(&ada, eve).await.len()), (0, 2));
+    assert_eq!(crate::erasure::holding(world, dan).await, Vec::<String>::new());
+    bulk(&json!({"messages": [mail(eve)]})).await.problem("idempotency_key_reused");
+    // The key is free again when it would have been anyhow.
+    world.advance(DAY + MINUTE).await;
+    assert_ne!(bulk(&both).await.ok().field("results")[0]["id"], ids[0]);
+}
+
+async fn the_others_of_an_email_stay_when_one_is_erased(world: &World) {
+    let ada = world.account("ada").await;
+    let mut body = mail("dan@example.com");
+    body["cc"] = json!(["eve@example.com"]);
+    body["reference"] = json!("order-1");
+    let sent = send(&ada, &body).await.ok();
+    until(&ada, sent.word("id"), "delivered").await;
+    erase(world, "dan@example.com").await;
+    let now = read(&ada, sent.word("id")).await.ok();
+    assert_eq!((now.field("to"), now.field("cc")), (&json!([]), &json!(["eve@example.com"])));
+    assert_eq!((now.word("subject"), now.word("reference")), ("Your order", "order-1"));
+    let addresses = [0, 1].map(|place| now.field("recipients")[place]["address"].clone());
+    assert_eq!(addresses, [json!(""), json!("eve@example.com")]);
+    for (query, found) in
+        [("to=eve@example.com", 1), ("reference=order-1", 1), ("to=dan@example.com", 0)]
+    {
+        let list = ada.get(&format!("/v1/emails?{query}")).await.ok();
+        assert_eq!(list.list().len(), found, "{query}");
+    }
+    let events = ada.get("/v1/events?type=email.delivery").await.ok();
+    let about = events.list().iter().map(|event| event["data"]["recipient"]["address"].clone());
+    let mut about: Vec<Value> = about.collect();
+    about.sort_by_key(Value::to_string);
+    about.dedup();
+    assert_eq!(about, [json!(""), json!("eve@example.com")]);
+    // With the last one goes what the email was about.
+    erase(world, "eve@example.com").await;
+    let now = read(&ada, sent.word("id")).await.ok();
+    assert_eq!((now.word("subject"), now.field("reference")), ("", &json!(null)));
 }
 
 async fn a_mailbox_keeps_its_mail_for_a_day(world: &World) {
