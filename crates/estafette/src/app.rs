@@ -285,7 +285,7 @@ pub struct App {
     /// The environment.
     pub env: Env,
     /// Ways out, by the environment's type.
-    pub carriers: Carriers,
+    pub carriers: Arc<Carriers>,
     shared: Arc<Shared>,
 }
 
@@ -300,7 +300,7 @@ impl App {
     /// The view of one environment.
     #[must_use]
     pub fn new(env: Env, carriers: Carriers, shared: Arc<Shared>) -> Self {
-        Self { env, carriers, shared }
+        Self { env, carriers: Arc::new(carriers), shared }
     }
 
     /// The instant now.

@@ -2,7 +2,7 @@
 //! against traffic that nobody wants goes by. In memory, so that a send waits for nothing; what is
 //! new is written down within a second, and what other nodes wrote is read again.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clock::{DAY, HOUR, Millis};
@@ -67,17 +67,17 @@ impl Span {
     }
 }
 
-/// One figure.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
-    /// Whose.
-    pub account: String,
+/// What was counted at one place in one stretch of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Figure {
     /// A country, or `+` and the first digits of a range.
     pub place: String,
     /// The stretch of time.
     pub span: Span,
     /// Which one.
     pub bucket: i64,
+    /// What was counted.
+    pub counts: Counts,
 }
 
 /// A budget that is used up.
@@ -104,16 +104,62 @@ pub struct Conversion {
 #[derive(Default)]
 struct Books {
     accounts: HashMap<String, Account>,
-    pending: BTreeMap<Key, Counts>,
+    /// Those with something to be written down.
+    unwritten: BTreeSet<String>,
     excesses: Vec<(String, Excess)>,
 }
 
 #[derive(Default)]
 struct Account {
-    figures: HashMap<String, BTreeMap<(Span, i64), Counts>>,
+    places: HashMap<String, Place>,
+    /// Those with something to be written down.
+    unwritten: BTreeSet<String>,
     /// What was told already.
     told: HashSet<(String, Span, i64)>,
     read_at: Option<Millis>,
+}
+
+/// A country or a range.
+#[derive(Default)]
+struct Place {
+    figures: Figures,
+    /// The part of them that is not written yet.
+    unwritten: Figures,
+}
+
+type Figures = BTreeMap<(Span, i64), Counts>;
+
+impl Account {
+    /// Counts at a place, in several stretches of time. Most places are known, and cost no
+    /// allocation.
+    fn note(&mut self, place: &str, stretches: [(Span, i64); 2], counts: Counts) {
+        if !self.places.contains_key(place) {
+            if self.places.len() >= MOST_PLACES {
+                return;
+            }
+            self.places.insert(place.to_owned(), Place::default());
+        }
+        let Some(own) = self.places.get_mut(place) else { return };
+        if own.unwritten.is_empty() {
+            self.unwritten.insert(place.to_owned());
+        }
+        for stretch in stretches {
+            own.figures.entry(stretch).or_default().add(counts);
+            own.unwritten.entry(stretch).or_default().add(counts);
+        }
+    }
+
+    /// What is to be written down.
+    fn take(&mut self) -> Vec<Figure> {
+        let mut all = Vec::new();
+        for name in std::mem::take(&mut self.unwritten) {
+            let Some(place) = self.places.get_mut(&name) else { continue };
+            for ((span, bucket), counts) in std::mem::take(&mut place.unwritten) {
+                all.push(Figure { place: name.clone(), span, bucket, counts });
+            }
+        }
+        all
+    }
 }
 
 /// The country and the range of a number.
@@ -131,19 +177,17 @@ impl Conversion {
     /// Counts.
     pub fn note(&self, account: &str, places: &[String], at: Millis, counts: Counts) {
         let mut books = self.books();
+        let books = &mut *books;
+        if !books.accounts.contains_key(account) {
+            books.accounts.insert(account.to_owned(), Account::default());
+        }
+        let Some(own) = books.accounts.get_mut(account) else { return };
+        if own.unwritten.is_empty() {
+            books.unwritten.insert(account.to_owned());
+        }
+        let stretches = [Span::Day, Span::Hour].map(|span| (span, span.bucket(at)));
         for place in places {
-            for span in [Span::Day, Span::Hour] {
-                let bucket = span.bucket(at);
-                let own = books.accounts.entry(account.to_owned()).or_default();
-                if own.figures.len() >= MOST_PLACES && !own.figures.contains_key(place) {
-                    continue;
-                }
-                let figures = own.figures.entry(place.clone()).or_default();
-                figures.entry((span, bucket)).or_default().add(counts);
-                let (account, place) = (account.to_owned(), place.clone());
-                let key = Key { account, place, span, bucket };
-                books.pending.entry(key).or_default().add(counts);
-            }
+            own.note(place, stretches, counts);
         }
     }
 
@@ -153,7 +197,7 @@ impl Conversion {
         let books = self.books();
         let own = books.accounts.get(account)?;
         places.iter().find_map(|place| {
-            let (span, counts, budget) = exceeded(own.figures.get(place)?, now)?;
+            let (span, counts, budget) = exceeded(&own.places.get(place)?.figures, now)?;
             Some(Excess { place: place.clone(), span, counts, budget })
         })
     }
@@ -171,20 +215,34 @@ impl Conversion {
         is_new
     }
 
-    /// What is to be written down.
+    /// What is to be written down, by account.
     #[must_use]
-    pub fn take(&self) -> (BTreeMap<Key, Counts>, Vec<(String, Excess)>) {
+    pub fn take(&self) -> (BTreeMap<String, Vec<Figure>>, Vec<(String, Excess)>) {
         let mut books = self.books();
-        (std::mem::take(&mut books.pending), std::mem::take(&mut books.excesses))
+        let books = &mut *books;
+        let mut all = BTreeMap::new();
+        for account in std::mem::take(&mut books.unwritten) {
+            let own = books.accounts.get_mut(&account);
+            let figures = own.map(Account::take).unwrap_or_default();
+            all.insert(account, figures);
+        }
+        (all, std::mem::take(&mut books.excesses))
     }
 
     /// It could not be written down.
-    pub fn put_back(&self, pending: &[(Key, Counts)], excesses: Vec<(String, Excess)>) {
+    pub fn put_back(&self, account: &str, figures: Vec<Figure>, excesses: Vec<(String, Excess)>) {
         let mut books = self.books();
-        for (key, counts) in pending {
-            books.pending.entry(key.clone()).or_default().add(*counts);
-        }
         books.excesses.extend(excesses);
+        if figures.is_empty() {
+            return;
+        }
+        books.unwritten.insert(account.to_owned());
+        let own = books.accounts.entry(account.to_owned()).or_default();
+        for Figure { place, span, bucket, counts } in figures {
+            own.unwritten.insert(place.clone());
+            let unwritten = &mut own.places.entry(place).or_default().unwritten;
+            unwritten.entry((span, bucket)).or_default().add(counts);
+        }
     }
 
     /// Whether what is stored of an account was read after an instant.
@@ -195,25 +253,24 @@ impl Conversion {
     }
 
     /// What is stored of an account, of all nodes. What is not written yet is added to it.
-    pub fn read(&self, account: &str, rows: Vec<(Span, i64, String, Counts)>, now: Millis) {
+    pub fn read(&self, account: &str, rows: Vec<Figure>, now: Millis) {
         let mut books = self.books();
-        let mut figures: HashMap<String, BTreeMap<(Span, i64), Counts>> = HashMap::new();
-        for (span, bucket, place, counts) in rows {
-            figures.entry(place).or_default().insert((span, bucket), counts);
-        }
-        for (key, counts) in books.pending.iter().filter(|(key, _)| key.account == account) {
-            let figures = figures.entry(key.place.clone()).or_default();
-            figures.entry((key.span, key.bucket)).or_default().add(*counts);
-        }
         let own = books.accounts.entry(account.to_owned()).or_default();
-        own.figures = figures;
+        own.places.retain(|_, place| {
+            place.figures.clone_from(&place.unwritten);
+            !place.unwritten.is_empty()
+        });
+        for Figure { place, span, bucket, counts } in rows {
+            let figures = &mut own.places.entry(place).or_default().figures;
+            figures.entry((span, bucket)).or_default().add(counts);
+        }
         own.read_at = Some(now);
     }
 }
 
 /// Authgear's published budgets: of a day the greater of 20 and 0.3 of the best of 14 days; of an
 /// hour the greatest of 3, a sixth of 0.2 of that best, and 0.2 of what was verified within it.
-fn exceeded(figures: &BTreeMap<(Span, i64), Counts>, now: Millis) -> Option<(Span, Counts, i64)> {
+fn exceeded(figures: &Figures, now: Millis) -> Option<(Span, Counts, i64)> {
     let of = |span: Span, back: i64| {
         figures.get(&(span, span.bucket(now) - back)).copied().unwrap_or_default()
     };
@@ -235,7 +292,7 @@ fn exceeded(figures: &BTreeMap<(Span, i64), Counts>, now: Millis) -> Option<(Spa
 mod tests {
     use clock::{DAY, HOUR, Millis};
 
-    use super::{Conversion, Counts, Span, places};
+    use super::{Conversion, Counts, Figure, Span, places};
 
     const SENT: Counts = Counts { sent: 1, verified: 0 };
     const VERIFIED: Counts = Counts { sent: 0, verified: 1 };
@@ -298,7 +355,7 @@ mod tests {
         assert!(all.tell("ada", &excess, now) && !all.tell("ada", &excess, now));
         assert!(all.tell("ada", &excess, now + HOUR));
         let (pending, excesses) = all.take();
-        assert_eq!((pending.len(), excesses.len()), (4, 2));
+        assert_eq!((pending["ada"].len(), excesses.len()), (4, 2));
         assert!(all.take().0.is_empty());
     }
 
@@ -308,8 +365,8 @@ mod tests {
         let now = Millis(100 * DAY);
         let places = places("FR", "+33612340001");
         (0..2).for_each(|_| all.note("ada", &places, now, SENT));
-        let row = (Span::Hour, Span::Hour.bucket(now), "FR".to_owned(), SENT);
-        all.read("ada", vec![row], now);
+        let (place, bucket) = ("FR".to_owned(), Span::Hour.bucket(now));
+        all.read("ada", vec![Figure { place, span: Span::Hour, bucket, counts: SENT }], now);
         assert!(all.judge("ada", &places, now).is_some(), "one of another node and two of ours");
         assert!(all.is_read_since("ada", now) && !all.is_read_since("ada", now + 1));
     }

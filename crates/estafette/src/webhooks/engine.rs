@@ -17,8 +17,9 @@ use crate::kit::id::WebhookId;
 
 /// How often the database is looked at when nothing wakes, milliseconds.
 const PAUSE_MS: u64 = 250;
-/// The shortest time between two looks of which the first found nothing.
-const BREATH: Duration = Duration::from_millis(2);
+/// The shortest time between two looks of which the first found nothing; twice as long after each
+/// further one, up to this.
+const BREATH: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(16)];
 /// Targets claimed in one write set.
 const CLAIMED: i64 = 32;
 /// Targets that a node has at most before it claims no more, and how many of them may be of the
@@ -39,6 +40,8 @@ pub async fn run(app: App) {
     });
     let mut looks = 0_u32;
     let mut is_tick = true;
+    let [shortest, longest] = BREATH;
+    let mut breath = shortest;
     while !engine.app.is_draining() {
         let found_any = engine.look(is_tick).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "due webhooks not read; trying again");
@@ -50,14 +53,20 @@ pub async fn run(app: App) {
                 engine.app.outgoing.forget_idle();
             }
         }
-        if !found_any {
+        if found_any {
+            breath = shortest;
+        } else {
             // Most events are of accounts that nobody listens to: do not look at each of them.
-            tokio::time::sleep(BREATH).await;
+            tokio::time::sleep(breath).await;
+            breath = longest.min(breath * 2);
         }
         is_tick = tokio::select! {
             () = engine.app.db.rung(events::BELL) => false,
             () = engine.app.rest(PAUSE_MS) => true,
         };
+        if is_tick {
+            breath = shortest;
+        }
     }
     engine.drain().await;
 }

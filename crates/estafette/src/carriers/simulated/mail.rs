@@ -133,8 +133,9 @@ impl SimulatedMail {
             self.hand_over(message, to).await;
         }
         let carrier = name(Channel::Email);
-        let to_come = ToCome { carrier, provider_id: &provider_id, steps: receipts };
-        bring(&self.clock, &self.door, message, &to_come);
+        let (provider, steps) = (provider_id.as_str(), receipts);
+        let to_come = ToCome { carrier, provider_id: provider, steps, answer: None };
+        bring(&self.clock, &self.door, message, to_come);
         Outcome::Accepted { provider_id }
     }
 }

@@ -105,46 +105,6 @@ impl Simulated {
         }
     }
 
-    /// Brings the scripted receipts, in the background, as a carrier would.
-    fn bring(&self, message: &Outbound, provider_id: &str, steps: &'static [Step]) {
-        let answer = self.answer(message);
-        if steps.is_empty() {
-            return;
-        }
-        let (clock, door) = (self.clock.clone(), self.door.clone());
-        let receipt = Receipt {
-            carrier: name(self.channel).to_owned(),
-            echo: Some(Echo {
-                account_id: message.account_id.clone(),
-                attempt_id: message.attempt_id.clone(),
-            }),
-            provider_id: Some(provider_id.to_owned()),
-            fate: Fate::Sent,
-            error: None,
-        };
-        tokio::spawn(async move {
-            let start = clock.now();
-            for step in steps {
-                if step.after_ms > 0 {
-                    clock.sleep_until(start + step.after_ms).await;
-                }
-                let error = step.error.map(str::to_owned);
-                let news = Receipt { fate: step.fate, error, ..receipt.clone() };
-                // Real upstreams bring a receipt again until it is acknowledged.
-                for _ in 0..20 {
-                    if door.receipt(news.clone()).await.is_ok() {
-                        break;
-                    }
-                    clock.tick(500).await;
-                }
-            }
-            if let Some(answer) = answer {
-                // A handset that cannot answer now does not answer later.
-                let _lost = door.inbound(vec![answer]).await;
-            }
-        });
-    }
-
     /// What the person says to a prompt, if their number scripts it.
     fn answer(&self, message: &Outbound) -> Option<Inbound> {
         let to = message.to.phone()?;
@@ -196,20 +156,28 @@ impl Simulated {
         if ending.arrives {
             self.hand_over(message, to).await;
         }
-        self.bring(message, &provider_id, ending.receipts);
+        let to_come = ToCome {
+            carrier: name(self.channel),
+            provider_id: &provider_id,
+            steps: ending.receipts,
+            answer: self.answer(message),
+        };
+        bring(&self.clock, &self.door, message, to_come);
         if ending.answer_lost { Outcome::Unknown } else { Outcome::Accepted { provider_id } }
     }
 }
 
-/// Receipts to come.
+/// Receipts to come, and what the person says then.
 struct ToCome<'a> {
     carrier: &'static str,
     provider_id: &'a str,
     steps: &'static [Step],
+    answer: Option<Inbound>,
 }
 
-fn bring(clock: &Clock, door: &Door, message: &Outbound, to_come: &ToCome<'_>) {
-    let ToCome { carrier, provider_id, steps } = *to_come;
+/// Brings what a script says, in the background, as a carrier would.
+fn bring(clock: &Clock, door: &Door, message: &Outbound, to_come: ToCome<'_>) {
+    let ToCome { carrier, provider_id, steps, answer } = to_come;
     if steps.is_empty() {
         return;
     }
@@ -239,6 +207,10 @@ fn bring(clock: &Clock, door: &Door, message: &Outbound, to_come: &ToCome<'_>) {
                 }
                 clock.tick(500).await;
             }
+        }
+        if let Some(answer) = answer {
+            // A handset that cannot answer now does not answer later.
+            let _lost = door.inbound(vec![answer]).await;
         }
     });
 }
