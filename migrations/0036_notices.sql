@@ -1,6 +1,6 @@
 -- Emails that the service writes itself, to users. No address: it is read from users when the mail
 -- goes out. account_id: the user's live account. kind: verify_email, password_reset,
--- webhook_disabled. object_id: what it is about. token_hash: of the proof in it, good until
+-- webhook_disabled, ticket_answered. object_id: what it is about. token_hash: of the proof in it, good until
 -- valid_until or used_at. sealed: the proof, while it may have to be sent. state: waiting, queued,
 -- sent, failed. change_count guards every change.
 CREATE TABLE notices (

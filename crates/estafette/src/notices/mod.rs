@@ -1,5 +1,5 @@
 //! Rank 5: what the service writes to its users by email: proof of an address, reset of a password,
-//! a webhook that was disabled. Whatever makes a notice necessary writes it in its own write set;
+//! a webhook that was disabled, a ticket that was answered. Whatever makes a notice necessary writes it in its own write set;
 //! `emails::notices` carries it. It names the user, not their address, so there is nothing to
 //! erase.
 //!
@@ -46,6 +46,8 @@ words! {
         PasswordReset = "password_reset",
         /// A webhook target was disabled.
         WebhookDisabled = "webhook_disabled",
+        /// Staff answered a ticket, and its user was not there.
+        TicketAnswered = "ticket_answered",
     }
 }
 
@@ -126,7 +128,7 @@ pub fn prove(app: &App, set: &mut WriteSet, reader: Reader<'_>, kind: Kind) {
     let sealed = app.vault.seal(&place(live, &id), token.as_bytes());
     let life_s = match kind {
         Kind::PasswordReset => app.config.email.reset_life_s,
-        Kind::VerifyEmail | Kind::WebhookDisabled => app.config.email.verify_life_s,
+        _ => app.config.email.verify_life_s,
     };
     let valid_until = now + life_s * 1_000;
     let hash = sha256(token.as_bytes());
@@ -152,14 +154,15 @@ pub async fn offer_reset(app: &App, reader: Reader<'_>) -> Result<(), CommitErro
     }
 }
 
-/// Adds news for the owner of an account, of either environment, to a write set.
+/// Adds news for the owner of an account, of either environment, to a write set; once an hour for the
+/// same object.
 pub fn tell_owner(app: &App, set: &mut WriteSet, account: &AccountId, news: (Kind, &str)) {
     if !is_on(app) {
         return;
     }
     let (now, (kind, object_id)) = (app.now(), news);
     let id = NoticeId::new(&app.clock);
-    let args = args![&id, kind.as_str(), object_id, now + NEWS_MS, now, account];
+    let args = args![&id, kind.as_str(), object_id, now + NEWS_MS, now, account, now - HOUR];
     set.push(sql::ADD_FOR_OWNER, args);
 }
 

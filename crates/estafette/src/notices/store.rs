@@ -7,13 +7,15 @@ use super::{Notice, Proof};
 pub(super) const ADD: Sql = Sql("INSERT INTO notices (account_id, notice_id, user_id, kind, \
      object_id, token_hash, sealed, state, attempt_id, change_count, used_at, valid_until, \
      created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, 'waiting', '', 0, NULL, $8, $9)");
-/// The same without a proof, to the owner of an account of either environment.
+/// The same without a proof, to the owner of an account of either environment; nothing if they were
+/// told of the same thing since an instant.
 pub(super) const ADD_FOR_OWNER: Sql = Sql("INSERT INTO notices (account_id, notice_id, user_id, \
      kind, object_id, token_hash, sealed, state, attempt_id, change_count, used_at, valid_until, \
      created_at) SELECT l.account_id, CAST($1 AS TEXT), l.user_id, CAST($2 AS TEXT), \
      CAST($3 AS TEXT), NULL, NULL, 'waiting', '', 0, NULL, CAST($4 AS BIGINT), \
      CAST($5 AS BIGINT) FROM accounts a JOIN accounts l ON l.user_id = a.user_id \
-     AND l.env = 'live' WHERE a.account_id = $6");
+     AND l.env = 'live' WHERE a.account_id = $6 AND NOT EXISTS (SELECT 1 FROM notices n \
+     WHERE n.user_id = a.user_id AND n.kind = $2 AND n.object_id = $3 AND n.created_at > $7)");
 /// Finds something where a user had so many of a kind since an instant.
 pub(super) const IS_ENOUGH: Sql = Sql("SELECT notice_id FROM notices WHERE user_id = $1 \
      AND kind = $2 AND created_at > $3 ORDER BY created_at DESC LIMIT 1 OFFSET $4");

@@ -52,6 +52,20 @@ pub fn letter(app: &App, notice: &Notice) -> Option<Letter> {
                 &way(&email.reset_url, &proof()?),
             ),
         },
+        Kind::TicketAnswered => Letter {
+            subject: "Réponse du support / Answer from support",
+            text: both(
+                (
+                    "Le support a répondu à votre demande :",
+                    "La réponse se lit dans le ticket (GET /v1/support/tickets/{id}/messages).",
+                ),
+                (
+                    "Support has answered your ticket:",
+                    "Read the answer in the ticket (GET /v1/support/tickets/{id}/messages).",
+                ),
+                &notice.object_id,
+            ),
+        },
         Kind::WebhookDisabled => Letter {
             subject: "Webhook désactivé / Webhook disabled",
             text: both(

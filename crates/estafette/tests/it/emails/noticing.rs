@@ -36,7 +36,8 @@ fn letters(mx: &Mx, about: &str) -> Vec<(String, String)> {
 
 /// The tokens of the letters about something, once there are so many.
 async fn tokens(mx: &Mx, about: &str, count: usize) -> Vec<String> {
-    let found = eventually(async || Some(letters(mx, about)).filter(|all| all.len() == count)).await;
+    let found =
+        eventually(async || Some(letters(mx, about)).filter(|all| all.len() == count)).await;
     let token = |(_, message): &(String, String)| {
         let at = message.find("est_pf_").unwrap();
         message[at..at + 50].to_owned()
@@ -99,7 +100,7 @@ async fn a_forgotten_password_is_replaced_and_ends_all_logins(world: &World) {
     let message = letters(&mx, RESET).remove(0).1;
     assert!(message.contains("https://portal.example/reset#"), "{message}");
     let weak = json!({"token": all[0], "new": "password1234"});
-    call(world, "password/reset/confirm", weak).await.fault("/new", "weak_password");
+    call(world, "password/reset/confirm", weak).await.fault("/new", "out_of_range");
     let body = json!({"token": all[0], "new": NEW});
     let confirm = world.post(Env::Sandbox, "/v1/auth/password/reset/confirm").json(&body);
     confirm.header("idempotency-key", "once").await.ok();
@@ -134,7 +135,9 @@ async fn a_reset_answers_alike_for_everybody_and_reaches_only_users(world: &Worl
     assert_eq!(names(&known), names(&nobody));
     tokens(&mx, RESET, 1).await;
     assert_eq!(letters(&mx, RESET)[0].0, ada.email);
-    call(world, "password/reset", json!({"email": "no address"})).await.fault("/email", "invalid_email");
+    call(world, "password/reset", json!({"email": "no address"}))
+        .await
+        .fault("/email", "invalid_email");
 }
 
 async fn a_user_gets_three_resets_in_an_hour(world: &World) {
