@@ -115,7 +115,7 @@ impl Owner for Notices {
         }
         match news {
             News::Accepted { .. } | News::Unknown | News::Delivered { .. } | News::Read { .. } => {
-                notices::shift(set, notice, State::Sent, STALE)
+                notices::shift(set, notice, State::Sent, STALE);
             }
             News::Over(_) => notices::shift(set, notice, State::Failed, STALE),
             News::Retry { .. } | News::Owed(_) => {}
