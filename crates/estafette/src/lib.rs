@@ -15,6 +15,7 @@ pub mod events;
 pub mod inbound;
 pub mod kit;
 pub mod metrics;
+pub mod notices;
 pub mod operator;
 pub mod otp;
 pub mod profile;

@@ -121,4 +121,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "email_checks",
         sql: include_str!("../../../migrations/0035_email_checks.sql"),
     },
+    Migration {
+        version: 36,
+        name: "notices",
+        sql: include_str!("../../../migrations/0036_notices.sql"),
+    },
 ];

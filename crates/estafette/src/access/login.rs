@@ -307,6 +307,33 @@ pub async fn set_password(
     Ok(person.id)
 }
 
+/// The write set of a new password for a user who proved that their email reaches them: it ends all
+/// their logins, and what failed from this address does not make them wait.
+///
+/// # Errors
+/// [`Error::NoSuchPerson`], [`Error::NewPassword`], [`Error::Overloaded`], [`Error::OverShare`],
+/// [`Error::Hashing`], [`Error::Db`].
+pub async fn reset_set(
+    app: &App,
+    user: &UserId,
+    new: &Secret,
+    guest: &Guest,
+) -> Result<WriteSet, Error> {
+    let person: Option<sql::Person> = app.db.row(sql::USER_BY_ID, args![user]).await?;
+    let person = person.ok_or(Error::NoSuchPerson)?;
+    password::check(new.expose(), &person.email).map_err(Error::NewPassword)?;
+    let asker = Asker::at(Desk::Changes, &guest.address).known_as(&person.id);
+    let hash = password::hash(app, &asker, new).await?;
+    let mut set = replace_password(app, Kind::Portal, &person, &hash, None);
+    let guesser = Guesser::of_login(app, Kind::Portal, &person.email, &guest.address);
+    guesser.forgive(&mut set);
+    let who = Who::User(user.clone());
+    let by = By { who: &who, request_id: &guest.request_id };
+    let detail = json!({ "network": guest.network });
+    record(app, &mut set, &about(by, "user.password_reset", &person.id, detail));
+    Ok(set)
+}
+
 /// A password that somebody shows.
 struct Attempt<'a> {
     guesser: Guesser,

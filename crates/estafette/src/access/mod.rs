@@ -34,10 +34,11 @@ pub use caller::{
 pub use door::{Guest, Leaver};
 pub use login::{
     Identity, Login, Owner, Passwords, Prover, admit, change_password, login, login_again, logout,
-    once_with_password, set_password,
+    once_with_password, reset_set, set_password,
 };
 pub use person::{
-    Credentials, MadeBy, NewUser, Newcomer, Terms, email, email_of, new_user_set, signup, user,
+    Credentials, MadeBy, NewUser, Newcomer, Terms, email, email_of, new_user_set, proved, signup,
+    user, user_of,
 };
 pub use scope::Scope;
 pub use staff::{StaffMember, add_staff};

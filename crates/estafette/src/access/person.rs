@@ -221,6 +221,23 @@ pub async fn user(app: &App, id: &str) -> Result<NewUser, Error> {
     Ok(NewUser { id, email, live, sandbox })
 }
 
+/// The user with this email; the time that it takes tells who there is.
+///
+/// # Errors
+/// [`Error::NoSuchPerson`], [`Error::Db`].
+pub async fn user_of(app: &App, email: &str) -> Result<NewUser, Error> {
+    let person: Option<sql::Person> = app.db.row(sql::USER_BY_EMAIL, args![email]).await?;
+    user(app, &person.ok_or(Error::NoSuchPerson)?.id).await
+}
+
+/// Adds to a write set that a user's email reaches them.
+pub fn proved(app: &App, set: &mut WriteSet, id: &UserId, request_id: &str) {
+    set.push(sql::PROVED_EMAIL, args![app.now(), id]);
+    let who = Who::User(id.clone());
+    let by = By { who: &who, request_id };
+    record(app, set, &about(by, "user.verify_email", id.as_str(), json!({})));
+}
+
 async fn account_of(app: &App, user: &UserId, env: Env) -> Result<AccountId, Error> {
     let row: Option<sql::AccountRow> =
         app.db.row(sql::ACCOUNT_OF_USER, args![user, env.as_str()]).await?;

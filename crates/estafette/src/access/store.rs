@@ -39,6 +39,9 @@ pub(super) const STAFF_LOGGED_IN: Sql = Sql("UPDATE staff SET last_login_at = $1
      WHERE staff_id = $2 AND password_hash = $3");
 pub(super) const CHANGE_USER_PASSWORD: Sql = Sql("UPDATE users SET password_hash = $1 \
      WHERE user_id = $2 AND password_hash = $3");
+/// The first proof counts.
+pub(super) const PROVED_EMAIL: Sql = Sql("UPDATE users \
+     SET email_verified_at = COALESCE(email_verified_at, $1) WHERE user_id = $2");
 pub(super) const CHANGE_STAFF_PASSWORD: Sql = Sql("UPDATE staff SET password_hash = $1 \
      WHERE staff_id = $2 AND password_hash = $3");
 

@@ -271,7 +271,16 @@ fn email(email: &Email) -> Check {
     let is_dns = dns.rsplit_once(':').is_some_and(|(host, port)| {
         !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
     });
-    ensure(dns.is_empty() || is_dns, "email.dns_server", "must be empty or host:port")
+    ensure(dns.is_empty() || is_dns, "email.dns_server", "must be empty or host:port")?;
+    for (key, url) in
+        [("email.verify_url", &email.verify_url), ("email.reset_url", &email.reset_url)]
+    {
+        let is_page = url.contains("{token}") && url::Url::parse(url).is_ok();
+        ensure(url.is_empty() || is_page, key, "must be empty or a URL with {token} in it")?;
+    }
+    within("email.verify_life_s", email.verify_life_s, 60, 86_400)?;
+    within("email.reset_life_s", email.reset_life_s, 60, 86_400)?;
+    within("email.resets_per_hour", email.resets_per_hour, 1, 100)
 }
 
 fn schedule(key: &str, pauses: &[i64]) -> Check {

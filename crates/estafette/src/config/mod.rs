@@ -465,6 +465,16 @@ pub struct Email {
     pub reports: String,
     /// `host:port`; empty = the system's.
     pub dns_server: String,
+    /// The page that confirms an address; `{token}` in it is the proof. Empty = the proof alone.
+    pub verify_url: String,
+    /// The page that sets another password, likewise.
+    pub reset_url: String,
+    /// How long a proof of an address is good, seconds.
+    pub verify_life_s: i64,
+    /// How long a reset of a password is good, seconds.
+    pub reset_life_s: i64,
+    /// Resets that one user gets in an hour.
+    pub resets_per_hour: i64,
 }
 
 /// Logs.

@@ -122,6 +122,11 @@ fn email(email: &Email) -> Value {
         ("retry_schedule_s", plain(&email.retry_schedule_s)),
         ("reports", plain(&email.reports)),
         ("dns_server", plain(&email.dns_server)),
+        ("verify_url", plain(&email.verify_url)),
+        ("reset_url", plain(&email.reset_url)),
+        ("verify_life_s", plain(&email.verify_life_s)),
+        ("reset_life_s", plain(&email.reset_life_s)),
+        ("resets_per_hour", plain(&email.resets_per_hour)),
     ])
 }
 

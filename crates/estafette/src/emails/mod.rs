@@ -11,6 +11,7 @@ pub mod api;
 mod bulk;
 mod decide;
 pub mod domains;
+pub mod notices;
 mod parse;
 pub mod reports;
 pub mod retention;

@@ -111,6 +111,8 @@ ids! {
     SmsId = "sms";
     /// An email.
     EmailId = "eml";
+    /// An email that the service writes itself.
+    NoticeId = "ntc";
     /// A domain that emails come from.
     EmailDomainId = "edm";
     /// An address that an account does not write to.

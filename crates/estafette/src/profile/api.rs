@@ -24,6 +24,7 @@ use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 use crate::kit::throttle::Class;
+use crate::notices::{self, Reader};
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<App> {
@@ -124,6 +125,8 @@ async fn signup(
         let credentials = Credentials { email: &email, password: &password };
         let enter = |set: &mut WriteSet, new: &NewUser| {
             credits::sandbox_grant(&app, set, &new.sandbox);
+            let reader = Reader { user: &new.id, live: &new.live };
+            notices::prove(&app, set, reader, notices::Kind::VerifyEmail);
             let identity = Identity { id: new.id.to_string(), email: new.email.clone() };
             access::admit(&app, set, Kind::Portal, identity, &claim)
         };

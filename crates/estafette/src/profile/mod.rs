@@ -2,3 +2,4 @@
 //! `credits`, because a new user gets play money and the profile shows what is left of it.
 
 pub mod api;
+pub mod recovery;

@@ -50,6 +50,7 @@ pub fn chores(app: &App) -> Vec<Chore> {
     vec![
         chore!("forget_idempotency_keys", 5 * MINUTE, of_access::forget_idempotency_keys),
         chore!("forget_tokens", HOUR, of_access::forget_tokens),
+        chore!("forget_notices", HOUR, crate::notices::retention::forget),
         chore!("forget_failed_logins", 5 * MINUTE, of_access::forget_failed_logins),
         chore!("forget_audit_log", HOUR, forget_audit_log),
         chore!("forget_limits", 6 * HOUR, of_otp::forget_recipients),

@@ -12,6 +12,7 @@ use crate::access::{Entry, record};
 use crate::app::App;
 use crate::events::{self, Event, Kind};
 use crate::kit::id::EventId;
+use crate::notices;
 
 /// What a set of tries leads to.
 pub(super) struct Settled {
@@ -128,5 +129,6 @@ fn disable(app: &App, set: &mut WriteSet, target: &Target, reason: &'static str,
         }),
     };
     events::emit(app, set, &event);
+    notices::tell_owner(app, set, account, (notices::Kind::WebhookDisabled, id.as_str()));
     tracing::info!(webhook = %id, reason, "a webhook was disabled");
 }

@@ -35,6 +35,7 @@ use crate::chatapp::{self, Chatapp, Prompt};
 use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
+use crate::emails::notices::Notices;
 use crate::emails::reports::Intake;
 use crate::emails::{self, Email};
 use crate::kit::conversion::Conversion;
@@ -239,6 +240,7 @@ static OWNERS: &[Entry] = &[
     Entry::of::<Otp>(),
     Entry::of::<Sms>(),
     Entry::of::<Email>(),
+    Entry::of::<Notices>(),
     Entry::of::<Chatapp>(),
     Entry::of::<Prompt>(),
 ];
@@ -339,6 +341,7 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
         tokio::spawn(dispatch::serve(sandbox_app.clone(), owners)),
         tokio::spawn(dispatch::follow_routes(live_app.clone())),
         tokio::spawn(webhooks::run(live_app.clone())),
+        tokio::spawn(emails::notices::run(live_app.clone())),
         tokio::spawn(rotation::run(live_app.clone(), stopped.clone())),
         tokio::spawn(support::run(live_app.clone())),
         tokio::spawn(support::chat::run(live_app.clone(), stopped.clone())),

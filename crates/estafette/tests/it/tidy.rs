@@ -17,7 +17,7 @@ const RANKS: &[(u8, &[&str])] = &[
     (2, &["carriers", "chores", "metrics", "sockets", "telemetry"]),
     (3, &["app"]),
     (4, &["access"]),
-    (5, &["credits", "events"]),
+    (5, &["credits", "events", "notices"]),
     (6, &["dispatch", "inbound", "profile", "senders", "webhooks"]),
     (7, &["chatapp", "emails"]),
     (8, &["otp", "operator", "sandbox", "sms", "support"]),

@@ -19,6 +19,8 @@ words! {
         Senders = "senders",
         /// Domains of emails.
         EmailDomains = "email_domains",
+        /// Emails of the service to the account's user.
+        Notices = "notices",
         /// Templates of the chat-app.
         Templates = "templates",
         /// Webhook targets.

@@ -36,13 +36,17 @@ const FULL: Reject = Reject("email_domains_full");
 /// The account may not write from the domain.
 pub(super) const NOT_VERIFIED: Reject = Reject("email_domain_not_verified");
 
+/// Whom notices of the service come from, on the shared domain.
+pub(super) const NOTICES_FROM: &str = "no-reply";
+
 /// Local parts of a shared domain that look like the operator's own.
-const RESERVED: [&str; 8] = [
+const RESERVED: [&str; 9] = [
     "abuse",
     "admin",
     "administrator",
     "hostmaster",
     "mailer-daemon",
+    NOTICES_FROM,
     "postmaster",
     "root",
     "security",

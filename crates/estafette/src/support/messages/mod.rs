@@ -7,12 +7,13 @@ use ::store::{WriteSet, args};
 use super::chat;
 use super::files::{self, NewFile};
 use super::tickets::{find, put};
-use super::{Author, Error, MOST_MESSAGES, Message, Reader, SENT_BEFORE, STALE, Status};
+use super::{Author, Error, MOST_MESSAGES, Message, Reader, SENT_BEFORE, STALE, Side, Status};
 use super::{TRIES, Ticket};
 use super::{decide, events, search, store as sql};
 use crate::access::idempotency::Claim;
 use crate::app::App;
 use crate::kit::id::{TicketId, TicketMessageId};
+use crate::notices;
 
 /// A message to be written.
 #[derive(Clone, Debug)]
@@ -90,6 +91,11 @@ async fn try_write(
     let message = add_as(app, &mut set, &before, new, Filed { id, words: &new.text });
     if let Some(after) = decide::written(&before, new.author.side(), new.internal, now) {
         put(app, &mut set, &new.author.who(), &before, &after);
+    }
+    let is_answer = new.author.side() == Side::Admin && !new.internal;
+    if is_answer && !app.sockets.present(ticket.as_str()).user {
+        let news = (notices::Kind::TicketAnswered, ticket.as_str());
+        notices::tell_owner(app, &mut set, &before.account, news);
     }
     chat::tell_nodes(app, &mut set, &before.account, ticket);
     let (seq,) = app.db.commit(set).await?.only()?;

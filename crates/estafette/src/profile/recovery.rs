@@ -1,0 +1,207 @@
+//! The routes of who shows that an email reaches them: proof of the address, and a new password in
+//! the place of one that is forgotten.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use store::{CommitError, WriteSet};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::access::api::{DoneView, new_password};
+use crate::access::idempotency::{self, Claim, Repeatable};
+use crate::access::token::Kind as Login;
+use crate::access::{self, Error, Guest, Prover};
+use crate::app::App;
+use crate::kit::body::Fields;
+use crate::kit::posted::Post;
+use crate::kit::problem::Problem;
+use crate::kit::problem_code::Code;
+use crate::kit::secret::Secret;
+use crate::kit::throttle::Class;
+use crate::notices::{self, Kind, Reader};
+
+/// What is said of a token that opens nothing (any more).
+const NO_PROOF: &str = "The token from the email is unknown, was used, or has expired.";
+
+/// The routes of this module.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(verify_email))
+        .routes(routes!(ask_for_reset))
+        .routes(routes!(confirm_reset))
+}
+
+/// A proof.
+#[derive(Debug, ToSchema)]
+pub struct VerifyEmailRequest {
+    /// The token from the email.
+    #[schema(example = "est_pf_0aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5hJ7kL9mN1")]
+    pub token: String,
+}
+
+/// Who forgot the password.
+#[derive(Debug, ToSchema)]
+pub struct ResetRequest {
+    /// The email of the user.
+    #[schema(example = "ana@example.com", max_length = 254)]
+    pub email: String,
+}
+
+/// A proof, and what it is used for.
+#[derive(Debug, ToSchema)]
+pub struct ConfirmResetRequest {
+    /// The token from the email.
+    #[schema(example = "est_pf_0aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5hJ7kL9mN1")]
+    pub token: String,
+    /// The password from now on, 12 to 256 characters.
+    #[schema(
+        format = Password, min_length = 12, max_length = 256,
+        example = "another horse battery 43"
+    )]
+    pub new: String,
+}
+
+/// Proves that the email of a new user reaches them, with the token that was mailed at sign-up. The
+/// token is good once, for a day (`email.verify_life_s`).
+#[utoipa::path(post, path = "/v1/auth/verify-email", tag = "Account",
+    request_body = VerifyEmailRequest,
+    extensions(("x-codes" = json!([Code::InvalidToken]))),
+    responses(
+        (status = 200, body = DoneView, description = "The email is proved"),
+    ))]
+async fn verify_email(
+    guest: Guest,
+    State(app): State<App>,
+    Post { headers, body }: Post,
+) -> Result<Response, Problem> {
+    let mut fields = Fields::read(&body)?;
+    let token = fields.required("token");
+    fields.finish(app.is_strict())?;
+    let token = Secret::new(token.ok_or(Code::InternalError)?);
+    let owner = guest.owner(&app);
+    let request = Repeatable::by_guest(&owner, &headers, "POST /v1/auth/verify-email", &body);
+    let fresh = async |claim: Claim| {
+        let proof = notices::proof(&app, &token, Kind::VerifyEmail).await?.ok_or_else(no_proof)?;
+        let mut set = WriteSet::of(proof.user.as_str());
+        notices::use_up(&app, &mut set, &proof, Kind::VerifyEmail);
+        access::proved(&app, &mut set, &proof.user, &guest.request_id);
+        claim.add_to(&mut set, proof.user.as_str(), None, app.now());
+        commit(&app, set).await
+    };
+    let done = idempotency::once(&app, request, fresh, async |_| Ok(())).await?;
+    Ok(done.map(|()| Json(DoneView { ok: true })).into_response())
+}
+
+/// Mails a token for a new password to the user with this email, if there is one: the answer is the
+/// same, and takes the same time, whether or not there is. The token is good once, for an hour
+/// (`email.reset_life_s`); a user gets three in an hour (`email.resets_per_hour`).
+#[utoipa::path(post, path = "/v1/auth/password/reset", tag = "Account",
+    request_body = ResetRequest,
+    extensions(("x-codes" = json!([Code::CarrierUnavailable]))),
+    responses(
+        (status = 200, body = DoneView, description = "If a user has this email, mail is on its way"),
+    ))]
+async fn ask_for_reset(
+    guest: Guest,
+    State(app): State<App>,
+    Post { headers, body }: Post,
+) -> Result<Response, Problem> {
+    let mut fields = Fields::read(&body)?;
+    let typed = fields.required("email");
+    let email = typed.as_deref().and_then(access::email);
+    if typed.is_some() && email.is_none() {
+        fields.fault("email", "invalid_email", "must be an email address");
+    }
+    fields.finish(app.is_strict())?;
+    let email = email.ok_or(Code::InternalError)?;
+    if !notices::is_on(&app) {
+        return Err(Problem::new(Code::CarrierUnavailable)
+            .detail("The service sends no email to its users. Ask its operator for a password."));
+    }
+    let owner = guest.owner(&app);
+    let request = Repeatable::by_guest(&owner, &headers, "POST /v1/auth/password/reset", &body);
+    let fresh = async |claim: Claim| {
+        app.throttle.take(Class::Signup, &guest.address)?;
+        if !claim.is_empty() {
+            let mut set = WriteSet::of(&owner);
+            claim.add_to(&mut set, "", None, app.now());
+            app.db.commit(set).await?;
+        }
+        // Behind the answer, which is the same for everybody: its time tells nothing either.
+        tokio::spawn(offer_reset(app.clone(), email));
+        Ok(())
+    };
+    let done = idempotency::once(&app, request, fresh, async |_| Ok(())).await?;
+    Ok(done.map(|()| Json(DoneView { ok: true })).into_response())
+}
+
+/// Sets a new password with the token that was mailed, ends all logins of the user, and proves
+/// their email. The token is used up with it; one that is refused for the password stays good.
+#[utoipa::path(post, path = "/v1/auth/password/reset/confirm", tag = "Account",
+    request_body = ConfirmResetRequest,
+    extensions(("x-codes" = json!([Code::InvalidToken, Code::TooManyLogins]))),
+    responses(
+        (status = 200, body = DoneView, description = "The new password counts"),
+    ))]
+async fn confirm_reset(
+    guest: Guest,
+    State(app): State<App>,
+    Post { headers, body }: Post,
+) -> Result<Response, Problem> {
+    let mut fields = Fields::read(&body)?;
+    let token = fields.required("token");
+    let new = new_password(&mut fields, "new", "");
+    fields.finish(app.is_strict())?;
+    let (Some(token), Some(new)) = (token.map(Secret::new), new) else {
+        return Err(Code::InternalError.into());
+    };
+    let (owner, route) = (guest.owner(&app), "POST /v1/auth/password/reset/confirm");
+    let request = Repeatable::by_guest(&owner, &headers, route, &body);
+    let fresh = async |claim: Claim| {
+        let kind = Kind::PasswordReset;
+        let proof = notices::proof(&app, &token, kind).await?.ok_or_else(no_proof)?;
+        let mut set = match access::reset_set(&app, &proof.user, &new, &guest).await {
+            Err(Error::NoSuchPerson) => return Err(no_proof()),
+            set => set?,
+        };
+        notices::use_up(&app, &mut set, &proof, kind);
+        access::proved(&app, &mut set, &proof.user, &guest.request_id);
+        claim.add_to(&mut set, proof.user.as_str(), None, app.now());
+        commit(&app, set).await
+    };
+    let prover = Prover { kind: Login::Portal, whose: token.expose(), guest: &guest };
+    let done = access::once_with_password(&app, prover, request, fresh, async |_| Ok(())).await?;
+    Ok(done.map(|()| Json(DoneView { ok: true })).into_response())
+}
+
+async fn commit(app: &App, set: WriteSet) -> Result<(), Problem> {
+    match app.db.commit(set).await {
+        Ok(_) => Ok(()),
+        Err(CommitError::Rejected(notices::USED)) => Err(no_proof()),
+        // The password was changed at the same moment: by another of the user's proofs, or by them.
+        Err(error) => match Error::from(error) {
+            Error::InvalidLogin => Err(no_proof()),
+            error => Err(error.into()),
+        },
+    }
+}
+
+fn no_proof() -> Problem {
+    Problem::new(Code::InvalidToken).detail(NO_PROOF)
+}
+
+/// Mails a token to the user with this email, if there is one. What fails is asked for again by
+/// whoever gets no mail.
+async fn offer_reset(app: App, email: String) {
+    let found = match access::user_of(&app, &email).await {
+        Ok(found) => found,
+        Err(Error::NoSuchPerson) => return,
+        Err(error) => return tracing::warn!(%error, "a password reset was not written"),
+    };
+    let reader = Reader { user: &found.id, live: &found.live };
+    if let Err(error) = notices::offer_reset(&app, reader).await {
+        tracing::warn!(%error, "a password reset was not written");
+    }
+}

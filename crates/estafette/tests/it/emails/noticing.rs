@@ -1,0 +1,180 @@
+//! Emails that the service writes itself: proof of an address, and a new password.
+
+use clock::{HOUR, MINUTE};
+use estafette::app::Env;
+use estafette::config::Config;
+use serde_json::json;
+
+use super::relay::{Mx, with_relay};
+use crate::on_every_engine;
+use crate::world::tenant::{PASSWORD, Tenant};
+use crate::world::{Answer, World, eventually};
+
+on_every_engine!(
+    a_new_user_proves_their_email_once with writing,
+    a_forgotten_password_is_replaced_and_ends_all_logins with writing,
+    a_reset_answers_alike_for_everybody_and_reaches_only_users with writing,
+    a_user_gets_three_resets_in_an_hour with writing,
+    a_reset_that_is_too_old_opens_nothing with writing,
+    without_a_relay_nobody_is_written_to,
+);
+
+const NEW: &str = "another horse battery 43";
+
+fn writing(config: &mut Config) {
+    "mail.example".clone_into(&mut config.email.shared_domain);
+    // Never connected to: the stories bring a relay of their own.
+    config.email.relay_url = estafette::kit::secret::Secret::new("smtp://127.0.0.1:9".to_owned());
+    config.email.reset_url = "https://portal.example/reset#{token}".to_owned();
+}
+
+/// What the relay got with this in its subject.
+fn letters(mx: &Mx, about: &str) -> Vec<(String, String)> {
+    let is_about = |message: &str| message.contains(&format!(" / {about}"));
+    mx.taken().into_iter().filter(|(_, message)| is_about(message)).collect()
+}
+
+/// The tokens of the letters about something, once there are so many.
+async fn tokens(mx: &Mx, about: &str, count: usize) -> Vec<String> {
+    let found =
+        eventually(async || Some(letters(mx, about)).filter(|all| all.len() == count)).await;
+    let token = |(_, message): &(String, String)| {
+        let at = message.find("est_pf_").unwrap();
+        message[at..at + 50].to_owned()
+    };
+    found.iter().map(token).collect()
+}
+
+const VERIFY: &str = "Confirm your address";
+const RESET: &str = "Your password";
+
+async fn call(world: &World, path: &str, body: serde_json::Value) -> Answer {
+    world.post(Env::Sandbox, &format!("/v1/auth/{path}")).json(body).await
+}
+
+async fn is_verified(world: &World, ada: &Tenant<'_>) -> bool {
+    let staff = world.staff().await;
+    let path = format!("/v1/admin/accounts/{}", ada.account_id);
+    let shown = world.get(Env::Live, &path).bearer(staff).await.ok();
+    shown.field("email_verified").as_bool().unwrap()
+}
+
+async fn a_new_user_proves_their_email_once(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let token = tokens(&mx, VERIFY, 1).await.remove(0);
+    let (to, message) = letters(&mx, VERIFY).remove(0);
+    assert_eq!(to, ada.email);
+    assert!(message.contains("no-reply@mail.example"), "{message}");
+    assert_eq!(mx.return_paths(), ["no-reply@mail.example"]);
+    assert_eq!(ada.balance().await, 100, "it is free");
+    assert!(!is_verified(world, &ada).await);
+    let wrong = format!("{}x", &token[..49]);
+    call(world, "verify-email", json!({"token": wrong})).await.problem("invalid_token");
+    // A proof of one kind is none of the other.
+    let body = json!({"token": token, "new": NEW});
+    call(world, "password/reset/confirm", body).await.problem("invalid_token");
+    call(world, "verify-email", json!({"token": token})).await.ok();
+    assert!(is_verified(world, &ada).await);
+    call(world, "verify-email", json!({"token": token})).await.problem("invalid_token");
+    // Neither the token nor the address is in a row of its own; the words of the mail are gone.
+    let rows = store::Sql("SELECT sealed FROM notices WHERE state = 'sent' AND sealed IS NULL");
+    let db = world.app(Env::Live).await.db.clone();
+    eventually(async || {
+        let rows: Vec<(Option<Vec<u8>>,)> = db.rows(rows, store::args![]).await.unwrap();
+        (rows.len() == 1).then_some(())
+    })
+    .await;
+    let copy = world.folder().join("copy.db");
+    db.backup(&copy).await.unwrap();
+    let bytes = std::fs::read(copy).unwrap();
+    let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    assert!(holds(&ada.email), "the search finds things");
+    assert!(!holds(&token));
+}
+
+async fn a_forgotten_password_is_replaced_and_ends_all_logins(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    call(world, "password/reset", json!({"email": ada.email})).await.ok();
+    call(world, "password/reset", json!({"email": ada.email})).await.ok();
+    let all = tokens(&mx, RESET, 2).await;
+    let message = letters(&mx, RESET).remove(0).1;
+    assert!(message.contains("https://portal.example/reset#"), "{message}");
+    let weak = json!({"token": all[0], "new": "password1234"});
+    call(world, "password/reset/confirm", weak).await.fault("/new", "out_of_range");
+    let body = json!({"token": all[0], "new": NEW});
+    let confirm = world.post(Env::Sandbox, "/v1/auth/password/reset/confirm").json(&body);
+    confirm.header("idempotency-key", "once").await.ok();
+    let again = world.post(Env::Sandbox, "/v1/auth/password/reset/confirm").json(&body);
+    let again = again.header("idempotency-key", "once").await.ok();
+    assert_eq!(again.headers["idempotent-replayed"], "true");
+    for token in &all {
+        let body = json!({"token": token, "new": PASSWORD});
+        call(world, "password/reset/confirm", body).await.problem("invalid_token");
+    }
+    world.get(ada.env, "/v1/me").bearer(&ada.token).await.problem("invalid_token");
+    let old = json!({"email": ada.email, "password": PASSWORD});
+    call(world, "login", old).await.problem("invalid_login");
+    call(world, "login", json!({"email": ada.email, "password": NEW})).await.ok();
+    assert!(is_verified(world, &ada).await, "who got the mail has the address");
+    let logged = store::Sql("SELECT actor_id FROM audit_log WHERE action = 'user.password_reset'");
+    let db = world.app(Env::Live).await.db.clone();
+    let rows: Vec<(String,)> = db.rows(logged, store::args![]).await.unwrap();
+    assert_eq!(rows, [(ada.user_id.clone(),)]);
+}
+
+async fn a_reset_answers_alike_for_everybody_and_reaches_only_users(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let known = call(world, "password/reset", json!({"email": ada.email})).await.ok();
+    let nobody = call(world, "password/reset", json!({"email": "nobody@example.com"})).await.ok();
+    assert_eq!(known.text, nobody.text);
+    let names = |answer: &Answer| {
+        let mut names: Vec<String> = answer.headers.keys().map(ToString::to_string).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&known), names(&nobody));
+    tokens(&mx, RESET, 1).await;
+    assert_eq!(letters(&mx, RESET)[0].0, ada.email);
+    call(world, "password/reset", json!({"email": "no address"}))
+        .await
+        .fault("/email", "invalid_email");
+}
+
+async fn a_user_gets_three_resets_in_an_hour(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    for _ in 0..5 {
+        call(world, "password/reset", json!({"email": ada.email})).await.ok();
+    }
+    tokens(&mx, RESET, 3).await;
+    world.advance(HOUR + MINUTE).await;
+    call(world, "password/reset", json!({"email": ada.email})).await.ok();
+    tokens(&mx, RESET, 4).await;
+}
+
+async fn a_reset_that_is_too_old_opens_nothing(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    call(world, "password/reset", json!({"email": ada.email})).await.ok();
+    let token = tokens(&mx, RESET, 1).await.remove(0);
+    world.advance(HOUR).await;
+    let body = json!({"token": token, "new": NEW});
+    call(world, "password/reset/confirm", body).await.problem("invalid_token");
+    call(world, "login", json!({"email": ada.email, "password": PASSWORD})).await.ok();
+    // A month later nothing is left of either notice.
+    world.advance(31 * 24 * HOUR).await;
+    world.housekeep().await;
+    let count = store::Sql("SELECT COUNT(*) FROM notices");
+    let db = world.app(Env::Live).await.db.clone();
+    let rows: Vec<(i64,)> = db.rows(count, store::args![]).await.unwrap();
+    assert_eq!(rows, [(0,)]);
+}
+
+async fn without_a_relay_nobody_is_written_to(world: &World) {
+    let ada = world.account("ada").await;
+    let asked = call(world, "password/reset", json!({"email": ada.email})).await;
+    asked.problem("carrier_unavailable");
+    call(world, "verify-email", json!({"token": "est_pf_x"})).await.problem("invalid_token");
+    let count = store::Sql("SELECT COUNT(*) FROM notices");
+    let db = world.app(Env::Live).await.db.clone();
+    let rows: Vec<(i64,)> = db.rows(count, store::args![]).await.unwrap();
+    assert_eq!(rows, [(0,)]);
+}
