@@ -11,6 +11,8 @@ mod outbound;
 pub mod routes;
 pub mod simulated;
 pub mod smpp;
+pub mod sms_http;
+mod upstream;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -29,6 +31,7 @@ pub use inbox::Inbox;
 pub use lane::{Lane, Pace, Priority, Turn};
 pub use outbound::{Address, Content, Outbound, Template};
 pub use simulated::Rehearsed;
+pub use upstream::{Called, Taken};
 
 /// The way a message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -242,6 +245,10 @@ pub trait Carrier: Send + Sync + 'static {
     fn binds(&self) -> Option<&dyn Binds> {
         None
     }
+    /// Takes a callback of its gateway; `None` = it has none, or this one is not the gateway's.
+    fn call_back<'a>(&'a self, _: &'a Called) -> BoxFuture<'a, Option<Taken>> {
+        Box::pin(std::future::ready(None))
+    }
     /// How busy it is.
     fn load(&self) -> Load {
         Load::default()
@@ -295,7 +302,7 @@ impl Carriers {
     pub fn with_sms(
         self,
         sms: &config::Sms,
-        clock: &clock::Clock,
+        (clock, public_url): (&clock::Clock, &str),
         door: &Door,
     ) -> Result<Self, String> {
         let mut lanes = Vec::new();
@@ -304,7 +311,15 @@ impl Carriers {
                 SmsCarrier::Smpp(smpp) => {
                     Arc::new(smpp::Smpp::new(name, *smpp, clock.clone(), door.clone())?)
                 }
-                SmsCarrier::Http(_) => continue,
+                SmsCarrier::Http(http) => {
+                    let url = format!("{public_url}/v1/upstream/sms/{name}");
+                    Arc::new(sms_http::SmsHttp::new(
+                        name,
+                        *http,
+                        (clock.clone(), url),
+                        door.clone(),
+                    )?)
+                }
             };
             lanes.push(Lane::of(carrier));
         }

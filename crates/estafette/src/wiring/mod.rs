@@ -224,7 +224,10 @@ pub fn open_through(
     });
     let handsets = shared.handsets.clone();
     let simulated = Carriers::simulated(&shared.clock, &sandbox_door, handsets);
-    let of_live = Carriers::none().with_sms(&shared.config.sms, &shared.clock, &live_door);
+    let of_live = {
+        let place = (&shared.clock, shared.config.server.live_url.as_str());
+        Carriers::none().with_sms(&shared.config.sms, place, &live_door)
+    };
     let of_live = of_live.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
     let live = App::new(Env::Live, of_live, Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated, shared);

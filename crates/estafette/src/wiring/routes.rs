@@ -14,8 +14,8 @@ use utoipa_axum::router::OpenApiRouter;
 use super::{edge, pages};
 use crate::app::{App, Env};
 use crate::{
-    access, credits, events, inbound, operator, otp, profile, retention, sandbox, senders, sms,
-    support, webhooks,
+    access, credits, dispatch, events, inbound, operator, otp, profile, retention, sandbox,
+    senders, sms, support, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -34,6 +34,7 @@ use crate::{
         (name = "Credits", description = "What was paid for what."),
         (name = "Senders", description = "Names that SMS come from; staff approve them."),
         (name = "Inbound", description = "What people wrote: replies, STOP and START."),
+        (name = "Upstreams", description = "What carriers bring."),
         (name = "Webhooks", description = "Where events are pushed to, and what became of them."),
         (name = "Events", description = "What happened; the same that is pushed to webhooks."),
         (name = "Support", description = "Tickets, their messages and files, live chat."),
@@ -53,6 +54,7 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(credits::api::routes())
         .merge(senders::api::routes())
         .merge(inbound::api::routes())
+        .merge(dispatch::api::routes())
         .merge(events::api::routes())
         .merge(webhooks::api::routes())
         .merge(support::api::routes())

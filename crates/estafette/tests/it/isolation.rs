@@ -10,7 +10,7 @@ use crate::world::{Call, World};
 on_every_engine!(foreign_objects_do_not_exist, foreign_handsets_are_empty);
 
 /// Parameters that are no ids of an account's objects.
-const NO_IDS: [&str; 2] = ["phone", "code"];
+const NO_IDS: [&str; 3] = ["phone", "code", "carrier"];
 
 /// All operations of the description with a parameter in their path.
 fn operations(document: &Value) -> Vec<(String, String)> {

@@ -155,6 +155,22 @@ impl Outgoing {
         Ok(Self::with(rules, connect::tls(ca_file)?, address::judge, connect::tcp()))
     }
 
+    /// A way out to upstreams that the operator names, wherever they are.
+    ///
+    /// # Errors
+    /// TLS cannot be used.
+    pub fn to_upstreams(connect_timeout: Duration, timeout: Duration) -> Result<Self, String> {
+        let everywhere = ["0.0.0.0/0", "::/0"].iter().filter_map(|net| net.parse().ok());
+        let rules = Rules {
+            allow_http: true,
+            allow_networks: everywhere.collect(),
+            dns_server: None,
+            connect_timeout,
+            timeout,
+        };
+        Self::new(rules, None)
+    }
+
     fn with(
         rules: Rules,
         tls: Arc<ClientConfig>,
@@ -213,8 +229,23 @@ impl Outgoing {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Answer, Failure> {
+        self.send(&Method::POST, place, headers, body).await
+    }
+
+    /// The same with any method.
+    ///
+    /// # Errors
+    /// As [`Self::post`].
+    pub async fn send(
+        &self,
+        method: &Method,
+        place: &Place,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, Failure> {
         let limit = self.inner.rules.timeout;
-        let done = timeout(limit, self.exchange(place, headers, body)).await;
+        let request = request(method, place, headers, body)?;
+        let done = timeout(limit, self.exchange(place, request)).await;
         done.unwrap_or(Err(Failure::Timeout))
     }
 
@@ -226,15 +257,13 @@ impl Outgoing {
     async fn exchange(
         &self,
         place: &Place,
-        headers: HeaderMap,
-        body: Bytes,
+        request: Request<Full<Bytes>>,
     ) -> Result<Answer, Failure> {
         let begun = Instant::now();
         let connect_timeout = self.inner.rules.connect_timeout;
         let vetted = timeout(connect_timeout, self.vet(place)).await;
         let too_slow = || Failure::Name("was not resolved in time".to_owned());
         let addresses = vetted.unwrap_or_else(|_| Err(too_slow()))?;
-        let request = request(place, headers, body)?;
         if let Some((key, mut connection)) = self.idle(place, &addresses).await {
             match connection.sender.send_request(request.clone()).await {
                 Ok(response) => return self.answer(response, key, connection).await,
@@ -318,13 +347,14 @@ fn key(place: &Place, address: SocketAddr) -> Key {
 }
 
 fn request(
+    method: &Method,
     place: &Place,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Request<Full<Bytes>>, Failure> {
     let host = HeaderValue::try_from(&place.authority).map_err(|_| Failure::Protocol)?;
     let mut request = Request::new(Full::new(body));
-    *request.method_mut() = Method::POST;
+    request.method_mut().clone_from(method);
     *request.uri_mut() = place.path.clone().into();
     *request.headers_mut() = headers;
     request.headers_mut().insert(HOST, host);

@@ -1,0 +1,83 @@
+//! Callbacks of SMS carriers.
+
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::carriers::Called;
+use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem_code::Code;
+
+/// The routes.
+#[must_use]
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(call_back, call_back_by_post))
+}
+
+/// Take a carrier's callback.
+///
+/// Receipts and messages of an HTTP carrier, in its own form. It proves itself by the token in the
+/// URL that it was given, or by its signature.
+#[utoipa::path(get, path = "/v1/upstream/sms/{carrier}", tag = "Upstreams",
+    params(("carrier" = String, Path, description = "Its name in the settings"),
+        ("token" = Option<String>, Query, description = "Proves the gateway")),
+    responses(
+    (status = 200, body = String, content_type = "text/plain", description = "It is stored"),
+    (status = "default", body = ProblemBody, content_type = "application/problem+json",
+        description = "A problem; 404 also where the callback is not proved")))]
+async fn call_back(
+    State(app): State<App>,
+    Path(carrier): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    take(&app, &carrier, (query, headers, Bytes::new())).await
+}
+
+/// Take a carrier's callback, by POST.
+///
+/// As by GET, with a form or JSON.
+#[utoipa::path(post, path = "/v1/upstream/sms/{carrier}", tag = "Upstreams",
+    params(("carrier" = String, Path, description = "Its name in the settings"),
+        ("token" = Option<String>, Query, description = "Proves the gateway")),
+    request_body(content = String, content_type = "application/x-www-form-urlencoded",
+        description = "As the gateway sends it"),
+    responses(
+    (status = 200, body = String, content_type = "text/plain", description = "It is stored"),
+    (status = "default", body = ProblemBody, content_type = "application/problem+json",
+        description = "A problem; 404 also where the callback is not proved")))]
+async fn call_back_by_post(
+    State(app): State<App>,
+    Path(carrier): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    take(&app, &carrier, (query, headers, body)).await
+}
+
+async fn take(
+    app: &App,
+    carrier: &str,
+    (query, headers, body): (Option<String>, HeaderMap, Bytes),
+) -> Result<Response, Problem> {
+    let lane = app.carriers.lane(carrier).ok_or(Code::NotFound)?;
+    let header = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
+        Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+    };
+    let called = Called {
+        query: query.unwrap_or_default(),
+        headers: headers.iter().filter_map(header).collect(),
+        body: body.to_vec(),
+    };
+    match lane.carrier().call_back(&called).await {
+        Some(Ok(reply)) => Ok(reply.into_response()),
+        // It comes again.
+        Some(Err(_)) => Err(Code::StorageUnavailable.into()),
+        None => Err(Code::NotFound.into()),
+    }
+}
