@@ -12,8 +12,8 @@ CREATE TABLE bind_slots (
     PRIMARY KEY (carrier, slot)
 );
 -- Parts of what somebody wrote, until all of them are there. group_mac: a keyed hash of what they
--- share. text_mac: of the part's text. done = 1: the message was put together; the row stays for a
--- while, without sender and text, so that a part that is brought again is known.
+-- share. body: the part's text; body_mac: a keyed hash of it. done = 1: the message was put together;
+-- the row stays for a while, without sender and body, so that a part that is brought again is known.
 CREATE TABLE inbound_parts (
     group_mac   BYTEA NOT NULL,
     number      BIGINT NOT NULL,
@@ -21,8 +21,8 @@ CREATE TABLE inbound_parts (
     carrier     TEXT NOT NULL,
     sender      TEXT NOT NULL,
     recipient   TEXT NOT NULL,
-    text        TEXT NOT NULL,
-    text_mac    BYTEA NOT NULL,
+    body        TEXT NOT NULL,
+    body_mac    BYTEA NOT NULL,
     done        BIGINT NOT NULL,
     received_at BIGINT NOT NULL,
     PRIMARY KEY (group_mac, number)

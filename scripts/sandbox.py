@@ -1,6 +1,7 @@
 """Starts a service of its own for a script: free ports, a temporary data directory, one account.
 
-Only the standard library. Used by scripts/fuzz, scripts/canary and scripts/with-sandbox.
+Only the standard library. Used by scripts/fuzz, scripts/canary, scripts/metrics and
+scripts/with-sandbox.
 """
 
 import json
@@ -112,7 +113,7 @@ class Sandbox:
             "SERVER__LIVE": f"127.0.0.1:{live}",
             "SERVER__SANDBOX": f"127.0.0.1:{sandbox}",
             "SERVER__METRICS": f"127.0.0.1:{metrics}",
-            "SERVER__LIVE_URL": f"http://127.0.0.1:{live}",
+            "SERVER__LIVE_URL": self.live,
             "SERVER__SANDBOX_URL": self.url,
             "LOG__FORMAT": "json",
             **self.settings,

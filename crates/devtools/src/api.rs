@@ -21,6 +21,9 @@ pub(crate) struct Send {
     /// What an SMS says; `None` = a passcode is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) text: Option<String>,
+    /// The class of an SMS: `transactional` or `bulk`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) class: Option<String>,
     /// A supplied code, 4 to 8 digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<String>,

@@ -44,7 +44,8 @@ impl Conn {
     /// Sends a rendered request and reads its answer, within 30 s.
     ///
     /// # Errors
-    /// When the connection fails, ends early or the answer is no HTTP; it is reopened next time.
+    /// When the connection fails, ends early or the answer is not valid HTTP; it is reopened next
+    /// time.
     pub(crate) async fn call(&mut self, request: &[u8]) -> io::Result<Reply> {
         let result = match timeout(PATIENCE, self.exchange(request)).await {
             Ok(result) => result,

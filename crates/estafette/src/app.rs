@@ -1,6 +1,7 @@
 //! Rank 3: what every request has at hand. Cloning is cheap. One `App` for each environment; they
 //! share everything but the environment itself and its carriers.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,49 +9,47 @@ use std::time::Duration;
 use clock::{Clock, Millis};
 use futures_util::future::BoxFuture;
 use moka::sync::Cache;
-use store::Db;
+use store::{Db, WriteSet};
+use tokio::sync::Notify;
 
 use crate::carriers::{Carriers, Channel, Handsets};
 use crate::config::Config;
 use crate::kit::conversion::Conversion;
+use crate::kit::described::{described, described_words};
+use crate::kit::dns::Dns;
 use crate::kit::hashers::Hashers;
 use crate::kit::id::{AccountId, KeyId};
+use crate::kit::msisdn::Msisdn;
 use crate::kit::outgoing::Outgoing;
 use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
+use crate::kit::words::words;
 use crate::metrics::Metrics;
 use crate::sockets::Hub;
 
-/// One of the two environments that a process serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Env {
-    /// Real carriers, real credits.
-    Live,
-    /// Simulated carriers, play money.
-    Sandbox,
-}
-
-impl Env {
-    /// As stored.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Sandbox => "sandbox",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        match word {
-            "live" => Some(Self::Live),
-            "sandbox" => Some(Self::Sandbox),
-            _ => None,
-        }
+words! {
+    /// One of the two environments that a process serves.
+    pub enum Env {
+        /// Real carriers, real credits.
+        Live = "live",
+        /// Simulated carriers, play money.
+        Sandbox = "sandbox",
     }
 }
+
+described!(
+    Env as "Environment": "Which of the two: real carriers or simulated ones.",
+    Self::ALL.iter().map(|env| env.as_str())
+);
+
+/// Ways to pay, as stored and shown.
+pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
+
+described_words!(
+    pub(crate) BillingMode: "How an account pays.",
+    BILLING_MODES.iter().copied()
+);
 
 /// What an account may set for its passcodes; `None` = the deployment's setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -68,37 +67,23 @@ pub struct Settings {
     pub otp_fraud_allow: Option<Vec<String>>,
 }
 
-/// What an account may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
-    /// Made by a sign-up that the operator has not looked at: it can be read.
-    Pending,
-    /// Everything that its keys and owner ask for.
-    Active,
-    /// Stopped by the operator: its owner can read it.
-    Suspended,
-}
-
-impl Standing {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[Self::Pending, Self::Active, Self::Suspended];
-
-    /// As stored and shown, in `status`.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Active => "active",
-            Self::Suspended => "suspended",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|standing| standing.word() == word)
+words! {
+    /// What an account may do.
+    pub enum Standing {
+        /// Made by a sign-up that the operator has not looked at: it can be read.
+        Pending = "pending",
+        /// Everything that its keys and owner ask for.
+        Active = "active",
+        /// Stopped by the operator: its owner can read it.
+        Suspended = "suspended",
     }
 }
+
+described!(
+    Standing as "AccountStatus": "Where an account stands. A pending one can be read until the \
+        operator made it active; a suspended one, too, in the portal.",
+    Self::ALL.iter().map(|standing| standing.as_str())
+);
 
 /// An account as requests see it; remembered for a few seconds.
 #[derive(Clone, Debug)]
@@ -157,7 +142,7 @@ impl Default for Memo {
 
 /// What an event says of an object, for the room that can show the object.
 #[derive(Clone, Copy, Debug)]
-pub struct News<'a> {
+pub struct EventRef<'a> {
     /// Whose object.
     pub account: &'a AccountId,
     /// The event's kind, such as `otp.status`.
@@ -171,7 +156,7 @@ pub struct News<'a> {
 /// Shows an object as its endpoint does, as of an event: a JSON object, or none when it is gone.
 /// Events know no rooms; `wiring` knows which room to ask.
 pub type Tell =
-    for<'a> fn(&'a App, News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>>;
+    for<'a> fn(&'a App, EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>>;
 
 /// An account that sent something to a person, and when it did so last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,7 +188,50 @@ pub struct Correspondence {
     pub owners_of: OwnersOf,
     /// One for each room that sends.
     pub sent_to: &'static [SentTo],
+    /// Asked what follows, once it is known whom the message is for.
+    pub hear: Hear,
 }
+
+/// What a person wrote to an account, for the room that may have asked for it. No `Debug`: it holds
+/// what they wrote.
+#[derive(Clone, Copy)]
+pub struct Heard<'a> {
+    /// Whom it is for.
+    pub account: &'a AccountId,
+    /// Who wrote.
+    pub person: &'a Msisdn,
+    /// The way it came.
+    pub channel: Channel,
+    /// All of it.
+    pub text: &'a str,
+    /// The payload of the button that they tapped.
+    pub button: Option<&'a str>,
+    /// Whether it is STOP.
+    pub is_stop: bool,
+    /// When they did, by the carrier's clock.
+    pub said_at: Millis,
+    /// Whether the account may be charged: not once a set was refused because it could not pay.
+    pub can_pay: bool,
+}
+
+/// What follows from what a person wrote.
+pub struct Reaction {
+    /// To be written beside the message. Where it is refused, the room is asked again.
+    pub set: WriteSet,
+    /// What the event of the message says of a button.
+    pub button: Option<&'static str>,
+}
+
+impl Reaction {
+    /// Nothing, in this shard.
+    #[must_use]
+    pub fn none(shard: &str) -> Self {
+        Self { set: WriteSet::of(shard), button: None }
+    }
+}
+
+/// Finds out what follows from what a person wrote; it writes nothing itself.
+pub type Hear = for<'a> fn(&'a App, Heard<'a>) -> BoxFuture<'a, Result<Reaction, store::Error>>;
 
 /// The parts that both environments share.
 pub struct Shared {
@@ -211,6 +239,8 @@ pub struct Shared {
     pub node: i64,
     /// The way out to URLs of tenants.
     pub outgoing: Outgoing,
+    /// What domains publish.
+    pub dns: Dns,
     /// Where files are kept.
     pub storage: Arc<dyn object_store::ObjectStore>,
     /// Open sockets.
@@ -245,6 +275,8 @@ pub struct Shared {
     pub sealing: Sealing,
     /// Set while the process stops.
     pub draining: AtomicBool,
+    /// Rung when that begins.
+    pub drains: Notify,
 }
 
 /// What handlers and jobs work with.
@@ -287,6 +319,25 @@ impl App {
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
+    }
+
+    /// The process stops: no new work begins, and whoever rests wakes.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+        self.drains.notify_waiters();
+    }
+
+    /// Waits so many milliseconds, or until the process stops.
+    pub async fn rest(&self, ms: u64) {
+        let mut drains = pin!(self.drains.notified());
+        // From here on a stop is heard; one before is seen.
+        drains.as_mut().enable();
+        if !self.is_draining() {
+            tokio::select! {
+                () = self.clock.tick(ms) => {}
+                () = drains => {}
+            }
+        }
     }
 
     /// Unknown fields are refused on the sandbox, so that a typing slip is found before live.

@@ -1,5 +1,6 @@
 //! A name server that answers what it is told to: for names that lead to private addresses, or to
-//! another address at the second question. UDP only, questions for A and AAAA (RFC 1035 §4).
+//! another address at the second question, and for what domains publish. UDP only, questions for A,
+//! AAAA, TXT and CNAME (RFC 1035 §4).
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,12 +10,25 @@ use tokio::net::UdpSocket;
 /// Size of the fixed head of a message.
 const HEAD: usize = 12;
 const A: u16 = 1;
+const CNAME: u16 = 5;
+const TXT: u16 = 16;
 const AAAA: u16 = 28;
 /// No such name (RFC 1035 §4.1.1).
 const NXDOMAIN: u8 = 3;
 
-/// Addresses of a name; none = there is no such name.
-type Zone = dyn Fn(&str) -> Option<Vec<IpAddr>> + Send + Sync;
+/// What is at a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// An address.
+    Address(IpAddr),
+    /// A text, sent in strings of at most 255 bytes.
+    Text(String),
+    /// Another name that it is an alias of.
+    Alias(String),
+}
+
+/// What is at a name; none = there is no such name.
+type Zone = dyn Fn(&str) -> Option<Vec<Record>> + Send + Sync;
 
 /// A name server that runs until it is dropped.
 pub struct NameServer {
@@ -36,6 +50,20 @@ impl NameServer {
     /// When no port can be had.
     pub async fn start(
         zone: impl Fn(&str) -> Option<Vec<IpAddr>> + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
+        let addresses = move |name: &str| {
+            let found = zone(name)?;
+            Some(found.into_iter().map(Record::Address).collect())
+        };
+        Self::publish(addresses).await
+    }
+
+    /// The same with records of every kind.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn publish(
+        zone: impl Fn(&str) -> Option<Vec<Record>> + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0").await?;
         let address = socket.local_addr()?;
@@ -65,7 +93,7 @@ fn answer(question: &[u8], zone: &Zone) -> Option<Vec<u8>> {
     let (name, end) = name(question)?;
     let kind = u16::from_be_bytes([*question.get(end)?, *question.get(end + 1)?]);
     let known = zone(&name);
-    let records: Vec<Vec<u8>> = known.iter().flatten().filter_map(|ip| rdata(kind, *ip)).collect();
+    let records: Vec<Vec<u8>> = known.iter().flatten().filter_map(|it| rdata(kind, it)).collect();
     let mut reply = question.get(..2)?.to_vec();
     // A response, recursion desired and available.
     reply.extend([0x81, 0x80 | if known.is_some() { 0 } else { NXDOMAIN }]);
@@ -100,17 +128,33 @@ fn name(question: &[u8]) -> Option<(String, usize)> {
     }
 }
 
-fn rdata(kind: u16, ip: IpAddr) -> Option<Vec<u8>> {
-    match (kind, ip) {
-        (A, IpAddr::V4(ip)) => Some(ip.octets().to_vec()),
-        (AAAA, IpAddr::V6(ip)) => Some(ip.octets().to_vec()),
+fn rdata(kind: u16, record: &Record) -> Option<Vec<u8>> {
+    match (kind, record) {
+        (A, Record::Address(IpAddr::V4(ip))) => Some(ip.octets().to_vec()),
+        (AAAA, Record::Address(IpAddr::V6(ip))) => Some(ip.octets().to_vec()),
+        (TXT, Record::Text(text)) => strings(text.as_bytes().chunks(255)),
+        (CNAME, Record::Alias(name)) => {
+            let mut data = strings(name.split('.').map(str::as_bytes))?;
+            data.push(0);
+            Some(data)
+        }
         _ => None,
     }
 }
 
+/// Each with its length in front of it.
+fn strings<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
+    let mut data = Vec::new();
+    for part in parts {
+        data.push(u8::try_from(part.len()).ok()?);
+        data.extend_from_slice(part);
+    }
+    Some(data)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{NXDOMAIN, answer};
+    use super::{NXDOMAIN, Record, answer};
 
     /// `hook.test`, class IN.
     fn question(kind: u8) -> Vec<u8> {
@@ -124,13 +168,21 @@ mod tests {
     fn a_known_name_is_answered_with_the_addresses_of_the_kind_that_was_asked_for() {
         let zone = |name: &str| {
             assert_eq!(name, "hook.test");
-            Some(vec!["10.1.2.3".parse().unwrap(), "::1".parse().unwrap()])
+            Some(["10.1.2.3", "::1"].map(|ip| Record::Address(ip.parse().unwrap())).to_vec())
         };
         let reply = answer(&question(1), &zone).unwrap();
         assert_eq!(&reply[..8], [0xab, 0xcd, 0x81, 0x80, 0, 1, 0, 1]);
         assert!(reply.ends_with(&[0, 4, 10, 1, 2, 3]));
         let reply = answer(&question(28), &zone).unwrap();
         assert!(reply.ends_with(&[0, 0, 0, 0, 0, 0, 0, 1]));
+    }
+
+    #[test]
+    fn a_long_text_is_sent_in_several_strings() {
+        let zone = |_: &str| Some(vec![Record::Text("x".repeat(300))]);
+        let reply = answer(&question(16), &zone).unwrap();
+        assert_eq!(reply[reply.len() - 302], 255);
+        assert_eq!(reply[reply.len() - 46], 45);
     }
 
     #[test]

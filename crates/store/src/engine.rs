@@ -9,54 +9,11 @@ use smallvec::SmallVec;
 use tokio::sync::Notify;
 use tracing::Instrument;
 
-use crate::{Args, Bell, FromRow, Groups, Migration, Reject, Row, Sql, WriteSet};
+use crate::{Args, Bell, Error, FromRow, Groups, Migration, Reject, Row, Sql, WriteSet};
 
 /// Both engines keep their migrations in a table of this name.
 const NEWEST_MIGRATION: Sql =
     Sql("SELECT version FROM schema_migrations ORDER BY version DESC LIMIT 1");
-
-/// What went wrong with a read, a migration or a backup.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum Error {
-    /// The database cannot be reached or used now; the text is for the operator's log.
-    #[error("storage is unavailable: {0}")]
-    Unavailable(String),
-    /// A column is not what the code expects.
-    #[error("column {column} is missing or of another type than expected")]
-    Corrupt {
-        /// Position in the row.
-        column: usize,
-    },
-    /// A migration that was applied is not the one this program carries.
-    #[error("migration {version} in the database differs from the one in this program")]
-    MigrationChanged {
-        /// Its number.
-        version: u32,
-    },
-    /// The database is newer than this program.
-    #[error("the database is at migration {found}, this program knows {known}; run a newer one")]
-    TooNew {
-        /// What the database has.
-        found: u32,
-        /// What this program has.
-        known: u32,
-    },
-    /// The database can never be used as it is; the text says what to change.
-    #[error("the database cannot be used: {0}")]
-    Unfit(String),
-    /// Another process serves from the database.
-    #[error(
-        "{place} is in use by another `serve`{by}: only one at a time. Stop that one, or give this \
-         one another --data-dir",
-        by = holder.map(|id| format!(" (process id {id})")).unwrap_or_default()
-    )]
-    Reserved {
-        /// The database.
-        place: String,
-        /// The other process, where it could be read.
-        holder: Option<u32>,
-    },
-}
 
 /// Why a commit did not happen.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -103,6 +60,15 @@ pub struct Plan {
     pub scans: Vec<String>,
 }
 
+/// What an engine is, as it says itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its name and version.
+    pub version: String,
+    /// What its clock says, in milliseconds since 1970; `None` = it has none of its own.
+    pub clock_ms: Option<i64>,
+}
+
 /// One storage engine. The conformance suite in `tests/` says what each must do.
 pub trait Engine: Send + Sync + 'static {
     /// Makes a set durable. `Ok` only once it would survive a power cut.
@@ -111,6 +77,8 @@ pub trait Engine: Send + Sync + 'static {
     fn rows(&self, sql: Sql, args: Args) -> BoxFuture<'_, Result<Vec<Row>, Error>>;
     /// Whether any migration was ever applied: `false` for what is no database of ours yet.
     fn has_tables(&self) -> BoxFuture<'_, Result<bool, Error>>;
+    /// Asks it what it is. It need not have any tables.
+    fn about(&self) -> BoxFuture<'_, Result<About, Error>>;
     /// Commits a set without statements, as far as that tells whether writes work.
     fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>>;
     /// Makes this process the only one that serves from the database, until it closes it or ends,
@@ -240,6 +208,14 @@ impl Db {
     /// See [`Error`].
     pub async fn has_tables(&self) -> Result<bool, Error> {
         self.engine.has_tables().await
+    }
+
+    /// See [`Engine::about`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn about(&self) -> Result<About, Error> {
+        self.engine.about().await
     }
 
     /// See [`Engine::probe`].

@@ -3,6 +3,7 @@
 
 mod backup;
 mod engine;
+mod error;
 mod groups;
 mod lite;
 mod migrate;
@@ -10,7 +11,8 @@ mod pg;
 mod set;
 mod value;
 
-pub use engine::{CommitError, Db, Done, Engine, Error, Plan};
+pub use engine::{About, CommitError, Db, Done, Engine, Plan};
+pub use error::Error;
 pub use groups::{GROUP_BOUNDS, Groups};
 pub use lite::{Lite, LiteOptions};
 pub use migrate::Migration;

@@ -14,8 +14,8 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    clients::{Fate, Log, fate},
-    journal::{Acked, Journal},
+    clients::{Fate, fate},
+    journal::{Acked, Journal, Log},
     plan::Planned,
 };
 use crate::{

@@ -11,7 +11,7 @@ use std::{
 use anyhow::Result;
 
 use super::{
-    journal::Acked,
+    journal::{Acked, Log},
     plan::{Plan, Planned},
 };
 use crate::{
@@ -31,23 +31,6 @@ pub(crate) struct Uptime {
     pub(crate) next: Arc<AtomicU64>,
     /// Set once the service is dead.
     pub(crate) over: AtomicBool,
-}
-
-/// What one client noted during one uptime.
-#[derive(Debug, Default)]
-pub(crate) struct Log {
-    /// Acknowledged sends.
-    pub(crate) acked: Vec<Acked>,
-    /// Keyed sends still without a final answer.
-    pub(crate) pending: Vec<Planned>,
-    /// Sends without key and answer.
-    pub(crate) unanswered: u64,
-    /// Answers marked as replays.
-    pub(crate) replays: u64,
-    /// Repeats refused for good.
-    pub(crate) refused: u64,
-    /// Answers outside the contract.
-    pub(crate) unexpected: Vec<String>,
 }
 
 /// How a send ended.

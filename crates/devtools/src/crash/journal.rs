@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{clients::Log, plan::Planned};
+use super::plan::Planned;
 
 /// A send that the service answered with 200.
 #[derive(Debug, Clone)]
@@ -17,6 +17,23 @@ pub(crate) struct Acked {
     pub(crate) verified: bool,
     /// Whether its first answer was lost and a repeat told the challenge.
     pub(crate) repeated: bool,
+}
+
+/// What one client noted during one uptime.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// Acknowledged sends.
+    pub(crate) acked: Vec<Acked>,
+    /// Keyed sends still without a final answer.
+    pub(crate) pending: Vec<Planned>,
+    /// Sends without key and answer.
+    pub(crate) unanswered: u64,
+    /// Answers marked as replays.
+    pub(crate) replays: u64,
+    /// Repeats refused for good.
+    pub(crate) refused: u64,
+    /// Answers outside the contract.
+    pub(crate) unexpected: Vec<String>,
 }
 
 /// Everything that the clients know.

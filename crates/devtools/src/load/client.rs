@@ -22,6 +22,9 @@ use crate::{
 /// How long behind the end an overloaded open loop is drained.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// One segment.
+const SMS: &str = "Your parcel arrives today between 2 and 4 pm.";
+
 /// What all clients share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -122,8 +125,12 @@ fn remember(index: u64, reply: &Reply) -> Own {
 fn render(shared: &Shared, out: &mut Vec<u8>, turn: u64, own: &mut Own) -> Result<Option<Step>> {
     let filled = shared.filled.len() as u64;
     match shared.args.workload {
-        Workload::Send => render_send(shared, out, filled + turn, false).map(Some),
+        Workload::Send | Workload::Prompt => {
+            render_send(shared, out, filled + turn, false).map(Some)
+        }
         Workload::Mixed => render_mixed(shared, out, filled + turn, own).map(Some),
+        Workload::Sms => render_sms(shared, out, turn, None).map(Some),
+        Workload::Bulk => render_sms(shared, out, turn, Some("bulk".to_owned())).map(Some),
         Workload::Verify => {
             let index = if shared.args.wrong { turn.checked_rem(filled) } else { Some(turn) };
             let Some((index, id)) = index.and_then(|index| filled_at(shared, index)) else {
@@ -144,6 +151,8 @@ fn render(shared: &Shared, out: &mut Vec<u8>, turn: u64, own: &mut Own) -> Resul
             shared.api.get(out, index, &format!("/v1/otp/{id}"))?;
             Ok(Some(Step { expect: &[200], sent: None }))
         }
+        Workload::Livez => render_get(shared, out, "/livez").map(Some),
+        Workload::Hello => render_get(shared, out, "/").map(Some),
     }
 }
 
@@ -159,6 +168,23 @@ fn render_send(shared: &Shared, out: &mut Vec<u8>, index: u64, own_code: bool) -
     send.request_messaging_consent = shared.args.no_consent.then_some(false);
     shared.api.send(out, index, &send, None)?;
     Ok(Step { expect: &[200], sent: own_code.then_some(index) })
+}
+
+fn render_sms(
+    shared: &Shared,
+    out: &mut Vec<u8>,
+    index: u64,
+    class: Option<String>,
+) -> Result<Step> {
+    let to = shared.numbers.plain(index);
+    let send = Send { to, text: Some(SMS.to_owned()), class, ..Send::default() };
+    shared.api.send(out, index, &send, None)?;
+    Ok(Step { expect: &[200], sent: None })
+}
+
+fn render_get(shared: &Shared, out: &mut Vec<u8>, path: &str) -> Result<Step> {
+    shared.api.get(out, 0, path)?;
+    Ok(Step { expect: &[200], sent: None })
 }
 
 fn render_mixed(shared: &Shared, out: &mut Vec<u8>, index: u64, own: &mut Own) -> Result<Step> {

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
 use self::{
@@ -27,11 +27,17 @@ const EXAMPLES: &str = "Examples:
   devtools load --key est_test_… --workload verify --prefill 100000
   devtools load --key est_test_… --workload verify --wrong --prefill 2000
   devtools load --key est_test_… --workload status --prefill 20000
+  devtools load --key est_test_… --workload sms --server-pid $(pidof estafette)
+  devtools load --key none --workload hello --url http://127.0.0.1:8099
 
 The service's own limits must be out of the way: start it with
   ESTAFETTE__LIMITS__SEND_PER_S=1000000 ESTAFETTE__LIMITS__READ_PER_S=1000000
 and, for more than 256 clients,
   ESTAFETTE__SERVER__MAX_CONNECTIONS_PER_ADDRESS=100000";
+
+/// CPU time that a service uses with nothing to do, at most.
+const RESTING_US_PER_S: f64 = 50_000.0;
+const MOST_SECONDS_TO_REST: u32 = 300;
 
 /// What the clients do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -44,6 +50,23 @@ pub(crate) enum Workload {
     Status,
     /// Send, verify that one, read that one, in turn.
     Mixed,
+    /// Send to a new recipient each time, and count what the consent prompts cost later.
+    Prompt,
+    /// Send an SMS to a new recipient each time, and count what its delivery costs later.
+    Sms,
+    /// The same with SMS of the class bulk.
+    Bulk,
+    /// Ask whether the service lives.
+    Livez,
+    /// Ask `devtools hello`.
+    Hello,
+}
+
+impl Workload {
+    /// Whether most of the work is done after the answer: it is waited for, and counted.
+    const fn settles(self) -> bool {
+        matches!(self, Self::Prompt | Self::Sms | Self::Bulk)
+    }
 }
 
 /// A load with a service of its own.
@@ -172,8 +195,11 @@ async fn measure(args: Args) -> Result<Report> {
         task.await.context("a client of the driver failed")??;
     }
     let elapsed = counted_from.elapsed().as_secs_f64();
-    let server_after = cpu_us(&servers);
     let driver_after = machine::cpu_us("self");
+    if shared.args.workload.settles() && !servers.is_empty() {
+        at_rest(&servers).await?;
+    }
+    let server_after = cpu_us(&servers);
     let tally = shared.tally.lock().map_err(|_| anyhow::anyhow!("a client panicked"))?;
     let mut report = Report::of(&shared.args, seed, elapsed, &tally);
     report.cpu_us_per_op = tally::per_operation(server_before, server_after, report.operations);
@@ -185,6 +211,20 @@ async fn measure(args: Args) -> Result<Report> {
         report.rss_peak_mib = Some(tally::round(peak));
     }
     Ok(report)
+}
+
+/// Waits until the servers use less than a twentieth of a processor: nothing is in a queue then.
+async fn at_rest(servers: &[u32]) -> Result<()> {
+    let mut before = cpu_us(servers).context("a server is gone")?;
+    for _ in 0..MOST_SECONDS_TO_REST {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = cpu_us(servers).context("a server is gone")?;
+        if now - before < RESTING_US_PER_S {
+            return Ok(());
+        }
+        before = now;
+    }
+    bail!("the service still works {MOST_SECONDS_TO_REST} s after the last answer")
 }
 
 fn cpu_us(servers: &[u32]) -> Option<f64> {

@@ -26,7 +26,7 @@ pub(crate) fn wanted(args: &Args) -> u64 {
         Workload::Verify if args.wrong => each_once / 4,
         Workload::Verify => each_once,
         Workload::Status => ENOUGH_TO_READ,
-        Workload::Send | Workload::Mixed => 0,
+        _ => 0,
     })
 }
 

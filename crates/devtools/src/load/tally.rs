@@ -151,6 +151,11 @@ impl Report {
             Workload::Verify => "verify",
             Workload::Status => "status",
             Workload::Mixed => "mixed",
+            Workload::Prompt => "prompt",
+            Workload::Sms => "sms",
+            Workload::Bulk => "bulk",
+            Workload::Livez => "livez",
+            Workload::Hello => "hello",
         };
         Self {
             workload: workload.to_owned(),

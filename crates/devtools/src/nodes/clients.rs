@@ -14,7 +14,7 @@ use anyhow::Result;
 use crate::{
     api::Api,
     crash::{
-        clients::Log,
+        journal::Log,
         plan::{Plan, Planned},
     },
     stopwatch,
@@ -113,6 +113,9 @@ pub(crate) async fn drive(crowd: Arc<Crowd>, at: usize) -> Result<Log> {
                 reply = answer.ok();
                 break;
             }
+            // A node that stops says 503 before it closes: a connection kept from then would fail
+            // the try after the next restart, at a node that works.
+            *conn = Conn::new(&api.address);
             at = (at + 1) % conns.len();
             let count = if attempt == 0 { &crowd.failed_once } else { &crowd.failed_twice };
             count.fetch_add(1, Ordering::Relaxed);

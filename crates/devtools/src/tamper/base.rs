@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clock::{Clock, HOUR, MINUTE, Millis};
 use estafette::{
-    access::{self, By, Credentials, MadeBy, NewKey, Scope, idempotency::Claim},
+    access::{self, By, Credentials, MadeBy, NewKey, NewUser, Scope, idempotency::Claim},
     app::App,
     config::{self, Config, Flags},
     credits::{self, audit::Report, audit::Scope as AuditScope, seals},
@@ -142,8 +142,8 @@ async fn sign_up(app: &App, name: &str, address: SocketAddr) -> Result<Tenant> {
     let email = format!("{name}@example.com");
     let password = Secret::new("correct horse battery 42".to_owned());
     let credentials = Credentials { email: &email, password: &password };
-    let grant = credits::sandbox_grant;
-    let user = access::signup(app, grant, credentials, MadeBy::Operator).await?;
+    let grant = |set: &mut WriteSet, new: &NewUser| credits::sandbox_grant(app, set, &new.sandbox);
+    let (user, ()) = access::signup(app, credentials, MadeBy::Operator, grant).await?;
     let account = access::account(app, &user.sandbox).await?.context("no account")?;
     let wanted = NewKey { name: name.to_owned(), scopes: Scope::set(Scope::ALL) };
     let (key, _) = access::create_key(app, &account, &wanted, By::CLI, &Claim::default()).await?;

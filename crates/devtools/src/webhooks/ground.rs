@@ -217,7 +217,10 @@ impl Tenant {
     /// When it was answered with anything else.
     pub(crate) async fn send(&self, conn: &mut Conn, acks: &Acks) -> Result<()> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
-        let send = Send { to: self.numbers.plain(index), ..Send::default() };
+        // Its events would be counted, and are not what the target listens for.
+        let request_messaging_consent = Some(false);
+        let to = self.numbers.plain(index);
+        let send = Send { to, request_messaging_consent, ..Send::default() };
         let mut out = Vec::with_capacity(512);
         self.api.send(&mut out, index, &send, None)?;
         let reply = conn.call(&out).await?;

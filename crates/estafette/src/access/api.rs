@@ -13,15 +13,18 @@ use utoipa_axum::routes;
 use super::idempotency::{self, Claim, Repeatable, Seen};
 use super::token::Kind;
 use super::{
-    ApiKey, Caller, Credentials, Error, Guest, Login, MOST_KEYS, Myself, NewKey, Owner, Portal,
-    Scope, create_key, disable_key, list_keys, password, replay_key, sessions, staff,
+    ApiKey, Caller, Credentials, Error, Guest, Leaver, Login, MOST_KEYS, Myself, NewKey, Owner,
+    Passwords, Portal, Prover, Scope, create_key, disable_key, list_keys, once_with_password,
+    password, replay_key,
 };
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::KeyId;
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::posted::Post;
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
+use crate::kit::seal::hex;
 use crate::kit::secret::Secret;
 use crate::kit::throttle::Class;
 
@@ -35,8 +38,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(change_password))
         .routes(routes!(list_api_keys, create_api_key))
         .routes(routes!(disable_api_key))
-        .merge(sessions::api::routes())
-        .merge(staff::api::routes())
 }
 
 impl From<Error> for Problem {
@@ -58,8 +59,9 @@ impl From<Error> for Problem {
                 "The account has {MOST_KEYS} active API keys, the most there may be. Disable one \
                  that is no longer used."
             )),
-            Error::OverShare => Self::new(Code::RateLimited)
-                .detail("Too many logins of this client are under way. Send one after the other."),
+            Error::OverShare => Self::new(Code::RateLimited).detail(
+                "Too many logins from this client are in progress. Send them one at a time.",
+            ),
             Error::Overloaded => Code::Overloaded.into(),
             Error::Hashing(_) => Self::new(Code::InternalError).because(&error),
             Error::Db(error) => error.into(),
@@ -75,7 +77,7 @@ pub struct LoginRequest {
     #[schema(example = "ana@example.com")]
     pub email: String,
     /// The password.
-    #[schema(format = Password)]
+    #[schema(format = Password, example = "correct horse battery 42")]
     pub password: String,
 }
 
@@ -83,6 +85,7 @@ pub struct LoginRequest {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UserView {
     /// The user's id.
+    #[schema(example = "usr_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     pub id: String,
     /// The user's email.
     pub email: String,
@@ -91,8 +94,11 @@ pub struct UserView {
 /// A token for `Authorization: Bearer`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LoginView {
-    /// The token; it is shown only here.
-    pub token: String,
+    /// The token: shown only here, and to a repeat with the same `Idempotency-Key` within ten
+    /// minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub token: Option<String>,
     /// When it ends, RFC 3339 in UTC.
     #[schema(format = DateTime)]
     pub expires_at: String,
@@ -103,7 +109,7 @@ pub struct LoginView {
 impl From<Login> for LoginView {
     fn from(login: Login) -> Self {
         Self {
-            token: login.token.expose().to_owned(),
+            token: login.token.map(|token| token.expose().to_owned()),
             expires_at: login.expires_at.to_string(),
             user: UserView { id: login.id, email: login.email },
         }
@@ -125,10 +131,13 @@ pub struct EmptyRequest {}
 #[derive(Debug, ToSchema)]
 pub struct PasswordRequest {
     /// The password until now.
-    #[schema(format = Password)]
+    #[schema(format = Password, example = "correct horse battery 42")]
     pub current: String,
     /// The password from now on, 12 to 256 characters.
-    #[schema(format = Password, min_length = 12, max_length = 256)]
+    #[schema(
+        format = Password, min_length = 12, max_length = 256,
+        example = "another horse battery 43"
+    )]
     pub new: String,
 }
 
@@ -136,11 +145,14 @@ pub struct PasswordRequest {
 #[derive(Debug, ToSchema)]
 pub struct KeyRequest {
     /// A name for people, 1 to 100 characters.
-    #[schema(min_length = 1, max_length = 100)]
+    #[schema(min_length = 1, max_length = 100, example = "backend")]
     pub name: String,
     /// What the key may do; left out = everything. One or more of `otp:send`, `otp:verify`,
     /// `sms:send`, `chatapp:send`, `chatapp:receive`, `email:send`, `account:read`.
-    #[schema(min_items = 1)]
+    #[schema(
+        value_type = Option<Vec<Scope>>, min_items = 1,
+        example = json!(["otp:send", "otp:verify"])
+    )]
     pub scopes: Option<Vec<String>>,
 }
 
@@ -148,8 +160,10 @@ pub struct KeyRequest {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyView {
     /// Its id.
+    #[schema(example = "key_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     pub id: String,
     /// Its name.
+    #[schema(example = "server")]
     pub name: String,
     /// The part that may be shown.
     #[schema(example = "est_test_4fT9bQ2x")]
@@ -157,6 +171,7 @@ pub struct KeyView {
     /// Whether it opens anything.
     pub active: bool,
     /// What it may do.
+    #[schema(value_type = Vec<Scope>)]
     pub scopes: Vec<String>,
     /// When it was made, RFC 3339 in UTC.
     #[schema(format = DateTime)]
@@ -200,86 +215,114 @@ impl NewKeyView {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DisabledKeyView {
     /// Its id.
+    #[schema(example = "key_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     pub id: String,
     /// Always false.
+    #[schema(example = false)]
     pub active: bool,
 }
 
-/// Opens the portal. The token works at the live and at the sandbox address. An
-/// `Idempotency-Key` is checked but not kept: a repeat is another login.
+/// Opens the portal. The token works at the live and at the sandbox address. A repeat with the same
+/// `Idempotency-Key` is the same login: it carries the token for ten minutes, and is without it
+/// afterwards.
 #[utoipa::path(post, path = "/v1/auth/login", tag = "Account", request_body = LoginRequest,
+    extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
         (status = 200, body = LoginView, description = "Logged in"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_login`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`too_many_logins`, `rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`"),
     ))]
 async fn login(
     guest: Guest,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let (email, password) = credentials(&app, query.as_deref(), &headers, &body)?;
-    let credentials = Credentials { email: &email, password: &password };
-    let login = super::login(&app, Kind::Portal, credentials, &guest).await?;
-    Ok(private(LoginView::from(login)))
+    log_in(&app, Kind::Portal, &guest, ("POST /v1/auth/login", &headers, &body)).await
 }
 
-/// Ends the token that it is called with. An `Idempotency-Key` is checked but not kept.
+/// What a login does, for users and for staff.
+///
+/// # Errors
+/// See the endpoints.
+pub(super) async fn log_in(
+    app: &App,
+    kind: Kind,
+    guest: &Guest,
+    (route, headers, body): (&str, &HeaderMap, &[u8]),
+) -> Result<Response, Problem> {
+    let (email, password) = credentials(app, body)?;
+    let owner = guest.owner(app);
+    let request = Repeatable::by_guest(&owner, headers, route, body);
+    let fresh = async |claim: Claim| {
+        let credentials = Credentials { email: &email, password: &password };
+        Ok(super::login(app, kind, credentials, guest, &claim).await?)
+    };
+    let again = async |seen: Seen| Ok(super::login_again(app, kind, &seen).await?);
+    let prover = Prover { kind, whose: &email, guest };
+    let login = once_with_password(app, prover, request, fresh, again).await?;
+    Ok(login.map(|login| private(LoginView::from(login))).into_response())
+}
+
+/// Ends the token that it is called with. A repeat with the same `Idempotency-Key` and the token
+/// that has ended answers the same.
 #[utoipa::path(post, path = "/v1/auth/logout", tag = "Account",
     request_body = Option<EmptyRequest>,
     security(("portal_token" = [])),
     responses(
         (status = 200, body = DoneView, description = "The token has ended"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ))]
 async fn logout(
-    caller: Caller<Myself>,
+    leaver: Leaver<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<DoneView>, Problem> {
-    nothing_but(&app, query.as_deref(), &headers, &body)?;
-    let token = caller.token.ok_or(Code::InternalError)?;
-    super::logout(&app, Kind::Portal, caller.by(), token).await?;
-    Ok(Json(DoneView { ok: true }))
+) -> Result<Response, Problem> {
+    log_out(&app, Kind::Portal, &leaver, ("POST /v1/auth/logout", &headers, &body)).await
+}
+
+/// What a logout does, for users and for staff.
+///
+/// # Errors
+/// See the endpoints.
+pub(super) async fn log_out<P>(
+    app: &App,
+    kind: Kind,
+    leaver: &Leaver<P>,
+    (route, headers, body): (&str, &HeaderMap, &[u8]),
+) -> Result<Response, Problem> {
+    Fields::read(body)?.finish(app.is_strict())?;
+    let request = Repeatable::by_person(&leaver.who, headers, route, body);
+    let fresh = async |claim: Claim| match &leaver.refused {
+        Some(problem) => Err(problem.clone()),
+        None => Ok(super::logout(app, kind, leaver.by(), leaver.token, &claim).await?),
+    };
+    // Under another token's key, one that has ended opens nothing.
+    let again = async |seen: Seen| match &leaver.refused {
+        Some(problem) if seen.object_id != hex(&leaver.token) => Err(problem.clone()),
+        _ => Ok(()),
+    };
+    let done = idempotency::once(app, request, fresh, again).await?;
+    Ok(done.map(|()| Json(DoneView { ok: true })).into_response())
 }
 
 /// Replaces the password and ends all other tokens of the user. It must differ from the current
-/// one, be none of the commonest, and not be the email. An `Idempotency-Key` is checked
-/// but not kept: a repeat finds the old password gone.
+/// one, be none of the commonest, and not be the email.
 #[utoipa::path(post, path = "/v1/auth/password", tag = "Account",
     request_body = PasswordRequest, security(("portal_token" = [])),
+    extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
         (status = 200, body = DoneView, description = "The new password counts"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_login` when `current` is wrong; `missing_credentials`, \
-                `invalid_token`, `token_expired`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`too_many_logins`, `rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`"),
     ))]
 async fn change_password(
     caller: Caller<Myself>,
     guest: Guest,
     State(app): State<App>,
-    about: (RawQuery, HeaderMap),
-    body: Bytes,
-) -> Result<Json<DoneView>, Problem> {
+    Post { headers, body }: Post,
+) -> Result<Response, Problem> {
     let owner = Owner { by: caller.by(), token: caller.token, guest: &guest };
-    replace_password(&app, Kind::Portal, owner, (about, body)).await
+    let request = Repeatable::by_person(&caller.who, &headers, "POST /v1/auth/password", &body);
+    replace_password(&app, Kind::Portal, owner, request).await
 }
 
 /// What a change of password does, for users and for staff.
@@ -290,11 +333,9 @@ pub(super) async fn replace_password(
     app: &App,
     kind: Kind,
     owner: Owner<'_>,
-    ((RawQuery(query), headers), body): ((RawQuery, HeaderMap), Bytes),
-) -> Result<Json<DoneView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
-    idempotency::check(&headers)?;
-    let mut fields = Fields::read(&body)?;
+    request: Repeatable<'_>,
+) -> Result<Response, Problem> {
+    let mut fields = Fields::read(request.body())?;
     let current = fields.required("current");
     let new = new_password(&mut fields, "new", "");
     fields.finish(app.is_strict())?;
@@ -302,8 +343,12 @@ pub(super) async fn replace_password(
         return Err(Code::InternalError.into());
     };
     app.throttle.take(Class::Password, owner.by.who.id())?;
-    super::change_password(app, kind, owner, (&current, &new)).await?;
-    Ok(Json(DoneView { ok: true }))
+    let passwords = Passwords { current: &current, new: &new };
+    let fresh =
+        async |claim: Claim| Ok(super::change_password(app, kind, owner, passwords, &claim).await?);
+    let prover = Prover { kind, whose: owner.by.who.id(), guest: owner.guest };
+    let done = once_with_password(app, prover, request, fresh, async |_| Ok(())).await?;
+    Ok(done.map(|()| Json(DoneView { ok: true })).into_response())
 }
 
 /// Lists the account's API keys, newest first.
@@ -314,10 +359,6 @@ pub(super) async fn replace_password(
     ),
     responses(
         (status = 200, body = Vec<KeyView>, description = "One page; `Link` leads to the next"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ))]
 async fn list_api_keys(
     caller: Caller<Portal>,
@@ -325,7 +366,7 @@ async fn list_api_keys(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
-    let page = query.page(&app.vault, KEYS)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), KEYS)?;
     let keys = list_keys(&app, &caller.account.id, &page).await?;
     let views = keys.into_iter().map(KeyView::from).collect();
     Ok(page::answer(&app.vault, KEYS, &page, views, |view: &KeyView| view.id.clone()))
@@ -335,29 +376,17 @@ async fn list_api_keys(
 /// `Idempotency-Key` carries it for ten minutes, and is without it afterwards.
 #[utoipa::path(post, path = "/v1/api-keys", tag = "Account", request_body = KeyRequest,
     security(("portal_token" = [])),
-    params(("Idempotency-Key" = Option<String>, Header,
-        description = "1 to 255 printable ASCII characters")),
+    extensions(("x-codes" = json!([Code::LimitReached]))),
     responses(
         (status = 200, body = NewKeyView, description = "The key"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_json`, `invalid_idempotency_key`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-            description = "`account_pending`, `account_suspended`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-            description = "`idempotency_in_progress`; `limit_reached` with 100 active keys"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`, `idempotency_key_reused`"),
     ))]
 async fn create_api_key(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let wanted = new_key(&app, &body)?;
     let account = &caller.account;
     let request = Repeatable::by_tenant(&account.id, &headers, "POST /v1/api-keys", &body);
@@ -378,20 +407,13 @@ async fn create_api_key(
     params(("key_id" = String, Path, description = "The key's id")),
     responses(
         (status = 200, body = DisabledKeyView, description = "The key opens nothing any more"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-            description = "`account_pending`, `account_suspended`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-            description = "`not_found`"),
     ))]
 async fn disable_api_key(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(key_id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DisabledKeyView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = KeyId::parse(&key_id).ok_or(Code::NotFound)?;
     disable_key(&app, &caller.account.id, &id, caller.by()).await?;
     Ok(Json(DisabledKeyView { id: id.into(), active: false }))
@@ -414,30 +436,12 @@ pub fn new_password(fields: &mut Fields, name: &'static str, email: &str) -> Opt
     }
 }
 
-pub(super) fn credentials(
-    app: &App,
-    query: Option<&str>,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> Result<(String, Secret), Problem> {
-    Query::read(query, &[])?;
-    idempotency::check(headers)?;
+fn credentials(app: &App, body: &[u8]) -> Result<(String, Secret), Problem> {
     let mut fields = Fields::read(body)?;
     let (email, password) = (fields.required("email"), fields.required("password"));
     fields.finish(app.is_strict())?;
     let both = email.zip(password.map(Secret::new));
     both.ok_or_else(|| Code::InternalError.into())
-}
-
-pub(super) fn nothing_but(
-    app: &App,
-    query: Option<&str>,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> Result<(), Problem> {
-    Query::read(query, &[])?;
-    idempotency::check(headers)?;
-    Fields::read(body)?.finish(app.is_strict())
 }
 
 fn new_key(app: &App, body: &[u8]) -> Result<NewKey, Problem> {

@@ -1,11 +1,11 @@
 //! The audit log: who did what to which object, written in the same write set as the deed.
 
 use clock::Millis;
-use store::{Args, Error, WriteSet, args};
+use store::{Args, Error, FromRow, Row, WriteSet, args};
 use uuid::Uuid;
 
-use super::caller::Who;
 use super::store as sql;
+use super::who::Who;
 use crate::app::App;
 use crate::kit::id::{AccountId, AuditId};
 use crate::kit::seal::{Vault, sha256_of};
@@ -97,6 +97,24 @@ impl Line {
         let account = self.account.as_deref().unwrap_or_default();
         let Self { id, actor_kind, actor_id, action, object_id, request_id, detail, .. } = self;
         [id, at, actor_kind, actor_id, action, object_id, account, request_id, detail, seal_no]
+    }
+}
+
+impl FromRow for Line {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.take(0)?,
+            at: row.take(1)?,
+            actor_kind: row.take(2)?,
+            actor_id: row.take(3)?,
+            action: row.take(4)?,
+            object_id: row.take(5)?,
+            account: row.take(6)?,
+            request_id: row.take(7)?,
+            detail: row.take(8)?,
+            seal_no: row.take(9)?,
+            mac: row.take(10)?,
+        })
     }
 }
 

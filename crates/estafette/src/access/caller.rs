@@ -15,9 +15,9 @@ use super::audit::By;
 use super::scope::Scope;
 use super::store as sql;
 use super::token::{self, Kind};
-use super::{key, person};
+use super::who::Who;
+use super::{account, key};
 use crate::app::{Account, App, KnownKey, Standing};
-use crate::kit::client_address::ClientAddress;
 use crate::kit::id::{AccountId, KeyId, StaffId, UserId};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
@@ -34,51 +34,6 @@ pub type RateHeaders = Arc<OnceLock<HeaderMap>>;
 /// The id of the request; the edge puts it into the request's extensions. Empty without an edge.
 #[derive(Clone, Debug, Default)]
 pub struct RequestIdText(pub String);
-
-/// An actor, for limits and the audit log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
-    /// A program with an API key.
-    Key(KeyId),
-    /// A user in the portal.
-    User(UserId),
-    /// A member of the operator's staff.
-    Staff(StaffId),
-    /// The operator at the command line.
-    Cli,
-    /// The service, by itself.
-    Service,
-    /// Nobody known: who failed to log in.
-    Stranger,
-}
-
-impl Who {
-    /// Which of them, as stored.
-    #[must_use]
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::Key(_) => "key",
-            Self::User(_) => "user",
-            Self::Staff(_) => "staff",
-            Self::Cli => "cli",
-            Self::Service => "service",
-            Self::Stranger => "stranger",
-        }
-    }
-
-    /// The actor's id.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        match self {
-            Self::Key(id) => id.as_str(),
-            Self::User(id) => id.as_str(),
-            Self::Staff(id) => id.as_str(),
-            Self::Cli => "cli",
-            Self::Service => "service",
-            Self::Stranger => "",
-        }
-    }
-}
 
 /// What opens an endpoint.
 pub trait Policy: Send + Sync + 'static {
@@ -116,16 +71,23 @@ policies! {
     SendOtp: Some(&[Scope::OtpSend, Scope::SmsSend]), false, Send;
     /// Keys that may check passcodes or read them.
     CheckOtp: Some(&[Scope::OtpVerify, Scope::SmsSend, Scope::AccountRead]), false, Read;
+    /// Portal tokens, and keys that may read the account or check passcodes.
+    ListOtp: Some(&[Scope::AccountRead, Scope::OtpVerify]), true, Read;
     /// Keys that may send SMS.
     SendSms: Some(&[Scope::SmsSend]), false, Send;
+    /// Keys that may send email.
+    SendEmail: Some(&[Scope::EmailSend]), false, Send;
+    /// Keys that may send messages over the chat-app.
+    SendChatapp: Some(&[Scope::ChatappSend, Scope::SmsSend]), false, Send;
+    /// Keys that may manage templates of the chat-app.
+    Templates: Some(&[Scope::ChatappSend]), false, Read;
     /// Portal tokens, and keys that may read the account.
     ReadAccount: Some(&[Scope::AccountRead]), true, Read;
-    /// Portal tokens, and keys that may read what people wrote; which of it, the room decides.
+    /// Portal tokens, and keys that may read what people wrote: the room decides.
     ReadInbound: Some(&[Scope::ChatappReceive, Scope::AccountRead]), true, Read;
-    /// Portal tokens only.
+    /// Portal tokens.
     Portal: None, true, Read;
-    /// Portal tokens, for what belongs to the person: password and sessions. Whatever the
-    /// operator thinks of their accounts, people can log out.
+    /// Portal tokens, for the person's own password and sessions, whatever the account's standing.
     Myself: None, true, Read, of_person;
     /// Any key, and portal tokens: the sandbox's handsets.
     TestCaller: Some(&[]), true, Read;
@@ -223,31 +185,6 @@ impl FromRequestParts<App> for Staff {
     }
 }
 
-/// Whoever makes a password be hashed: somebody without a token who is about to get one, or who
-/// changes the password. Their address has a budget, because hashing costs more than asking for it.
-#[derive(Clone, Debug)]
-pub struct Guest {
-    /// The id of the request, for the audit log.
-    pub request_id: String,
-    /// What counts as one client: an address, or the /64 of an IPv6 one.
-    pub address: String,
-    /// The network of it, which names no person: for the audit log.
-    pub network: String,
-}
-
-impl FromRequestParts<App> for Guest {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let client = parts.extensions.get::<ClientAddress>();
-        // Every connection has an address; without one all share a budget.
-        let address = client.map(|client| client.unit().to_string()).unwrap_or_default();
-        let network = client.map(ToString::to_string).unwrap_or_default();
-        take(app, parts, Class::Guest, &address)?;
-        Ok(Self { request_id: request_id(parts).0, address, network })
-    }
-}
-
 /// What a request shows to be let in.
 #[derive(Debug, PartialEq, Eq)]
 enum Pass<'a> {
@@ -287,10 +224,10 @@ impl<'a> Pass<'a> {
 }
 
 fn ambiguous(header: &str, what: &str) -> Problem {
-    let detail = format!("The request shows {what}; send one of them.");
+    let detail = format!("The request carries {what}; send only one of them.");
     let item = "shows more than one credential";
     let pointer = format!("header:{header}");
-    Problem::bad_request(&pointer, "ambiguous", item).detail(detail)
+    Problem::bad_request(&pointer, "invalid_type", item).detail(detail)
 }
 
 /// Writes need an active account, and keys one that is not suspended.
@@ -332,7 +269,7 @@ async fn by_key<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
 
 async fn by_token<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
     let (subject, token) = subject_of(app, text, Kind::Portal).await?;
-    let args = args![subject.as_str(), app.env.word()];
+    let args = args![subject.as_str(), app.env.as_str()];
     let row: Option<sql::AccountRow> = app.db.row(sql::ACCOUNT_OF_USER, args).await?;
     let sql::AccountRow(account) = row.ok_or(Code::NotFound)?;
     Ok(Caller {
@@ -394,7 +331,7 @@ async fn read_key(app: &App, hash: [u8; 32]) -> Result<Option<KnownKey>, store::
     let Some(row) = row.filter(|row| row.active) else {
         return Ok(None);
     };
-    let account = person::account(app, &account).await?;
+    let account = account::account(app, &account).await?;
     Ok(account.map(|account| KnownKey {
         key,
         account: Arc::new(account),
@@ -409,7 +346,7 @@ async fn subject_of(app: &App, text: &str, kind: Kind) -> Result<(String, [u8; 3
     let hash = token::hash(text);
     let row: Option<sql::TokenRow> = app.db.row(sql::TOKEN, args![hash]).await?;
     let row = row.ok_or(Code::InvalidToken)?;
-    if row.kind != kind.word() || row.revoked_at.is_some() {
+    if row.kind != kind.as_str() || row.revoked_at.is_some() {
         return Err(Code::InvalidToken.into());
     }
     if row.expires_at <= app.now() {
@@ -418,7 +355,7 @@ async fn subject_of(app: &App, text: &str, kind: Kind) -> Result<(String, [u8; 3
     Ok((row.subject_id, hash))
 }
 
-fn take(app: &App, parts: &Parts, class: Class, who: &str) -> Result<(), Problem> {
+pub(super) fn take(app: &App, parts: &Parts, class: Class, who: &str) -> Result<(), Problem> {
     let headers = app.throttle.take(class, who)?;
     if let Some(slot) = parts.extensions.get::<RateHeaders>() {
         // A second extractor in one handler would only repeat them.
@@ -427,7 +364,7 @@ fn take(app: &App, parts: &Parts, class: Class, who: &str) -> Result<(), Problem
     Ok(())
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = text.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -439,15 +376,13 @@ fn missing(key: bool, portal: bool) -> Problem {
             "This endpoint takes an API key in `X-API-Key` or `Authorization: Bearer`, or a \
              portal token in `Authorization: Bearer`."
         }
-        (true, false) => {
-            "This endpoint takes an API key in `X-API-Key` or `Authorization: Bearer`."
-        }
+        (true, false) => "This endpoint takes an API key, in `X-API-Key` or as a `Bearer`.",
         (false, _) => "This endpoint takes a portal token in `Authorization: Bearer`.",
     };
     Problem::new(Code::MissingCredentials).detail(detail)
 }
 
-fn request_id(parts: &Parts) -> RequestIdText {
+pub(super) fn request_id(parts: &Parts) -> RequestIdText {
     parts.extensions.get::<RequestIdText>().cloned().unwrap_or_default()
 }
 
@@ -460,10 +395,9 @@ mod tests {
     fn a_key_counts_in_either_header_and_two_different_ones_are_refused() {
         let shown = |key: &'static str, bearer: &'static str| {
             let mut headers = HeaderMap::new();
-            for (name, text) in [("x-api-key", key), ("authorization", bearer)] {
-                if !text.is_empty() {
-                    headers.append(name, HeaderValue::from_static(text));
-                }
+            let given = [("x-api-key", key), ("authorization", bearer)];
+            for (name, text) in given.into_iter().filter(|(_, text)| !text.is_empty()) {
+                headers.append(name, HeaderValue::from_static(text));
             }
             Pass::shown_in(&headers).map(|pass| format!("{pass:?}")).map_err(|p| p.code().status())
         };

@@ -31,7 +31,7 @@ impl Guesser {
     /// One who logs in. The email is taken as typed, so that those that are none count as well.
     pub(super) fn of_login(app: &App, kind: Kind, email: &str, address: &str) -> Self {
         let email = email.trim().to_lowercase();
-        Self { mac: app.vault.guesser_mac(&[kind.word(), &email, address]) }
+        Self { mac: app.vault.guesser_mac(&[kind.as_str(), &email, address]) }
     }
 
     /// One who signs up: each email that is taken is an answer that they should not get often.

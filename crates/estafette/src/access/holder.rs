@@ -34,7 +34,7 @@ pub enum Subject {
 /// When the database cannot be read.
 pub async fn of_user(app: &App, hash: [u8; 32]) -> Result<Option<Holder>, store::Error> {
     let Some(subject) = subject(app, hash, Kind::Portal).await? else { return Ok(None) };
-    let args = args![subject.as_str(), app.env.word()];
+    let args = args![subject.as_str(), app.env.as_str()];
     let row: Option<sql::AccountRow> = app.db.row(sql::ACCOUNT_OF_USER, args).await?;
     Ok(row.map(|sql::AccountRow(account)| Holder {
         hash,
@@ -58,7 +58,7 @@ pub async fn of_staff(app: &App, hash: [u8; 32]) -> Result<Option<Holder>, store
 async fn subject(app: &App, hash: [u8; 32], kind: Kind) -> Result<Option<String>, store::Error> {
     let row: Option<sql::TokenRow> = app.db.row(sql::TOKEN, args![hash]).await?;
     let is_good = |row: &sql::TokenRow| {
-        row.kind == kind.word() && row.revoked_at.is_none() && row.expires_at > app.now()
+        row.kind == kind.as_str() && row.revoked_at.is_none() && row.expires_at > app.now()
     };
     Ok(row.filter(is_good).map(|row| row.subject_id))
 }

@@ -8,13 +8,22 @@ use clock::{DAY, Millis};
 use store::{CommitError, Error, FromRow, Reject, Row, WriteSet, args};
 
 use super::store as sql;
+use super::who::Who;
 use crate::app::App;
 use crate::kit::id::AccountId;
 use crate::kit::problem::{self, Item, Problem};
 use crate::kit::problem_code::Code;
+use crate::kit::seal::hex;
+use crate::kit::secret::Secret;
+use crate::kit::throttle::Class;
+use crate::kit::words::words;
 
 /// How long a key stands for its request, milliseconds.
 pub(super) const LIFE: i64 = DAY;
+/// How long a repeat still answers what is shown once, milliseconds.
+const SHOWN: i64 = 10 * clock::MINUTE;
+/// What a key stands for whose request was refused and left nothing behind.
+const REFUSED: &str = "";
 /// Most characters of a key.
 const LONGEST: usize = 255;
 const HEADER: &str = "idempotency-key";
@@ -22,21 +31,15 @@ const HEADER: &str = "idempotency-key";
 /// A commit refused with this raced with the same request: 409 `idempotency_in_progress`.
 pub const SEEN: Reject = problem::IN_PROGRESS;
 
-/// Who chooses the keys: what one side has used is free to the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Namespace {
-    /// The account's programs and people.
-    Tenant,
-    /// The operator's staff, about an account.
-    Staff,
-}
-
-impl Namespace {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Tenant => "tenant",
-            Self::Staff => "staff",
-        }
+words! {
+    /// Who chooses the keys: what one side has used is free to the other.
+    enum Namespace {
+        /// The account's programs and people.
+        Tenant = "tenant",
+        /// The operator's staff.
+        Staff = "staff",
+        /// Whoever has no token yet.
+        Guest = "guest",
     }
 }
 
@@ -44,7 +47,8 @@ impl Namespace {
 #[derive(Clone, Copy, Debug)]
 pub struct Repeatable<'a> {
     namespace: Namespace,
-    account: &'a AccountId,
+    /// An account, a person, or what stands for a guest's address.
+    owner: &'a str,
     headers: &'a HeaderMap,
     route: &'a str,
     body: &'a [u8],
@@ -59,7 +63,7 @@ impl<'a> Repeatable<'a> {
         route: &'a str,
         body: &'a [u8],
     ) -> Self {
-        Self { namespace: Namespace::Tenant, account, headers, route, body }
+        Self { namespace: Namespace::Tenant, owner: account.as_str(), headers, route, body }
     }
 
     /// From the operator's staff, about an account.
@@ -70,7 +74,36 @@ impl<'a> Repeatable<'a> {
         route: &'a str,
         body: &'a [u8],
     ) -> Self {
-        Self { namespace: Namespace::Staff, account, headers, route, body }
+        Self { namespace: Namespace::Staff, owner: account.as_str(), headers, route, body }
+    }
+
+    /// From a user or a member of staff, about themselves or about what has no account.
+    #[must_use]
+    pub fn by_person(who: &'a Who, headers: &'a HeaderMap, route: &'a str, body: &'a [u8]) -> Self {
+        let namespace = match who {
+            Who::Staff(_) => Namespace::Staff,
+            _ => Namespace::Tenant,
+        };
+        Self { namespace, owner: who.id(), headers, route, body }
+    }
+
+    /// The body of the request.
+    #[must_use]
+    pub fn body(&self) -> &'a [u8] {
+        self.body
+    }
+
+    /// From somebody without a token. Keys belong to the address: see [`Guest::owner`].
+    ///
+    /// [`Guest::owner`]: super::Guest::owner
+    #[must_use]
+    pub fn by_guest(
+        owner: &'a str,
+        headers: &'a HeaderMap,
+        route: &'a str,
+        body: &'a [u8],
+    ) -> Self {
+        Self { namespace: Namespace::Guest, owner, headers, route, body }
     }
 }
 
@@ -90,6 +123,21 @@ impl<T> Once<T> {
     /// The same of another form.
     pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Once<U> {
         Once { answer: form(self.answer), is_replayed: self.is_replayed }
+    }
+}
+
+impl<T> Once<Result<T, Problem>> {
+    /// An answer, or a refusal that its request has been told before.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn transpose(self) -> Result<Once<T>, Problem> {
+        let Self { answer, is_replayed } = self;
+        match answer {
+            Ok(answer) => Ok(Once { answer, is_replayed }),
+            Err(problem) if is_replayed => Err(problem.replayed()),
+            Err(problem) => Err(problem),
+        }
     }
 }
 
@@ -118,8 +166,30 @@ pub async fn once<T>(
 ) -> Result<Once<T>, Problem> {
     match begin(app, request).await? {
         Begin::Fresh(claim) => Ok(Once { answer: fresh(claim).await?, is_replayed: false }),
-        Begin::Seen(seen) => Ok(Once { answer: again(seen).await?, is_replayed: true }),
+        Begin::Seen(seen) => match seen.refusal() {
+            Some(problem) => Err(problem.replayed()),
+            None => Ok(Once { answer: again(seen).await?, is_replayed: true }),
+        },
     }
+}
+
+/// As [`once`], for requests whose refusal is final: what the account's credits, settings or
+/// recipients forbid is kept, and a repeat is told the same, whatever has changed meanwhile.
+/// Refusals that ask to wait (429, 5xx) are not: there a repeat tries anew.
+///
+/// # Errors
+/// As [`once`].
+pub async fn once_or_refused<T>(
+    app: &App,
+    request: Repeatable<'_>,
+    fresh: impl AsyncFnOnce(&Claim) -> Result<T, Problem>,
+    again: impl AsyncFnOnce(Seen) -> Result<T, Problem>,
+) -> Result<Once<T>, Problem> {
+    let fresh = async |claim: Claim| match fresh(&claim).await {
+        Err(problem) => Err(claim.refuse(app, problem).await),
+        done => done,
+    };
+    once(app, request, fresh, again).await
 }
 
 enum Begin {
@@ -140,6 +210,27 @@ pub struct Seen {
     pub sealed: Option<Vec<u8>>,
     /// When it was taken.
     pub created_at: Millis,
+    owner: String,
+}
+
+impl Seen {
+    /// What was sealed with [`Claim::seal`]: for ten minutes.
+    #[must_use]
+    pub fn secret(&self, app: &App) -> Option<Secret> {
+        let sealed = self.sealed.as_deref().filter(|_| app.now() - self.created_at <= SHOWN)?;
+        let plain = app.vault.open(&place(&self.owner, &self.object_id), sealed)?;
+        String::from_utf8(plain).ok().map(Secret::new)
+    }
+
+    /// What the first request was refused with, if nothing came of it.
+    fn refusal(&self) -> Option<Problem> {
+        if self.object_id == REFUSED { Problem::stored(self.answer.as_deref()?) } else { None }
+    }
+}
+
+/// What a secret of an answer is sealed for.
+const fn place<'a>(owner: &'a str, object_id: &'a str) -> [&'a str; 3] {
+    ["idempotency", owner, object_id]
 }
 
 /// The right to carry out a request once. Empty when no key was sent.
@@ -150,7 +241,7 @@ pub struct Claim {
 
 #[derive(Clone, Debug)]
 struct Keyed {
-    account: AccountId,
+    owner: String,
     namespace: Namespace,
     key: String,
     fingerprint: [u8; 32],
@@ -172,10 +263,10 @@ impl Claim {
         sealed: Option<Vec<u8>>,
         now: Millis,
     ) {
-        let Some(Keyed { account, namespace, key, fingerprint }) = &self.inner else { return };
+        let Some(Keyed { owner, namespace, key, fingerprint }) = &self.inner else { return };
         let args = args![
-            account,
-            namespace.word(),
+            owner.as_str(),
+            namespace.as_str(),
             key.as_str(),
             *fingerprint,
             object_id,
@@ -184,6 +275,13 @@ impl Claim {
             now - LIFE
         ];
         set.guard(sql::ADD_IDEMPOTENT, args, SEEN);
+    }
+
+    /// A secret of the answer, for the repeats of the next ten minutes; nothing if no key was sent.
+    #[must_use]
+    pub fn seal(&self, app: &App, object_id: &str, secret: &Secret) -> Option<Vec<u8>> {
+        let Keyed { owner, .. } = self.inner.as_ref()?;
+        Some(app.vault.seal(&place(owner, object_id), secret.expose().as_bytes()))
     }
 
     /// The key under which a tenant's request is stored, if one was sent: for a write set that
@@ -198,10 +296,44 @@ impl Claim {
     /// # Errors
     /// See [`CommitError`].
     pub async fn tell(&self, app: &App, answer: &'static str) -> Result<(), CommitError> {
-        let Some(Keyed { account, namespace, key, .. }) = &self.inner else { return Ok(()) };
-        let mut set = WriteSet::of(account.as_str());
-        let args = args![answer, account, namespace.word(), key.as_str()];
+        let Some(Keyed { owner, .. }) = &self.inner else { return Ok(()) };
+        let mut set = WriteSet::of(owner);
+        self.add_answer(&mut set, answer);
+        app.db.commit(set).await.map(drop)
+    }
+
+    /// Adds what the request is told to a write set that has its key. Nothing if no key was sent.
+    pub fn add_answer(&self, set: &mut WriteSet, answer: &str) {
+        let Some(Keyed { owner, namespace, key, .. }) = &self.inner else { return };
+        let args = args![answer, owner.as_str(), namespace.as_str(), key.as_str()];
         set.push(sql::ANSWER_IDEMPOTENT, args);
+    }
+
+    /// Keeps a final refusal of a request that left nothing else behind, and answers it. Refusals
+    /// cost nothing, so there are only so many in a second.
+    async fn refuse(&self, app: &App, problem: Problem) -> Problem {
+        let (Some(Keyed { owner, .. }), Some(stored)) = (&self.inner, problem.to_stored()) else {
+            return problem;
+        };
+        if let Err(wait) = app.throttle.take(Class::Refusal, owner) {
+            return wait;
+        }
+        match self.keep(app, REFUSED, &stored).await {
+            Ok(()) => problem,
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Keeps the key and what its request is told, for what has no write set of its own. Nothing if
+    /// no key was sent.
+    ///
+    /// # Errors
+    /// See [`CommitError`]; refused with [`SEEN`] if the same key was taken meanwhile.
+    pub async fn keep(&self, app: &App, object_id: &str, answer: &str) -> Result<(), CommitError> {
+        let Some(Keyed { owner, .. }) = &self.inner else { return Ok(()) };
+        let mut set = WriteSet::of(owner);
+        self.add_to(&mut set, object_id, None, app.now());
+        self.add_answer(&mut set, answer);
         app.db.commit(set).await.map(drop)
     }
 }
@@ -216,8 +348,8 @@ impl FromRow for Known {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let fingerprint = row.take(0)?;
         let (object_id, answer) = (row.take(1)?, row.take(2)?);
-        let (sealed, created_at) = (row.take(3)?, row.take(4)?);
-        Ok(Self { fingerprint, seen: Seen { object_id, answer, sealed, created_at } })
+        let (sealed, created_at, owner) = (row.take(3)?, row.take(4)?, row.take(5)?);
+        Ok(Self { fingerprint, seen: Seen { object_id, answer, sealed, created_at, owner } })
     }
 }
 
@@ -226,16 +358,18 @@ async fn begin(app: &App, request: Repeatable<'_>) -> Result<Begin, Problem> {
     let Some(key) = read(request.headers)? else {
         return Ok(Begin::Fresh(Claim::default()));
     };
-    let Repeatable { namespace, account, .. } = request;
-    let place = [account.as_str(), namespace.word(), request.route];
-    let args = args![account, namespace.word(), key.as_str()];
-    let known: Option<Known> = app.db.row(sql::IDEMPOTENT, args).await?;
+    let Repeatable { namespace, owner, .. } = request;
+    let place = [owner, namespace.as_str(), request.route];
+    let erased = masked(app, owner, namespace.as_str(), &key);
+    let args = args![owner, namespace.as_str(), key.as_str(), erased];
+    let rows: Vec<Known> = app.db.rows(sql::IDEMPOTENT, args).await?;
     // The same bound as in the guard of the claim.
     let oldest = app.now() - LIFE;
-    match known.filter(|known| known.seen.created_at >= oldest) {
+    let live = rows.into_iter().filter(|known| known.seen.created_at >= oldest);
+    match live.max_by_key(|known| known.seen.created_at) {
         None => {
             let fingerprint = app.vault.request_mac(place, request.body);
-            let inner = Keyed { account: account.clone(), namespace, key, fingerprint };
+            let inner = Keyed { owner: owner.to_owned(), namespace, key, fingerprint };
             Ok(Begin::Fresh(Claim { inner: Some(inner) }))
         }
         Some(known)
@@ -250,12 +384,32 @@ async fn begin(app: &App, request: Repeatable<'_>) -> Result<Begin, Problem> {
     }
 }
 
-/// Checks the header where nothing is kept.
+/// Before the hash that an erasure leaves of a key: no key begins with it.
+const MASKED: char = ' ';
+
+/// What an erasure leaves of a key, which may name a person.
+pub(super) fn masked(app: &App, owner: &str, namespace: &str, key: &str) -> String {
+    let mac = app.vault.recipient_mac(owner, &format!("{HEADER} {namespace} {key}"));
+    format!("{MASKED}{}", hex(&mac))
+}
+
+/// Whether a stored key was erased before.
+pub(super) fn is_masked(key: &str) -> bool {
+    key.starts_with(MASKED)
+}
+
+/// Checks the header before anything else of the request is read.
 ///
 /// # Errors
 /// 400 `invalid_idempotency_key`.
 pub fn check(headers: &HeaderMap) -> Result<(), Problem> {
     read(headers).map(drop)
+}
+
+/// Whether a request shows a key at all.
+#[must_use]
+pub fn is_in(headers: &HeaderMap) -> bool {
+    headers.contains_key(HEADER)
 }
 
 fn read(headers: &HeaderMap) -> Result<Option<String>, Problem> {
@@ -332,6 +486,6 @@ mod tests {
         headers.append("idempotency-key", HeaderValue::from_static("a"));
         assert_eq!(read(&headers).unwrap().as_deref(), Some("a"));
         headers.append("idempotency-key", HeaderValue::from_static("a"));
-        assert_eq!(read(&headers).unwrap_err().code().word(), "invalid_idempotency_key");
+        assert_eq!(read(&headers).unwrap_err().code().as_str(), "invalid_idempotency_key");
     }
 }

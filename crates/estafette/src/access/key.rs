@@ -1,6 +1,6 @@
 //! API keys as texts: `est_live_` or `est_test_`, 30 random base62 characters and 6 of CRC-32 over
-//! everything before them. A typing slip is told without a look-up. The pattern for secret
-//! scanners is `est_(live|test)_[0-9A-Za-z]{36}`.
+//! everything before them. A typo is detected without a look-up. The pattern for secret scanners is
+//! `est_(live|test)_[0-9A-Za-z]{36}`.
 
 use clock::Clock;
 
@@ -20,7 +20,7 @@ const SHOWN: usize = 8;
 
 /// The text is no API key: mistyped, cut, or something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is no API key")]
+#[error("this is not an API key")]
 pub struct Malformed;
 
 /// A new key for an environment.

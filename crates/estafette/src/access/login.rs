@@ -1,20 +1,25 @@
-//! Logins and passwords, of users and of staff alike: whoever proves who they are gets a token.
+//! Logins and passwords, for users and staff alike: whoever proves their identity gets a token.
 
 use clock::Millis;
 use serde_json::json;
 use store::{Reject, Sql, WriteSet, args};
 
-use super::audit::By;
-use super::caller::{Guest, Who};
+use super::audit::{By, record};
+use super::door::Guest;
 use super::guesses::Guesser;
+use super::idempotency::{self, Claim, Once, Repeatable, Seen};
 use super::password::{self, Asker};
-use super::person::{Credentials, NewUser, email, note};
+use super::person::{Credentials, about, email};
 use super::store as sql;
 use super::token::{self, Kind};
+use super::who::Who;
 use super::{Error, staff};
 use crate::app::App;
-use crate::kit::hashers::{Desk, Place};
+use crate::kit::hashers::{Desk, Seat};
 use crate::kit::id::{StaffId, UserId};
+use crate::kit::problem::Problem;
+use crate::kit::problem_code::Code;
+use crate::kit::seal::hex;
 use crate::kit::secret::Secret;
 
 pub(super) const PASSWORD_CHANGED: Reject = Reject("password_changed");
@@ -22,8 +27,8 @@ pub(super) const PASSWORD_CHANGED: Reject = Reject("password_changed");
 /// A login that went well.
 #[derive(Clone, Debug)]
 pub struct Login {
-    /// The token; it exists in this answer only.
-    pub token: Secret,
+    /// The token. It exists in this answer only, and for ten minutes in those to its repeats.
+    pub token: Option<Secret>,
     /// When it ends.
     pub expires_at: Millis,
     /// The user's or the staff member's id.
@@ -86,7 +91,14 @@ impl Kind {
         }
     }
 
-    fn who(self, id: &str) -> Who {
+    const fn desk_of_changes(self) -> Desk {
+        match self {
+            Self::Portal => Desk::Changes,
+            Self::Staff => Desk::Staff,
+        }
+    }
+
+    pub(super) fn who(self, id: &str) -> Who {
         match self {
             Self::Portal => Who::User(UserId::stored(id.to_owned())),
             Self::Staff => Who::Staff(StaffId::stored(id.to_owned())),
@@ -104,6 +116,7 @@ pub async fn login(
     kind: Kind,
     credentials: Credentials<'_>,
     guest: &Guest,
+    claim: &Claim,
 ) -> Result<Login, Error> {
     let person: Option<sql::Person> = match email(credentials.email) {
         Some(email) => app.db.row(kind.by_email(), args![email]).await?,
@@ -126,33 +139,115 @@ pub async fn login(
     attempt.guesser.forgive(&mut set);
     if kind == Kind::Staff {
         let by = By { who: &kind.who(&person.id), request_id: &guest.request_id };
-        note(app, &mut set, by, ("staff.login", &person.id, json!({})));
+        record(app, &mut set, &about(by, "staff.login", &person.id, json!({})));
     }
-    issue(app, set, kind, (person.id, person.email)).await
+    let login = admit(app, &mut set, kind, Identity { id: person.id, email: person.email }, claim);
+    app.db.commit(set).await?;
+    Ok(login)
 }
 
-/// Opens the portal for somebody who was just made.
+/// Who logs in.
+pub struct Identity {
+    /// The user's or the staff member's id.
+    pub id: String,
+    /// Their email.
+    pub email: String,
+}
+
+/// Adds a login to a write set: the token, and what a repeat of the request needs of it.
+#[must_use]
+pub fn admit(
+    app: &App,
+    set: &mut WriteSet,
+    kind: Kind,
+    identity: Identity,
+    claim: &Claim,
+) -> Login {
+    let Identity { id, email } = identity;
+    let (token, expires_at) = token::new_token(app, set, kind, &id);
+    claim.add_to(set, &id, claim.seal(app, &id, &token), app.now());
+    Login { token: Some(token), expires_at, id, email }
+}
+
+/// The login of an earlier, equal request: with its token for ten minutes, as long as that is good.
 ///
 /// # Errors
-/// [`Error::Overloaded`], [`Error::Commit`].
-pub async fn login_new(app: &App, new: &NewUser) -> Result<Login, Error> {
-    let set = WriteSet::of(new.id.as_str());
-    let who = (new.id.to_string(), new.email.clone());
-    issue(app, set, Kind::Portal, who).await
+/// [`Error::InvalidLogin`] when there is no such person any more; [`Error::Db`].
+pub async fn login_again(app: &App, kind: Kind, seen: &Seen) -> Result<Login, Error> {
+    let person: Option<sql::Person> = app.db.row(kind.by_id(), args![&seen.object_id]).await?;
+    let person = person.ok_or(Error::InvalidLogin)?;
+    let token = match seen.secret(app) {
+        Some(token) if token::is_good(app, token::hash(token.expose())).await? => Some(token),
+        _ => None,
+    };
+    let expires_at = seen.created_at + token::life_ms(app, kind);
+    Ok(Login { token, expires_at, id: person.id, email: person.email })
+}
+
+/// Who shows a password.
+#[derive(Clone, Copy)]
+pub struct Prover<'a> {
+    /// A user or a member of staff.
+    pub kind: Kind,
+    /// Whose password it is: an email or an id.
+    pub whose: &'a str,
+    /// Where they are.
+    pub guest: &'a Guest,
+}
+
+/// Carries out, once, a request with a password. Who sends other passwords under a key that they
+/// know would learn from the refusals which is the right one: that counts as guessing.
+///
+/// # Errors
+/// As [`idempotency::once`]; 429 `too_many_logins`.
+pub async fn once_with_password<T>(
+    app: &App,
+    prover: Prover<'_>,
+    request: Repeatable<'_>,
+    fresh: impl AsyncFnOnce(Claim) -> Result<T, Problem>,
+    again: impl AsyncFnOnce(Seen) -> Result<T, Problem>,
+) -> Result<Once<T>, Problem> {
+    let Prover { kind, whose, guest } = prover;
+    let guesser = Guesser::of_login(app, kind, whose, &guest.address);
+    let again = async |seen: Seen| {
+        guesser.must_not_wait(app).await?;
+        again(seen).await
+    };
+    let done = idempotency::once(app, request, fresh, again).await;
+    if done.as_ref().is_err_and(|problem| problem.code() == Code::IdempotencyKeyReused) {
+        guesser.count(app).await?;
+    }
+    done
 }
 
 /// Ends the token that a person called with.
 ///
 /// # Errors
 /// [`Error::Overloaded`], [`Error::Commit`].
-pub async fn logout(app: &App, kind: Kind, by: By<'_>, token: [u8; 32]) -> Result<(), Error> {
+pub async fn logout(
+    app: &App,
+    kind: Kind,
+    by: By<'_>,
+    token: [u8; 32],
+    claim: &Claim,
+) -> Result<(), Error> {
     let mut set = WriteSet::of(by.who.id());
+    claim.add_to(&mut set, &hex(&token), None, app.now());
     token::revoke(app, &mut set, token);
     if kind == Kind::Staff {
-        note(app, &mut set, by, ("staff.logout", by.who.id(), json!({})));
+        record(app, &mut set, &about(by, "staff.logout", by.who.id(), json!({})));
     }
     app.db.commit(set).await?;
     Ok(())
+}
+
+/// A person's passwords, as a change names them.
+#[derive(Clone, Copy)]
+pub struct Passwords<'a> {
+    /// The one that they have.
+    pub current: &'a Secret,
+    /// The one that they want.
+    pub new: &'a Secret,
 }
 
 /// Replaces a person's password and ends all their other tokens.
@@ -163,8 +258,10 @@ pub async fn change_password(
     app: &App,
     kind: Kind,
     owner: Owner<'_>,
-    (current, new): (&Secret, &Secret),
+    passwords: Passwords<'_>,
+    claim: &Claim,
 ) -> Result<(), Error> {
+    let Passwords { current, new } = passwords;
     // Only who knows the current password gets further with it, so this tells nobody what it is.
     if current.expose() == new.expose() {
         return Err(Error::NewPassword(password::Fault::Unchanged));
@@ -175,14 +272,15 @@ pub async fn change_password(
     password::check(new.expose(), email).map_err(Error::NewPassword)?;
     let attempt = Attempt {
         guesser: Guesser::of_login(app, kind, email, &owner.guest.address),
-        asker: Asker::at(kind.desk(), &owner.guest.address).known_as(id),
+        asker: Asker::at(kind.desk_of_changes(), &owner.guest.address).known_as(id),
         password: current,
     };
     let (person, place) = attempt.prove(app, person).await?;
     let hash = password::hash_at(app, place, new).await?;
     let mut set = replace_password(app, kind, &person, &hash, owner.token);
     attempt.guesser.forgive(&mut set);
-    note(app, &mut set, owner.by, (kind.password_action(), id, json!({})));
+    claim.add_to(&mut set, id, None, app.now());
+    record(app, &mut set, &about(owner.by, kind.password_action(), id, json!({})));
     app.db.commit(set).await?;
     Ok(())
 }
@@ -204,7 +302,7 @@ pub async fn set_password(
     let person = person.ok_or(Error::NoSuchPerson)?;
     let hash = password::hash(app, &Asker::command_line(), credentials.password).await?;
     let mut set = replace_password(app, kind, &person, &hash, None);
-    note(app, &mut set, by, (kind.password_action(), &person.id, json!({})));
+    record(app, &mut set, &about(by, kind.password_action(), &person.id, json!({})));
     app.db.commit(set).await?;
     Ok(person.id)
 }
@@ -217,21 +315,21 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// The person, if this is their password, and the place at the hashers. It takes as long where
+    /// The person, if this is their password, and the seat at the hashers. It takes as long where
     /// there is nobody. Who has to wait does not stand in line; who stands there is counted once
-    /// they have a place, so that the rows of failures grow no faster than passwords can be hashed.
+    /// they have a seat, so that the rows of failures grow no faster than passwords can be hashed.
     async fn prove(
         &self,
         app: &App,
         person: Option<sql::Person>,
-    ) -> Result<(sql::Person, Place), Error> {
+    ) -> Result<(sql::Person, Seat), Error> {
         self.guesser.must_not_wait(app).await?;
-        let place = password::place(app, &self.asker).await?;
+        let seat = password::seat(app, &self.asker).await?;
         self.guesser.count(app).await?;
         let stored = person.as_ref().map(|person| person.password_hash.as_str());
-        let (is_right, place) = password::is_right(place, self.password, stored).await?;
+        let (is_right, seat) = password::is_right(seat, self.password, stored).await?;
         let person = person.filter(|_| is_right).ok_or(Error::InvalidLogin)?;
-        Ok((person, place))
+        Ok((person, seat))
     }
 }
 
@@ -247,15 +345,4 @@ fn replace_password(
     set.guard(kind.change_password(), args, PASSWORD_CHANGED);
     token::revoke_all(app, &mut set, &person.id, keep);
     set
-}
-
-async fn issue(
-    app: &App,
-    mut set: WriteSet,
-    kind: Kind,
-    (id, email): (String, String),
-) -> Result<Login, Error> {
-    let (token, expires_at) = token::new_token(app, &mut set, kind, &id);
-    app.db.commit(set).await?;
-    Ok(Login { token, expires_at, id, email })
 }

@@ -1,9 +1,11 @@
 //! Rank 4: who may call. Users with a password, one account for each environment, tokens for
 //! people, keys for programs. A handler's `Caller<…>` or `Staff` argument is its authorization.
 
+mod account;
 pub mod api;
 pub mod audit;
 pub mod caller;
+mod door;
 mod guesses;
 pub mod holder;
 pub mod idempotency;
@@ -18,22 +20,28 @@ pub mod sessions;
 pub mod staff;
 mod store;
 pub mod token;
+mod who;
 
 use ::store::{CommitError, Reject, WriteSet, args};
 use clock::Millis;
 
+pub use account::account;
 pub use audit::{By, Entry, record};
 pub use caller::{
-    Caller, CheckOtp, Guest, Myself, Policy, Portal, RateHeaders, ReadAccount, ReadInbound,
-    RequestIdText, SendOtp, Staff, TestCaller, Who, forget_account,
+    Caller, CheckOtp, Myself, Policy, Portal, RateHeaders, ReadAccount, ReadInbound, RequestIdText,
+    SendOtp, Staff, TestCaller, forget_account,
 };
-pub use login::{Login, Owner, change_password, login, login_new, logout, set_password};
+pub use door::{Guest, Leaver};
+pub use login::{
+    Identity, Login, Owner, Passwords, Prover, admit, change_password, login, login_again, logout,
+    once_with_password, set_password,
+};
 pub use person::{
-    Credentials, Grant, MadeBy, NewUser, Newcomer, Terms, account, email, email_of, new_user_set,
-    signup,
+    Credentials, MadeBy, NewUser, Newcomer, Terms, email, email_of, new_user_set, signup, user,
 };
 pub use scope::Scope;
 pub use staff::{StaffMember, add_staff};
+pub use who::Who;
 
 use crate::app::{Account, App};
 use crate::kit::id::{AccountId, KeyId};
@@ -43,8 +51,6 @@ use crate::kit::secret::Secret;
 use idempotency::{Claim, Seen};
 use limits::Limited;
 
-/// How long a repeated creation still answers what is shown once, milliseconds.
-pub const REPLAY: i64 = 10 * clock::MINUTE;
 /// Active keys of an account at most.
 pub const MOST_KEYS: i64 = 100;
 const KEY_DISABLED: Reject = Reject("key_disabled");
@@ -63,7 +69,7 @@ pub enum Error {
         wait_s: i64,
     },
     /// The email is no address.
-    #[error("the email is not an address")]
+    #[error("the email is not a valid address")]
     InvalidEmail,
     /// Someone has this email already.
     #[error("the email is already registered")]
@@ -75,13 +81,13 @@ pub enum Error {
     #[error("the new password {0}")]
     NewPassword(password::Fault),
     /// Nobody has this email.
-    #[error("nobody has this email")]
+    #[error("no user has this email")]
     NoSuchPerson,
     /// No such login of this person, or it has ended.
     #[error("there is no such login")]
     NoSuchSession,
     /// Nobody would be left who could let others in.
-    #[error("the last member of staff is removed at the command line only")]
+    #[error("the last member of staff can be removed only at the command line")]
     LastStaff,
     /// The account has [`MOST_KEYS`] active keys.
     #[error("the account has {MOST_KEYS} active keys; disable one first")]
@@ -93,7 +99,7 @@ pub enum Error {
     #[error("the service is busy")]
     Overloaded,
     /// Too many passwords of one person or address wait to be hashed.
-    #[error("too many requests of the same client wait")]
+    #[error("too many requests from the same client are waiting")]
     OverShare,
     /// The password hasher failed.
     #[error("hashing failed: {0}")]
@@ -179,8 +185,7 @@ pub async fn create_key(
     };
     let words = Scope::words(made.scopes).join(" ");
     let mut set = WriteSet::of(account.id.as_str());
-    let sealed = (!claim.is_empty())
-        .then(|| app.vault.seal(&place(&account.id, made.id.as_str()), raw.expose().as_bytes()));
+    let sealed = claim.seal(app, made.id.as_str(), &raw);
     claim.add_to(&mut set, made.id.as_str(), sealed, made.created_at);
     let row = args![
         &account.id,
@@ -196,7 +201,7 @@ pub async fn create_key(
     let hash = sha256(raw.expose().as_bytes());
     set.push(store::ADD_KEY_HASH, args![hash, &account.id, &made.id]);
     let detail = serde_json::json!({ "name": made.name, "scopes": words });
-    record(app, &mut set, &entry(by, "api_key.create", (&account.id, &made.id), detail));
+    record(app, &mut set, &entry(by, "api_key.create", &account.id, &made.id, detail));
     app.db.commit(set).await?;
     Ok((raw, made))
 }
@@ -211,11 +216,7 @@ pub async fn replay_key(
     seen: &Seen,
 ) -> Result<(Option<Secret>, ApiKey), Error> {
     let made = find_key(app, account, &KeyId::stored(seen.object_id.clone())).await?;
-    let is_recent = app.now() - seen.created_at <= REPLAY;
-    let sealed = seen.sealed.as_deref().filter(|_| is_recent);
-    let opened = sealed.and_then(|sealed| app.vault.open(&place(account, &seen.object_id), sealed));
-    let raw = opened.and_then(|bytes| String::from_utf8(bytes).ok()).map(Secret::new);
-    Ok((raw, made))
+    Ok((seen.secret(app), made))
 }
 
 /// One page of an account's keys, newest first, and one more if there is one.
@@ -242,7 +243,7 @@ pub async fn disable_key(
         let mut set = WriteSet::of(account.as_str());
         set.guard(store::DISABLE_KEY, args![app.now(), account, id], KEY_DISABLED);
         let detail = serde_json::json!({});
-        record(app, &mut set, &entry(by, "api_key.disable", (account, id), detail));
+        record(app, &mut set, &entry(by, "api_key.disable", account, id, detail));
         match app.db.commit(set).await {
             // Someone else ended it at the same moment.
             Ok(_) | Err(CommitError::Rejected(KEY_DISABLED)) => {}
@@ -258,15 +259,11 @@ async fn find_key(app: &App, account: &AccountId, id: &KeyId) -> Result<ApiKey, 
     row.map(ApiKey::from).ok_or(Error::NoSuchKey)
 }
 
-/// What the sealed copy of a raw key is bound to.
-fn place<'a>(account: &'a AccountId, id: &'a str) -> [&'a str; 3] {
-    ["idempotency", account.as_str(), id]
-}
-
 fn entry<'a>(
     by: By<'a>,
     action: &'static str,
-    (account, key): (&'a AccountId, &'a KeyId),
+    account: &'a AccountId,
+    key: &'a KeyId,
     detail: serde_json::Value,
 ) -> Entry<'a> {
     Entry {

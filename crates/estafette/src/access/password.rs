@@ -7,7 +7,7 @@ use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Versio
 
 use super::Error;
 use crate::app::App;
-use crate::kit::hashers::{Desk, Place, Refusal, SHARE_OF_ADDRESS, Share};
+use crate::kit::hashers::{Desk, Refusal, SHARE_OF_ADDRESS, Seat, Share};
 use crate::kit::secret::Secret;
 
 /// Fewest characters.
@@ -53,7 +53,7 @@ impl Fault {
         match self {
             Self::TooShort => "too_short",
             Self::TooLong => "too_long",
-            Self::Commonest | Self::Email | Self::Unchanged => "invalid_password",
+            Self::Commonest | Self::Email | Self::Unchanged => "out_of_range",
         }
     }
 }
@@ -113,12 +113,12 @@ impl Asker {
     }
 }
 
-/// Waits for a place to hash one password.
+/// Waits for a seat to hash one password.
 ///
 /// # Errors
 /// [`Error::Overloaded`] when too many wait, [`Error::OverShare`] when too many of theirs do.
-pub async fn place(app: &App, asker: &Asker) -> Result<Place, Error> {
-    app.hashers.place(asker.desk, asker.shares.clone()).await.map_err(|refusal| match refusal {
+pub async fn seat(app: &App, asker: &Asker) -> Result<Seat, Error> {
+    app.hashers.seat(asker.desk, asker.shares.clone()).await.map_err(|refusal| match refusal {
         Refusal::Full => Error::Overloaded,
         Refusal::OverShare => Error::OverShare,
     })
@@ -127,44 +127,44 @@ pub async fn place(app: &App, asker: &Asker) -> Result<Place, Error> {
 /// The PHC string to store.
 ///
 /// # Errors
-/// As [`place`]; [`Error::Hashing`].
+/// As [`seat`]; [`Error::Hashing`].
 pub async fn hash(app: &App, asker: &Asker, password: &Secret) -> Result<String, Error> {
-    hash_at(app, place(app, asker).await?, password).await
+    hash_at(app, seat(app, asker).await?, password).await
 }
 
-/// The same for who has a place.
+/// The same for who has a seat.
 ///
 /// # Errors
 /// [`Error::Hashing`].
-pub async fn hash_at(app: &App, place: Place, password: &Secret) -> Result<String, Error> {
+pub async fn hash_at(app: &App, seat: Seat, password: &Secret) -> Result<String, Error> {
     let mut salt = [0_u8; 16];
     app.clock.fill(&mut salt);
     let password = password.clone();
-    on_a_thread(place, move || hash_with(password.expose(), &salt)).await?.0
+    on_a_thread(seat, move || hash_with(password.expose(), &salt)).await?.0
 }
 
 /// Whether this is the password of a stored PHC string; never, but after the same time, when
-/// there is none. Answers the place as well.
+/// there is none. Answers the seat as well.
 ///
 /// # Errors
 /// [`Error::Hashing`].
 pub async fn is_right(
-    place: Place,
+    seat: Seat,
     password: &Secret,
     stored: Option<&str>,
-) -> Result<(bool, Place), Error> {
+) -> Result<(bool, Seat), Error> {
     let phc = stored.unwrap_or(NOBODY).to_owned();
     let password = password.clone();
-    let (matches, place) = on_a_thread(place, move || verify(password.expose(), &phc)).await?;
-    Ok((matches? && stored.is_some(), place))
+    let (matches, seat) = on_a_thread(seat, move || verify(password.expose(), &phc)).await?;
+    Ok((matches? && stored.is_some(), seat))
 }
 
-/// The place goes with the work: it is given back when that is done, even if nobody waits any more.
+/// The seat goes with the work: it is given back when that is done, even if nobody waits any more.
 async fn on_a_thread<T: Send + 'static>(
-    place: Place,
+    seat: Seat,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<(T, Place), Error> {
-    let thread = tokio::task::spawn_blocking(move || (work(), place));
+) -> Result<(T, Seat), Error> {
+    let thread = tokio::task::spawn_blocking(move || (work(), seat));
     thread.await.map_err(|error| Error::Hashing(error.to_string()))
 }
 

@@ -1,4 +1,4 @@
-//! People: users with one account for each environment, and how they come to be.
+//! People: users, each with one account per environment, and how they are created.
 
 use store::{Reject, WriteSet, args};
 
@@ -6,11 +6,12 @@ use serde_json::json;
 
 use super::Error;
 use super::audit::{By, Entry, record};
-use super::caller::{Guest, Who};
+use super::door::Guest;
 use super::guesses::Guesser;
 use super::password::{self, Asker};
 use super::store as sql;
-use crate::app::{Account, App, Env, Standing};
+use super::who::Who;
+use crate::app::{App, Env, Standing};
 use crate::kit::hashers::Desk;
 use crate::kit::id::{AccountId, UserId};
 use crate::kit::secret::Secret;
@@ -19,9 +20,6 @@ pub(super) const EMAIL_TAKEN: Reject = Reject("email_taken");
 
 /// Most characters of an email address.
 const LONGEST_EMAIL: usize = 254;
-
-/// Puts the play money of a new sandbox account into its write set; credits are of a higher rank.
-pub type Grant = fn(&App, &mut WriteSet, &AccountId);
 
 /// What a person proves who they are with.
 #[derive(Clone, Copy, Debug)]
@@ -137,21 +135,29 @@ pub fn new_user_set(app: &App, newcomer: &Newcomer<'_>) -> (NewUser, WriteSet) {
     let myself = Who::User(new.id.clone());
     let by = By { who: newcomer.maker.unwrap_or(&myself), request_id: newcomer.request_id };
     let detail = json!({ "live": new.live.as_str(), "sandbox": new.sandbox.as_str() });
-    note(app, &mut set, by, ("user.create", new.id.as_str(), detail));
-    add_account(app, &mut set, (&new.id, by), (&new.live, Env::Live, newcomer.live));
-    add_account(app, &mut set, (&new.id, by), (&new.sandbox, Env::Sandbox, Terms::PREPAID));
+    record(app, &mut set, &about(by, "user.create", new.id.as_str(), detail));
+    let (user, terms) = (&new.id, newcomer.live);
+    let live = NewAccount { user, account: &new.live, env: Env::Live, terms };
+    add_account(app, &mut set, by, live);
+    let (env, terms) = (Env::Sandbox, Terms::PREPAID);
+    add_account(app, &mut set, by, NewAccount { user, account: &new.sandbox, env, terms });
     (new, set)
 }
 
+/// An account of a user who is being made.
+#[derive(Clone, Copy)]
+struct NewAccount<'a> {
+    user: &'a UserId,
+    account: &'a AccountId,
+    env: Env,
+    terms: Terms<'a>,
+}
+
 /// The account, and the line of the audit log that the ledger's proof knows its terms from.
-fn add_account(
-    app: &App,
-    set: &mut WriteSet,
-    (user, by): (&UserId, By<'_>),
-    (account, env, terms): (&AccountId, Env, Terms<'_>),
-) {
+fn add_account(app: &App, set: &mut WriteSet, by: By<'_>, new: NewAccount<'_>) {
+    let NewAccount { user, account, env, terms } = new;
     let Terms { standing, billing_mode, credit_limit } = terms;
-    let (env, status) = (env.word(), standing.word());
+    let (env, status) = (env.as_str(), standing.as_str());
     let args = args![account, user, env, status, billing_mode, credit_limit, app.now()];
     set.push(sql::ADD_ACCOUNT, args);
     let detail = json!({
@@ -169,18 +175,19 @@ fn add_account(
     record(app, set, &entry);
 }
 
-/// Makes a user and both accounts.
+/// Makes a user and both accounts. `beside` adds what belongs into the same write set: the
+/// sandbox's play money, a first login.
 ///
 /// # Errors
 /// [`Error::InvalidEmail`], [`Error::Password`], [`Error::EmailTaken`], [`Error::Overloaded`],
 /// [`Error::Hashing`], [`Error::Commit`]; [`Error::TooManyLogins`] for an address that was told too
 /// often which emails are taken.
-pub async fn signup(
+pub async fn signup<T>(
     app: &App,
-    grant: Grant,
     credentials: Credentials<'_>,
     made_by: MadeBy<'_>,
-) -> Result<NewUser, Error> {
+    beside: impl FnOnce(&mut WriteSet, &NewUser) -> T,
+) -> Result<(NewUser, T), Error> {
     let email = email(credentials.email).ok_or(Error::InvalidEmail)?;
     password::check(credentials.password.expose(), &email).map_err(Error::Password)?;
     let guesser = match made_by {
@@ -192,23 +199,32 @@ pub async fn signup(
     }
     let hash = password::hash(app, &made_by.asker(), credentials.password).await?;
     let (new, mut set) = new_user_set(app, &made_by.newcomer(app, &email, &hash));
-    grant(app, &mut set, &new.sandbox);
+    let added = beside(&mut set, &new);
     match (app.db.commit(set).await.map_err(Error::from), guesser) {
         (Err(Error::EmailTaken), Some(guesser)) => {
             guesser.count(app).await?;
             Err(Error::EmailTaken)
         }
-        (done, _) => done.map(|_| new),
+        (done, _) => done.map(|_| (new, added)),
     }
 }
 
-/// The part of an account that requests need.
+/// A user who was made before, as they are now.
 ///
 /// # Errors
-/// See [`store::Error`].
-pub async fn account(app: &App, id: &AccountId) -> Result<Option<Account>, store::Error> {
-    let row: Option<sql::AccountRow> = app.db.row(sql::ACCOUNT, args![id]).await?;
-    Ok(row.map(|sql::AccountRow(account)| account))
+/// [`Error::NoSuchPerson`], [`Error::Db`].
+pub async fn user(app: &App, id: &str) -> Result<NewUser, Error> {
+    let id = UserId::stored(id.to_owned());
+    let email = email_of(app, &id).await?.ok_or(Error::NoSuchPerson)?;
+    let live = account_of(app, &id, Env::Live).await?;
+    let sandbox = account_of(app, &id, Env::Sandbox).await?;
+    Ok(NewUser { id, email, live, sandbox })
+}
+
+async fn account_of(app: &App, user: &UserId, env: Env) -> Result<AccountId, Error> {
+    let row: Option<sql::AccountRow> =
+        app.db.row(sql::ACCOUNT_OF_USER, args![user, env.as_str()]).await?;
+    row.map(|sql::AccountRow(account)| account.id).ok_or(Error::NoSuchPerson)
 }
 
 /// The email of a user.
@@ -221,14 +237,14 @@ pub async fn email_of(app: &App, user: &UserId) -> Result<Option<String>, store:
 }
 
 /// A line of the audit log about a person.
-pub(super) fn note(
-    app: &App,
-    set: &mut WriteSet,
-    by: By<'_>,
-    (action, object_id, detail): (&'static str, &str, serde_json::Value),
-) {
+pub(super) fn about<'a>(
+    by: By<'a>,
+    action: &'static str,
+    object_id: &'a str,
+    detail: serde_json::Value,
+) -> Entry<'a> {
     let (actor, request_id) = (by.who, by.request_id);
-    record(app, set, &Entry { actor, action, object_id, account: None, request_id, detail });
+    Entry { actor, action, object_id, account: None, request_id, detail }
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! What this room forgets: `Idempotency-Key`s, tokens that ended, old lines of the audit log. A
 //! chunk at a time, with the pauses of a [`Turn`] between.
 
-use clock::{DAY, Millis};
+use clock::{DAY, HOUR, Millis};
 use store::{Args, CommitError, Error, Sql, WriteSet, args};
 
-use super::idempotency::LIFE;
+use super::idempotency::{LIFE, is_masked, masked};
 use super::{guesses, store as sql};
 use crate::app::{App, Env};
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, AuditId};
 use crate::kit::walk::Found;
 
@@ -17,7 +17,7 @@ use crate::kit::walk::Found;
 /// See [`CommitError`].
 pub async fn forget_idempotency_keys(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     let args = args![turn.now() - LIFE, app.config.retention.chunk];
-    sweep(app, turn, ("idempotency", sql::FORGET_IDEMPOTENT), &args).await
+    sweep(app, turn, "idempotency", sql::FORGET_IDEMPOTENT, &args).await
 }
 
 /// Deletes tokens that expired or were revoked long ago.
@@ -27,8 +27,8 @@ pub async fn forget_idempotency_keys(app: &App, turn: &Turn) -> Result<u64, Comm
 pub async fn forget_tokens(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     let retention = &app.config.retention;
     let args = args![turn.now() - retention.tokens_d * DAY, retention.chunk];
-    let expired = sweep(app, turn, ("tokens", sql::FORGET_EXPIRED_TOKENS), &args).await?;
-    Ok(expired + sweep(app, turn, ("tokens", sql::FORGET_REVOKED_TOKENS), &args).await?)
+    let expired = sweep(app, turn, "tokens", sql::FORGET_EXPIRED_TOKENS, &args).await?;
+    Ok(expired + sweep(app, turn, "tokens", sql::FORGET_REVOKED_TOKENS, &args).await?)
 }
 
 /// Deletes failed logins that no longer count.
@@ -37,7 +37,7 @@ pub async fn forget_tokens(app: &App, turn: &Turn) -> Result<u64, CommitError> {
 /// See [`CommitError`].
 pub async fn forget_failed_logins(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     let args = args![turn.now() - guesses::LIFE, app.config.retention.chunk];
-    sweep(app, turn, ("failed_logins", sql::FORGET_FAILURES), &args).await
+    sweep(app, turn, "failed_logins", sql::FORGET_FAILURES, &args).await
 }
 
 /// Deletes lines of the audit log that are older than `until`.
@@ -46,7 +46,7 @@ pub async fn forget_failed_logins(app: &App, turn: &Turn) -> Result<u64, CommitE
 /// See [`CommitError`].
 pub async fn forget_audit_log(app: &App, turn: &Turn, until: Millis) -> Result<u64, CommitError> {
     let args = args![&AuditId::bound(until), app.config.retention.chunk];
-    sweep(app, turn, ("audit_log", sql::FORGET_AUDIT_ENTRIES), &args).await
+    sweep(app, turn, "audit_log", sql::FORGET_AUDIT_ENTRIES, &args).await
 }
 
 /// Runs a DELETE of one chunk until nothing is left or the turn is over; answers the rows. The
@@ -57,7 +57,8 @@ pub async fn forget_audit_log(app: &App, turn: &Turn, until: Millis) -> Result<u
 pub async fn sweep(
     app: &App,
     turn: &Turn,
-    (table, statement): (&'static str, Sql),
+    table: &'static str,
+    statement: Sql,
     args: &Args,
 ) -> Result<u64, CommitError> {
     let mut total = 0;
@@ -74,6 +75,17 @@ pub async fn sweep(
     }
 }
 
+/// What is old in a table of accounts.
+#[derive(Clone, Copy)]
+pub struct Old {
+    /// The table, for figures.
+    pub table: &'static str,
+    /// Whether an account ($1) has a row below a bound ($2).
+    pub oldest: Sql,
+    /// Deletes some of them ($3).
+    pub delete: Sql,
+}
+
 /// Runs a DELETE as [`sweep`] does for each account in which `oldest` finds a row below a bound,
 /// which is asked for each environment. Both statements begin with account and bound.
 ///
@@ -82,9 +94,10 @@ pub async fn sweep(
 pub async fn sweep_accounts<E: From<Error> + From<CommitError>>(
     app: &App,
     turn: &Turn,
-    (table, oldest, delete): (&'static str, Sql, Sql),
+    old: Old,
     bound: impl Fn(Env) -> String + Send + Sync,
 ) -> Result<u64, E> {
+    let Old { table, oldest, delete } = old;
     let mut deleted = 0;
     let mut accounts = Accounts::default();
     while turn.breathe().await
@@ -94,7 +107,7 @@ pub async fn sweep_accounts<E: From<Error> + From<CommitError>>(
         let any: Option<(String,)> = app.db.row(oldest, args![&account, &bound]).await?;
         if any.is_some() {
             let args = args![&account, &bound, app.config.retention.chunk];
-            deleted += sweep(app, turn, (table, delete), &args).await?;
+            deleted += sweep(app, turn, table, delete, &args).await?;
         }
     }
     Ok(deleted)
@@ -126,7 +139,7 @@ impl Accounts {
     /// # Errors
     /// When the database cannot be read.
     pub async fn next_with_env(&mut self, app: &App) -> Result<Option<(AccountId, Env)>, Error> {
-        let known = |(account, env): (AccountId, String)| Env::of(&env).map(|env| (account, env));
+        let known = |(account, env): (AccountId, String)| Some((account, env.parse().ok()?));
         loop {
             if let Some(account) = self.page.next() {
                 return Ok(Some(account));
@@ -148,8 +161,12 @@ impl Accounts {
     }
 }
 
-/// Deletes an account's `Idempotency-Key`s that stand for something that `is_meant` says, given
-/// the key and the object's id. A repeat of those requests is a new one then.
+/// An `Idempotency-Key` that stands for something older is gone; an hour more than its life.
+pub const KEYS_LIVE: i64 = 25 * HOUR;
+
+/// Takes the text out of an account's `Idempotency-Key`s that stand for something that `is_meant`
+/// says, given the key and the object's id: a keyed hash stays in its place, so that a repeat of
+/// the request is still known as one. Answers how many; those done before are not counted.
 ///
 /// # Errors
 /// When the database cannot be read or written.
@@ -161,12 +178,15 @@ pub async fn erase_idempotency_keys<E: From<Error> + From<CommitError>>(
     let chunk = app.config.retention.chunk;
     let (mut after, mut erased) = ((String::new(), String::new()), 0);
     loop {
-        let rows = objects(app, account, (&after.0, &after.1), chunk).await?;
+        let rows = objects(app, account, &after.0, &after.1, chunk).await?;
         let Some((namespace, key, _)) = rows.last() else { return Ok(erased) };
         after = (namespace.clone(), key.clone());
         let mut set = WriteSet::of(account.as_str());
-        for (namespace, key, _) in rows.iter().filter(|(_, key, object)| is_meant(key, object)) {
-            set.push(sql::FORGET_IDEMPOTENT_KEY, args![account, namespace, key]);
+        let meant = rows.iter().filter(|(_, key, object)| !is_masked(key) && is_meant(key, object));
+        for (namespace, key, _) in meant {
+            let name = masked(app, account.as_str(), namespace, key);
+            set.push(sql::FORGET_IDEMPOTENT_KEY, args![account, namespace, &name]);
+            set.push(sql::RENAME_IDEMPOTENT_KEY, args![name, account, namespace, key]);
             erased += 1;
         }
         if !set.is_empty() {
@@ -178,7 +198,8 @@ pub async fn erase_idempotency_keys<E: From<Error> + From<CommitError>>(
 async fn objects(
     app: &App,
     account: &AccountId,
-    (namespace, key): (&str, &str),
+    namespace: &str,
+    key: &str,
     chunk: i64,
 ) -> Result<Vec<(String, String, String)>, Error> {
     app.db.rows(sql::IDEMPOTENT_OBJECTS, args![account, namespace, key, chunk]).await

@@ -1,61 +1,33 @@
 //! What an API key may do.
 
 use crate::kit::body::Fields;
+use crate::kit::described::described;
+use crate::kit::words::{must_be_one_of, words};
 
 /// Names in one request; there are far fewer.
 const MOST_WORDS: usize = 50;
 
-/// One thing that an API key may be allowed to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// Send passcodes.
-    OtpSend,
-    /// Check passcodes.
-    OtpVerify,
-    /// Send SMS.
-    SmsSend,
-    /// Send chat-app messages.
-    ChatappSend,
-    /// Read what recipients answered.
-    ChatappReceive,
-    /// Send email.
-    EmailSend,
-    /// Read the account.
-    AccountRead,
+words! {
+    /// One thing that an API key may be allowed to do.
+    pub enum Scope {
+        /// Send passcodes.
+        OtpSend = "otp:send",
+        /// Check passcodes.
+        OtpVerify = "otp:verify",
+        /// Send SMS.
+        SmsSend = "sms:send",
+        /// Send chat-app messages.
+        ChatappSend = "chatapp:send",
+        /// Read what recipients answered.
+        ChatappReceive = "chatapp:receive",
+        /// Send email.
+        EmailSend = "email:send",
+        /// Read the account.
+        AccountRead = "account:read",
+    }
 }
 
 impl Scope {
-    /// All of them, in the order in which they are shown.
-    pub const ALL: &'static [Self] = &[
-        Self::OtpSend,
-        Self::OtpVerify,
-        Self::SmsSend,
-        Self::ChatappSend,
-        Self::ChatappReceive,
-        Self::EmailSend,
-        Self::AccountRead,
-    ];
-
-    /// As written and stored.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::OtpSend => "otp:send",
-            Self::OtpVerify => "otp:verify",
-            Self::SmsSend => "sms:send",
-            Self::ChatappSend => "chatapp:send",
-            Self::ChatappReceive => "chatapp:receive",
-            Self::EmailSend => "email:send",
-            Self::AccountRead => "account:read",
-        }
-    }
-
-    /// From what is written.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|scope| scope.word() == word)
-    }
-
     /// Its place in a bit set.
     #[must_use]
     pub const fn bit(self) -> u16 {
@@ -72,13 +44,16 @@ impl Scope {
     #[must_use]
     pub fn words(set: u16) -> Vec<&'static str> {
         let chosen = Self::ALL.iter().filter(|scope| set & scope.bit() != 0);
-        chosen.map(|scope| scope.word()).collect()
+        chosen.map(|scope| scope.as_str()).collect()
     }
 
     /// The bit set of words separated by spaces, as stored; unknown words open nothing.
     #[must_use]
     pub fn stored(words: &str) -> u16 {
-        words.split(' ').filter_map(Self::of).fold(0, |set, scope| set | scope.bit())
+        words
+            .split(' ')
+            .filter_map(|word| word.parse::<Self>().ok())
+            .fold(0, |set, scope| set | scope.bit())
     }
 
     /// The bit set in the field `scopes` of a request, its faults noted; left out = all. It is to
@@ -91,17 +66,21 @@ impl Scope {
         }
         let mut set = 0;
         for (index, word) in words.iter().enumerate() {
-            if let Some(scope) = Self::of(word) {
+            if let Ok(scope) = word.parse::<Self>() {
                 set |= scope.bit();
             } else {
-                let all = Self::words(Self::set(Self::ALL)).join(", ");
-                let detail = format!("must be one of {all}");
+                let detail = must_be_one_of::<Self>();
                 fields.fault(&format!("scopes/{index}"), "invalid_enum", detail);
             }
         }
         set
     }
 }
+
+described!(
+    Scope as "Scope": "One thing that an API key may be allowed to do.",
+    Self::ALL.iter().map(|scope| scope.as_str())
+);
 
 #[cfg(test)]
 mod tests {
@@ -130,8 +109,8 @@ mod tests {
     #[test]
     fn every_scope_survives_being_stored() {
         for scope in Scope::ALL {
-            assert_eq!(Scope::of(scope.word()), Some(*scope));
-            assert_eq!(Scope::stored(scope.word()), scope.bit());
+            assert_eq!(scope.as_str().parse(), Ok(*scope));
+            assert_eq!(Scope::stored(scope.as_str()), scope.bit());
         }
         let all = Scope::set(Scope::ALL);
         assert_eq!(all.count_ones(), 7);
@@ -141,6 +120,6 @@ mod tests {
     #[test]
     fn unknown_words_open_nothing() {
         assert_eq!(Scope::stored("otp:sendx  account"), 0);
-        assert_eq!(Scope::of(""), None);
+        assert!("".parse::<Scope>().is_err());
     }
 }

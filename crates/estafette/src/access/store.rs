@@ -1,12 +1,11 @@
-//! Every statement of this room, and the rows that come back.
+//! The SQL of this room, and the rows that it returns.
 
 use clock::Millis;
 use store::{Error, FromRow, Row, Sql};
 
-use super::audit::Line;
 use super::staff::StaffMember;
-use crate::app::{Account, Env, Standing};
-use crate::kit::id::{AccountId, KeyId, SessionId};
+use crate::app::Account;
+use crate::kit::id::{KeyId, SessionId};
 
 pub(super) const ADD_USER: Sql = Sql("INSERT INTO users (user_id, email, password_hash, \
      created_at) VALUES ($1, $2, $3, $4) \
@@ -106,8 +105,8 @@ pub(super) const DISABLE_KEY: Sql = Sql("UPDATE api_keys SET active = 0, disable
      WHERE account_id = $2 AND key_id = $3 AND active = 1");
 
 pub(super) const IDEMPOTENT: Sql =
-    Sql("SELECT fingerprint, object_id, answer, sealed, created_at \
-     FROM idempotency WHERE account_id = $1 AND namespace = $2 AND idem_key = $3");
+    Sql("SELECT fingerprint, object_id, answer, sealed, created_at, account_id \
+     FROM idempotency WHERE account_id = $1 AND namespace = $2 AND idem_key IN ($3, $4)");
 pub(super) const ADD_IDEMPOTENT: Sql = Sql("INSERT INTO idempotency (account_id, namespace, \
      idem_key, fingerprint, object_id, sealed, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
      ON CONFLICT (account_id, namespace, idem_key) DO UPDATE SET \
@@ -124,8 +123,11 @@ pub(super) const FORGET_IDEMPOTENT: Sql = Sql("DELETE FROM idempotency \
 pub(super) const IDEMPOTENT_OBJECTS: Sql = Sql("SELECT namespace, idem_key, object_id \
      FROM idempotency WHERE account_id = $1 AND (namespace, idem_key) > ($2, $3) \
      ORDER BY namespace, idem_key LIMIT $4");
+/// Makes room for the name that an erasure gives to a key.
 pub(super) const FORGET_IDEMPOTENT_KEY: Sql = Sql("DELETE FROM idempotency \
      WHERE account_id = $1 AND namespace = $2 AND idem_key = $3");
+pub(super) const RENAME_IDEMPOTENT_KEY: Sql = Sql("UPDATE idempotency SET idem_key = $1 \
+     WHERE account_id = $2 AND namespace = $3 AND idem_key = $4");
 
 pub(super) const ADD_AUDIT_ENTRY: Sql = Sql("INSERT INTO audit_log (entry_id, at, actor_kind, \
      actor_id, action, object_id, account_id, request_id, detail, seal_no, mac) \
@@ -151,24 +153,6 @@ pub(super) const ADOPT_AUDIT_ENTRY: Sql =
 pub(super) const FORGET_AUDIT_ENTRIES: Sql = Sql("DELETE FROM audit_log WHERE entry_id IN \
      (SELECT entry_id FROM audit_log WHERE entry_id < $1 ORDER BY entry_id LIMIT $2 \
      /*SKIP LOCKED*/) RETURNING at");
-
-impl FromRow for Line {
-    fn from_row(mut row: Row) -> Result<Self, Error> {
-        Ok(Self {
-            id: row.take(0)?,
-            at: row.take(1)?,
-            actor_kind: row.take(2)?,
-            actor_id: row.take(3)?,
-            action: row.take(4)?,
-            object_id: row.take(5)?,
-            account: row.take(6)?,
-            request_id: row.take(7)?,
-            detail: row.take(8)?,
-            seal_no: row.take(9)?,
-            mac: row.take(10)?,
-        })
-    }
-}
 
 /// A user or a member of staff, for a login.
 pub(super) struct Person {
@@ -244,9 +228,7 @@ pub(super) struct AccountRow(pub(super) Account);
 
 impl FromRow for AccountRow {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let id: AccountId = row.take(0)?;
-        let env = Env::of(&row.take::<String>(1)?).ok_or(Error::Corrupt { column: 1 })?;
-        let standing = Standing::of(&row.take::<String>(2)?).ok_or(Error::Corrupt { column: 2 })?;
+        let (id, env, standing) = (row.take(0)?, row.take(1)?, row.take(2)?);
         // Settings that cannot be read must not silently lift the limits in them.
         let settings = serde_json::from_str(&row.take::<String>(3)?);
         let settings = settings.map_err(|_| Error::Corrupt { column: 3 })?;

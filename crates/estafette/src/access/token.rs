@@ -9,29 +9,22 @@ use crate::app::App;
 use crate::kit::id::SessionId;
 use crate::kit::seal::sha256;
 use crate::kit::secret::Secret;
+use crate::kit::words::words;
 
 /// 62^43 is just above 2^256.
 const RANDOM: usize = 43;
 
-/// Whom a token is for; the one kind never opens what the other does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A user.
-    Portal,
-    /// A member of the operator's staff.
-    Staff,
+words! {
+    /// Whom a token is for; the one kind never opens what the other does.
+    pub enum Kind {
+        /// A user.
+        Portal = "portal",
+        /// A member of the operator's staff.
+        Staff = "staff",
+    }
 }
 
 impl Kind {
-    /// As stored.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Portal => "portal",
-            Self::Staff => "staff",
-        }
-    }
-
     const fn fixed(self) -> &'static str {
         match self {
             Self::Portal => "est_pt_",
@@ -63,17 +56,32 @@ pub fn hash(token: &str) -> [u8; 32] {
 /// when it expires.
 #[must_use]
 pub fn new_token(app: &App, set: &mut WriteSet, kind: Kind, subject: &str) -> (Secret, Millis) {
+    let token = make(&app.clock, kind);
+    let now = app.now();
+    let expires_at = now + life_ms(app, kind);
+    let session = SessionId::new(&app.clock);
+    let args = args![hash(token.expose()), kind.as_str(), subject, &session, now, expires_at];
+    set.push(sql::ADD_TOKEN, args);
+    (token, expires_at)
+}
+
+/// How long a token of a kind is good, milliseconds.
+#[must_use]
+pub fn life_ms(app: &App, kind: Kind) -> i64 {
     let life_s = match kind {
         Kind::Portal => app.config.access.portal_token_s,
         Kind::Staff => app.config.access.staff_token_s,
     };
-    let token = make(&app.clock, kind);
-    let now = app.now();
-    let expires_at = now + life_s.saturating_mul(1_000);
-    let session = SessionId::new(&app.clock);
-    let args = args![hash(token.expose()), kind.word(), subject, &session, now, expires_at];
-    set.push(sql::ADD_TOKEN, args);
-    (token, expires_at)
+    life_s.saturating_mul(1_000)
+}
+
+/// Whether a token opens what it is for.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn is_good(app: &App, hash: [u8; 32]) -> Result<bool, store::Error> {
+    let row: Option<sql::TokenRow> = app.db.row(sql::TOKEN, args![hash]).await?;
+    Ok(row.is_some_and(|row| row.revoked_at.is_none() && row.expires_at > app.now()))
 }
 
 /// Adds the end of one token to a write set.

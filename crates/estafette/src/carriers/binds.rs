@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use futures_util::future::BoxFuture;
 
+use crate::kit::words::words;
+
 /// How many binds a carrier may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindLimits {
@@ -35,26 +37,15 @@ pub trait Binds: Send + Sync {
     fn is_closed(&self) -> bool;
 }
 
-/// Where a carrier's connections are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
-    /// On this node: it takes messages.
-    Here,
-    /// On other nodes only: they take what waits in the database.
-    Elsewhere,
-    /// Nowhere, as far as this node knows.
-    Nowhere,
-}
-
-impl Presence {
-    /// As shown to the operator.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Here => "up",
-            Self::Elsewhere => "elsewhere",
-            Self::Nowhere => "down",
-        }
+words! {
+    /// Where a carrier's connections are, as shown to the operator.
+    pub enum Presence {
+        /// On this node: it takes messages.
+        Here = "up",
+        /// On other nodes only: they take what waits in the database.
+        Elsewhere = "elsewhere",
+        /// Nowhere, as far as this node knows.
+        Nowhere = "down",
     }
 }
 

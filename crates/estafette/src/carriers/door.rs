@@ -1,11 +1,11 @@
-//! The one door for what carriers bring: receipts, and what people wrote. The carriers of a process
-//! are made before whoever takes these in, so the two hold the ends of a queue.
+//! The one door for everything that carriers deliver: receipts, and messages from people. Carriers
+//! are created before the code that handles these, so a queue connects the two.
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Inbound, InboundPart, Receipt};
 
-/// News that wait to be taken in; beyond, carriers wait.
+/// Incoming that wait to be taken in; beyond, carriers wait.
 const QUEUE: usize = 1_024;
 
 /// The news could not be stored now: bring them again later.
@@ -24,7 +24,7 @@ pub struct Arrivals {
 }
 
 /// What a carrier brings.
-pub enum News {
+pub enum Incoming {
     /// What became of a submission.
     Receipt(Receipt),
     /// The same, by an id that may be written in another form.
@@ -44,9 +44,9 @@ pub struct Guesses {
     pub number: String,
 }
 
-/// News that came in. Dropping them tells their carrier to bring them again.
+/// Incoming that came in. Dropping them tells their carrier to bring them again.
 pub struct Arrival {
-    news: News,
+    news: Incoming,
     reply: oneshot::Sender<Result<(), NotNow>>,
 }
 
@@ -63,7 +63,7 @@ impl Door {
     /// # Errors
     /// [`NotNow`].
     pub async fn receipt(&self, receipt: Receipt) -> Result<(), NotNow> {
-        self.bring(News::Receipt(receipt)).await
+        self.bring(Incoming::Receipt(receipt)).await
     }
 
     /// Takes in what people wrote. An error leaves those of the batch stored that could be; brought
@@ -72,7 +72,7 @@ impl Door {
     /// # Errors
     /// [`NotNow`].
     pub async fn inbound(&self, messages: Vec<Inbound>) -> Result<(), NotNow> {
-        self.bring(News::Inbound(messages)).await
+        self.bring(Incoming::Inbound(messages)).await
     }
 
     /// Takes in a receipt whose id may be written in another form than the answer's was.
@@ -83,7 +83,7 @@ impl Door {
         if guesses.provider_ids.is_empty() {
             return self.receipt(receipt).await;
         }
-        self.bring(News::Guess(receipt, guesses)).await
+        self.bring(Incoming::Guess(receipt, guesses)).await
     }
 
     /// Takes in a part of what somebody wrote. `Ok` once it is durable.
@@ -91,10 +91,10 @@ impl Door {
     /// # Errors
     /// [`NotNow`].
     pub async fn part(&self, part: InboundPart) -> Result<(), NotNow> {
-        self.bring(News::Part(part)).await
+        self.bring(Incoming::Part(part)).await
     }
 
-    async fn bring(&self, news: News) -> Result<(), NotNow> {
+    async fn bring(&self, news: Incoming) -> Result<(), NotNow> {
         let (reply, answer) = oneshot::channel();
         self.queue.send(Arrival { news, reply }).await.map_err(|_| NotNow)?;
         answer.await.unwrap_or(Err(NotNow))
@@ -111,7 +111,7 @@ impl Arrivals {
 impl Arrival {
     /// What it says, and where the carrier waits for what becomes of it.
     #[must_use]
-    pub fn open(self) -> (News, Reply) {
+    pub fn open(self) -> (Incoming, Reply) {
         (self.news, Reply(self.reply))
     }
 }

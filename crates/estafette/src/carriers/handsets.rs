@@ -29,6 +29,8 @@ pub struct Received {
     pub code: Option<String>,
     /// Quick-reply buttons under it.
     pub buttons: Vec<String>,
+    /// What each of them sends back, where it is more than its text.
+    pub payloads: Vec<String>,
     /// When.
     pub received_at: Millis,
 }
@@ -201,6 +203,7 @@ mod tests {
             text: text.into(),
             code: None,
             buttons: vec![],
+            payloads: vec![],
             received_at: Millis(0),
         }
     }

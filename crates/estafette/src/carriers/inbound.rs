@@ -1,4 +1,4 @@
-//! What carriers bring that people wrote: the shape that every driver makes of its upstream's form.
+//! An inbound message: the common shape into which every driver turns its upstream's format.
 
 use clock::Millis;
 use serde_json::Value;
@@ -24,6 +24,8 @@ pub struct Inbound {
     pub recipient: String,
     /// What they wrote, whole.
     pub text: String,
+    /// The payload of the button that they tapped, if they did.
+    pub button: Option<String>,
     /// When the carrier received it. What lies ahead of our clock counts as now.
     pub received_at: Millis,
     /// The payload as the carrier brought it, for whoever looks into a complaint.

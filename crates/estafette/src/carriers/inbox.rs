@@ -12,14 +12,14 @@ use super::Receipt;
 /// Receipts that one sender may be offered before the others go through the database.
 const OFFERS: usize = 4;
 
-/// A receipt in hand. Dropping it sends it the other way; [`News::done`] once it is durable.
-pub struct News {
+/// A receipt in hand. Dropping it sends it the other way; [`HeldReceipt::done`] once it is durable.
+pub struct HeldReceipt {
     /// What it says.
     pub receipt: Receipt,
     done: oneshot::Sender<()>,
 }
 
-impl News {
+impl HeldReceipt {
     /// Tells the carrier's side that the receipt is durable.
     pub fn done(self) {
         // The other side may have given up; it will bring the receipt again.
@@ -30,13 +30,13 @@ impl News {
 /// The senders that wait. Clones share them.
 #[derive(Clone, Default)]
 pub struct Inbox {
-    waiting: Arc<Mutex<HashMap<String, mpsc::Sender<News>>>>,
+    waiting: Arc<Mutex<HashMap<String, mpsc::Sender<HeldReceipt>>>>,
 }
 
 /// One sender's place; it is given up when dropped.
 pub struct Waiter {
     attempt_id: String,
-    news: mpsc::Receiver<News>,
+    news: mpsc::Receiver<HeldReceipt>,
     inbox: Inbox,
 }
 
@@ -67,21 +67,21 @@ impl Inbox {
         let sender = self.lock().get(&echo.attempt_id).cloned();
         let Some(sender) = sender else { return false };
         let (done, durable) = oneshot::channel();
-        if sender.try_send(News { receipt: receipt.clone(), done }).is_err() {
+        if sender.try_send(HeldReceipt { receipt: receipt.clone(), done }).is_err() {
             return false;
         }
         drop(sender);
         durable.await.is_ok()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, mpsc::Sender<News>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, mpsc::Sender<HeldReceipt>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Waiter {
     /// The next receipt, if one comes within `wait`.
-    pub async fn next(&mut self, wait: Duration) -> Option<News> {
+    pub async fn next(&mut self, wait: Duration) -> Option<HeldReceipt> {
         tokio::time::timeout(wait, self.news.recv()).await.ok().flatten()
     }
 }

@@ -94,7 +94,7 @@ struct Book {
     /// Those of them that are no passcodes.
     patient: usize,
     accounts: HashMap<String, usize>,
-    /// Who waits for a turn, by account; none of these queues is empty.
+    /// Who waits for a permit, by account; none of these queues is empty.
     waiting: BTreeMap<String, VecDeque<Waiter>>,
     next_ticket: u64,
     bucket: Bucket,
@@ -108,7 +108,7 @@ struct Book {
 struct Waiter {
     ticket: u64,
     priority: Priority,
-    gets: oneshot::Sender<Turn>,
+    gets: oneshot::Sender<Permit>,
 }
 
 /// Submissions that may begin now, as time passes.
@@ -118,7 +118,7 @@ struct Bucket {
 }
 
 /// The right to one submission, until it is dropped.
-pub struct Turn {
+pub struct Permit {
     lane: Arc<Lane>,
     account: String,
     priority: Priority,
@@ -162,43 +162,44 @@ impl Lane {
         self.carrier.presence()
     }
 
-    /// A turn for a new message, if there is one and nobody who waits in the database comes first.
+    /// A permit for a new message, if there is one and nobody who waits in the database comes
+    /// first.
     #[must_use]
-    pub fn enter(self: &Arc<Self>, account: &str, priority: Priority) -> Option<Turn> {
+    pub fn enter(self: &Arc<Self>, account: &str, priority: Priority) -> Option<Permit> {
         let mut book = self.book();
         let is_next = book.backlog.is_none_or(|(first, _)| priority < first);
-        let turn = if is_next { self.try_give(&mut book, account, priority) } else { None };
-        if turn.is_none() {
+        let permit = if is_next { self.try_give(&mut book, account, priority) } else { None };
+        if permit.is_none() {
             let (first, since) = book.backlog.unwrap_or((priority, Instant::now()));
             book.backlog = Some((first.min(priority), since));
         }
-        turn
+        permit
     }
 
-    /// A turn, if there is one now.
+    /// A permit, if there is one now.
     #[must_use]
-    pub fn try_take(self: &Arc<Self>, account: &str, priority: Priority) -> Option<Turn> {
+    pub fn try_take(self: &Arc<Self>, account: &str, priority: Priority) -> Option<Permit> {
         self.try_give(&mut self.book(), account, priority)
     }
 
-    /// The next turn for this account; `None` when there is none within `patience`.
+    /// The next permit for this account; `None` when there is none within `patience`.
     pub async fn take(
         self: &Arc<Self>,
         account: &str,
         priority: Priority,
         patience: Duration,
-    ) -> Option<Turn> {
-        if let Some(turn) = self.try_take(account, priority) {
-            return Some(turn);
+    ) -> Option<Permit> {
+        if let Some(permit) = self.try_take(account, priority) {
+            return Some(permit);
         }
         let mut got = self.wait_in_line(account, priority);
         let give_up = Instant::now() + patience;
         while Instant::now() < give_up {
-            // Turns that time gives back come without anybody saying so.
+            // Permits that time gives back come without anybody saying so.
             let look_again = self.opens_in().unwrap_or(patience).max(Duration::from_millis(1));
             let look_again = (Instant::now() + look_again).min(give_up);
             match tokio::time::timeout_at(look_again, &mut got).await {
-                Ok(turn) => return turn.ok(),
+                Ok(permit) => return permit.ok(),
                 Err(_) => self.hand_out(),
             }
         }
@@ -206,7 +207,7 @@ impl Lane {
         got.try_recv().ok()
     }
 
-    fn wait_in_line(&self, account: &str, priority: Priority) -> oneshot::Receiver<Turn> {
+    fn wait_in_line(&self, account: &str, priority: Priority) -> oneshot::Receiver<Permit> {
         let (gets, got) = oneshot::channel();
         let mut book = self.book();
         let ticket = book.next_ticket;
@@ -283,7 +284,7 @@ impl Lane {
         self.work.notified().await;
     }
 
-    /// Turns that are taken now.
+    /// Permits that are taken now.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.book().taken
@@ -314,7 +315,7 @@ impl Lane {
         book: &mut Book,
         account: &str,
         priority: Priority,
-    ) -> Option<Turn> {
+    ) -> Option<Permit> {
         let is_overtaken = book
             .waiting
             .values()
@@ -326,7 +327,7 @@ impl Lane {
         Some(self.give(book, account, priority))
     }
 
-    fn give(self: &Arc<Self>, book: &mut Book, account: &str, priority: Priority) -> Turn {
+    fn give(self: &Arc<Self>, book: &mut Book, account: &str, priority: Priority) -> Permit {
         book.bucket.tokens -= 1.0;
         book.taken += 1;
         book.patient += usize::from(priority != Priority::Passcode);
@@ -334,26 +335,26 @@ impl Lane {
             Some(taken) => *taken += 1,
             None => drop(book.accounts.insert(account.to_owned(), 1)),
         }
-        Turn { lane: Arc::clone(self), account: account.to_owned(), priority }
+        Permit { lane: Arc::clone(self), account: account.to_owned(), priority }
     }
 
-    /// Gives turns to those who wait, as far as there are any.
+    /// Gives permits to those who wait, as far as there are any.
     fn hand_out(self: &Arc<Self>) {
-        // A turn that nobody takes any more comes back, which needs the book.
+        // A permit that nobody takes any more comes back, which needs the book.
         let mut refused = Vec::new();
         let mut book = self.book();
         while book.bucket.has_one(self.pace) {
             let Some((account, waiter)) = self.next(&mut book) else { break };
             if !waiter.gets.is_closed() {
-                let turn = self.give(&mut book, &account, waiter.priority);
-                refused.extend(waiter.gets.send(turn).err());
+                let permit = self.give(&mut book, &account, waiter.priority);
+                refused.extend(waiter.gets.send(permit).err());
             }
         }
         drop(book);
     }
 
-    /// Who is next: of those that may, the first by priority, of an account with fewest turns, then
-    /// whoever waits longest.
+    /// Who is next: of those that may, the first by priority, of an account with fewest permits,
+    /// then whoever waits longest.
     fn next(&self, book: &mut Book) -> Option<(String, Waiter)> {
         let mut best: Option<((Priority, usize, u64), &String)> = None;
         for (account, queue) in &book.waiting {
@@ -399,8 +400,8 @@ impl Bucket {
     }
 }
 
-impl Turn {
-    /// The carrier that it is a turn at.
+impl Permit {
+    /// The carrier that it is a permit at.
     #[must_use]
     pub fn carrier(&self) -> &Arc<dyn Carrier> {
         &self.lane.carrier
@@ -411,14 +412,14 @@ impl Turn {
         self.lane.book().bucket.tokens -= f64::from(parts.saturating_sub(1));
     }
 
-    /// The lane that it is a turn in.
+    /// The lane that it is a permit in.
     #[must_use]
     pub fn lane(&self) -> &Arc<Lane> {
         &self.lane
     }
 }
 
-impl Drop for Turn {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut book = self.lane.book();
         book.taken -= 1;

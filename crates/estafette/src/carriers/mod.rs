@@ -1,67 +1,62 @@
-//! Rank 2: the ways out. A carrier gets one message and says what became of it; it knows nothing
-//! of accounts, prices or storage. One folder per carrier.
+//! Rank 2: the ways out. A carrier takes one message and reports its outcome; it knows nothing
+//! about accounts, prices or storage. One folder per carrier.
 
 pub mod binds;
+pub mod cloud_api;
 pub mod door;
 pub mod handsets;
 mod inbound;
 pub mod inbox;
 pub mod lane;
+pub mod mailboxes;
 mod outbound;
 pub mod routes;
 pub mod simulated;
 pub mod smpp;
 pub mod sms_http;
+pub mod smtp;
 mod upstream;
 
+use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
 
 use crate::config::{self, SmsCarrier};
+use crate::kit::described::described;
 use crate::kit::msisdn::Msisdn;
+use crate::kit::words::{UnknownWord, words};
 
 use binds::{Binds, Load, Presence};
 use routes::{Route, RouteFault, Table, Wanted};
 
+pub use cloud_api::CloudApi;
 pub use door::{Door, Guesses, NotNow};
 pub use handsets::Handsets;
 pub use inbound::{Inbound, InboundPart};
 pub use inbox::Inbox;
-pub use lane::{Lane, Pace, Priority, Turn};
-pub use outbound::{Address, Content, Outbound, Template};
-pub use simulated::Rehearsed;
+pub use lane::{Lane, Pace, Permit, Priority};
+pub use mailboxes::Mailboxes;
+pub use outbound::{Address, Content, Mail, Outbound, QuickReply, Template};
+pub use simulated::{Rehearsed, Script};
 pub use upstream::{Called, Taken};
 
-/// The way a message travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Channel {
-    /// The chat app.
-    Chatapp,
-    /// SMS.
-    Sms,
-}
-
-impl Channel {
-    /// As stored and shown.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Chatapp => "chatapp",
-            Self::Sms => "sms",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        match word {
-            "chatapp" => Some(Self::Chatapp),
-            "sms" => Some(Self::Sms),
-            _ => None,
-        }
+words! {
+    /// The way a message travels.
+    pub enum Channel {
+        /// The chat app.
+        Chatapp = "chatapp",
+        /// SMS.
+        Sms = "sms",
+        /// Email.
+        Email = "email",
     }
 }
+
+described!(
+    Channel as "Channel": "The way a message travels.",
+    Self::ALL.iter().map(|channel| channel.as_str())
+);
 
 /// What became of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +85,7 @@ pub enum Outcome {
 impl Outcome {
     /// As counted.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Accepted { .. } | Self::InParts { .. } => "accepted",
             Self::Refused { .. } => "refused",
@@ -124,10 +119,19 @@ pub enum Refusal {
     Undelivered,
     /// It was not delivered within its time.
     Expired,
+    /// A free-form message, and the recipient has not written lately.
+    WindowClosed,
+    /// The recipient wants no more of this sender.
+    OptedOut,
+    /// The template is not there, or may not be sent.
+    Template,
 }
 
 impl Refusal {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
+        Self::WindowClosed,
+        Self::OptedOut,
+        Self::Template,
         Self::Unreachable,
         Self::BadRecipient,
         Self::BadSender,
@@ -141,7 +145,7 @@ impl Refusal {
 
     /// As stored.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
             Self::BadRecipient => "bad_recipient",
@@ -152,13 +156,18 @@ impl Refusal {
             Self::Down => "down",
             Self::Undelivered => "undelivered",
             Self::Expired => "expired",
+            Self::WindowClosed => "window_closed",
+            Self::OptedOut => "opted_out",
+            Self::Template => "template",
         }
     }
+}
 
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|refusal| refusal.word() == word)
+impl FromStr for Refusal {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        Self::ALL.into_iter().find(|refusal| refusal.as_str() == word).ok_or(UnknownWord)
     }
 }
 
@@ -169,6 +178,8 @@ pub enum Fate {
     Sent,
     /// It arrived.
     Delivered,
+    /// The recipient read it.
+    Read,
     /// It will not arrive.
     Failed(Refusal),
 }
@@ -189,7 +200,8 @@ impl Fate {
         match self {
             Self::Sent => "sent".to_owned(),
             Self::Delivered => "delivered".to_owned(),
-            Self::Failed(refusal) => format!("failed {}", refusal.word()),
+            Self::Read => "read".to_owned(),
+            Self::Failed(refusal) => format!("failed {}", refusal.as_str()),
         }
     }
 
@@ -199,7 +211,8 @@ impl Fate {
         match text.split_once(' ').unwrap_or((text, "")) {
             ("sent", _) => Some(Self::Sent),
             ("delivered", _) => Some(Self::Delivered),
-            ("failed", word) => Refusal::of(word).map(Self::Failed),
+            ("read", _) => Some(Self::Read),
+            ("failed", word) => word.parse().ok().map(Self::Failed),
             _ => None,
         }
     }
@@ -261,9 +274,14 @@ pub trait Carrier: Send + Sync + 'static {
 #[derive(Clone, Default)]
 pub struct Carriers {
     chatapp: Vec<Arc<Lane>>,
+    /// The numbers behind the chat-app's lane, where it is the real one.
+    cloud: Option<Arc<CloudApi>>,
     sms: Vec<Arc<Lane>>,
+    email: Vec<Arc<Lane>>,
     /// Which of them takes which SMS. All clones see a change.
     table: Arc<RwLock<Arc<Table>>>,
+    /// Which did at first: as the settings say, or all of them in turn.
+    settled: Arc<Table>,
     handsets: Option<Handsets>,
     inbox: Inbox,
 }
@@ -291,8 +309,32 @@ impl Carriers {
     pub fn of(chatapp: Vec<Arc<dyn Carrier>>, sms: Vec<Arc<dyn Carrier>>) -> Self {
         let chatapp = chatapp.into_iter().map(Lane::of).collect();
         let sms: Vec<_> = sms.into_iter().map(Lane::of).collect();
-        let table = Arc::new(RwLock::new(Arc::new(Table::all(&sms))));
-        Self { chatapp, sms, table, ..Self::default() }
+        let settled = Arc::new(Table::all(&sms));
+        let table = Arc::new(RwLock::new(Arc::clone(&settled)));
+        Self { chatapp, sms, table, settled, ..Self::default() }
+    }
+
+    /// The same with this carrier for email.
+    #[must_use]
+    pub fn with_email(mut self, carrier: Arc<dyn Carrier>) -> Self {
+        self.email.push(Lane::of(carrier));
+        self
+    }
+
+    /// With the chat-app of the settings, and of the accounts that are linked later.
+    ///
+    /// # Errors
+    /// What of the settings cannot be used.
+    pub fn with_chatapp(self, settings: &config::Chatapp) -> Result<Self, String> {
+        let cloud = Arc::new(CloudApi::new(settings)?);
+        let carrier: Arc<dyn Carrier> = Arc::clone(&cloud) as _;
+        Ok(Self { chatapp: vec![Lane::of(carrier)], cloud: Some(cloud), ..self })
+    }
+
+    /// The numbers of the real chat-app.
+    #[must_use]
+    pub fn cloud(&self) -> Option<&Arc<CloudApi>> {
+        self.cloud.as_ref()
     }
 
     /// With the SMS carriers of the settings, behind their routes.
@@ -324,7 +366,22 @@ impl Carriers {
             lanes.push(Lane::of(carrier));
         }
         let table = Table::of(written(&sms.routes), &lanes).map_err(|fault| fault.reason)?;
-        Ok(Self { sms: lanes, table: Arc::new(RwLock::new(Arc::new(table))), ..self })
+        let settled = Arc::new(table);
+        let table = Arc::new(RwLock::new(Arc::clone(&settled)));
+        Ok(Self { sms: lanes, table, settled, ..self })
+    }
+
+    /// With the mail relay of the settings, if there is one.
+    ///
+    /// # Errors
+    /// What of the settings cannot be used.
+    pub fn with_relay(self, email: &config::Email, own_name: &str) -> Result<Self, smtp::BadUrl> {
+        let url = email.relay_url.expose();
+        if url.is_empty() {
+            return Ok(self);
+        }
+        let relay = smtp::Relay::new(url, own_name)?;
+        Ok(self.with_email(Arc::new(relay)))
     }
 
     /// Puts other routes in force; all sends after this take them.
@@ -335,6 +392,12 @@ impl Carriers {
         let table = Arc::new(Table::of(routes, &self.sms)?);
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = table;
         Ok(())
+    }
+
+    /// Puts the routes in force that were so at first.
+    pub fn reset_routes(&self) {
+        let settled = Arc::clone(&self.settled);
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = settled;
     }
 
     /// Whether these routes could be put in force.
@@ -356,32 +419,41 @@ impl Carriers {
     pub fn best(
         &self,
         channel: Channel,
-        (account, priority): (&str, Priority),
+        account: &str,
+        priority: Priority,
         to: &Address,
     ) -> Option<Arc<Lane>> {
-        let number = to.phone()?.e164();
-        match channel {
-            Channel::Chatapp => {
-                let works = |lane: &&Arc<Lane>| !lane.is_resting();
-                self.chatapp.iter().find(works).or(self.chatapp.first()).cloned()
+        let works = |lane: &&Arc<Lane>| !lane.is_resting();
+        let first = |lanes: &[Arc<Lane>]| lanes.iter().find(works).or(lanes.first()).cloned();
+        match (channel, to) {
+            (Channel::Chatapp, Address::Phone(_)) => {
+                first(&self.chatapp).filter(|_| self.offers(channel, account))
             }
-            Channel::Sms => {
-                self.table().choose(Wanted { account, class: routes::Class::of(priority), number })
+            (Channel::Sms, Address::Phone(number)) => {
+                let (class, number) = (routes::Class::of(priority), number.e164());
+                self.table().choose(Wanted { account, class, number })
             }
+            (Channel::Email, Address::Email(_)) => first(&self.email),
+            (_, Address::Phone(_) | Address::Email(_)) => None,
         }
     }
 
-    /// A carrier of a channel, if its messages go anywhere at all.
+    /// Whether an account's messages go anywhere on a channel.
     #[must_use]
-    pub fn on(&self, channel: Channel) -> Option<&Arc<dyn Carrier>> {
-        let leads_nowhere = channel == Channel::Sms && self.table().is_empty();
-        let first = self.of_channel(channel).first().filter(|_| !leads_nowhere);
-        first.map(|lane| lane.carrier())
+    pub fn offers(&self, channel: Channel, account: &str) -> bool {
+        match channel {
+            Channel::Sms => !self.sms.is_empty() && !self.table().is_empty(),
+            Channel::Chatapp => {
+                let has_number = |cloud: &Arc<CloudApi>| cloud.numbers().of(account).is_some();
+                !self.chatapp.is_empty() && self.cloud.as_ref().is_none_or(has_number)
+            }
+            Channel::Email => !self.email.is_empty(),
+        }
     }
 
     /// All lanes.
     pub fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {
-        self.chatapp.iter().chain(&self.sms)
+        self.chatapp.iter().chain(&self.sms).chain(&self.email)
     }
 
     /// The lane of the carrier of this name.
@@ -394,7 +466,13 @@ impl Carriers {
         match channel {
             Channel::Chatapp => &self.chatapp,
             Channel::Sms => &self.sms,
+            Channel::Email => &self.email,
         }
+    }
+
+    /// Whether the real chat-app has no number yet.
+    fn is_bare(&self) -> bool {
+        self.cloud.as_ref().is_some_and(|cloud| cloud.numbers().is_empty())
     }
 
     /// Where senders of this process wait for receipts.
@@ -409,6 +487,12 @@ impl Carriers {
         self.handsets.as_ref().and_then(|_| simulated::rehearsed(to))
     }
 
+    /// What an address scripts, where mailboxes are simulated.
+    #[must_use]
+    pub fn scripted(&self, to: &email::Address) -> Option<simulated::Script> {
+        self.handsets.as_ref().and_then(|_| simulated::script_of(to))
+    }
+
     /// The virtual handsets, where there are any.
     #[must_use]
     pub fn handsets(&self) -> Option<&Handsets> {
@@ -417,15 +501,15 @@ impl Carriers {
 
     /// Each lane with its channel, for the operator.
     pub fn by_channel(&self) -> impl Iterator<Item = (Channel, &Arc<Lane>)> {
-        [Channel::Chatapp, Channel::Sms]
+        [Channel::Chatapp, Channel::Sms, Channel::Email]
             .into_iter()
             .flat_map(|channel| self.of_channel(channel).iter().map(move |lane| (channel, lane)))
+            .filter(|(channel, _)| *channel == Channel::Sms || !self.is_bare())
     }
 }
 
 /// The routes of the settings, as the table takes them.
-#[must_use]
-pub fn written(routes: &[config::SmsRoute]) -> Vec<Route> {
+fn written(routes: &[config::SmsRoute]) -> Vec<Route> {
     let route = |route: &config::SmsRoute| Route {
         prefix: route.prefix.clone(),
         carriers: routes::in_order(route.carriers.iter().cloned()),

@@ -1,6 +1,9 @@
 //! A message on its way out, as a carrier gets it.
 
+use std::sync::Arc;
+
 use clock::Millis;
+use serde_json::Value;
 
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
@@ -11,7 +14,7 @@ pub enum Address {
     /// A phone, by SMS or chat-app.
     Phone(Msisdn),
     /// A mailbox.
-    Email(String),
+    Email(email::Address),
 }
 
 impl Address {
@@ -43,6 +46,19 @@ pub enum Content {
         /// Template and language; empty = the deployment's own.
         template: Template,
     },
+    /// An approved template of the chat-app, filled in.
+    Template {
+        /// What a phone shows.
+        text: Secret,
+        /// Which one.
+        template: Template,
+        /// What its variables stand for, in order.
+        params: Vec<Secret>,
+        /// Parts as the upstream writes them, in the place of what `params` would make.
+        components: Vec<Value>,
+        /// The quick replies under it.
+        replies: Vec<QuickReply>,
+    },
     /// A text of the customer's own.
     Text {
         /// All of it.
@@ -50,14 +66,30 @@ pub enum Content {
         /// Parts that an SMS of it has; a carrier's rate counts them.
         parts: u32,
     },
+    /// An email.
+    Email(Mail),
+}
+
+/// An email as one recipient gets it.
+#[derive(Clone)]
+pub struct Mail {
+    /// Where reports of it go: the envelope's sender.
+    pub return_path: String,
+    /// Header fields in front of all others that are this copy's own.
+    pub front: Vec<u8>,
+    /// The message (RFC 5322), shared by all copies.
+    pub message: Arc<[u8]>,
 }
 
 impl Content {
-    /// What a phone shows.
+    /// What a phone shows; emails go to none.
     #[must_use]
-    pub fn text(&self) -> &Secret {
+    pub fn text(&self) -> Option<&Secret> {
         match self {
-            Self::Passcode { text, .. } | Self::Text { text, .. } => text,
+            Self::Passcode { text, .. } | Self::Template { text, .. } | Self::Text { text, .. } => {
+                Some(text)
+            }
+            Self::Email(_) => None,
         }
     }
 
@@ -65,10 +97,19 @@ impl Content {
     #[must_use]
     pub fn parts(&self) -> u32 {
         match self {
-            Self::Passcode { .. } => 1,
+            Self::Passcode { .. } | Self::Template { .. } | Self::Email(_) => 1,
             Self::Text { parts, .. } => (*parts).max(1),
         }
     }
+}
+
+/// A button that sends something back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuickReply {
+    /// What is written on it.
+    pub label: String,
+    /// What comes back with a tap; empty = only what is written on it.
+    pub payload: String,
 }
 
 /// One message on its way out. No `Debug`: it holds a code.

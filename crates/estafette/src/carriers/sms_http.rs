@@ -17,7 +17,7 @@ use super::{
     Carrier, Channel, Door, Echo, Fate, Inbound, Outbound, Outcome, Pace, Receipt, Refusal,
 };
 use crate::config;
-use crate::kit::outgoing::{Failure, Outgoing, Place};
+use crate::kit::outgoing::{NoAnswer, Outgoing, Destination};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -126,7 +126,7 @@ impl SmsHttp {
             }
             // What never got there was not taken. Of the rest nobody can tell.
             Err(Failure::Timeout | Failure::Reset | Failure::Protocol) => Outcome::Unknown,
-            Err(failure) => refused(Refusal::Down, failure.word()),
+            Err(failure) => refused(Refusal::Down, failure.as_str()),
         }
     }
 

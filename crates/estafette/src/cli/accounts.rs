@@ -14,12 +14,12 @@ use super::commands::{
 use super::output::Output;
 use super::password::Password;
 use crate::access::token::Kind;
-use crate::access::{self, By, Credentials, Entry, MadeBy};
+use crate::access::{self, By, Credentials, Entry, MadeBy, NewUser};
 use crate::app::{App, Standing};
 use crate::config::Config;
 use crate::credits;
 use crate::kit::id::AccountId;
-use crate::kit::page::{Page, TOP};
+use crate::kit::page::Page;
 use crate::operator::accounts::api::AdminAccountView;
 use crate::operator::accounts::{self, Filter, Patch};
 
@@ -49,8 +49,8 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
     let app = &service.live;
     let password = Password::of(login, &app.clock)?;
     let credentials = Credentials { email: &login.email, password: &password.secret };
-    let grant = credits::sandbox_grant;
-    let new = access::signup(app, grant, credentials, MadeBy::Operator).await?;
+    let grant = |set: &mut WriteSet, new: &NewUser| credits::sandbox_grant(app, set, &new.sandbox);
+    let (new, ()) = access::signup(app, credentials, MadeBy::Operator, grant).await?;
     service.close().await;
     let object = password.shown_in(json!({
         "user_id": new.id.as_str(),
@@ -74,11 +74,12 @@ async fn list(config: Config, args: AccountsArgs, output: Output) -> anyhow::Res
     let service = super::open(config).await?;
     let filter = Filter {
         email: args.email.unwrap_or_default().trim().to_lowercase(),
-        env: args.env.unwrap_or_default(),
-        status: args.status.unwrap_or_default(),
+        env: args.env.and_then(|env| env.parse().ok()),
+        status: args.status.and_then(|status| status.parse().ok()),
+        ..Filter::default()
     };
     let limit = args.list.limit;
-    let page = Page { limit, after: TOP.to_owned() };
+    let page = Page::first(limit);
     let mut rows = accounts::list(&service.live, &filter, &page).await?;
     service.close().await;
     let (rows, more) = super::first(&mut rows, limit);
@@ -100,7 +101,7 @@ async fn set(
 ) -> anyhow::Result<()> {
     let id = account_id(&args.account)?;
     let service = super::open(config).await?;
-    let patch = Patch { status: Some(standing.word()), ..Patch::default() };
+    let patch = Patch { status: Some(standing.as_str()), ..Patch::default() };
     let row = accounts::change(&service.live, &id, &patch, By::CLI).await?;
     service.close().await;
     output.answer(&json!({ "account_id": id.as_str(), "status": row.status }), || {
@@ -172,7 +173,7 @@ async fn add_credits(app: &App, id: &AccountId, args: &CreditsArgs) -> anyhow::R
     };
     access::record(app, &mut set, &entry);
     app.db.commit(set).await.map_err(credits::Error::from)?;
-    Ok(credits::balance(app, id).await?.available)
+    Ok(credits::balance(app, id).await?.own())
 }
 
 /// The id of an account, as typed.

@@ -9,7 +9,7 @@ use super::commands::ClockArgs;
 use super::output::Output;
 use crate::access::By;
 use crate::config::Config;
-use crate::{jobs, retention};
+use crate::{chores, retention};
 
 /// Shows what the clock says beside what the database says, after believing it if asked to.
 pub(super) async fn run(
@@ -22,7 +22,7 @@ pub(super) async fn run(
     if args.confirm {
         retention::confirm_clock(app, By::CLI).await?;
     }
-    let judged = jobs::judge(&app.db, &app.clock).await?;
+    let judged = chores::judge(&app.db, &app.clock).await?;
     service.close().await;
     let ahead_s = judged.ahead_ms() / 1_000;
     let object = json!({

@@ -23,14 +23,20 @@ pub(super) async fn run(
     let address = reachable(config.server.live);
     ensure!(address.port() != 0, "server.live has port 0: nobody can know where the service is");
     let path = if args.ready { "readyz" } else { "livez" };
-    let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build()?;
-    let answer = client.get(format!("http://{address}/{path}")).send().await;
-    let is_well = answer.is_ok_and(|answer| answer.status().is_success());
+    let is_well = is_well(address, path).await;
     output.answer(&json!({ "ok": is_well }), || {
         let verdict = if is_well { "well" } else { "NOT well" };
         format!("{address}/{path}: {verdict}")
     });
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether a path is answered with success, soon.
+pub(super) async fn is_well(listener: SocketAddr, path: &str) -> bool {
+    let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
+    let Ok(client) = client else { return false };
+    let answer = client.get(format!("http://{}/{path}", reachable(listener))).send().await;
+    answer.is_ok_and(|answer| answer.status().is_success())
 }
 
 /// All addresses are reached by the loopback one.

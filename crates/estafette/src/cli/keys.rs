@@ -13,7 +13,7 @@ use crate::access::idempotency::Claim;
 use crate::access::{self, By, NewKey, Scope};
 use crate::config::Config;
 use crate::kit::id::KeyId;
-use crate::kit::page::{Page, TOP};
+use crate::kit::page::Page;
 
 /// `key …`
 pub(super) async fn key(
@@ -38,7 +38,7 @@ async fn add(config: Config, args: &KeyArgs, output: Output) -> anyhow::Result<(
     let account = access::account(app, &id).await?.context("there is no such account")?;
     let (raw, key) = access::create_key(app, &account, &wanted, By::CLI, &Claim::default()).await?;
     service.close().await;
-    let env = account.env.word();
+    let env = account.env.as_str();
     let text = format!("{}\n({} for {env}; shown this once)", raw.expose(), key.id);
     output.answer(&serde_json::to_value(NewKeyView::of(Some(&raw), key))?, || text);
     Ok(())
@@ -49,7 +49,7 @@ async fn list(config: Config, args: &KeysArgs, output: Output) -> anyhow::Result
     let service = super::open(config).await?;
     let app = &service.live;
     access::account(app, &id).await?.context("there is no such account")?;
-    let page = Page { limit: args.list.limit, after: TOP.to_owned() };
+    let page = Page::first(args.list.limit);
     let mut keys = access::list_keys(app, &id, &page).await?;
     service.close().await;
     let (keys, more) = super::first(&mut keys, args.list.limit);
@@ -71,7 +71,7 @@ async fn disable(config: Config, args: &DisableKeyArgs, output: Output) -> anyho
     service.close().await;
     let view = DisabledKeyView { id: id.to_string(), active: false };
     output.answer(&serde_json::to_value(view)?, || {
-        format!("{id} opens nothing any more; other nodes refuse it within five seconds.")
+        format!("{id} no longer works; other nodes refuse it within five seconds.")
     });
     Ok(())
 }
@@ -79,7 +79,7 @@ async fn disable(config: Config, args: &DisableKeyArgs, output: Output) -> anyho
 fn scopes(args: &KeyArgs) -> anyhow::Result<u16> {
     let mut chosen = 0;
     for word in &args.scopes {
-        let Some(scope) = Scope::of(word) else {
+        let Ok(scope) = word.parse::<Scope>() else {
             let known = Scope::words(Scope::set(Scope::ALL)).join(", ");
             bail!("there is no scope {word}; there are {known}");
         };

@@ -6,6 +6,7 @@ mod carriers;
 mod clock;
 mod commands;
 mod demo;
+mod doctor;
 mod health;
 mod keys;
 mod logs;
@@ -67,6 +68,8 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
     match command {
         Command::Playground(args) => return playground::run(&args, output).await,
         Command::Openapi => return upkeep::openapi(output),
+        // What cannot be loaded is a finding.
+        Command::Doctor => return doctor::run(load().map_err(Into::into), output).await,
         _ => {}
     }
     let config = load()?;
@@ -87,7 +90,7 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         Command::Clock(args) => clock::run(config, &args, output).await,
         Command::Carriers(command) => carriers::run(&config, &command, output).await,
         Command::Config => Ok(upkeep::config(&config, output)),
-        Command::Playground(_) | Command::Openapi => Ok(ExitCode::SUCCESS),
+        Command::Playground(_) | Command::Openapi | Command::Doctor => Ok(ExitCode::SUCCESS),
     }
 }
 

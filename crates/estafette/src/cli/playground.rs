@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clock::Clock;
+use playground::cloud_api::{self, CloudApi};
 use playground::smsc::{IdStyle, Smsc, SmscOptions};
 use playground::{Received, WebhookSink};
 use serde_json::json;
@@ -23,11 +24,20 @@ pub(super) async fn run(args: &PlaygroundArgs, output: Output) -> anyhow::Result
     let control = TcpListener::bind(args.smsc_control)
         .await
         .with_context(|| format!("cannot listen on {}", args.smsc_control))?;
+    let cloud = CloudApi::start(args.cloud_api)
+        .await
+        .with_context(|| format!("cannot listen on {}", args.cloud_api))?;
+    cloud.be_strict();
+    cloud.call_back(args.service);
+    let cloud_url = format!("http://{}", cloud.address());
     let url = format!("http://{}", sink.address());
     let (smsc, told) = (centre.address()?, format!("http://{}", control.local_addr()?));
     let shown = json!({
         "webhook_sink": url, "requests": format!("{url}/requests"),
         "smsc": smsc.to_string(), "smsc_control": told,
+        "cloud_api": cloud_url, "phone_number_id": cloud_api::PHONE_NUMBER_ID,
+        "waba_id": cloud_api::WABA_ID, "access_token": cloud_api::ACCESS_TOKEN,
+        "app_secret": cloud_api::APP_SECRET, "verify_token": cloud_api::VERIFY_TOKEN,
     });
     output.answer(&shown, || {
         format!(
@@ -36,7 +46,19 @@ pub(super) async fn run(args: &PlaygroundArgs, output: Output) -> anyhow::Result
              what happens.\n  \
              GET {told}/messages lists what arrived; POST {told}/mo with from, to and text makes a \
              phone write.\n\
-             Ctrl-C stops."
+             Cloud API on {cloud_url}, calling back to {}. Settings of the service:\n  \
+             [chatapp]\n  base_url = \"{cloud_url}\"\n  phone_number_id = \"{}\"\n  \
+             waba_id = \"{}\"\n  access_token = \"{}\"\n  app_secret = \"{}\"\n  \
+             verify_token = \"{}\"\n  \
+             GET {cloud_url}/messages lists what arrived; POST {cloud_url}/write with from and \
+             text, or payload, makes a person write or tap.\n\
+             Ctrl-C stops.",
+            args.service,
+            cloud_api::PHONE_NUMBER_ID,
+            cloud_api::WABA_ID,
+            cloud_api::ACCESS_TOKEN,
+            cloud_api::APP_SECRET,
+            cloud_api::VERIFY_TOKEN
         )
     });
     let report = move |received: &Received| output.tell(&line(received));

@@ -34,7 +34,7 @@ async fn rotate(app: &App, patience: Duration, output: Output) -> Result<(), Err
     let goes_on = rotation::has_former(app).await?;
     if !goes_on {
         let key_id = new_key(app).await?;
-        rotation::turn_to(app, &key_id, (patience, By::CLI), &told).await?;
+        rotation::turn_to(app, &key_id, patience, By::CLI, &told).await?;
     }
     let resealed = rotation::reseal(app, &told).await?;
     let standing = rotation::standing(app, resealed).await?;

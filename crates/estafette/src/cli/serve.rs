@@ -17,9 +17,9 @@ pub(super) async fn run(config: Config, output: Output) -> anyhow::Result<ExitCo
         // Nothing runs yet that would have to end first.
         () = told_to_stop() => return Ok(ExitCode::SUCCESS),
     };
-    let places = Places::of(&running.addresses, &shown);
+    let addresses = Addresses::of(&running.addresses, &shown);
     if output.is_json() {
-        output.answer(&places.json(), String::new);
+        output.answer(&addresses.json(), String::new);
     }
     // A log of JSON lines stays one of nothing but JSON lines.
     let hint = |text: &str| {
@@ -27,7 +27,7 @@ pub(super) async fn run(config: Config, output: Output) -> anyhow::Result<ExitCo
             output.hint(text);
         }
     };
-    hint(&banner(&places, &shown));
+    hint(&banner(&addresses, &shown));
     told_to_stop().await;
     hint("Stopping: running requests are finished first. Ctrl-C again stops at once.");
     Ok(stop(running).await)
@@ -55,14 +55,14 @@ pub(super) async fn told_to_stop() {
 }
 
 /// Where a running service answers.
-pub(super) struct Places {
+pub(super) struct Addresses {
     pub(super) live: String,
     pub(super) sandbox: String,
     pub(super) metrics: String,
     pub(super) data: String,
 }
 
-impl Places {
+impl Addresses {
     pub(super) fn of(at: &wiring::Addresses, config: &Config) -> Self {
         let url = config.database.url.expose();
         let data = match url.split_once(':') {
@@ -86,8 +86,8 @@ impl Places {
     }
 }
 
-fn banner(places: &Places, config: &Config) -> String {
-    let Places { live, sandbox, metrics, data } = places;
+fn banner(addresses: &Addresses, config: &Config) -> String {
+    let Addresses { live, sandbox, metrics, data } = addresses;
     let missing = missing_for_live(config);
     let missing = if missing.is_empty() {
         String::new()
@@ -120,6 +120,7 @@ fn missing_for_live(config: &Config) -> Vec<&'static str> {
             !config.sms.carriers.is_empty() && config.sms.routes.is_empty(),
             "no SMS route ([[sms.routes]])",
         ),
+        (config.email.relay_url.is_empty(), "no mail relay (email.relay_url)"),
     ];
     lacks.into_iter().filter_map(|(lacks, what)| lacks.then_some(what)).collect()
 }

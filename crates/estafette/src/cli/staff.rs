@@ -9,12 +9,13 @@ use serde_json::json;
 use super::commands::{ListArgs, LoginArgs, RemoveStaffArgs, StaffCommand};
 use super::output::Output;
 use super::password::Password;
+use crate::access::idempotency::Claim;
 use crate::access::staff::{self, api::StaffView};
 use crate::access::token::Kind;
 use crate::access::{self, By, Credentials};
 use crate::config::Config;
 use crate::kit::id::StaffId;
-use crate::kit::page::{Page, TOP};
+use crate::kit::page::Page;
 
 /// `staff …`
 pub(super) async fn staff(
@@ -37,7 +38,8 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
     let service = super::open(config).await?;
     let password = Password::of(login, &service.live.clock)?;
     let credentials = Credentials { email: &login.email, password: &password.secret };
-    let id = access::add_staff(&service.live, credentials, By::CLI).await?;
+    let id =
+        access::add_staff(&service.live, credentials, By::CLI, (&Claim::default(), false)).await?;
     service.close().await;
     let object = password.shown_in(json!({ "staff_id": id.as_str() }));
     output.answer(&object, || format!("Added {} as staff: {id}{}", login.email, password.hint()));
@@ -46,7 +48,7 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
 
 async fn list(config: Config, args: &ListArgs, output: Output) -> anyhow::Result<()> {
     let service = super::open(config).await?;
-    let page = Page { limit: args.limit, after: TOP.to_owned() };
+    let page = Page::first(args.limit);
     let mut members = staff::list_staff(&service.live, &page).await?;
     service.close().await;
     let (members, more) = super::first(&mut members, args.limit);

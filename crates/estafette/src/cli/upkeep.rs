@@ -17,7 +17,7 @@ use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;
 use crate::kit::sealing::SealHead;
-use crate::retention::{self, Erased};
+use crate::retention::{self, Erased, Person};
 use crate::{credits, wiring};
 
 /// Brings the schema up to date.
@@ -130,28 +130,35 @@ pub(super) async fn erase(
         std::io::stdin().read_line(&mut number).context("cannot read the number")?;
     }
     // The number is not repeated: this goes to terminals and logs.
-    let number = Msisdn::once_valid(number.trim()).map_err(|e| anyhow!("--recipient {e}"))?;
+    let (person, trace) = person(number.trim())?;
     let account = match &args.account {
         Some(text) => Some(AccountId::parse(text).context("--account is no account id")?),
         None => None,
     };
+    let has_handsets = config.keeps_handsets_in_memory();
     let service = super::open(config).await?;
-    let erased = retention::erase(&service.live, &number, account.as_ref(), By::CLI).await?;
-    let digits = number.e164().trim_start_matches('+');
-    let is_left = service.live.db.holds(digits.as_bytes()).await?;
+    let erased = retention::erase(&service.live, &person, account.as_ref(), By::CLI).await?;
+    let is_left = service.live.db.holds(trace.as_bytes()).await?;
     service.close().await;
-    let Erased { passcodes, sms, inbound, ticket_messages } = erased;
-    let ended = passcodes.ended + sms.ended;
-    let (challenges, messages, received) = (passcodes.challenges, sms.messages, inbound.messages);
+    let Erased { passcodes, sms, emails, chatapp, inbound, ticket_messages } = erased;
+    let ended = passcodes.ended + sms.ended + emails.ended + chatapp.ended;
+    let mails = emails.emails;
+    let (challenges, messages) = (passcodes.challenges, sms.messages + chatapp.messages);
+    let received = inbound.messages;
+    let keys = passcodes.idempotency_keys
+        + sms.idempotency_keys
+        + emails.idempotency_keys
+        + chatapp.idempotency_keys;
     let object = json!({
         "challenges": challenges,
         "messages": messages,
+        "emails": mails,
         "ended": ended,
-        "idempotency_keys":
-            passcodes.idempotency_keys + sms.idempotency_keys + inbound.idempotency_keys,
+        "idempotency_keys": keys + inbound.idempotency_keys,
         "inbound_notifications": received,
         "ticket_messages": ticket_messages,
         "files_clean": is_left.map(|is_left| !is_left),
+        "handsets_in_memory": has_handsets,
     });
     output.answer(&object, || {
         // An erasure of one account leaves the number where other accounts have it.
@@ -163,12 +170,31 @@ pub(super) async fn erase(
             Some(false) => "\nIts digits are nowhere in the files.",
             None => "",
         };
+        let handsets = if has_handsets {
+            "\nA process that serves keeps the sandbox's handsets in its memory, out of this \
+             command's reach: they forget at its restart, or at once by POST /v1/admin/erasures."
+        } else {
+            ""
+        };
         format!(
-            "Erased from {challenges} passcodes and {messages} SMS, of which {ended} were open and \
-             are ended, and {received} messages that the person sent.{files}"
+            "Erased from {challenges} passcodes, {messages} messages and {mails} emails, of which \
+             {ended} were open and are ended, and {received} messages that the person sent.\
+             {files}{handsets}"
         )
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// The person, and what to look for in the files afterwards.
+fn person(text: &str) -> anyhow::Result<(Person, String)> {
+    if text.contains('@') {
+        let address = email::Address::parse(text).map_err(|e| anyhow!("--recipient {e}"))?;
+        let trace = address.as_str().to_owned();
+        return Ok((Person::Email(address), trace));
+    }
+    let number = Msisdn::once_valid(text).map_err(|e| anyhow!("--recipient {e}"))?;
+    let trace = number.e164().trim_start_matches('+').to_owned();
+    Ok((Person::Phone(number), trace))
 }
 
 /// Writes the embedded database anew.

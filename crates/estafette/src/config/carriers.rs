@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::check::{Fault, within};
+use super::bounds::{Fault, within};
 use crate::kit::secret::Secret;
 
 /// One SMS carrier.
@@ -11,8 +11,6 @@ use crate::kit::secret::Secret;
 pub enum SmsCarrier {
     /// A message centre, by SMPP 3.4.
     Smpp(Box<Smpp>),
-    /// A gateway, by HTTP.
-    Http(Box<SmsHttp>),
 }
 
 /// A message centre.
@@ -206,7 +204,12 @@ impl SmsCarrier {
     /// Reads a carrier's table.
     pub(super) fn read(name: &str, table: &Table) -> Result<Self, Fault> {
         let key = format!("sms.carriers.{name}");
-        let wrong = |reason: String| Fault { key: key.clone(), reason };
+        let wrong = |reason: String| {
+            // An unknown key is named by itself, so that the error says who gave it.
+            let named = reason.split('`').nth(1).filter(|name| table.contains_key(*name));
+            let key = named.map_or_else(|| key.clone(), |name| format!("{key}.{name}"));
+            Fault { key, reason }
+        };
         match table.get("kind").and_then(Value::as_str).unwrap_or_default() {
             "smpp" => {
                 let smpp: Smpp = typed(table).map_err(wrong)?;
@@ -219,7 +222,7 @@ impl SmsCarrier {
                 Ok(Self::Http(Box::new(http)))
             }
             _ => {
-                let reason = "must say smpp or http".to_owned();
+                let reason = "must say smpp".to_owned();
                 Err(Fault { key: format!("{key}.kind"), reason })
             }
         }

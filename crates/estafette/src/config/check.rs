@@ -1,20 +1,13 @@
-//! What no type can say of the settings: ranges, addresses that clash, names that must exist.
+//! Checks that no type can express: ranges, conflicting addresses, names that must exist.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
+use super::bounds::{Check, ensure, within};
 use super::{
     Access, Config, Credits, Email, Otp, Retention, Server, Sms, SmsCarrier, Support, Telemetry,
     Webhooks,
 };
-
-/// One setting that cannot work.
-pub(super) struct Fault {
-    pub(super) key: String,
-    pub(super) reason: String,
-}
-
-type Check = Result<(), Fault>;
 
 const YEAR_S: i64 = 366 * 86_400;
 
@@ -27,6 +20,7 @@ pub(super) fn all(config: &Config) -> Check {
     within("limits.send_per_s", config.limits.send_per_s.into(), 1, 1_000_000)?;
     within("limits.read_per_s", config.limits.read_per_s.into(), 1, 1_000_000)?;
     within("limits.guest_per_min", config.limits.guest_per_min.into(), 1, 1_000_000)?;
+    within("limits.signup_per_min", config.limits.signup_per_min.into(), 1, 1_000_000)?;
     credits(&config.credits)?;
     otp(&config.otp, config.server.request_timeout_ms)?;
     webhooks(&config.webhooks)?;
@@ -151,7 +145,6 @@ fn otp(otp: &Otp, request_timeout_ms: u64) -> Check {
     within("otp.max_attempts", otp.max_attempts, 1, 10)?;
     within("otp.resend_after_s", otp.resend_after_s, 0, 600)?;
     within("otp.recipient_per_10_min", otp.recipient_per_10_min.into(), 1, 10)?;
-    one_of("otp.fraud_guard", &otp.fraud_guard, &["off", "watch", "block"])?;
     within("otp.recipient_per_day", otp.recipient_per_day.into(), 1, 10)?;
     within("otp.wrong_guesses_per_day", otp.wrong_guesses_per_day.into(), 1, 20)
 }
@@ -271,6 +264,9 @@ fn email(email: &Email) -> Check {
     let says = "must be empty, smtp://host:port or smtps://host:port";
     ensure(relay.is_empty() || is_relay, "email.relay_url", says)?;
     schedule("email.retry_schedule_s", &email.retry_schedule_s)?;
+    let is_address = email.reports.parse::<std::net::SocketAddr>().is_ok();
+    let says = "must be empty or address:port, such as 0.0.0.0:25";
+    ensure(email.reports.is_empty() || is_address, "email.reports", says)?;
     let dns = email.dns_server.as_str();
     let is_dns = dns.rsplit_once(':').is_some_and(|(host, port)| {
         !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
@@ -297,15 +293,6 @@ fn one_of(key: &str, value: &str, choices: &[&str]) -> Check {
     ensure(choices.contains(&value), key, &format!("must be one of {}", choices.join(", ")))
 }
 
-pub(super) fn within(key: &str, value: i64, least: i64, most: i64) -> Check {
-    let says = format!("must be {least} to {most}, is {value}");
-    ensure((least..=most).contains(&value), key, &says)
-}
-
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn ensure(holds: bool, key: &str, reason: &str) -> Check {
-    if holds { Ok(()) } else { Err(Fault { key: key.to_owned(), reason: reason.to_owned() }) }
 }

@@ -2,36 +2,11 @@
 //! exist and of which type each is, so that a text from the environment needs no guessing.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use toml::{Table, Value};
 
-use super::load::LoadError;
-
-/// Where a value came from, in the words of an error.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// The embedded `default.toml`.
-    Default,
-    /// The file of `--config`.
-    File(PathBuf),
-    /// An environment variable.
-    Variable(String),
-    /// A flag of the command line.
-    Flag(&'static str),
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default.toml"),
-            Self::File(path) => write!(f, "the file {}", path.display()),
-            Self::Variable(name) => write!(f, "the environment variable {name}"),
-            Self::Flag(name) => write!(f, "the flag {name}"),
-        }
-    }
-}
+use super::fault::{LoadError, Source};
 
 /// What a layer gives for one key.
 pub(super) enum Given {

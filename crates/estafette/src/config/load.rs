@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::layers::{Given, Layers, Source, leaves};
+use super::fault::{LoadError, Source};
+use super::layers::{Given, Layers, leaves};
 use super::{Config, check};
 use crate::kit::secret::Secret;
 
@@ -14,69 +15,6 @@ use crate::kit::secret::Secret;
 pub(super) const DEFAULTS: &str = include_str!("../../../../default.toml");
 
 const PREFIX: &str = "ESTAFETTE__";
-
-/// Why the settings cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The file cannot be read or is not TOML.
-    #[error("the file {file}: {reason}", file = file.display())]
-    File {
-        /// Which.
-        file: PathBuf,
-        /// What is wrong, without the text of the line: it may hold a secret.
-        reason: String,
-    },
-    /// There is no such key.
-    #[error("{key}: no such setting (from {from}); `estafette config` lists them all")]
-    Unknown {
-        /// Its path.
-        key: String,
-        /// Who gave it.
-        from: Source,
-    },
-    /// A value of another type.
-    #[error("{key}: expected {expected} (from {from})")]
-    Mistyped {
-        /// Its path.
-        key: String,
-        /// Who gave it.
-        from: Source,
-        /// What would be right.
-        expected: &'static str,
-    },
-    /// A key given twice where neither outranks the other, such as a secret and its file.
-    #[error("{key}: given twice, by {first} and by {second}")]
-    Twice {
-        /// Its path.
-        key: String,
-        /// The first.
-        first: Source,
-        /// The second.
-        second: Source,
-    },
-    /// A secret's file.
-    #[error("{key}: its file {file} cannot be used: {reason} (from {from})", file = file.display())]
-    SecretFile {
-        /// Path of the secret.
-        key: String,
-        /// The file.
-        file: PathBuf,
-        /// Who named the file.
-        from: Source,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A value that cannot work.
-    #[error("{key}: {reason} (from {from})")]
-    Invalid {
-        /// Its path.
-        key: String,
-        /// Who gave it.
-        from: Source,
-        /// What is wrong.
-        reason: String,
-    },
-}
 
 /// Settings from the command line; they overrule everything.
 #[derive(Clone, Debug, Default)]

@@ -1,8 +1,10 @@
 //! Rank 1: the settings of one process. One struct per concern, units in the names, unknown keys
 //! are errors. The defaults and their explanations are in `default.toml`.
 
+mod bounds;
 mod carriers;
 mod check;
+mod fault;
 mod layers;
 mod load;
 mod show;
@@ -16,10 +18,11 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::kit::secret::Secret;
+use crate::kit::words::{UnknownWord, must_be_one_of, words};
 
-pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, SmsHttp, ValidityForm};
-pub use layers::Source;
-pub use load::{Flags, LoadError, load};
+pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, ValidityForm};
+pub use fault::{LoadError, Source};
+pub use load::{Flags, load};
 pub use show::{show, show_json};
 
 /// Everything that can be set.
@@ -72,6 +75,27 @@ impl Config {
     pub fn master_key_file(&self) -> Option<PathBuf> {
         let own = || self.master_key.is_empty().then(|| self.data_dir.join("master.key"));
         self.master_key_path.clone().or_else(own)
+    }
+
+    /// What the service is called before mail servers: the shared domain, or its public host.
+    #[must_use]
+    pub fn mail_name(&self) -> String {
+        let shared = &self.email.shared_domain;
+        if !shared.is_empty() {
+            return shared.clone();
+        }
+        let url = url::Url::parse(&self.server.live_url).ok();
+        let host = url.as_ref().and_then(url::Url::domain);
+        host.unwrap_or("localhost").to_owned()
+    }
+
+    /// Whether a process that serves keeps the sandbox's handsets to itself.
+    #[must_use]
+    pub fn keeps_handsets_in_memory(&self) -> bool {
+        match self.sandbox.handsets.as_str() {
+            "auto" => !self.database.is_shared(),
+            word => word != "database",
+        }
     }
 }
 
@@ -188,6 +212,8 @@ pub struct Limits {
     pub read_per_s: u32,
     /// Logins, sign-ups and changes of passwords in a minute from one address.
     pub guest_per_min: u32,
+    /// New users in a minute from one address; at once twice as many.
+    pub signup_per_min: u32,
 }
 
 /// Credits and prices.
@@ -239,8 +265,36 @@ pub struct Otp {
     /// Wrong guesses at one recipient's codes in a day, after which sends to it are an hour apart
     /// (live); at most 20.
     pub wrong_guesses_per_day: u32,
-    /// Against passcodes that nobody verifies (live): `off`, `watch` or `block`.
-    pub fraud_guard: String,
+    /// Against passcodes that nobody verifies (live).
+    pub fraud_guard: FraudGuard,
+}
+
+words! {
+    /// What the guard against passcodes that nobody verifies does.
+    #[derive(Deserialize, Serialize)]
+    #[serde(try_from = "String", into = "&'static str")]
+    pub enum FraudGuard {
+        /// Nothing.
+        Off = "off",
+        /// It tells of them.
+        Watch = "watch",
+        /// It refuses them.
+        Block = "block",
+    }
+}
+
+impl TryFrom<String> for FraudGuard {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Self, String> {
+        word.parse().map_err(|UnknownWord| must_be_one_of::<Self>())
+    }
+}
+
+impl From<FraudGuard> for &'static str {
+    fn from(guard: FraudGuard) -> Self {
+        guard.as_str()
+    }
 }
 
 /// Webhooks.
@@ -361,6 +415,10 @@ pub struct Chatapp {
     pub app_secret: Secret,
     /// Handshake of callbacks.
     pub verify_token: Secret,
+    /// Template of passcodes where a request names none.
+    pub otp_template: String,
+    /// Template that asks for consent.
+    pub consent_template: String,
 }
 
 /// SMS carriers and which of them takes what. Its `Debug` hides the passwords in the tables.
@@ -403,6 +461,8 @@ pub struct Email {
     pub shared_domain: String,
     /// Pauses between tries, seconds.
     pub retry_schedule_s: Vec<i64>,
+    /// Where reports of other mail servers come in, `address:port`; empty = nowhere.
+    pub reports: String,
     /// `host:port`; empty = the system's.
     pub dns_server: String,
 }

@@ -92,6 +92,8 @@ fn chatapp(chatapp: &Chatapp) -> Value {
         ("access_token", masked(&chatapp.access_token)),
         ("app_secret", masked(&chatapp.app_secret)),
         ("verify_token", masked(&chatapp.verify_token)),
+        ("otp_template", plain(&chatapp.otp_template)),
+        ("consent_template", plain(&chatapp.consent_template)),
     ])
 }
 
@@ -118,6 +120,7 @@ fn email(email: &Email) -> Value {
         ("relay_url", masked(&email.relay_url)),
         ("shared_domain", plain(&email.shared_domain)),
         ("retry_schedule_s", plain(&email.retry_schedule_s)),
+        ("reports", plain(&email.reports)),
         ("dns_server", plain(&email.dns_server)),
     ])
 }

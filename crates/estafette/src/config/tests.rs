@@ -166,6 +166,7 @@ fn values_that_cannot_work_are_refused() {
         ("sms.carriers.main.kind", "[sms.carriers.main]\nhost = 'x'"),
         ("credits.prices", "[[credits.prices]]\nchannel = 'sms'"),
         ("otp", "otp = 5"),
+        ("otp.fraud_guard", "[otp]\nfraud_guard = 'on'"),
         ("log.format", "[log]\nformat = 'xml'"),
         ("sandbox.handsets", "[sandbox]\nhandsets = 'disk'"),
     ] {
@@ -184,7 +185,7 @@ fn a_broken_file_is_named_with_the_line_but_not_quoted() {
 fn secrets_are_masked_without_their_length() {
     let config = from_file(
         "[chatapp]\naccess_token = 'hunter2'\n[database]\nurl = 'sqlite:hunter2'\n\
-         [sms.carriers.main]\nkind = 'http'\npassword = 'hunter2'\nurl = 'https://a:hunter2@b'\n",
+         [sms.carriers.main]\nkind = 'smpp'\nhost = 'smsc'\npassword = 'hunter2'\n",
     )
     .unwrap();
     let shown = show(&config);

@@ -11,8 +11,10 @@ use utoipa_axum::routes;
 use super::{Error, Transfer};
 use crate::access::caller::{Caller, ReadAccount};
 use crate::app::App;
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::described::described_words;
+use crate::kit::id::TransferId;
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
@@ -30,7 +32,7 @@ pub struct BalanceView {
     #[schema(example = 12)]
     pub held_credits: i64,
     /// `prepaid` or `postpaid`.
-    #[schema(example = "prepaid")]
+    #[schema(value_type = crate::app::BillingMode)]
     pub billing_mode: String,
 }
 
@@ -39,27 +41,17 @@ pub struct BalanceView {
     get, path = "/v1/balance", tag = "Credits",
     responses(
         (status = 200, body = BalanceView, description = "The balance"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn read_balance(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<BalanceView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let balance = super::balance(&app, &caller.account.id).await?;
     Ok(Json(BalanceView {
-        balance_credits: balance.available,
+        balance_credits: balance.own(),
         held_credits: balance.held,
         billing_mode: balance.billing_mode,
     }))
@@ -72,7 +64,7 @@ pub struct TransferView {
     #[schema(example = "txn_01h455vb4pex5vsknk084sn02q")]
     pub id: String,
     /// `topup`, `correction`, `hold`, `post`, `void` or `refund`.
-    #[schema(example = "hold")]
+    #[schema(value_type = TransferKind)]
     pub kind: String,
     /// What it did to the credits that can be spent: top-ups, voids and refunds add, holds and
     /// corrections take, and a post changes nothing, because its hold took the credits already.
@@ -106,37 +98,34 @@ impl From<Transfer> for TransferView {
 
 /// Lists the account's movements of credits.
 ///
-/// Newest first; a post, void or refund stands directly above the hold that it belongs to.
+/// Newest first; a post, void or refund stands directly above the hold that it belongs to, and
+/// counts as of that moment for `since` and `until`.
 #[utoipa::path(
     get, path = "/v1/ledger", tag = "Credits",
     params(
-        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
-        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+        ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "From before, RFC 3339"),
+        ("limit" = Option<i64>, Query),
+        ("cursor" = Option<String>, Query),
     ),
     responses(
         (status = 200, body = Vec<TransferView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn list_ledger(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let path = "/v1/ledger";
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, path)?;
+    let query = Query::read(query.as_deref(), &["since", "until", "limit", "cursor"])?;
+    let path = query.path_with("/v1/ledger", &["since", "until"]);
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let since = query.between(&mut page, |at| TransferId::bound(at).into())?;
     let rows = super::ledger(&app, &caller.account.id, &page).await?;
+    let rows = since.keep(rows, |row| row.id.as_str());
     let views: Vec<TransferView> = rows.into_iter().map(TransferView::from).collect();
-    Ok(page::answer(&app.vault, path, &page, views, |view| view.id.clone()))
+    Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
 }
 
 impl From<Error> for Problem {
@@ -171,3 +160,8 @@ fn sentence(error: &Error) -> String {
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
     format!("{first}{}.", letters.as_str())
 }
+
+described_words!(
+    TransferKind: "What moved credits.",
+    ["topup", "correction", "hold", "post", "void", "refund"]
+);

@@ -53,7 +53,7 @@ pub enum Error {
         available: i64,
     },
     /// A correction takes more than is available.
-    #[error("the correction takes credits that are held or spent")]
+    #[error("the correction would take credits that are held or spent")]
     NotAvailable,
     /// Nothing is sold there.
     #[error("no price is set for {channel} {category} in {country}")]
@@ -69,7 +69,7 @@ pub enum Error {
     #[error("there is no such account")]
     NoAccount,
     /// The chain of seals is not the one that this process knows.
-    #[error("seal {number} ({hash}) is gone or another: run `estafette audit`")]
+    #[error("seal {number} ({hash}) is missing or was replaced: run `estafette audit`")]
     SealsGone {
         /// The newest seal that this process knows.
         number: i64,
@@ -128,6 +128,14 @@ pub struct Balance {
     pub held: i64,
     /// How far `posted - held` may fall below zero.
     pub credit_limit: i64,
+}
+
+impl Balance {
+    /// What is the account's own: without the credit limit, below zero for what is owed.
+    #[must_use]
+    pub fn own(&self) -> i64 {
+        self.posted.saturating_sub(self.held)
+    }
 }
 
 /// One row of the ledger.
@@ -247,7 +255,7 @@ pub fn grant(
 ) -> TransferId {
     let amount = amount.max(0);
     set.contended(store::GRANT, args![amount, account], NO_ACCOUNT);
-    by_hand(app, set, account, ("topup", amount, reason))
+    by_hand(app, set, account, ByHand { kind: "topup", amount, reason })
 }
 
 /// The play money of a new sandbox account, as the configuration says.
@@ -268,7 +276,7 @@ pub fn correct(
     reason: &str,
 ) -> TransferId {
     set.contended(store::CORRECT, args![amount, account], NOT_AVAILABLE);
-    by_hand(app, set, account, ("correction", amount, reason))
+    by_hand(app, set, account, ByHand { kind: "correction", amount, reason })
 }
 
 /// The counters of an account.
@@ -323,12 +331,16 @@ fn of_charge(
     }
 }
 
-fn by_hand(
-    app: &App,
-    set: &mut WriteSet,
-    account: &AccountId,
-    (kind, amount, reason): (&str, i64, &str),
-) -> TransferId {
+/// A movement that the operator makes.
+#[derive(Clone, Copy)]
+struct ByHand<'a> {
+    kind: &'static str,
+    amount: i64,
+    reason: &'a str,
+}
+
+fn by_hand(app: &App, set: &mut WriteSet, account: &AccountId, movement: ByHand<'_>) -> TransferId {
+    let ByHand { kind, amount, reason } = movement;
     let id = TransferId::of(new_hold(app));
     let transfer = Transfer {
         id: id.clone(),

@@ -3,14 +3,15 @@
 //! promotion: it holds in the place of the base price, which stands again when it ends. Country `*`
 //! is for all countries without their own.
 
-use ::store::{WriteSet, args};
+use ::store::{FromRow, Row, WriteSet, args};
 use clock::Millis;
 use uuid::Uuid;
 
 use super::{Error, store};
 use crate::app::{App, KnownPrice};
+use crate::kit::described::described_words;
 use crate::kit::id::PriceId;
-use crate::kit::page::{Page, TOP};
+use crate::kit::page::Page;
 use crate::kit::seal::sha256;
 
 /// Channels that may have a price.
@@ -46,6 +47,21 @@ pub struct Price {
     pub valid_until: Option<Millis>,
     /// From this instant on a newer base price holds in its place.
     pub replaced_at: Option<Millis>,
+}
+
+impl FromRow for Price {
+    fn from_row(mut row: Row) -> Result<Self, ::store::Error> {
+        Ok(Self {
+            id: row.take(0)?,
+            channel: row.take(1)?,
+            category: row.take(2)?,
+            country: row.take(3)?,
+            credits: row.take(4)?,
+            valid_from: row.take(5)?,
+            valid_until: row.take(6)?,
+            replaced_at: row.take(7)?,
+        })
+    }
 }
 
 /// Which prices a list shows; empty texts do not filter.
@@ -172,7 +188,7 @@ pub async fn list(app: &App, filter: &Filter, page: &Page) -> Result<Vec<Price>,
 /// # Errors
 /// [`Error::Db`].
 pub async fn all(app: &App) -> Result<Vec<Price>, Error> {
-    let mut page = Page { limit: 1_000, after: TOP.to_owned() };
+    let mut page = Page::first(1_000);
     let mut prices = Vec::new();
     loop {
         let rows = list(app, &Filter::default(), &page).await?;
@@ -184,6 +200,15 @@ pub async fn all(app: &App) -> Result<Vec<Price>, Error> {
         }
     }
 }
+
+described_words!(
+    pub(crate) PriceChannel: "A channel that has prices.",
+    CHANNELS.iter().copied()
+);
+described_words!(
+    pub(crate) PriceCategory: "What kind of message a price is for.",
+    CATEGORIES.iter().copied()
+);
 
 #[cfg(test)]
 mod tests {

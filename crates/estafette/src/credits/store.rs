@@ -3,7 +3,6 @@
 use clock::Millis;
 use store::{Error, FromRow, Row, Sql};
 
-use super::prices::Price;
 use super::{Balance, Transfer};
 use crate::kit::id::TransferId;
 
@@ -93,27 +92,6 @@ pub(super) const PRICES: Sql = Sql("SELECT price_id, channel, category, country,
      AND ($3 = '' OR channel = $3) AND ($4 = '' OR category = $4) AND ($5 = '' OR country = $5) \
      ORDER BY price_id DESC LIMIT $6");
 
-/// All statements, for the test that prepares each of them.
-pub const ALL: &[Sql] = &[
-    HOLD,
-    POST,
-    VOID,
-    REFUND,
-    GRANT,
-    CORRECT,
-    LATE,
-    INSERT,
-    BALANCE,
-    LEDGER,
-    PRICE,
-    PRICE_BEGINS,
-    PRICE_ENDS,
-    ANY_PRICE,
-    ADD_PRICE,
-    CLOSE_PRICE,
-    PRICES,
-];
-
 impl FromRow for Balance {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let (posted, held, credit_limit): (i64, i64, i64) =
@@ -140,21 +118,6 @@ impl FromRow for Transfer {
             object_id: row.take(5)?,
             created_at: row.take::<Millis>(6)?,
             mac: row.take(7)?,
-        })
-    }
-}
-
-impl FromRow for Price {
-    fn from_row(mut row: Row) -> Result<Self, Error> {
-        Ok(Self {
-            id: row.take(0)?,
-            channel: row.take(1)?,
-            category: row.take(2)?,
-            country: row.take(3)?,
-            credits: row.take(4)?,
-            valid_from: row.take(5)?,
-            valid_until: row.take(6)?,
-            replaced_at: row.take(7)?,
         })
     }
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use super::settle::{over, settle};
+use super::settle::{over, postpone, settle};
 use super::store as sql;
-use super::{Attempt, Carried, Failure, Leg, News, Next, Owner, State, Unwritten, queue};
+use super::{Attempt, Carried, Failure, Leg, News, Next, Owner, State, Unwritten, elsewhere};
 use crate::app::App;
 use crate::carriers::inbox::{self, Waiter};
-use crate::carriers::{Channel, Fate, Outbound, Outcome, Refusal, Turn};
+use crate::carriers::{Channel, Fate, Outbound, Outcome, Permit, Refusal};
+use crate::metrics::Submitted;
 
 /// How long a receipt that comes at once may take to share the commit of the acceptance.
 const GRACE: Duration = Duration::from_millis(4);
@@ -18,7 +19,7 @@ const GRACE: Duration = Duration::from_millis(4);
 const TRIES: usize = 4;
 /// The longest that a throttling carrier is waited for at a time, milliseconds.
 const THROTTLED_MS: u64 = 2_000;
-/// How long a request waits for a turn in its carrier's lane.
+/// How long a request waits for a permit in its carrier's lane.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Times that an answer is settled anew because another was faster.
 const STALE_TRIES: usize = 3;
@@ -40,15 +41,15 @@ pub async fn carry<O: Owner>(app: &App, leg: &mut Leg<O>) -> Carried {
 
 /// One attempt: submit, wait for what comes at once, commit B.
 async fn attempt<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritten> {
-    if queue::is_elsewhere(app, &leg.attempt) {
-        return queue::hand_over(app, leg).await;
+    if elsewhere::is_elsewhere(app, &leg.attempt) {
+        return elsewhere::hand_over(app, leg).await;
     }
     let mut waiter = app.carriers.inbox().expect(leg.attempt.id.as_str());
     let outcome = submit(app, leg).await;
     let receipt_wait = Duration::from_millis(O::wait_ms(app));
     let waits = O::waits_on(leg.attempt.channel) || outcome == Outcome::Unknown;
     let wait = if waits { receipt_wait } else { Duration::ZERO };
-    answered(app, leg, outcome, (&mut waiter, wait)).await
+    answered(app, leg, outcome, &mut waiter, wait).await
 }
 
 /// The carrier answered: commit B, together with a receipt that comes within the wait.
@@ -56,20 +57,27 @@ async fn answered<O: Owner>(
     app: &App,
     leg: &mut Leg<O>,
     outcome: Outcome,
-    (waiter, wait): (&mut Waiter, Duration),
+    waiter: &mut Waiter,
+    wait: Duration,
 ) -> Result<Next, Unwritten> {
     let settled = match outcome {
         Outcome::Refused { class, code } => {
             return over(app, leg, Failure::refused(class, code)).await;
         }
         Outcome::Accepted { provider_id } => {
-            if let Some(news) = at_once(waiter, wait).await
-                && news.receipt.fate != Fate::Sent
-            {
-                return heard(app, leg, news).await;
-            }
+            let news = match at_once(waiter, wait).await {
+                Some(news) if news.receipt.fate != Fate::Sent => {
+                    return heard(app, leg, news).await;
+                }
+                sent_or_none => sent_or_none,
+            };
             let provider_id = named(&leg.attempt, provider_id);
-            settle(app, leg, News::Accepted { provider_id: &provider_id }).await
+            let settled = settle(app, leg, News::Accepted { provider_id: &provider_id }).await;
+            // `sent` says no more than the carrier's answer: one commit makes both durable.
+            if let Some(news) = news.filter(|_| settled.is_ok()) {
+                news.done();
+            }
+            settled
         }
         Outcome::InParts { provider_ids } => {
             let first = provider_ids.first().cloned().unwrap_or_default();
@@ -86,33 +94,33 @@ async fn answered<O: Owner>(
         }
     };
     settled?;
-    listen(app, leg, (waiter, wait.saturating_sub(GRACE))).await
+    listen(app, leg, waiter, wait.saturating_sub(GRACE)).await
 }
 
-/// Carries a queued message whose turn it is, and settles it. The turn ends with the carrier's
+/// Carries a queued message whose permit it is, and settles it. The permit ends with the carrier's
 /// answer.
 pub(super) async fn carry_queued<O: Owner>(
     app: App,
     mut leg: Leg<O>,
-    turn: Turn,
+    permit: Permit,
     mut waiter: Waiter,
 ) {
     let outcome = if app.now() < leg.attempt.give_up_at {
         match O::content(&app, &leg.message, &leg.attempt) {
-            Some(message) => hand_over(&app, leg.attempt.channel, &message, turn).await,
+            Some(message) => hand_over(&app, leg.attempt.channel, &message, permit).await,
             None => content_gone(),
         }
     } else {
-        drop(turn);
+        drop(permit);
         // Whoever was faster said the same.
         let _told = over(&app, &mut leg, Failure::expired()).await;
         return;
     };
     if let Outcome::Refused { class: Refusal::Throttled { after_ms }, .. } = outcome {
-        return queue::postpone(&app, &leg.attempt, after_ms).await;
+        return postpone(&app, &leg.attempt, after_ms).await;
     }
     for _ in 0..STALE_TRIES {
-        match answered(&app, &mut leg, outcome.clone(), (&mut waiter, GRACE)).await {
+        match answered(&app, &mut leg, outcome.clone(), &mut waiter, GRACE).await {
             Ok(Next::Attempt) => drop(carry(&app, &mut leg).await),
             Err(Unwritten::Stale) => {
                 // Another node took it for lost meanwhile. The answer counts all the same.
@@ -133,20 +141,28 @@ fn named(a: &Attempt, provider_id: String) -> String {
     if provider_id.is_empty() { a.id.as_str().to_owned() } else { provider_id }
 }
 
-async fn at_once(waiter: &mut Waiter, wait: Duration) -> Option<inbox::News> {
+async fn at_once(waiter: &mut Waiter, wait: Duration) -> Option<inbox::HeldReceipt> {
     if wait.is_zero() { None } else { waiter.next(GRACE.min(wait)).await }
 }
 
-/// Waits for the first receipt of an attempt that is committed already.
+/// Waits for the first receipt that tells something of an attempt that is committed already. That
+/// it is on its way is known.
 async fn listen<O: Owner>(
     app: &App,
     leg: &mut Leg<O>,
-    (waiter, wait): (&mut Waiter, Duration),
+    waiter: &mut Waiter,
+    wait: Duration,
 ) -> Result<Next, Unwritten> {
-    let news = if wait.is_zero() { None } else { waiter.next(wait).await };
-    match news {
-        Some(news) => heard(app, leg, news).await,
-        None => Ok(Next::Nothing(Carried::Stands)),
+    let until = tokio::time::Instant::now() + wait;
+    loop {
+        let left = until.saturating_duration_since(tokio::time::Instant::now());
+        let news = if left.is_zero() { None } else { waiter.next(left).await };
+        let is_known = leg.attempt.state == State::Accepted;
+        match news {
+            Some(news) if is_known && news.receipt.fate == Fate::Sent => news.done(),
+            Some(news) => return heard(app, leg, news).await,
+            None => return Ok(Next::Nothing(Carried::Stands)),
+        }
     }
 }
 
@@ -154,12 +170,16 @@ async fn listen<O: Owner>(
 async fn heard<O: Owner>(
     app: &App,
     leg: &mut Leg<O>,
-    news: inbox::News,
+    news: inbox::HeldReceipt,
 ) -> Result<Next, Unwritten> {
     let provider_id = news.receipt.provider_id.as_deref();
     let next = match news.receipt.fate {
         Fate::Delivered => {
             settle(app, leg, News::Delivered { provider_id }).await?;
+            Next::Nothing(Carried::Stands)
+        }
+        Fate::Read => {
+            settle(app, leg, News::Read { provider_id }).await?;
             Next::Nothing(Carried::Stands)
         }
         Fate::Failed(refusal) => {
@@ -184,10 +204,10 @@ async fn submit<O: Owner>(app: &App, leg: &Leg<O>) -> Outcome {
     let Some(lane) = app.carriers.lane(carrier) else { return down("no_carrier") };
     let mut tries = 1;
     loop {
-        let Some(turn) = lane.take(account.as_str(), *priority, PATIENCE).await else {
+        let Some(permit) = lane.take(account.as_str(), *priority, PATIENCE).await else {
             return down("lane_full");
         };
-        match hand_over(app, *channel, &message, turn).await {
+        match hand_over(app, *channel, &message, permit).await {
             Outcome::Refused { class: Refusal::Throttled { after_ms }, .. } if tries < TRIES => {
                 tokio::time::sleep(Duration::from_millis(after_ms.min(THROTTLED_MS))).await;
                 tries += 1;
@@ -205,17 +225,18 @@ fn content_gone() -> Outcome {
     Outcome::Refused { class: Refusal::Permanent, code: "content_gone".to_owned() }
 }
 
-/// Spends a turn on a submission.
-async fn hand_over(app: &App, channel: Channel, message: &Outbound, turn: Turn) -> Outcome {
-    let carrier = turn.carrier();
-    turn.weigh(message.content.parts());
+/// Spends a permit on a submission.
+async fn hand_over(app: &App, channel: Channel, message: &Outbound, permit: Permit) -> Outcome {
+    let carrier = permit.carrier();
+    permit.weigh(message.content.parts());
     let since = tokio::time::Instant::now();
-    let (name, channel) = (carrier.name(), channel.word());
+    let (name, channel) = (carrier.name(), channel.as_str());
     let span =
         tracing::trace_span!(target: "otel", "carrier.submit", otel.kind = "client", channel, name);
     let outcome = carrier.submit(message).instrument(span).await;
-    turn.lane().note(&outcome);
+    permit.lane().note(&outcome);
     let seconds = since.elapsed().as_secs_f64();
-    app.metrics.submission((channel, name), outcome.word(), seconds);
+    let submitted = Submitted { channel, carrier: name, outcome: outcome.as_str(), seconds };
+    app.metrics.submission(submitted);
     outcome
 }

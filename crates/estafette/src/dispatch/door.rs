@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ::store::Bell;
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use super::parts::{self, Place, Weighed};
 use super::store::{self as sql, Parked};
 use super::{
-    Attempt, Entry, Failure, Leg, News, Next, Owner, Unwritten, carry, over, retention, settle,
+    Attempt, Entry, Failure, Leg, News, Next, Owner, State, Unwritten, bell, carry, over,
+    retention, settle,
 };
-use crate::app::{App, Env};
-use crate::carriers::door::{Arrivals, News as Brought};
+use crate::app::App;
+use crate::carriers::door::{Arrivals, Incoming};
 use crate::carriers::lane::ReceiptCounts;
 use crate::carriers::{Fate, Guesses, Inbound, InboundPart, NotNow, Receipt};
 use crate::kit::id::{AccountId, AttemptId};
@@ -28,15 +28,6 @@ const LOOK_AGAIN_MS: u64 = 5_000;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Parked receipts read at a time.
 const PAGE: i64 = 256;
-
-/// Rings when a carrier's id became known that receipts may have named before. Each environment has
-/// one, since each has a listener.
-pub(super) fn bell(app: &App) -> Bell {
-    match app.env {
-        Env::Live => Bell("receipts live"),
-        Env::Sandbox => Bell("receipts sandbox"),
-    }
-}
 
 /// Takes in what people wrote.
 pub type TakeInbound = for<'a> fn(&'a App, &'a [Inbound]) -> Answer<'a>;
@@ -72,12 +63,12 @@ async fn take_all(app: &App, mut arrivals: Arrivals, desk: Desk) {
         tokio::spawn(async move {
             let (news, reply) = arrival.open();
             reply.send(match news {
-                Brought::Receipt(receipt) => receive(&app, (&receipt, None), desk.owners).await,
-                Brought::Guess(receipt, guesses) => {
-                    receive(&app, (&receipt, Some(&guesses)), desk.owners).await
+                Incoming::Receipt(receipt) => receive(&app, &receipt, None, desk.owners).await,
+                Incoming::Guess(receipt, guesses) => {
+                    receive(&app, &receipt, Some(&guesses), desk.owners).await
                 }
-                Brought::Inbound(messages) => (desk.inbound)(&app, &messages).await,
-                Brought::Part(part) => (desk.part)(&app, &part).await,
+                Incoming::Inbound(messages) => (desk.inbound)(&app, &messages).await,
+                Incoming::Part(part) => (desk.part)(&app, &part).await,
             });
             drop(turn);
         });
@@ -87,7 +78,7 @@ async fn take_all(app: &App, mut arrivals: Arrivals, desk: Desk) {
 async fn look_after_parked(app: &App, owners: &[Entry]) {
     loop {
         tokio::select! {
-            () = app.db.rung(bell(app)) => {}
+            () = app.db.rung(bell::bell(app)) => {}
             () = app.clock.tick(LOOK_AGAIN_MS) => {}
         }
         if let Err(error) = settle_parked(app, owners).await {
@@ -99,14 +90,15 @@ async fn look_after_parked(app: &App, owners: &[Entry]) {
 
 async fn receive(
     app: &App,
-    (receipt, guesses): (&Receipt, Option<&Guesses>),
+    receipt: &Receipt,
+    guesses: Option<&Guesses>,
     owners: &[Entry],
 ) -> Result<(), NotNow> {
     if app.carriers.inbox().offer(receipt).await {
         count(app, &receipt.carrier, |counts| &counts.matched);
         return Ok(());
     }
-    match resolve(app, (receipt, guesses), owners).await {
+    match resolve(app, receipt, guesses, owners).await {
         Ok(Taken::Durable) => {
             count(app, &receipt.carrier, |counts| &counts.matched);
             Ok(())
@@ -138,7 +130,8 @@ enum Taken {
 /// Finds the attempt and its channel, and settles it.
 async fn resolve(
     app: &App,
-    (receipt, guesses): (&Receipt, Option<&Guesses>),
+    receipt: &Receipt,
+    guesses: Option<&Guesses>,
     owners: &[Entry],
 ) -> Result<Taken, retention::Error> {
     let mut place = match (&receipt.echo, &receipt.provider_id) {
@@ -152,10 +145,23 @@ async fn resolve(
     if let (None, Some(guesses)) = (&place, guesses) {
         place = parts::guess(app, receipt, guesses, owners).await?;
     }
-    match place {
-        Some(place) => take_to(app, receipt, &place, owners).await,
-        None => Ok(Taken::Nowhere),
+    let Some(place) = place else { return Ok(Taken::Nowhere) };
+    // One of the same message may have come before its id was known: the first final word counts.
+    if let (None, Some(id)) = (&receipt.echo, &receipt.provider_id) {
+        for parked in sql::parked_of(app, &receipt.carrier, id).await? {
+            settle_one(app, &parked, owners).await?;
+        }
     }
+    take_to(app, receipt, &place, owners).await
+}
+
+/// Settles a parked receipt if its attempt is known by now.
+async fn settle_one(app: &App, parked: &Parked, owners: &[Entry]) -> Result<(), retention::Error> {
+    if let Taken::Durable = look_at(app, parked, owners).await? {
+        count(app, &parked.carrier, |counts| &counts.early);
+        sql::unpark(app, parked).await?;
+    }
+    Ok(())
 }
 
 /// Settles the attempt that a receipt leads to.
@@ -199,10 +205,7 @@ async fn settle_parked(app: &App, owners: &[Entry]) -> Result<(), retention::Err
             return Ok(());
         }
         for parked in &page {
-            if let Taken::Durable = look_at(app, parked, owners).await? {
-                count(app, &parked.carrier, |counts| &counts.early);
-                sql::unpark(app, parked).await?;
-            }
+            settle_one(app, parked, owners).await?;
         }
         last = page.last().cloned();
     }
@@ -232,7 +235,8 @@ pub(super) async fn take_in<O: Owner>(
     a: Attempt,
     receipt: &Receipt,
 ) -> Result<Result<(), Unwritten>, ::store::Error> {
-    if !a.state.is_undecided() {
+    let is_news = receipt.fate == Fate::Read && a.state == State::Delivered;
+    if !a.state.is_undecided() && !is_news {
         return Ok(Ok(()));
     }
     let Some(message) = O::load(app, &a.account, &a.object_id).await? else { return Ok(Ok(())) };
@@ -242,6 +246,7 @@ pub(super) async fn take_in<O: Owner>(
     let mut leg = Leg::<O>::new(message, a);
     Ok(match receipt.fate {
         Fate::Delivered => settle(app, &mut leg, News::Delivered { provider_id }).await,
+        Fate::Read => settle(app, &mut leg, News::Read { provider_id }).await,
         Fate::Sent if is_held => {
             let provider_id = provider_id.unwrap_or(&own);
             settle(app, &mut leg, News::Accepted { provider_id }).await

@@ -8,7 +8,7 @@ use ::store::{CommitError, WriteSet};
 use clock::Millis;
 use futures_util::{StreamExt, stream};
 
-use super::store::{self as sql, Place};
+use super::store::{self as sql, Requeue};
 use super::{
     Attempt, Entry, Failure, Leg, News, Next, Owner, QUEUED_LEASE_MS, State, Unsure, Unwritten,
     carry, over, settle, write,
@@ -28,12 +28,12 @@ const PARALLEL: usize = 32;
 pub async fn watch(app: App, owners: &'static [Entry]) {
     while !app.is_draining() {
         match run_due(&app, owners).await {
-            Ok(0) => app.clock.tick(PAUSE_MS).await,
+            Ok(0) => app.rest(PAUSE_MS).await,
             Ok(_) => {}
             Err(error) => {
-                let env = app.env.word();
+                let env = app.env.as_str();
                 tracing::warn!(%error, env, "due messages not read; trying again");
-                app.clock.tick(1_000).await;
+                app.rest(1_000).await;
             }
         }
     }
@@ -113,7 +113,7 @@ async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> 
         state => {
             let mut set = WriteSet::of(a.account.as_str());
             let next_at = state.is_undecided().then_some(a.give_up_at);
-            sql::shift(&mut set, a, (state, None), next_at);
+            sql::shift(&mut set, a, state, None, next_at);
             write(app, &a.object_id, set).await
         }
     }
@@ -135,15 +135,15 @@ async fn enqueue<O: Owner>(app: &App, leg: &Leg<O>, resends: i64) -> Result<(), 
     let fails = |lane: &Arc<Lane>| lane.is_resting() || lane.presence() == Presence::Nowhere;
     if may_change && lane.as_ref().is_none_or(fails) {
         let content = O::content(app, &leg.message, a);
-        let whose = (a.account.as_str(), a.priority);
-        let best = content.and_then(|it| app.carriers.best(a.channel, whose, &it.to));
+        let account = a.account.as_str();
+        let best = content.and_then(|it| app.carriers.best(a.channel, account, a.priority, &it.to));
         lane = best.or(lane);
     }
     let carrier = lane.as_ref().map_or(a.carrier.as_str(), |lane| lane.carrier().name());
     let queued_at = Some(a.queued_at.unwrap_or(app.now()));
-    let later = Place::later(a, None, a.give_up_at);
+    let later = Requeue::later(a, None, a.give_up_at);
     let mut set = WriteSet::of(a.account.as_str());
-    sql::put_back(&mut set, a, Place { queued_at, resends, carrier, ..later });
+    sql::put_back(&mut set, a, Requeue { queued_at, resends, carrier, ..later });
     write(app, &a.object_id, set).await?;
     if let Some(lane) = lane {
         lane.wake();

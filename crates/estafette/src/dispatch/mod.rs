@@ -13,11 +13,14 @@
 //! again.
 
 pub mod api;
+mod bell;
 mod binds;
 mod carry;
 mod door;
 mod due;
+mod elsewhere;
 mod entry;
+mod owners;
 mod parts;
 mod queue;
 pub mod recipients;
@@ -35,6 +38,7 @@ use crate::app::App;
 use crate::carriers::{Address, Channel, Outbound, Priority, Refusal};
 use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, TransferId};
+use crate::kit::words::words;
 
 pub use binds::{close as close_binds, keep as keep_binds};
 pub use carry::carry;
@@ -43,8 +47,8 @@ pub use due::{oldest_due, run_due, watch};
 pub use entry::Entry;
 pub use queue::{Slot, drained, serve, slot};
 pub use routes::follow as follow_routes;
-pub use settle::{arrived, give_back, open, over, settle, write};
-pub use store::attempt;
+pub use settle::{arrived, buy, give_back, open, over, settle, write};
+pub use store::{attempt, attempt_of};
 
 /// Another was faster: read again and decide again. No other refusal of a guard is a lost race.
 pub const STALE: Reject = Reject("dispatch_stale");
@@ -54,68 +58,33 @@ pub const LEASE_MS: i64 = 15_000;
 /// leaves that dies is found so soon.
 const QUEUED_LEASE_MS: i64 = 4_000;
 
-/// Where an attempt stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It waits for its carrier's lane, or for the time of its next try.
-    Queued,
-    /// On its way to the carrier, until its lease ends.
-    Sending,
-    /// Nobody knows whether the carrier has it.
-    Unknown,
-    /// The carrier has it.
-    Accepted,
-    /// A receipt says that it arrived.
-    Delivered,
-    /// A receipt says that it will not arrive, and it costs something all the same.
-    Undelivered,
-    /// The carrier did not take it.
-    Refused,
-    /// A receipt says that it will not arrive.
-    Failed,
-    /// Nobody said anything in time.
-    Lapsed,
-    /// Its time was over before it went out.
-    Expired,
+words! {
+    /// Where an attempt stands.
+    pub enum State {
+        /// It waits for its carrier's lane, or for the time of its next try.
+        Queued = "queued",
+        /// On its way to the carrier, until its lease ends.
+        Sending = "sending",
+        /// Nobody knows whether the carrier has it.
+        Unknown = "unknown",
+        /// The carrier has it.
+        Accepted = "accepted",
+        /// A receipt says that it arrived.
+        Delivered = "delivered",
+        /// A receipt says that it will not arrive, and it costs something all the same.
+        Undelivered = "undelivered",
+        /// The carrier did not take it.
+        Refused = "refused",
+        /// A receipt says that it will not arrive.
+        Failed = "failed",
+        /// Nobody said anything in time.
+        Lapsed = "lapsed",
+        /// Its time was over before it went out.
+        Expired = "expired",
+    }
 }
 
 impl State {
-    const ALL: [Self; 10] = [
-        Self::Queued,
-        Self::Sending,
-        Self::Unknown,
-        Self::Accepted,
-        Self::Delivered,
-        Self::Undelivered,
-        Self::Refused,
-        Self::Failed,
-        Self::Lapsed,
-        Self::Expired,
-    ];
-
-    /// As stored.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Sending => "sending",
-            Self::Unknown => "unknown",
-            Self::Accepted => "accepted",
-            Self::Delivered => "delivered",
-            Self::Undelivered => "undelivered",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::Lapsed => "lapsed",
-            Self::Expired => "expired",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.word() == word)
-    }
-
     /// Whether the price is still only held.
     #[must_use]
     pub const fn is_held(self) -> bool {
@@ -186,7 +155,7 @@ impl Attempt {
     /// keeps the time.
     #[must_use]
     pub fn new(app: &App, leg: &NewLeg<'_>) -> Self {
-        let lane = app.carriers.best(leg.channel, (leg.account.as_str(), leg.priority), leg.to);
+        let lane = app.carriers.best(leg.channel, leg.account.as_str(), leg.priority, leg.to);
         let carrier = lane.map(|lane| lane.carrier().name().to_owned());
         Self {
             account: leg.account.clone(),
@@ -211,14 +180,15 @@ impl Attempt {
         self.next_at.map(|_| at.min(self.give_up_at))
     }
 
-    /// Its price, held under the attempt's own uuid.
-    fn charge<O: Owner>(&self) -> credits::Charge {
-        credits::Charge {
+    /// Its price, held under the attempt's own uuid; none where there is nothing to hold.
+    fn charge<O: Owner>(&self) -> Option<credits::Charge> {
+        let is_free = O::IS_FREE_AT_ZERO && self.credits == 0;
+        (!is_free).then(|| credits::Charge {
             hold: TransferId::of(self.id.uuid()),
             amount: self.credits,
             reason: O::reason(self.channel),
             object_id: self.object_id.clone(),
-        }
+        })
     }
 }
 
@@ -275,6 +245,11 @@ pub enum News<'a> {
     },
     /// The recipient has it.
     Delivered {
+        /// The carrier's id of the message, where it is known.
+        provider_id: Option<&'a str>,
+    },
+    /// The recipient read it, hence has it.
+    Read {
         /// The carrier's id of the message, where it is known.
         provider_id: Option<&'a str>,
     },
@@ -346,6 +321,8 @@ pub enum Unsure {
 pub trait Owner: Send + Sync + Sized + 'static {
     /// The word for its messages in `attempts.kind`.
     const KIND: &'static str;
+    /// Whether an attempt at the price of 0 has no place in the ledger. Else it holds 0 credits.
+    const IS_FREE_AT_ZERO: bool = false;
     /// What a customer sees.
     type Message: Clone + Send + Sync;
 

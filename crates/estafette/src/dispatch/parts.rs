@@ -103,7 +103,7 @@ pub(super) async fn weigh(
         let is_contradiction = known.is_some_and(|known| known == delivered);
         return Ok(if is_contradiction { Weighed::Noted } else { Weighed::Decides });
     }
-    let fates = sql::fates(app, (&place.account, &place.attempt), carrier).await?;
+    let fates = sql::fates(app, &place.account, &place.attempt, carrier).await?;
     let arrived = fates.iter().flatten().filter(|fate| **fate == delivered).count();
     let is_last = i64::try_from(arrived).unwrap_or(i64::MAX) >= *parts;
     Ok(if is_last { Weighed::Decides } else { Weighed::Noted })

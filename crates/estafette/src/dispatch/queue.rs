@@ -1,48 +1,40 @@
 //! The queued way out. A message is born on its way where its carrier's lane has room on this node;
 //! else it waits in the database, as do those whose time comes later, and any node with room takes
-//! it out: by priority, then account after account, so that none has all turns, the oldest first.
+//! it out: by priority, then account after account, so that none has all permits, the oldest first.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ::store::{CommitError, WriteSet};
+use ::store::CommitError;
 
 use super::carry::carry_queued;
-use super::store::{self as sql, Place};
-use super::{
-    Attempt, Carried, Entry, Leg, NewLeg, Next, Owner, QUEUED_LEASE_MS, State, Unwritten, write,
-};
+use super::store as sql;
+use super::{Attempt, Entry, Leg, NewLeg, Owner, QUEUED_LEASE_MS, State};
 use crate::app::App;
-use crate::carriers::binds::Presence;
-use crate::carriers::{Lane, Priority, Turn};
+use crate::carriers::{Lane, Permit, Priority};
 use crate::kit::id::AccountId;
 
 /// How often a queue is looked at that nobody speaks of, milliseconds: other nodes fill it, too.
 const PAUSE_MS: u64 = 500;
-/// Between two looks, so that turns come together that are taken out at once.
+/// Between two looks, so that permits come together that are taken out at once.
 const BREATH: Duration = Duration::from_millis(2);
-/// Turns that an account has before the next one is asked.
+/// Permits that an account has before the next one is asked.
 const QUANTUM: usize = 16;
-/// How long a request waits for another node to carry what it sends, and how often it looks.
-const ELSEWHERE: Duration = Duration::from_secs(3);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// The longest that a single throttled message waits, milliseconds.
-const THROTTLED_MS: i64 = 30_000;
 
-/// A place in a carrier's lane: a turn, or the end of the queue. Dropping it gives the turn back.
+/// A place in a carrier's lane: a permit, or the end of the queue. Dropping it returns the permit.
 pub struct Slot {
     lane: Arc<Lane>,
-    turn: Option<Turn>,
+    permit: Option<Permit>,
 }
 
 /// A way out for a message; `None` = no carrier leads there.
 #[must_use]
 pub fn slot(app: &App, leg: &NewLeg<'_>) -> Option<Slot> {
     let account = leg.account.as_str();
-    let lane = app.carriers.best(leg.channel, (account, leg.priority), leg.to)?;
-    let turn = lane.enter(account, leg.priority);
-    Some(Slot { lane, turn })
+    let lane = app.carriers.best(leg.channel, account, leg.priority, leg.to)?;
+    let permit = lane.enter(account, leg.priority);
+    Some(Slot { lane, permit })
 }
 
 impl Slot {
@@ -52,18 +44,18 @@ impl Slot {
         let (now, lease_until) = (app.now(), app.now() + QUEUED_LEASE_MS);
         let carrier = self.lane.carrier().name().to_owned();
         let inline = Attempt { carrier, ..Attempt::new(app, leg) };
-        if self.turn.is_some() {
+        if self.permit.is_some() {
             return Attempt { lease_until, next_at: Some(lease_until), ..inline };
         }
         let (state, next_at) = (State::Queued, Some(leg.give_up_at));
         Attempt { state, tries: 0, lease_until: now, queued_at: Some(now), next_at, ..inline }
     }
 
-    /// Commit A is durable: the message goes out in the background, now or when its turn comes.
+    /// Commit A is durable: the message goes out in the background, now or when its permit comes.
     pub fn go<O: Owner>(self, app: &App, leg: Leg<O>) {
-        let Some(turn) = self.turn else { return self.lane.wake() };
+        let Some(permit) = self.permit else { return self.lane.wake() };
         let waiter = app.carriers.inbox().expect(leg.attempt.id.as_str());
-        tokio::spawn(carry_queued(app.clone(), leg, turn, waiter));
+        tokio::spawn(carry_queued(app.clone(), leg, permit, waiter));
     }
 }
 
@@ -103,15 +95,15 @@ impl Clerk {
         while !self.app.draining.load(Ordering::SeqCst) {
             tokio::select! {
                 () = self.lane.woken() => tokio::time::sleep(BREATH).await,
-                () = self.app.clock.tick(PAUSE_MS) => {}
+                () = self.app.rest(PAUSE_MS) => {}
             }
             if let Err(error) = self.serve().await {
                 let carrier = self.lane.carrier().name();
                 tracing::warn!(%error, carrier, "queue not read; trying again");
-                self.app.clock.tick(1_000).await;
+                self.app.rest(1_000).await;
             }
-            let (turns, wait_s) = (self.lane.taken(), self.lane.wait().as_secs_f64());
-            self.app.metrics.lane(self.lane.carrier().name(), turns, wait_s);
+            let (permits, wait_s) = (self.lane.taken(), self.lane.wait().as_secs_f64());
+            self.app.metrics.lane(self.lane.carrier().name(), permits, wait_s);
         }
     }
 
@@ -174,17 +166,17 @@ impl Clerk {
         priority: Priority,
     ) -> Result<usize, CommitError> {
         let more = || self.lane.try_take(account.as_str(), priority);
-        let turns: Vec<Turn> = std::iter::from_fn(more).take(QUANTUM).collect();
-        let Ok(limit @ 1..) = i64::try_from(turns.len()) else { return Ok(0) };
-        let queue = (self.lane.carrier().name(), priority);
-        let found = sql::claim(&self.app, queue, account, limit).await?;
+        let permits: Vec<Permit> = std::iter::from_fn(more).take(QUANTUM).collect();
+        let Ok(limit @ 1..) = i64::try_from(permits.len()) else { return Ok(0) };
+        let carrier = self.lane.carrier().name();
+        let found = sql::claim(&self.app, carrier, priority, account, limit).await?;
         let count = found.len();
-        for (found, turn) in found.into_iter().zip(turns) {
+        for (found, permit) in found.into_iter().zip(permits) {
             let Some(entry) = Entry::find(self.owners, &found.kind) else {
                 tracing::error!(kind = found.kind, "a message of no known channel");
                 continue;
             };
-            tokio::spawn((entry.take_out)(self.app.clone(), found.attempt, turn));
+            tokio::spawn((entry.take_out)(self.app.clone(), found.attempt, permit));
         }
         Ok(count)
     }
@@ -195,55 +187,17 @@ impl Clerk {
 pub(super) fn take_out<O: Owner>(
     app: App,
     a: Attempt,
-    turn: Turn,
+    permit: Permit,
 ) -> impl Future<Output = ()> + Send + 'static {
     // At once: a stop waits for it.
     let waiter = app.carriers.inbox().expect(a.id.as_str());
     async move {
         match O::load(&app, &a.account, &a.object_id).await {
-            Ok(Some(message)) => carry_queued(app, Leg::<O>::new(message, a), turn, waiter).await,
+            Ok(Some(message)) => carry_queued(app, Leg::<O>::new(message, a), permit, waiter).await,
             Ok(None) => tracing::error!(object = a.object_id, "an attempt without its message"),
             Err(error) => {
                 tracing::warn!(%error, object = a.object_id, "message not read; trying again");
             }
         }
     }
-}
-
-/// The carrier asked to slow down: this message goes out later, and it was no try.
-pub(super) async fn postpone(app: &App, a: &Attempt, after_ms: u64) {
-    let after_ms = i64::try_from(after_ms).unwrap_or(THROTTLED_MS).clamp(1, THROTTLED_MS);
-    let next_at = (app.now() + after_ms).min(a.give_up_at);
-    let mut set = WriteSet::of(a.account.as_str());
-    let place = Place { tries: a.tries - 1, ..Place::later(a, Some("throttled"), next_at) };
-    sql::put_back(&mut set, a, place);
-    // What is not written is found again when the lease ends.
-    let _lost = write(app, &a.object_id, set).await;
-}
-
-/// Whether only other nodes reach the carrier of an attempt.
-pub(super) fn is_elsewhere(app: &App, a: &Attempt) -> bool {
-    let lane = app.carriers.lane(&a.carrier);
-    lane.is_some_and(|lane| lane.presence() == Presence::Elsewhere)
-}
-
-/// Leaves an attempt that a request carries to a node that reaches its carrier, and waits for what
-/// becomes of it, for as long as somebody can be expected to wait.
-pub(super) async fn hand_over<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritten> {
-    let a = &leg.attempt;
-    let mut set = WriteSet::of(a.account.as_str());
-    let later = Place::later(a, None, a.give_up_at);
-    sql::put_back(&mut set, a, Place { queued_at: Some(app.now()), tries: 0, ..later });
-    write(app, &a.object_id, set).await?;
-    let until = tokio::time::Instant::now() + ELSEWHERE;
-    while tokio::time::Instant::now() < until {
-        tokio::time::sleep(LOOK_AGAIN).await;
-        let read = sql::attempt(app, &a.account, &a.id).await;
-        let now = read.ok().flatten().map(|a| a.state);
-        if !matches!(now, Some(State::Queued | State::Sending)) {
-            break;
-        }
-    }
-    // Whoever took it has written what became of it.
-    Ok(Next::Nothing(Carried::Moved))
 }

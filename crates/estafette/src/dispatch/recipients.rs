@@ -4,16 +4,17 @@
 //!
 //! Everything goes account by account along primary keys, in chunks with the pauses of a [`Turn`].
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use ::store::{Error as DbError, FromRow, Row, Sql, WriteSet, args};
+use ::store::{Args, CommitError, Error as DbError, FromRow, Row, Sql, WriteSet, args};
 use clock::Millis;
 
 use super::retention::{Error, unname};
 use super::store as sql;
-use crate::access::retention::Accounts;
+use crate::access::retention::{Accounts, KEYS_LIVE, erase_idempotency_keys};
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;
@@ -92,7 +93,7 @@ pub async fn mask_old(app: &App, turn: &Turn, place: &Place, bound: &str) -> Res
         && let Some(account) = accounts.next(app).await?
     {
         loop {
-            let chunk = mask_chunk(app, turn, (place, bound), &account).await?;
+            let chunk = mask_chunk(app, turn, place, bound, &account).await?;
             masked += chunk.masked;
             if chunk.is_written && !turn.rest().await {
                 return Ok(masked);
@@ -117,7 +118,8 @@ struct Chunk {
 async fn mask_chunk(
     app: &App,
     turn: &Turn,
-    (place, bound): (&Place, &str),
+    place: &Place,
+    bound: &str,
     account: &AccountId,
 ) -> Result<Chunk, Error> {
     let (now, chunk) = (turn.now(), app.config.retention.chunk);
@@ -132,7 +134,8 @@ async fn mask_chunk(
     };
     let mut set = WriteSet::of(account.as_str());
     for row in &over {
-        mask(app, &mut set, (place, account), row, now);
+        set.push(place.mask, masked_as(app, account, row, now));
+        unname(&mut set, account, &row.id);
     }
     set.push(sql::SET_MARK, args![account, place.mark, last.id.as_str()]);
     app.db.commit(set).await?;
@@ -142,20 +145,14 @@ async fn mask_chunk(
     Ok(Chunk { masked, is_written: true, is_last: is_short || over.len() < rows.len() })
 }
 
-fn mask(
-    app: &App,
-    set: &mut WriteSet,
-    (place, account): (&Place, &AccountId),
-    row: &Kept,
-    now: Millis,
-) {
+/// The arguments of [`Place::mask`].
+fn masked_as(app: &App, account: &AccountId, row: &Kept, now: Millis) -> Args {
     let recipient = if is_number(&row.recipient) {
         pseudonym(app, account, &row.recipient)
     } else {
         row.recipient.clone()
     };
-    set.push(place.mask, args![recipient, account, row.id.as_str(), now]);
-    unname(set, account, &row.id);
+    args![recipient, account, row.id.as_str(), now]
 }
 
 /// All messages of an account to a recipient, a number or a pseudonym, below an id.
@@ -164,7 +161,8 @@ fn mask(
 /// When the database cannot be read.
 pub async fn sent_to(
     app: &App,
-    (place, account): (&Place, &AccountId),
+    place: &Place,
+    account: &AccountId,
     recipient: &str,
     bound: &str,
 ) -> Result<Vec<Kept>, DbError> {
@@ -180,13 +178,36 @@ pub async fn sent_to(
     }
 }
 
+/// Erases the `Idempotency-Key`s that stand for messages to a recipient. Where one may be young
+/// enough to have any, those that name the number themselves go as well. Answers how many.
+///
+/// # Errors
+/// When the database cannot be read or written.
+pub async fn erase_keys<E: From<DbError> + From<CommitError>>(
+    app: &App,
+    account: &AccountId,
+    recipient: &str,
+    found: &[Kept],
+) -> Result<u64, E> {
+    let oldest = app.now() - KEYS_LIVE;
+    let recent = found.iter().filter(|row| row.created_at > oldest);
+    let recent: HashSet<&str> = recent.map(|row| row.id.as_str()).collect();
+    if recent.is_empty() {
+        return Ok(0);
+    }
+    let digits = recipient.trim_start_matches('+');
+    let is_meant = |key: &str, object: &str| recent.contains(object) || key.contains(digits);
+    erase_idempotency_keys(app, account, is_meant).await
+}
+
 /// Puts the pseudonym in the place of the number, a chunk at a time.
 ///
 /// # Errors
 /// See [`Error`].
 pub async fn replace(
     app: &App,
-    (place, account): (&Place, &AccountId),
+    place: &Place,
+    account: &AccountId,
     found: &[Kept],
 ) -> Result<(), Error> {
     let pause = Duration::from_millis(app.config.retention.pause_ms);
@@ -196,7 +217,8 @@ pub async fn replace(
         }
         let mut set = WriteSet::of(account.as_str());
         for row in rows {
-            mask(app, &mut set, (place, account), row, app.now());
+            set.push(place.mask, masked_as(app, account, row, app.now()));
+            unname(&mut set, account, &row.id);
         }
         app.db.commit(set).await?;
         app.metrics.masked(place.table, u64::try_from(rows.len()).unwrap_or(u64::MAX));

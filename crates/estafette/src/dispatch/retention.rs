@@ -2,13 +2,15 @@
 //! lead nowhere after three days. Carriers' own ids can hold the recipient's number; they go with
 //! what they lead to.
 
-use ::store::{WriteSet, args};
+use std::time::Duration;
+
+use ::store::{CommitError, WriteSet, args};
 use clock::{DAY, Millis};
 
-use super::store as sql;
-use crate::access::retention::{sweep, sweep_accounts};
+use super::{STALE, store as sql};
+use crate::access::retention::{Old, sweep, sweep_accounts};
 use crate::app::{App, Env};
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, AttemptId};
 
 /// How long a receipt that leads nowhere is kept, milliseconds: the longest validity of an SMS.
@@ -22,7 +24,7 @@ pub enum Error {
     Db(#[from] ::store::Error),
     /// A write failed.
     #[error(transparent)]
-    Commit(#[from] ::store::CommitError),
+    Commit(#[from] CommitError),
 }
 
 /// Deletes attempts from before `until`, which is asked for each environment, if their fate is
@@ -36,7 +38,8 @@ pub async fn forget_attempts(
     until: impl Fn(Env) -> Millis + Send + Sync,
 ) -> Result<u64, Error> {
     let until = |env| AttemptId::bound(until(env)).into();
-    sweep_accounts(app, turn, ("attempts", sql::OLDEST, sql::DELETE), until).await
+    let old = Old { table: "attempts", oldest: sql::OLDEST, delete: sql::DELETE };
+    sweep_accounts(app, turn, old, until).await
 }
 
 /// Deletes receipts that lead nowhere; answers how many.
@@ -45,7 +48,23 @@ pub async fn forget_attempts(
 /// See [`Error`].
 pub async fn forget_receipts(app: &App, turn: &Turn) -> Result<u64, Error> {
     let args = args![turn.now() - EARLY_MS, app.config.retention.chunk];
-    Ok(sweep(app, turn, ("early_receipts", sql::DELETE_PARKED), &args).await?)
+    Ok(sweep(app, turn, "early_receipts", sql::DELETE_PARKED, &args).await?)
+}
+
+/// Makes an erasure durable; `false`, after a moment, where the outcome of a submission came
+/// between: what is to be erased has to be read again.
+///
+/// # Errors
+/// When the database cannot be written.
+pub async fn is_erased(app: &App, set: WriteSet) -> Result<bool, CommitError> {
+    match app.db.commit(set).await {
+        Ok(_) => Ok(true),
+        Err(CommitError::Rejected(STALE)) => {
+            tokio::time::sleep(Duration::from_millis(25)).await;
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Forgets what carriers call the attempts of a message: their ids can hold the number.

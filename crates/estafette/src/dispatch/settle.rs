@@ -4,19 +4,34 @@
 use clock::Millis;
 use store::{CommitError, WriteSet};
 
-use super::store::{self as sql, Place, Submission};
+use super::store::{self as sql, Requeue, Submission};
 use super::{
     Attempt, Carried, Ending, Failure, Leg, NewLeg, News, Next, Owner, STALE, State, Then, Unsure,
-    Unwritten, door,
+    Unwritten, bell,
 };
 use crate::app::App;
 use crate::carriers::{Address, Channel};
 use crate::credits;
+use crate::kit::words::words;
+
+/// The longest that a single throttled message waits, milliseconds.
+const THROTTLED_MS: i64 = 30_000;
 
 /// Adds an attempt and the hold on its price to commit A.
 pub fn open<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
-    credits::hold(app, set, &attempt.account, &attempt.charge::<O>());
+    if let Some(charge) = attempt.charge::<O>() {
+        credits::hold(app, set, &attempt.account, &charge);
+    }
     sql::insert::<O>(app, set, attempt);
+}
+
+/// Adds what is paid for at once, with no carrier in between, as an attempt that arrived. Its id
+/// says that it is bought once.
+pub fn buy<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
+    open::<O>(app, set, attempt);
+    if let Some(charge) = attempt.charge::<O>() {
+        credits::post(app, set, &attempt.account, &charge);
+    }
 }
 
 /// The attempt did not work out: the money goes back, unless it has done so before or its owner
@@ -33,8 +48,8 @@ pub fn give_back<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt, why: &Fai
         _ if keeps_price => State::Accepted,
         state => state,
     };
-    sql::shift(set, a, (state, why.code.as_deref()), None);
-    let charge = a.charge::<O>();
+    sql::shift(set, a, state, why.code.as_deref(), None);
+    let Some(charge) = a.charge::<O>() else { return state };
     match (a.state.is_held(), keeps_price) {
         (true, true) => credits::post(app, set, &a.account, &charge),
         (true, false) => credits::void(app, set, &a.account, &charge),
@@ -46,9 +61,14 @@ pub fn give_back<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt, why: &Fai
 
 /// The attempt arrived, or is as good as arrived: its price is due.
 pub fn arrived<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
-    sql::shift(set, a, (State::Delivered, None), None);
-    if a.state.is_held() {
-        credits::post(app, set, &a.account, &a.charge::<O>());
+    sql::shift(set, a, State::Delivered, None, None);
+    post::<O>(app, set, a);
+}
+
+/// What was held for the attempt is spent.
+fn post<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
+    if let Some(charge) = a.charge::<O>().filter(|_| a.state.is_held()) {
+        credits::post(app, set, &a.account, &charge);
     }
 }
 
@@ -64,7 +84,13 @@ pub async fn settle<O: Owner>(
     let a = &leg.attempt;
     let mut set = WriteSet::of(a.account.as_str());
     let (state, next_at) = match news {
-        News::Delivered { .. } => {
+        // A receipt that it was read may be the first one.
+        News::Read { .. } if a.state == State::Delivered => (State::Delivered, None),
+        News::Delivered { provider_id } | News::Read { provider_id } => {
+            // It arrived before anybody said that it was accepted.
+            if let Some(provider_id) = provider_id.filter(|_| a.state.is_held()) {
+                found(app, &mut set, a, provider_id);
+            }
             arrived::<O>(app, &mut set, a);
             (State::Delivered, None)
         }
@@ -74,23 +100,23 @@ pub async fn settle<O: Owner>(
                 Unsure::Again { after_ms } => app.now() + after_ms,
             };
             let next_at = a.look_at(until);
-            sql::shift(&mut set, a, (State::Unknown, None), next_at);
+            sql::shift(&mut set, a, State::Unknown, None, next_at);
             (State::Unknown, next_at)
         }
         News::Accepted { provider_id } => {
             name(app, &mut set, a, provider_id, &leg.parts);
             let next_at = a.look_at(a.give_up_at);
-            sql::shift(&mut set, a, (State::Accepted, None), next_at);
-            if a.state.is_held() {
-                credits::post(app, &mut set, &a.account, &a.charge::<O>());
-            }
+            sql::shift(&mut set, a, State::Accepted, None, next_at);
+            post::<O>(app, &mut set, a);
             (State::Accepted, next_at)
         }
         News::Over(_) | News::Owed(_) | News::Retry { .. } => return Ok(()),
     };
     let mut message = leg.message.clone();
     O::decide(app, &mut set, &mut message, a, news);
-    write(app, &a.object_id, set).await?;
+    if !set.is_empty() {
+        write(app, &a.object_id, set).await?;
+    }
     leg.message = message;
     leg.attempt.state = state;
     leg.attempt.queued_at = None;
@@ -110,7 +136,15 @@ fn name(app: &App, set: &mut WriteSet, a: &Attempt, provider_id: &str, parts: &[
         let place = Submission { part, parts: total, of: a };
         sql::submitted(set, carrier.name(), &carrier.key_of(id), place);
     }
-    set.ring(door::bell(app));
+    set.ring(bell::bell(app));
+}
+
+/// The same of one that arrived before the carrier's answer did: what is known already stays.
+fn found(app: &App, set: &mut WriteSet, a: &Attempt, provider_id: &str) {
+    let carrier = app.carriers.lane(&a.carrier).map(|lane| lane.carrier());
+    if let Some(carrier) = carrier.filter(|carrier| !carrier.echoes()) {
+        sql::found(set, carrier.name(), &carrier.key_of(provider_id), a);
+    }
 }
 
 /// An attempt did not work out, now or before: what it cost is given back, and the next leg follows
@@ -122,7 +156,7 @@ pub async fn over<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result
     leg.failures.push((leg.attempt.channel, why.clone()));
     match O::after(app, &leg.message, &leg.attempt, &why) {
         Then::Leg { channel, category, to } => {
-            next_leg(app, leg, why, (channel, category, &to)).await
+            next_leg(app, leg, why, Way { channel, category, to }).await
         }
         Then::Retry { at } if may_retry(&leg.attempt, at) => retry(app, leg, &why, at).await,
         Then::Retry { .. } | Then::End => end(app, leg, why, false).await,
@@ -143,7 +177,7 @@ async fn retry<O: Owner>(
 ) -> Result<Next, Unwritten> {
     let a = &leg.attempt;
     let mut set = WriteSet::of(a.account.as_str());
-    sql::put_back(&mut set, a, Place::later(a, why.code.as_deref(), at));
+    sql::put_back(&mut set, a, Requeue::later(a, why.code.as_deref(), at));
     let mut message = leg.message.clone();
     O::decide(app, &mut set, &mut message, a, News::Retry { why, at });
     write(app, &a.object_id, set).await?;
@@ -153,17 +187,26 @@ async fn retry<O: Owner>(
     Ok(Next::Nothing(Carried::Stands))
 }
 
+/// The way of a leg that follows.
+struct Way {
+    channel: Channel,
+    category: &'static str,
+    to: Address,
+}
+
 async fn next_leg<O: Owner>(
     app: &App,
     leg: &mut Leg<O>,
     why: Failure,
-    (channel, category, to): (Channel, &'static str, &Address),
+    way: Way,
 ) -> Result<Next, Unwritten> {
-    match credits::price(app, channel.word(), category, to.country()).await {
+    let Way { channel, category, to } = way;
+    match credits::price(app, channel.as_str(), category, to.country()).await {
         Ok(credits) => {
             let Attempt { account, object_id, priority, give_up_at, .. } = &leg.attempt;
             let (priority, give_up_at) = (*priority, *give_up_at);
-            let new = NewLeg { account, object_id, channel, to, priority, credits, give_up_at };
+            let new =
+                NewLeg { account, object_id, channel, to: &to, priority, credits, give_up_at };
             let mut next = Attempt::new(app, &new);
             // Where due work looks after the one that failed, it looks after this one as well.
             next.next_at = leg.attempt.next_at.map(|_| next.lease_until);
@@ -242,18 +285,41 @@ pub async fn write(app: &App, object: &str, set: WriteSet) -> Result<(), Unwritt
     app.db.commit(set).await.map(drop).map_err(|error| unwritten(app, object, &error))
 }
 
+words! {
+    /// Why a settlement was not written, as counted.
+    enum NotWritten {
+        /// It contradicts what is stored.
+        Refused = "refused",
+        /// The queue of writes is full.
+        Overloaded = "overloaded",
+        /// The database failed.
+        Storage = "storage",
+    }
+}
+
 fn unwritten(app: &App, object: &str, error: &CommitError) -> Unwritten {
     let cause = match error {
         CommitError::Rejected(STALE) => return Unwritten::Stale,
-        CommitError::Rejected(_) => "refused",
-        CommitError::Overloaded => "overloaded",
-        CommitError::Unavailable(_) | CommitError::Unknown(_) => "storage",
+        CommitError::Rejected(_) => NotWritten::Refused,
+        CommitError::Overloaded => NotWritten::Overloaded,
+        CommitError::Unavailable(_) | CommitError::Unknown(_) => NotWritten::Storage,
     };
-    app.metrics.unwritten(cause);
-    if cause == "refused" {
+    app.metrics.unwritten(cause.as_str());
+    if cause == NotWritten::Refused {
         tracing::error!(%error, object, "a settlement contradicts what is stored");
     } else {
         tracing::warn!(%error, object, "not settled now; due work goes on");
     }
     Unwritten::Lost
+}
+
+/// The carrier asked to slow down: this message goes out later, and it was no try.
+pub(super) async fn postpone(app: &App, a: &Attempt, after_ms: u64) {
+    let after_ms = i64::try_from(after_ms).unwrap_or(THROTTLED_MS).clamp(1, THROTTLED_MS);
+    let next_at = (app.now() + after_ms).min(a.give_up_at);
+    let mut set = WriteSet::of(a.account.as_str());
+    let place = Requeue { tries: a.tries - 1, ..Requeue::later(a, Some("throttled"), next_at) };
+    sql::put_back(&mut set, a, place);
+    // What is not written is found again when the lease ends.
+    let _lost = write(app, &a.object_id, set).await;
 }

@@ -5,7 +5,7 @@ use store::{CommitError, Done, Error, FromRow, Row, Sql, WriteSet, args};
 
 use super::{Attempt, Owner, QUEUED_LEASE_MS, STALE, State};
 use crate::app::App;
-use crate::carriers::{Channel, Priority};
+use crate::carriers::Priority;
 use crate::kit::id::{AccountId, AttemptId};
 
 const ATTEMPT: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits, lease_until, \
@@ -15,6 +15,9 @@ const ATTEMPT: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits,
 const OTHER_LEG: Sql = Sql("SELECT attempt_id FROM attempts WHERE account_id = $1 \
      AND object_id = $2 AND attempt_id <> $3 \
      AND state IN ('queued', 'sending', 'unknown', 'accepted', 'delivered') LIMIT 1");
+/// Leads to the account of an object that has one attempt.
+const OF_OBJECT: Sql =
+    Sql("SELECT account_id, attempt_id FROM attempts WHERE object_id = $1 LIMIT 1");
 const INSERT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, kind, object_id, channel, \
      carrier, priority, state, credits, tries, node, lease_until, started_at, queued_at, next_at, \
      give_up_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)");
@@ -63,6 +66,8 @@ const SUBMITTED: Sql = Sql("INSERT INTO submissions (carrier, provider_id, accou
      attempt_id, part, parts, fate) VALUES ($1, $2, $3, $4, $5, $6, NULL) \
      ON CONFLICT (carrier, provider_id) DO UPDATE SET account_id = excluded.account_id, \
      attempt_id = excluded.attempt_id, part = excluded.part, parts = excluded.parts, fate = NULL");
+const FOUND: Sql = Sql("INSERT INTO submissions (carrier, provider_id, account_id, attempt_id, \
+     part, parts, fate) VALUES ($1, $2, $3, $4, 1, 1, NULL) ON CONFLICT DO NOTHING");
 const SUBMISSION: Sql = Sql("SELECT account_id, attempt_id, parts FROM submissions \
      WHERE carrier = $1 AND provider_id = $2");
 /// The first final fate of a part stays.
@@ -80,6 +85,9 @@ const PARKED: Sql = Sql("SELECT carrier, provider_id, digest, fate, error, recip
      WHERE env = $1 AND EXISTS (SELECT 1 FROM submissions s WHERE s.carrier = e.carrier \
      AND s.provider_id = e.provider_id) AND (carrier, provider_id, digest) > ($2, $3, $4) \
      ORDER BY carrier, provider_id, digest LIMIT $5");
+/// Those about one message.
+const PARKED_OF: Sql = Sql("SELECT carrier, provider_id, digest, fate, error, recipient_mac \
+     FROM early_receipts WHERE carrier = $1 AND provider_id = $2 ORDER BY digest LIMIT 8");
 const UNPARK: Sql = Sql("DELETE FROM early_receipts \
      WHERE carrier = $1 AND provider_id = $2 AND digest = $3");
 
@@ -122,13 +130,11 @@ pub(super) struct Found {
 
 impl FromRow for Found {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let channel: String = row.take(2)?;
-        let state: String = row.take(3)?;
         let attempt = Attempt {
             id: row.take(0)?,
             object_id: row.take(1)?,
-            channel: Channel::of(&channel).ok_or(Error::Corrupt { column: 2 })?,
-            state: State::of(&state).ok_or(Error::Corrupt { column: 3 })?,
+            channel: row.take(2)?,
+            state: row.take(3)?,
             credits: row.take(4)?,
             lease_until: row.take(5)?,
             account: row.take(6)?,
@@ -145,6 +151,17 @@ impl FromRow for Found {
 }
 
 /// One attempt.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn attempt_of(
+    app: &App,
+    object_id: &str,
+) -> Result<Option<(AccountId, AttemptId)>, Error> {
+    app.db.row(OF_OBJECT, args![object_id]).await
+}
+
+/// Reads an attempt.
 ///
 /// # Errors
 /// When the database cannot be read.
@@ -176,10 +193,10 @@ pub(super) fn insert<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
         &a.id,
         O::KIND,
         &a.object_id,
-        a.channel.word(),
+        a.channel.as_str(),
         &a.carrier,
         a.priority.number(),
-        a.state.word(),
+        a.state.as_str(),
         a.credits,
         a.tries,
         app.node,
@@ -196,16 +213,17 @@ pub(super) fn insert<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
 pub(super) fn shift(
     set: &mut WriteSet,
     a: &Attempt,
-    (to, error): (State, Option<&str>),
+    to: State,
+    error: Option<&str>,
     next_at: Option<Millis>,
 ) {
-    let args = args![to.word(), error, next_at, &a.account, &a.id, a.state.word()];
+    let args = args![to.as_str(), error, next_at, &a.account, &a.id, a.state.as_str()];
     set.guard(SHIFT, args, STALE);
 }
 
 /// Where an attempt is put that goes out again.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct Requeue<'a> {
     /// Why.
     pub(super) error: Option<&'a str>,
     /// Since when a lane may take it; `None` = not before due work says so.
@@ -217,7 +235,7 @@ pub(super) struct Place<'a> {
     pub(super) carrier: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Requeue<'a> {
     /// As an attempt is, for the time of its next try.
     pub(super) fn later(a: &'a Attempt, error: Option<&'a str>, next_at: Millis) -> Self {
         let Attempt { tries, resends, carrier, .. } = a;
@@ -226,8 +244,8 @@ impl<'a> Place<'a> {
 }
 
 /// Lets an attempt go out again; refused if another was faster.
-pub(super) fn put_back(set: &mut WriteSet, a: &Attempt, place: Place<'_>) {
-    let Place { error, queued_at, next_at, tries, resends, carrier } = place;
+pub(super) fn put_back(set: &mut WriteSet, a: &Attempt, place: Requeue<'_>) {
+    let Requeue { error, queued_at, next_at, tries, resends, carrier } = place;
     let args = args![
         error,
         queued_at,
@@ -237,7 +255,7 @@ pub(super) fn put_back(set: &mut WriteSet, a: &Attempt, place: Place<'_>) {
         carrier,
         &a.account,
         &a.id,
-        a.state.word()
+        a.state.as_str()
     ];
     set.guard(PUT_BACK, args, STALE);
 }
@@ -249,14 +267,15 @@ pub(super) async fn next_in_line(
     priority: Priority,
     after: &str,
 ) -> Result<Option<AccountId>, Error> {
-    let args = args![carrier, priority.number(), after, app.env.word()];
+    let args = args![carrier, priority.number(), after, app.env.as_str()];
     Ok(app.db.row::<(AccountId,)>(NEXT_IN_LINE, args).await?.map(|(account,)| account))
 }
 
 /// Takes at most `limit` of an account out of a queue, the oldest first.
 pub(super) async fn claim(
     app: &App,
-    (carrier, priority): (&str, Priority),
+    carrier: &str,
+    priority: Priority,
     account: &AccountId,
     limit: i64,
 ) -> Result<Vec<Found>, CommitError> {
@@ -273,7 +292,7 @@ pub(super) async fn claim_due(
     limit: i64,
     until: Millis,
 ) -> Result<Vec<Found>, CommitError> {
-    let (now, env) = (app.now(), app.env.word());
+    let (now, env) = (app.now(), app.env.as_str());
     let any = app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await;
     if any.map_err(|error| CommitError::Unavailable(error.to_string()))?.is_none() {
         return Ok(Vec::new());
@@ -332,6 +351,11 @@ pub(super) fn submitted(set: &mut WriteSet, carrier: &str, key: &str, it: Submis
     set.push(SUBMITTED, args![carrier, key, &of.account, &of.id, part, parts]);
 }
 
+/// What a carrier calls an attempt, unless that is known.
+pub(super) fn found(set: &mut WriteSet, carrier: &str, key: &str, of: &Attempt) {
+    set.push(FOUND, args![carrier, key, &of.account, &of.id]);
+}
+
 /// The attempt that a carrier's id leads to, and how many parts it has.
 pub(super) async fn submission(
     app: &App,
@@ -355,7 +379,8 @@ pub(super) async fn fate(app: &App, carrier: &str, key: &str) -> Result<Option<S
 /// What became of the parts of an attempt, as far as their ids are known.
 pub(super) async fn fates(
     app: &App,
-    (account, attempt): (&AccountId, &AttemptId),
+    account: &AccountId,
+    attempt: &AttemptId,
     carrier: &str,
 ) -> Result<Vec<Option<String>>, Error> {
     let rows: Vec<(Option<String>,)> = app.db.rows(FATES, args![attempt, account, carrier]).await?;
@@ -388,7 +413,7 @@ impl FromRow for Parked {
 }
 
 pub(super) async fn park(app: &App, all: &[Parked]) -> Result<(), CommitError> {
-    let (env, now) = (app.env.word(), app.now());
+    let (env, now) = (app.env.as_str(), app.now());
     let mut set = WriteSet::of(SHARD);
     for parked in all {
         let Parked { carrier, provider_id, digest, fate, error, recipient_mac: mac } =
@@ -414,7 +439,7 @@ pub(super) async fn parked(
     limit: i64,
 ) -> Result<Vec<Parked>, Error> {
     let (carrier, provider_id, digest) = Parked::place(last);
-    app.db.rows(PARKED, args![app.env.word(), carrier, provider_id, digest, limit]).await
+    app.db.rows(PARKED, args![app.env.as_str(), carrier, provider_id, digest, limit]).await
 }
 
 /// The next of all.
@@ -425,6 +450,15 @@ pub(super) async fn all_parked(
 ) -> Result<Vec<Parked>, Error> {
     let (carrier, provider_id, digest) = Parked::place(last);
     app.db.rows(ALL_PARKED, args![carrier, provider_id, digest, limit]).await
+}
+
+/// The parked receipts about one message of a carrier.
+pub(super) async fn parked_of(
+    app: &App,
+    carrier: &str,
+    provider_id: &str,
+) -> Result<Vec<Parked>, Error> {
+    app.db.rows(PARKED_OF, args![carrier, provider_id]).await
 }
 
 pub(super) async fn unpark(app: &App, parked: &Parked) -> Result<(), CommitError> {

@@ -10,12 +10,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::store::BEFORE;
-use super::{CATALOGUE, Stored, render};
+use super::{Kind, Stored, render};
 use crate::access::caller::{Caller, ReadAccount};
 use crate::app::App;
 use crate::kit::id::EventId;
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
@@ -30,7 +30,7 @@ pub struct EventView {
     #[schema(example = "evt_01kdvqh7gp2b4rz9k8ynxm5t6c")]
     id: String,
     /// What kind of thing.
-    #[schema(example = "otp.status")]
+    #[schema(value_type = super::Kind)]
     r#type: String,
     /// When it happened.
     #[schema(format = DateTime)]
@@ -51,33 +51,37 @@ pub struct EventView {
 #[utoipa::path(
     get, path = "/v1/events", tag = "Events",
     params(
-        ("type" = Option<String>, Query, description = "Only events of this type"),
+        ("type" = Option<super::Kind>, Query, description = "Only events of this type"),
+        ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "From before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
         (status = 200, body = Vec<EventView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn list_events(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let query = Query::read(query.as_deref(), &["type", "limit", "cursor"])?;
-    let path = query.path_with("/v1/events", &["type"]);
-    let page = query.page(&app.vault, &path)?;
+    let query = Query::read(query.as_deref(), &["type", "since", "until", "limit", "cursor"])?;
+    let path = query.path_with("/v1/events", &["type", "since", "until"]);
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let since = query.between(&mut page, |at| EventId::bound(at).into())?;
     let kind = query.get("type").unwrap_or("");
-    if !kind.is_empty() && !CATALOGUE.iter().any(|known| known.word() == kind) {
-        let known: Vec<&str> = CATALOGUE.iter().map(|kind| kind.word()).collect();
+    if !kind.is_empty() && !Kind::ALL.iter().any(|known| known.as_str() == kind) {
+        let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
         let detail = format!("must be one of {}", known.join(", "));
         return Err(Problem::bad_request("?type", "invalid_enum", detail));
     }
     let account = &caller.account.id;
-    let read = |after: String, limit| app.db.rows(BEFORE, args![account, after, limit]);
+    let read = async |after: String, limit| {
+        let rows = app.db.rows(BEFORE, args![account, after, limit]).await?;
+        Ok::<_, store::Error>(since.keep(rows, |row: &Stored| row.id.as_str()))
+    };
     let keep = |row: &Stored| row.kind == kind;
     let keep: Option<&(dyn Fn(&Stored) -> bool + Sync)> =
         if kind.is_empty() { None } else { Some(&keep) };
@@ -103,18 +107,15 @@ fn json(text: String) -> Response {
     params(("event_id" = String, Path, description = "The event; `webhook-id` of a delivery")),
     responses(
         (status = 200, body = EventView, description = "The event, as it was or would be pushed"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn read_event(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = EventId::parse(&id).ok_or(Code::NotFound)?;
     let found = super::find(&app, &caller.account.id, &id).await?.ok_or(Code::NotFound)?;
     Ok(json(render(&app, &found).await?))

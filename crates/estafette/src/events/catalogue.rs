@@ -1,79 +1,41 @@
 //! The catalogue of events: every kind with its meaning and an example. The OpenAPI document, the
 //! names that webhooks may ask for, and the test event are made from it.
 
+use crate::kit::described::described;
+use crate::kit::words::words;
 use serde_json::{Value, json};
 
-/// What kind of thing happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// A passcode's status changed.
-    OtpStatus,
-    /// A budget of unverified passcodes is used up.
-    OtpFraud,
-    /// An SMS's status changed.
-    SmsDelivery,
-    /// An SMS came in.
-    SmsInbound,
-    /// A chat-app message's status changed.
-    ChatappStatus,
-    /// A chat-app message or button came in.
-    ChatappInbound,
-    /// A consent session changed.
-    ChatappConsent,
-    /// An email's status changed.
-    EmailDelivery,
-    /// A support ticket has a new message.
-    SupportMessage,
-    /// A support ticket changed.
-    SupportTicket,
-    /// A webhook target was disabled.
-    WebhookDisabled,
-    /// Somebody tries a webhook target.
-    WebhookTest,
+words! {
+    /// What kind of thing happened.
+    pub enum Kind {
+        /// A passcode's status changed.
+        OtpStatus = "otp.status",
+        /// A budget of unverified passcodes is used up.
+        OtpFraud = "otp.fraud",
+        /// An SMS's status changed.
+        SmsDelivery = "sms.delivery",
+        /// An SMS came in.
+        SmsInbound = "sms.inbound",
+        /// A chat-app message's status changed.
+        ChatappStatus = "chatapp.status",
+        /// A chat-app message or button came in.
+        ChatappInbound = "chatapp.inbound",
+        /// A consent session changed.
+        ChatappConsent = "chatapp.consent",
+        /// An email's status changed.
+        EmailDelivery = "email.delivery",
+        /// A support ticket has a new message.
+        SupportMessage = "support.message",
+        /// A support ticket changed.
+        SupportTicket = "support.ticket",
+        /// A webhook target was disabled.
+        WebhookDisabled = "webhook.disabled",
+        /// Somebody tries a webhook target.
+        WebhookTest = "webhook.test",
+    }
 }
 
-/// Every kind, in the order in which they are shown.
-pub const CATALOGUE: &[Kind] = &[
-    Kind::OtpStatus,
-    Kind::OtpFraud,
-    Kind::SmsDelivery,
-    Kind::SmsInbound,
-    Kind::ChatappStatus,
-    Kind::ChatappInbound,
-    Kind::ChatappConsent,
-    Kind::EmailDelivery,
-    Kind::SupportMessage,
-    Kind::SupportTicket,
-    Kind::WebhookDisabled,
-    Kind::WebhookTest,
-];
-
 impl Kind {
-    /// As stored, subscribed to and sent.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::OtpStatus => "otp.status",
-            Self::OtpFraud => "otp.fraud",
-            Self::SmsDelivery => "sms.delivery",
-            Self::SmsInbound => "sms.inbound",
-            Self::ChatappStatus => "chatapp.status",
-            Self::ChatappInbound => "chatapp.inbound",
-            Self::ChatappConsent => "chatapp.consent",
-            Self::EmailDelivery => "email.delivery",
-            Self::SupportMessage => "support.message",
-            Self::SupportTicket => "support.ticket",
-            Self::WebhookDisabled => "webhook.disabled",
-            Self::WebhookTest => "webhook.test",
-        }
-    }
-
-    /// The kind of a word.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        CATALOGUE.iter().copied().find(|kind| kind.word() == word)
-    }
-
     /// When it happens, in a sentence.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
@@ -87,7 +49,9 @@ impl Kind {
             Self::ChatappStatus => "A chat-app message was sent, delivered, read or failed.",
             Self::ChatappInbound => "Somebody replied on the chat-app, with text or a button.",
             Self::ChatappConsent => "A consent session was opened, declined, ended or failed.",
-            Self::EmailDelivery => "The delivery status of an email changed.",
+            Self::EmailDelivery => {
+                "The delivery status of an email changed for one of its recipients."
+            }
             Self::SupportMessage => "Somebody wrote in a support ticket.",
             Self::SupportTicket => {
                 "A support ticket was opened, changed its status, assignee or priority, was rated \
@@ -129,7 +93,7 @@ impl Kind {
     pub fn example_event(self) -> Value {
         json!({
             "id": "evt_01kdvqh7gp2b4rz9k8ynxm5t6c",
-            "type": self.word(),
+            "type": self.as_str(),
             "timestamp": "2026-01-01T00:00:01.750Z",
             "account_id": "acc_01kdvqh5zr8pq4rfm2v7c6x9da",
             "data": self.example(),
@@ -246,16 +210,28 @@ fn chatapp_consent() -> Value {
 }
 
 fn email_delivery() -> Value {
+    let recipient = json!({
+        "address": "ada@example.com",
+        "status": "bounced",
+        "error": { "code": "mailbox_unavailable", "detail": "550 5.1.1 no such user" },
+    });
     json!({
         "id": "eml_01kdvqh6m4e5s8w2t9zb3y7n1f",
         "status": "bounced",
-        "to": ["ada@example.com"],
         "from_email": "shop@example.com",
+        "to": ["ada@example.com"],
+        "cc": [],
+        "bcc": [],
+        "reply_to": null,
         "subject": "Your order",
         "reference": "order-4711",
+        "size_bytes": 1_234,
+        "charged_credits": 1,
+        "recipients": [recipient],
         "created_at": "2026-01-01T00:00:00.000Z",
-        "error": { "code": "mailbox_unavailable", "detail": "550 5.1.1 no such user" },
-        "sequence": 3,
+        "updated_at": "2026-01-01T00:00:01.500Z",
+        "recipient": recipient,
+        "sequence": 2,
     })
 }
 
@@ -306,19 +282,24 @@ fn webhook_disabled() -> Value {
     })
 }
 
+described!(
+    Kind as "EventType": "What kind of thing happened.",
+    Self::ALL.iter().map(|kind| kind.as_str())
+);
+
 #[cfg(test)]
 mod tests {
-    use super::{CATALOGUE, Kind};
+    use super::Kind;
 
     #[test]
     fn every_kind_has_a_name_of_two_words_and_an_example_with_a_sequence() {
-        for kind in CATALOGUE {
-            let word = kind.word();
+        for kind in Kind::ALL {
+            let word = kind.as_str();
             let parts: Vec<&str> = word.split('.').collect();
             assert_eq!(parts.len(), 2, "{word}");
             let is_plain = |part: &&str| part.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
             assert!(parts.iter().all(is_plain), "{word}");
-            assert_eq!(Kind::of(word), Some(*kind));
+            assert_eq!(word.parse(), Ok(*kind));
             assert!(kind.example()["sequence"].is_u64(), "{word}");
             assert!(kind.meaning().ends_with('.'), "{word}");
         }
@@ -326,8 +307,8 @@ mod tests {
 
     #[test]
     fn no_example_holds_a_passcode() {
-        for kind in CATALOGUE {
-            assert!(kind.example().get("code").is_none(), "{}", kind.word());
+        for kind in Kind::ALL {
+            assert!(kind.example().get("code").is_none(), "{}", kind.as_str());
         }
     }
 }

@@ -27,12 +27,12 @@ use std::collections::BTreeSet;
 use ::store::{Bell, CommitError, Error, Reject, WriteSet, args};
 use clock::Millis;
 
-pub use catalogue::{CATALOGUE, Kind};
+pub use catalogue::Kind;
 pub use render::{MOST_BYTES, render};
 
 use crate::access::retention::{Accounts, sweep};
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, EventId};
 
 /// Rings for whoever delivers events.
@@ -89,7 +89,7 @@ pub fn address(app: &App) -> (i64, Millis) {
 /// Writes an event down in the set that makes it happen.
 pub fn emit(app: &App, set: &mut WriteSet, event: &Event<'_>) {
     let (node, due) = address(app);
-    let kind = event.kind.word();
+    let kind = event.kind.as_str();
     let (id, object, data) = (event.id, event.object_id, event.data.to_string());
     set.push(store::EMIT, args![event.account, id, kind, object, event.sequence, data, node, due]);
     set.ring(BELL);
@@ -117,7 +117,7 @@ pub fn note(app: &App, set: &mut WriteSet, note: Note<'_>) {
     let (node, due) = address(app);
     let Note { account, kind, object_id, sequence, state } = note;
     let id = EventId::new(&app.clock);
-    let args = args![account, &id, kind.word(), object_id, sequence, state, node, due];
+    let args = args![account, &id, kind.as_str(), object_id, sequence, state, node, due];
     set.push(store::EMIT, args);
     set.ring(BELL);
 }
@@ -127,7 +127,7 @@ pub fn emit_to_one(set: &mut WriteSet, event: &Event<'_>) {
     let stored = Stored {
         account: event.account.clone(),
         id: event.id.clone(),
-        kind: event.kind.word().to_owned(),
+        kind: event.kind.as_str().to_owned(),
         object_id: event.object_id.to_owned(),
         sequence: event.sequence,
         state: event.data.to_string(),
@@ -190,10 +190,11 @@ pub fn keep_body(set: &mut WriteSet, event: &Stored, body: &str) {
 pub async fn between(
     app: &App,
     account: &AccountId,
-    range: (&str, &str),
+    after: &str,
+    until: &str,
     limit: i64,
 ) -> Result<Vec<Stored>, Error> {
-    app.db.rows(store::BETWEEN, args![account, range.0, range.1, limit]).await
+    app.db.rows(store::BETWEEN, args![account, after, until, limit]).await
 }
 
 /// One event.
@@ -219,7 +220,7 @@ pub async fn forget_before(app: &App, turn: &Turn, before: Millis) -> Result<u64
         let old: Option<(EventId,)> = app.db.row(store::OLD, args![&account, &before]).await?;
         if old.is_some() {
             let args = args![&account, &before, app.config.retention.chunk];
-            deleted += sweep(app, turn, ("events", store::FORGET), &args).await?;
+            deleted += sweep(app, turn, "events", store::FORGET, &args).await?;
         }
     }
     Ok(deleted)
@@ -252,7 +253,10 @@ pub async fn erase(
                 || names(&row.state)
                 || row.body.as_deref().is_some_and(names)
             {
-                set.push(store::ERASE, args![account, &row.id]);
+                // How recipients stood names nobody, and the others still want to know.
+                let is_kept = row.kind == Kind::EmailDelivery.as_str() && !names(&row.state);
+                let text = if is_kept { store::REDRAW } else { store::ERASE };
+                set.push(text, args![account, &row.id]);
                 erased.push(row.id);
             }
         }

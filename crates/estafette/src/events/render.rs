@@ -6,7 +6,7 @@ use std::fmt::Write;
 use store::Error;
 
 use super::Stored;
-use crate::app::{App, News};
+use crate::app::{App, EventRef};
 use crate::kit::id::EventId;
 
 /// Longest JSON of an event, bytes.
@@ -39,7 +39,7 @@ async fn data(app: &App, event: &Stored) -> Result<String, Error> {
     if event.state.starts_with('{') {
         return Ok(event.state.clone());
     }
-    let news = News {
+    let news = EventRef {
         account: &event.account,
         kind: &event.kind,
         object_id: &event.object_id,

@@ -30,9 +30,9 @@ pub(super) const TAKE_OVER: Sql = Sql("UPDATE events SET node = $1, due = $2 \
      WHERE due IS NOT NULL AND account_id > '' AND due <= $3 AND node <> $4 \
      ORDER BY account_id, event_id LIMIT $5 /*SKIP LOCKED*/) AND due <= $3 RETURNING event_id");
 
-/// Whether there is such.
+/// Whether there is such. Without an order PostgreSQL reads all events of a young table.
 pub(super) const OVERDUE: Sql = Sql("SELECT event_id FROM events WHERE due IS NOT NULL \
-     AND account_id > '' AND due <= $1 AND node <> $2 LIMIT 1");
+     AND account_id > '' AND due <= $1 AND node <> $2 ORDER BY account_id, event_id LIMIT 1");
 
 /// Its deliveries are made.
 pub(super) const DONE: Sql = Sql("UPDATE events SET body = $1, due = NULL \
@@ -63,6 +63,9 @@ pub(super) const ALL_BETWEEN: Sql = Sql("SELECT account_id, event_id, kind, obje
 /// What named somebody does not any more; the object is shown as it is now.
 pub(super) const ERASE: Sql =
     Sql("UPDATE events SET state = '', body = NULL WHERE account_id = $1 AND event_id = $2");
+/// The event is made anew from its object and what was so.
+pub(super) const REDRAW: Sql =
+    Sql("UPDATE events SET body = NULL WHERE account_id = $1 AND event_id = $2");
 /// Retention: whether an account has events from before an id.
 pub(super) const OLD: Sql =
     Sql("SELECT event_id FROM events WHERE account_id = $1 AND event_id < $2 LIMIT 1");

@@ -14,9 +14,10 @@ use super::{Filter, Notification};
 use crate::access::{Caller, ReadInbound, Scope, Staff, Who};
 use crate::app::App;
 use crate::carriers::Channel;
+use crate::kit::described::described_words;
 use crate::kit::id::InboundId;
 use crate::kit::page::{self, Page, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 const PATH: &str = "/v1/inbound-notifications";
@@ -42,7 +43,7 @@ pub struct InboundNotificationDetail {
     #[schema(example = "svc")]
     provider: &'static str,
     /// `chatapp` or `sms`.
-    #[schema(example = "sms")]
+    #[schema(value_type = crate::carriers::Channel)]
     channel: &'static str,
     /// Who wrote.
     #[schema(example = "+33612345678")]
@@ -65,7 +66,7 @@ pub struct InboundNotificationDetail {
 #[utoipa::path(
     get, path = "/v1/inbound-notifications", tag = "Inbound",
     params(
-        ("provider" = Option<String>, Query,
+        ("provider" = inline(Option<Provider>), Query,
          description = "`ngh`: SMS; `chatapp`: the chat-app; `svc` or left out: all. A key that \
                         has only `chatapp:receive` must say `chatapp`"),
         ("sender" = Option<String>, Query, description = "Only from this number"),
@@ -77,19 +78,9 @@ pub struct InboundNotificationDetail {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on",
-         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-                        `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
+        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["chatapp:receive", "account:read"]), ("portal_token" = []))
 )]
 async fn list_inbound_notifications(
     caller: Caller<ReadInbound>,
@@ -100,30 +91,23 @@ async fn list_inbound_notifications(
     let filter = read_filter(&query)?;
     permit(&caller, filter.channel)?;
     let path = query.path_with(PATH, &FILTERS);
-    let page = query.page(&app.vault, &path)?;
-    let found = super::list(&app, &caller.account.id, &filter, &page).await?;
-    Ok(show(&app, &path, &page, found))
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let (rows, next) = super::list(&app, &caller.account.id, &filter, &page).await?;
+    Ok(show(&app, &path, &page, rows, next.as_deref()))
 }
 
 /// Reads what a person sent, with the carrier's payload.
 #[utoipa::path(
     get, path = "/v1/inbound-notifications/{notification_id}", tag = "Inbound",
-    params(("notification_id" = String, Path, description = "The notification")),
+    params(
+        ("notification_id" = String, Path, description = "The notification"),
+        ("provider" = inline(Option<Provider>), Query,
+         description = "404 if it came another way; taken as for the list"),
+    ),
     responses(
         (status = 200, body = InboundNotificationDetail, description = "The notification"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-                        `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["chatapp:receive", "account:read"]), ("portal_token" = []))
 )]
 async fn read_inbound_notification(
     caller: Caller<ReadInbound>,
@@ -131,16 +115,17 @@ async fn read_inbound_notification(
     RawQuery(query): RawQuery,
     Path(id): Path<String>,
 ) -> Result<Json<InboundNotificationDetail>, Problem> {
-    Query::read(query.as_deref(), &[])?;
+    let channel = read_channel(&Query::read(query.as_deref(), &["provider"])?)?;
     let id = InboundId::parse(&id).ok_or(Code::NotFound)?;
     let found = super::find(&app, &caller.account.id, &id).await?;
-    let (row, raw_json) = found.ok_or(Code::NotFound)?;
+    let asked = found.filter(|(row, _)| channel.is_none_or(|asked| asked == row.channel));
+    let (row, raw_json) = asked.ok_or(Code::NotFound)?;
     permit(&caller, Some(row.channel))?;
     let Notification { id, channel, sender, message, created_at, .. } = row;
     Ok(Json(InboundNotificationDetail {
         id: id.into(),
         provider: PROVIDER,
-        channel: channel.word(),
+        channel: channel.as_str(),
         sender,
         message,
         created_at: created_at.to_string(),
@@ -160,12 +145,7 @@ async fn read_inbound_notification(
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on",
-         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
+        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on"),
     ),
     security(("staff_token" = []))
 )]
@@ -176,19 +156,19 @@ async fn list_parked_notifications(
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
     let page = query.page(&app.vault, PARKED)?;
-    let found = super::parked(&app, &page).await?;
-    Ok(show(&app, PARKED, &page, found))
+    let (rows, next) = super::parked(&app, &page).await?;
+    Ok(show(&app, PARKED, &page, rows, next.as_deref()))
 }
 
 fn show(
     app: &App,
     path: &str,
     page: &Page,
-    found: (Vec<Notification>, Option<String>),
+    rows: Vec<Notification>,
+    next: Option<&str>,
 ) -> Response {
-    let (rows, next) = found;
     let views: Vec<InboundNotification> = rows.into_iter().map(Into::into).collect();
-    page::answer_until(&app.vault, path, page, &views, next.as_deref())
+    page::answer_until(&app.vault, path, page, &views, next)
 }
 
 /// A key that has `chatapp:receive` and not `account:read` reads the chat-app only.
@@ -196,23 +176,28 @@ fn permit(caller: &Caller<ReadInbound>, channel: Option<Channel>) -> Result<(), 
     let is_key = matches!(caller.who, Who::Key(_));
     if is_key && caller.scopes & Scope::AccountRead.bit() == 0 && channel != Some(Channel::Chatapp)
     {
-        let detail = "A key with `chatapp:receive` alone reads chat-app messages: add \
-                      `provider=chatapp`, or use a key with `account:read`.";
+        let detail = "A key with `chatapp:receive` alone reads chat-app messages, and lists \
+                      them with `provider=chatapp`. Use a key with `account:read` for others.";
         return Err(Problem::new(Code::InsufficientScope).detail(detail));
     }
     Ok(())
 }
 
-fn read_filter(query: &Query) -> Result<Filter, Problem> {
-    let channel = match query.get("provider") {
-        None | Some("svc") => None,
-        Some("ngh") => Some(Channel::Sms),
-        Some("chatapp") => Some(Channel::Chatapp),
+/// The channel that `provider` names; `None` = all.
+fn read_channel(query: &Query) -> Result<Option<Channel>, Problem> {
+    match query.get("provider") {
+        None | Some("svc") => Ok(None),
+        Some("ngh") => Ok(Some(Channel::Sms)),
+        Some("chatapp") => Ok(Some(Channel::Chatapp)),
         Some(_) => {
             let detail = "must be one of ngh, chatapp, svc";
-            return Err(Problem::bad_request("?provider", "invalid_enum", detail));
+            Err(Problem::bad_request("?provider", "invalid_enum", detail))
         }
-    };
+    }
+}
+
+fn read_filter(query: &Query) -> Result<Filter, Problem> {
+    let channel = read_channel(query)?;
     let address = |name| query.get(name).map(|text| Address::read(text).text().to_owned());
     Ok(Filter {
         channel,
@@ -222,3 +207,8 @@ fn read_filter(query: &Query) -> Result<Filter, Problem> {
         until: query.instant("until")?,
     })
 }
+
+described_words!(
+    Provider: "Whose messages: `ngh` is SMS, `chatapp` the chat-app, `svc` all.",
+    ["ngh", "chatapp", "svc"]
+);

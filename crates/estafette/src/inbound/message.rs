@@ -2,9 +2,9 @@
 
 use clock::Millis;
 
-use super::keywords::Keyword;
 use crate::app::App;
 use crate::carriers::{Channel, Inbound};
+use crate::kit::keywords::Keyword;
 use crate::kit::msisdn::Msisdn;
 
 /// Most characters of a message that are kept: more than any upstream hands over in one piece.
@@ -26,6 +26,8 @@ pub(super) struct Message {
     pub(super) sender: Address,
     pub(super) recipient: Address,
     pub(super) text: String,
+    /// The payload of a button.
+    pub(super) button: Option<String>,
     pub(super) keyword: Option<Keyword>,
     pub(super) raw_json: String,
     pub(super) received_at: Millis,
@@ -65,6 +67,7 @@ impl Message {
             sender: Address::read(&inbound.sender),
             recipient: Address::read(&inbound.recipient),
             text: tidy(&inbound.text, MOST_CHARS),
+            button: inbound.button.clone(),
             keyword: Keyword::in_message(&inbound.text),
             raw_json: if raw_json.len() <= MOST_RAW_BYTES {
                 raw_json

@@ -3,14 +3,14 @@
 //! Carriers bring messages to one door ([`take_in`]). A message becomes a row, the event that tells
 //! of it, and the opt-out if it is STOP, in one write set, or it is known already and nothing
 //! happens. What was brought before is known by the carrier's id ([`store`]'s `SEE`), not by the
-//! account: whom it would be for may have changed meanwhile.
+//! account: whom it would be for may have changed meanwhile. What else follows from it (a consent
+//! session that it opens) is written in the same set; `App::correspondence.hear` says what.
 //!
 //! Whom it is for: the account that the carrier names (a handset of the sandbox), else the one
 //! whose approved sender was written to, else the one that wrote to this person last ([`route`]).
 //! What is for nobody is parked under the empty account, and counted.
 
 pub mod api;
-mod keywords;
 mod message;
 pub mod opt_outs;
 mod parts;
@@ -18,6 +18,7 @@ pub mod retention;
 mod route;
 mod store;
 mod view;
+pub mod windows;
 
 use ::store::{CommitError, Error, Reject, WriteSet, args};
 use clock::Millis;
@@ -26,11 +27,14 @@ use futures_util::future::join_all;
 use self::message::{Address, Message};
 use self::opt_outs::Wish;
 use self::store as sql;
-use crate::app::App;
+use crate::app::{App, Heard, Reaction};
 use crate::carriers::{Channel, Inbound, NotNow};
+use crate::credits::INSUFFICIENT;
 use crate::events::{self, Kind, Note};
 use crate::kit::id::{AccountId, InboundId};
+use crate::kit::keywords::Keyword;
 use crate::kit::page::{self, Page};
+use crate::kit::words::words;
 
 pub use parts::take_part;
 pub use view::show;
@@ -39,6 +43,8 @@ pub use view::show;
 const SEEN: Reject = Reject("inbound_seen");
 /// Messages of a batch that are taken in at the same time.
 const PARALLEL: usize = 32;
+/// Times that what follows is decided anew because another was faster.
+const TRIES: usize = 10;
 
 /// A message that a person sent, as the API shows it.
 #[derive(Clone)]
@@ -59,24 +65,15 @@ pub struct Notification {
     pub created_at: Millis,
 }
 
-/// What became of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taken {
-    /// Its account has it.
-    Stored,
-    /// It is for nobody.
-    Parked,
-    /// It was taken in before.
-    Known,
-}
-
-impl Taken {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Stored => "stored",
-            Self::Parked => "parked",
-            Self::Known => "known",
-        }
+words! {
+    /// What became of a message.
+    enum Taken {
+        /// Its account has it.
+        Stored = "stored",
+        /// It is for nobody.
+        Parked = "parked",
+        /// It was taken in before.
+        Known = "known",
     }
 }
 
@@ -96,9 +93,9 @@ pub async fn take_in(app: &App, messages: &[Inbound]) -> Result<(), NotNow> {
                     first.get_or_insert(error);
                     "failed"
                 },
-                Taken::word,
+                Taken::as_str,
             );
-            app.metrics.inbound(message.channel.word(), outcome);
+            app.metrics.inbound(message.channel.as_str(), outcome);
         }
     }
     let Some(error) = first else { return Ok(()) };
@@ -113,13 +110,62 @@ async fn take_one(app: &App, inbound: &Inbound) -> Result<Taken, Fault> {
         Some(account) => Some(AccountId::stored(account.clone())),
         None => account_for(app, &message).await?,
     };
-    let set = write(app, account.as_ref(), (&message, Millis(0)));
-    match app.db.commit(set).await {
-        Ok(_) if account.is_some() => Ok(Taken::Stored),
-        Ok(_) => Ok(Taken::Parked),
-        Err(CommitError::Rejected(SEEN)) => Ok(Taken::Known),
-        Err(error) => Err(error.into()),
+    keep(app, account.as_ref(), Arrived { message: &message, since: Millis(0), parts: None }).await
+}
+
+/// What is to be made durable.
+struct Arrived<'a> {
+    message: &'a Message,
+    /// What was seen before counts as new.
+    since: Millis,
+    /// The parts that it was put together from: with it they are done.
+    parts: Option<&'a [u8; 32]>,
+}
+
+/// Makes a message durable, and what follows from it; who comes second finds that it is.
+async fn keep(
+    app: &App,
+    account: Option<&AccountId>,
+    arrived: Arrived<'_>,
+) -> Result<Taken, Fault> {
+    let mut can_pay = true;
+    for _ in 0..TRIES {
+        let reaction = follow(app, account, arrived.message, can_pay).await?;
+        let follows = !reaction.set.is_empty();
+        match app.db.commit(write(app, account, &arrived, reaction)).await {
+            Ok(_) if account.is_some() => return Ok(Taken::Stored),
+            Ok(_) => return Ok(Taken::Parked),
+            Err(CommitError::Rejected(SEEN | parts::DONE)) => return Ok(Taken::Known),
+            Err(CommitError::Rejected(INSUFFICIENT)) if can_pay => can_pay = false,
+            // What follows was decided on something older: another was faster.
+            Err(CommitError::Rejected(_)) if follows => {}
+            Err(error) => return Err(error.into()),
+        }
     }
+    Err(CommitError::Overloaded.into())
+}
+
+/// Asks what follows from a message whose account is known.
+async fn follow(
+    app: &App,
+    account: Option<&AccountId>,
+    message: &Message,
+    can_pay: bool,
+) -> Result<Reaction, Error> {
+    let (Some(account), Address::Phone(person)) = (account, &message.sender) else {
+        return Ok(Reaction::none(""));
+    };
+    let heard = Heard {
+        account,
+        person,
+        channel: message.channel,
+        text: &message.text,
+        button: message.button.as_deref(),
+        is_stop: message.keyword == Some(Keyword::Stop),
+        said_at: message.received_at,
+        can_pay,
+    };
+    (app.correspondence.hear)(app, heard).await
 }
 
 /// Asks the rooms that know who writes to whom.
@@ -136,8 +182,14 @@ async fn account_for(app: &App, message: &Message) -> Result<Option<AccountId>, 
     Ok(route::choose(&owners, &senders))
 }
 
-/// The row, its event, and the opt-out if it is one. What was seen before an instant counts as new.
-fn write(app: &App, account: Option<&AccountId>, (message, since): (&Message, Millis)) -> WriteSet {
+/// The row, its event, the opt-out if it is one, and what else follows.
+fn write(
+    app: &App,
+    account: Option<&AccountId>,
+    arrived: &Arrived<'_>,
+    reaction: Reaction,
+) -> WriteSet {
+    let Arrived { message, since, parts } = *arrived;
     let nobody = nobody();
     let whose = account.unwrap_or(&nobody);
     let id = InboundId::new(&app.clock);
@@ -146,7 +198,7 @@ fn write(app: &App, account: Option<&AccountId>, (message, since): (&Message, Mi
     let row = args![
         whose,
         &id,
-        message.channel.word(),
+        message.channel.as_str(),
         &message.carrier,
         &message.upstream_id,
         message.sender.text(),
@@ -157,21 +209,25 @@ fn write(app: &App, account: Option<&AccountId>, (message, since): (&Message, Mi
         app.now(),
     ];
     set.push(sql::INSERT, row);
+    if let Some(parts) = parts {
+        parts::end(&mut set, parts);
+    }
     let Some(account) = account else { return set };
     let kind = kind_of(message.channel);
-    let state = message.keyword.map_or("", keywords::Keyword::word);
+    let state = message.keyword.map(Keyword::as_str).or(reaction.button).unwrap_or_default();
     let note = Note { account, kind, object_id: id.as_str(), sequence: 1, state };
     events::note(app, &mut set, note);
     if let (Address::Phone(person), Some(keyword)) = (&message.sender, message.keyword) {
         let (channel, said_at) = (message.channel, message.received_at);
         opt_outs::note(app, &mut set, account, Wish { person, keyword, channel, said_at });
     }
+    set.append(reaction.set);
     set
 }
 
 const fn kind_of(channel: Channel) -> Kind {
     match channel {
-        Channel::Sms => Kind::SmsInbound,
+        Channel::Sms | Channel::Email => Kind::SmsInbound,
         Channel::Chatapp => Kind::ChatappInbound,
     }
 }

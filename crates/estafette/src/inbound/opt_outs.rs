@@ -3,14 +3,14 @@
 //!
 //! The number is kept as a keyed hash only: erasing a person must not undo what they asked for.
 
-use ::store::{Reject, WriteSet, args};
+use ::store::{Error as DbError, Reject, WriteSet, args};
 use clock::Millis;
 
-use super::keywords::Keyword;
 use super::store as sql;
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::id::AccountId;
+use crate::kit::keywords::Keyword;
 use crate::kit::msisdn::Msisdn;
 
 /// The recipient said STOP to this account: 403 `recipient_opted_out`.
@@ -23,6 +23,20 @@ pub fn guard(app: &App, set: &mut WriteSet, account: &AccountId, recipient: &Msi
     set.absent(sql::IS_OPTED_OUT, args![account, mac], OPTED_OUT);
 }
 
+/// Whether the recipient said STOP to this account, for who has another reason to refuse.
+///
+/// # Errors
+/// When it cannot be read.
+pub async fn is_opted_out(
+    app: &App,
+    account: &AccountId,
+    recipient: &Msisdn,
+) -> Result<bool, DbError> {
+    let mac = app.vault.recipient_mac(account.as_str(), recipient.e164());
+    let said: Option<(i64,)> = app.db.row(sql::IS_OPTED_OUT, args![account, mac]).await?;
+    Ok(said.is_some())
+}
+
 /// What a person asked for, where and when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish<'a> {
@@ -32,11 +46,22 @@ pub(super) struct Wish<'a> {
     pub(super) said_at: Millis,
 }
 
+/// Notes that a person told the upstream that they want no more of this account.
+pub fn opt_out(
+    app: &App,
+    set: &mut WriteSet,
+    account: &AccountId,
+    (person, channel): (&Msisdn, Channel),
+) {
+    let (keyword, said_at) = (Keyword::Stop, app.now());
+    note(app, set, account, Wish { person, keyword, channel, said_at });
+}
+
 /// Notes a wish. The latest one holds, in whatever order they come; of two of the same instant,
 /// STOP.
 pub(super) fn note(app: &App, set: &mut WriteSet, account: &AccountId, wish: Wish<'_>) {
     let mac = app.vault.recipient_mac(account.as_str(), wish.person.e164());
     let opted_out = wish.keyword == Keyword::Stop;
-    let args = args![account, mac, opted_out, wish.channel.word(), wish.said_at];
+    let args = args![account, mac, opted_out, wish.channel.as_str(), wish.said_at];
     set.push(sql::SET_OPT_OUT, args);
 }

@@ -2,16 +2,16 @@
 //! until they are acknowledged. Each part is stored before that; with the last one the message is
 //! put together. One that stays incomplete is delivered as far as it came.
 
-use ::store::{CommitError, Reject, WriteSet, args};
+use ::store::{Reject, WriteSet, args};
 use clock::{MINUTE, Millis};
 use serde_json::json;
 
 use super::message::Message;
 use super::store::{self as sql, PartRow};
-use super::{Fault, Taken, account_for, write};
+use super::{Arrived, Fault, Taken, account_for, keep};
 use crate::app::App;
 use crate::carriers::{Inbound, InboundPart, NotNow};
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::msisdn::Msisdn;
 
 /// How long the missing parts of a message are waited for.
@@ -19,16 +19,16 @@ const WAIT_MS: i64 = 30 * MINUTE;
 /// For how long the same text of the same person counts as brought again.
 const AGAIN_MS: i64 = 10 * MINUTE;
 /// Another put the message together.
-const DONE: Reject = Reject("inbound_parts_done");
+pub(super) const DONE: Reject = Reject("inbound_parts_done");
 
 /// Takes in a part.
 ///
 /// # Errors
 /// [`NotNow`] when it could not be stored.
 pub async fn take_part(app: &App, part: &InboundPart) -> Result<(), NotNow> {
-    let channel = part.message.channel.word();
+    let channel = part.message.channel.as_str();
     match take(app, part).await {
-        Ok(Some(taken)) => app.metrics.inbound(channel, taken.word()),
+        Ok(Some(taken)) => app.metrics.inbound(channel, taken.as_str()),
         Ok(None) => {}
         Err(error) => {
             app.metrics.inbound(channel, "failed");
@@ -47,7 +47,7 @@ async fn take(app: &App, part: &InboundPart) -> Result<Option<Taken>, Fault> {
         let [carrier, sender, recipient, reference] = shared;
         let mac = app.vault.upstream_mac(&["one", carrier, sender, recipient, reference, text]);
         let since = *received_at - AGAIN_MS;
-        return finish(app, &part.message, (mac, since), None).await.map(Some);
+        return finish(app, &part.message, mac, since, None).await.map(Some);
     }
     let [carrier, sender, recipient, reference] = shared;
     let total = part.total.to_string();
@@ -107,29 +107,26 @@ async fn deliver(
     let first = rows.iter().map(|row| row.received_at).min().unwrap_or(like.received_at);
     let mac = app.vault.upstream_mac(&["whole", &like.carrier, &text, &first.0.to_string()]);
     let message = Inbound { text, raw, received_at: first, ..like };
-    finish(app, &message, (mac, Millis(0)), Some(group)).await
+    finish(app, &message, mac, Millis(0), Some(group)).await
 }
 
 /// Stores a message; with it its parts are done.
 async fn finish(
     app: &App,
     inbound: &Inbound,
-    (mac, since): ([u8; 32], Millis),
+    mac: [u8; 32],
+    since: Millis,
     group: Option<&[u8; 32]>,
 ) -> Result<Taken, Fault> {
     let message = Message { mac, ..Message::of(app, inbound) };
     let account = account_for(app, &message).await?;
-    let mut set = write(app, account.as_ref(), (&message, since));
-    if let Some(group) = group {
-        set.guard(sql::END_PARTS, args![*group], DONE);
-        set.push(sql::EMPTY_PARTS, args![*group]);
-    }
-    match app.db.commit(set).await {
-        Ok(_) if account.is_some() => Ok(Taken::Stored),
-        Ok(_) => Ok(Taken::Parked),
-        Err(CommitError::Rejected(_)) => Ok(Taken::Known),
-        Err(error) => Err(error.into()),
-    }
+    keep(app, account.as_ref(), Arrived { message: &message, since, parts: group }).await
+}
+
+/// Marks the parts of a message as put together, once.
+pub(super) fn end(set: &mut WriteSet, group: &[u8; 32]) {
+    set.guard(sql::END_PARTS, args![*group], DONE);
+    set.push(sql::EMPTY_PARTS, args![*group]);
 }
 
 /// Delivers what came of a message that stays incomplete, and forgets its parts.
@@ -143,6 +140,7 @@ async fn close(app: &App, group: &[u8; 32], rows: &[PartRow]) -> Result<(), Faul
             sender: first.sender.clone(),
             recipient: first.recipient.clone(),
             text: String::new(),
+            button: None,
             received_at: first.received_at,
             raw: serde_json::Value::Null,
         };

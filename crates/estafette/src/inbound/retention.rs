@@ -10,7 +10,7 @@ use super::parts::erase_parts;
 use super::{Fault, nobody, store as sql};
 use crate::access::retention::{Accounts, erase_idempotency_keys, sweep};
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, InboundId};
 use crate::kit::msisdn::Msisdn;
 
@@ -36,13 +36,13 @@ pub async fn forget(app: &App, turn: &Turn) -> Result<u64, Fault> {
         let old: Option<(InboundId,)> = app.db.row(sql::OLD, args![&account, &before]).await?;
         if old.is_some() {
             let args = args![&account, &before, chunk];
-            deleted += sweep(app, turn, ("inbound", sql::FORGET), &args).await?;
+            deleted += sweep(app, turn, "inbound", sql::FORGET, &args).await?;
         }
         next = accounts.next(app).await?;
     }
     let args = args![turn.now() - BROUGHT_AGAIN_MS, chunk];
-    deleted += sweep(app, turn, ("inbound_seen", sql::FORGET_SEEN), &args).await?;
-    deleted += sweep(app, turn, ("opt_outs", sql::FORGET_LIFTED), &args).await?;
+    deleted += sweep(app, turn, "inbound_seen", sql::FORGET_SEEN, &args).await?;
+    deleted += sweep(app, turn, "opt_outs", sql::FORGET_LIFTED, &args).await?;
     Ok(deleted)
 }
 

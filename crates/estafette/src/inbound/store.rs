@@ -4,7 +4,6 @@ use clock::Millis;
 use store::{Error, FromRow, Row, Sql};
 
 use super::Notification;
-use crate::carriers::Channel;
 
 /// A message is taken in once, or once since an instant.
 pub(super) const SEE: Sql = Sql("INSERT INTO inbound_seen (upstream_mac, seen_at) \
@@ -12,20 +11,21 @@ pub(super) const SEE: Sql = Sql("INSERT INTO inbound_seen (upstream_mac, seen_at
      WHERE inbound_seen.seen_at < $3");
 
 /// The parts of a message, in their order.
-pub(super) const PARTS: Sql = Sql("SELECT number, total, carrier, sender, recipient, text, \
-     text_mac, done, received_at FROM inbound_parts WHERE group_mac = $1 ORDER BY number");
+pub(super) const PARTS: Sql = Sql("SELECT number, total, carrier, sender, recipient, body, \
+     body_mac, done, received_at FROM inbound_parts WHERE group_mac = $1 ORDER BY number");
 pub(super) const ADD_PART: Sql = Sql("INSERT INTO inbound_parts (group_mac, number, total, \
-     carrier, sender, recipient, text, text_mac, done, received_at) \
+     carrier, sender, recipient, body, body_mac, done, received_at) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9) ON CONFLICT DO NOTHING");
 /// Whoever ends a message first, by its first part.
 pub(super) const END_PARTS: Sql = Sql("UPDATE inbound_parts SET done = 1 WHERE group_mac = $1 \
      AND done = 0 AND number = (SELECT MIN(number) FROM inbound_parts WHERE group_mac = $1)");
 pub(super) const EMPTY_PARTS: Sql =
-    Sql("UPDATE inbound_parts SET done = 1, sender = '', text = '' \
+    Sql("UPDATE inbound_parts SET done = 1, sender = '', body = '' \
      WHERE group_mac = $1");
 pub(super) const DROP_PARTS: Sql = Sql("DELETE FROM inbound_parts WHERE group_mac = $1");
-pub(super) const OLD_PARTS: Sql = Sql("SELECT DISTINCT group_mac FROM (SELECT group_mac \
-     FROM inbound_parts WHERE received_at < $1 ORDER BY received_at LIMIT $2) AS old");
+/// One group as often as it has old parts.
+pub(super) const OLD_PARTS: Sql = Sql("SELECT group_mac FROM inbound_parts \
+     WHERE received_at < $1 ORDER BY received_at LIMIT $2");
 pub(super) const ERASE_PARTS: Sql = Sql("DELETE FROM inbound_parts WHERE sender IN ($1, $2)");
 pub(super) const INSERT: Sql = Sql("INSERT INTO inbound (account_id, inbound_id, channel, \
      carrier, upstream_id, sender, recipient, message, raw_json, received_at, created_at) \
@@ -53,6 +53,12 @@ pub(super) const SET_OPT_OUT: Sql = Sql("INSERT INTO opt_outs (account_id, recip
      WHERE opt_outs.said_at < excluded.said_at \
      OR (opt_outs.said_at = excluded.said_at AND excluded.opted_out = 1)");
 
+/// Finds something where a person wrote nothing to an account by the chat-app since an instant.
+pub(super) const IS_WINDOW_CLOSED: Sql =
+    Sql("SELECT 1 WHERE NOT EXISTS (SELECT inbound_id FROM inbound \
+     WHERE sender = $1 AND account_id = $2 AND inbound_id > $3 AND channel = 'chatapp' \
+     AND received_at > $4)");
+
 /// Erasure: what one person sent, under either form of the number.
 pub(super) const OF_SENDER: Sql = Sql("SELECT inbound_id, upstream_id FROM inbound \
      WHERE sender IN ($1, $2) AND account_id = $3 LIMIT $4");
@@ -74,10 +80,9 @@ pub(super) const FORGET_LIFTED: Sql = Sql("DELETE FROM opt_outs \
 
 impl FromRow for Notification {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let channel: String = row.take(1)?;
         Ok(Self {
             id: row.take(0)?,
-            channel: Channel::of(&channel).ok_or(Error::Corrupt { column: 1 })?,
+            channel: row.take(1)?,
             sender: row.take(2)?,
             recipient: row.take(3)?,
             message: row.take(4)?,

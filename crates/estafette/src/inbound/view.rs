@@ -6,10 +6,10 @@ use store::{Error, args};
 use utoipa::ToSchema;
 
 use super::Notification;
-use super::keywords::Keyword;
 use super::store as sql;
-use crate::app::{App, News};
+use crate::app::{App, EventRef};
 use crate::kit::id::InboundId;
+use crate::kit::keywords::Keyword;
 
 /// The provider of every message, in the neutral word of the API.
 pub(super) const PROVIDER: &str = "svc";
@@ -24,7 +24,7 @@ pub(super) struct InboundNotification {
     #[schema(example = "svc")]
     pub(super) provider: &'static str,
     /// `chatapp` or `sms`.
-    #[schema(example = "sms")]
+    #[schema(value_type = crate::carriers::Channel)]
     pub(super) channel: &'static str,
     /// Who wrote.
     #[schema(example = "+33612345678")]
@@ -48,7 +48,7 @@ impl From<Notification> for InboundNotification {
         Self {
             id: row.id.into(),
             provider: PROVIDER,
-            channel: row.channel.word(),
+            channel: row.channel.as_str(),
             sender: row.sender,
             recipient: row.recipient,
             message: row.message,
@@ -66,16 +66,20 @@ struct Told {
     /// Whether the message is STOP (true) or START (false); left out where it is neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     opt_out: Option<bool>,
+    /// The answer to a consent prompt, `yes` or `no`; left out where it is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    button: Option<&'static str>,
 }
 
 /// A message as lists show it, with what its event adds.
 #[must_use]
-pub fn show<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
+pub fn show<'a>(app: &'a App, news: EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
     Box::pin(async move {
         let Some(id) = InboundId::parse(news.object_id) else { return Ok(None) };
         let found: Option<Notification> = app.db.row(sql::BY_ID, args![news.account, &id]).await?;
-        let opt_out = Keyword::of(news.state).map(|keyword| keyword == Keyword::Stop);
-        let told = found.map(|row| Told { notification: row.into(), opt_out });
+        let opt_out = news.state.parse().ok().map(|keyword: Keyword| keyword == Keyword::Stop);
+        let button = ["yes", "no"].into_iter().find(|word| *word == news.state);
+        let told = found.map(|row| Told { notification: row.into(), opt_out, button });
         Ok(told.and_then(|told| serde_json::to_string(&told).ok()))
     })
 }

@@ -3,9 +3,11 @@
 
 use serde_json::{Map, Value};
 
+use super::item_code::ItemCode;
 use super::json::{self, Fault};
 use super::problem::{Faults, Item, Problem};
 use super::problem_code::Code;
+use super::words::{Word, must_be_one_of};
 
 /// The fields of a JSON object that are not yet read. [`Fields::finish`] says what was wrong.
 #[derive(Debug)]
@@ -34,8 +36,16 @@ impl Fields {
                     let item = Item::at(&pointer, "too_long", format!("must have {bound}"));
                     return Err(Problem::invalid(vec![item]));
                 }
+                Err(Fault::Doubled { pointer }) => {
+                    let item = Item::at(&pointer, "invalid_type", "is given twice");
+                    let detail = format!("The member {pointer} is given twice. Send it once.");
+                    return Err(Problem::new(Code::InvalidJson).detail(detail).item(item));
+                }
                 Err(Fault::Malformed { line, column }) => {
-                    let detail = format!("The body is not JSON: line {line}, column {column}.");
+                    let detail = format!(
+                        "Line {line}, column {column} could not be read. Send one JSON object in \
+                         UTF-8."
+                    );
                     return Err(Problem::new(Code::InvalidJson).detail(detail));
                 }
             }
@@ -43,9 +53,22 @@ impl Fields {
         Ok(Self { map, known: Vec::new(), faults: Faults::default() })
     }
 
+    /// Takes an object apart that is a part of a body.
+    #[must_use]
+    pub fn of(map: Map<String, Value>) -> Self {
+        Self { map, known: Vec::new(), faults: Faults::default() }
+    }
+
     /// Notes a fault of one field.
-    pub fn fault(&mut self, name: &str, code: &'static str, detail: impl Into<String>) {
+    pub fn fault(&mut self, name: &str, code: impl Into<ItemCode>, detail: impl Into<String>) {
         self.faults.push(Item::at(&format!("/{name}"), code, detail));
+    }
+
+    /// Notes faults that a parser of its own found in a field.
+    pub fn add(&mut self, items: Vec<Item>) {
+        for item in items {
+            self.faults.push(item);
+        }
     }
 
     /// Whether a fault was noted so far.
@@ -128,7 +151,7 @@ impl Fields {
                 None
             }
             None if value.is_number() => {
-                self.fault(name, "out_of_range", format!("must be from {min} to {max}"));
+                self.fault(name, "out_of_range", format!("must be an integer from {min} to {max}"));
                 None
             }
             None => {
@@ -178,6 +201,41 @@ impl Fields {
         Some(texts)
     }
 
+    /// One of the words of an enum.
+    pub fn word<T: Word>(&mut self, name: &'static str) -> Option<T> {
+        let text = self.text(name)?;
+        let found = text.parse().ok();
+        if found.is_none() {
+            self.fault(name, "invalid_enum", must_be_one_of::<T>());
+        }
+        found
+    }
+
+    /// One of the words of an enum, which must be there.
+    pub fn required_word<T: Word>(&mut self, name: &'static str) -> Option<T> {
+        let text = self.required(name)?;
+        let found = text.parse().ok();
+        if found.is_none() {
+            self.fault(name, "invalid_enum", must_be_one_of::<T>());
+        }
+        found
+    }
+
+    /// A required list of 1 to `most` texts.
+    pub fn required_texts(&mut self, name: &'static str, most: usize) -> Option<Vec<String>> {
+        if self.is_missing(name) {
+            // A `null` is taken, so that it is not called unknown as well.
+            let _null = self.take(name);
+            self.fault(name, "required", "is required");
+            return None;
+        }
+        let texts = self.texts(name, most)?;
+        if texts.is_empty() && !self.has_faults() {
+            self.fault(name, "too_short", "must have at least 1 element");
+        }
+        Some(texts)
+    }
+
     /// One of a list of words.
     pub fn choice(&mut self, name: &'static str, choices: &[&'static str]) -> Option<&'static str> {
         let text = self.text(name)?;
@@ -196,8 +254,11 @@ impl Fields {
         if strict {
             for name in self.map.keys() {
                 let pointer = format!("/{}", json::escaped(name));
-                let known = self.known.join(", ");
-                let detail = format!("is not a field of this request; known: {known}");
+                let detail = if self.known.is_empty() {
+                    "is not a field of this request, which has none".to_owned()
+                } else {
+                    format!("is not a field of this request; known: {}", self.known.join(", "))
+                };
                 self.faults.push(Item::at(&pointer, "unknown_field", detail));
             }
         }

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clock::{DAY, HOUR, Millis};
 
+use super::words::words;
+
 /// Places that are kept of one account; beyond, ranges are no longer told apart.
 const MOST_PLACES: usize = 5_000;
 /// Days that the best one is looked for in.
@@ -34,31 +36,18 @@ impl Counts {
     }
 }
 
-/// A stretch of time that is counted by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Span {
-    /// 24 hours, UTC.
-    Day,
-    /// 60 minutes.
-    Hour,
+words! {
+    /// A stretch of time that is counted by itself, as stored.
+    #[derive(PartialOrd, Ord)]
+    pub enum Span {
+        /// 24 hours, UTC.
+        Day = "d",
+        /// 60 minutes.
+        Hour = "h",
+    }
 }
 
 impl Span {
-    /// As stored.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Day => "d",
-            Self::Hour => "h",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        [Self::Day, Self::Hour].into_iter().find(|span| span.word() == word)
-    }
-
     /// As shown.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -108,6 +97,8 @@ pub struct Excess {
 #[derive(Default)]
 pub struct Conversion {
     books: Mutex<Books>,
+    /// Held by whoever writes figures down, so that a reader who waits for it sees all of them.
+    pub writing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]

@@ -1,22 +1,30 @@
 //! Places for work that takes much memory and time, such as hashing a password: few at a time, a
 //! bounded line before them, and shares of that line that no one exceeds. Staff have a line and a
-//! place of their own, so that no crowd of guests and users keeps them out.
+//! seat of their own, so that no crowd of guests and users keeps them out, and so have changes of
+//! passwords, which can wait: nobody who logs in stands behind them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Most that stand in one line, those at work among them.
 const LONGEST_LINE: usize = 64;
+/// Most that stand in the line of changes.
+const LONGEST_LINE_OF_CHANGES: usize = 16;
+/// Longest wait for a place. Whoever waited so long in vain is told that the line is full.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// Most of a line for one address: a quarter.
 pub const SHARE_OF_ADDRESS: usize = LONGEST_LINE / 4;
 
 /// Which line somebody stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Desk {
-    /// Guests and users.
+    /// Guests and users, to be let in.
     Public,
+    /// Users who are in and change their password.
+    Changes,
     /// The operator's staff, and whoever says so at their door.
     Staff,
 }
@@ -30,10 +38,10 @@ pub struct Share {
     pub most: usize,
 }
 
-/// Why somebody got no place.
+/// Why somebody got no seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The line is full.
+    /// The line is full, or too slow.
     Full,
     /// The line has room, but not for more of theirs.
     OverShare,
@@ -42,10 +50,12 @@ pub enum Refusal {
 /// The lines of this process.
 pub struct Hashers {
     public: Line,
+    changes: Line,
     staff: Line,
 }
 
 struct Line {
+    longest: usize,
     places: Arc<Semaphore>,
     standing: Arc<Mutex<Standing>>,
 }
@@ -56,63 +66,70 @@ struct Standing {
     by_share: HashMap<String, usize>,
 }
 
-/// A place, given back when it is dropped, in whichever thread that is.
-pub struct Place {
+/// A seat, given back when it is dropped, in whichever thread that is.
+pub struct Seat {
     _permit: OwnedSemaphorePermit,
-    _turn: Turn,
+    _turn: InLine,
 }
 
 /// Somebody in line or at work.
-struct Turn {
+struct InLine {
     standing: Arc<Mutex<Standing>>,
     shares: Vec<Share>,
 }
 
 impl Hashers {
-    /// So many places for guests and users, at least one; staff have one more.
+    /// So many places for guests and users, at least one; changes and staff have one more each.
     #[must_use]
     pub fn new(places: usize) -> Self {
-        Self { public: Line::new(places.max(1)), staff: Line::new(1) }
+        Self {
+            public: Line::new(places.max(1), LONGEST_LINE),
+            changes: Line::new(1, LONGEST_LINE_OF_CHANGES),
+            staff: Line::new(1, LONGEST_LINE),
+        }
     }
 
-    /// Waits in line for a place.
+    /// Waits in line for a seat.
     ///
     /// # Errors
     /// [`Refusal`], at once.
-    pub async fn place(&self, desk: Desk, shares: Vec<Share>) -> Result<Place, Refusal> {
+    pub async fn seat(&self, desk: Desk, shares: Vec<Share>) -> Result<Seat, Refusal> {
         let line = match desk {
             Desk::Public => &self.public,
+            Desk::Changes => &self.changes,
             Desk::Staff => &self.staff,
         };
         let turn = line.enter(shares)?;
-        let permit = Arc::clone(&line.places).acquire_owned().await.map_err(|_| Refusal::Full)?;
-        Ok(Place { _permit: permit, _turn: turn })
+        let seat = Arc::clone(&line.places).acquire_owned();
+        let waited = tokio::time::timeout(LONGEST_WAIT, seat).await;
+        let permit = waited.map_err(|_| Refusal::Full)?.map_err(|_| Refusal::Full)?;
+        Ok(Seat { _permit: permit, _turn: turn })
     }
 }
 
 impl Line {
-    fn new(places: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(places)), standing: Arc::default() }
+    fn new(places: usize, longest: usize) -> Self {
+        Self { longest, places: Arc::new(Semaphore::new(places)), standing: Arc::default() }
     }
 
-    fn enter(&self, shares: Vec<Share>) -> Result<Turn, Refusal> {
+    fn enter(&self, shares: Vec<Share>) -> Result<InLine, Refusal> {
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |share: &Share| standing.by_share.get(&share.of).copied().unwrap_or_default();
         if shares.iter().any(|share| of(share) >= share.most) {
             return Err(Refusal::OverShare);
         }
-        if standing.all >= LONGEST_LINE {
+        if standing.all >= self.longest {
             return Err(Refusal::Full);
         }
         standing.all += 1;
         for share in &shares {
             *standing.by_share.entry(share.of.clone()).or_default() += 1;
         }
-        Ok(Turn { standing: Arc::clone(&self.standing), shares })
+        Ok(InLine { standing: Arc::clone(&self.standing), shares })
     }
 }
 
-impl Drop for Turn {
+impl Drop for InLine {
     fn drop(&mut self) {
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         standing.all -= 1;
@@ -138,7 +155,7 @@ mod tests {
 
     #[test]
     fn one_party_never_has_more_than_its_share_and_gets_it_back() {
-        let line = Line::new(1);
+        let line = Line::new(1, LONGEST_LINE);
         let first = line.enter(share("ann", 2)).unwrap();
         let second = line.enter(share("ann", 2)).unwrap();
         assert_eq!(line.enter(share("ann", 2)).err(), Some(Refusal::OverShare));
@@ -152,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_full_line_takes_nobody() {
-        let line = Line::new(1);
+        let line = Line::new(1, LONGEST_LINE);
         let all: Vec<_> = (0..LONGEST_LINE).map(|_| line.enter(Vec::new()).unwrap()).collect();
         assert_eq!(line.enter(share("ann", 2)).err(), Some(Refusal::Full));
         drop(all);
@@ -162,7 +179,16 @@ mod tests {
     #[tokio::test]
     async fn staff_have_a_place_when_all_others_are_taken() {
         let hashers = Hashers::new(1);
-        let _taken = hashers.place(Desk::Public, Vec::new()).await.unwrap();
-        assert!(hashers.place(Desk::Staff, Vec::new()).await.is_ok());
+        let _taken = hashers.seat(Desk::Public, Vec::new()).await.unwrap();
+        assert!(hashers.seat(Desk::Staff, Vec::new()).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_stands_behind_changes_and_nobody_waits_for_ever() {
+        let hashers = Hashers::new(1);
+        let _change = hashers.seat(Desk::Changes, Vec::new()).await.unwrap();
+        let refused = hashers.seat(Desk::Changes, Vec::new()).await.err();
+        assert_eq!(refused, Some(Refusal::Full), "the seat was not given back in time");
+        assert!(hashers.seat(Desk::Public, Vec::new()).await.is_ok());
     }
 }

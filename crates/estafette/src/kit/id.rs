@@ -109,6 +109,20 @@ ids! {
     ChallengeId = "otp";
     /// An SMS.
     SmsId = "sms";
+    /// An email.
+    EmailId = "eml";
+    /// A domain that emails come from.
+    EmailDomainId = "edm";
+    /// An address that an account does not write to.
+    SuppressionId = "sup";
+    /// An email in a mailbox of the sandbox.
+    MailId = "mbx";
+    /// A message over the chat-app.
+    MessageId = "msg";
+    /// What an upstream told us.
+    CallbackId = "cbk";
+    /// A consent session.
+    ConsentId = "ses";
     /// One submission to a carrier.
     AttemptId = "att";
     /// A transfer in the ledger.

@@ -11,6 +11,9 @@ const MOST_ELEMENTS: usize = 1_000;
 /// Values of a whole document, nested ones included.
 const MOST_VALUES: usize = 20_000;
 
+/// Characters of a name that a pointer to a doubled member shows.
+const LONGEST_NAME: usize = 64;
+
 /// Why a document is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -20,6 +23,12 @@ pub enum Fault {
         line: usize,
         /// 1, 2, …
         column: usize,
+    },
+    /// A member of this RFC 6901 pointer is given twice: whoever read the other one would
+    /// understand another request (RFC 8259 §4).
+    Doubled {
+        /// The member.
+        pointer: String,
     },
     /// There is too much at this RFC 6901 pointer.
     TooMany {
@@ -40,7 +49,8 @@ pub fn read(bytes: &[u8]) -> Result<Value, Fault> {
     let read = Bounded(&mut count).deserialize(&mut reader);
     let read = read.and_then(|value| reader.end().map(|()| value));
     read.map_err(|error| match count.excess {
-        Some(Excess { pointer, bound }) => Fault::TooMany { pointer, bound },
+        Some(Excess { pointer, bound: Some(bound) }) => Fault::TooMany { pointer, bound },
+        Some(Excess { pointer, bound: None }) => Fault::Doubled { pointer },
         None => Fault::Malformed { line: error.line(), column: error.column() },
     })
 }
@@ -58,13 +68,21 @@ struct Count {
 
 struct Excess {
     pointer: String,
-    bound: String,
+    /// What there may be at most; `None` = one of a name.
+    bound: Option<String>,
 }
 
 impl Count {
     fn refuse<E: de::Error>(&mut self, bound: String) -> E {
-        self.excess = Some(Excess { pointer: String::new(), bound });
+        self.excess = Some(Excess { pointer: String::new(), bound: Some(bound) });
         E::custom("too much")
+    }
+
+    fn refuse_second<E: de::Error>(&mut self, name: &str) -> E {
+        // A name may be as long as the document; its beginning is enough to find it.
+        let name: String = name.chars().take(LONGEST_NAME).collect();
+        self.excess = Some(Excess { pointer: format!("/{}", escaped(&name)), bound: None });
+        E::custom("given twice")
     }
 
     /// The pointer is put together on the way back, so that good documents do not pay for it.
@@ -149,6 +167,9 @@ impl<'de> Visitor<'de> for Bounded<'_> {
             if map.len() == MOST_ELEMENTS {
                 return Err(self.0.refuse(format!("at most {MOST_ELEMENTS} members")));
             }
+            if map.contains_key(&name) {
+                return Err(self.0.refuse_second(&name));
+            }
             match members.next_value_seed(Bounded(self.0)) {
                 Ok(value) => drop(map.insert(name, value)),
                 Err(error) => {
@@ -168,14 +189,14 @@ mod tests {
     fn refused(text: &str) -> (String, String) {
         match read(text.as_bytes()).unwrap_err() {
             Fault::TooMany { pointer, bound } => (pointer, bound),
-            other @ Fault::Malformed { .. } => panic!("{other:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn what_is_within_bounds_reads_as_serde_reads_it() {
         for text in [
-            r#"{"a": [1, -2, 3.5, true, null, "x\u00e9"], "b": {"c": {}}, "a": 6.0}"#,
+            r#"{"a": [1, -2, 3.5, true, null, "x\u00e9"], "b": {"c": {}, "a": 6.0}}"#,
             "[]",
             "18446744073709551615",
             "-0",
@@ -204,6 +225,20 @@ mod tests {
         let hundred = format!("[{}]", vec!["{}"; 100].join(","));
         let many = format!("[{}]", vec![hundred; 250].join(","));
         assert_eq!(refused(&many).1, "at most 20000 values in all");
+    }
+
+    #[test]
+    fn a_member_that_is_given_twice_is_named_where_it_is() {
+        let doubled = |text: &str| match read(text.as_bytes()).unwrap_err() {
+            Fault::Doubled { pointer } => pointer,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(doubled(r#"{"to": "a", "to": "a"}"#), "/to");
+        assert_eq!(doubled(r#"{"a": [1, {"b/c": null, "b\u002fc": 0}]}"#), "/a/1/b~1c");
+        let name = "x".repeat(100_000);
+        let long = format!(r#"{{"{name}": 0, "{name}": 0}}"#);
+        assert_eq!(doubled(&long).len(), 1 + LONGEST_NAME);
+        assert!(read(br#"{"a": {"a": [{"a": 0}, {"a": 0}]}}"#).is_ok());
     }
 
     #[test]

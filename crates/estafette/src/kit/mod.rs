@@ -1,21 +1,30 @@
-//! Rank 0: what every room may use and that knows of none of them. Problems, phone numbers,
-//! secrets, sealing, request bodies, pages, rate limits, lines, the way out to URLs of tenants.
+//! Rank 0: what every room may use and what knows none of them. Problems, phone numbers, secrets,
+//! sealing, request bodies, pages, rate limits, lines, the way out to URLs of tenants.
 
 pub mod body;
 pub mod client_address;
 pub mod conversion;
+pub(crate) mod described;
+pub mod digits;
+pub mod dns;
 pub mod hashers;
 pub mod id;
+pub mod item_code;
 pub mod json;
+pub mod keywords;
+pub mod large_body;
 pub mod msisdn;
 pub mod outgoing;
 pub mod page;
+pub mod posted;
 pub mod problem;
 pub mod problem_code;
 pub mod seal;
 pub mod sealing;
 pub mod secret;
+pub mod signature;
 pub mod takeover;
 pub mod throttle;
 pub mod upload;
 pub mod walk;
+pub mod words;

@@ -41,7 +41,7 @@ pub enum Invalid {
 
 /// What the numbering plans say of a text, for the golden test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Numbering {
     /// `+` and digits.
     pub e164: String,
     /// Whether it is valid in its region.
@@ -54,17 +54,25 @@ pub struct Verdict {
 
 /// Asks the numbering plans. `None` when the text cannot be read as a number at all.
 #[must_use]
-pub fn look_up(text: &str) -> Option<Verdict> {
+pub fn look_up(text: &str) -> Option<Numbering> {
     let number = PHONE_NUMBER_UTIL.parse(text, None).ok()?;
     let region = PHONE_NUMBER_UTIL.get_region_for_number(&number);
     let kind = PHONE_NUMBER_UTIL.get_number_type(&number);
-    Some(Verdict {
+    Some(Numbering {
         e164: PHONE_NUMBER_UTIL.format(&number, PhoneNumberFormat::E164).into_owned(),
         // What the library's own check of validity comes to, without matching once more.
         valid: region.is_some() && kind != PhoneNumberType::Unknown,
         region: region.map(|code| code.as_region_str().as_str().to_owned()).unwrap_or_default(),
         kind,
     })
+}
+
+/// The digits of a number without its country code, as dialled within the country but for the zero
+/// that many put in front. `None` when the text is no number.
+#[must_use]
+pub fn national(e164: &str) -> Option<String> {
+    let number = PHONE_NUMBER_UTIL.parse(e164, None).ok()?;
+    Some(number.get_national_significant_number())
 }
 
 impl Msisdn {

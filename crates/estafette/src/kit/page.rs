@@ -1,18 +1,27 @@
 //! Lists: `limit`, `cursor` and the `Link` to the next page. Arrays stay arrays.
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clock::Millis;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
+use url::form_urlencoded;
 
+use super::msisdn::Msisdn;
 use super::problem::Problem;
 use super::problem_code::Code;
 use super::seal::Vault;
+use super::words::{Word, must_be_one_of};
 
 /// Bytes of the keyed hash in a cursor.
 const MAC: usize = 12;
+
+/// What stands escaped in a value of a query: all but the unreserved characters of RFC 3986 §2.3.
+const IN_VALUES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Which part of a list is asked for: newest first, after the id in `after`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +30,16 @@ pub struct Page {
     pub limit: i64,
     /// The last id of the page before, or a text above all ids.
     pub after: String,
+    /// Whose list it is: a cursor leads on in that one only. Empty = the operator's.
+    owner: String,
+}
+
+impl Page {
+    /// The first rows of a list.
+    #[must_use]
+    pub fn first(limit: i64) -> Self {
+        Self { limit, after: TOP.to_owned(), owner: String::new() }
+    }
 }
 
 /// Above every id: the start of a list that runs downwards.
@@ -39,11 +58,9 @@ impl Query {
     /// 400 `invalid_request` naming the parameter.
     pub fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
         let mut pairs: Vec<(String, String)> = Vec::new();
-        for part in query.unwrap_or("").split('&').filter(|part| !part.is_empty()) {
-            let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let (name, value) = (decode(name), decode(value));
+        for (name, value) in form_urlencoded::parse(query.unwrap_or("").as_bytes()) {
             let pointer = format!("?{}", name.chars().take(64).collect::<String>());
-            if !known.contains(&name.as_str()) {
+            if !known.contains(&name.as_ref()) {
                 let detail = if known.is_empty() {
                     "is unknown; this endpoint takes no query parameters".to_owned()
                 } else {
@@ -58,7 +75,7 @@ impl Query {
                 let detail = "must not contain the NUL character";
                 return Err(Problem::bad_request(&pointer, "invalid_type", detail));
             }
-            pairs.push((name, value));
+            pairs.push((name.into_owned(), value.into_owned()));
         }
         Ok(Self { pairs })
     }
@@ -67,6 +84,31 @@ impl Query {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// One of the words of an enum.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` naming the parameter.
+    pub fn word<T: Word>(&self, name: &str) -> Result<Option<T>, Problem> {
+        let Some(word) = self.get(name) else { return Ok(None) };
+        let detail = |_| {
+            let detail = must_be_one_of::<T>();
+            Problem::bad_request(&format!("?{name}"), "invalid_enum", detail)
+        };
+        word.parse().map(Some).map_err(detail)
+    }
+
+    /// A phone number.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` naming the parameter.
+    pub fn phone(&self, name: &str) -> Result<Option<Msisdn>, Problem> {
+        let read = self.get(name).map(Msisdn::once_valid).transpose();
+        read.map_err(|error| {
+            let detail = error.to_string();
+            Problem::bad_request(&format!("?{name}"), "invalid_phone_number", detail)
+        })
     }
 
     /// An instant in RFC 3339.
@@ -83,6 +125,26 @@ impl Query {
         })
     }
 
+    /// Reads `since` and `until` of a list whose ids are in the order of time, and lets the page
+    /// begin below `until`. `bound` makes the id that parts what is older than an instant from the
+    /// rest.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` naming the parameter.
+    pub fn between(
+        &self,
+        page: &mut Page,
+        bound: impl Fn(Millis) -> String,
+    ) -> Result<Since, Problem> {
+        let oldest = self.instant("since")?.map(&bound).unwrap_or_default();
+        if let Some(newest) = self.instant("until")?.map(&bound)
+            && newest < page.after
+        {
+            page.after = newest;
+        }
+        Ok(Since(oldest))
+    }
+
     /// The list's path with those of the `filters` that were given: what `page` and [`answer`]
     /// bind a cursor to.
     #[must_use]
@@ -91,17 +153,25 @@ impl Query {
         for name in filters {
             if let Some(value) = self.get(name) {
                 let joint = if text.contains('?') { '&' } else { '?' };
-                text = format!("{text}{joint}{name}={}", encode(value));
+                text = format!("{text}{joint}{name}={}", utf8_percent_encode(value, IN_VALUES));
             }
         }
         text
     }
 
-    /// `limit` and `cursor` of the list called `list` (its path and filters).
+    /// `limit` and `cursor` of the operator's list called `list` (its path and filters).
     ///
     /// # Errors
     /// 400 `invalid_request` or `invalid_cursor`.
     pub fn page(&self, vault: &Vault, list: &str) -> Result<Page, Problem> {
+        self.page_of(vault, "", list)
+    }
+
+    /// The same of the list of an account or a person.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` or `invalid_cursor`, which one of somebody else's list is, too.
+    pub fn page_of(&self, vault: &Vault, owner: &str, list: &str) -> Result<Page, Problem> {
         let limit = match self.get("limit") {
             None => 50,
             Some(text) => match text.parse::<i64>() {
@@ -114,9 +184,42 @@ impl Query {
         };
         let after = match self.get("cursor") {
             None => TOP.to_owned(),
-            Some(cursor) => open(vault, list, cursor).ok_or(Code::InvalidCursor)?,
+            Some(cursor) => open(vault, [owner, list], cursor).ok_or(Code::InvalidCursor)?,
         };
-        Ok(Page { limit, after })
+        Ok(Page { limit, after, owner: owner.to_owned() })
+    }
+}
+
+/// In the signature of a handler: the endpoint takes no query parameters, and refuses all.
+#[derive(Debug)]
+pub struct NoQuery;
+
+impl<S: Sync> FromRequestParts<S> for NoQuery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Query::read(parts.uri.query(), &[]).map(|_| Self)
+    }
+}
+
+/// The end of a list that runs downwards, as `since` sets it: an id, or nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Since(String);
+
+impl Since {
+    /// The lowest id.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Those of the rows, newest first, that are not older. What was cut off was the end.
+    #[must_use]
+    pub fn keep<T>(&self, mut rows: Vec<T>, id_of: impl Fn(&T) -> &str) -> Vec<T> {
+        if let Some(end) = rows.iter().position(|row| id_of(row) < self.0.as_str()) {
+            rows.truncate(end);
+        }
+        rows
     }
 }
 
@@ -201,7 +304,7 @@ pub fn leading_on(
     let limit = page.limit;
     if let Some(last) = last {
         let joint = if path.contains('?') { '&' } else { '?' };
-        let cursor = close(vault, path, last);
+        let cursor = close(vault, [&page.owner, path], last);
         let link = format!("<{path}{joint}limit={limit}&cursor={cursor}>; rel=\"next\"");
         if let Ok(value) = HeaderValue::from_str(&link) {
             response.headers_mut().insert(header::LINK, value);
@@ -210,49 +313,18 @@ pub fn leading_on(
     response
 }
 
-fn close(vault: &Vault, list: &str, last: &str) -> String {
-    let mac = vault.cursor_mac(&[list, last]);
+fn close(vault: &Vault, [owner, list]: [&str; 2], last: &str) -> String {
+    let mac = vault.cursor_mac(&[owner, list, last]);
     let mut bytes = mac.get(..MAC).unwrap_or(&mac).to_vec();
     bytes.extend_from_slice(last.as_bytes());
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-fn open(vault: &Vault, list: &str, cursor: &str) -> Option<String> {
+fn open(vault: &Vault, [owner, list]: [&str; 2], cursor: &str) -> Option<String> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
     let (mac, last) = bytes.split_at_checked(MAC)?;
     let last = std::str::from_utf8(last).ok()?;
-    vault.is_cursor_mac(&[list, last], mac).then(|| last.to_owned())
-}
-
-fn encode(text: &str) -> String {
-    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            use std::fmt::Write;
-            let _infallible = write!(out, "%{byte:02X}");
-        }
-        out
-    })
-}
-
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let escaped = (byte == b'%').then(|| tail.get(..2)).flatten();
-        let value = escaped
-            .and_then(|two| std::str::from_utf8(two).ok())
-            .and_then(|two| u8::from_str_radix(two, 16).ok());
-        if let Some(value) = value {
-            bytes.push(value);
-            rest = tail.get(2..).unwrap_or_default();
-        } else {
-            bytes.push(if byte == b'+' { b' ' } else { byte });
-            rest = tail;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    vault.is_cursor_mac(&[owner, list, last], mac).then(|| last.to_owned())
 }
 
 #[cfg(test)]
@@ -268,11 +340,14 @@ mod tests {
     #[test]
     fn a_cursor_opens_only_its_own_list() {
         let vault = vault();
-        let query = format!("cursor={}&limit=7", close(&vault, "/v1/ledger", "txn_5"));
+        let cursor = close(&vault, ["acc_1", "/v1/ledger"], "txn_5");
+        let query = format!("cursor={cursor}&limit=7");
         let query = Query::read(Some(&query), &["limit", "cursor"]).unwrap();
-        let page = query.page(&vault, "/v1/ledger").unwrap();
+        let page = query.page_of(&vault, "acc_1", "/v1/ledger").unwrap();
         assert_eq!((page.limit, page.after.as_str()), (7, "txn_5"));
-        assert!(query.page(&vault, "/v1/api-keys").is_err());
+        assert!(query.page_of(&vault, "acc_1", "/v1/api-keys").is_err());
+        assert!(query.page_of(&vault, "acc_2", "/v1/ledger").is_err(), "somebody else's");
+        assert!(query.page(&vault, "/v1/ledger").is_err(), "the operator's");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::item_code::ItemCode;
 use super::problem_code::Code;
 
 /// A commit refused with this raced with the same request under the same `Idempotency-Key`.
@@ -19,7 +20,8 @@ const POINTER: usize = 200;
 pub struct Item {
     /// RFC 6901 pointer into the body, `?name` for a query parameter, `header:Name` for a header.
     pub pointer: String,
-    /// What is wrong, for programs.
+    /// What is wrong, for programs: the word of an [`ItemCode`].
+    #[schema(value_type = ItemCode)]
     pub code: &'static str,
     /// What is wrong, for people.
     pub detail: String,
@@ -28,12 +30,24 @@ pub struct Item {
 impl Item {
     /// A fault at a pointer.
     #[must_use]
-    pub fn at(pointer: &str, code: &'static str, detail: impl Into<String>) -> Self {
+    pub fn at(pointer: &str, code: impl Into<ItemCode>, detail: impl Into<String>) -> Self {
         let pointer = match pointer.char_indices().nth(POINTER) {
             Some((end, _)) => format!("{}…", pointer.get(..end).unwrap_or_default()),
             None => pointer.to_owned(),
         };
-        Self { pointer, code, detail: detail.into() }
+        Self { pointer, code: code.into().as_str(), detail: detail.into() }
+    }
+}
+
+impl Item {
+    /// Where and what; the body itself has no pointer.
+    fn sentence(&self) -> String {
+        if self.pointer.is_empty() {
+            let mut letters = self.detail.chars();
+            let first = letters.next().map(|first| first.to_uppercase().to_string());
+            return first.unwrap_or_default() + letters.as_str();
+        }
+        format!("{} {}", self.pointer, self.detail)
     }
 }
 
@@ -70,22 +84,25 @@ impl From<Vec<Item>> for Faults {
     }
 }
 
-/// The members of every problem, for the API description.
+/// An error, RFC 9457. Programs go by `code`.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = Problem)]
 pub struct ProblemBody {
     /// Address of the page that explains the code.
+    #[schema(format = "uri")]
     pub r#type: String,
     /// What happened, the same for every occurrence.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
     /// Stable, for programs.
-    pub code: String,
+    pub code: Code,
     /// What happened this time, for people.
     pub detail: String,
     /// Quote it when asking for help.
     pub request_id: String,
-    /// The fields at fault, with `validation_failed` and `invalid_request`: the first 20.
+    /// The fields at fault, with `validation_failed`, `invalid_request` and a member that is given
+    /// twice: the first 20.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, max_items = 20)]
     pub errors: Option<Vec<Item>>,
@@ -155,10 +172,21 @@ impl Problem {
 
     /// 400 `invalid_request` about one place outside the body.
     #[must_use]
-    pub fn bad_request(pointer: &str, code: &'static str, detail: impl Into<String>) -> Self {
+    pub fn bad_request(
+        pointer: &str,
+        code: impl Into<ItemCode>,
+        detail: impl Into<String>,
+    ) -> Self {
         let mut problem = Self::new(Code::InvalidRequest);
         problem.inner.faults.push(Item::at(pointer, code, detail));
         problem
+    }
+
+    /// One more place at fault.
+    #[must_use]
+    pub fn item(mut self, item: Item) -> Self {
+        self.inner.faults.push(item);
+        self
     }
 
     /// A sentence for the person who reads it; never a secret or a whole phone number.
@@ -166,6 +194,12 @@ impl Problem {
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.inner.detail = Some(detail.into());
         self
+    }
+
+    /// That sentence, or the title where there is none.
+    #[must_use]
+    pub fn said(&self) -> &str {
+        self.inner.detail.as_deref().unwrap_or_else(|| self.inner.code.title())
     }
 
     /// An additional member.
@@ -214,6 +248,29 @@ impl Problem {
         self.inner.cause.as_deref()
     }
 
+    /// As kept for a repeat of its request; `None` where a repeat may be told otherwise: faults of
+    /// the request are found again, and what asks to wait is not final.
+    #[must_use]
+    pub fn to_stored(&self) -> Option<String> {
+        let Inner { code, detail, faults, more, .. } = &*self.inner;
+        let is_final = matches!(code.status(), 402 | 403 | 422) && faults.is_empty();
+        is_final.then(|| {
+            serde_json::json!({ "code": code.as_str(), "detail": detail, "more": more }).to_string()
+        })
+    }
+
+    /// What [`Self::to_stored`] kept.
+    #[must_use]
+    pub fn stored(text: &str) -> Option<Self> {
+        let mut members: Map<String, Value> = serde_json::from_str(text).ok()?;
+        let mut problem = Self::new(members.get("code")?.as_str()?.parse().ok()?);
+        problem.inner.detail = members.get("detail").and_then(Value::as_str).map(str::to_owned);
+        if let Some(Value::Object(more)) = members.remove("more") {
+            problem.inner.more = more;
+        }
+        Some(problem)
+    }
+
     /// The finished answer, as the edge sends it.
     #[must_use]
     pub fn render(&self, base_url: &str, request_id: &str) -> Response {
@@ -231,12 +288,12 @@ impl Problem {
     pub fn body(&self, base_url: &str, request_id: &str) -> String {
         let inner = &self.inner;
         let mut body = Map::new();
-        let kind = format!("{base_url}/errors/{}", inner.code.word());
+        let kind = format!("{base_url}/errors/{}", inner.code.as_str());
         let detail = inner.detail.clone().unwrap_or_else(|| self.sentence());
         body.insert("type".into(), kind.into());
         body.insert("title".into(), inner.code.title().into());
         body.insert("status".into(), inner.code.status().into());
-        body.insert("code".into(), inner.code.word().into());
+        body.insert("code".into(), inner.code.as_str().into());
         body.insert("detail".into(), detail.into());
         body.insert("request_id".into(), request_id.into());
         if !inner.faults.is_empty() {
@@ -246,15 +303,32 @@ impl Problem {
         Value::Object(body).to_string()
     }
 
+    /// The problem as one of several in an answer: `code`, `detail`, and `errors` where there are
+    /// any, whose pointers begin with `place`.
+    #[must_use]
+    pub fn part(&self, place: &str) -> Value {
+        let inner = &self.inner;
+        let mut body = Map::new();
+        let detail = inner.detail.clone().unwrap_or_else(|| self.sentence());
+        body.insert("code".into(), inner.code.as_str().into());
+        body.insert("detail".into(), detail.into());
+        let listed = inner.faults.listed.iter();
+        let items: Vec<Item> = listed
+            .map(|item| Item::at(&format!("{place}{}", item.pointer), item.code, &*item.detail))
+            .collect();
+        if !items.is_empty() {
+            body.insert("errors".into(), serde_json::json!(items));
+        }
+        Value::Object(body)
+    }
+
     fn sentence(&self) -> String {
         let Faults { listed, count } = &self.inner.faults;
         match listed.as_slice() {
             // What happened is the title; this says what to do.
             [] => self.inner.code.advice().to_owned(),
-            [item] => format!("{} {}.", item.pointer, item.detail),
-            [first, ..] => {
-                format!("{} {}; and {} more.", first.pointer, first.detail, count - 1)
-            }
+            [item] => format!("{}.", item.sentence()),
+            [first, ..] => format!("{}; and {} more.", first.sentence(), count - 1),
         }
     }
 }

@@ -1,10 +1,17 @@
 //! Every error that the API can answer, in one list: its code, status, title and what to do. The
 //! error pages, `docs/errors.md` and the OpenAPI document are made from it.
 
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use super::described::described;
+use super::words::UnknownWord;
+
 macro_rules! codes {
     ($($status:literal $name:ident $code:literal $title:literal: $advice:literal;)*) => {
         /// A stable error code: the contract for programs.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code { $(#[doc = $title] $name,)* }
 
         impl Code {
@@ -13,7 +20,7 @@ macro_rules! codes {
 
             /// The word in `code`.
             #[must_use]
-            pub const fn word(self) -> &'static str {
+            pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $code,)* }
             }
 
@@ -34,11 +41,13 @@ macro_rules! codes {
             pub const fn advice(self) -> &'static str {
                 match self { $(Self::$name => $advice,)* }
             }
+        }
 
-            /// The code of a word.
-            #[must_use]
-            pub fn of(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|code| code.word() == word)
+        impl FromStr for Code {
+            type Err = UnknownWord;
+
+            fn from_str(word: &str) -> Result<Self, UnknownWord> {
+                Self::ALL.iter().copied().find(|code| code.as_str() == word).ok_or(UnknownWord)
             }
         }
     };
@@ -46,11 +55,11 @@ macro_rules! codes {
 
 codes! {
     400 InvalidJson "invalid_json" "The body is not JSON":
-        "The body could not be parsed. `detail` names line and column. Send one JSON object in \
-         UTF-8.";
+        "The body could not be parsed (`detail` names line and column), or a member is given twice \
+         (`errors` names it). Send one JSON object in UTF-8.";
     400 InvalidRequest "invalid_request" "The request is malformed":
         "A query parameter is unknown or out of range, a part of the path is malformed, or the \
-         head of the request is too large or no HTTP. `errors` or `detail` names it.";
+         head of the request is too large or not HTTP. `errors` or `detail` names it.";
     400 InvalidCursor "invalid_cursor" "The cursor is not one of ours":
         "Cursors are opaque and belong to one list. Follow the `Link` header as it is, or start \
          without a cursor.";
@@ -60,7 +69,7 @@ codes! {
         "Send an API key in `X-API-Key` or `Authorization: Bearer`, or a token in `Authorization: \
          Bearer`, whichever this endpoint takes.";
     401 InvalidApiKey "invalid_api_key" "The API key is not valid":
-        "The key is mistyped, unknown or disabled. Make a new one in the portal or with \
+        "The key is mistyped, unknown or disabled. Create a new one in the portal or with \
          `estafette key add`.";
     401 InvalidToken "invalid_token" "The token is not valid":
         "The token is mistyped, revoked, or of another kind (portal tokens do not open staff \
@@ -69,32 +78,31 @@ codes! {
         "Log in again.";
     401 InvalidLogin "invalid_login" "Email or password is wrong":
         "The answer is the same for an unknown email and a wrong password. From the fifth failure \
-         on, each makes the next try from this address wait longer.";
+         on, each one makes this address wait longer before its next attempt.";
     402 InsufficientCredits "insufficient_credits" "Not enough credits":
-        "The price of this message is above what the account has left. Nothing was sent. Top up, \
+        "This message costs more credits than the account has left. Nothing was sent. Top up, \
          then repeat.";
     403 InsufficientScope "insufficient_scope" "The API key lacks the scope":
-        "`detail` names the scopes that this endpoint accepts. Use or make a key that has one of \
+        "`detail` names the scopes that this endpoint accepts. Use or create a key with one of \
          them.";
     403 WrongEnvironment "wrong_environment" "The key belongs to the other environment":
         "Keys that start with `est_test_` work on the sandbox address, `est_live_` on the live \
          one.";
     403 AccountSuspended "account_suspended" "The account is suspended":
-        "The operator has suspended this account. Its owner can read it in the portal; its API \
-         keys open nothing. Ask the operator.";
+        "The operator has suspended this account. Its owner can still read it in the portal; its \
+         API keys no longer work. Ask the operator.";
     403 AccountPending "account_pending" "The account is not active yet":
-        "The operator looks at new accounts before they can send. Until then this one can be read. \
-         Ask the operator, and meanwhile use the sandbox.";
-    403 SignupDisabled "signup_disabled" "Signing up is switched off here":
-        "The operator makes the accounts at this address. Ask for one, or sign up at the sandbox \
-         address if it is open.";
+        "The operator reviews new accounts before they can send. Until then this one is read-only. \
+         Ask the operator, and use the sandbox meanwhile.";
+    403 SignupDisabled "signup_disabled" "Sign-up is disabled here":
+        "Accounts at this address are created by the operator. Ask for one, or sign up at the \
+         sandbox address if sign-up is open there.";
     403 CountryNotAllowed "country_not_allowed" "Sending to this country is not allowed":
-        "The account's list of countries does not have the recipient's. Ask the operator to open \
-         it.";
+        "The recipient's country is not on the account's list. Ask the operator to add it.";
     403 FraudBlocked "fraud_blocked" "Too few passcodes to these numbers are verified":
-        "The guard against fraud holds what an account sends to a country or a range of numbers \
-         against what is verified there. Report codes that you check yourself with \
-         POST /v1/otp/{challenge_id}/verified, or ask the operator to open the country.";
+        "The guard against fraud compares what an account sends to a country or a range of numbers \
+         with what is verified there. Report codes that you check yourself with \
+         POST /v1/otp/{challenge_id}/verified, or ask the operator to exempt the country.";
     403 SenderNotApproved "sender_not_approved" "The sender is not approved":
         "Only senders that the operator approved may be used. Leave the field out to use the \
          default one.";
@@ -109,13 +117,13 @@ codes! {
          with `/v1`.";
     405 MethodNotAllowed "method_not_allowed" "The method is not allowed here":
         "The `Allow` header lists what this path takes.";
-    406 NotAcceptable "not_acceptable" "No acceptable form of the answer":
+    406 NotAcceptable "not_acceptable" "The answer is not available in an accepted format":
         "Answers are JSON. Send `Accept: application/json` or leave the header out.";
     408 RequestTimeout "request_timeout" "The request took too long to arrive":
         "The whole request must arrive within the time limit. Repeat it.";
     409 TemplateNotApproved "template_not_approved" "The template is not approved":
         "Only templates with status APPROVED can be sent. Sync its status, or use another one.";
-    409 TemplateExists "template_exists" "The template exists already":
+    409 TemplateExists "template_exists" "The template already exists":
         "A template of this name and language exists. Choose a new name or language.";
     409 NoActiveSession "no_active_session" "There is no active session":
         "`billing_mode: session` needs an active 24-hour session with this recipient. Use \
@@ -123,7 +131,7 @@ codes! {
     409 MessagingWindowClosed "messaging_window_closed" "The messaging window is closed":
         "Free text needs a message from the recipient within the last 24 hours. Send a template \
          instead.";
-    409 OtpAlreadyVerified "otp_already_verified" "The passcode was verified before":
+    409 OtpAlreadyVerified "otp_already_verified" "The passcode has already been verified":
         "A passcode works once. Treat the earlier verification as the one that counts, or send a \
          new passcode.";
     409 TicketClosed "ticket_closed" "The ticket is closed":
@@ -135,15 +143,16 @@ codes! {
     410 OtpExpired "otp_expired" "The passcode has expired":
         "Send a new passcode.";
     410 OtpAttemptsExhausted "otp_attempts_exhausted" "All attempts are used up":
-        "The code can no longer be tried. Send a new passcode.";
-    410 FileExpired "file_expired" "The file was deleted after its time":
+        "No more guesses are accepted. Send a new passcode.";
+    410 FileExpired "file_expired" "The file has expired":
         "Attachments are kept for a limited time only.";
     413 PayloadTooLarge "payload_too_large" "The body is too large":
-        "JSON bodies may have 256 KiB.";
+        "JSON bodies may be up to 256 KiB, those of emails 10 MiB.";
     413 FileTooLarge "file_too_large" "The file is too large":
-        "Attachments may have 10 MiB.";
+        "Attachments may be up to 10 MiB.";
     415 UnsupportedMediaType "unsupported_media_type" "The content type is not supported":
-        "Send `Content-Type: application/json`, and for files `multipart/form-data`.";
+        "Send `Content-Type: application/json`, once, and for files `multipart/form-data`; no \
+         `Content-Encoding`.";
     415 UnsupportedFileType "unsupported_file_type" "The file type is not supported":
         "Send a PDF, JPG, PNG, GIF or WEBP file whose name and content agree.";
     422 ValidationFailed "validation_failed" "The request has invalid fields":
@@ -152,10 +161,10 @@ codes! {
         "`attempts_remaining` says how many guesses are left. Ask the person to type the code \
          again.";
     422 RecipientUnreachable "recipient_unreachable" "The recipient cannot be reached":
-        "Every channel that was asked for refused this recipient. Nothing was charged.";
+        "Every requested channel refused this recipient. Nothing was charged.";
     422 WebhookUrlNotAllowed "webhook_url_not_allowed" "The webhook URL is not allowed":
         "Webhook URLs must be https and lead to a public address.";
-    422 IdempotencyKeyReused "idempotency_key_reused" "The key was used for another request":
+    422 IdempotencyKeyReused "idempotency_key_reused" "This Idempotency-Key was used before":
         "A key stands for one request with one body. Use a new key for a new request.";
     429 RateLimited "rate_limited" "Too many requests":
         "Wait as long as `Retry-After` says. `RateLimit` shows what is left.";
@@ -165,13 +174,13 @@ codes! {
     429 TooManyLogins "too_many_logins" "Too many failed logins":
         "Wait as long as `Retry-After` says before trying again.";
     500 InternalError "internal_error" "Something went wrong on our side":
-        "Nothing durable happened, unless an Idempotency-Key was sent: then a repeat tells. \
+        "Nothing was stored, unless you sent an Idempotency-Key: repeat the request to find out. \
          Quote the `request_id`.";
     502 CarrierError "carrier_error" "The carrier failed":
         "The carrier answered with an error that is not about this recipient. Nothing was \
          charged. Try again later.";
     503 CarrierUnavailable "carrier_unavailable" "No carrier is available":
-        "No carrier is configured or reachable for this channel. Nothing was sent or charged.";
+        "No carrier for this channel is configured or reachable. Nothing was sent or charged.";
     503 Overloaded "overloaded" "The service is busy":
         "Nothing happened. Wait as long as `Retry-After` says and repeat.";
     503 StorageUnavailable "storage_unavailable" "The database is unavailable":
@@ -179,5 +188,17 @@ codes! {
     503 Draining "draining" "This node is shutting down":
         "Nothing happened. Repeat the request: another node takes it.";
     504 DeadlineExceeded "deadline_exceeded" "The request took too long":
-        "Nothing durable happened, unless an Idempotency-Key was sent: then a repeat tells.";
+        "Nothing was stored, unless you sent an Idempotency-Key: repeat the request to find out.";
 }
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+described!(
+    Code as "ProblemCode": "What went wrong: stable, the contract for programs. Each has a page \
+        at `/errors/{code}`.",
+    Self::ALL.iter().map(|code| code.as_str())
+);

@@ -33,6 +33,12 @@ pub enum Class {
     Password,
     /// Refusals of staff that the audit log notes, by member of staff: strangers cause them.
     Note,
+    /// New users, by address.
+    Signup,
+    /// Refusals of sends that are kept for their repeats, by account: they cost nothing.
+    Refusal,
+    /// Keys made for domains that send email, by account: each takes half a second of a core.
+    Keys,
 }
 
 /// An account may do as much as so many of its keys.
@@ -46,6 +52,9 @@ pub struct Throttle {
     guest: Arc<Budget>,
     password: Arc<Budget>,
     note: Arc<Budget>,
+    signup: Arc<Budget>,
+    refusal: Arc<Budget>,
+    keys: Arc<Budget>,
     send_of_account: Arc<Budget>,
     read_of_account: Arc<Budget>,
 }
@@ -54,6 +63,12 @@ pub struct Throttle {
 const PASSWORDS_PER_HOUR: u32 = 20;
 /// Refusals of one member of staff that are noted in a minute.
 const NOTES_PER_MIN: u32 = 10;
+
+/// Domains of one account in an hour that get keys: as many as it may have, and some mistakes.
+const KEYS_PER_HOUR: u32 = 60;
+
+/// Refusals that are kept for an account are to its sends as one to so many.
+const SENDS_PER_REFUSAL: u32 = 10;
 
 /// So many requests in so many seconds, and at once.
 struct Budget {
@@ -64,10 +79,10 @@ struct Budget {
 }
 
 impl Throttle {
-    /// Requests per second of the classes, or per minute for guests; the burst is twice that, for
-    /// guests once.
+    /// Requests per second of the classes, or per minute for guests and sign-ups; the burst is
+    /// twice that, for guests once.
     #[must_use]
-    pub fn new(send_per_s: u32, read_per_s: u32, guest_per_min: u32) -> Self {
+    pub fn new(send_per_s: u32, read_per_s: u32, guest_per_min: u32, signup_per_min: u32) -> Self {
         let per_second = |word, requests| Arc::new(Budget::per_second(word, requests));
         Self {
             send: per_second("send", send_per_s),
@@ -75,6 +90,9 @@ impl Throttle {
             guest: Arc::new(Budget::per_minute("guest", guest_per_min)),
             password: Arc::new(Budget::per_hour("password", PASSWORDS_PER_HOUR)),
             note: Arc::new(Budget::per_minute("note", NOTES_PER_MIN)),
+            signup: Arc::new(Budget::sign_ups(signup_per_min)),
+            refusal: per_second("refusal", send_per_s / SENDS_PER_REFUSAL),
+            keys: Arc::new(Budget::per_hour("keys", KEYS_PER_HOUR)),
             send_of_account: per_second("account-send", send_per_s.saturating_mul(KEYS)),
             read_of_account: per_second("account-read", read_per_s.saturating_mul(KEYS)),
         }
@@ -91,6 +109,9 @@ impl Throttle {
             Class::Guest => self.guest.take(who),
             Class::Password => self.password.take(who),
             Class::Note => self.note.take(who),
+            Class::Signup => self.signup.take(who),
+            Class::Refusal => self.refusal.take(who),
+            Class::Keys => self.keys.take(who),
         }
     }
 
@@ -102,15 +123,23 @@ impl Throttle {
         let budget = match class {
             Class::Send => &self.send_of_account,
             Class::Read => &self.read_of_account,
-            Class::Guest | Class::Password | Class::Note => return Ok(()),
+            Class::Guest
+            | Class::Password
+            | Class::Note
+            | Class::Signup
+            | Class::Refusal
+            | Class::Keys => return Ok(()),
         };
         budget.take(account.as_str()).map(drop)
     }
 
     /// Forgets callers that have their whole budget again, so that memory stays bounded.
     pub fn forget_idle(&self) {
-        let Self { send, read, guest, password, note, send_of_account, read_of_account } = self;
-        for budget in [send, read, guest, password, note, send_of_account, read_of_account] {
+        let Self { send, read, guest, password, note, signup, refusal, keys, .. } = self;
+        let of_accounts = [&self.send_of_account, &self.read_of_account];
+        for budget in
+            [send, read, guest, password, note, signup, refusal, keys].iter().chain(&of_accounts)
+        {
             budget.limiter.retain_recent();
         }
     }
@@ -124,6 +153,12 @@ impl Budget {
 
     fn per_minute(word: &'static str, requests: u32) -> Self {
         Self::of(word, Quota::per_minute(some(requests)), requests, 60)
+    }
+
+    fn sign_ups(per_min: u32) -> Self {
+        let burst = per_min.saturating_mul(2);
+        let quota = Quota::per_minute(some(per_min)).allow_burst(some(burst));
+        Self::of("signup", quota, per_min, 60)
     }
 
     fn per_hour(word: &'static str, requests: u32) -> Self {
@@ -185,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_caller_gets_its_burst_and_then_waits_while_others_go_on() {
-        let throttle = Throttle::new(2, 1, 3);
+        let throttle = Throttle::new(2, 1, 3, 2);
         for _ in 0..4 {
             assert!(throttle.take(Class::Send, "key_a").is_ok());
         }
@@ -196,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_keys_of_an_account_share_a_budget_of_five() {
-        let throttle = Throttle::new(2, 1, 3);
+        let throttle = Throttle::new(2, 1, 3, 2);
         let [one, other] = [1, 2].map(|n| AccountId::of(uuid::Uuid::from_u128(n)));
         for _ in 0..20 {
             assert!(throttle.take_of_account(Class::Send, &one).is_ok());
@@ -208,7 +243,7 @@ mod tests {
 
     #[test]
     fn guests_are_counted_by_the_minute() {
-        let throttle = Throttle::new(1, 1, 3);
+        let throttle = Throttle::new(2, 1, 3, 2);
         for left in ["2", "1", "0"] {
             let headers = throttle.take(Class::Guest, "203.0.113.7").unwrap();
             assert_eq!(headers["ratelimit-policy"], "\"guest\";q=3;w=60");

@@ -1,5 +1,5 @@
-//! Why the body of an upload ended before its end. It travels as the error of a stream of bytes,
-//! from where bodies are read to the handler that asked for it.
+//! Why the body of an upload was cut short. It travels as the error of a byte stream, from where
+//! bodies are read to the handler that reads the stream.
 
 use super::problem::Problem;
 use super::problem_code::Code;
@@ -13,13 +13,13 @@ pub const MOST_BYTES: usize = MOST_FILE_BYTES + 128 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cut {
     /// The client is too slow.
-    #[error("the body did not come to its end in time")]
+    #[error("the body did not arrive in time")]
     TooLate,
     /// It is larger than any upload may be.
     #[error("the body is too large")]
     TooLarge,
     /// The connection broke.
-    #[error("the body broke off before its end")]
+    #[error("the body ended before it was complete")]
     Broken,
 }
 
@@ -32,11 +32,12 @@ impl From<Problem> for Cut {
 impl From<Cut> for Problem {
     fn from(cut: Cut) -> Self {
         let problem = match cut {
-            Cut::TooLate => Self::new(Code::RequestTimeout)
-                .detail("The body of the request did not come to its end in time."),
+            Cut::TooLate => {
+                Self::new(Code::RequestTimeout).detail("The request body did not arrive in time.")
+            }
             Cut::TooLarge => Self::new(Code::FileTooLarge),
             Cut::Broken => {
-                Self::new(Code::InvalidRequest).detail("The body broke off before its end.")
+                Self::new(Code::InvalidRequest).detail("The body ended before it was complete.")
             }
         };
         // What is left of the body is not read. HTTP/2 has no such header, and drops it.

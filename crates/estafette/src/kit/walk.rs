@@ -1,5 +1,5 @@
-//! Walks through a table to its very end, whatever somebody wrote into it: rows whose columns
-//! cannot be read come out as such, and malformed ids stop nobody.
+//! Walks through a table to its very end, whatever has been written into it: rows that cannot be
+//! read are reported as such, and malformed ids do not stop the walk.
 
 use std::collections::VecDeque;
 

@@ -49,18 +49,14 @@ pub(super) struct Connections {
 
 impl Connections {
     pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register("connections_open", "Connections that are open", self.open.clone());
         registry.register(
-            "http_server_connections_open",
-            "Connections that are open",
-            self.open.clone(),
-        );
-        registry.register(
-            "http_server_connections_refused",
+            "connections_refused",
             "Connections that were not let in, by reason",
             self.refused.clone(),
         );
         registry.register(
-            "http_server_connections_cut",
+            "connections_cut",
             "Connections that were ended at a deadline, by what was due",
             self.cut.clone(),
         );

@@ -9,16 +9,16 @@ use super::{CarrierLabels, Seconds};
 /// The figures. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Lanes {
-    turns: Family<CarrierLabels, Gauge>,
+    submissions: Family<CarrierLabels, Gauge>,
     wait: Family<CarrierLabels, Seconds>,
 }
 
 impl Lanes {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
-            "lane_turns",
+            "lane_submissions",
             "Submissions that this node has under way, by carrier",
-            self.turns.clone(),
+            self.submissions.clone(),
         );
         registry.register(
             "lane_wait_seconds",
@@ -27,9 +27,10 @@ impl Lanes {
         );
     }
 
-    pub(super) fn set(&self, carrier: &str, turns: usize, wait_s: f64) {
+    pub(super) fn set(&self, carrier: &str, submissions: usize, wait_s: f64) {
         let labels = CarrierLabels { carrier: carrier.to_owned() };
-        self.turns.get_or_create(&labels).set(i64::try_from(turns).unwrap_or(i64::MAX));
+        let count = i64::try_from(submissions).unwrap_or(i64::MAX);
+        self.submissions.get_or_create(&labels).set(count);
         self.wait.get_or_create(&labels).set(wait_s);
     }
 }

@@ -1,5 +1,6 @@
-//! Rank 2: figures for the operator, in Prometheus form, by the names and boundaries of the
-//! OpenTelemetry conventions where those have some. Never an account or a phone number as a label.
+//! Rank 2: figures for the operator, in Prometheus text. All names begin with `estafette_`, but
+//! those that every program has: `http_server_` (OpenTelemetry's) and `process_` (Prometheus'). An
+//! account or a phone number is never a label, and no label has values that callers can make up.
 
 mod connections;
 mod fraud;
@@ -8,11 +9,12 @@ mod process;
 mod storage;
 mod webhooks;
 
+use std::fmt::Write as _;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -29,16 +31,35 @@ use process::Process;
 use storage::Storage;
 use webhooks::Webhooks;
 
-/// Seconds, the boundaries of the OpenTelemetry conventions for HTTP servers.
+/// What all names of our own begin with.
+const PREFIX: &str = "estafette";
+/// Seconds. An answer from memory takes half a millisecond, a carrier up to ten seconds.
 const BUCKETS: [f64; 14] =
-    [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// The route of requests that no operation answers, and their method: callers make both up.
+const UNMATCHED: (&str, &str) = ("unmatched", "_OTHER");
 
+/// What is called, without the status: each of them is a whole histogram.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
+struct OperationLabels {
     env: &'static str,
     method: &'static str,
-    route: String,
+    route: Arc<str>,
+}
+
+/// What was called, and how it was answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AnswerLabels {
+    env: &'static str,
+    method: &'static str,
+    route: Arc<str>,
     status: u16,
+}
+
+/// The program that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BuildLabels {
+    version: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -80,6 +101,34 @@ struct TurnLabels {
     ending: &'static str,
 }
 
+/// A request that was answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered<'a> {
+    /// The environment, as in its labels.
+    pub env: &'static str,
+    /// The method of the request.
+    pub method: &'a str,
+    /// The pattern of the route, not the path; `None` where no route matched.
+    pub route: Option<&'a str>,
+    /// The status of the answer.
+    pub status: u16,
+    /// From the request's head to the answer's head.
+    pub seconds: f64,
+}
+
+/// A submission that a carrier answered, or did not.
+#[derive(Clone, Copy, Debug)]
+pub struct Submitted<'a> {
+    /// `sms` or another channel.
+    pub channel: &'static str,
+    /// The carrier's name.
+    pub carrier: &'a str,
+    /// What became of it.
+    pub outcome: &'static str,
+    /// How long the carrier took.
+    pub seconds: f64,
+}
+
 /// Seconds with fractions.
 type Seconds = Gauge<f64, AtomicU64>;
 
@@ -87,7 +136,9 @@ type Seconds = Gauge<f64, AtomicU64>;
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
-    requests: Family<RequestLabels, Histogram, fn() -> Histogram>,
+    requests: Family<OperationLabels, Histogram, fn() -> Histogram>,
+    answers: Family<AnswerLabels, Counter>,
+    build: Family<BuildLabels, Gauge>,
     sends: Family<SendLabels, Histogram, fn() -> Histogram>,
     inbound: Family<InboundLabels, Counter>,
     deleted: Family<TableLabels, Counter>,
@@ -99,6 +150,7 @@ pub struct Metrics {
     clock_ahead: Seconds,
     unwritten: Family<CauseLabels, Counter>,
     receipts_parked: Family<CarrierLabels, Counter>,
+    email_reports: Family<[(&'static str, &'static str); 1], Counter>,
     lanes: Lanes,
     fraud: Fraud,
     ledger: Arc<OnceLock<Ledger>>,
@@ -120,6 +172,8 @@ impl Default for Metrics {
         let metrics = Self {
             registry: Arc::default(),
             requests: Family::new_with_constructor(histogram as fn() -> Histogram),
+            answers: Family::default(),
+            build: Family::default(),
             sends: Family::new_with_constructor(histogram as fn() -> Histogram),
             inbound: Family::default(),
             deleted: Family::default(),
@@ -131,6 +185,7 @@ impl Default for Metrics {
             clock_ahead: Seconds::default(),
             unwritten: Family::default(),
             receipts_parked: Family::default(),
+            email_reports: Family::default(),
             lanes: Lanes::default(),
             fraud: Fraud::default(),
             ledger: Arc::default(),
@@ -144,6 +199,15 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    fn register_receipts(&self, registry: &mut Registry) {
+        registry.register(
+            "receipts_parked",
+            "Receipts that led to no message when they came, by carrier",
+            self.receipts_parked.clone(),
+        );
+        registry.register("email_reports", "Reports of emails", self.email_reports.clone());
+    }
+
     fn register(&self) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register(
@@ -151,8 +215,13 @@ impl Metrics {
             "Time from the request's head to the answer's head",
             self.requests.clone(),
         );
+        registry.register_collector(Box::new(Process));
+        let registry = registry.sub_registry_with_prefix(PREFIX);
+        self.build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
+        registry.register("build_info", "The program that runs", self.build.clone());
+        registry.register("http_requests", "Requests answered, by status", self.answers.clone());
         registry.register(
-            "send_duration_seconds",
+            "submission_duration_seconds",
             "Time that a carrier took to answer a submission, by what became of it",
             self.sends.clone(),
         );
@@ -180,11 +249,7 @@ impl Metrics {
             "How far the clock is ahead of what the rows and running time say; negative = behind",
             self.clock_ahead.clone(),
         );
-        registry.register(
-            "receipts_parked",
-            "Receipts that led to no message when they came, by carrier",
-            self.receipts_parked.clone(),
-        );
+        self.register_receipts(registry);
         registry.register(
             "retention_deleted",
             "Rows deleted because their time had come",
@@ -206,25 +271,31 @@ impl Metrics {
             "When a chore was done last, by whichever node, in seconds since 1970",
             self.chores.clone(),
         );
-        self.connections.register(&mut registry);
-        self.lanes.register(&mut registry);
-        self.fraud.register(&mut registry);
-        self.webhooks.register(&mut registry);
+        self.connections.register(registry);
+        self.lanes.register(registry);
+        self.fraud.register(registry);
+        self.webhooks.register(registry);
         registry.register_collector(Box::new(Arc::clone(&self.storage)));
-        registry.register_collector(Box::new(Process));
     }
 
-    /// Counts an answered request; its line is the method and the route's pattern, not its path.
-    pub fn request(&self, env: &'static str, line: (&str, &str), status: u16, seconds: f64) {
-        let (method, route) = (known(line.0), line.1.to_owned());
-        let labels = RequestLabels { env, method, route, status };
-        self.requests.get_or_create(&labels).observe(seconds);
+    /// Counts an answered request.
+    pub fn request(&self, answered: Answered<'_>) {
+        let Answered { env, method, route, status, seconds } = answered;
+        let is_matched = status != METHOD_NOT_ALLOWED;
+        let (route, method) = match route.filter(|_| is_matched) {
+            Some(route) => (route, known(method)),
+            None => UNMATCHED,
+        };
+        let route: Arc<str> = route.into();
+        let answer = AnswerLabels { env, method, route: Arc::clone(&route), status };
+        self.answers.get_or_create(&answer).inc();
+        self.requests.get_or_create(&OperationLabels { env, method, route }).observe(seconds);
     }
 
-    /// Counts a submission to a carrier: `way` is the channel and the carrier's name.
-    pub fn submission(&self, way: (&'static str, &str), outcome: &'static str, seconds: f64) {
-        let (channel, carrier) = (way.0, way.1.to_owned());
-        let labels = SendLabels { channel, carrier, outcome };
+    /// Counts a submission to a carrier.
+    pub fn submission(&self, submitted: Submitted<'_>) {
+        let Submitted { channel, carrier, outcome, seconds } = submitted;
+        let labels = SendLabels { channel, carrier: carrier.to_owned(), outcome };
         self.sends.get_or_create(&labels).observe(seconds);
     }
 
@@ -317,6 +388,11 @@ impl Metrics {
         self.receipts_parked.get_or_create(&labels).inc();
     }
 
+    /// Counts a message to the listener for reports of emails.
+    pub fn email_report(&self, outcome: &'static str) {
+        self.email_reports.get_or_create(&[("outcome", outcome)]).inc();
+    }
+
     /// Counts a passcode of a country as sent or verified.
     pub fn otp_conversion(&self, env: &'static str, country: &str, outcome: &'static str) {
         self.fraud.converted(env, country, outcome);
@@ -329,8 +405,8 @@ impl Metrics {
 
     /// How many submissions a lane has under way, and for how many seconds messages have waited for
     /// room in it without a break.
-    pub fn lane(&self, carrier: &str, turns: usize, wait_s: f64) {
-        self.lanes.set(carrier, turns, wait_s);
+    pub fn lane(&self, carrier: &str, submissions: usize, wait_s: f64) {
+        self.lanes.set(carrier, submissions, wait_s);
     }
 
     /// Counts a fate of a message that was not written when it was known.
@@ -349,6 +425,7 @@ impl Metrics {
         let ledger = self.ledger.get_or_init(|| {
             let ledger = Ledger::default();
             let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+            let registry = registry.sub_registry_with_prefix(PREFIX);
             for (name, help, gauge) in [
                 (
                     "ledger_audit_violations",
@@ -375,16 +452,35 @@ impl Metrics {
         ledger.unknown.set(unknown);
     }
 
-    /// The text that Prometheus reads.
+    /// The text that Prometheus reads, in version 0.0.4 of its format: every tool reads that one.
     #[must_use]
     pub fn render(&self, db: &Db) -> String {
         self.storage.read(db);
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         // Writing into a String cannot fail.
-        let _infallible = encode(&mut text, &registry);
-        text
+        let _infallible = encode_registry(&mut text, &registry);
+        with_whole_names(&text)
     }
+}
+
+/// `OpenMetrics` describes a counter by its name without `_total`; the text format by all of it.
+fn with_whole_names(text: &str) -> String {
+    let mut whole = String::with_capacity(text.len() + 1_024);
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let described = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' '));
+        let kind = lines.peek().and_then(|next| next.rsplit_once(' ')).map(|(_, kind)| kind);
+        if let (Some((name, help)), Some("counter")) = (described, kind) {
+            lines.next();
+            let _infallible =
+                writeln!(whole, "# HELP {name}_total {help}\n# TYPE {name}_total counter");
+        } else {
+            whole.push_str(line);
+            whole.push('\n');
+        }
+    }
+    whole
 }
 
 /// Callers can make up methods, and every label is memory: unknown ones are counted together, under
@@ -393,6 +489,9 @@ fn known(method: &str) -> &'static str {
     const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
     KNOWN.into_iter().find(|known| *known == method).unwrap_or("_OTHER")
 }
+
+/// A path that exists, with a method that does not.
+const METHOD_NOT_ALLOWED: u16 = 405;
 
 fn histogram() -> Histogram {
     Histogram::new(BUCKETS)

@@ -71,7 +71,7 @@ impl Webhooks {
             "Webhook targets that this process has due work for",
             self.targets.clone(),
         );
-        registry.register("webhook_in_flight", "Tries under way", self.in_flight.clone());
+        registry.register("webhook_tries_in_flight", "Tries under way", self.in_flight.clone());
         registry.register(
             "webhook_lane_lag_seconds",
             "How long due deliveries to targets that work have waited at most in this process",

@@ -48,9 +48,6 @@ pub(super) const LOG_OF_ACCOUNT: Sql = Sql("SELECT entry_id, at, actor_kind, act
      AND ($3 = '' OR actor_id = $3) AND ($4 = '' OR action = $4) \
      ORDER BY entry_id DESC LIMIT $5");
 
-/// All statements, for the test that prepares each of them.
-pub const ALL: &[Sql] = &[ACCOUNTS, ACCOUNTS_OF_EMAIL, ACCOUNT, CHANGE, LOG, LOG_OF_ACCOUNT];
-
 impl FromRow for AccountRow {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         Ok(Self {

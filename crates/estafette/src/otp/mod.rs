@@ -3,74 +3,70 @@
 //!
 //! A challenge has one current attempt. `send` commits the challenge, its attempt and the hold on
 //! the price together, and lets `dispatch` carry it. Whatever becomes of it, in the request, by a
-//! receipt or in due work (`jobs`), ends in the same decisions (`owner`), so a crash at any point
+//! receipt or in due work (`due`), ends in the same decisions (`owner`), so a crash at any point
 //! is just a later visit to the same code.
 
 pub mod api;
 mod code;
+mod due;
+mod events;
 pub mod fraud;
-mod jobs;
 mod limits;
+mod list;
+mod order;
 mod owner;
 mod parse;
 pub mod retention;
 mod send;
 mod sent;
 mod store;
-mod told;
 mod verify;
+mod view;
 mod wording;
 
+use std::str::FromStr;
+
+use ::store::{FromVal, Val};
 use clock::Millis;
 
 use crate::carriers::Channel;
 use crate::credits;
 use crate::dispatch::{Attempt, STALE};
+use crate::kit::described::described;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
+use crate::kit::words::{UnknownWord, words};
 
-pub use jobs::{oldest_due, run, run_due};
+pub use due::{oldest_due, run, run_due};
 pub use owner::Otp;
 pub use sent::sent_to;
-pub use told::show;
+pub use view::show;
 
-/// Where a challenge stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// On its way.
-    Sent,
-    /// A receipt says that it arrived.
-    Delivered,
-    /// The right code was given.
-    Verified,
-    /// Its time is over.
-    Expired,
-    /// It could not be delivered, or all guesses are used up.
-    Failed,
+words! {
+    /// Where a challenge stands.
+    pub enum Status {
+        /// On its way.
+        Sent = "sent",
+        /// A receipt says that it arrived.
+        Delivered = "delivered",
+        /// The right code was given.
+        Verified = "verified",
+        /// Its time is over.
+        Expired = "expired",
+        /// It could not be delivered, or all guesses are used up.
+        Failed = "failed",
+    }
 }
 
 impl Status {
-    /// As stored and shown.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Delivered => "delivered",
-            Self::Verified => "verified",
-            Self::Expired => "expired",
-            Self::Failed => "failed",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        [Self::Sent, Self::Delivered, Self::Verified, Self::Expired, Self::Failed]
-            .into_iter()
-            .find(|status| status.word() == word)
-    }
-
     const fn is_open(self) -> bool {
         matches!(self, Self::Sent | Self::Delivered)
     }
 }
+
+described!(
+    Status as "OtpStatus": "Where a challenge stands.",
+    Self::ALL.iter().map(|word| word.as_str())
+);
 
 /// Which channels may carry a passcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,60 +78,47 @@ enum Mode {
 }
 
 impl Mode {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
-            Self::Only(channel) => channel.word(),
+            Self::Only(channel) => channel.as_str(),
         }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        if word == "auto" { Some(Self::Auto) } else { Channel::of(word).map(Self::Only) }
     }
 }
 
-/// Why a challenge failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
-    /// The recipient cannot be reached on any channel that was asked for.
-    Unreachable,
-    /// A receipt said no, or nobody said anything in time.
-    Undelivered,
-    /// The carrier failed for reasons that are not the recipient's.
-    CarrierError,
-    /// The account could not pay the SMS that would have followed.
-    InsufficientCredits,
-    /// All guesses are used up.
-    AttemptsExhausted,
-    /// The recipient asked to be forgotten.
-    Erased,
+impl FromStr for Mode {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        if word == "auto" { Ok(Self::Auto) } else { word.parse().map(Self::Only) }
+    }
+}
+
+impl FromVal for Mode {
+    fn from_val(value: Val) -> Option<Self> {
+        String::from_val(value)?.parse().ok()
+    }
+}
+
+words! {
+    /// Why a challenge failed.
+    enum Reason {
+        /// The recipient cannot be reached on any channel that was asked for.
+        Unreachable = "unreachable",
+        /// A receipt said no, or nobody said anything in time.
+        Undelivered = "undelivered",
+        /// The carrier failed for reasons that are not the recipient's.
+        CarrierError = "carrier_error",
+        /// The account could not pay the SMS that would have followed.
+        InsufficientCredits = "insufficient_credits",
+        /// All guesses are used up.
+        AttemptsExhausted = "attempts_exhausted",
+        /// The recipient asked to be forgotten.
+        Erased = "erased",
+    }
 }
 
 impl Reason {
-    const ALL: [Self; 6] = [
-        Self::Unreachable,
-        Self::Undelivered,
-        Self::CarrierError,
-        Self::InsufficientCredits,
-        Self::AttemptsExhausted,
-        Self::Erased,
-    ];
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Unreachable => "unreachable",
-            Self::Undelivered => "undelivered",
-            Self::CarrierError => "carrier_error",
-            Self::InsufficientCredits => "insufficient_credits",
-            Self::AttemptsExhausted => "attempts_exhausted",
-            Self::Erased => "erased",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.word() == word)
-    }
-
     /// What a send that ends so is answered with; `None` = the challenge as it stands.
     const fn refusal(self) -> Option<Error> {
         match self {
@@ -146,6 +129,11 @@ impl Reason {
         }
     }
 }
+
+described!(
+    Reason as "OtpFailureReason": "Why a challenge failed.",
+    Self::ALL.iter().map(|word| word.as_str())
+);
 
 /// A challenge as stored. The code is in it only sealed.
 #[derive(Clone, Debug)]
@@ -166,6 +154,8 @@ pub struct Challenge {
     fallback_ms: i64,
     settled: bool,
     wording: String,
+    /// Whether the person is asked for a messaging session once it is delivered.
+    asks_consent: bool,
     expires_at: Millis,
     verified_at: Option<Millis>,
     created_at: Millis,
@@ -201,11 +191,11 @@ impl Challenge {
     }
 }
 
-/// Why a passcode was not sent or not verified.
+/// Why a passcode was not sent or not verified, in sentences for whoever called: what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The account's list does not have the recipient's country.
-    #[error("sending passcodes to {0} is not allowed for this account")]
+    #[error("This account may not send to {0}. Ask the operator to open the country.")]
     CountryNotAllowed(String),
     /// Too few of the passcodes to this country or range of numbers are verified.
     #[error(
@@ -214,46 +204,61 @@ pub enum Error {
     )]
     FraudBlocked(String),
     /// The sender is not one of the account's approved ones.
-    #[error("this sender is not approved for the account")]
+    #[error(
+        "`sms_sender` is none of the account's approved senders. Ask for it with POST /v1/senders, \
+         or leave it out."
+    )]
     SenderNotApproved,
     /// A passcode went out a moment ago.
-    #[error("a passcode was sent to this recipient on this channel a moment ago")]
+    #[error(
+        "Wait {wait_s} s before sending to this recipient on this channel again; the passcode that \
+         went out stays good."
+    )]
     ResendTooSoon {
         /// Seconds to wait.
         wait_s: i64,
     },
     /// The recipient got too many passcodes lately.
-    #[error("this recipient was sent too many passcodes lately")]
+    #[error("This recipient has been sent too many passcodes recently. Wait {wait_s} s.")]
     RecipientLimit {
         /// Seconds to wait.
         wait_s: i64,
     },
     /// Every channel that was asked for refused.
-    #[error("the recipient cannot be reached on any channel that was asked for")]
+    #[error(
+        "Every channel that was asked for refused this recipient. Check the number, or allow \
+         another channel in `delivery_mode`."
+    )]
     Unreachable,
     /// The carrier failed for reasons that are not the recipient's.
-    #[error("the carrier did not take the message")]
+    #[error("It did not take the message, and nothing was charged. Try again later.")]
     CarrierFailed,
     /// No carrier for a channel that was asked for.
-    #[error("no carrier is configured for {0}")]
+    #[error("None is configured for {0}. Ask the operator, or use another `delivery_mode`.")]
     NoCarrier(&'static str),
     /// No such challenge of this account.
-    #[error("there is no such challenge")]
+    #[error(
+        "No challenge of this account is meant: check `challenge_id`, `reference` and `to`, which \
+         must agree where several are given."
+    )]
     Unknown,
     /// Its time is over.
-    #[error("the passcode has expired")]
+    #[error("Its time is over. Send a new passcode.")]
     Expired,
     /// All guesses are used up.
-    #[error("all attempts are used up")]
+    #[error("The code can no longer be tried, not even the right one. Send a new passcode.")]
     Exhausted,
     /// It was verified before.
-    #[error("the passcode was verified before")]
+    #[error("A passcode works once. Treat the earlier verification as the one that counts.")]
     AlreadyVerified,
     /// It failed before it could be verified.
-    #[error("the passcode could not be delivered")]
-    NotDelivered,
+    #[error(
+        "The passcode failed ({0}), so its code counts no more, not even the right one. Send a new \
+         passcode."
+    )]
+    Failed(&'static str),
     /// A wrong guess.
-    #[error("the code is wrong")]
+    #[error("Ask the person to type the code again; {} guesses are left.", max_attempts - attempts)]
     WrongCode {
         /// The challenge.
         challenge: ChallengeId,
@@ -265,10 +270,10 @@ pub enum Error {
         max_attempts: i64,
     },
     /// The credits did not suffice for the SMS.
-    #[error("the account has not enough credits for the SMS that would have followed")]
+    #[error("The account has too few credits for the SMS fallback. Top up, then send again.")]
     CreditsRanOut,
     /// The first request with this `Idempotency-Key` is still running.
-    #[error("the first request is still running")]
+    #[error("The first request is being carried out. Repeat this one in a second.")]
     InProgress,
     /// Credits.
     #[error(transparent)]

@@ -4,10 +4,12 @@
 use store::{Error, WriteSet};
 
 use super::code::code_of;
+use super::store::{self as sql, NextLeg};
 use super::wording::Wording;
-use super::{Challenge, Reason, Status, limits, store as sql, told};
+use super::{Challenge, Reason, Status, events, limits};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Outbound};
+use crate::chatapp::{self, Wanted};
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{Attempt, Ending, Failure, News, Owner, State, Then};
 use crate::kit::id::{AccountId, ChallengeId};
@@ -27,7 +29,7 @@ impl Owner for Otp {
     fn reason(channel: Channel) -> &'static str {
         match channel {
             Channel::Chatapp => "otp.chatapp",
-            Channel::Sms => "otp.sms",
+            Channel::Sms | Channel::Email => "otp.sms",
         }
     }
 
@@ -75,22 +77,24 @@ impl Owner for Otp {
     fn after(app: &App, c: &Challenge, a: &Attempt, _: &Failure) -> Then {
         let is_current = c.attempt == a.id;
         let can_fall_back = c.falls_back() && c.is_open(app.now());
-        if !is_current || !can_fall_back || app.carriers.on(Channel::Sms).is_none() {
+        if !is_current || !can_fall_back || !app.carriers.offers(Channel::Sms, c.account.as_str()) {
             return Then::End;
         }
         Then::Leg { channel: Channel::Sms, category: "authentication", to: recipient(c) }
     }
 
     fn adopt(app: &App, set: &mut WriteSet, c: &mut Challenge, (leg, why): (&Attempt, &Failure)) {
-        note_unreachable(app, set, c, (c.channel, why));
-        sql::next_leg(set, c, (leg, c.mode), true, app.now());
+        note_unreachable(app, set, c, c.channel, why);
+        let (mode, asks_consent) = (c.mode, c.asks_consent);
+        let next = NextLeg { attempt: leg, mode, fallback_used: true, asks_consent };
+        sql::next_leg(set, c, next, app.now());
         limits::count_fallback(app, set, c);
         *c = c.carried_by(leg, true);
     }
 
     fn decide(app: &App, set: &mut WriteSet, c: &mut Challenge, a: &Attempt, news: News<'_>) {
         if let News::Over(Ending { why, .. }) | News::Owed(why) = news {
-            note_unreachable(app, set, c, (a.channel, why));
+            note_unreachable(app, set, c, a.channel, why);
         }
         // News of an attempt that another took the place of change nothing else.
         if c.attempt != a.id {
@@ -99,14 +103,17 @@ impl Owner for Otp {
         match news {
             News::Accepted { provider_id } => {
                 sql::settle(set, c, provider_id, Status::Sent, next_visit(app, c));
-                told::stands(app, set, c, Status::Sent);
+                events::stands(app, set, c, Status::Sent);
                 provider_id.clone_into(&mut c.provider_message_id);
                 c.settled = true;
             }
-            News::Delivered { provider_id } => delivered(app, set, c, a, provider_id),
+            News::Read { .. } if a.state == State::Delivered => {}
+            News::Delivered { provider_id } | News::Read { provider_id } => {
+                delivered(app, set, c, a, provider_id);
+            }
             News::Unknown => {
                 sql::postpone(set, c, next_visit(app, c));
-                told::stands(app, set, c, Status::Sent);
+                events::stands(app, set, c, Status::Sent);
             }
             News::Over(ending) => over(app, set, c, ending),
             News::Owed(_) => sql::leg_over(set, c, c.expires_at.min(app.now() + OWED_MS)),
@@ -129,10 +136,13 @@ fn delivered(
 ) {
     let provider_id = provider_id.unwrap_or(&c.provider_message_id).to_owned();
     if a.state == State::Sending {
-        told::went_out(app, set, c, &provider_id);
+        events::went_out(app, set, c, &provider_id);
     }
     sql::settle(set, c, &provider_id, Status::Delivered, c.expires_at);
-    told::stands(app, set, c, Status::Delivered);
+    events::stands(app, set, c, Status::Delivered);
+    if c.asks_consent && a.channel == Channel::Chatapp {
+        ask_consent(app, set, c);
+    }
     c.provider_message_id = provider_id;
     if c.status == Status::Sent {
         c.status = Status::Delivered;
@@ -140,11 +150,23 @@ fn delivered(
     c.settled = true;
 }
 
+/// The person has the passcode on the chat-app, so they can be asked there.
+fn ask_consent(app: &App, set: &mut WriteSet, c: &Challenge) {
+    let language = Wording::of_stored(&c.wording).language;
+    let wanted = Wanted {
+        account: &c.account,
+        challenge_id: c.id.as_str(),
+        recipient: &c.recipient,
+        language: &language,
+    };
+    chatapp::want(app, set, wanted);
+}
+
 fn over(app: &App, set: &mut WriteSet, c: &mut Challenge, ending: &Ending) {
     let reason = Reason::of_ending(ending);
     if ending.is_last {
         sql::fail(set, c, reason);
-        told::failed(app, set, c, reason);
+        events::failed(app, set, c, reason);
         if c.status == Status::Sent {
             c.status = Status::Failed;
             c.failure_reason = Some(reason);
@@ -154,12 +176,7 @@ fn over(app: &App, set: &mut WriteSet, c: &mut Challenge, ending: &Ending) {
 }
 
 /// Remembers that the chat-app refused the recipient, if that is why.
-fn note_unreachable(
-    app: &App,
-    set: &mut WriteSet,
-    c: &Challenge,
-    (channel, why): (Channel, &Failure),
-) {
+fn note_unreachable(app: &App, set: &mut WriteSet, c: &Challenge, channel: Channel, why: &Failure) {
     if channel == Channel::Chatapp && why.is_unreachable() {
         limits::remember_unreachable(app, set, c);
     }

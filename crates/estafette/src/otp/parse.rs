@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::body::Fields;
+use crate::kit::digits::digit;
 use crate::kit::id::ChallengeId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::problem::Problem;
@@ -10,7 +11,7 @@ use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
 use super::Mode;
-use super::send::Order;
+use super::order::Order;
 use super::verify::Address;
 
 /// `POST /v1/otp/send`.
@@ -19,20 +20,16 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
     let to = recipient(&mut fields, "to", true);
     let reference = fields.text_within("reference", 1, 128);
     let code = fields.text("code").and_then(|code| exact_code(&mut fields, code));
-    let mode = match fields.choice("delivery_mode", &["auto", "chatapp", "sms"]) {
-        Some("chatapp") => Mode::Only(Channel::Chatapp),
-        Some("sms") => Mode::Only(Channel::Sms),
-        _ => Mode::Auto,
-    };
+    let mode = fields.choice("delivery_mode", &["auto", "chatapp", "sms"]);
+    let mode = mode.and_then(|word| word.parse().ok()).unwrap_or(Mode::Auto);
     let sender = fields.text_within("sms_sender", 1, 16);
     let (template, language) = template(&mut fields);
     let length = fields.integer("code_length", 4, 8).unwrap_or(6);
-    // Accepted for later: consent prompts come with chat-app messaging.
-    let _consent = fields.flag("request_messaging_consent");
+    let asks_consent = fields.flag("request_messaging_consent").unwrap_or(true);
     fields.finish(app.is_strict())?;
     let to = to.ok_or(Code::InternalError)?;
     let code_length = u32::try_from(length).unwrap_or(6);
-    Ok(Order { to, reference, code, code_length, mode, sender, template, language })
+    Ok(Order { to, reference, code, code_length, mode, sender, template, language, asks_consent })
 }
 
 /// `POST /v1/chatapp/otp/send`: the order and the `client_id` to echo.
@@ -47,7 +44,10 @@ pub(super) fn chatapp_send(app: &App, body: &[u8]) -> Result<(Order, Option<Stri
     let to = to.ok_or(Code::InternalError)?;
     let mode = Mode::Only(Channel::Chatapp);
     let (code_length, sender) = (6, None);
-    let order = Order { to, reference, code, code_length, mode, sender, template, language };
+    // Nothing in such a request could ask for no prompt.
+    let asks_consent = false;
+    let order =
+        Order { to, reference, code, code_length, mode, sender, template, language, asks_consent };
     Ok((order, client_id))
 }
 
@@ -102,18 +102,6 @@ fn typed_code(fields: &mut Fields, code: &str) -> Option<Secret> {
         }
     }
     exact_code(fields, digits)
-}
-
-/// First digit of each decimal run that people type codes in.
-const ZEROS: &[u32] = &[
-    0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66,
-    0xe50, 0xed0, 0xf20, 0x1040, 0x17e0, 0x1810, 0xff10,
-];
-
-fn digit(letter: char) -> Option<char> {
-    let point = u32::from(letter);
-    let zero = ZEROS.iter().find(|zero| (**zero..**zero + 10).contains(&point))?;
-    char::from_digit(point - zero, 10)
 }
 
 fn template(fields: &mut Fields) -> (Option<String>, Option<String>) {

@@ -6,8 +6,9 @@ use store::{CommitError, WriteSet};
 
 use super::code::{code_of, mac, new_code, seal};
 use super::limits::{self, LIMITED, Way};
+use super::order::Order;
 use super::owner::Otp;
-use super::store::{self as sql, NewChallenge};
+use super::store::{self as sql, NewChallenge, NextLeg};
 use super::wording::Wording;
 use super::{Challenge, Error, Mode, Reason, STALE, Status, fraud};
 use crate::access::idempotency::{Claim, Seen};
@@ -16,31 +17,10 @@ use crate::carriers::{Address, Channel, Priority, Refusal, Rehearsed};
 use crate::credits;
 use crate::dispatch::{self, Attempt, Carried, Failure, Leg, NewLeg, State, carry};
 use crate::kit::id::ChallengeId;
-use crate::kit::msisdn::Msisdn;
-use crate::kit::secret::Secret;
 use crate::senders;
 
 /// Times that a decision is made anew because another was faster.
 const RETRIES: u32 = 40;
-
-/// A passcode to send, checked.
-pub(super) struct Order {
-    pub(super) to: Msisdn,
-    pub(super) reference: Option<String>,
-    pub(super) code: Option<Secret>,
-    pub(super) code_length: u32,
-    pub(super) mode: Mode,
-    pub(super) sender: Option<String>,
-    pub(super) template: Option<String>,
-    pub(super) language: Option<String>,
-}
-
-impl Order {
-    /// What at most one open challenge of an account has: recipient and reference.
-    pub(super) fn slot(&self) -> String {
-        format!("{}|{}", self.to.e164(), self.reference.as_deref().unwrap_or(""))
-    }
-}
 
 /// What a send came to.
 pub(super) struct Sent {
@@ -71,7 +51,7 @@ pub(super) async fn send(
     let is_unreachable = was_unreachable || leg.failures.iter().any(refused_now);
     let refusal = reason.and_then(Reason::refusal);
     if let (Some(reason), Some(_)) = (reason, &refusal)
-        && let Err(error) = claim.tell(app, reason.word()).await
+        && let Err(error) = claim.tell(app, reason.as_str()).await
     {
         tracing::warn!(%error, "a repeat will not be told that this send was refused");
     }
@@ -130,7 +110,7 @@ pub(super) async fn seen(app: &App, account: &Account, seen: &Seen) -> Result<Se
             return Err(Error::InProgress);
         }
     }
-    let told = seen.answer.as_deref().and_then(Reason::of);
+    let told = seen.answer.as_deref().and_then(|word| word.parse().ok());
     let is_unreachable = limits::is_unreachable(app, &account.id, &challenge.recipient).await?;
     Ok(Sent { challenge, refusal: told.and_then(Reason::refusal), is_unreachable })
 }
@@ -149,9 +129,9 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
         return Err(Error::SenderNotApproved);
     }
     fraud::check(app, account, order).await?;
-    let has = |channel| app.carriers.on(channel).is_some();
+    let has = |channel| app.carriers.offers(channel, account.id.as_str());
     match order.mode {
-        Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.word())),
+        Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.as_str())),
         Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => {
             Err(Error::NoCarrier("chatapp or sms"))
         }
@@ -168,8 +148,8 @@ async fn rehearse(app: &App, account: &Account, order: &Order) -> Result<(), Err
             Err(Error::CountryNotAllowed(to.country().to_owned()))
         }
         Some(Rehearsed::InsufficientCredits) => {
-            let (channel, _) = first_channel(app, order, &Past::None);
-            let price = credits::price(app, channel.word(), "authentication", to.country());
+            let (channel, _) = first_channel(app, account, (order, &Past::None));
+            let price = credits::price(app, channel.as_str(), "authentication", to.country());
             let required = price.await?;
             Err(credits::Error::Insufficient { required, available: 0 }.into())
         }
@@ -224,11 +204,12 @@ impl Past {
 }
 
 /// Where the first attempt goes, and whether that is a fallback already.
-fn first_channel(app: &App, order: &Order, past: &Past) -> (Channel, bool) {
+fn first_channel(app: &App, account: &Account, (order, past): (&Order, &Past)) -> (Channel, bool) {
+    let has = |channel| app.carriers.offers(channel, account.id.as_str());
     match order.mode {
         Mode::Only(channel) => (channel, false),
-        Mode::Auto if app.carriers.on(Channel::Sms).is_none() => (Channel::Chatapp, false),
-        Mode::Auto if app.carriers.on(Channel::Chatapp).is_none() => (Channel::Sms, true),
+        Mode::Auto if !has(Channel::Sms) => (Channel::Chatapp, false),
+        Mode::Auto if !has(Channel::Chatapp) => (Channel::Sms, true),
         Mode::Auto if past.is_unreachable() => (Channel::Sms, true),
         Mode::Auto => (Channel::Chatapp, false),
     }
@@ -243,8 +224,8 @@ async fn begin(
     past: Past,
 ) -> Result<(Leg<Otp>, bool), Error> {
     let now = app.now();
-    let (channel, fallback) = first_channel(app, order, &past);
-    let price = credits::price(app, channel.word(), "authentication", order.to.country()).await?;
+    let (channel, fallback) = first_channel(app, account, (order, &past));
+    let price = credits::price(app, channel.as_str(), "authentication", order.to.country()).await?;
     let open = past.found().filter(|challenge| challenge.is_open(now));
     let id = open.map_or_else(|| past.new_id(app), |open| open.id.clone());
     let new_end = now + validity_ms(app, account);
@@ -268,9 +249,10 @@ async fn begin(
     claim.add_to(&mut set, id.as_str(), None, now);
     let way = Way { account: &account.id, to: &order.to, channel };
     limits::count_send(app, &mut set, way);
+    let planned = Planned { account, order, attempt: &attempt, fallback_used: fallback };
     let challenge = if let Some(open) = open {
         // What the last leg still holds is free before this one's price is held.
-        let challenge = resend(app, &mut set, open, order, (account, &attempt, fallback)).await?;
+        let challenge = resend(app, &mut set, open, &planned).await?;
         dispatch::open::<Otp>(app, &mut set, &attempt);
         challenge
     } else {
@@ -278,7 +260,7 @@ async fn begin(
         if let Some(stale) = past.found() {
             sql::free_slot(&mut set, stale, now);
         }
-        create(app, &mut set, account, order, (id, &attempt, fallback))
+        create(app, &mut set, &id, &planned)
     };
     match app.db.commit(set).await {
         Ok(_) => {
@@ -295,13 +277,16 @@ async fn begin(
     }
 }
 
-fn create(
-    app: &App,
-    set: &mut WriteSet,
-    account: &Account,
-    order: &Order,
-    (id, attempt, fallback_used): (ChallengeId, &Attempt, bool),
-) -> Challenge {
+/// What a request sends, and how.
+struct Planned<'a> {
+    account: &'a Account,
+    order: &'a Order,
+    attempt: &'a Attempt,
+    fallback_used: bool,
+}
+
+fn create(app: &App, set: &mut WriteSet, id: &ChallengeId, planned: &Planned<'_>) -> Challenge {
+    let Planned { account, order, attempt, fallback_used } = *planned;
     let slot = order.slot();
     let (now, config, settings) = (app.now(), &app.config.otp, &account.settings);
     let code = order.code.clone().unwrap_or_else(|| new_code(app, order.code_length));
@@ -327,10 +312,11 @@ fn create(
         fallback_ms: settings.otp_fallback_after_s.unwrap_or(config.fallback_after_s) * 1000,
         settled: false,
         wording: wording.to_stored(),
+        asks_consent: order.asks_consent,
         expires_at: now + validity_ms(app, account),
         verified_at: None,
         created_at: now,
-        code_sealed: Some(seal(app, &account.id, &id, &code)),
+        code_sealed: Some(seal(app, &account.id, id, &code)),
     };
     let new = NewChallenge {
         account: &account.id,
@@ -347,6 +333,7 @@ fn create(
         fallback_used,
         fallback_ms: challenge.fallback_ms,
         wording: challenge.wording.clone(),
+        asks_consent: challenge.asks_consent,
         expires_at: challenge.expires_at,
         created_at: now,
         next_at: attempt.lease_until,
@@ -366,10 +353,9 @@ async fn resend(
     app: &App,
     set: &mut WriteSet,
     open: &Challenge,
-    order: &Order,
-    leg: (&Account, &Attempt, bool),
+    planned: &Planned<'_>,
 ) -> Result<Challenge, Error> {
-    let (account, attempt, fallback_used) = leg;
+    let Planned { account, order, attempt, fallback_used } = *planned;
     let now = app.now();
     if !open.settled {
         let stale = || Error::Commit(CommitError::Rejected(STALE));
@@ -381,8 +367,10 @@ async fn resend(
             dispatch::give_back::<Otp>(app, set, &last, &Failure::silence());
         }
     }
-    sql::next_leg(set, open, (attempt, order.mode), fallback_used, now);
-    let mut challenge = Challenge { mode: order.mode, ..open.carried_by(attempt, fallback_used) };
+    let (mode, asks_consent) = (order.mode, order.asks_consent);
+    sql::next_leg(set, open, NextLeg { attempt, mode, fallback_used, asks_consent }, now);
+    let next = open.carried_by(attempt, fallback_used);
+    let mut challenge = Challenge { mode, asks_consent, ..next };
     if let Some(code) = &order.code
         && code_of(app, open).as_ref() != Some(code)
     {

@@ -3,7 +3,7 @@
 use clock::Millis;
 use store::{Args, Error, FromRow, Row, Sql, WriteSet, args};
 
-use super::send::Order;
+use super::order::Order;
 use super::{Attempt, Challenge, Mode, Reason, STALE, Status};
 use crate::app::App;
 use crate::carriers::Channel;
@@ -16,14 +16,40 @@ const DUE_SHARD: &str = "due";
 const COLUMNS_BY_ID: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
-     expires_at, verified_at, created_at, code_sealed, account_id FROM challenges \
+     expires_at, verified_at, created_at, code_sealed, account_id, asks_consent FROM challenges \
      WHERE account_id = $1 AND challenge_id = $2",
 );
 const BY_SLOT: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
-     expires_at, verified_at, created_at, code_sealed, account_id FROM challenges \
+     expires_at, verified_at, created_at, code_sealed, account_id, asks_consent FROM challenges \
      WHERE account_id = $1 AND slot = $2",
+);
+/// A stretch of an account's challenges, newest first, without their codes.
+const LIST: Sql = Sql(
+    "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
+     provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
+     expires_at, verified_at, created_at, NULL, account_id, asks_consent \
+     FROM challenges \
+     WHERE account_id = $1 AND challenge_id < $2 ORDER BY challenge_id DESC LIMIT $3",
+);
+/// The same of one recipient.
+const LIST_TO: Sql = Sql(
+    "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
+     provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
+     expires_at, verified_at, created_at, NULL, account_id, asks_consent \
+     FROM challenges \
+     WHERE recipient = $1 AND account_id = $2 AND challenge_id < $3 \
+     ORDER BY challenge_id DESC LIMIT $4",
+);
+/// The same with one reference.
+const LIST_CALLED: Sql = Sql(
+    "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
+     provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
+     expires_at, verified_at, created_at, NULL, account_id, asks_consent \
+     FROM challenges \
+     WHERE reference = $1 AND account_id = $2 AND challenge_id < $3 \
+     ORDER BY challenge_id DESC LIMIT $4",
 );
 /// Anything that a first send to a recipient must look at: an open challenge in its slot, that the
 /// recipient is known as unreachable on the chat-app, or a challenge of the same recipient or
@@ -56,17 +82,23 @@ const INSERT: Sql = Sql("INSERT INTO challenges (account_id, challenge_id, recip
      slot, mode, channel, status, attempt_id, provider_message_id, code_mac, code_sealed, \
      attempts, \
      max_attempts, fallback_used, fallback_ms, settled, wording, expires_at, created_at, next_at, \
-     event_count) \
+     event_count, asks_consent) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, 'sent', $8, $9, $10, $11, 0, $12, $13, $14, 0, $15, $16, \
-     $17, $18, 1) ON CONFLICT DO NOTHING");
+     $17, $18, 1, $19) ON CONFLICT DO NOTHING");
 /// The visit that is due for it says and tells that it expired.
 const FREE_SLOT: Sql = Sql("UPDATE challenges SET slot = NULL, code_sealed = NULL \
      WHERE account_id = $1 AND challenge_id = $2 AND status IN ('sent', 'delivered') \
      AND expires_at <= $3");
+/// A leg that arrived is remembered, should the next one fail.
 const NEXT_LEG: Sql = Sql("UPDATE challenges SET attempt_id = $1, provider_message_id = $2, \
-     channel = $3, mode = $4, fallback_used = $5, next_at = $6, settled = 0 \
-     WHERE account_id = $7 AND challenge_id = $8 AND attempt_id = $9 \
-     AND status IN ('sent', 'delivered') AND expires_at > $10");
+     channel = $3, mode = $4, fallback_used = $5, next_at = $6, asks_consent = $7, settled = 0, \
+     delivered_channel = CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE account_id = $8 \
+       AND attempt_id = $9 AND state = 'delivered') THEN channel ELSE delivered_channel END, \
+     delivered_id = CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE account_id = $8 \
+       AND attempt_id = $9 AND state = 'delivered') THEN provider_message_id \
+       ELSE delivered_id END \
+     WHERE account_id = $8 AND challenge_id = $10 AND attempt_id = $9 \
+     AND status IN ('sent', 'delivered') AND expires_at > $11");
 const CODE_MAC: Sql =
     Sql("SELECT code_mac FROM challenges WHERE account_id = $1 AND challenge_id = $2");
 const RECODE: Sql = Sql("UPDATE challenges SET code_mac = $1, code_sealed = $2, expires_at = $3 \
@@ -85,8 +117,13 @@ const CLOSE: Sql = Sql("UPDATE challenges SET \
 const FAIL: Sql = Sql("UPDATE challenges SET status = 'failed', failure_reason = $1, \
      code_sealed = NULL, slot = NULL, event_count = event_count + 1 \
      WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4 AND status = 'sent'");
+/// A challenge that another leg delivered shows that one again.
 const LEG_OVER: Sql = Sql("UPDATE challenges SET settled = 1, next_at = \
-     CASE WHEN status IN ('sent', 'delivered') THEN CAST($1 AS BIGINT) ELSE NULL END \
+     CASE WHEN status IN ('sent', 'delivered') THEN CAST($1 AS BIGINT) ELSE NULL END, \
+     channel = CASE WHEN status IN ('delivered', 'verified') \
+       THEN COALESCE(delivered_channel, channel) ELSE channel END, \
+     provider_message_id = CASE WHEN status IN ('delivered', 'verified') \
+       THEN COALESCE(delivered_id, provider_message_id) ELSE provider_message_id END \
      WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4");
 const EXPIRE: Sql = Sql("UPDATE challenges SET status = 'expired', code_sealed = NULL, \
      slot = NULL, next_at = NULL, event_count = event_count + 1, settled = 1 \
@@ -129,18 +166,15 @@ const TELL_VERDICT: Sql = Sql("UPDATE idempotency SET answer = (SELECT status ||
      WHERE account_id = $1 AND namespace = 'tenant' AND idem_key = $3");
 impl FromRow for Challenge {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let mode: String = row.take(3)?;
-        let channel: String = row.take(4)?;
-        let status: String = row.take(5)?;
         let reason: Option<String> = row.take(6)?;
         Ok(Self {
             id: row.take(0)?,
             recipient: row.take(1)?,
             reference: row.take(2)?,
-            mode: Mode::of(&mode).ok_or(Error::Corrupt { column: 3 })?,
-            channel: Channel::of(&channel).ok_or(Error::Corrupt { column: 4 })?,
-            status: Status::of(&status).ok_or(Error::Corrupt { column: 5 })?,
-            failure_reason: reason.as_deref().and_then(Reason::of),
+            mode: row.take(3)?,
+            channel: row.take(4)?,
+            status: row.take(5)?,
+            failure_reason: reason.and_then(|word| word.parse().ok()),
             attempt: row.take(7)?,
             provider_message_id: row.take(8)?,
             attempts: row.take(9)?,
@@ -154,6 +188,7 @@ impl FromRow for Challenge {
             created_at: row.take(17)?,
             code_sealed: row.take(18)?,
             account: row.take(19)?,
+            asks_consent: row.take(20)?,
         })
     }
 }
@@ -164,6 +199,38 @@ pub(super) async fn challenge(
     id: &ChallengeId,
 ) -> Result<Option<Challenge>, Error> {
     app.db.row(COLUMNS_BY_ID, args![account, id]).await
+}
+
+/// At most `limit` challenges with ids below `before`, newest first.
+pub(super) async fn list(
+    app: &App,
+    account: &AccountId,
+    before: &str,
+    limit: i64,
+) -> Result<Vec<Challenge>, Error> {
+    app.db.rows(LIST, args![account, before, limit]).await
+}
+
+/// The same of one recipient.
+pub(super) async fn list_to(
+    app: &App,
+    account: &AccountId,
+    recipient: &str,
+    before: &str,
+    limit: i64,
+) -> Result<Vec<Challenge>, Error> {
+    app.db.rows(LIST_TO, args![recipient, account, before, limit]).await
+}
+
+/// The same with one reference.
+pub(super) async fn list_called(
+    app: &App,
+    account: &AccountId,
+    reference: &str,
+    before: &str,
+    limit: i64,
+) -> Result<Vec<Challenge>, Error> {
+    app.db.rows(LIST_CALLED, args![reference, account, before, limit]).await
 }
 
 /// The keyed hash of a challenge's code.
@@ -209,7 +276,7 @@ pub(super) async fn claim_due(
     limit: i64,
     lease_until: Millis,
 ) -> Result<Vec<(AccountId, ChallengeId)>, super::Error> {
-    let (now, env) = (app.now(), app.env.word());
+    let (now, env) = (app.now(), app.env.as_str());
     if app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await?.is_none() {
         return Ok(Vec::new());
     }
@@ -240,6 +307,7 @@ pub(super) struct NewChallenge<'a> {
     pub(super) fallback_used: bool,
     pub(super) fallback_ms: i64,
     pub(super) wording: String,
+    pub(super) asks_consent: bool,
     pub(super) expires_at: Millis,
     pub(super) created_at: Millis,
     pub(super) next_at: Millis,
@@ -264,8 +332,8 @@ pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
         new.recipient.e164(),
         new.reference,
         new.slot,
-        new.mode.word(),
-        new.channel.word(),
+        new.mode.as_str(),
+        new.channel.as_str(),
         new.attempt,
         new.attempt.as_str(),
         new.code_mac,
@@ -276,7 +344,8 @@ pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
         new.wording,
         new.expires_at,
         new.created_at,
-        new.next_at
+        new.next_at,
+        new.asks_consent
     ];
     set.guard(INSERT, args, STALE);
 }
@@ -285,24 +354,29 @@ pub(super) fn free_slot(set: &mut WriteSet, challenge: &Challenge, now: Millis) 
     set.push(FREE_SLOT, args![&challenge.account, &challenge.id, now]);
 }
 
+/// The attempt that takes the place of the current one.
+#[derive(Clone, Copy)]
+pub(super) struct NextLeg<'a> {
+    pub(super) attempt: &'a Attempt,
+    pub(super) mode: Mode,
+    pub(super) fallback_used: bool,
+    pub(super) asks_consent: bool,
+}
+
 /// Puts a new attempt in the place of the current one.
-pub(super) fn next_leg(
-    set: &mut WriteSet,
-    challenge: &Challenge,
-    (leg, mode): (&Attempt, Mode),
-    fallback_used: bool,
-    now: Millis,
-) {
+pub(super) fn next_leg(set: &mut WriteSet, challenge: &Challenge, leg: NextLeg<'_>, now: Millis) {
+    let NextLeg { attempt, mode, fallback_used, asks_consent } = leg;
     let args = args![
-        &leg.id,
-        leg.id.as_str(),
-        leg.channel.word(),
-        mode.word(),
+        &attempt.id,
+        attempt.id.as_str(),
+        attempt.channel.as_str(),
+        mode.as_str(),
         fallback_used,
-        leg.lease_until,
+        attempt.lease_until,
+        asks_consent,
         &challenge.account,
-        &challenge.id,
         &challenge.attempt,
+        &challenge.id,
         now
     ];
     set.guard(NEXT_LEG, args, STALE);
@@ -328,7 +402,7 @@ pub(super) fn settle(
     next_at: Millis,
 ) {
     let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
-    set.push(SETTLE, args![provider_id, status.word(), next_at, account, id, attempt]);
+    set.push(SETTLE, args![provider_id, status.as_str(), next_at, account, id, attempt]);
 }
 
 /// Ends a challenge that is still open; one that ended otherwise only loses its due work.
@@ -339,13 +413,13 @@ pub(super) fn close(
     reason: Option<Reason>,
 ) {
     let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
-    set.push(CLOSE, args![status.word(), reason.map(Reason::word), account, id, attempt]);
+    set.push(CLOSE, args![status.as_str(), reason.map(Reason::as_str), account, id, attempt]);
 }
 
 /// Ends a challenge of which nothing was heard.
 pub(super) fn fail(set: &mut WriteSet, challenge: &Challenge, reason: Reason) {
     let (account, id, attempt) = (&challenge.account, &challenge.id, &challenge.attempt);
-    set.push(FAIL, args![reason.word(), account, id, attempt]);
+    set.push(FAIL, args![reason.as_str(), account, id, attempt]);
 }
 
 /// The current attempt's fate is known to be bad: nothing is held for it, and if the challenge is

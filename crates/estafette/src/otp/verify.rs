@@ -3,7 +3,7 @@
 
 use store::{CommitError, WriteSet};
 
-use super::{Challenge, Error, Reason, STALE, Status, fraud, limits, store as sql, told};
+use super::{Challenge, Error, Reason, STALE, Status, events, fraud, limits, store as sql};
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::App;
 use crate::kit::id::{AccountId, ChallengeId};
@@ -27,17 +27,17 @@ pub(super) struct Verified {
 pub(super) async fn verify(
     app: &App,
     account: &AccountId,
-    guess: (&Address, &Secret),
+    address: &Address,
+    code: &Secret,
     claim: &Claim,
 ) -> Result<Verified, Error> {
-    let (address, code) = guess;
     let id = find(app, account, address).await?;
     let now = app.now();
     let mac = mac_of(app, account, &id, code).await?;
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), None, now);
     sql::verify(&mut set, account, &id, mac, now);
-    told::judged(app, &mut set, account, &id);
+    events::judged(app, &mut set, account, &id);
     limits::count_guess(app, &mut set, account, &id);
     if let Some(key) = claim.key() {
         sql::tell_verdict(&mut set, account, &id, key);
@@ -46,11 +46,11 @@ pub(super) async fn verify(
         Ok(done) => {
             let (status, attempts, max_attempts, recipient): (String, i64, i64, String) =
                 done.only()?;
-            let status = Status::of(&status).unwrap_or(Status::Sent);
+            let status = status.parse().unwrap_or(Status::Sent);
             if status == Status::Verified {
                 fraud::verified(app, account, &recipient);
             }
-            Verdict { status, attempts, max_attempts, at: now }.tell(id)
+            Judgement { status, attempts, max_attempts, at: now }.tell(id)
         }
         Err(CommitError::Rejected(STALE)) => Err(why_not(app, account, &id).await?),
         Err(error) => Err(error.into()),
@@ -65,17 +65,17 @@ async fn mac_of(
     id: &ChallengeId,
     code: &Secret,
 ) -> Result<[u8; 32], Error> {
-    let place = (account.as_str(), id.as_str());
+    let (account_id, challenge) = (account.as_str(), id.as_str());
     if app.vault.is_rotating()
         && let Some(stored) = sql::code_mac(app, account, id).await?
     {
-        return Ok(app.vault.code_mac_like(&stored, place, code.expose()));
+        return Ok(app.vault.code_mac_like(&stored, account_id, challenge, code.expose()));
     }
-    Ok(app.vault.code_mac(place.0, place.1, code.expose()))
+    Ok(app.vault.code_mac(account_id, challenge, code.expose()))
 }
 
 /// What one guess came to.
-struct Verdict {
+struct Judgement {
     /// The challenge after it.
     status: Status,
     attempts: i64,
@@ -84,11 +84,11 @@ struct Verdict {
     at: clock::Millis,
 }
 
-impl Verdict {
+impl Judgement {
     /// As stored by [`sql::tell_verdict`].
     fn stored(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
-        let status = Status::of(words.next()?)?;
+        let status = words.next()?.parse().ok()?;
         let mut number = || words.next()?.parse::<i64>().ok();
         let (attempts, max_attempts, at) = (number()?, number()?, clock::Millis(number()?));
         Some(Self { status, attempts, max_attempts, at })
@@ -107,8 +107,8 @@ impl Verdict {
 /// What a guess with the same Idempotency-Key came to when it was judged.
 pub(super) async fn seen(app: &App, account: &AccountId, seen: &Seen) -> Result<Verified, Error> {
     let id = ChallengeId::parse(&seen.object_id).ok_or(Error::Unknown)?;
-    if let Some(verdict) = seen.answer.as_deref().and_then(Verdict::stored) {
-        return verdict.tell(id);
+    if let Some(judgement) = seen.answer.as_deref().and_then(Judgement::stored) {
+        return judgement.tell(id);
     }
     // Judged by a version that kept no verdicts: nothing may make a wrong guess a right one.
     let challenge = sql::challenge(app, account, &id).await?.ok_or(Error::Unknown)?;
@@ -162,7 +162,9 @@ pub(super) async fn why_not(
         Status::Failed if challenge.failure_reason == Some(Reason::AttemptsExhausted) => {
             Error::Exhausted
         }
-        Status::Failed => Error::NotDelivered,
+        Status::Failed => {
+            Error::Failed(challenge.failure_reason.unwrap_or(Reason::Undelivered).as_str())
+        }
         Status::Sent | Status::Delivered | Status::Expired => Error::Expired,
     })
 }

@@ -1,25 +1,29 @@
 //! The routes of signing up and of the profile, and their wire types.
 
 use axum::body::Bytes;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use store::WriteSet;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::api::{LoginView, UserView, new_password, private};
+use crate::access::idempotency::{Claim, Repeatable, Seen};
+use crate::access::token::Kind;
 use crate::access::{
-    self, Caller, Credentials, Guest, Login, MadeBy, NewUser, Portal, Who, idempotency,
+    self, Caller, Credentials, Guest, Identity, Login, MadeBy, NewUser, Portal, Prover, Who,
 };
 use crate::app::{App, Env};
 use crate::credits;
 use crate::kit::body::Fields;
-use crate::kit::page::Query;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::page::NoQuery;
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
+use crate::kit::throttle::Class;
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<App> {
@@ -33,7 +37,10 @@ pub struct SignupRequest {
     #[schema(example = "ana@example.com", max_length = 254)]
     pub email: String,
     /// The password, 12 to 256 characters.
-    #[schema(format = Password, min_length = 12, max_length = 256)]
+    #[schema(
+        format = Password, min_length = 12, max_length = 256,
+        example = "correct horse battery 42"
+    )]
     pub password: String,
 }
 
@@ -49,8 +56,11 @@ pub struct AccountsView {
 /// A new user, logged in.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SignupView {
-    /// A portal token; it is shown only here.
-    pub token: String,
+    /// A portal token: shown only here, and to a repeat with the same `Idempotency-Key` within ten
+    /// minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub token: Option<String>,
     /// When the token ends, RFC 3339 in UTC.
     #[schema(format = DateTime)]
     pub expires_at: String,
@@ -72,72 +82,73 @@ impl SignupView {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ProfileView {
     /// The account's id.
+    #[schema(example = "acc_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     pub id: String,
     /// The user's email.
     pub email: String,
     /// `prepaid` or `postpaid`.
-    #[schema(example = "prepaid")]
+    #[schema(value_type = crate::app::BillingMode)]
     pub billing_mode: String,
     /// Credits that can be spent now.
     pub balance_credits: i64,
     /// `active`; or `pending` (until the operator looked at it) and `suspended`, which can only be
     /// read.
-    #[schema(example = "active")]
+    #[schema(value_type = crate::app::Standing)]
     pub status: String,
 }
 
 /// Makes a user with an account for each environment and logs them in. Each address may have it
 /// switched off; where it is off on live, the live account of who signs up at the sandbox is
-/// `pending` until the operator makes it active. An `Idempotency-Key` is checked but not kept: a
-/// repeat finds the email taken.
+/// `pending` until the operator makes it active. A repeat with the same `Idempotency-Key` makes no
+/// second user: it carries the token for ten minutes, and is without it afterwards.
 #[utoipa::path(post, path = "/v1/auth/signup", tag = "Account", request_body = SignupRequest,
+    extensions(("x-codes" = json!([Code::SignupDisabled, Code::TooManyLogins]))),
     responses(
         (status = 200, body = SignupView, description = "The new user, logged in"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-            description = "`signup_disabled`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`, also when the email is already registered"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`rate_limited`; `too_many_logins` where this address was told too \
-                often that an email is registered"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`"),
     ))]
 async fn signup(
     guest: Guest,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
     if !is_open(&app) {
         return Err(Code::SignupDisabled.into());
     }
-    Query::read(query.as_deref(), &[])?;
-    idempotency::check(&headers)?;
     let (email, password) = newcomer(&app, &body)?;
-    let credentials = Credentials { email: &email, password: &password };
-    let made_by = MadeBy::Guest(&guest);
-    let new = access::signup(&app, credits::sandbox_grant, credentials, made_by).await?;
-    let login = access::login_new(&app, &new).await?;
-    Ok(private(SignupView::of(new, login)))
+    let owner = guest.owner(&app);
+    let request = Repeatable::by_guest(&owner, &headers, "POST /v1/auth/signup", &body);
+    let fresh = async |claim: Claim| {
+        app.throttle.take(Class::Signup, &guest.address)?;
+        let credentials = Credentials { email: &email, password: &password };
+        let enter = |set: &mut WriteSet, new: &NewUser| {
+            credits::sandbox_grant(&app, set, &new.sandbox);
+            let identity = Identity { id: new.id.to_string(), email: new.email.clone() };
+            access::admit(&app, set, Kind::Portal, identity, &claim)
+        };
+        let made_by = MadeBy::Guest(&guest);
+        Ok(access::signup(&app, credentials, made_by, enter).await?)
+    };
+    let again = async |seen: Seen| {
+        let login = access::login_again(&app, Kind::Portal, &seen).await?;
+        Ok((access::user(&app, &login.id).await?, login))
+    };
+    let prover = Prover { kind: Kind::Portal, whose: &email, guest: &guest };
+    let done = access::once_with_password(&app, prover, request, fresh, again).await?;
+    Ok(done.map(|(new, login)| private(SignupView::of(new, login))).into_response())
 }
 
 /// The profile of the caller's account at this address.
 #[utoipa::path(get, path = "/v1/me", tag = "Account", security(("portal_token" = [])),
     responses(
         (status = 200, body = ProfileView, description = "The profile"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`rate_limited`"),
     ))]
 async fn read_profile(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let Who::User(user) = &caller.who else { return Err(Code::InternalError.into()) };
     let email = access::email_of(&app, user).await?.ok_or(Code::NotFound)?;
     let id = &caller.account.id;
@@ -145,8 +156,8 @@ async fn read_profile(
     Ok(private(ProfileView {
         id: id.to_string(),
         email,
+        balance_credits: balance.own(),
         billing_mode: balance.billing_mode,
-        balance_credits: balance.available,
         status: balance.status,
     }))
 }

@@ -2,22 +2,24 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Erased, Error, erase, inbound, of_dispatch};
+use super::{Erased, Error, Person, erase, inbound, of_dispatch};
 use crate::access::caller::Staff;
-use crate::access::idempotency;
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
+use crate::chatapp;
 use crate::kit::body::Fields;
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
-use crate::kit::page::Query;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::page::NoQuery;
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
@@ -28,24 +30,29 @@ pub fn routes() -> OpenApiRouter<App> {
 /// A person who wants to be forgotten.
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct NewErasure {
-    /// The phone number, in international form.
+    /// The phone number, in international form; this or `email`.
     #[schema(example = "+33612345678")]
-    pub phone: String,
+    pub phone: Option<String>,
+    /// The email address; this or `phone`.
+    pub email: Option<String>,
     /// Only in this account; left out = in all accounts of both environments.
-    #[schema(example = "acc_01h455vb4pex5vsknk084sn02q")]
     pub account_id: Option<String>,
 }
 
 /// What was found and is erased. The same request again finds nothing.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct ErasureView {
     /// Passcodes that named the number.
     #[schema(example = 3)]
     pub challenges: u64,
-    /// SMS to the number.
+    /// SMS and chat-app messages to the number, and consent sessions with it.
     #[schema(example = 2)]
     pub messages: u64,
-    /// Passcodes that were open and SMS that no carrier had: they are ended.
+    /// Emails to the address.
+    #[schema(example = 0)]
+    pub emails: u64,
+    /// Passcodes and sessions that were open, messages and emails that no carrier had: they are
+    /// ended.
     #[schema(example = 1)]
     pub ended: u64,
     /// `Idempotency-Key`s that stood for them.
@@ -61,13 +68,16 @@ pub struct ErasureView {
 
 impl From<Erased> for ErasureView {
     fn from(erased: Erased) -> Self {
-        let Erased { passcodes, sms, inbound, ticket_messages } = erased;
+        let Erased { passcodes, sms, emails, chatapp, inbound, ticket_messages } = erased;
         Self {
             challenges: passcodes.challenges,
-            messages: sms.messages,
-            ended: passcodes.ended + sms.ended,
+            messages: sms.messages + chatapp.messages,
+            emails: emails.emails,
+            ended: passcodes.ended + sms.ended + emails.ended + chatapp.ended,
             idempotency_keys: passcodes.idempotency_keys
                 + sms.idempotency_keys
+                + emails.idempotency_keys
+                + chatapp.idempotency_keys
                 + inbound.idempotency_keys,
             inbound_notifications: inbound.messages,
             ticket_messages,
@@ -75,54 +85,61 @@ impl From<Erased> for ErasureView {
     }
 }
 
-/// Erases a phone number from everything that was sent to it or by it.
+/// Erases a phone number or an email address from everything that was sent to it or by it.
 ///
-/// Open passcodes and SMS that are not sent yet end, and what is held for them is given back. Doing
-/// it again changes nothing, so a request without an answer may simply be repeated. What the
-/// number's owner is sent from then on is kept again. That they opted out stays known, by a keyed
-/// hash of the number.
+/// Open passcodes, and SMS and emails that are not sent yet, end, and what is held for them is
+/// given back. Doing it again changes nothing, so a request without an answer may simply be
+/// repeated; with the same `Idempotency-Key` the repeat is told what the first request found. What
+/// the person is sent from then on is kept again. That they opted out, or are not to be written to,
+/// stays known, by a keyed hash.
 #[utoipa::path(
     post, path = "/v1/admin/erasures", tag = "Operator",
     request_body = NewErasure,
+    extensions(("x-codes" = json!([Code::NotFound]))),
     responses(
         (status = 200, body = ErasureView, description = "The number is erased"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`: repeat the request"),
     ),
     security(("staff_token" = []))
 )]
 async fn erase_recipient(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<ErasureView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
-    // Nothing is kept of it: a fingerprint of the request would be one of the number.
-    idempotency::check(&headers)?;
+) -> Result<Response, Problem> {
     let (recipient, account) = read(&app, &body)?;
-    let erased = erase(&app, &recipient, account.as_ref(), staff.by()).await?;
-    Ok(Json(erased.into()))
+    // What is kept of the request is a keyed hash, for a day, and how much was found.
+    let request = Repeatable::by_person(&staff.who, &headers, "POST /v1/admin/erasures", &body);
+    let fresh = async |claim: Claim| {
+        let erased = erase(&app, &recipient, account.as_ref(), staff.by()).await?;
+        let view = ErasureView::from(erased);
+        claim.keep(&app, "erasure", &serde_json::json!(view).to_string()).await?;
+        Ok(view)
+    };
+    let again = async |seen: Seen| {
+        let view = seen.answer.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        Ok(view.ok_or(Code::InternalError)?)
+    };
+    let once = idempotency::once(&app, request, fresh, again).await?;
+    Ok(once.map(Json).into_response())
 }
 
-fn read(app: &App, body: &[u8]) -> Result<(Msisdn, Option<AccountId>), Problem> {
+fn read(app: &App, body: &[u8]) -> Result<(Person, Option<AccountId>), Problem> {
     let mut fields = Fields::read(body)?;
-    let recipient = fields.required("phone").and_then(|text| match Msisdn::once_valid(&text) {
-        Ok(recipient) => Some(recipient),
-        Err(error) => {
-            fields.fault("phone", "invalid_phone_number", error.to_string());
+    let recipient = match (fields.text("email"), fields.text("phone")) {
+        (Some(text), None) => mailbox(&mut fields, &text),
+        (None, Some(text)) => phone(&mut fields, &text),
+        (Some(_), Some(_)) => {
+            fields.fault("email", "invalid_type", "must not be given beside phone");
             None
         }
-    });
+        (None, None) if fields.has_faults() => None,
+        (None, None) => {
+            fields.fault("phone", "required", "is required, unless email is given");
+            None
+        }
+    };
     let account = fields.text("account_id");
     fields.finish(app.is_strict())?;
     let account = match account {
@@ -133,20 +150,36 @@ fn read(app: &App, body: &[u8]) -> Result<(Msisdn, Option<AccountId>), Problem> 
     Ok((recipient.ok_or(Code::InternalError)?, account))
 }
 
+fn phone(fields: &mut Fields, text: &str) -> Option<Person> {
+    let read = Msisdn::once_valid(text).map(Person::Phone);
+    read.map_err(|error| fields.fault("phone", "invalid_phone_number", error.to_string())).ok()
+}
+
+fn mailbox(fields: &mut Fields, text: &str) -> Option<Person> {
+    if fields.take("phone").is_some() {
+        fields.fault("phone", "invalid_type", "must not be given beside email");
+    }
+    let read = email::Address::parse(text).map(Person::Email);
+    read.map_err(|error| fields.fault("email", "invalid_email", error.to_string())).ok()
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
             Error::NoAccount => Code::NotFound.into(),
             Error::Otp(error) => error.into(),
             Error::Sms(error) => error.into(),
+            Error::Emails(error) => error.into(),
             Error::Access(error) => error.into(),
             Error::Webhooks(error) => error.into(),
             Error::Credits(error) => error.into(),
             Error::Support(error) => error.into(),
             Error::Dispatch(of_dispatch::Error::Db(error))
+            | Error::Chatapp(chatapp::Error::Db(error))
             | Error::Inbound(inbound::Fault::Db(error))
             | Error::Db(error) => error.into(),
             Error::Dispatch(of_dispatch::Error::Commit(error))
+            | Error::Chatapp(chatapp::Error::Commit(error))
             | Error::Inbound(inbound::Fault::Commit(error))
             | Error::Commit(error) => error.into(),
         }

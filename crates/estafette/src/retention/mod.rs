@@ -15,10 +15,13 @@ use serde_json::json;
 use crate::access::retention::{self as of_access, Accounts};
 use crate::access::{self, By, Entry};
 use crate::app::{App, Env};
+use crate::chatapp::templates::live;
+use crate::chatapp::{self, retention as of_chatapp};
+use crate::chores::{self, Chore, Turn};
 use crate::credits::seals::{self, Forgotten};
 use crate::dispatch::retention as of_dispatch;
+use crate::emails::{self, retention as of_emails};
 use crate::inbound::{self, retention as of_inbound};
-use crate::jobs::{self, Chore, Turn};
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;
@@ -52,6 +55,8 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("forget_limits", 6 * HOUR, of_otp::forget_recipients),
         chore!("mask_recipients", HOUR, of_otp::mask_recipients),
         chore!("mask_sms_recipients", HOUR, of_sms::mask_recipients),
+        chore!("mask_emails", HOUR, of_emails::mask),
+        chore!("mask_chatapp_recipients", HOUR, of_chatapp::mask_recipients),
         chore!("forget_challenges", HOUR, forget_challenges),
         chore!("forget_conversion", HOUR, otp::fraud::forget),
         chore!("forget_receipts", HOUR, of_dispatch::forget_receipts),
@@ -64,6 +69,9 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("forget_chat_tokens", HOUR, support::chat::forget_tokens),
         chore!("sweep_objects", 5 * MINUTE, of_support::sweep_objects),
         chore!("forget_handset_messages", HOUR, sandbox::forget_old),
+        chore!("forget_mailbox_messages", HOUR, sandbox::forget_old_mail),
+        chore!("check_email_domains", DAY, emails::domains::check_again),
+        chore!("reconcile_templates", live::RECONCILE_MS, live::reconcile),
     ]
 }
 
@@ -74,6 +82,10 @@ pub struct Erased {
     pub passcodes: of_otp::Erased,
     /// Of SMS.
     pub sms: of_sms::Erased,
+    /// Of emails.
+    pub emails: of_emails::Erased,
+    /// Of chat-app messages and sessions.
+    pub chatapp: of_chatapp::Erased,
     /// Of what the person wrote.
     pub inbound: of_inbound::Erased,
     /// Messages of support tickets that named the person.
@@ -84,6 +96,8 @@ impl Erased {
     fn add(&mut self, other: Self) {
         self.passcodes.add(other.passcodes);
         self.sms.add(other.sms);
+        self.emails.add(other.emails);
+        self.chatapp.add(other.chatapp);
         self.inbound.add(other.inbound);
         self.ticket_messages += other.ticket_messages;
     }
@@ -104,7 +118,7 @@ pub async fn confirm_clock(app: &App, by: By<'_>) -> Result<(), CommitError> {
     };
     let mut set = WriteSet::of("clock");
     access::record(app, &mut set, &entry);
-    jobs::confirm(&mut set, &app.clock);
+    chores::confirm(&mut set, &app.clock);
     app.db.commit(set).await.map(drop)
 }
 
@@ -126,7 +140,9 @@ async fn forget_challenges(app: &App, turn: &Turn) -> Result<u64, Error> {
         seals::forgotten(app, Forgotten::Attempts(env), until(env)).await?;
     }
     let attempts = of_dispatch::forget_attempts(app, turn, until).await?;
-    let messages = of_sms::forget_messages(app, turn, until).await?;
+    let sms = of_sms::forget_messages(app, turn, until).await?;
+    let messages = sms + of_chatapp::forget_messages(app, turn, until).await?;
+    let messages = messages + of_emails::forget_emails(app, turn, until).await?;
     Ok(attempts + messages + of_otp::forget_challenges(app, turn, until).await?)
 }
 
@@ -142,6 +158,12 @@ pub enum Error {
     /// A room failed.
     #[error(transparent)]
     Sms(#[from] sms::Error),
+    /// A room failed.
+    #[error(transparent)]
+    Emails(#[from] emails::Error),
+    /// A room failed.
+    #[error(transparent)]
+    Chatapp(#[from] chatapp::Error),
     /// A room failed.
     #[error(transparent)]
     Access(#[from] access::Error),
@@ -168,15 +190,24 @@ pub enum Error {
     Commit(#[from] CommitError),
 }
 
+/// A person, as messages name them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Person {
+    /// By a phone number.
+    Phone(Msisdn),
+    /// By an email address.
+    Email(email::Address),
+}
+
 /// Erases a recipient from one account, or from all accounts of both environments: ends what is
-/// open, puts a keyed hash in the place of the number, and empties what the database keeps of
-/// deleted rows. The audit log says so first, with a keyed hash of the number.
+/// open, puts a keyed hash in the place of number or address, and empties what the database keeps
+/// of deleted rows. The audit log says so first, with a keyed hash of it.
 ///
 /// # Errors
 /// See [`Error`].
 pub async fn erase(
     app: &App,
-    recipient: &Msisdn,
+    recipient: &Person,
     account: Option<&AccountId>,
     by: By<'_>,
 ) -> Result<Erased, Error> {
@@ -196,30 +227,57 @@ pub async fn erase(
     app.metrics.erased();
     let of_otp::Erased { challenges, ended, .. } = erased.passcodes;
     let (sms, inbound) = (erased.sms.messages, erased.inbound.messages);
-    tracing::info!(challenges, ended, sms, inbound, "recipient erased");
+    let emails = erased.emails.emails;
+    tracing::info!(challenges, ended, sms, emails, inbound, "recipient erased");
     Ok(erased)
 }
 
 /// Room by room: the events that show what was sent to and by the person or the tickets that name
 /// them, and what receivers answered to those; then that itself. Events that happened meanwhile are
 /// gone through once more.
-async fn of_account(app: &App, account: &AccountId, recipient: &Msisdn) -> Result<Erased, Error> {
+async fn of_account(app: &App, account: &AccountId, person: &Person) -> Result<Erased, Error> {
+    let recipient = match person {
+        Person::Phone(number) => number,
+        Person::Email(address) => return of_mailbox(app, account, address).await,
+    };
     let number = recipient.e164();
     let mut objects = of_otp::challenges_of(app, account, number).await?;
     objects.append(&mut of_sms::messages_of(app, account, number).await?);
+    objects.append(&mut of_chatapp::objects_of(app, account, number).await?);
     objects.append(&mut of_inbound::of_person(app, account, recipient).await?);
     objects.append(&mut of_support::naming(app, account, number).await?);
     // First the events: an erasure that stops here finds the objects again when it is repeated.
     erase_events(app, account, number, &objects).await?;
     let passcodes = of_otp::erase(app, account, number).await?;
     let sms = of_sms::erase(app, account, number).await?;
+    let chatapp = of_chatapp::erase(app, account, number).await?;
     let inbound = of_inbound::erase(app, account, recipient).await?;
     let ticket_messages = of_support::erase(app, account, number).await?;
     erase_events(app, account, number, &objects).await?;
     if !objects.is_empty() {
         app.handsets.forget(account.as_str(), number).await?;
     }
-    Ok(Erased { passcodes, sms, inbound, ticket_messages })
+    let emails = of_emails::Erased::default();
+    Ok(Erased { passcodes, sms, emails, chatapp, inbound, ticket_messages })
+}
+
+/// The same of somebody who is known by an email address.
+async fn of_mailbox(
+    app: &App,
+    account: &AccountId,
+    address: &email::Address,
+) -> Result<Erased, Error> {
+    let objects = of_emails::emails_of(app, account, address).await?;
+    let (key, written) = (address.key(), address.as_str());
+    for text in [key.as_str(), written] {
+        erase_events(app, account, text, &objects).await?;
+    }
+    let emails = of_emails::erase(app, account, address).await?;
+    erase_events(app, account, &key, &objects).await?;
+    let mut set = WriteSet::of(account.as_str());
+    sandbox::forget_mailbox(app, &mut set, account, address);
+    app.db.commit(set).await?;
+    Ok(Erased { emails, ..Erased::default() })
 }
 
 /// Most accounts never heard of the recipient, so their events are not read.
@@ -238,10 +296,12 @@ async fn erase_events(
 }
 
 /// Goes through all accounts; most of them never heard of the recipient.
-async fn erase_everywhere(app: &App, recipient: &Msisdn) -> Result<Erased, Error> {
-    let inbound = of_inbound::erase_parked(app, recipient).await?;
-    of_dispatch::erase_receipts(app, recipient.e164().trim_start_matches('+')).await?;
-    let mut erased = Erased { inbound, ..Erased::default() };
+async fn erase_everywhere(app: &App, recipient: &Person) -> Result<Erased, Error> {
+    let mut erased = Erased::default();
+    if let Person::Phone(number) = recipient {
+        erased.inbound = of_inbound::erase_parked(app, number).await?;
+        of_dispatch::erase_receipts(app, number.e164().trim_start_matches('+')).await?;
+    }
     let mut accounts = Accounts::default();
     loop {
         let mut some = Vec::with_capacity(PARALLEL);
@@ -265,18 +325,24 @@ async fn erase_everywhere(app: &App, recipient: &Msisdn) -> Result<Erased, Error
 /// The line of the audit log.
 async fn note(
     app: &App,
-    recipient: &Msisdn,
+    recipient: &Person,
     account: Option<&AccountId>,
     by: By<'_>,
 ) -> Result<(), CommitError> {
-    let mac = app.vault.recipient_mac("", recipient.e164());
+    let (mac, detail) = match recipient {
+        Person::Phone(number) => {
+            let detail = json!({ "country": number.country() });
+            (app.vault.recipient_mac("", number.e164()), detail)
+        }
+        Person::Email(address) => (app.vault.recipient_mac("", &address.key()), json!({})),
+    };
     let entry = Entry {
         actor: by.who,
         action: "recipient.erase",
         object_id: &hex(&mac),
         account,
         request_id: by.request_id,
-        detail: json!({ "country": recipient.country() }),
+        detail,
     };
     let mut set = WriteSet::of(account.map_or("erasures", AccountId::as_str));
     access::record(app, &mut set, &entry);

@@ -13,14 +13,14 @@ mod store;
 
 use std::time::Duration;
 
-use ::store::{CommitError, Error as DbError, Sql, WriteSet, args};
+use ::store::{CommitError, Db, Error as DbError, Sql, WriteSet, args};
 use clock::{HOUR, MINUTE, Millis};
 use serde::Serialize;
 
 use self::store::{self as sql, Known, MOVED, Node};
 use crate::access::{self, By, Entry};
 use crate::app::App;
-use crate::kit::seal::{KeyError, KeyRow, KeyState};
+use crate::kit::seal::{KeyError, KeyRow, KeyState, Vault};
 
 pub use node::run;
 
@@ -44,7 +44,11 @@ struct Place {
 
 const PLACES: &[Place] = &[
     Place { table: "webhooks", page: sql::SECRETS, change: sql::RESEAL_SECRETS },
+    Place { table: "email_domains", page: sql::DOMAINS, change: sql::RESEAL_DOMAINS },
+    Place { table: "email_contents", page: sql::EMAILS, change: sql::RESEAL_EMAILS },
     Place { table: "sms_messages", page: sql::TEXTS, change: sql::RESEAL_TEXTS },
+    Place { table: "chatapp_links", page: sql::LINKS, change: sql::RESEAL_LINKS },
+    Place { table: "chatapp_callbacks", page: sql::CALLBACKS, change: sql::RESEAL_CALLBACKS },
 ];
 
 /// Why a rotation did not come to its end. Doing it again goes on where it stopped.
@@ -72,7 +76,7 @@ pub enum Error {
     )]
     Unaware(Vec<i64>),
     /// The former key may still be needed.
-    #[error("what was written with {key_id} may be needed until {until}; drop it then")]
+    #[error("data written with {key_id} may be needed until {until}; drop the key then")]
     TooEarly {
         /// The former key.
         key_id: String,
@@ -125,17 +129,49 @@ pub struct Former {
 }
 
 /// Follows what the database says of its keys. One that has met none takes the key that writes.
+/// Answers what an operator should know of rows that the service did not write.
 ///
 /// # Errors
 /// [`Error::Key`] when it was made with one that is not given.
-pub async fn follow(app: &App) -> Result<(), Error> {
+pub async fn follow(app: &App) -> Result<Option<String>, Error> {
     let mut rows = keys(app).await?;
     if rows.is_empty() {
         let key_id = app.vault.writes_with();
         add(app, &key_id, KeyState::Current).await?;
         rows = keys(app).await?;
     }
-    Ok(app.vault.follow(&rows)?)
+    let made_up = app.vault.follow(&rows)?;
+    prove(app, &rows).await?;
+    Ok((!made_up.is_empty()).then(|| {
+        format!(
+            "rows of master_keys that this service did not write, or whose proof was taken, are \
+             passed over. Find out who wrote them; then delete those with the key_id {made_up:?}"
+        )
+    }))
+}
+
+/// Gives the rows of keys that are there their proof, if they lack it.
+async fn prove(app: &App, rows: &[KeyRow]) -> Result<(), CommitError> {
+    let known = app.vault.key_ids();
+    let mut set = WriteSet::of("master_keys");
+    for row in rows.iter().filter(|row| known.contains(&row.key_id)) {
+        let proof = app.vault.key_proof(&row.key_id);
+        if row.proof.as_deref() != Some(&proof[..]) {
+            set.push(sql::PROVE, args![proof, row.key_id.as_str()]);
+        }
+    }
+    if set.is_empty() { Ok(()) } else { app.db.commit(set).await.map(drop) }
+}
+
+/// Whether the database knows the keys that are given. Changes nothing but what the vault knows.
+///
+/// # Errors
+/// As [`follow`].
+pub async fn is_known(db: &Db, vault: &Vault) -> Result<(), Error> {
+    let rows: Vec<Known> = db.rows(sql::KEYS, args![""]).await?;
+    let rows: Vec<KeyRow> = rows.into_iter().map(|row| row.0).collect();
+    vault.follow(&rows)?;
+    Ok(())
 }
 
 async fn keys(app: &App) -> Result<Vec<KeyRow>, DbError> {
@@ -146,7 +182,8 @@ async fn keys(app: &App) -> Result<Vec<KeyRow>, DbError> {
 async fn add(app: &App, key_id: &str, state: KeyState) -> Result<(), CommitError> {
     let Some(kept) = app.vault.kept_under(key_id) else { return Ok(()) };
     let mut set = WriteSet::of("master_keys");
-    set.push(sql::ADD, args![key_id, state.word(), kept, app.now()]);
+    let proof = app.vault.key_proof(key_id);
+    set.push(sql::ADD, args![key_id, state.as_str(), kept, app.now(), proof]);
     app.db.commit(set).await.map(drop)
 }
 
@@ -195,7 +232,8 @@ pub async fn new_key(app: &App) -> Result<String, Error> {
 pub async fn turn_to(
     app: &App,
     key_id: &str,
-    (patience, by): (Duration, By<'_>),
+    patience: Duration,
+    by: By<'_>,
     told: &(impl Fn(&str) + Sync),
 ) -> Result<(), Error> {
     add(app, key_id, KeyState::Next).await?;
@@ -204,12 +242,12 @@ pub async fn turn_to(
     let rows = keys(app).await?;
     let current = in_state(&rows, KeyState::Current).next().ok_or(Error::Moved)?;
     let mut set = WriteSet::of("master_keys");
-    let (former, next) = (KeyState::Former.word(), KeyState::Next.word());
+    let (former, next) = (KeyState::Former.as_str(), KeyState::Next.as_str());
     let now = app.now();
     let old = current.key_id.as_str();
-    set.guard(sql::MOVE, args![former, now, old, KeyState::Current.word()], MOVED);
-    set.guard(sql::MOVE, args![KeyState::Current.word(), now, key_id, next], MOVED);
-    note(app, &mut set, by, ("master_key.rotate", key_id));
+    set.guard(sql::MOVE, args![former, now, old, KeyState::Current.as_str()], MOVED);
+    set.guard(sql::MOVE, args![KeyState::Current.as_str(), now, key_id, next], MOVED);
+    note(app, &mut set, by, "master_key.rotate", key_id);
     app.db.commit(set).await?;
     follow(app).await?;
     told("waiting until every node writes with the new key");
@@ -308,14 +346,14 @@ pub async fn drop_former(app: &App, by: By<'_>) -> Result<Vec<String>, Error> {
         }
         let mut set = WriteSet::of("master_keys");
         set.push(sql::DROP, args![row.key_id.as_str()]);
-        note(app, &mut set, by, ("master_key.drop", &row.key_id));
+        note(app, &mut set, by, "master_key.drop", &row.key_id);
         app.db.commit(set).await?;
         dropped.push(row.key_id.clone());
     }
     Ok(dropped)
 }
 
-fn note(app: &App, set: &mut WriteSet, by: By<'_>, (action, key_id): (&'static str, &str)) {
+fn note(app: &App, set: &mut WriteSet, by: By<'_>, action: &'static str, key_id: &str) {
     let entry = Entry {
         actor: by.who,
         action,

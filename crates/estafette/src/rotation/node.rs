@@ -54,12 +54,13 @@ async fn look(app: &App, fault: &mut String) -> Said {
     };
     let followed = match follow(app).await {
         Err(Error::Key(error)) => Err(error.to_string()),
+        Ok(Some(strange)) => Err(strange),
         // A database that is away says so elsewhere.
-        Ok(()) | Err(_) => Ok(()),
+        Ok(None) | Err(_) => Ok(()),
     };
     let found = learned.and(followed).err().unwrap_or_default();
     if found != *fault && !found.is_empty() {
-        tracing::error!(error = found, "the master key is not followed; the one before goes on");
+        tracing::error!(error = found, "the master keys are not as they should be");
     }
     *fault = found;
     Said { key_ids: app.vault.key_ids().join(" "), writes: app.vault.writes_with() }

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::mailboxes;
 use super::replies::{self, Button, Fault, Reply, Said};
 use crate::access::caller::{Caller, TestCaller};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
@@ -21,24 +22,31 @@ use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, HandsetReplyId};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::page::{self, Query};
-use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
+use crate::kit::words::words;
 
 /// The routes of this room.
 #[must_use]
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_handset_messages)).routes(routes!(reply_from_handset))
+    OpenApiRouter::new()
+        .routes(routes!(list_handset_messages))
+        .routes(routes!(reply_from_handset))
+        .merge(mailboxes::api::routes())
 }
 
 /// A message on a virtual handset.
 #[derive(Serialize, ToSchema)]
 pub struct HandsetMessage {
+    #[schema(example = "hms_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     id: String,
     /// `chatapp` or `sms`.
+    #[schema(value_type = crate::carriers::Channel)]
     channel: &'static str,
     sender: String,
     text: String,
     /// The passcode; null for what is none.
+    #[schema(example = "482913")]
     code: Option<String>,
     /// Quick-reply buttons.
     buttons: Vec<String>,
@@ -50,7 +58,7 @@ pub struct HandsetMessage {
 #[derive(Deserialize, ToSchema)]
 pub struct ReplyRequest {
     /// What they write.
-    #[schema(min_length = 1, max_length = 4096, example = "STOP")]
+    #[schema(min_length = 1, max_length = 4096, example = "Yes")]
     pub text: Option<String>,
     /// The button of the last prompt that they tap, instead of `text`. By the chat-app only.
     pub button: Option<ButtonWord>,
@@ -68,14 +76,16 @@ pub enum ButtonWord {
     No,
 }
 
-/// Where a reply comes from.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ReplyChannel {
-    /// The chat-app.
-    Chatapp,
-    /// SMS.
-    Sms,
+words! {
+    /// Where a reply comes from.
+    #[derive(Deserialize, ToSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ReplyChannel {
+        /// The chat-app.
+        Chatapp = "chatapp",
+        /// SMS.
+        Sms = "sms",
+    }
 }
 
 /// A reply that was taken.
@@ -84,19 +94,19 @@ pub struct ReplyView {
     /// Whether the phone's message was taken.
     accepted: bool,
     /// `chatapp` or `sms`.
+    #[schema(value_type = crate::carriers::Channel)]
     channel: &'static str,
 }
 
 /// List what a virtual handset received, newest first. Own account's messages only.
 #[utoipa::path(get, path = "/v1/sandbox/handsets/{phone}/messages", tag = "Sandbox",
-    params(("phone" = String, Path, description = "International format"),
-        ("limit" = Option<i64>, Query, description = "1 to 200, default 50",
-            minimum = 1, maximum = 200),
-        ("cursor" = Option<String>, Query, description = "From the Link header")),
-    security(("api_key" = []), ("portal_token" = [])), responses(
-    (status = 200, body = [HandsetMessage], description = "Messages, newest first"),
-    (status = "default", body = ProblemBody, content_type = "application/problem+json",
-        description = "A problem")))]
+    params(
+        ("phone" = String, Path, description = "International format"),
+        ("limit" = Option<i64>, Query),
+        ("cursor" = Option<String>, Query),
+    ),
+    security(("api_key" = []), ("portal_token" = [])),
+    responses((status = 200, body = [HandsetMessage], description = "Messages, newest first")))]
 async fn list_handset_messages(
     caller: Caller<TestCaller>,
     State(app): State<App>,
@@ -106,7 +116,7 @@ async fn list_handset_messages(
     let phone = read_phone(&phone)?;
     let path = format!("/v1/sandbox/handsets/{}/messages", phone.e164());
     let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
-    let page = query.page(&app.vault, &path)?;
+    let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let handsets = app.carriers.handsets().ok_or(Code::RouteNotFound)?;
     let found = handsets.messages(caller.account.id.as_str(), phone.e164()).await?;
     let limit = usize::try_from(page.limit).unwrap_or(50);
@@ -142,26 +152,10 @@ impl FromRequest<App> for Posted {
 /// The message comes in as a carrier would bring it: see `GET /v1/inbound-notifications`. It is
 /// addressed to the sender of the last message that the phone got by this channel.
 #[utoipa::path(post, path = "/v1/sandbox/handsets/{phone}/replies", tag = "Sandbox",
-    params(("phone" = String, Path, description = "International format"),
-        ("Idempotency-Key" = Option<String>, Header,
-            description = "Sent again with the same key, it is the same message")),
+    params(("phone" = String, Path, description = "International format")),
     request_body = ReplyRequest,
-    security(("api_key" = []), ("portal_token" = [])), responses(
-    (status = 200, body = ReplyView, description = "The phone's message was taken"),
-    (status = 400, body = ProblemBody, content_type = "application/problem+json",
-        description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
-    (status = 401, body = ProblemBody, content_type = "application/problem+json",
-        description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-    (status = 403, body = ProblemBody, content_type = "application/problem+json",
-        description = "`wrong_environment`, `account_suspended`"),
-    (status = 409, body = ProblemBody, content_type = "application/problem+json",
-        description = "`idempotency_in_progress`"),
-    (status = 422, body = ProblemBody, content_type = "application/problem+json",
-        description = "`validation_failed`, also for a button where no prompt was received; \
-            `idempotency_key_reused`"),
-    (status = 503, body = ProblemBody, content_type = "application/problem+json",
-        description = "`overloaded`, `storage_unavailable`")))]
+    security(("api_key" = []), ("portal_token" = [])),
+    responses((status = 200, body = ReplyView, description = "The phone's message was taken")))]
 async fn reply_from_handset(
     caller: Caller<TestCaller>,
     State(app): State<App>,
@@ -183,7 +177,7 @@ async fn reply_from_handset(
     let (id, at) = once.answer();
     let reply = Reply { phone: &phone, channel, said: &said, id: id.as_str(), at: *at };
     replies::send(&app, handsets, account, reply).await?;
-    let view = ReplyView { accepted: true, channel: channel.word() };
+    let view = ReplyView { accepted: true, channel: channel.as_str() };
     Ok(once.map(|_| Json(view)).into_response())
 }
 
@@ -205,26 +199,27 @@ async fn claim_it(
 fn read_reply(app: &App, body: &[u8]) -> Result<(Said, Channel), Problem> {
     let mut fields = Fields::read(body)?;
     let text = fields.text_within("text", 1, 4096);
-    let button = fields.choice("button", &["yes", "no"]);
-    let channel = fields.choice("channel", &["chatapp", "sms"]).and_then(Channel::of);
-    let channel = channel.unwrap_or(Channel::Chatapp);
+    let button = fields.word::<Button>("button");
+    let channel = match fields.word("channel") {
+        Some(ReplyChannel::Sms) => Channel::Sms,
+        Some(ReplyChannel::Chatapp) | None => Channel::Chatapp,
+    };
     match (&text, button) {
         (None, None) if !fields.has_faults() => {
             fields.fault("text", "required", "is required, unless button is given");
         }
         (Some(_), Some(_)) => {
-            fields.fault("button", "invalid_enum", "must not be given beside text");
+            fields.fault("button", "invalid_enum", "cannot be combined with text");
         }
         (None, Some(_)) if channel == Channel::Sms => {
-            fields.fault("button", "invalid_enum", "is for the channel chatapp only");
+            fields.fault("button", "invalid_enum", "is available on the channel chatapp only");
         }
         _ => {}
     }
     fields.finish(app.is_strict())?;
     let said = match (text, button) {
         (Some(text), _) => Said::Text(text),
-        (None, Some("yes")) => Said::Button(Button::Yes),
-        (None, _) => Said::Button(Button::No),
+        (None, button) => Said::Button(button.ok_or(Code::InternalError)?),
     };
     Ok((said, channel))
 }
@@ -243,8 +238,9 @@ impl From<Fault> for Problem {
 }
 
 fn read_phone(text: &str) -> Result<Msisdn, Problem> {
-    Msisdn::parse(text)
-        .map_err(|error| Problem::bad_request("phone", "invalid_phone_number", error.to_string()))
+    Msisdn::parse(text).map_err(|error| {
+        Problem::new(Code::InvalidRequest).detail(format!("The phone number in the path {error}."))
+    })
 }
 
 fn view(message: Received) -> HandsetMessage {

@@ -10,30 +10,24 @@ use crate::carriers::handsets::Received;
 use crate::carriers::{Channel, Handsets, Inbound, NotNow};
 use crate::inbound;
 use crate::kit::msisdn::Msisdn;
+use crate::kit::words::words;
 
 /// The name under which handsets bring messages.
 const CARRIER: &str = "handset";
 /// To whom a phone writes that got no message yet.
 const NOBODY_YET: &str = "estafette";
 
-/// A button of a prompt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Button {
-    /// Consents.
-    Yes,
-    /// Declines.
-    No,
+words! {
+    /// A button of a prompt.
+    pub(super) enum Button {
+        /// Consents.
+        Yes = "yes",
+        /// Declines.
+        No = "no",
+    }
 }
 
 impl Button {
-    /// As requests write it.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::Yes => "yes",
-            Self::No => "no",
-        }
-    }
-
     /// Its place among the buttons of a prompt.
     const fn place(self) -> usize {
         match self {
@@ -69,7 +63,7 @@ pub(super) struct Reply<'a> {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     /// There is no button to tap.
-    #[error("this phone got no prompt with buttons")]
+    #[error("this phone has not received a prompt with buttons")]
     NoPrompt,
     /// The message could not be stored.
     #[error("the message was not stored")]
@@ -97,27 +91,31 @@ pub(super) async fn send(
 ) -> Result<(), Fault> {
     let Reply { phone, channel, said, id, at } = reply;
     let received = handsets.messages(account.id.as_str(), phone.e164()).await?;
-    let text = match said {
-        Said::Text(text) => text.clone(),
-        Said::Button(button) => label(&received, *button).ok_or(Fault::NoPrompt)?,
+    let (text, payload) = match said {
+        Said::Text(text) => (text.clone(), None),
+        Said::Button(button) => {
+            let (label, payload) = tapped(&received, *button).ok_or(Fault::NoPrompt)?;
+            (label, Some(payload))
+        }
     };
     let recipient = received
         .iter()
-        .find(|message| message.channel == channel.word())
+        .find(|message| message.channel == channel.as_str())
         .map(|message| message.sender.clone())
         .or_else(|| account.settings.default_sender.clone())
         .unwrap_or_else(|| NOBODY_YET.to_owned());
     let button = match said {
-        Said::Button(button) => Some(button.word()),
+        Said::Button(button) => Some(button.as_str()),
         Said::Text(_) => None,
     };
     let raw = json!({
         "id": id,
-        "channel": channel.word(),
+        "channel": channel.as_str(),
         "from": phone.e164(),
         "to": recipient,
         "text": text,
         "button": button,
+        "payload": payload,
     });
     let message = Inbound {
         carrier: CARRIER.to_owned(),
@@ -127,14 +125,16 @@ pub(super) async fn send(
         sender: phone.e164().to_owned(),
         recipient,
         text,
+        button: payload,
         received_at: at,
         raw,
     };
     Ok(inbound::take_in(app, &[message]).await?)
 }
 
-/// What is written on a button of the last prompt.
-fn label(received: &[Received], button: Button) -> Option<String> {
-    let prompt = received.iter().find(|message| !message.buttons.is_empty())?;
-    prompt.buttons.get(button.place()).cloned()
+/// What is written on a button of the last prompt, and what it sends back.
+fn tapped(received: &[Received], button: Button) -> Option<(String, String)> {
+    let prompt = received.iter().find(|message| !message.payloads.is_empty())?;
+    let label = prompt.buttons.get(button.place())?;
+    Some((label.clone(), prompt.payloads.get(button.place())?.clone()))
 }

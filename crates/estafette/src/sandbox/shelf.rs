@@ -12,8 +12,9 @@ use crate::access::{
     retention::{Accounts, sweep},
 };
 use crate::app::App;
+use crate::carriers::Channel;
 use crate::carriers::handsets::{MESSAGES, Received, Shelf};
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::HandsetMessageId;
 use crate::kit::seal::Vault;
 
@@ -42,6 +43,8 @@ struct Content {
     text: String,
     code: Option<String>,
     buttons: Vec<String>,
+    #[serde(default)]
+    payloads: Vec<String>,
 }
 
 fn place<'a>(account_id: &'a str, message_id: &'a str) -> [&'a str; 3] {
@@ -55,8 +58,9 @@ impl Shelf for StoredShelf {
         phone: &'a str,
         message: Received,
     ) -> BoxFuture<'a, Result<(), Error>> {
-        let Received { id, channel, sender, text, code, buttons, received_at } = message;
-        let content = Content { channel: channel.to_owned(), sender, text, code, buttons };
+        let Received { id, channel, sender, text, code, buttons, payloads, received_at } = message;
+        let channel = channel.to_owned();
+        let content = Content { channel, sender, text, code, buttons, payloads };
         Box::pin(async move {
             let json = serde_json::to_vec(&content).map_err(|_| Error::Corrupt { column: 3 })?;
             let sealed = self.vault.seal(&place(account_id, &id), &json);
@@ -77,7 +81,10 @@ impl Shelf for StoredShelf {
         Box::pin(async move {
             let args = args![account_id, self.vault.recipient_mac(account_id, phone), newest];
             let rows = self.db.rows::<(String, Vec<u8>, Millis)>(sql::NEWEST, args).await?;
-            rows.into_iter().map(|row| self.open(account_id, row)).collect()
+            let open = |(id, sealed, at): (String, Vec<u8>, Millis)| {
+                self.open(account_id, id, &sealed, at)
+            };
+            rows.into_iter().map(open).collect()
         })
     }
 
@@ -96,14 +103,19 @@ impl Shelf for StoredShelf {
 }
 
 impl StoredShelf {
-    fn open(&self, account_id: &str, row: (String, Vec<u8>, Millis)) -> Result<Received, Error> {
-        let (id, sealed, received_at) = row;
-        let json = self.vault.open(&place(account_id, &id), &sealed);
+    fn open(
+        &self,
+        account_id: &str,
+        id: String,
+        sealed: &[u8],
+        received_at: Millis,
+    ) -> Result<Received, Error> {
+        let json = self.vault.open(&place(account_id, &id), sealed);
         let content = json.and_then(|json| serde_json::from_slice::<Content>(&json).ok());
         let content = content.ok_or(Error::Corrupt { column: 1 })?;
-        let Content { channel, sender, text, code, buttons } = content;
-        let channel = if channel == "sms" { "sms" } else { "chatapp" };
-        Ok(Received { id, channel, sender, text, code, buttons, received_at })
+        let Content { channel, sender, text, code, buttons, payloads } = content;
+        let channel = channel.parse().unwrap_or(Channel::Chatapp).as_str();
+        Ok(Received { id, channel, sender, text, code, buttons, payloads, received_at })
     }
 }
 
@@ -123,7 +135,7 @@ pub async fn forget_old(app: &App, turn: &Turn) -> Result<u64, access::Error> {
         let before = nth.map(|(id,)| id).filter(|id| id.as_str() > day_ago.as_str());
         let before = before.unwrap_or_else(|| day_ago.clone());
         let args = args![&account, &before, app.config.retention.chunk];
-        deleted += sweep(app, turn, ("handset_messages", sql::FORGET), &args).await?;
+        deleted += sweep(app, turn, "handset_messages", sql::FORGET, &args).await?;
     }
     Ok(deleted)
 }

@@ -1,4 +1,4 @@
-//! SQL of the handsets that are kept in the database.
+//! SQL of the handsets and mailboxes that are kept in the database.
 
 use store::Sql;
 
@@ -25,3 +25,26 @@ pub(super) const FORGET: Sql = Sql("DELETE FROM handset_messages WHERE account_i
        WHERE account_id = $1 AND message_id < $2 AND received_at > 0 \
        ORDER BY message_id LIMIT $3) \
      RETURNING message_id");
+
+/// One email in a mailbox.
+pub(super) const INSERT_MAIL: Sql = Sql("INSERT INTO sandbox_mails (account_id, address_mac, \
+     mail_id, sealed, received_at) VALUES ($1, $2, $3, $4, $5)");
+
+/// What a mailbox received, newest first.
+pub(super) const NEWEST_MAILS: Sql = Sql("SELECT mail_id, sealed FROM sandbox_mails \
+     WHERE account_id = $1 AND address_mac = $2 AND mail_id < $3 \
+     ORDER BY mail_id DESC LIMIT $4");
+
+/// Empties a mailbox.
+pub(super) const EMPTY_MAILBOX: Sql =
+    Sql("DELETE FROM sandbox_mails WHERE account_id = $1 AND address_mac = $2");
+
+/// The email of an account that is newer than all but so many.
+pub(super) const NTH_MAIL: Sql = Sql("SELECT mail_id FROM sandbox_mails WHERE account_id = $1 \
+     ORDER BY mail_id DESC LIMIT 1 OFFSET $2");
+
+/// One chunk of an account's emails from before an id.
+pub(super) const FORGET_MAILS: Sql = Sql("DELETE FROM sandbox_mails WHERE account_id = $1 \
+     AND mail_id IN (SELECT mail_id FROM sandbox_mails \
+       WHERE account_id = $1 AND mail_id < $2 ORDER BY mail_id LIMIT $3) \
+     RETURNING mail_id");

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
-use axum::response::Response;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use store::WriteSet;
 use utoipa::ToSchema;
@@ -13,11 +14,13 @@ use utoipa_axum::routes;
 use super::{AskError, DECISIONS, MOST, STATUSES, Sender};
 use crate::access::audit::{self, Entry};
 use crate::access::caller::{Caller, Portal, Staff};
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
+use crate::kit::described::described_words;
 use crate::kit::id::{AccountId, SenderId};
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
@@ -40,7 +43,7 @@ pub struct SenderView {
     #[schema(example = "Estafette")]
     pub value: String,
     /// `pending`, `approved` or `rejected`.
-    #[schema(example = "pending")]
+    #[schema(value_type = SenderStatus)]
     pub status: String,
     /// What staff said about it.
     pub reason: Option<String>,
@@ -74,7 +77,7 @@ pub struct NewSender {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct Decision {
     /// `approved` or `rejected`.
-    #[schema(example = "approved")]
+    #[schema(value_type = SenderDecision)]
     pub status: String,
     /// What the account is told, up to 200 characters.
     pub reason: Option<String>,
@@ -87,7 +90,7 @@ pub struct NamedDecision {
     #[schema(example = "snd_01h455vb4pex5vsknk084sn02q")]
     pub id: String,
     /// `approved` or `rejected`.
-    #[schema(example = "approved")]
+    #[schema(value_type = SenderDecision)]
     pub status: String,
     /// What the account is told, up to 200 characters.
     pub reason: Option<String>,
@@ -102,10 +105,6 @@ pub struct NamedDecision {
     ),
     responses(
         (status = 200, body = Vec<SenderView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("portal_token" = []))
 )]
@@ -115,7 +114,11 @@ async fn list_senders(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let path = "/v1/senders";
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, path)?;
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page_of(
+        &app.vault,
+        caller.account.id.as_str(),
+        path,
+    )?;
     let rows = super::list(&app, Some(&caller.account.id), "", &page).await?;
     Ok(show(&app, path, &page, rows))
 }
@@ -127,53 +130,49 @@ async fn list_senders(
 #[utoipa::path(
     post, path = "/v1/senders", tag = "Senders",
     request_body = NewSender,
+    extensions(("x-codes" = json!([Code::LimitReached]))),
     responses(
         (status = 200, body = SenderView, description = "The sender and where it stands"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`limit_reached`: an account has at most 50 senders"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("portal_token" = []))
 )]
 async fn create_sender(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
+    headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<SenderView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
+) -> Result<Response, Problem> {
     let mut fields = Fields::read(&body)?;
     let value = fields.required("value");
-    if value.as_deref().is_some_and(|value| !super::is_well_formed(value)) {
-        let detail =
-            "must be 3 to 15 digits, or 1 to 11 of A-Z a-z 0-9 space . - _ & with a letter";
-        fields.fault("value", "invalid_format", detail);
+    if let Some(Err(fault)) = value.as_deref().map(super::check) {
+        fields.fault("value", "invalid_type", fault.to_string());
     }
     fields.finish(app.is_strict())?;
     let value = value.ok_or(Code::InternalError)?;
-    Ok(Json(super::ask(&app, &caller.account.id, &value).await?.into()))
+    let account = &caller.account.id;
+    let request = Repeatable::by_tenant(account, &headers, "POST /v1/senders", &body);
+    let fresh =
+        async |claim: Claim| Ok(super::ask(&app, account, &value, caller.by(), &claim).await?);
+    let again = async |seen: Seen| {
+        let found = SenderId::parse(&seen.object_id).ok_or(Code::NotFound)?;
+        Ok(super::find(&app, &found).await?.ok_or(Code::NotFound)?)
+    };
+    let once = idempotency::once(&app, request, fresh, again).await?;
+    Ok(once.map(|sender| Json(SenderView::from(sender))).into_response())
 }
 
 /// Lists the senders of all accounts, newest first.
 #[utoipa::path(
     get, path = "/v1/admin/senders", tag = "Operator",
     params(
-        ("status" = Option<String>, Query, description = "`pending`, `approved` or `rejected`"),
+        ("status" = Option<SenderStatus>, Query, description = "Only those that stand so"),
         ("account_id" = Option<String>, Query, description = "Only this account's"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
         (status = 200, body = Vec<SenderView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("staff_token" = []))
 )]
@@ -202,14 +201,6 @@ async fn list_all_senders(
     request_body = Decision,
     responses(
         (status = 200, body = SenderView, description = "The sender as decided"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("staff_token" = []))
 )]
@@ -217,10 +208,9 @@ async fn decide_sender(
     staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<SenderView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     carry_out(&app, &staff, Fields::read(&body)?, Some(id)).await
 }
 
@@ -228,26 +218,18 @@ async fn decide_sender(
 #[utoipa::path(
     patch, path = "/v1/admin/senders", tag = "Operator",
     request_body = NamedDecision,
+    extensions(("x-codes" = json!([Code::NotFound]))),
     responses(
         (status = 200, body = SenderView, description = "The sender as decided"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("staff_token" = []))
 )]
 async fn decide_senders(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<SenderView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     carry_out(&app, &staff, Fields::read(&body)?, None).await
 }
 
@@ -289,6 +271,7 @@ impl From<AskError> for Problem {
             AskError::Full => Self::new(Code::LimitReached).detail(format!(
                 "An account has at most {MOST} senders that are approved or wait for a decision."
             )),
+            AskError::Db(error) => error.into(),
             AskError::Commit(error) => error.into(),
         }
     }
@@ -308,3 +291,12 @@ fn show(app: &App, path: &str, page: &page::Page, rows: Vec<Sender>) -> Response
     let views: Vec<SenderView> = rows.into_iter().map(SenderView::from).collect();
     page::answer(&app.vault, path, page, views, |view| view.id.clone())
 }
+
+described_words!(
+    SenderStatus: "Whether a sender may be used.",
+    STATUSES.iter().copied()
+);
+described_words!(
+    SenderDecision: "What staff decided about a sender.",
+    DECISIONS.iter().copied()
+);

@@ -8,15 +8,20 @@ use ::store::{CommitError, Error, Reject, WriteSet, args};
 use clock::Millis;
 use futures_util::future::BoxFuture;
 
+use crate::access::audit::{self, By, Entry};
+use crate::access::idempotency::Claim;
 use crate::access::limits::{self, Limited};
 use crate::app::App;
 use crate::kit::id::{AccountId, SenderId};
+use crate::kit::keywords::Keyword;
 use crate::kit::page::Page;
 
 /// The sender disappeared between the look-up and the decision.
 const GONE: Reject = Reject("sender_gone");
 /// The account may not use the sender.
 pub const NOT_APPROVED: Reject = Reject("sender_not_approved");
+/// The account asked for the same sender at the same moment.
+const ASKED: Reject = Reject("sender_asked_for");
 /// The account has [`MOST`] senders.
 const FULL: Reject = Reject("senders_full");
 
@@ -47,10 +52,30 @@ pub struct Sender {
     pub created_at: Millis,
 }
 
-/// Whether networks take this as a sender: up to 11 letters, digits, spaces and `.-_&` with at
-/// least one letter, or 3 to 15 digits of a number or short code, `+` in front or not.
-#[must_use]
-pub fn is_well_formed(value: &str) -> bool {
+/// Why a value is no sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Networks do not take it.
+    #[error("must be 3 to 15 digits, or 1 to 11 of A-Z a-z 0-9 space . - _ & with a letter")]
+    Form,
+    /// People are asked to answer it.
+    #[error("must not be a keyword such as STOP or START, which people answer to senders")]
+    Keyword,
+}
+
+/// Whether a value can be a sender: up to 11 letters, digits, spaces and `.-_&` with at least one
+/// letter, or 3 to 15 digits of a number or short code, `+` in front or not; and no keyword.
+///
+/// # Errors
+/// See [`Fault`].
+pub fn check(value: &str) -> Result<(), Fault> {
+    if !is_well_formed(value) {
+        return Err(Fault::Form);
+    }
+    if Keyword::in_message(value).is_some() { Err(Fault::Keyword) } else { Ok(()) }
+}
+
+fn is_well_formed(value: &str) -> bool {
     let digits = value.strip_prefix('+').unwrap_or(value);
     let is_number =
         (3..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -81,6 +106,9 @@ pub enum AskError {
     /// The account has [`MOST`] senders.
     #[error("the account has {MOST} senders already")]
     Full,
+    /// A read failed.
+    #[error(transparent)]
+    Db(#[from] Error),
     /// Nothing was stored.
     #[error(transparent)]
     Commit(CommitError),
@@ -101,7 +129,7 @@ impl From<CommitError> for AskError {
 pub fn owners_of<'a>(app: &'a App, value: &'a str) -> BoxFuture<'a, Result<Vec<AccountId>, Error>> {
     Box::pin(async move {
         let bare = value.strip_prefix('+').unwrap_or(value);
-        let args = args![bare, format!("+{bare}"), app.env.word(), MOST_OWNERS];
+        let args = args![bare, format!("+{bare}"), app.env.as_str(), MOST_OWNERS];
         let rows: Vec<(AccountId,)> = app.db.rows(store::OWNERS, args).await?;
         let mut owners: Vec<AccountId> = rows.into_iter().map(|(account,)| account).collect();
         owners.sort_unstable();
@@ -114,19 +142,56 @@ pub fn owners_of<'a>(app: &'a App, value: &'a str) -> BoxFuture<'a, Result<Vec<A
 ///
 /// # Errors
 /// See [`AskError`].
-pub async fn ask(app: &App, account: &AccountId, value: &str) -> Result<Sender, AskError> {
-    let reason: Option<String> = None;
-    let id = SenderId::new(&app.clock);
+pub async fn ask(
+    app: &App,
+    account: &AccountId,
+    value: &str,
+    by: By<'_>,
+    claim: &Claim,
+) -> Result<Sender, AskError> {
+    let new = Sender {
+        account: account.clone(),
+        id: SenderId::new(&app.clock),
+        value: value.to_owned(),
+        status: "pending".to_owned(),
+        reason: None,
+        created_at: app.now(),
+    };
+    let known: Option<Sender> = app.db.row(store::BY_VALUE, args![account, value]).await?;
+    let is_new = known.is_none();
+    let asked = known.unwrap_or(new);
     let mut set = WriteSet::of(account.as_str());
-    limits::one_by_one(&mut set, account, Limited::Senders);
+    claim.add_to(&mut set, asked.id.as_str(), None, app.now());
+    if is_new {
+        add(app, &mut set, &asked, by);
+    }
+    match app.db.commit(set).await {
+        Ok(_) => Ok(asked),
+        // Somebody else asked for the same at this moment: it stands where theirs does.
+        Err(CommitError::Rejected(ASKED)) => {
+            let found: Option<Sender> = app.db.row(store::BY_VALUE, args![account, value]).await?;
+            found.ok_or(AskError::Commit(CommitError::Overloaded))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn add(app: &App, set: &mut WriteSet, new: &Sender, by: By<'_>) {
+    let Sender { account, id, value, status, .. } = new;
+    limits::one_by_one(set, account, Limited::Senders);
     set.push(store::MAKE_ROOM, args![account, value, MOST]);
     set.absent(store::LAST_OF_ALL, args![account, value, MOST - 1], FULL);
-    set.push(store::INSERT, args![account, &id, value, "pending", reason, app.now()]);
-    app.db.commit(set).await?;
-    let unreadable = |error: Error| CommitError::Unavailable(error.to_string());
-    let found = app.db.row(store::BY_VALUE, args![account, value]).await.map_err(unreadable)?;
-    let lost = || CommitError::Unavailable("a new sender cannot be read".to_owned());
-    Ok(found.ok_or_else(lost)?)
+    let reason: Option<String> = None;
+    set.guard(store::INSERT, args![account, id, value, status, reason, new.created_at], ASKED);
+    let entry = Entry {
+        actor: by.who,
+        action: "sender.request",
+        object_id: id.as_str(),
+        account: Some(account),
+        request_id: by.request_id,
+        detail: serde_json::json!({ "value": value }),
+    };
+    audit::record(app, set, &entry);
 }
 
 /// A sender by its id, for staff.
@@ -164,12 +229,12 @@ pub async fn list(
 
 #[cfg(test)]
 mod tests {
-    use super::is_well_formed;
+    use super::{Fault, check};
 
     #[test]
     fn names_numbers_and_short_codes_are_senders() {
         for good in ["Estafette", "A", "B & B", "x.y-z_1", "12345", "+4915112345678", "123"] {
-            assert!(is_well_formed(good), "{good}");
+            assert_eq!(check(good), Ok(()), "{good}");
         }
     }
 
@@ -177,7 +242,14 @@ mod tests {
     fn what_networks_do_not_take_is_no_sender() {
         for bad in ["", "12", "1234567890123456", "ABCDEFGHIJKL", " A", "A ", "Ä", "1-2", "+A", "+"]
         {
-            assert!(!is_well_formed(bad), "{bad}");
+            assert_eq!(check(bad), Err(Fault::Form), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_people_answer_is_no_sender() {
+        for bad in ["STOP", "Stop.", "start", "UNSUBSCRIBE", "Arret", "opt-out"] {
+            assert_eq!(check(bad), Err(Fault::Keyword), "{bad}");
         }
     }
 }

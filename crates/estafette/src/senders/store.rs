@@ -54,20 +54,6 @@ pub(super) const OWNERS: Sql = Sql("SELECT s.account_id FROM senders s \
 pub(super) const DECIDE: Sql = Sql("UPDATE senders SET status = $1, reason = $2 \
      WHERE account_id = $3 AND sender_id = $4");
 
-/// All statements, for the test that prepares each of them.
-pub const ALL: &[Sql] = &[
-    INSERT,
-    LAST_OF_ALL,
-    BY_VALUE,
-    IS_NOT_APPROVED,
-    BY_ID,
-    OF_ACCOUNT,
-    OF_ALL,
-    OWNERS,
-    DECIDE,
-    MAKE_ROOM,
-];
-
 impl FromRow for Sender {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         Ok(Self {

@@ -5,7 +5,6 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use clock::Millis;
 use serde::Deserialize;
 use store::Error as DbError;
 use utoipa::ToSchema;
@@ -19,9 +18,8 @@ use crate::access::caller::{Caller, ReadAccount, SendSms};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::id::SmsId;
-use crate::kit::msisdn::Msisdn;
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::page::{self, NoQuery, Page, Query};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 const PATH: &str = "/v1/messages";
@@ -41,7 +39,7 @@ pub struct NewSms {
     #[schema(example = "+33612345678")]
     pub to: String,
     /// Approved sender; left out, the account's `default_sender`. Only the sandbox sends without.
-    #[schema(min_length = 1, max_length = 16, example = "Estafette")]
+    #[schema(min_length = 1, max_length = 16)]
     pub sender: Option<String>,
     /// What it says, at most 10 segments.
     #[schema(min_length = 1, example = "Your parcel arrives today at 9.")]
@@ -50,11 +48,10 @@ pub struct NewSms {
     #[schema(min_length = 1, max_length = 128, example = "order-4711")]
     pub reference: Option<String>,
     /// Whether to write characters that GSM-7 does not have as ones that it has (`ê` as `e`), if
-    /// that is possible for the whole text.
-    #[schema(default = false)]
+    /// that is possible for the whole text; left out, they stay.
     pub transliterate: Option<bool>,
-    /// How long it may take to arrive, seconds: then it is `expired`.
-    #[schema(minimum = 60, maximum = 259_200, default = 86_400)]
+    /// How long it may take to arrive, seconds: then it is `expired`. Left out: 86,400.
+    #[schema(minimum = 60, maximum = 259_200)]
     pub validity_s: Option<i64>,
     /// What it is for. Bulk waits for transactional, and is not sent again after an unclear answer.
     pub class: Option<Class>,
@@ -66,52 +63,29 @@ pub struct NewSms {
 /// `sms.delivery` and by reading it. What no carrier takes costs nothing.
 #[utoipa::path(
     post, path = "/v1/messages", tag = "SMS",
-    params(("Idempotency-Key" = Option<String>, Header,
-        description = "Makes a repeat safe: the same key and body never send twice")),
     request_body = NewSms,
+    extensions(("x-codes" = json!([
+        Code::InsufficientCredits, Code::CountryNotAllowed, Code::SenderNotApproved,
+        Code::RecipientOptedOut, Code::CarrierUnavailable,
+    ]))),
     responses(
-        (status = 200, body = SentSms, description = "The message is queued",
-         headers(("Idempotent-Replayed" = String,
-            description = "`true`: an earlier request's message, as it stands now"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`"),
-        (status = 402, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_credits`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`, \
-            `account_pending`, `country_not_allowed`, `sender_not_approved`, \
-            `recipient_opted_out`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`idempotency_in_progress`"),
-        (status = 413, body = ProblemBody, content_type = "application/problem+json",
-         description = "`payload_too_large`"),
-        (status = 415, body = ProblemBody, content_type = "application/problem+json",
-         description = "`unsupported_media_type`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`carrier_unavailable`, `overloaded`, `storage_unavailable`, `draining`"),
+        (status = 200, body = SentSms, description = "The message is queued"),
     ),
-    security(("api_key" = []))
+    security(("api_key" = ["sms:send"]))
 )]
 async fn send_message(
     caller: Caller<SendSms>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let order = parse::send(&app, &body)?;
     let account = &caller.account;
     let request = Repeatable::by_tenant(&account.id, &headers, "POST /v1/messages", &body);
-    let fresh = async |claim: Claim| Ok(send::send(&app, account, &order, &claim).await?);
+    let fresh = async |claim: &Claim| Ok(send::send(&app, account, &order, claim).await?);
     let again = async |seen: Seen| Ok(send::seen(&app, account, &seen).await?);
-    let sent = idempotency::once(&app, request, fresh, again).await?;
+    let sent = idempotency::once_or_refused(&app, request, fresh, again).await?;
     Ok(sent.map(|message| Json(SentSms::from(message))).into_response())
 }
 
@@ -132,19 +106,9 @@ async fn send_message(
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<SmsMessage>, description = "One page; `Link` leads on",
-         headers(("Link" = String, description = "`rel=\"next\"`: the next page, if any"))),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
+        (status = 200, body = Vec<SmsMessage>, description = "One page; `Link` leads on"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn list_messages(
     caller: Caller<ReadAccount>,
@@ -152,9 +116,9 @@ async fn list_messages(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::read(query.as_deref(), &KNOWN)?;
-    let filter = read_filter(&query)?;
     let path = query.path_with(PATH, &FILTERS);
-    let page = query.page(&app.vault, &path)?;
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let filter = read_filter(&query, &mut page)?;
     let (rows, next) = list(&app, &caller, &filter, &page).await?;
     let views: Vec<SmsMessage> = rows.into_iter().map(Into::into).collect();
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
@@ -166,27 +130,15 @@ async fn list_messages(
     params(("message_id" = String, Path, description = "From its send")),
     responses(
         (status = 200, body = SmsMessage, description = "The message as it stands"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_api_key`, `invalid_token`, \
-            `token_expired`"),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json",
-         description = "`insufficient_scope`, `wrong_environment`, `account_suspended`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn read_message(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<SmsMessage>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = SmsId::parse(&id).ok_or(Code::NotFound)?;
     let found = sql::message(&app, &caller.account.id, &id).await?;
     Ok(Json(found.ok_or(Code::NotFound)?.into()))
@@ -195,8 +147,6 @@ async fn read_message(
 /// Which messages a list is of.
 struct Filter {
     stretch: Stretch,
-    /// Above the highest id.
-    newest: Option<String>,
     /// What `stretch` does not look at already.
     reference: Option<String>,
     status: Option<Status>,
@@ -213,11 +163,10 @@ async fn list(
     app: &App,
     caller: &Caller<ReadAccount>,
     filter: &Filter,
-    page: &page::Page,
+    page: &Page,
 ) -> Result<(Vec<Message>, Option<String>), DbError> {
-    let read = async |after: String, limit| {
-        let before = filter.newest.as_ref().map_or(&after, |newest| newest.min(&after));
-        sql::stretch(app, &caller.account.id, (&filter.stretch, before), limit).await
+    let read = async |before: String, limit| {
+        sql::stretch(app, &caller.account.id, &filter.stretch, &before, limit).await
     };
     let keep = |m: &Message| filter.keeps(m);
     let is_sifted = filter.status.is_some() || filter.reference.is_some();
@@ -225,26 +174,14 @@ async fn list(
     page::sift(page, read, |m: &Message| m.id.as_str().to_owned(), keep).await
 }
 
-fn read_filter(query: &Query) -> Result<Filter, Problem> {
-    let to =
-        query.get("to").map(Msisdn::once_valid).transpose().map_err(|error| {
-            Problem::bad_request("?to", "invalid_phone_number", error.to_string())
-        })?;
-    let status = match query.get("status") {
-        None => None,
-        Some(word) => Some(Status::of(word).ok_or_else(|| {
-            let detail = format!("must be one of {}", Status::ALL.map(Status::word).join(", "));
-            Problem::bad_request("?status", "invalid_enum", detail)
-        })?),
-    };
-    let bound = |at: Millis| SmsId::bound(at).as_str().to_owned();
+fn read_filter(query: &Query, page: &mut Page) -> Result<Filter, Problem> {
+    let to = query.phone("to")?.map(|to| to.e164().to_owned());
+    let status = query.word("status")?;
     let reference = query.get("reference").map(str::to_owned);
-    let oldest = query.instant("since")?.map(bound).unwrap_or_default();
-    let newest = query.instant("until")?.map(bound);
-    let to = to.map(|to| to.e164().to_owned());
+    let since = query.between(page, |at| SmsId::bound(at).into())?;
     let reference_beside = reference.clone().filter(|_| to.is_some());
-    let stretch = Stretch { to, reference, oldest };
-    Ok(Filter { stretch, newest, reference: reference_beside, status })
+    let stretch = Stretch { to, reference, since };
+    Ok(Filter { stretch, reference: reference_beside, status })
 }
 
 impl From<Error> for Problem {

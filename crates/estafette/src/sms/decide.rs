@@ -105,11 +105,11 @@ impl Owner for Sms {
         match news {
             News::Accepted { .. } => submitted(app, set, m, false),
             News::Unknown => submitted(app, set, m, may_go_again(m, a)),
-            News::Delivered { .. } => {
+            News::Delivered { .. } | News::Read { .. } => {
                 submitted(app, set, m, false);
                 shift(app, set, m, Status::Delivered);
             }
-            News::Over(over) => end(app, set, m, (a, &over.why)),
+            News::Over(over) => end(app, set, m, a, &over.why),
             // It stays queued, and no other leg ever takes its place.
             News::Retry { .. } | News::Owed(_) => {}
         }
@@ -137,7 +137,7 @@ fn submitted(app: &App, set: &mut WriteSet, m: &mut Message, keeps_text: bool) {
 }
 
 /// It did not arrive. A receipt that says so says that a carrier had it.
-fn end(app: &App, set: &mut WriteSet, m: &mut Message, (a, why): (&Attempt, &Failure)) {
+fn end(app: &App, set: &mut WriteSet, m: &mut Message, a: &Attempt, why: &Failure) {
     if why.state == State::Failed {
         submitted(app, set, m, false);
     }

@@ -22,6 +22,7 @@ use crate::carriers::Priority;
 use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, SmsId};
 use crate::kit::secret::Secret;
+use crate::kit::words::words;
 
 pub use decide::Sms;
 pub use sent::sent_to;
@@ -33,71 +34,37 @@ const VALIDITY_S: i64 = DAY / 1_000;
 /// kept for the longest.
 const VALIDITY_BOUNDS_S: (i64, i64) = (60, 3 * DAY / 1_000);
 
-/// Where a message stands: `queued` (no carrier has it yet), `submitted` (a carrier has it, or may
-/// have it), `delivered`, `undelivered` (the network could not bring it to the phone), `failed` (no
-/// carrier took it), `expired` (its validity ended, and nobody said that it arrived).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = SmsStatus)]
-enum Status {
-    Queued,
-    Submitted,
-    Delivered,
-    Undelivered,
-    Failed,
-    Expired,
-}
-
-impl Status {
-    const ALL: [Self; 6] = [
-        Self::Queued,
-        Self::Submitted,
-        Self::Delivered,
-        Self::Undelivered,
-        Self::Failed,
-        Self::Expired,
-    ];
-
-    /// As stored and shown.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Submitted => "submitted",
-            Self::Delivered => "delivered",
-            Self::Undelivered => "undelivered",
-            Self::Failed => "failed",
-            Self::Expired => "expired",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word() == word)
+words! {
+    /// Where a message stands: `queued` (no carrier has it yet), `submitted` (a carrier has it, or
+    /// may have it), `delivered`, `undelivered` (the network could not deliver it to the phone),
+    /// `failed` (no carrier took it), `expired` (its validity ended without news of its delivery).
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = SmsStatus)]
+    enum Status {
+        Queued = "queued",
+        Submitted = "submitted",
+        Delivered = "delivered",
+        Undelivered = "undelivered",
+        Failed = "failed",
+        Expired = "expired",
     }
 }
 
-/// What a message is for: the transactional go first, and once more after an unclear answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = SmsClass)]
-pub enum Class {
-    /// Somebody waits for it.
-    Transactional,
-    /// A campaign.
-    Bulk,
+words! {
+    /// What a message is for: the transactional go first, and once more after an unclear answer.
+    #[derive(Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = SmsClass)]
+    pub enum Class {
+        /// Somebody waits for it.
+        Transactional = "transactional",
+        /// A campaign.
+        Bulk = "bulk",
+    }
 }
 
 impl Class {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Transactional => "transactional",
-            Self::Bulk => "bulk",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        [Self::Transactional, Self::Bulk].into_iter().find(|class| class.word() == word)
-    }
-
     const fn priority(self) -> Priority {
         match self {
             Self::Transactional => Priority::Transactional,
@@ -106,50 +73,24 @@ impl Class {
     }
 }
 
-/// Why a message did not arrive; `detail` says each in a sentence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = SmsErrorCode)]
-enum Cause {
-    RecipientUnreachable,
-    SenderRefused,
-    CarrierRejected,
-    Undelivered,
-    ValidityEnded,
-    NotSubmitted,
-    NoReceipt,
-    Erased,
+words! {
+    /// Why a message did not arrive; `detail` says each in a sentence.
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = SmsErrorCode)]
+    enum Cause {
+        RecipientUnreachable = "recipient_unreachable",
+        SenderRefused = "sender_refused",
+        CarrierRejected = "carrier_rejected",
+        Undelivered = "undelivered",
+        ValidityEnded = "validity_ended",
+        NotSubmitted = "not_submitted",
+        NoReceipt = "no_receipt",
+        Erased = "erased",
+    }
 }
 
 impl Cause {
-    const ALL: [Self; 8] = [
-        Self::RecipientUnreachable,
-        Self::SenderRefused,
-        Self::CarrierRejected,
-        Self::Undelivered,
-        Self::ValidityEnded,
-        Self::NotSubmitted,
-        Self::NoReceipt,
-        Self::Erased,
-    ];
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::RecipientUnreachable => "recipient_unreachable",
-            Self::SenderRefused => "sender_refused",
-            Self::CarrierRejected => "carrier_rejected",
-            Self::Undelivered => "undelivered",
-            Self::ValidityEnded => "validity_ended",
-            Self::NotSubmitted => "not_submitted",
-            Self::NoReceipt => "no_receipt",
-            Self::Erased => "erased",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|cause| cause.word() == word)
-    }
-
     const fn sentence(self) -> &'static str {
         match self {
             Self::RecipientUnreachable => "The carrier cannot reach this number.",
@@ -164,26 +105,15 @@ impl Cause {
     }
 }
 
-/// The alphabet that a text needs: `gsm7` (160 characters in one segment, 153 in each of several)
-/// or `ucs2` (70 and 67).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = SmsEncoding)]
-enum Encoding {
-    Gsm7,
-    Ucs2,
-}
-
-impl Encoding {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Gsm7 => "gsm7",
-            Self::Ucs2 => "ucs2",
-        }
-    }
-
-    fn of(word: &str) -> Option<Self> {
-        [Self::Gsm7, Self::Ucs2].into_iter().find(|encoding| encoding.word() == word)
+words! {
+    /// The alphabet that a text needs: `gsm7` (160 characters in one segment, 153 in each of
+    /// several) or `ucs2` (70 and 67).
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = SmsEncoding)]
+    enum Encoding {
+        Gsm7 = "gsm7",
+        Ucs2 = "ucs2",
     }
 }
 

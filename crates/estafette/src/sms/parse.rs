@@ -48,7 +48,7 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
     let reference = fields.text_within("reference", 1, 128);
     let (shortest, longest) = VALIDITY_BOUNDS_S;
     let validity_s = fields.integer("validity_s", shortest, longest).unwrap_or(VALIDITY_S);
-    let class = fields.choice("class", &["transactional", "bulk"]).and_then(Class::of);
+    let class = fields.word("class");
     fields.finish(app.is_strict())?;
     let Weighed { text, encoding, segments } = weighed.ok_or(Code::InternalError)?;
     let to = to.ok_or(Code::InternalError)?;
@@ -61,7 +61,13 @@ fn weigh(fields: &mut Fields, text: &str, is_plain: bool) -> Option<Weighed> {
         fields.fault("text", "too_short", "must have at least 1 character");
         return None;
     }
-    let text = if is_plain { transliterate(text) } else { Cow::Borrowed(text) };
+    let plain = if is_plain { transliterate(text) } else { Cow::Borrowed(text) };
+    if plain.is_empty() {
+        let detail = "must have a character that is left when it is transliterated";
+        fields.fault("text", "too_short", detail);
+        return None;
+    }
+    let text = cheaper(text, plain);
     let Ok(segments) = Segments::of(&text, Reference::Octet) else {
         let detail = format!(
             "must fit into {MAX_SEGMENTS} segments: 1530 characters of GSM-7, or 670 where one \
@@ -75,6 +81,13 @@ fn weigh(fields: &mut Fields, text: &str, is_plain: bool) -> Option<Weighed> {
     Some(Weighed { encoding, segments: count, text: text.into_owned() })
 }
 
+/// The transliterated text, unless it takes more segments: "…" is one character, and "..." three.
+fn cheaper<'t>(text: &'t str, plain: Cow<'t, str>) -> Cow<'t, str> {
+    let count =
+        |text: &str| Segments::of(text, Reference::Octet).map_or(usize::MAX, |it| it.count());
+    if count(text) < count(&plain) { Cow::Borrowed(text) } else { plain }
+}
+
 #[cfg(test)]
 mod tests {
     use super::weigh;
@@ -84,7 +97,7 @@ mod tests {
         let mut fields = Fields::read(b"{}").unwrap();
         let found = weigh(&mut fields, text, is_plain);
         assert_eq!(found.is_none(), fields.has_faults());
-        found.map(|found| (found.encoding.word(), found.segments))
+        found.map(|found| (found.encoding.as_str(), found.segments))
     }
 
     #[test]
@@ -92,9 +105,11 @@ mod tests {
         assert_eq!(weighed("a", false), Some(("gsm7", 1)));
         assert_eq!(weighed(&"ê".repeat(71), false), Some(("ucs2", 2)));
         assert_eq!(weighed(&"ê".repeat(71), true), Some(("gsm7", 1)));
-        // What becomes empty is still one message.
-        assert_eq!(weighed("\u{200b}", true), Some(("gsm7", 1)));
-        for bad in [String::new(), "a".repeat(1_531), "я".repeat(671)] {
+        // Never dearer than the text as it is.
+        assert_eq!(weighed(&"…".repeat(60), true), Some(("ucs2", 1)));
+        assert_eq!(weighed(&"…".repeat(50), true), Some(("gsm7", 1)));
+        assert_eq!(weighed("\u{200b}", false), Some(("ucs2", 1)));
+        for bad in [String::new(), "\u{200b}".to_owned(), "a".repeat(1_531), "я".repeat(671)] {
             assert_eq!(weighed(&bad, true), None);
         }
     }

@@ -99,7 +99,7 @@ async fn price(app: &App, account: &Account, order: &Order) -> Result<i64, Error
     {
         return Err(Error::CountryNotAllowed(country.to_owned()));
     }
-    let price = credits::price(app, Channel::Sms.word(), CATEGORY, country).await?;
+    let price = credits::price(app, Channel::Sms.as_str(), CATEGORY, country).await?;
     let required = price.saturating_mul(order.segments);
     if rehearsed == Some(Rehearsed::InsufficientCredits) {
         return Err(credits::Error::Insufficient { required, available: 0 }.into());

@@ -3,10 +3,11 @@
 use clock::Millis;
 use store::{Error, FromRow, Row, Sql, WriteSet, args};
 
-use super::{Cause, Class, Encoding, Message, Status};
+use super::{Cause, Message};
 use crate::app::App;
 use crate::dispatch::STALE;
 use crate::kit::id::{AccountId, SmsId};
+use crate::kit::page::Since;
 
 const BY_ID: Sql = Sql("SELECT account_id, sms_id, recipient, reference, sender, text_sealed, \
      class, encoding, segments, charged_credits, attempt_id, status, error, carrier_code, \
@@ -50,9 +51,6 @@ const NEWEST_TO: Sql = Sql("SELECT m.account_id, MAX(m.sms_id) FROM sms_messages
 
 impl FromRow for Message {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let class: String = row.take(6)?;
-        let encoding: String = row.take(7)?;
-        let status: String = row.take(11)?;
         let cause: Option<String> = row.take(12)?;
         Ok(Self {
             account: row.take(0)?,
@@ -61,13 +59,13 @@ impl FromRow for Message {
             reference: row.take(3)?,
             sender: row.take(4)?,
             text_sealed: row.take(5)?,
-            class: Class::of(&class).ok_or(Error::Corrupt { column: 6 })?,
-            encoding: Encoding::of(&encoding).ok_or(Error::Corrupt { column: 7 })?,
+            class: row.take(6)?,
+            encoding: row.take(7)?,
             segments: row.take(8)?,
             charged_credits: row.take(9)?,
             attempt: row.take(10)?,
-            status: Status::of(&status).ok_or(Error::Corrupt { column: 11 })?,
-            cause: cause.as_deref().and_then(Cause::of),
+            status: row.take(11)?,
+            cause: cause.and_then(|word| word.parse().ok()),
             carrier_code: row.take(13)?,
             event_count: row.take(14)?,
             valid_until: row.take(15)?,
@@ -90,18 +88,18 @@ pub(super) async fn message(
 pub(super) struct Stretch {
     pub(super) to: Option<String>,
     pub(super) reference: Option<String>,
-    /// The lowest id.
-    pub(super) oldest: String,
+    pub(super) since: Since,
 }
 
 /// At most so many messages with ids below `before`, newest first, without what they say.
 pub(super) async fn stretch(
     app: &App,
     account: &AccountId,
-    (stretch, before): (&Stretch, &str),
+    stretch: &Stretch,
+    before: &str,
     limit: i64,
 ) -> Result<Vec<Message>, Error> {
-    let oldest = &stretch.oldest;
+    let oldest = stretch.since.as_str();
     match (&stretch.to, &stretch.reference) {
         (Some(to), _) => app.db.rows(STRETCH_TO, args![to, account, before, oldest, limit]).await,
         (None, Some(reference)) => {
@@ -120,12 +118,12 @@ pub(super) fn insert(set: &mut WriteSet, m: &Message) {
         m.reference.as_deref(),
         &m.sender,
         m.text_sealed.clone(),
-        m.class.word(),
-        m.encoding.word(),
+        m.class.as_str(),
+        m.encoding.as_str(),
         m.segments,
         m.charged_credits,
         &m.attempt,
-        m.status.word(),
+        m.status.as_str(),
         m.valid_until,
         m.created_at
     ];
@@ -135,8 +133,8 @@ pub(super) fn insert(set: &mut WriteSet, m: &Message) {
 /// Makes the row what the message in hand is, which is one event further.
 pub(super) fn shift(set: &mut WriteSet, m: &Message) {
     let args = args![
-        m.status.word(),
-        m.cause.map(Cause::word),
+        m.status.as_str(),
+        m.cause.map(Cause::as_str),
         m.carrier_code.as_deref(),
         m.charged_credits,
         m.updated_at,
@@ -159,6 +157,6 @@ pub(super) async fn newest_to(
     since: Millis,
     limit: i64,
 ) -> Result<Vec<(AccountId, SmsId)>, Error> {
-    let args = args![person, &SmsId::bound(since), app.env.word(), limit];
+    let args = args![person, &SmsId::bound(since), app.env.as_str(), limit];
     app.db.rows(NEWEST_TO, args).await
 }

@@ -7,7 +7,7 @@ use store::Error;
 use utoipa::ToSchema;
 
 use super::{Cause, Encoding, Message, Status, store as sql};
-use crate::app::{App, News};
+use crate::app::{App, EventRef};
 use crate::dispatch::recipients::shown;
 use crate::kit::id::SmsId;
 
@@ -96,9 +96,9 @@ impl From<Message> for SmsMessage {
 /// What was so at an event, in words that [`as_of`] reads. The carrier's code comes last, because
 /// it may hold anything.
 pub(super) fn state_of(m: &Message) -> String {
-    let (cause, code) = (m.cause.map_or("-", Cause::word), m.carrier_code.as_deref());
+    let (cause, code) = (m.cause.map_or("-", Cause::as_str), m.carrier_code.as_deref());
     let Millis(updated_at) = m.updated_at;
-    let (status, charged) = (m.status.word(), m.charged_credits);
+    let (status, charged) = (m.status.as_str(), m.charged_credits);
     format!("{status} {charged} {updated_at} {cause} {}", code.unwrap_or_default())
 }
 
@@ -106,12 +106,12 @@ pub(super) fn state_of(m: &Message) -> String {
 fn as_of(m: Message, state: &str) -> Message {
     let mut words = state.splitn(5, ' ');
     let mut word = || words.next().unwrap_or_default();
-    let Some(status) = Status::of(word()) else { return m };
+    let Ok(status) = word().parse() else { return m };
     Message {
         status,
         charged_credits: word().parse().unwrap_or_default(),
         updated_at: Millis(word().parse().unwrap_or_default()),
-        cause: Cause::of(word()),
+        cause: word().parse().ok(),
         carrier_code: Some(word().to_owned()).filter(|code| !code.is_empty()),
         ..m
     }
@@ -119,7 +119,7 @@ fn as_of(m: Message, state: &str) -> Message {
 
 /// A message as its endpoint shows it, as of an event.
 #[must_use]
-pub fn show<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
+pub fn show<'a>(app: &'a App, news: EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
     Box::pin(async move {
         let Some(id) = SmsId::parse(news.object_id) else { return Ok(None) };
         let found = sql::message(app, news.account, &id).await?;

@@ -78,7 +78,7 @@ pub struct Present {
 
 /// A topic with news.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
+pub struct Update {
     /// The topic.
     pub topic: String,
     /// Whose it is.
@@ -158,7 +158,8 @@ impl Hub {
     #[must_use]
     pub fn join(
         &self,
-        (topic, account): (&str, &str),
+        topic: &str,
+        account: &str,
         listener: &Listener,
         most: usize,
     ) -> Option<Seat> {
@@ -250,7 +251,7 @@ impl Hub {
 
     /// The topics with news, each once.
     #[must_use]
-    pub fn take_news(&self) -> Vec<News> {
+    pub fn take_news(&self) -> Vec<Update> {
         let mut inner = self.inner();
         let Inner { topics, dirty, .. } = &mut *inner;
         let mut news = Vec::new();
@@ -258,7 +259,7 @@ impl Hub {
             let Some(room) = topics.get(topic) else { return false };
             // Nobody knows yet what was pushed there: its turn comes when that is known.
             let Some(pushed) = room.pushed else { return true };
-            news.push(News {
+            news.push(Update {
                 topic: topic.clone(),
                 account: room.account.clone(),
                 pushed,

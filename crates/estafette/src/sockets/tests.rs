@@ -14,7 +14,7 @@ fn frame(seq: i64, feature: u8) -> Frame {
 }
 
 fn join(hub: &Hub, is_staff: bool, features: u8) -> Seat {
-    let seat = hub.join(("t", "a"), &listener(is_staff, features), 100).unwrap();
+    let seat = hub.join("t", "a", &listener(is_staff, features), 100).unwrap();
     let _pushed = hub.begin("t", 0, String::new());
     assert!(seat.outbox.go_live(0));
     seat
@@ -60,7 +60,7 @@ fn who_does_not_empty_its_queue_is_ended_and_the_others_are_not() {
 #[test]
 fn what_comes_while_a_socket_catches_up_is_read_not_queued() {
     let hub = Hub::default();
-    let seat = hub.join(("t", "a"), &listener(false, 0), 100).unwrap();
+    let seat = hub.join("t", "a", &listener(false, 0), 100).unwrap();
     assert_eq!(hub.begin("t", 7, String::new()), 7);
     assert_eq!(hub.begin("t", 9, String::new()), 7, "the first word counts");
     hub.push("t", &[frame(8, 0)], None);
@@ -74,11 +74,11 @@ fn what_comes_while_a_socket_catches_up_is_read_not_queued() {
 fn a_person_has_a_bound_and_leaving_makes_room() {
     let hub = Hub::default();
     let seats: Vec<Seat> = (0..3).map(|_| join(&hub, false, 0)).collect();
-    assert!(hub.join(("t", "a"), &listener(false, 0), 3).is_none());
-    assert!(hub.join(("u", "a"), &listener(true, 0), 3).is_some(), "another person");
+    assert!(hub.join("t", "a", &listener(false, 0), 3).is_none());
+    assert!(hub.join("u", "a", &listener(true, 0), 3).is_some(), "another person");
     assert_eq!(hub.take_left(), [("u".to_owned(), "a".to_owned())]);
     drop(seats);
-    assert!(hub.is_empty() && hub.join(("t", "a"), &listener(false, 0), 1).is_some());
+    assert!(hub.is_empty() && hub.join("t", "a", &listener(false, 0), 1).is_some());
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn news_are_of_topics_with_sockets_and_told_once() {
 #[test]
 fn news_of_a_topic_that_is_not_begun_waits() {
     let hub = Hub::default();
-    let _seat = hub.join(("t", "a"), &listener(false, 0), 100).unwrap();
+    let _seat = hub.join("t", "a", &listener(false, 0), 100).unwrap();
     hub.news("t");
     assert!(hub.take_news().is_empty());
     assert_eq!(hub.begin("t", 7, "note".to_owned()), 7);

@@ -11,17 +11,18 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::tickets::{self, Filter, NewTicket};
+use super::kinds::{Priority, Status};
+use super::tickets::{self, Filter, NewTicket, Rating};
 use super::view::TicketView;
-use super::{Author, Error, LONGEST_MESSAGE, Priority, Reader, STALE, Status};
+use super::{Author, Error, LONGEST_MESSAGE, Reader, STALE};
 use crate::access::Who;
 use crate::access::caller::{Caller, Portal};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{TicketId, UserId};
-use crate::kit::page::{self, Page, Query};
-use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::page::{self, NoQuery, Page, Query};
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
@@ -30,11 +31,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list_tickets, open_ticket))
         .routes(routes!(read_ticket))
         .routes(routes!(rate_ticket))
-        .merge(super::messages::api::routes())
-        .merge(super::admin::api::routes())
-        .merge(super::canned::api::routes())
-        .merge(super::files::api::routes())
-        .merge(super::chat::api::routes())
 }
 
 /// A ticket to be opened.
@@ -47,7 +43,7 @@ pub struct NewTicketBody {
     #[schema(example = "delivery", max_length = 50)]
     pub category: String,
     /// `low`, `normal` or `high`.
-    #[schema(example = "normal")]
+    #[schema(value_type = Priority)]
     pub priority: String,
     /// The first message, 1 to 10,000 characters.
     #[schema(example = "Since noon no receipt has come for any passcode.", max_length = 10000)]
@@ -94,7 +90,8 @@ impl FromRequest<App> for Posted {
 pub(super) async fn finish(
     app: &App,
     fields: Fields,
-    (reader, id): (Reader<'_>, &TicketId),
+    reader: Reader<'_>,
+    id: &TicketId,
 ) -> Result<(), Problem> {
     let Err(problem) = fields.finish(app.is_strict()) else { return Ok(()) };
     tickets::find(app, reader, id).await?;
@@ -116,20 +113,17 @@ pub(super) fn user(caller: &Caller<Portal>) -> Result<Author, Problem> {
 #[utoipa::path(
     get, path = "/v1/support/tickets", tag = "Support",
     params(
-        ("status" = Option<String>, Query, description = "`open`, `pending`, `on_hold`, \
-            `resolved` or `closed`"),
-        ("priority" = Option<String>, Query, description = "`low`, `normal` or `high`"),
+        ("status" = Option<Status>, Query, description = "Only those that stand so"),
+        ("priority" = Option<Priority>, Query, description = "Only those as urgent"),
         ("category" = Option<String>, Query, description = "As it was given"),
         ("q" = Option<String>, Query, description = "Words to look for"),
-        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
-        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+        ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "From before, RFC 3339"),
+        ("limit" = Option<i64>, Query),
+        ("cursor" = Option<String>, Query),
     ),
     responses(
         (status = 200, body = Vec<TicketView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("portal_token" = []))
 )]
@@ -138,48 +132,36 @@ async fn list_tickets(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    const FILTERS: [&str; 4] = ["status", "priority", "category", "q"];
-    let query =
-        Query::read(query.as_deref(), &["status", "priority", "category", "q", "limit", "cursor"])?;
+    const FILTERS: [&str; 6] = ["status", "priority", "category", "q", "since", "until"];
+    let query = Query::read(query.as_deref(), &[&FILTERS[..], &["limit", "cursor"]].concat())?;
     let path = query.path_with("/v1/support/tickets", &FILTERS);
-    let page = query.page(&app.vault, &path)?;
-    let filter = filter(&query)?;
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let filter = filter(&query, &mut page)?;
     let reader = Reader::User(&caller.account.id);
-    let (tickets, next) = found(&app, reader, (&query, &filter), &page).await?;
+    let (tickets, next) = found(&app, reader, &query, &filter, &page).await?;
     let views: Vec<TicketView> = tickets.into_iter().map(TicketView::from).collect();
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
 
 /// The part of a filter that users and staff have.
-pub(super) fn filter(query: &Query) -> Result<Filter, Problem> {
-    let status = one_of(query, "status", Status::WORDS, Status::of)?;
-    let priority = one_of(query, "priority", Priority::WORDS, Priority::of)?;
+pub(super) fn filter(query: &Query, page: &mut Page) -> Result<Filter, Problem> {
+    let status = query.word("status")?;
+    let priority = query.word("priority")?;
     let category = query.get("category").map(str::to_owned);
-    Ok(Filter { status, priority, category, ..Filter::default() })
-}
-
-/// A parameter that must be one of these words.
-pub(super) fn one_of<T>(
-    query: &Query,
-    name: &str,
-    words: &[&str],
-    of: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, Problem> {
-    let Some(word) = query.get(name) else { return Ok(None) };
-    let detail = || format!("must be one of {}", words.join(", "));
-    let wrong = || Problem::bad_request(&format!("?{name}"), "invalid_enum", detail());
-    of(word).map(Some).ok_or_else(wrong)
+    let since = query.between(page, |at| TicketId::bound(at).into())?;
+    Ok(Filter { status, priority, category, since, ..Filter::default() })
 }
 
 /// A page of a list or of what is found in it.
 pub(super) async fn found(
     app: &App,
     reader: Reader<'_>,
-    (query, filter): (&Query, &Filter),
+    query: &Query,
+    filter: &Filter,
     page: &Page,
 ) -> Result<(Vec<super::Ticket>, Option<String>), Problem> {
     Ok(match query.get("q") {
-        Some(text) => tickets::search(app, reader, (text, filter), page).await?,
+        Some(text) => tickets::search(app, reader, text, filter, page).await?,
         None => tickets::list(app, reader, filter, page).await?,
     })
 }
@@ -187,29 +169,20 @@ pub(super) async fn found(
 /// Opens a ticket with its first message.
 #[utoipa::path(
     post, path = "/v1/support/tickets", tag = "Support",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe")),
     request_body = NewTicketBody,
+    extensions(("x-codes" = json!([Code::LimitReached]))),
     responses(
         (status = 200, body = TicketView, description = "The ticket"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`limit_reached`, `idempotency_in_progress`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
     ),
     security(("portal_token" = []))
 )]
 async fn open_ticket(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let new = read_new(&app, &body)?;
     let account = &caller.account.id;
     let route = "POST /v1/support/tickets";
@@ -228,12 +201,7 @@ fn read_new(app: &App, body: &[u8]) -> Result<NewTicket, Problem> {
     let mut fields = Fields::read(body)?;
     let subject = said(&mut fields, "subject", 200);
     let category = said(&mut fields, "category", 50);
-    let word = fields.required("priority");
-    let priority = word.as_deref().and_then(Priority::of);
-    if word.is_some() && priority.is_none() {
-        let detail = format!("must be one of {}", Priority::WORDS.join(", "));
-        fields.fault("priority", "invalid_enum", detail);
-    }
+    let priority = fields.required_word("priority");
     let message = said(&mut fields, "message", LONGEST_MESSAGE);
     let follows = take_ticket(&mut fields, "follows");
     fields.finish(app.is_strict())?;
@@ -270,18 +238,15 @@ pub(super) fn take_ticket(fields: &mut Fields, name: &'static str) -> Option<Tic
     params(("ticket_id" = String, Path, description = "The ticket")),
     responses(
         (status = 200, body = TicketView, description = "The ticket"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("portal_token" = []))
 )]
 async fn read_ticket(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<TicketView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = TicketId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(tickets::find(&app, Reader::User(&caller.account.id), &id).await?.into()))
 }
@@ -291,17 +256,11 @@ async fn read_ticket(
     post, path = "/v1/support/tickets/{ticket_id}/rating", tag = "Support",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
     request_body = NewRating,
+    extensions(("x-codes" = json!([Code::LimitReached]))),
     responses(
         (status = 200, body = TicketView, description = "The ticket"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`limit_reached` (it was rated before), `idempotency_in_progress`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, also while the ticket is not resolved"),
     ),
     security(("portal_token" = []))
 )]
@@ -315,13 +274,12 @@ async fn rate_ticket(
     let score = fields.required_integer("score", 1, 5);
     let comment = fields.text_within("comment", 1, 1_000);
     let account = &caller.account.id;
-    finish(&app, fields, (Reader::User(account), &id)).await?;
+    finish(&app, fields, Reader::User(account), &id).await?;
     let score = score.ok_or(Code::InternalError)?;
     let route = format!("POST /v1/support/tickets/{id}/rating");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
-    let (by, rating) = (user(&caller)?, (score, comment));
-    let fresh =
-        async |claim: Claim| Ok(tickets::rate(&app, (account, &by), &id, rating, &claim).await?);
+    let rating = Rating { by: user(&caller)?, score, comment };
+    let fresh = async |claim: Claim| Ok(tickets::rate(&app, account, &id, rating, &claim).await?);
     let again = async |_: Seen| Ok(tickets::find(&app, Reader::User(account), &id).await?);
     let once = idempotency::once(&app, request, fresh, again).await?;
     Ok(once.map(|ticket| Json(TicketView::from(ticket))).into_response())
@@ -334,8 +292,11 @@ impl From<Error> for Problem {
             Error::Closed { merged_into } => {
                 let problem = Self::new(Code::TicketClosed);
                 problem.detail(merged_into.map_or_else(
-                    || "Open a new ticket and name this one in `follows`.".to_owned(),
-                    |id| format!("It was merged into {id}. Write there."),
+                    || {
+                        "Open a new ticket that names this one in `follows`; only its user can."
+                            .to_owned()
+                    },
+                    |id| format!("It was merged into {id}, which goes on with it."),
                 ))
             }
             Error::Expired => Code::FileExpired.into(),

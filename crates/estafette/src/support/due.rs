@@ -7,7 +7,7 @@ use ::store::{FromRow, WriteSet, args};
 use futures_util::{StreamExt, stream};
 
 use super::decide::{self, Due};
-use super::{Error, Reader, STALE, store as sql, tickets, told};
+use super::{Error, Reader, STALE, events, store as sql, tickets};
 use crate::access::Who;
 use crate::app::App;
 use crate::kit::id::{AccountId, TicketId};
@@ -25,11 +25,11 @@ const PARALLEL: usize = 8;
 pub async fn run(app: App) {
     while !app.draining.load(Ordering::SeqCst) {
         match run_due(&app).await {
-            Ok(0) => app.clock.tick(PAUSE_MS).await,
+            Ok(0) => app.rest(PAUSE_MS).await,
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(%error, "due tickets not read; trying again");
-                app.clock.tick(PAUSE_MS).await;
+                app.rest(PAUSE_MS).await;
             }
         }
     }
@@ -79,9 +79,9 @@ async fn step(app: &App, account: &AccountId, id: &TicketId) -> Result<bool, Err
         app.db.commit(set).await?;
         return Ok(false);
     };
-    tickets::put(app, &mut set, &Who::Service, (&before, &after));
+    tickets::put(app, &mut set, &Who::Service, &before, &after);
     if let Some(reason) = reason(due) {
-        told::changed(app, &mut set, &after, reason);
+        events::changed(app, &mut set, &after, reason);
     }
     tickets::commit(app, set, &before).await?;
     Ok(true)

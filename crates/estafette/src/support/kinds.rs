@@ -1,43 +1,11 @@
 //! The words of support: status, priority and side, as types.
 
-/// An enum whose members have one word each, as stored and shown.
-macro_rules! words {
-    ($(
-        $(#[$doc:meta])*
-        $name:ident { $($(#[$of:meta])* $member:ident = $word:literal,)+ }
-    )+) => { $(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $($(#[$of])* $member,)+ }
-
-        impl $name {
-            /// All words, in their order.
-            pub const WORDS: &'static [&'static str] = &[$($word),+];
-
-            /// As stored and shown.
-            #[must_use]
-            pub const fn word(self) -> &'static str {
-                match self { $(Self::$member => $word,)+ }
-            }
-
-            /// The one of a word.
-            #[must_use]
-            pub fn of(word: &str) -> Option<Self> {
-                match word { $($word => Some(Self::$member),)+ _ => None }
-            }
-        }
-
-        impl ::store::FromVal for $name {
-            fn from_val(value: ::store::Val) -> Option<Self> {
-                Self::of(&String::from_val(value)?)
-            }
-        }
-    )+ };
-}
+use crate::kit::described::described;
+use crate::kit::words::words;
 
 words! {
     /// Where a ticket stands.
-    Status {
+    pub enum Status {
         /// Staff is to act.
         Open = "open",
         /// The user is to answer.
@@ -50,7 +18,7 @@ words! {
         Closed = "closed",
     }
     /// How urgent a ticket is.
-    Priority {
+    pub enum Priority {
         /// Can wait.
         Low = "low",
         /// As most are.
@@ -59,7 +27,7 @@ words! {
         High = "high",
     }
     /// The side that a message comes from.
-    Side {
+    pub enum Side {
         /// The account's owner.
         User = "user",
         /// The operator's staff.
@@ -74,3 +42,16 @@ impl Status {
         !matches!(self, Self::Open)
     }
 }
+
+described!(
+    Status as "TicketStatus": "Where a ticket stands.",
+    Self::ALL.iter().map(|status| status.as_str())
+);
+described!(
+    Priority as "TicketPriority": "How urgent a ticket is.",
+    Self::ALL.iter().map(|priority| priority.as_str())
+);
+described!(
+    Side as "TicketSide": "The side that a message comes from.",
+    Self::ALL.iter().map(|side| side.as_str())
+);

@@ -7,7 +7,7 @@
 //! reads messages for a user leaves them out ([`Reader`]).
 //!
 //! `decide` has the rules as pure functions, `tickets` and `messages` carry them out, `due` does
-//! what time brings (targets, the end of resolved tickets), `told` makes the events.
+//! what time brings (targets, the end of resolved tickets), `events` tells of it.
 
 pub mod admin;
 pub mod api;
@@ -15,14 +15,15 @@ pub mod canned;
 pub mod chat;
 mod decide;
 mod due;
+mod events;
 pub mod files;
 mod kinds;
 pub mod messages;
 pub mod retention;
 mod search;
+mod show;
 mod store;
 mod tickets;
-mod told;
 pub mod view;
 
 use ::store::{CommitError, Reject};
@@ -30,7 +31,7 @@ use clock::Millis;
 
 pub use due::{run, run_due};
 pub use kinds::{Priority, Side, Status};
-pub use told::show;
+pub use show::show;
 
 use crate::access::Who;
 use crate::access::idempotency;
@@ -63,6 +64,8 @@ pub struct Ticket {
     status: Status,
     assignee: Option<StaffId>,
     last_seq: i64,
+    /// The number of the newest message that its user may see.
+    shown_seq: i64,
     version: i64,
     user_read_seq: i64,
     staff_read_seq: i64,
@@ -169,7 +172,7 @@ pub enum Error {
         /// The ticket that goes on with it, if it was merged.
         merged_into: Option<TicketId>,
     },
-    /// The file was deleted after its time.
+    /// The file has expired.
     #[error("the file was deleted")]
     Expired,
     /// The file storage failed.
@@ -212,10 +215,14 @@ impl From<CommitError> for Error {
         match error {
             CommitError::Rejected(idempotency::SEEN) => Self::InProgress,
             CommitError::Rejected(FULL) => {
-                Self::Full("The account has as many open tickets as it may.".to_owned())
+                let detail =
+                    "The account has as many open tickets as it may. Write in one of them.";
+                Self::Full(detail.to_owned())
             }
             CommitError::Rejected(STORAGE_FULL) => {
-                Self::Full("The account's attachments take as much as they may.".to_owned())
+                let detail = "The account's attachments take all the space they may. They go some \
+                              time after their tickets are closed; send a link instead.";
+                Self::Full(detail.to_owned())
             }
             other => Self::Commit(other),
         }

@@ -14,7 +14,10 @@ pub(super) const MOST_FOUND: i64 = 1_000;
 fn words(text: &str) -> Vec<String> {
     let plain: String = text
         .chars()
+        .map(narrow)
         .flat_map(char::to_lowercase)
+        // Marks that stand behind their letter: macOS writes é so.
+        .filter(|letter| !matches!(letter, '\u{300}'..='\u{36f}'))
         .map(unaccented)
         .map(|letter| if letter.is_alphanumeric() { letter } else { ' ' })
         .collect();
@@ -23,6 +26,14 @@ fn words(text: &str) -> Vec<String> {
         .filter(|word| !word.is_empty())
         .map(|word| word.chars().take(LONGEST).collect())
         .collect()
+}
+
+/// The letters of fullwidth forms, which keyboards for Chinese and Japanese write.
+fn narrow(letter: char) -> char {
+    match letter {
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(letter) - 0xfee0).unwrap_or(letter),
+        other => other,
+    }
 }
 
 /// The letters of French without their marks; people leave those out when they search.
@@ -36,6 +47,7 @@ const fn unaccented(letter: char) -> char {
         'ù' | 'û' | 'ü' | 'ú' => 'u',
         'ÿ' => 'y',
         'ñ' => 'n',
+        'ς' => 'σ',
         other => other,
     }
 }
@@ -49,6 +61,10 @@ pub(super) fn indexed(account: &AccountId, is_note: bool, text: &str) -> String 
 /// What to look for: all of these words. None when the text has none.
 pub(super) fn looked_for(reader: super::Reader<'_>, text: &str) -> Option<String> {
     let mut wanted: Vec<String> = words(text).into_iter().take(MOST_WORDS).collect();
+    // The words that say whose a text is, and who sees it, are not for searching: no text has them.
+    if wanted.iter().any(|word| word == NOTE || word == PUBLIC || is_mark(word)) {
+        return None;
+    }
     if wanted.is_empty() {
         return None;
     }
@@ -64,6 +80,11 @@ const PUBLIC: &str = "visibilitypublic";
 
 fn mark(account: &AccountId) -> String {
     account.as_str().replace('_', "")
+}
+
+/// Whether a word may be such a mark: `acc` and the 26 letters of an id.
+fn is_mark(word: &str) -> bool {
+    word.len() == 29 && word.starts_with("acc")
 }
 
 #[cfg(test)]
@@ -85,5 +106,12 @@ mod tests {
         let made = looked_for(Reader::User(&account), "near OR* x").unwrap();
         assert_eq!(made, "\"near\" \"or\" \"x\" \"acc1\" \"visibilitypublic\"");
         assert_eq!(looked_for(Reader::Staff, "  ?! "), None);
+        assert_eq!(looked_for(Reader::Staff, "visibilitypublic"), None);
+        let written = ["e\u{301}t\u{e9}", "ÉTÉ", "\u{ff45}t\u{e9}"];
+        assert!(
+            written
+                .iter()
+                .all(|text| { looked_for(Reader::Staff, text).as_deref() == Some("\"ete\"") })
+        );
     }
 }

@@ -16,9 +16,11 @@ pub(super) const OPEN: Sql = Sql("INSERT INTO tickets (account_id, ticket_id, en
      VALUES ($1, $2, $3, $4, $5, $6, 'open', $7, $8, $9, $10, $11, $12, $12, $13, 1, 1, 1, 0, 0, \
      0, 0, 0)");
 
-/// The next number for a message, unless the ticket changed since it was read. It locks the row.
-pub(super) const BUMP: Sql = Sql("UPDATE tickets SET last_seq = last_seq + 1, updated_at = $1 \
-     WHERE account_id = $2 AND ticket_id = $3 AND version = $4");
+/// The next number for a message, unless the ticket changed since it was read. It locks the row. A
+/// note ($1 is 1, not 0) changes nothing that a user sees.
+pub(super) const BUMP: Sql = Sql("UPDATE tickets SET last_seq = last_seq + 1, \
+     updated_at = CASE WHEN CAST($1 AS BIGINT) = 1 THEN updated_at ELSE $2 END \
+     WHERE account_id = $3 AND ticket_id = $4 AND version = $5");
 
 /// A change of anything but messages, unless there was another one.
 pub(super) const CHANGE: Sql = Sql("UPDATE tickets SET priority = $1, status = $2, \
@@ -39,28 +41,36 @@ pub(super) const TICKET: Sql = Sql("SELECT account_id, ticket_id, env, subject, 
      priority, status, assignee, last_seq, version, user_read_seq, staff_read_seq, \
      first_reply_at, reply_due_at, reply_near_at, reply_missed, resolve_due_at, \
      resolve_near_at, resolve_missed, paused_at, paused_ms, resolved_at, closed_at, rating, \
-     rating_comment, merged_into, follows, created_at, updated_at \
+     rating_comment, merged_into, follows, created_at, updated_at, \
+     (SELECT said.seq FROM ticket_messages AS said WHERE said.account_id = tickets.account_id \
+     AND said.ticket_id = tickets.ticket_id AND said.internal = 0 ORDER BY said.seq DESC LIMIT 1) \
      FROM tickets WHERE account_id = $1 AND ticket_id = $2");
 /// For staff, who know no account.
 pub(super) const TICKET_BY_ID: Sql = Sql("SELECT account_id, ticket_id, env, subject, category, \
      priority, status, assignee, last_seq, version, user_read_seq, staff_read_seq, \
      first_reply_at, reply_due_at, reply_near_at, reply_missed, resolve_due_at, \
      resolve_near_at, resolve_missed, paused_at, paused_ms, resolved_at, closed_at, rating, \
-     rating_comment, merged_into, follows, created_at, updated_at \
+     rating_comment, merged_into, follows, created_at, updated_at, \
+     (SELECT said.seq FROM ticket_messages AS said WHERE said.account_id = tickets.account_id \
+     AND said.ticket_id = tickets.ticket_id AND said.internal = 0 ORDER BY said.seq DESC LIMIT 1) \
      FROM tickets WHERE ticket_id = $1");
 /// One stretch of an account's tickets, newest first.
 pub(super) const OF_ACCOUNT: Sql = Sql("SELECT account_id, ticket_id, env, subject, category, \
      priority, status, assignee, last_seq, version, user_read_seq, staff_read_seq, \
      first_reply_at, reply_due_at, reply_near_at, reply_missed, resolve_due_at, \
      resolve_near_at, resolve_missed, paused_at, paused_ms, resolved_at, closed_at, rating, \
-     rating_comment, merged_into, follows, created_at, updated_at \
+     rating_comment, merged_into, follows, created_at, updated_at, \
+     (SELECT said.seq FROM ticket_messages AS said WHERE said.account_id = tickets.account_id \
+     AND said.ticket_id = tickets.ticket_id AND said.internal = 0 ORDER BY said.seq DESC LIMIT 1) \
      FROM tickets WHERE account_id = $1 AND ticket_id < $2 ORDER BY ticket_id DESC LIMIT $3");
 /// One stretch of all tickets, newest first, for staff.
 pub(super) const OF_ALL: Sql = Sql("SELECT account_id, ticket_id, env, subject, category, \
      priority, status, assignee, last_seq, version, user_read_seq, staff_read_seq, \
      first_reply_at, reply_due_at, reply_near_at, reply_missed, resolve_due_at, \
      resolve_near_at, resolve_missed, paused_at, paused_ms, resolved_at, closed_at, rating, \
-     rating_comment, merged_into, follows, created_at, updated_at \
+     rating_comment, merged_into, follows, created_at, updated_at, \
+     (SELECT said.seq FROM ticket_messages AS said WHERE said.account_id = tickets.account_id \
+     AND said.ticket_id = tickets.ticket_id AND said.internal = 0 ORDER BY said.seq DESC LIMIT 1) \
      FROM tickets WHERE ticket_id < $1 ORDER BY ticket_id DESC LIMIT $2");
 
 /// A message with the number that [`BUMP`] took. Nothing when its client sent it before.
@@ -158,6 +168,7 @@ impl FromRow for Ticket {
             follows: row.take(26)?,
             created_at: row.take(27)?,
             updated_at: row.take(28)?,
+            shown_seq: row.take::<Option<i64>>(29)?.unwrap_or(0),
         })
     }
 }
@@ -183,8 +194,8 @@ impl FromRow for Message {
 pub(super) fn changed(after: &Ticket, next_at: Option<clock::Millis>) -> Args {
     let Ticket { reply, resolution, .. } = after;
     args![
-        after.priority.word(),
-        after.status.word(),
+        after.priority.as_str(),
+        after.status.as_str(),
         after.assignee.as_ref(),
         after.first_reply_at,
         reply.due_at,

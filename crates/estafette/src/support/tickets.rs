@@ -7,12 +7,12 @@ use super::chat;
 use super::decide::{self, Assignment, Patch};
 use super::messages::{self, NewMessage};
 use super::{Author, Error, FULL, Priority, Reader, STALE, Status, TRIES, Target};
-use super::{Ticket, search, store as sql, told};
+use super::{Ticket, events, search, store as sql};
 use crate::access::Who;
 use crate::access::idempotency::Claim;
 use crate::app::App;
 use crate::kit::id::{AccountId, StaffId, TicketChangeId, TicketId};
-use crate::kit::page::{self, Page};
+use crate::kit::page::{self, Page, Since};
 
 /// A ticket to be opened.
 #[derive(Debug)]
@@ -35,11 +35,13 @@ pub(super) struct Filter {
     pub(super) assignee: Option<String>,
     pub(super) account: Option<String>,
     pub(super) env: Option<String>,
+    /// The end of the list.
+    pub(super) since: Since,
 }
 
 impl Filter {
     fn is_empty(&self) -> bool {
-        let Self { status, priority, category, assignee, account, env } = self;
+        let Self { status, priority, category, assignee, account, env, since: _ } = self;
         status.is_none()
             && priority.is_none()
             && [category, assignee, account, env].iter().all(|word| word.is_none())
@@ -111,7 +113,7 @@ pub(super) async fn open(
         ticket.env.as_str(),
         ticket.subject.as_str(),
         ticket.category.as_str(),
-        ticket.priority.word(),
+        ticket.priority.as_str(),
         ticket.follows.as_ref(),
         reply.due_at,
         reply.near_at,
@@ -124,7 +126,7 @@ pub(super) async fn open(
     let words = format!("{} {}", new.subject, new.message);
     let first = NewMessage::public(author.clone(), new.message);
     messages::add(app, &mut set, &ticket, &first, &words);
-    told::changed(app, &mut set, &ticket, "opened");
+    events::changed(app, &mut set, &ticket, "opened");
     app.db.commit(set).await?;
     Ok(ticket)
 }
@@ -133,13 +135,14 @@ fn fresh(app: &App, account: &AccountId, id: TicketId, new: &NewTicket, now: Mil
     let mut ticket = Ticket {
         account: account.clone(),
         id,
-        env: app.env.word().to_owned(),
+        env: app.env.as_str().to_owned(),
         subject: new.subject.clone(),
         category: new.category.clone(),
         priority: new.priority,
         status: Status::Open,
         assignee: None,
         last_seq: 1,
+        shown_seq: 1,
         version: 1,
         user_read_seq: 0,
         staff_read_seq: 0,
@@ -177,9 +180,12 @@ pub(super) async fn list(
     filter: &Filter,
     page: &Page,
 ) -> Result<(Vec<Ticket>, Option<String>), Error> {
-    let read = |after: String, limit: i64| match reader {
-        Reader::User(account) => app.db.rows(sql::OF_ACCOUNT, args![account, after, limit]),
-        Reader::Staff => app.db.rows(sql::OF_ALL, args![after, limit]),
+    let read = async |after: String, limit: i64| {
+        let rows = match reader {
+            Reader::User(account) => app.db.rows(sql::OF_ACCOUNT, args![account, after, limit]),
+            Reader::Staff => app.db.rows(sql::OF_ALL, args![after, limit]),
+        };
+        Ok::<_, ::store::Error>(filter.since.keep(rows.await?, |row: &Ticket| row.id.as_str()))
     };
     let keep = |ticket: &Ticket| filter.keeps(ticket);
     let keep: Option<&(dyn Fn(&Ticket) -> bool + Sync)> =
@@ -191,7 +197,8 @@ pub(super) async fn list(
 pub(super) async fn search(
     app: &App,
     reader: Reader<'_>,
-    (text, filter): (&str, &Filter),
+    text: &str,
+    filter: &Filter,
     page: &Page,
 ) -> Result<(Vec<Ticket>, Option<String>), Error> {
     let Some(wanted) = search::looked_for(reader, text) else { return Ok((Vec::new(), None)) };
@@ -203,6 +210,7 @@ pub(super) async fn search(
     let mut found: Vec<(AccountId, TicketId)> = app.db.rows(sql::SEARCH, args).await?;
     found.sort_by(|one, other| other.1.cmp(&one.1));
     found.dedup();
+    let found = filter.since.keep(found, |(_, id)| id.as_str());
     let limit = usize::try_from(page.limit).unwrap_or(1);
     let mut tickets: Vec<Ticket> = Vec::new();
     for (account, id) in found.iter().filter(|(_, id)| id.as_str() < page.after.as_str()) {
@@ -249,7 +257,7 @@ async fn try_change(app: &App, by: &Author, id: &TicketId, patch: &Patch) -> Res
         return Ok(after);
     }
     let mut set = WriteSet::of(before.account.as_str());
-    put(app, &mut set, &by.who(), (&before, &after));
+    put(app, &mut set, &by.who(), &before, &after);
     commit(app, set, &before).await?;
     find(app, Reader::Staff, id).await
 }
@@ -271,18 +279,19 @@ pub(super) async fn merge(
     claim: &Claim,
 ) -> Result<Ticket, Error> {
     for _ in 1..TRIES {
-        match try_merge(app, by, (id, into), claim).await {
+        match try_merge(app, by, id, into, claim).await {
             Err(error) if error.is_race() => tokio::task::yield_now().await,
             other => return other,
         }
     }
-    try_merge(app, by, (id, into), claim).await
+    try_merge(app, by, id, into, claim).await
 }
 
 async fn try_merge(
     app: &App,
     by: &Author,
-    (id, into): (&TicketId, &TicketId),
+    id: &TicketId,
+    into: &TicketId,
     claim: &Claim,
 ) -> Result<Ticket, Error> {
     let target = find(app, Reader::Staff, into).await.ok();
@@ -304,9 +313,16 @@ async fn try_merge(
     decide::stand(&mut after, Status::Closed, app.now());
     let mut set = WriteSet::of(before.account.as_str());
     claim.add_to(&mut set, id.as_str(), None, app.now());
-    put(app, &mut set, &by.who(), (&before, &after));
-    history(app, &mut set, &by.who(), &target, ("merged", Some(id.to_string()), None));
-    messages::add_note(app, &mut set, &target, (by, merged_note(&before)));
+    put(app, &mut set, &by.who(), &before, &after);
+    let merged = Changed { field: "merged", was: Some(id.to_string()), became: None };
+    history(app, &mut set, &by.who(), &target, merged);
+    messages::add_note(app, &mut set, &target, by, merged_note(&before));
+    if target.status == Status::Resolved && before.status != Status::Resolved {
+        // Its matter is not.
+        let mut again = target.clone();
+        decide::stand(&mut again, Status::Open, app.now());
+        put(app, &mut set, &by.who(), &target, &again);
+    }
     chat::tell_nodes(app, &mut set, &target.account, &target.id);
     commit(app, set, &before).await?;
     chat::tell_here(app, &target);
@@ -320,17 +336,30 @@ fn merged_note(merged: &Ticket) -> String {
     format!("{id} was merged into this ticket; {count} there. Its subject: {subject}")
 }
 
+/// What a user thinks of how their ticket was dealt with.
+pub(super) struct Rating {
+    /// Who rates.
+    pub(super) by: Author,
+    /// 1 to 5.
+    pub(super) score: i64,
+    pub(super) comment: Option<String>,
+}
+
 /// Rates how a ticket was dealt with; once, after it was resolved.
 pub(super) async fn rate(
     app: &App,
-    (account, by): (&AccountId, &Author),
+    account: &AccountId,
     id: &TicketId,
-    (score, comment): (i64, Option<String>),
+    rating: Rating,
     claim: &Claim,
 ) -> Result<Ticket, Error> {
+    let Rating { by, score, comment } = rating;
     let before = find(app, Reader::User(account), id).await?;
     if !matches!(before.status, Status::Resolved | Status::Closed) {
         return Err(Error::NotNow("A ticket is rated once it is resolved."));
+    }
+    if before.merged_into.is_some() {
+        return Err(Error::NotNow("It was merged: rate the ticket that goes on with it."));
     }
     if before.rating.is_some() {
         return Err(Error::Full("A ticket is rated once, and this one was.".to_owned()));
@@ -338,7 +367,7 @@ pub(super) async fn rate(
     let after = Ticket { rating: Some(score), rating_comment: comment, ..before.clone() };
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), None, app.now());
-    put(app, &mut set, &by.who(), (&before, &after));
+    put(app, &mut set, &by.who(), &before, &after);
     commit(app, set, &before).await?;
     find(app, Reader::User(account), id).await
 }
@@ -349,12 +378,16 @@ pub(super) async fn mark_read(
     ticket: &Ticket,
     author: &Author,
     seq: i64,
+    claim: &Claim,
 ) -> Result<(), Error> {
-    let statement = match author {
-        Author::User(_) => sql::READ_BY_USER,
-        Author::Staff(_) => sql::READ_BY_STAFF,
+    // Whether a number is taken must not tell a user that there is a note.
+    let (statement, last) = match author {
+        Author::User(_) => (sql::READ_BY_USER, ticket.shown_seq),
+        Author::Staff(_) => (sql::READ_BY_STAFF, ticket.last_seq),
     };
+    let seq = seq.min(last);
     let mut set = WriteSet::of(ticket.account.as_str());
+    claim.add_to(&mut set, ticket.id.as_str(), None, app.now());
     set.push(statement, args![seq, &ticket.account, &ticket.id]);
     commit(app, set, ticket).await
 }
@@ -367,7 +400,7 @@ pub(super) async fn changes(app: &App, id: &TicketId, page: &Page) -> Result<Vec
 }
 
 /// Adds a change to a set: the row, the history and the event.
-pub(super) fn put(app: &App, set: &mut WriteSet, by: &Who, (before, after): (&Ticket, &Ticket)) {
+pub(super) fn put(app: &App, set: &mut WriteSet, by: &Who, before: &Ticket, after: &Ticket) {
     let next_at = decide::next_at(after, &app.config.support);
     let after = Ticket { updated_at: app.now(), ..after.clone() };
     set.guard(sql::CHANGE, sql::changed(&after, next_at), STALE);
@@ -377,30 +410,32 @@ pub(super) fn put(app: &App, set: &mut WriteSet, by: &Who, (before, after): (&Ti
     let into = |ticket: &Ticket| text(ticket.merged_into.as_ref().map(TicketId::as_str));
     let fields = [
         ("merged_into", into(before), into(&after)),
-        ("status", text(Some(before.status.word())), text(Some(after.status.word()))),
+        ("status", text(Some(before.status.as_str())), text(Some(after.status.as_str()))),
         ("assignee", assignee(before), assignee(&after)),
-        ("priority", text(Some(before.priority.word())), text(Some(after.priority.word()))),
+        ("priority", text(Some(before.priority.as_str())), text(Some(after.priority.as_str()))),
         ("rating", rating(before), rating(&after)),
     ];
     let mut first = None;
     for (field, was, became) in fields {
         if was != became {
             first = first.or(Some(field));
-            history(app, set, by, &after, (field, was, became));
+            history(app, set, by, &after, Changed { field, was, became });
         }
     }
     if let Some(reason) = first {
-        told::changed(app, set, &after, reason);
+        events::changed(app, set, &after, reason);
     }
 }
 
-fn history(
-    app: &App,
-    set: &mut WriteSet,
-    by: &Who,
-    ticket: &Ticket,
-    (field, was, became): (&'static str, Option<String>, Option<String>),
-) {
+/// A field of a ticket that changed.
+struct Changed {
+    field: &'static str,
+    was: Option<String>,
+    became: Option<String>,
+}
+
+fn history(app: &App, set: &mut WriteSet, by: &Who, ticket: &Ticket, changed: Changed) {
+    let Changed { field, was, became } = changed;
     let id = TicketChangeId::new(&app.clock);
     let (account, ticket) = (&ticket.account, &ticket.id);
     let row = args![account, ticket, &id, app.now(), by.kind(), by.id(), field, was, became];

@@ -27,14 +27,14 @@ pub struct TicketView {
     #[schema(example = "delivery")]
     pub category: String,
     /// `low`, `normal` or `high`.
-    #[schema(example = "normal")]
+    #[schema(value_type = super::Priority)]
     pub priority: String,
     /// `open`, `pending` (the user is to answer), `on_hold`, `resolved` or `closed`.
-    #[schema(example = "open")]
+    #[schema(value_type = super::Status)]
     pub status: String,
     /// The member of staff who deals with it.
     pub assignee: Option<String>,
-    /// The number of the newest message.
+    /// The number of the newest message; a user's view knows of no note.
     #[schema(example = 1)]
     pub last_seq: i64,
     /// How far the user has read.
@@ -66,10 +66,10 @@ impl From<Ticket> for TicketView {
             id: ticket.id.into(),
             subject: ticket.subject,
             category: ticket.category,
-            priority: ticket.priority.word().to_owned(),
-            status: ticket.status.word().to_owned(),
+            priority: ticket.priority.as_str().to_owned(),
+            status: ticket.status.as_str().to_owned(),
             assignee: ticket.assignee.map(String::from),
-            last_seq: ticket.last_seq,
+            last_seq: ticket.shown_seq,
             read_seq: ticket.user_read_seq,
             rating: ticket.rating,
             merged_into: ticket.merged_into.map(String::from),
@@ -98,12 +98,12 @@ pub struct AdminTicketView {
     /// When staff answered first.
     #[schema(format = DateTime)]
     pub first_reply_at: Option<String>,
-    /// When the first answer is due; null = no target, or it is met or missed.
+    /// When the first answer is due; null = no target, or it is met or missed, or stands still.
     #[schema(format = DateTime)]
     pub first_reply_due_at: Option<String>,
     /// Whether it came too late.
     pub first_reply_missed: bool,
-    /// When the resolution is due; null = no target, or it is met or missed.
+    /// When the resolution is due; null = no target, or it is met or missed, or stands still.
     #[schema(format = DateTime)]
     pub resolution_due_at: Option<String>,
     /// Whether it comes too late.
@@ -114,17 +114,18 @@ pub struct AdminTicketView {
 
 impl From<Ticket> for AdminTicketView {
     fn from(ticket: Ticket) -> Self {
+        let due = |at: Option<Millis>| shown(at.filter(|_| ticket.paused_at.is_none()));
         Self {
             account_id: ticket.account.to_string(),
             environment: ticket.env.clone(),
             staff_read_seq: ticket.staff_read_seq,
             first_reply_at: shown(ticket.first_reply_at),
-            first_reply_due_at: shown(ticket.reply.due_at),
+            first_reply_due_at: due(ticket.reply.due_at),
             first_reply_missed: ticket.reply.missed,
-            resolution_due_at: shown(ticket.resolution.due_at),
+            resolution_due_at: due(ticket.resolution.due_at),
             resolution_missed: ticket.resolution.missed,
             rating_comment: ticket.rating_comment.clone(),
-            ticket: ticket.into(),
+            ticket: TicketView { last_seq: ticket.last_seq, ..ticket.into() },
         }
     }
 }
@@ -171,7 +172,7 @@ pub struct TicketMessageView {
     #[schema(example = 2)]
     pub seq: i64,
     /// `user` or `admin`.
-    #[schema(example = "admin")]
+    #[schema(value_type = super::Side)]
     pub sender_type: String,
     /// The text; empty where only a file was sent.
     #[schema(example = "We have looked into it.")]
@@ -209,6 +210,7 @@ pub(super) struct ToldMessage {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TicketChangeView {
     /// Its id.
+    #[schema(example = "tch_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     pub id: String,
     /// When it happened.
     #[schema(format = DateTime)]
@@ -222,8 +224,10 @@ pub struct TicketChangeView {
     #[schema(example = "status")]
     pub field: String,
     /// What it was.
+    #[schema(example = "open")]
     pub was: Option<String>,
     /// What it became.
+    #[schema(example = "resolved")]
     pub became: Option<String>,
 }
 
@@ -245,7 +249,7 @@ fn of(message: Message, attachments: Vec<AttachmentView>) -> TicketMessageView {
     TicketMessageView {
         id: message.id.into(),
         seq: message.seq,
-        sender_type: message.side.word().to_owned(),
+        sender_type: message.side.as_str().to_owned(),
         message: message.body,
         client_message_id: message.client_message_id,
         attachments,

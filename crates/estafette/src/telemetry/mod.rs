@@ -23,13 +23,13 @@ use crate::config::Telemetry;
 /// Why there are no traces although there should be.
 #[derive(Debug, thiserror::Error)]
 #[error("telemetry.otlp_endpoint: {0}")]
-pub struct Failure(String);
+pub struct SetupError(String);
 
 /// What takes the spans out of the process; `None` while no collector is set.
 ///
 /// # Errors
 /// When the endpoint is no address.
-pub fn layer<S>(config: &Telemetry) -> Result<Option<Box<dyn Layer<S> + Send + Sync>>, Failure>
+pub fn layer<S>(config: &Telemetry) -> Result<Option<Box<dyn Layer<S> + Send + Sync>>, SetupError>
 where
     S: tracing::Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
 {

@@ -18,7 +18,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::Failure;
+use super::SetupError;
 use crate::config::Telemetry;
 
 /// How long the collector may take for a batch, and for the last one.
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// For the end of the process: what is not sent by then is lost.
 static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
 
-pub(super) fn layer<S>(config: &Telemetry) -> Result<Box<dyn Layer<S> + Send + Sync>, Failure>
+pub(super) fn layer<S>(config: &Telemetry) -> Result<Box<dyn Layer<S> + Send + Sync>, SetupError>
 where
     S: tracing::Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
 {
@@ -37,7 +37,7 @@ where
         .with_endpoint(format!("{}/v1/traces", config.otlp_endpoint.trim_end_matches('/')))
         .with_timeout(PATIENCE)
         .build()
-        .map_err(|error| Failure(error.to_string()))?;
+        .map_err(|error| SetupError(error.to_string()))?;
     // By the trace's id alone: what a caller says of sampling binds nobody here.
     let sampler = Sampler::TraceIdRatioBased(f64::from(config.sample_percent) / 100.0);
     let provider = SdkTracerProvider::builder()

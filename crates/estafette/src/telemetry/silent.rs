@@ -3,13 +3,13 @@
 use tracing::Span;
 use tracing_subscriber::Layer;
 
-use super::Failure;
+use super::SetupError;
 use crate::config::Telemetry;
 
 pub(super) fn layer<S: tracing::Subscriber>(
     _config: &Telemetry,
-) -> Result<Box<dyn Layer<S> + Send + Sync>, Failure> {
-    Err(Failure("this program was built without the feature `otlp`".to_owned()))
+) -> Result<Box<dyn Layer<S> + Send + Sync>, SetupError> {
+    Err(SetupError("this program was built without the feature `otlp`".to_owned()))
 }
 
 pub(super) fn follow(_span: &Span, _traceparent: &str) {}

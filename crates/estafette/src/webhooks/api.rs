@@ -11,15 +11,16 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::secret::{self, Fault as SecretFault};
-use super::{Change, Error, MOST, NewTarget, Patterns, Target, pattern};
+use super::{Asked, Change, Error, MOST, NewTarget, Patterns, Target, pattern};
 use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
+use crate::kit::described::described_words;
 use crate::kit::id::WebhookId;
-use crate::kit::outgoing::{Fault, LONGEST, Place};
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::outgoing::{Destination, Fault, LONGEST};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
@@ -29,7 +30,6 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list_webhooks, create_webhook))
         .routes(routes!(read_webhook, change_webhook, delete_webhook))
         .routes(routes!(rotate_webhook_secret))
-        .merge(super::deliveries::api::routes())
 }
 
 /// A webhook target.
@@ -43,11 +43,13 @@ pub struct WebhookView {
     url: String,
     /// Which events: types, families such as `chatapp.*`, or `*`.
     #[schema(example = json!(["otp.status", "sms.*"]))]
+    #[schema(value_type = Vec<super::pattern::EventPattern>)]
     events: Vec<String>,
     /// Whether events are pushed.
     active: bool,
     /// Why not: `manual` (somebody switched it off), `gone` (it answered 410) or `failing` (every
     /// try of five days failed).
+    #[schema(value_type = Option<DisabledReason>)]
     disabled_reason: Option<String>,
     /// Since when not.
     #[schema(format = DateTime)]
@@ -98,6 +100,7 @@ pub struct NewWebhook {
     pub secret: Option<String>,
     /// Types, families such as `chatapp.*`, or `*`. Left out: `sms.delivery` only.
     #[schema(example = json!(["otp.status"]))]
+    #[schema(value_type = Option<Vec<super::pattern::EventPattern>>)]
     pub events: Option<Vec<String>>,
 }
 
@@ -108,8 +111,10 @@ pub struct WebhookChange {
     #[schema(max_length = 2048)]
     pub url: Option<String>,
     /// As when it is made.
+    #[schema(value_type = Option<Vec<super::pattern::EventPattern>>)]
     pub events: Option<Vec<String>>,
     /// `true` starts afresh a target that was disabled; what it missed is delivered by `recover`.
+    #[schema(example = true)]
     pub active: Option<bool>,
 }
 
@@ -124,8 +129,10 @@ pub struct NewSecret {
 /// What is left of a deleted target.
 #[derive(Serialize, ToSchema)]
 pub struct DeletedWebhook {
+    #[schema(example = "whk_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     id: String,
     /// Always false.
+    #[schema(example = false)]
     active: bool,
 }
 
@@ -160,10 +167,8 @@ impl FromRequest<App> for Posted {
     ),
     responses(
         (status = 200, body = Vec<WebhookView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn list_webhooks(
     caller: Caller<ReadAccount>,
@@ -171,7 +176,11 @@ async fn list_webhooks(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let path = "/v1/webhooks";
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, path)?;
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page_of(
+        &app.vault,
+        caller.account.id.as_str(),
+        path,
+    )?;
     let rows = super::list(&app, &caller.account.id, &page).await?;
     let views: Vec<WebhookView> = rows.into_iter().map(WebhookView::from).collect();
     Ok(page::answer(&app.vault, path, &page, views, |view| view.id.clone()))
@@ -183,25 +192,20 @@ async fn list_webhooks(
 /// `Idempotency-Key` shows it again for ten minutes.
 #[utoipa::path(
     post, path = "/v1/webhooks", tag = "Webhooks",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe")),
     request_body = NewWebhook,
+    extensions(("x-codes" = json!([Code::LimitReached, Code::WebhookUrlNotAllowed]))),
     responses(
         (status = 200, body = WebhookView, description = "The target, with its secret"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`limit_reached`, `idempotency_in_progress`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `webhook_url_not_allowed`"),
     ),
     security(("portal_token" = []))
 )]
 async fn create_webhook(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let account = &caller.account.id;
     let mut fields = Fields::read(&body)?;
     let url = fields.required("url");
@@ -230,18 +234,15 @@ async fn create_webhook(
     params(("webhook_id" = String, Path, description = "The target")),
     responses(
         (status = 200, body = WebhookView, description = "The target"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn read_webhook(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<WebhookView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(super::find(&app, &caller.account.id, &id).await?.into()))
 }
@@ -253,12 +254,9 @@ async fn read_webhook(
     patch, path = "/v1/webhooks/{webhook_id}", tag = "Webhooks",
     params(("webhook_id" = String, Path, description = "The target")),
     request_body = WebhookChange,
+    extensions(("x-codes" = json!([Code::WebhookUrlNotAllowed]))),
     responses(
         (status = 200, body = WebhookView, description = "The target as changed"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `webhook_url_not_allowed`"),
     ),
     security(("portal_token" = []))
 )]
@@ -266,10 +264,9 @@ async fn change_webhook(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<WebhookView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let url = fields.text("url");
     let patterns = take_patterns(&mut fields);
@@ -282,8 +279,8 @@ async fn change_webhook(
         super::vet(&app, place).await?;
     }
     let change = Change { url, patterns, active };
-    let whose = (&caller.account.id, &id);
-    Ok(Json(super::change(&app, whose, &change, caller.by()).await?.into()))
+    let changed = super::change(&app, &caller.account.id, &id, &change, caller.by()).await?;
+    Ok(Json(changed.into()))
 }
 
 /// Deletes a webhook target, with its deliveries.
@@ -292,8 +289,6 @@ async fn change_webhook(
     params(("webhook_id" = String, Path, description = "The target")),
     responses(
         (status = 200, body = DeletedWebhook, description = "It is gone"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("portal_token" = []))
 )]
@@ -301,11 +296,10 @@ async fn delete_webhook(
     caller: Caller<Portal>,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DeletedWebhook>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
-    super::delete(&app, (&caller.account.id, &id), caller.by()).await?;
+    super::delete(&app, &caller.account.id, &id, caller.by()).await?;
     Ok(Json(DeletedWebhook { id: id.into(), active: false }))
 }
 
@@ -318,15 +312,10 @@ async fn delete_webhook(
     post, path = "/v1/webhooks/{webhook_id}/rotate-secret", tag = "Webhooks",
     params(
         ("webhook_id" = String, Path, description = "The target"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
     request_body = Option<NewSecret>,
     responses(
         (status = 200, body = WebhookView, description = "The target, with its new secret"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("portal_token" = []))
 )]
@@ -343,7 +332,8 @@ async fn rotate_webhook_secret(
     let route = format!("POST /v1/webhooks/{id}/rotate-secret");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
-        let target = super::rotate(&app, (account, &id), &secret, caller.by(), &claim).await?;
+        let asked = Asked { by: caller.by(), claim: &claim };
+        let target = super::rotate(&app, account, &id, &secret, asked).await?;
         Ok(Json(with_secret(target, Some(&secret))))
     };
     let again = async |seen: Seen| repeat(&app, account, &seen).await;
@@ -358,7 +348,7 @@ async fn repeat(
 ) -> Result<Json<WebhookView>, Problem> {
     let id = WebhookId::parse(&seen.object_id).ok_or(Code::NotFound)?;
     let target = super::find(app, account, &id).await?;
-    let secret = super::shown_before(app, account, id.as_str(), seen);
+    let secret = seen.secret(app);
     Ok(Json(with_secret(target, secret.as_ref())))
 }
 
@@ -409,8 +399,8 @@ fn take_patterns(fields: &mut Fields) -> Option<Patterns> {
 }
 
 /// Reads a URL. None when it is at fault; one of a kind that is not called is a problem of its own.
-fn take_place(app: &App, fields: &mut Fields, url: &str) -> Option<Result<Place, Problem>> {
-    match app.outgoing.place(url) {
+fn take_place(app: &App, fields: &mut Fields, url: &str) -> Option<Result<Destination, Problem>> {
+    match app.outgoing.destination(url) {
         Ok(place) => return Some(Ok(place)),
         Err(Fault::TooLong) => {
             let detail = format!("must have at most {LONGEST} characters");
@@ -444,3 +434,9 @@ impl From<Error> for Problem {
         }
     }
 }
+
+described_words!(
+    DisabledReason: "Why a target gets nothing: somebody switched it off, it answered 410, or \
+        every try of five days failed.",
+    ["manual", "gone", "failing"]
+);

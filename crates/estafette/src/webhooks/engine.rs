@@ -1,27 +1,20 @@
 //! Finds what is to be done on this node, and gives each target that has work a lane of its own.
 //! Woken by this process's own commits; what others left is found within a quarter of a second.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clock::Millis;
 use store::{WriteSet, args};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 
-use super::lane::{Lane, Note};
-use super::tries::Job;
-use super::turns::{Pool, Turns};
+use super::held::{Engine, LEASE_MS, Note, Notes, Wait};
+use super::lane::TargetLane;
+use super::permits::Permits;
 use super::{Error, Target, fan, store as sql};
 use crate::app::{App, Env};
 use crate::events;
 use crate::kit::id::WebhookId;
 
-/// How long a node has a target without prolonging, milliseconds.
-pub(super) const LEASE_MS: i64 = 20_000;
-/// How often it prolongs, milliseconds.
-pub(super) const RENEW_MS: i64 = 5_000;
 /// How often the database is looked at when nothing wakes, milliseconds.
 const PAUSE_MS: u64 = 250;
 /// The shortest time between two looks of which the first found nothing.
@@ -35,50 +28,14 @@ const MOST_OF_SANDBOX: usize = MOST_LANES / 2;
 /// Looks between two times of tidying up.
 const TIDY_EVERY: u32 = 40;
 
-/// A lane as the engine knows it.
-struct Handle {
-    notes: mpsc::UnboundedSender<Note>,
-    wait: Arc<Wait>,
-    env: Env,
-    epoch: i64,
-    work: i64,
-}
-
-/// Since when a lane has had due deliveries that it may not try yet, as the lane says.
-pub(super) struct Wait(AtomicI64);
-
-impl Default for Wait {
-    fn default() -> Self {
-        Self(AtomicI64::new(i64::MAX))
-    }
-}
-
-impl Wait {
-    /// None: nothing waits, or the target is to blame.
-    pub(super) fn note(&self, since: Option<Millis>) {
-        self.0.store(since.map_or(i64::MAX, |since| since.0), Ordering::Relaxed);
-    }
-
-    fn for_ms(&self, now: Millis) -> i64 {
-        now.0.saturating_sub(self.0.load(Ordering::Relaxed)).max(0)
-    }
-}
-
-/// The deliveries of one process.
-pub(super) struct Engine {
-    pub(super) app: App,
-    pub(super) turns: Turns,
-    lanes: Mutex<HashMap<WebhookId, Handle>>,
-    ended: Notify,
-}
-
 /// Delivers until the process drains, and then until what is under way has ended.
 pub async fn run(app: App) {
     let engine = Arc::new(Engine {
-        turns: Turns::new(app.config.webhooks.parallel),
+        permits: Permits::new(app.config.webhooks.parallel),
         app,
         lanes: Mutex::default(),
         ended: Notify::new(),
+        start,
     });
     let mut looks = 0_u32;
     let mut is_tick = true;
@@ -99,10 +56,15 @@ pub async fn run(app: App) {
         }
         is_tick = tokio::select! {
             () = engine.app.db.rung(events::BELL) => false,
-            () = engine.app.clock.tick(PAUSE_MS) => true,
+            () = engine.app.rest(PAUSE_MS) => true,
         };
     }
     engine.drain().await;
+}
+
+/// Begins to work on a target that this node got.
+fn start(engine: Arc<Engine>, target: Target, notes: Notes, wait: Arc<Wait>) {
+    tokio::spawn(TargetLane::new(engine, target, notes, wait).run());
 }
 
 impl Engine {
@@ -130,18 +92,13 @@ impl Engine {
     fn show(&self) {
         let metrics = &self.app.metrics;
         let lanes = self.lock();
-        metrics.webhook_load(lanes.len(), self.turns.taken());
+        metrics.webhook_load(lanes.len(), self.permits.taken());
         let now = self.app.now();
         for env in [Env::Live, Env::Sandbox] {
             let of_env = lanes.values().filter(|handle| handle.env == env);
             let longest_ms = of_env.map(|handle| handle.wait.for_ms(now)).max().unwrap_or(0);
-            metrics.webhook_lane_lag(env.word(), longest_ms);
+            metrics.webhook_lane_lag(env.as_str(), longest_ms);
         }
-    }
-
-    /// The turns of a target's environment.
-    pub(super) fn pool(&self, target: &Target) -> &Arc<Pool> {
-        self.turns.of(target.env)
     }
 
     /// Takes targets with due work that nobody has. Answers whether there were any.
@@ -192,50 +149,6 @@ impl Engine {
         Ok(())
     }
 
-    /// New deliveries for a target that this node has since the same write set, or has already.
-    pub(super) fn hand_over(self: &Arc<Self>, target: Target, jobs: Vec<Job>) {
-        if target.holder != Some(self.app.node) {
-            return;
-        }
-        if let Some(handle) = self.lock().get_mut(&target.id)
-            && handle.epoch == target.epoch
-        {
-            handle.work = target.work;
-            if handle.notes.send(Note::Jobs(Box::new(target.clone()), jobs)).is_ok() {
-                return;
-            }
-        }
-        self.take_up(target);
-    }
-
-    /// A target whose lease this node just got.
-    fn take_up(self: &Arc<Self>, target: Target) {
-        let mut lanes = self.lock();
-        let (epoch, work) = (target.epoch, target.work);
-        if let Some(handle) = lanes.get_mut(&target.id)
-            && handle.notes.send(Note::Adopt(Box::new(target.clone()))).is_ok()
-        {
-            (handle.epoch, handle.work) = (epoch, work);
-            return;
-        }
-        let (notes, heard) = mpsc::unbounded_channel();
-        let (wait, env) = (Arc::<Wait>::default(), target.env);
-        let handle = Handle { notes, wait: Arc::clone(&wait), env, epoch, work };
-        lanes.insert(target.id.clone(), handle);
-        tokio::spawn(Lane::new(Arc::clone(self), target, heard, wait).run());
-    }
-
-    /// A lane wants to end. It may not when its target was taken up again meanwhile.
-    pub(super) fn end(&self, target: &Target) -> bool {
-        let mut lanes = self.lock();
-        let is_current = lanes.get(&target.id).is_some_and(|handle| handle.epoch == target.epoch);
-        if is_current {
-            lanes.remove(&target.id);
-            self.ended.notify_one();
-        }
-        is_current
-    }
-
     /// Lets what is under way end; nothing new is begun.
     async fn drain(&self) {
         loop {
@@ -251,9 +164,5 @@ impl Engine {
             }
             ended.await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<WebhookId, Handle>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

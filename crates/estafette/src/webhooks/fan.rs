@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 use hyper::body::Bytes;
 use store::{CommitError, WriteSet, args};
 
-use super::engine::{Engine, LEASE_MS};
+use super::held::{Engine, LEASE_MS};
 use super::tries::Job;
 use super::{Error, Target, delivery_id, store as sql};
 use crate::events::{self, Stored};

@@ -12,12 +12,12 @@ use hyper::body::Bytes;
 use store::{CommitError, Error, FromRow, Row, WriteSet, args};
 use tokio::sync::mpsc;
 
-use super::engine::{Engine, LEASE_MS, RENEW_MS, Wait};
-use super::outcome::Fate;
+use super::held::{Engine, LEASE_MS, Note, RENEW_MS, Wait};
+use super::outcome::TryOutcome;
+use super::permits::Permit;
 use super::recovery;
 use super::settle::{self, Settled};
 use super::tries::{Aim, Job, Tried};
-use super::turns::Turn;
 use super::{Target, store as sql};
 use crate::events;
 use crate::kit::id::DeliveryId;
@@ -29,16 +29,6 @@ const PROBE_LATER_MS: i64 = 20_000;
 /// How long to wait after the database failed, milliseconds.
 const PAUSE_MS: u64 = 500;
 
-/// News for a lane.
-pub(super) enum Note {
-    /// New deliveries, and the target as it is since.
-    Jobs(Box<Target>, Vec<Job>),
-    /// The lease was taken anew, after it had run out.
-    Adopt(Box<Target>),
-    /// Something changed: look at the database.
-    Look,
-}
-
 /// What was written, and whether it was.
 struct Written {
     tries: Vec<Tried>,
@@ -46,7 +36,7 @@ struct Written {
     outcome: Result<(), CommitError>,
 }
 
-pub(super) struct Lane {
+pub(super) struct TargetLane {
     engine: Arc<Engine>,
     notes: mpsc::UnboundedReceiver<Note>,
     wait: Arc<Wait>,
@@ -61,8 +51,8 @@ pub(super) struct Lane {
     flying: FuturesUnordered<BoxFuture<'static, Tried>>,
     landed: Vec<Tried>,
     writing: Option<BoxFuture<'static, Written>>,
-    waiting: Option<BoxFuture<'static, Turn>>,
-    turn: Option<Turn>,
+    waiting: Option<BoxFuture<'static, Permit>>,
+    permit: Option<Permit>,
     renew: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Another node has the target by now.
     is_lost: bool,
@@ -92,7 +82,7 @@ impl FromRow for Due {
     }
 }
 
-impl Lane {
+impl TargetLane {
     /// A lane of a target whose lease this node has.
     pub(super) fn new(
         engine: Arc<Engine>,
@@ -114,7 +104,7 @@ impl Lane {
             landed: Vec::new(),
             writing: None,
             waiting: None,
-            turn: None,
+            permit: None,
             renew,
             is_lost: false,
             is_over: false,
@@ -167,9 +157,9 @@ impl Lane {
                 self.writing = None;
                 self.written(written).await;
             }
-            Some(turn) = OptionFuture::from(self.waiting.as_mut()) => {
+            Some(permit) = OptionFuture::from(self.waiting.as_mut()) => {
                 self.waiting = None;
-                self.turn = Some(turn);
+                self.permit = Some(permit);
             }
             note = self.notes.recv() => match note {
                 Some(note) => self.heard(note),
@@ -182,9 +172,9 @@ impl Lane {
 
     /// A try ended. What it means for the target holds at once; only later is it written down.
     fn land(&mut self, tried: Tried) {
-        let (fate, now) = (tried.fate(), self.engine.app.now());
-        self.target.health = self.target.health.after(tried.news(), now);
-        self.is_over |= fate == Fate::Gone || self.target.health.is_hopeless(now);
+        let (outcome, now) = (tried.outcome(), self.engine.app.now());
+        self.target.health = self.target.health.after(tried.ended(), now);
+        self.is_over |= outcome == TryOutcome::Gone || self.target.health.is_hopeless(now);
         self.landed.push(tried);
     }
 
@@ -325,7 +315,7 @@ impl Lane {
     /// Starts as many tries as may be under way now.
     fn start(&mut self) {
         if self.queue.is_empty() || !self.is_open() {
-            (self.waiting, self.turn) = (None, None);
+            (self.waiting, self.permit) = (None, None);
             return;
         }
         let is_suspect = self.target.health.is_suspect();
@@ -337,26 +327,26 @@ impl Lane {
             if self.known.len() - self.queue.len() >= 2 * WAITING {
                 return;
             }
-            let turn = self.turn.take();
-            let turn = turn.or_else(|| pool.try_take(&self.target.account, is_suspect));
-            let Some(turn) = turn else { return self.wait_for_turn(is_suspect) };
+            let permit = self.permit.take();
+            let permit = permit.or_else(|| pool.try_take(&self.target.account, is_suspect));
+            let Some(permit) = permit else { return self.wait_for_permit(is_suspect) };
             let Some(aim) = self.aim() else { return };
             let Some(job) = self.queue.pop_front() else { return };
             let app = engine.app.clone();
-            let shot = async move { turn.over(aim.shoot(&app, job)).await };
+            let shot = async move { permit.over(aim.shoot(&app, job)).await };
             self.flying.push(Box::pin(shot));
         }
     }
 
-    /// There is no turn. A target that may work gets in line; one that is slow or only probed comes
-    /// again later, so that many of them do not fill the line, and the node's memory.
-    fn wait_for_turn(&mut self, is_suspect: bool) {
+    /// There is no permit. A target that may work gets in line; one that is slow or only probed
+    /// comes again later, so that many of them do not fill the line, and the node's memory.
+    fn wait_for_permit(&mut self, is_suspect: bool) {
         let health = &mut self.target.health;
         if health.is_probing() || health.is_slow() && self.flying.is_empty() {
             health.parked_until = self.engine.app.now() + PROBE_LATER_MS;
         } else if self.waiting.is_none() && !health.is_slow() {
-            let turn = self.engine.pool(&self.target).take(&self.target.account, is_suspect);
-            self.waiting = Some(Box::pin(turn));
+            let permit = self.engine.pool(&self.target).take(&self.target.account, is_suspect);
+            self.waiting = Some(Box::pin(permit));
         }
     }
 

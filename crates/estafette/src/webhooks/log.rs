@@ -5,7 +5,7 @@ use store::args;
 use super::{Attempt, Delivery, Error, store as sql};
 use crate::app::App;
 use crate::kit::id::{AccountId, WebhookId};
-use crate::kit::page::{self, Page};
+use crate::kit::page::{self, Page, Since};
 
 /// Which deliveries are shown; what is empty does not filter.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +14,8 @@ pub struct Filter {
     pub status: String,
     /// The event's type.
     pub kind: String,
+    /// The end of the list.
+    pub since: Since,
 }
 
 impl Filter {
@@ -29,12 +31,15 @@ impl Filter {
 /// [`Error::Db`].
 pub async fn page(
     app: &App,
-    place: (&AccountId, &WebhookId),
+    account: &AccountId,
+    id: &WebhookId,
     filter: &Filter,
     page: &Page,
 ) -> Result<(Vec<Delivery>, Option<String>), Error> {
-    let (account, id) = place;
-    let read = |after: String, limit| app.db.rows(sql::LOG, args![account, id, after, limit]);
+    let read = async |after: String, limit| {
+        let rows = app.db.rows(sql::LOG, args![account, id, after, limit]).await?;
+        Ok::<_, store::Error>(filter.since.keep(rows, |row: &Delivery| row.id.as_str()))
+    };
     let keep = |delivery: &Delivery| filter.keeps(delivery);
     let is_filtered = !(filter.status.is_empty() && filter.kind.is_empty());
     let keep: Option<&(dyn Fn(&Delivery) -> bool + Sync)> =

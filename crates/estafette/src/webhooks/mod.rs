@@ -15,17 +15,18 @@ pub mod api;
 pub mod deliveries;
 mod engine;
 mod fan;
+mod held;
 mod lane;
 pub mod log;
 pub mod outcome;
 pub mod pattern;
+mod permits;
 mod recovery;
 mod retention;
 pub mod secret;
 mod settle;
 mod store;
 mod tries;
-mod turns;
 
 use ::store::{CommitError, WriteSet, args};
 use clock::Millis;
@@ -36,7 +37,7 @@ pub use engine::run;
 pub use pattern::Patterns;
 pub use retention::{erase, forget_deliveries, forget_events};
 
-use crate::access::idempotency::{self, Claim};
+use crate::access::idempotency::Claim;
 use crate::access::limits::{self, Limited};
 use crate::access::{By, Entry, Who, record};
 use crate::app::{App, Env};
@@ -116,7 +117,7 @@ pub enum Error {
     #[error("there is no such webhook or delivery")]
     Unknown,
     /// The secrets cannot be opened: they were sealed with another master key.
-    #[error("the secrets of the webhook cannot be opened")]
+    #[error("the webhook's secrets cannot be decrypted")]
     Sealed,
     /// A read failed.
     #[error(transparent)]
@@ -174,10 +175,10 @@ pub struct Change {
 /// [`Error::NotAllowed`], which does not tell what the name leads to: whoever may name targets must
 /// not be able to ask what names mean in the operator's network. A name that is not resolved is no
 /// reason: it may be there tomorrow.
-pub async fn vet(app: &App, place: &outgoing::Place) -> Result<(), Error> {
+pub async fn vet(app: &App, place: &outgoing::Destination) -> Result<(), Error> {
     let patience = std::time::Duration::from_millis(LOOK_UP_MS);
     match tokio::time::timeout(patience, app.outgoing.vet(place)).await {
-        Ok(Err(outgoing::Failure::NotAllowed(_))) => Err(Error::NotAllowed(
+        Ok(Err(outgoing::NoAnswer::NotAllowed(_))) => Err(Error::NotAllowed(
             "the host is not public; use one that has public addresses only".to_owned(),
         )),
         _ => Ok(()),
@@ -199,19 +200,14 @@ pub async fn create(
     let sealed = seal(app, account, &id, &Secrets::of(&new.secret));
     let patterns = new.patterns.to_stored();
     let mut set = WriteSet::of(account.as_str());
-    claim.add_to(
-        &mut set,
-        id.as_str(),
-        Some(shown_again(app, account, &id, &new.secret)),
-        app.now(),
-    );
+    claim.add_to(&mut set, id.as_str(), claim.seal(app, id.as_str(), &new.secret), app.now());
     limits::one_by_one(&mut set, account, Limited::Webhooks);
     set.absent(sql::LAST_OF_ALL, args![account, MOST - 1], sql::FULL);
-    let (now, env) = (app.now(), app.env.word());
+    let (now, env) = (app.now(), app.env.as_str());
     set.push(sql::INSERT, args![account, &id, &new.url, &patterns, sealed, now, env]);
     events::listen(&mut set, account);
     let detail = serde_json::json!({ "events": new.patterns.words() });
-    note(app, &mut set, (account, &id), by, ("webhook.create", detail));
+    record(app, &mut set, &entry(account, &id, by, "webhook.create", detail));
     app.db.commit(set).await?;
     find(app, account, &id).await
 }
@@ -238,11 +234,11 @@ pub async fn list(app: &App, account: &AccountId, page: &Page) -> Result<Vec<Tar
 /// [`Error::Unknown`], [`Error::Commit`].
 pub async fn change(
     app: &App,
-    place: (&AccountId, &WebhookId),
+    account: &AccountId,
+    id: &WebhookId,
     change: &Change,
     by: By<'_>,
 ) -> Result<Target, Error> {
-    let (account, id) = place;
     let patterns = change.patterns.as_ref().map(Patterns::to_stored);
     let mut set = WriteSet::of(account.as_str());
     let row = args![change.url.clone(), patterns, account, id];
@@ -257,7 +253,7 @@ pub async fn change(
         "events": change.patterns.as_ref().map(Patterns::words),
         "active": change.active,
     });
-    note(app, &mut set, place, by, ("webhook.change", detail));
+    record(app, &mut set, &entry(account, id, by, "webhook.change", detail));
     set.ring(events::BELL);
     app.db.commit(set).await?;
     find(app, account, id).await
@@ -267,13 +263,27 @@ pub async fn change(
 ///
 /// # Errors
 /// [`Error::Unknown`], [`Error::Commit`].
-pub async fn delete(app: &App, place: (&AccountId, &WebhookId), by: By<'_>) -> Result<(), Error> {
-    let (account, id) = place;
+pub async fn delete(
+    app: &App,
+    account: &AccountId,
+    id: &WebhookId,
+    by: By<'_>,
+) -> Result<(), Error> {
     let mut set = WriteSet::of(account.as_str());
     set.guard(sql::DELETE, args![Vec::<u8>::new(), account, id], sql::CHANGED);
-    note(app, &mut set, place, by, ("webhook.delete", serde_json::json!({})));
+    let detail = serde_json::json!({});
+    record(app, &mut set, &entry(account, id, by, "webhook.delete", detail));
     app.db.commit(set).await?;
     Ok(())
+}
+
+/// A request that changes a target: who asks, and its claim to be taken once.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// Who asks.
+    pub by: By<'a>,
+    /// The claim of its `Idempotency-Key`.
+    pub claim: &'a Claim,
 }
 
 /// Gives a target another secret; the one before still signs for a day.
@@ -282,20 +292,22 @@ pub async fn delete(app: &App, place: (&AccountId, &WebhookId), by: By<'_>) -> R
 /// [`Error::Unknown`], [`Error::Sealed`], [`Error::Commit`].
 pub async fn rotate(
     app: &App,
-    place: (&AccountId, &WebhookId),
+    account: &AccountId,
+    id: &WebhookId,
     secret: &Secret,
-    by: By<'_>,
-    claim: &Claim,
+    asked: Asked<'_>,
 ) -> Result<Target, Error> {
-    let (account, id) = place;
     for _ in 0..TRIES {
         let target = find(app, account, id).await?;
         let secrets = open(app, &target)?.rotated(secret, app.now());
         let sealed = seal(app, account, id, &secrets);
         let mut set = WriteSet::of(account.as_str());
-        claim.add_to(&mut set, id.as_str(), Some(shown_again(app, account, id, secret)), app.now());
+        let shown = asked.claim.seal(app, id.as_str(), secret);
+        asked.claim.add_to(&mut set, id.as_str(), shown, app.now());
         set.guard(sql::ROTATE, args![sealed, account, id, target.sealed.clone()], sql::CHANGED);
-        note(app, &mut set, place, by, ("webhook.rotate_secret", serde_json::json!({})));
+        let detail = serde_json::json!({});
+        let by = asked.by;
+        record(app, &mut set, &entry(account, id, by, "webhook.rotate_secret", detail));
         set.ring(events::BELL);
         match app.db.commit(set).await {
             // Somebody else rotated at the same moment: theirs signs as well.
@@ -313,19 +325,18 @@ pub async fn rotate(
 /// [`Error::Unknown`], [`Error::Commit`].
 pub async fn recover(
     app: &App,
-    place: (&AccountId, &WebhookId),
+    account: &AccountId,
+    id: &WebhookId,
     since: Millis,
-    by: By<'_>,
-    claim: &Claim,
+    asked: Asked<'_>,
 ) -> Result<(), Error> {
-    let (account, id) = place;
     let now = app.now();
     let (after, until) = (EventId::bound(since), EventId::bound(now + 1));
     let mut set = WriteSet::of(account.as_str());
-    claim.add_to(&mut set, id.as_str(), None, now);
+    asked.claim.add_to(&mut set, id.as_str(), None, now);
     set.guard(sql::RECOVER, args![&after, &until, now, account, id], sql::CHANGED);
     let detail = serde_json::json!({ "since": since.to_string() });
-    note(app, &mut set, place, by, ("webhook.recover", detail));
+    record(app, &mut set, &entry(account, id, asked.by, "webhook.recover", detail));
     set.ring(events::BELL);
     app.db.commit(set).await?;
     Ok(())
@@ -365,43 +376,22 @@ fn open(app: &App, target: &Target) -> Result<Secrets, Error> {
     opened.and_then(|bytes| Secrets::read(&bytes)).ok_or(Error::Sealed)
 }
 
-/// What a repeat of the same request shows once more.
-fn shown_again(app: &App, account: &AccountId, id: &WebhookId, secret: &Secret) -> Vec<u8> {
-    let place = ["idempotency", account.as_str(), id.as_str()];
-    app.vault.seal(&place, secret.expose().as_bytes())
-}
-
-/// The secret that an earlier, equal request was answered with, for ten minutes.
-#[must_use]
-pub fn shown_before(
-    app: &App,
-    account: &AccountId,
-    id: &str,
-    seen: &idempotency::Seen,
-) -> Option<Secret> {
-    let is_recent = app.now() - seen.created_at <= crate::access::REPLAY;
-    let sealed = seen.sealed.as_deref().filter(|_| is_recent)?;
-    let opened = app.vault.open(&["idempotency", account.as_str(), id], sealed)?;
-    String::from_utf8(opened).ok().map(Secret::new)
-}
-
-fn note(
-    app: &App,
-    set: &mut WriteSet,
-    place: (&AccountId, &WebhookId),
-    by: By<'_>,
-    (action, detail): (&'static str, serde_json::Value),
-) {
-    let (account, id) = place;
-    let entry = Entry {
+/// A line of the audit log about a target.
+fn entry<'a>(
+    account: &'a AccountId,
+    id: &'a WebhookId,
+    by: By<'a>,
+    action: &'static str,
+    detail: serde_json::Value,
+) -> Entry<'a> {
+    Entry {
         actor: by.who,
         action,
         object_id: id.as_str(),
         account: Some(account),
         request_id: by.request_id,
         detail,
-    };
-    record(app, set, &entry);
+    }
 }
 
 /// What the service itself does, in the audit log.

@@ -1,4 +1,4 @@
-//! What a try means for its delivery and for its target. Pure: the same news at the same time is
+//! What a try means for its delivery and for its target. Pure: the same try at the same time is
 //! the same decision, whichever node makes it.
 
 use clock::{DAY, HOUR, Millis};
@@ -18,7 +18,7 @@ const LONGEST_WAIT: i64 = 24 * HOUR;
 
 /// What one try came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum TryOutcome {
     /// The receiver has it.
     Delivered,
     /// It may work later.
@@ -29,14 +29,14 @@ pub enum Fate {
     Gone,
 }
 
-/// The fate of a try that was answered with this status, or not at all.
+/// The outcome of a try that was answered with this status, or not at all.
 #[must_use]
-pub fn fate(status: Option<u16>) -> Fate {
+pub fn outcome(status: Option<u16>) -> TryOutcome {
     match status {
-        Some(200..=299) => Fate::Delivered,
-        Some(410) => Fate::Gone,
-        None | Some(429 | 500..=599) => Fate::Again,
-        Some(_) => Fate::Over,
+        Some(200..=299) => TryOutcome::Delivered,
+        Some(410) => TryOutcome::Gone,
+        None | Some(429 | 500..=599) => TryOutcome::Again,
+        Some(_) => TryOutcome::Over,
     }
 }
 
@@ -93,9 +93,9 @@ pub struct Health {
 
 /// A try that ended.
 #[derive(Clone, Copy, Debug)]
-pub struct News {
+pub struct EndedTry {
     /// What it came to.
-    pub fate: Fate,
+    pub outcome: TryOutcome,
     /// How long the receiver asks to be left alone, milliseconds.
     pub asked_ms: Option<i64>,
     /// How long it took, milliseconds.
@@ -105,16 +105,16 @@ pub struct News {
 impl Health {
     /// After one more try.
     #[must_use]
-    pub fn after(self, news: News, now: Millis) -> Self {
-        let News { fate, asked_ms, latency_ms } = news;
+    pub fn after(self, ended: EndedTry, now: Millis) -> Self {
+        let EndedTry { outcome, asked_ms, latency_ms } = ended;
         let pace_ms = self
             .pace_ms
             .map_or(latency_ms, |pace_ms| latency_ms.max((3 * pace_ms + latency_ms) / 4));
-        Self { pace_ms: Some(pace_ms), ..self.after_fate(fate, asked_ms, now) }
+        Self { pace_ms: Some(pace_ms), ..self.after_fate(outcome, asked_ms, now) }
     }
 
-    fn after_fate(self, fate: Fate, asked_ms: Option<i64>, now: Millis) -> Self {
-        if fate == Fate::Delivered {
+    fn after_fate(self, outcome: TryOutcome, asked_ms: Option<i64>, now: Millis) -> Self {
+        if outcome == TryOutcome::Delivered {
             // What the receiver asked for still holds; what we concluded ourselves does not.
             let parked_until = if self.is_probing() { Millis(0) } else { self.parked_until };
             return Self { last_success_at: Some(now), parked_until, ..Self::default() };
@@ -122,7 +122,7 @@ impl Health {
         let mut health = self;
         health.failures += 1;
         health.failing_since = self.failing_since.or(Some(now));
-        if fate == Fate::Again {
+        if outcome == TryOutcome::Again {
             health.streak += 1;
             // Those that were under way when it was parked say nothing new.
             if health.streak >= STREAK && now >= self.parked_until {
@@ -179,24 +179,24 @@ mod tests {
 
     impl Health {
         /// After a try that took no time.
-        fn then(self, fate: Fate, asked_ms: Option<i64>, now: Millis) -> Self {
-            self.after(News { fate, asked_ms, latency_ms: 0 }, now)
+        fn then(self, outcome: TryOutcome, asked_ms: Option<i64>, now: Millis) -> Self {
+            self.after(EndedTry { outcome, asked_ms, latency_ms: 0 }, now)
         }
     }
 
     #[test]
     fn only_what_may_work_later_is_tried_again() {
         for status in [200, 201, 204, 299] {
-            assert_eq!(fate(Some(status)), Fate::Delivered, "{status}");
+            assert_eq!(outcome(Some(status)), TryOutcome::Delivered, "{status}");
         }
         for status in [429, 500, 502, 503, 504, 599] {
-            assert_eq!(fate(Some(status)), Fate::Again, "{status}");
+            assert_eq!(outcome(Some(status)), TryOutcome::Again, "{status}");
         }
         for status in [101, 301, 302, 304, 307, 400, 401, 403, 404, 408, 409, 411, 422, 451, 600] {
-            assert_eq!(fate(Some(status)), Fate::Over, "{status}");
+            assert_eq!(outcome(Some(status)), TryOutcome::Over, "{status}");
         }
-        assert_eq!(fate(Some(410)), Fate::Gone);
-        assert_eq!(fate(None), Fate::Again);
+        assert_eq!(outcome(Some(410)), TryOutcome::Gone);
+        assert_eq!(outcome(None), TryOutcome::Again);
     }
 
     #[test]
@@ -235,24 +235,24 @@ mod tests {
     fn five_failures_park_a_target_and_one_success_frees_it() {
         let mut health = Health::default();
         for _ in 0..4 {
-            health = health.then(Fate::Again, None, NOW);
+            health = health.then(TryOutcome::Again, None, NOW);
         }
         assert_eq!((health.is_probing(), health.parked_until), (false, Millis(0)));
-        health = health.then(Fate::Again, None, NOW);
+        health = health.then(TryOutcome::Again, None, NOW);
         assert_eq!((health.is_probing(), health.parked_until - NOW), (true, 1_000));
         // Eleven more that were under way at the time.
         for _ in 0..11 {
-            health = health.then(Fate::Again, None, NOW);
+            health = health.then(TryOutcome::Again, None, NOW);
         }
         assert_eq!(health.parked_until - NOW, 1_000);
         let mut parks = vec![];
         for _ in 0..8 {
             let now = health.parked_until;
-            health = health.then(Fate::Again, None, now);
+            health = health.then(TryOutcome::Again, None, now);
             parks.push((health.parked_until - now) / 1_000);
         }
         assert_eq!(parks, [2, 4, 8, 16, 32, 60, 60, 60]);
-        health = health.then(Fate::Delivered, None, NOW);
+        health = health.then(TryOutcome::Delivered, None, NOW);
         assert_eq!(
             health,
             Health { last_success_at: Some(NOW), pace_ms: Some(0), ..Health::default() }
@@ -263,7 +263,7 @@ mod tests {
     fn refusals_do_not_park_but_count_as_failures() {
         let mut health = Health::default();
         for _ in 0..20 {
-            health = health.then(Fate::Over, None, NOW);
+            health = health.then(TryOutcome::Over, None, NOW);
         }
         assert_eq!((health.is_probing(), health.failures), (false, 20));
         assert!(!health.is_hopeless(NOW + FAILING - 1));
@@ -274,14 +274,14 @@ mod tests {
     fn a_few_failures_are_not_hopeless_however_long_ago() {
         let mut health = Health::default();
         for _ in 0..9 {
-            health = health.then(Fate::Again, None, NOW);
+            health = health.then(TryOutcome::Again, None, NOW);
         }
         assert!(!health.is_hopeless(NOW + 100 * DAY));
     }
 
     #[test]
     fn asking_for_time_parks_the_whole_target() {
-        let health = Health::default().then(Fate::Again, Some(9_000), NOW);
+        let health = Health::default().then(TryOutcome::Again, Some(9_000), NOW);
         assert_eq!(health.parked_until - NOW, 9_000);
         assert!(!health.is_probing());
     }
@@ -289,7 +289,8 @@ mod tests {
     #[test]
     fn a_target_is_slow_at_once_and_fast_again_after_a_while() {
         let took = |health: Health, latency_ms| {
-            health.after(News { fate: Fate::Delivered, asked_ms: None, latency_ms }, NOW)
+            health
+                .after(EndedTry { outcome: TryOutcome::Delivered, asked_ms: None, latency_ms }, NOW)
         };
         let mut health = Health::default();
         assert!(health.is_suspect(), "nothing is known of it");

@@ -1,9 +1,10 @@
 //! Which events a target gets: names of the catalogue, families such as `chatapp.*`, or `*`.
 
-use crate::events::{CATALOGUE, Kind};
+use crate::events::Kind;
+use crate::kit::described::described_words;
 
 /// What a target gets that asked for nothing in particular.
-pub const DEFAULT: &str = Kind::SmsDelivery.word();
+pub const DEFAULT: &str = Kind::SmsDelivery.as_str();
 
 /// Names in one request; there are far fewer.
 pub const MOST: usize = 50;
@@ -63,17 +64,33 @@ fn is_known(text: &str) -> bool {
         return true;
     }
     let of_family =
-        |family: &str| CATALOGUE.iter().any(|kind| kind.word().split('.').next() == Some(family));
-    text.strip_suffix(".*").map_or_else(|| Kind::of(text).is_some(), of_family)
+        |family: &str| Kind::ALL.iter().any(|kind| kind.as_str().split('.').next() == Some(family));
+    text.strip_suffix(".*").map_or_else(|| text.parse::<Kind>().is_ok(), of_family)
 }
 
 /// All that may be asked for, for an error.
 #[must_use]
 pub fn known() -> String {
-    let mut words: Vec<&str> = vec!["*"];
-    words.extend(CATALOGUE.iter().map(|kind| kind.word()));
-    format!("{}, or a family such as chatapp.*", words.join(", "))
+    all().join(", ")
 }
+
+/// Everything that a target may ask for.
+fn all() -> Vec<String> {
+    let words = Kind::ALL.iter().map(|kind| kind.as_str());
+    let mut families: Vec<String> = words.clone().map(family).collect();
+    families.dedup();
+    let everything = std::iter::once("*".to_owned());
+    words.map(str::to_owned).chain(families).chain(everything).collect()
+}
+
+fn family(word: &str) -> String {
+    format!("{}.*", word.split('.').next().unwrap_or_default())
+}
+
+described_words!(
+    pub(super) EventPattern: "A type of event, a family of them, or everything.",
+    all()
+);
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,7 @@ pub(super) async fn step(app: &App, target: &mut Target) -> Result<(), Error> {
         return Ok(());
     };
     let (account, id, now) = (&target.account, &target.id, app.now());
-    let found = events::between(app, account, (after, until), STEP).await?;
+    let found = events::between(app, account, after, until, STEP).await?;
     let is_last = i64::try_from(found.len()).unwrap_or(0) < STEP;
     let reached = found.last().filter(|_| !is_last).map(|event| event.id.as_str().to_owned());
     let goal = reached.as_ref().map(|_| until.clone());

@@ -7,8 +7,8 @@ use clock::{DAY, Millis};
 use super::{Error, delivery_id, store as sql};
 use crate::access::retention::sweep;
 use crate::app::App;
+use crate::chores::Turn;
 use crate::events;
-use crate::jobs::Turn;
 use crate::kit::id::{AccountId, DeliveryId, EventId, WebhookId};
 use crate::kit::page::TOP;
 
@@ -52,9 +52,8 @@ pub async fn forget_deliveries(app: &App, turn: &Turn) -> Result<u64, Error> {
             let until = if is_deleted { TOP } else { before.as_str() };
             let args = args![&account, &webhook, until, app.config.retention.chunk];
             // Tries first: a delivery that is gone could not lead to them any more.
-            let tries = ("webhook_attempts", sql::FORGET_TRIES);
-            deleted += sweep(app, turn, tries, &args).await?;
-            deleted += sweep(app, turn, ("webhook_deliveries", sql::FORGET), &args).await?;
+            deleted += sweep(app, turn, "webhook_attempts", sql::FORGET_TRIES, &args).await?;
+            deleted += sweep(app, turn, "webhook_deliveries", sql::FORGET, &args).await?;
             if is_deleted && !turn.is_over() {
                 let mut set = WriteSet::of(account.as_str());
                 set.push(sql::BURY, args![&account, &webhook]);

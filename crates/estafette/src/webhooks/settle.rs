@@ -4,7 +4,7 @@
 use clock::Millis;
 use store::{WriteSet, args};
 
-use super::outcome::{self, Fate};
+use super::outcome::{self, TryOutcome};
 use super::store as sql;
 use super::tries::Tried;
 use super::{ITSELF, Target};
@@ -24,7 +24,7 @@ pub(super) struct Settled {
 pub(super) fn settle(app: &App, target: &Target, tries: &[Tried]) -> Settled {
     let now = app.now();
     let health = target.health;
-    let is_gone = tries.iter().any(|tried| tried.fate() == Fate::Gone);
+    let is_gone = tries.iter().any(|tried| tried.outcome() == TryOutcome::Gone);
     let disabled = match (target.active, is_gone, health.is_hopeless(now)) {
         (true, true, _) => Some("gone"),
         (true, false, true) => Some("failing"),
@@ -63,12 +63,12 @@ pub(super) fn count(app: &App, tries: &[Tried]) {
 
 /// The class of an outcome, for the operator's figures.
 fn class(tried: &Tried) -> &'static str {
-    match (tried.fate(), &tried.failure) {
-        (Fate::Delivered, _) => "delivered",
-        (Fate::Gone, _) => "gone",
-        (Fate::Over, _) => "refused",
-        (Fate::Again, Some((word, _))) => word,
-        (Fate::Again, None) => "server_error",
+    match (tried.outcome(), &tried.failure) {
+        (TryOutcome::Delivered, _) => "delivered",
+        (TryOutcome::Gone, _) => "gone",
+        (TryOutcome::Over, _) => "refused",
+        (TryOutcome::Again, Some((word, _))) => word,
+        (TryOutcome::Again, None) => "server_error",
     }
 }
 
@@ -79,10 +79,10 @@ fn write_down(app: &App, set: &mut WriteSet, target: &Target, tried: &Tried, now
         let schedule = &app.config.webhooks.retry_schedule_s;
         outcome::next_try(schedule, job.step, tried.asked_ms, now, app.clock.below(1_000))
     };
-    let (state, due_at) = match tried.fate() {
-        Fate::Delivered => ("delivered", None),
-        Fate::Over | Fate::Gone => ("failed", None),
-        Fate::Again => again().map_or(("exhausted", None), |at| ("pending", Some(at))),
+    let (state, due_at) = match tried.outcome() {
+        TryOutcome::Delivered => ("delivered", None),
+        TryOutcome::Over | TryOutcome::Gone => ("failed", None),
+        TryOutcome::Again => again().map_or(("exhausted", None), |at| ("pending", Some(at))),
     };
     let settled_at = due_at.is_none().then_some(now);
     let delivery = &job.delivery;

@@ -6,7 +6,6 @@ use store::{Error, FromRow, Reject, Row, Sql};
 use super::outcome::Health;
 use super::pattern::Patterns;
 use super::{Attempt, Delivery, Target};
-use crate::app::Env;
 
 /// The target is not there, or not as it was read.
 pub(super) const CHANGED: Reject = Reject("webhook_changed");
@@ -275,7 +274,7 @@ impl FromRow for Target {
             work: row.take(18)?,
             holder: row.take(19)?,
             epoch: row.take(20)?,
-            env: Env::of(&row.take::<String>(22)?).ok_or(Error::Corrupt { column: 22 })?,
+            env: row.take(22)?,
         })
     }
 }

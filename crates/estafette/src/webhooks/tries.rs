@@ -5,12 +5,12 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use tokio::time::Instant;
 
-use super::outcome::{self, Fate, News};
+use super::outcome::{self, EndedTry, TryOutcome};
 use super::secret::{self, Key};
 use super::{Error, Target};
 use crate::app::App;
 use crate::kit::id::{DeliveryId, EventId};
-use crate::kit::outgoing::{Answer, Failure, Place};
+use crate::kit::outgoing::{Answer, Destination, NoAnswer};
 
 /// Who sends, for the receiver's log.
 const AGENT: HeaderValue =
@@ -50,13 +50,13 @@ pub(super) struct Tried {
 
 impl Tried {
     /// What it means for the delivery.
-    pub(super) fn fate(&self) -> Fate {
-        outcome::fate(self.status)
+    pub(super) fn outcome(&self) -> TryOutcome {
+        outcome::outcome(self.status)
     }
 
     /// What it means for the target.
-    pub(super) fn news(&self) -> News {
-        News { fate: self.fate(), asked_ms: self.asked_ms, latency_ms: self.latency_ms }
+    pub(super) fn ended(&self) -> EndedTry {
+        EndedTry { outcome: self.outcome(), asked_ms: self.asked_ms, latency_ms: self.latency_ms }
     }
 }
 
@@ -65,7 +65,7 @@ impl Tried {
 pub(super) struct Aim {
     url: String,
     sealed: Vec<u8>,
-    place: Option<Place>,
+    place: Option<Destination>,
     keys: Vec<Key>,
     until: Millis,
 }
@@ -81,7 +81,7 @@ impl Aim {
             url: target.url.clone(),
             sealed: target.sealed.clone(),
             // A URL that was taken and is no longer had a development switch behind it.
-            place: app.outgoing.place(&target.url).ok(),
+            place: app.outgoing.destination(&target.url).ok(),
             keys: super::open(app, target)?.keys(now),
             until: now + KEYS_MS,
         })
@@ -97,7 +97,7 @@ impl Aim {
         let (at, begun) = (app.now(), Instant::now());
         let answer = match &self.place {
             Some(place) => app.outgoing.post(place, self.headers(&job, at), job.body.clone()).await,
-            None => Err(Failure::NotAllowed("the URL is not taken any more")),
+            None => Err(NoAnswer::NotAllowed("the URL is no longer accepted")),
         };
         let latency_ms = i64::try_from(begun.elapsed().as_millis()).unwrap_or(i64::MAX);
         let mut tried =
@@ -109,7 +109,7 @@ impl Aim {
                 tried.status = Some(status);
                 tried.body = Some(body);
             }
-            Err(failure) => tried.failure = Some((failure.word(), failure.to_string())),
+            Err(failure) => tried.failure = Some((failure.as_str(), failure.to_string())),
         }
         tried
     }

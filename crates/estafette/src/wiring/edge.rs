@@ -18,11 +18,13 @@ use super::pace::Pace;
 use super::{intake, outgo};
 use crate::access::caller::{RateHeaders, RequestIdText};
 use crate::app::App;
+use crate::chatapp;
 use crate::kit::client_address::ClientAddress;
 use crate::kit::id::RequestId;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::upload::MOST_BYTES;
+use crate::metrics::Answered;
 use crate::telemetry;
 
 /// How long browsers insist on TLS, once the service itself spoke it with them (RFC 6797).
@@ -63,6 +65,11 @@ impl Operations {
     }
 }
 
+/// Largest body of a route, bytes.
+fn largest(route: &str) -> usize {
+    if route == chatapp::upstream::PATH { intake::CALLBACK_LIMIT } else { intake::BODY_LIMIT }
+}
+
 /// Goes around every request.
 pub(super) async fn edge(
     State((app, operations)): State<(App, Operations)>,
@@ -72,8 +79,8 @@ pub(super) async fn edge(
     let started = tokio::time::Instant::now();
     let id = String::from(RequestId::new(&app.clock));
     let (method, version) = (request.method().clone(), request.version());
-    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let route = route.unwrap_or_else(|| "unmatched".to_owned());
+    let matched = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let route = matched.clone().unwrap_or_else(|| "unmatched".to_owned());
     let client = request.extensions().get::<ClientAddress>().copied();
     let rate = RateHeaders::default();
     request.extensions_mut().insert(RequestIdText(id.clone()));
@@ -84,14 +91,14 @@ pub(super) async fn edge(
     let takes_body = || operations.take_body(&method, &route);
     let response = match refuse_early(&app, &request, way, takes_body) {
         Some(problem) => problem.into_response(),
-        None if way == Way::Upload => {
+        None if way == Way::Upload || way == Way::Large => {
             let request = intake::streamed(request, pace, started);
             // It takes as long as its body may, and then as long as any other.
             let limit = limit(&app) + pace.longest(MOST_BYTES);
             life::extend(pace.longest(MOST_BYTES));
             within(limit, request, next).instrument(span.clone()).await
         }
-        None => match intake::whole(request, pace, started).await {
+        None => match intake::whole(request, pace, (started, largest(&route))).await {
             Ok(request) => within(limit(&app), request, next).instrument(span.clone()).await,
             Err(problem) => problem.into_response(),
         },
@@ -104,8 +111,9 @@ pub(super) async fn edge(
     let status = response.status().as_u16();
     span.record("http.response.status_code", status);
     let seconds = started.elapsed().as_secs_f64();
-    app.metrics.request(app.env.word(), (method.as_str(), &route), status, seconds);
-    let env = app.env.word();
+    let env = app.env.as_str();
+    let (asked, matched) = (method.as_str(), matched.as_deref());
+    app.metrics.request(Answered { env, method: asked, route: matched, status, seconds });
     let client = client.map(tracing::field::display);
     tracing::debug!(request_id = id, env, %method, route, status, seconds, client, "answered");
     response
@@ -122,7 +130,7 @@ fn span(app: &App, request: &Request, route: &str, id: &str) -> Span {
         http.request.method = method,
         http.route = route,
         http.response.status_code = tracing::field::Empty,
-        env = app.env.word(),
+        env = app.env.as_str(),
         request_id = id,
     );
     let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
@@ -133,7 +141,7 @@ fn span(app: &App, request: &Request, route: &str, id: &str) -> Span {
 /// Answers that were asked for and not taken yet have filled their memory. Whoever takes none keeps
 /// no connection for it either.
 fn too_much_to_take(version: Version) -> Problem {
-    let detail = "Too many large answers are on their way. Take those first, then ask again.";
+    let detail = "Too many large answers are still being sent. Read those first, then try again.";
     intake::closing(Problem::new(Code::Overloaded).detail(detail), version)
 }
 
@@ -173,6 +181,8 @@ enum Way {
     Json,
     /// A file comes in.
     Upload,
+    /// JSON that may hold files: its handler knows who sends before it reads.
+    Large,
     /// A file goes out, or frames do.
     Bytes,
 }
@@ -181,6 +191,8 @@ impl Way {
     fn of(method: &Method, route: &str) -> Self {
         if *method == Method::POST && route.ends_with("/files") {
             Self::Upload
+        } else if *method == Method::POST && matches!(route, "/v1/emails" | "/v1/emails/bulk") {
+            Self::Large
         } else if route.contains("/support-ticket-files/") || route.ends_with("/ws") {
             Self::Bytes
         } else {
@@ -205,8 +217,14 @@ fn accepts_json(headers: &HeaderMap) -> bool {
     accepts.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(fits)
 }
 
-/// An absent body needs no type; anything else must be JSON.
+/// An absent body needs no type; anything else must be JSON, and nothing around it.
 fn is_json(headers: &HeaderMap) -> bool {
+    let is_plain = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !headers.get_all(header::CONTENT_ENCODING).iter().all(is_plain)
+        || headers.get_all(header::CONTENT_TYPE).iter().nth(1).is_some()
+    {
+        return false;
+    }
     let Some(kind) = headers.get(header::CONTENT_TYPE) else {
         let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         let chunked = headers.contains_key(header::TRANSFER_ENCODING);
@@ -245,7 +263,7 @@ fn shape(app: &App, mut response: Response, id: &str) -> Response {
     let known = response.extensions_mut().remove::<Problem>();
     let problem = known.unwrap_or_else(|| Problem::new(code_of(status)));
     if let Some(cause) = problem.cause() {
-        tracing::error!(request_id = id, code = problem.code().word(), cause, "request failed");
+        tracing::error!(request_id = id, code = problem.code().as_str(), cause, "request failed");
     }
     let mut shaped = problem.render(app.base_url(), id);
     for name in [header::ALLOW, header::RETRY_AFTER] {

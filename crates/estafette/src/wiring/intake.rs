@@ -22,6 +22,8 @@ use crate::kit::upload::{Cut, MOST_BYTES};
 
 /// Largest body, bytes.
 pub(super) const BODY_LIMIT: usize = 256 * 1024;
+/// Largest body of a callback, bytes: what the chat-app's upstream says of its own.
+pub(super) const CALLBACK_LIMIT: usize = 3 * 1024 * 1024;
 /// Largest head without its URL: names and values of all headers, bytes.
 const HEADERS_LIMIT: usize = 16 * 1024;
 /// Bytes of all bodies together that are not there to their end, so that memory stays bounded
@@ -81,7 +83,7 @@ pub(super) fn encoded(request: &Request) -> Option<Problem> {
         (Some(_), Some(_)) => true,
     };
     is_odd.then(|| {
-        let detail = "must be chunked, and nothing else, without a Content-Length beside it";
+        let detail = "must be chunked and nothing else, without a Content-Length header";
         let problem = Problem::bad_request("header:Transfer-Encoding", "invalid_enum", detail);
         closing(problem, request.version())
     })
@@ -108,13 +110,13 @@ fn largest(headers: &HeaderMap) -> &str {
 pub(super) async fn whole(
     request: Request,
     pace: Pace,
-    started: Instant,
+    (started, most): (Instant, usize),
 ) -> Result<Request, Problem> {
     if request.body().is_end_stream() {
         return Ok(request);
     }
     let (parts, body) = request.into_parts();
-    match (Intake { body, late: None, held: 0 }).read(pace, started).await {
+    match (Intake { body, late: None, held: 0 }).read(pace, (started, most)).await {
         Ok(bytes) => Ok(Request::from_parts(parts, Body::from(bytes))),
         Err(problem) => Err(closing(problem, parts.version)),
     }
@@ -169,7 +171,7 @@ pub(super) fn closing(problem: Problem, version: Version) -> Problem {
 }
 
 fn too_late() -> Problem {
-    let detail = "The body of the request did not come to its end in time.";
+    let detail = "The request body did not arrive in time.";
     Problem::new(Code::RequestTimeout).detail(detail)
 }
 
@@ -192,8 +194,12 @@ impl Drop for Intake {
 }
 
 impl Intake {
-    async fn read(mut self, pace: Pace, started: Instant) -> Result<Bytes, Problem> {
-        if self.body.size_hint().lower() > BODY_LIMIT as u64 {
+    async fn read(
+        mut self,
+        pace: Pace,
+        (started, most): (Instant, usize),
+    ) -> Result<Bytes, Problem> {
+        if self.body.size_hint().lower() > most as u64 {
             return Err(Code::PayloadTooLarge.into());
         }
         let mut due = started + pace.pause;
@@ -209,7 +215,7 @@ impl Intake {
             due = pace.after(due, came, Instant::now());
             let Some(data) = self.frame(due).await? else { return Ok(all.into()) };
             came = data.len();
-            if all.len() + data.len() > BODY_LIMIT {
+            if all.len() + data.len() > most {
                 return Err(Code::PayloadTooLarge.into());
             }
             self.hold(data.len())?;
@@ -236,7 +242,7 @@ impl Intake {
                 None => return Err(too_late()),
                 Some(None) => return Ok(None),
                 Some(Some(Err(_broken))) => {
-                    let detail = "The body broke off before its end.";
+                    let detail = "The body ended before it was complete.";
                     return Err(Problem::new(Code::InvalidRequest).detail(detail));
                 }
                 Some(Some(Ok(frame))) => match frame.into_data() {

@@ -1,5 +1,6 @@
 //! Rank 9: where everything is put together and started. The only place that knows all rooms.
 
+mod description;
 mod edge;
 mod intake;
 mod listen;
@@ -21,18 +22,23 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clock::Clock;
 use futures_util::future::BoxFuture;
-use store::{Db, Lite, LiteOptions, Migration, Pg, PgOptions};
+use store::{Db, Lite, LiteOptions, Pg, PgOptions};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::app::{App, Correspondence, Env, Memo, News, Shared};
+use crate::app::{App, Correspondence, Env, EventRef, Memo, Shared};
 use crate::carriers::door::{Arrivals, Door, door};
 use crate::carriers::handsets::MemoryShelf;
-use crate::carriers::{Carriers, Handsets};
+use crate::carriers::simulated::SimulatedMail;
+use crate::carriers::{Carriers, Handsets, Mailboxes};
+use crate::chatapp::{self, Chatapp, Prompt};
 use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
+use crate::emails::reports::Intake;
+use crate::emails::{self, Email};
 use crate::kit::conversion::Conversion;
+use crate::kit::dns::Dns;
 use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
@@ -40,108 +46,16 @@ use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 use crate::otp::{self, Otp};
-use crate::sandbox::StoredShelf;
+use crate::sandbox::{StoredRack, StoredShelf};
+use crate::schema::MIGRATIONS;
 use crate::sms::{self, Sms};
 use crate::sockets::Hub;
-use crate::{credits, events, inbound, jobs, rotation, senders, support, webhooks};
+use crate::{chores, credits, events, inbound, rotation, senders, support, webhooks};
 
+pub use description::openapi;
 use listen::{Entrance, Listener};
+pub(crate) use opening::vault;
 pub use opening::{OpenError, must_exist};
-pub use routes::openapi;
-
-/// The schema, one file after the other.
-const MIGRATIONS: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "foundation",
-        sql: include_str!("../../../../migrations/0001_foundation.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "retention",
-        sql: include_str!("../../../../migrations/0002_retention.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "events_and_webhooks",
-        sql: include_str!("../../../../migrations/0003_events_and_webhooks.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "handsets",
-        sql: include_str!("../../../../migrations/0004_handsets.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "index order",
-        sql: include_str!("../../../../migrations/0005_index_order.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "seals",
-        sql: include_str!("../../../../migrations/0006_seals.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "promises",
-        sql: include_str!("../../../../migrations/0007_promises.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "people",
-        sql: include_str!("../../../../migrations/0008_people.sql"),
-    },
-    Migration {
-        version: 9,
-        name: "limits",
-        sql: include_str!("../../../../migrations/0009_limits.sql"),
-    },
-    Migration {
-        version: 10,
-        name: "operations",
-        sql: include_str!("../../../../migrations/0010_operations.sql"),
-    },
-    Migration {
-        version: 11,
-        name: "support",
-        sql: include_str!("../../../../migrations/0011_support.sql"),
-    },
-    Migration {
-        version: 12,
-        name: "inbound",
-        sql: include_str!("../../../../migrations/0012_inbound.sql"),
-    },
-    Migration {
-        version: 21,
-        name: "master keys",
-        sql: include_str!("../../../../migrations/0021_master_keys.sql"),
-    },
-    Migration {
-        version: 22,
-        name: "dispatch",
-        sql: include_str!("../../../../migrations/0022_dispatch.sql"),
-    },
-    Migration {
-        version: 23,
-        name: "sms messages",
-        sql: include_str!("../../../../migrations/0023_sms_messages.sql"),
-    },
-    Migration {
-        version: 24,
-        name: "log and seals",
-        sql: include_str!("../../../../migrations/0024_log_and_seals.sql"),
-    },
-    Migration {
-        version: 31,
-        name: "smpp",
-        sql: include_str!("../../../../migrations/0031_smpp.sql"),
-    },
-    Migration {
-        version: 32,
-        name: "conversion",
-        sql: include_str!("../../../../migrations/0032_conversion.sql"),
-    },
-];
 
 /// The two environments, ready to be migrated and served.
 pub struct Service {
@@ -165,6 +79,8 @@ pub struct Addresses {
     pub sandbox: SocketAddr,
     /// Prometheus metrics.
     pub metrics: SocketAddr,
+    /// Reports of emails, by SMTP, where the service listens to them.
+    pub reports: Option<SocketAddr>,
 }
 
 /// A running service. [`Running::stop`] ends it gracefully.
@@ -204,6 +120,7 @@ pub fn open_through(
         // Above 0, and so many that two processes do not share one.
         node: i64::try_from(1 + clock.below(u64::MAX / 4)).unwrap_or(1),
         outgoing: way_out(&config.webhooks)?,
+        dns: Dns::new(&config.email.dns_server),
         storage: support::files::storage::open(&config).context("the file storage (support.*)")?,
         sockets: Hub::default(),
         tell,
@@ -217,26 +134,38 @@ pub fn open_through(
         sealing: Sealing::default(),
         handsets,
         draining: AtomicBool::new(false),
+        drains: tokio::sync::Notify::new(),
         db,
         vault,
         config,
         clock,
     });
-    let handsets = shared.handsets.clone();
-    let simulated = Carriers::simulated(&shared.clock, &sandbox_door, handsets);
-    let of_live = {
-        let place = (&shared.clock, shared.config.server.live_url.as_str());
-        Carriers::none().with_sms(&shared.config.sms, place, &live_door)
-    };
-    let of_live = of_live.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
-    let live = App::new(Env::Live, of_live, Arc::clone(&shared));
-    let sandbox = App::new(Env::Sandbox, simulated, shared);
+    let live = App::new(Env::Live, real_carriers(&shared, &live_door)?, Arc::clone(&shared));
+    let sandbox = App::new(Env::Sandbox, simulated_carriers(&shared, &sandbox_door), shared);
     let arrivals = Some([live_arrivals, sandbox_arrivals]);
     Ok(Service { live, sandbox, live_door, owners: OWNERS, arrivals })
 }
 
+fn real_carriers(shared: &Shared, door: &Door) -> anyhow::Result<Carriers> {
+    let config = &shared.config;
+    let carriers = Carriers::none().with_sms(&config.sms, &shared.clock, door);
+    let carriers = carriers.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
+    let carriers = carriers.with_chatapp(&config.chatapp);
+    let carriers = carriers.map_err(|fault| anyhow::anyhow!("chatapp: {fault}"))?;
+    carriers.with_relay(&config.email, &config.mail_name()).context("email.relay_url")
+}
+
+fn simulated_carriers(shared: &Shared, door: &Door) -> Carriers {
+    let carriers = Carriers::simulated(&shared.clock, door, shared.handsets.clone());
+    let rack = StoredRack::new(shared.db.clone(), shared.vault.clone());
+    let mailboxes = Mailboxes::on(Arc::new(rack));
+    let mail = SimulatedMail::new(shared.clock.clone(), door.clone(), mailboxes);
+    carriers.with_email(Arc::new(mail))
+}
+
 fn throttle(limits: &Limits) -> Throttle {
-    Throttle::new(limits.send_per_s, limits.read_per_s, limits.guest_per_min)
+    let Limits { send_per_s, read_per_s, guest_per_min, signup_per_min } = *limits;
+    Throttle::new(send_per_s, read_per_s, guest_per_min, signup_per_min)
 }
 
 /// The file of the embedded database; `None` = a server has the data.
@@ -266,7 +195,9 @@ pub fn open_database(config: &Config) -> anyhow::Result<Db> {
         };
         return Ok(Db::new(Pg::open(url, &options)?));
     }
-    let Some(path) = database_file(config) else { bail!("database.url is of no known kind") };
+    let Some(path) = database_file(config) else {
+        bail!("database.url names an unknown kind of database")
+    };
     let options = LiteOptions { queue: settings.queue, ..LiteOptions::default() };
     let lite = Lite::open(&path, options);
     Ok(Db::new(lite.with_context(|| format!("cannot open the database {}", path.display()))?))
@@ -274,14 +205,10 @@ pub fn open_database(config: &Config) -> anyhow::Result<Db> {
 
 /// Handsets in memory are quickest; several nodes need them where all can see them.
 fn handsets(config: &Config, db: &Db, vault: &Vault) -> Handsets {
-    let is_stored = match config.sandbox.handsets.as_str() {
-        "auto" => config.database.is_shared(),
-        word => word == "database",
-    };
-    Handsets::on(if is_stored {
-        Arc::new(StoredShelf::new(db.clone(), vault.clone()))
-    } else {
+    Handsets::on(if config.keeps_handsets_in_memory() {
         Arc::new(MemoryShelf::default())
+    } else {
+        Arc::new(StoredShelf::new(db.clone(), vault.clone()))
     })
 }
 
@@ -301,18 +228,33 @@ fn way_out(webhooks: &Webhooks) -> anyhow::Result<Outgoing> {
 }
 
 /// The rooms that know who writes to whom. A room that sends adds its own.
-const CORRESPONDENCE: Correspondence =
-    Correspondence { owners_of: senders::owners_of, sent_to: &[otp::sent_to, sms::sent_to] };
+const CORRESPONDENCE: Correspondence = Correspondence {
+    owners_of: senders::owners_of,
+    sent_to: &[otp::sent_to, sms::sent_to, chatapp::sent_to],
+    hear: chatapp::hear,
+};
 
 /// The channels.
-static OWNERS: &[Entry] = &[Entry::of::<Otp>(), Entry::of::<Sms>()];
+static OWNERS: &[Entry] = &[
+    Entry::of::<Otp>(),
+    Entry::of::<Sms>(),
+    Entry::of::<Email>(),
+    Entry::of::<Chatapp>(),
+    Entry::of::<Prompt>(),
+];
 
 /// Asks the room of an event's object to show it. Rooms that write down the data itself are not
 /// asked.
-fn tell<'a>(app: &'a App, news: News<'a>) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
-    match events::Kind::of(news.kind) {
+fn tell<'a>(
+    app: &'a App,
+    news: EventRef<'a>,
+) -> BoxFuture<'a, Result<Option<String>, store::Error>> {
+    match news.kind.parse().ok() {
         Some(events::Kind::OtpStatus) => otp::show(app, news),
         Some(events::Kind::SmsDelivery) => sms::show(app, news),
+        Some(events::Kind::EmailDelivery) => emails::show(app, news),
+        Some(events::Kind::ChatappStatus) => chatapp::show_message(app, news),
+        Some(events::Kind::ChatappConsent) => chatapp::show_session(app, news),
         Some(events::Kind::SmsInbound | events::Kind::ChatappInbound) => inbound::show(app, news),
         Some(events::Kind::SupportMessage | events::Kind::SupportTicket) => {
             support::show(app, news)
@@ -330,8 +272,10 @@ impl Service {
         let before = self.live.db.version().await?;
         let version = self.live.db.migrate(MIGRATIONS).await?;
         let followed = rotation::follow(&self.live).await;
-        followed
-            .map_err(|error| OpenError::Key(error, opening::place_of_key(&self.live.config)))?;
+        let place = || opening::place_of_key(&self.live.config);
+        if let Some(strange) = followed.map_err(|error| OpenError::Key(error, place()))? {
+            tracing::error!(error = strange, "the master keys are not as they should be");
+        }
         if before < adopt::SINCE {
             adopt::adopt(&self.live).await?;
         }
@@ -341,6 +285,7 @@ impl Service {
         }
         credits::seed_prices(&self.live).await?;
         seals::refresh(&self.live).await?;
+        chatapp::links::refresh(&self.live).await?;
         Ok(version)
     }
 
@@ -367,7 +312,7 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     }
     let arrivals = service.arrivals.take();
     let (live_app, sandbox_app) = (&service.live, &service.sandbox);
-    let witness = jobs::Witness::call(live_app.db.clone(), live_app.clock.clone()).await?;
+    let witness = chores::Witness::call(live_app.db.clone(), live_app.clock.clone()).await?;
     live_app.open.store(true, Ordering::SeqCst);
     let apps = [live_app.clone(), sandbox_app.clone()];
     let behind_doors = apps.into_iter().zip(arrivals.into_iter().flatten());
@@ -383,6 +328,10 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     tasks.extend([
         tokio::spawn(otp::run(live_app.clone())),
         tokio::spawn(otp::run(sandbox_app.clone())),
+        tokio::spawn(chatapp::upstream::run(live_app.clone(), service.live_door.clone())),
+        tokio::spawn(chatapp::links::run(live_app.clone())),
+        tokio::spawn(chatapp::run(live_app.clone())),
+        tokio::spawn(chatapp::run(sandbox_app.clone())),
         tokio::spawn(otp::fraud::run(live_app.clone())),
         tokio::spawn(dispatch::watch(live_app.clone(), owners)),
         tokio::spawn(dispatch::watch(sandbox_app.clone(), owners)),
@@ -408,10 +357,12 @@ fn listen_everywhere(
     let live = Listener::bind(server.live, "server.live", "live")?;
     let sandbox = Listener::bind(server.sandbox, "server.sandbox", "sandbox")?;
     let metrics = Listener::bind(server.metrics, "server.metrics", "metrics")?;
+    let reports = server_of_reports(live_app)?;
     let addresses = Addresses {
         live: live.address()?,
         sandbox: sandbox.address()?,
         metrics: metrics.address()?,
+        reports: reports.as_ref().map(Listener::address).transpose()?,
     };
     let stop = || stopped.clone();
     let mut tasks = vec![
@@ -419,8 +370,16 @@ fn listen_everywhere(
         entrance.serve(sandbox, sandbox_app, routes::router(sandbox_app), stop()),
         listen::serve_metrics(metrics, live_app, pages::metrics_router(live_app), stop()),
     ];
+    let intake = Intake::new(live_app, &service.live_door);
+    tasks.extend(reports.map(|listener| listen::serve_reports(listener, live_app, intake, stop())));
     tasks.extend(entrance.keep_fresh(stop()));
     Ok((addresses, tasks))
+}
+
+/// Where reports of emails come in, by the settings.
+fn server_of_reports(app: &App) -> anyhow::Result<Option<Listener>> {
+    let address = app.config.email.reports.parse().ok();
+    address.map(|address| Listener::bind(address, "email.reports", "reports")).transpose()
 }
 
 impl Running {
@@ -435,13 +394,18 @@ impl Running {
     /// # Errors
     /// When it cannot be read.
     pub async fn run_due(&self, app: &App) -> anyhow::Result<usize> {
-        Ok(otp::run_due(app).await? + dispatch::run_due(app, self.service.owners).await?)
+        if app.env == Env::Live {
+            chatapp::upstream::run_due(app, &self.service.live_door).await?;
+        }
+        let sessions = chatapp::run_due(app).await?;
+        let attempts = dispatch::run_due(app, self.service.owners).await?;
+        Ok(otp::run_due(app).await? + sessions + attempts)
     }
 
     /// Stops: readiness off, no new connections, running requests finish, storage closes.
     pub async fn stop(self) {
         let app = &self.service.live;
-        app.draining.store(true, Ordering::SeqCst);
+        app.drain();
         self.stop.send_replace(true);
         let limit = Duration::from_millis(app.config.server.drain_timeout_ms);
         let aborts: Vec<_> = self.tasks.iter().map(JoinHandle::abort_handle).collect();

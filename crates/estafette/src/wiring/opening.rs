@@ -70,7 +70,7 @@ pub(super) async fn wait(service: &Service) -> Result<(), OpenError> {
 
 /// The master keys. A new embedded database gets a new one; for one that is there a key that is not
 /// would be the wrong one.
-pub(super) fn vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
+pub(crate) fn vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
     if !config.master_key.is_empty() {
         return Ok(Vault::from_hex(config.master_key.expose(), clock.clone())?);
     }

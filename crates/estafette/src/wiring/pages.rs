@@ -8,13 +8,13 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use utoipa_swagger_ui::SwaggerUi;
 
-use super::routes;
+use super::description;
 use crate::app::App;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
@@ -29,12 +29,12 @@ const TEXT: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'non
     form-action 'none'; frame-ancestors 'none'";
 
 pub(super) fn router(app: &App) -> Router<App> {
-    let document = routes::openapi();
-    let text = Bytes::from(serde_json::to_vec(&document).unwrap_or_default());
+    let text = description::text();
     let viewer =
         SwaggerUi::new("/docs").config(utoipa_swagger_ui::Config::from("/v1/openapi.json"));
     let readiness = Arc::<Readiness>::default();
     Router::<App>::new()
+        .route("/", get(|| async { Redirect::temporary("/docs/") }))
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(move |State(app)| async move { readiness.of(&app).await }))
         .route("/v1/openapi.json", get(move || std::future::ready(openapi(text.clone()))))
@@ -93,8 +93,20 @@ impl Readiness {
     }
 }
 
+/// Pages of the viewer are a few hundred bytes; the rest of it is not looked at.
+const PAGE_LIMIT: usize = 64 * 1024;
+
 async fn reference(response: Response) -> Response {
-    (shielded(REFERENCE), response).into_response()
+    let (mut parts, body) = response.into_parts();
+    let kind = parts.headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    if !kind.is_some_and(|kind| kind.starts_with(b"text/html")) {
+        return (shielded(REFERENCE), Response::from_parts(parts, body)).into_response();
+    }
+    let page = axum::body::to_bytes(body, PAGE_LIMIT).await.unwrap_or_default();
+    let page = String::from_utf8_lossy(&page);
+    let page = page.replace("<title>Swagger UI</title>", "<title>estafette API reference</title>");
+    parts.headers.remove(header::CONTENT_LENGTH);
+    (shielded(REFERENCE), Response::from_parts(parts, axum::body::Body::from(page))).into_response()
 }
 
 /// Headers of a page that a browser shows.
@@ -113,10 +125,10 @@ fn openapi(text: Bytes) -> Response {
 
 /// The page behind `type` of a problem.
 async fn error_page(Path(word): Path<String>) -> Response {
-    let Some(code) = Code::of(&word) else {
+    let Ok(code) = word.parse::<Code>() else {
         return Problem::new(Code::NotFound).into_response();
     };
-    let (word, status, title) = (code.word(), code.status(), code.title());
+    let (word, status, title) = (code.as_str(), code.status(), code.title());
     let advice = code.advice().replace('&', "&amp;").replace('<', "&lt;");
     let page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
@@ -130,7 +142,7 @@ async fn error_page(Path(word): Path<String>) -> Response {
 }
 
 async fn metrics(State(app): State<App>) -> Response {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
     let text = app.metrics.render(&app.db);
     ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
 }

@@ -3,10 +3,11 @@
 use clock::{Clock, DAY, Millis};
 use store::{Args, Sql, WriteSet, args};
 
-use super::{MIGRATIONS, Service, open};
+use super::{Service, open};
 use crate::config::{self, Flags};
 use crate::credits::audit::audit;
 use crate::credits::seals::adopt;
+use crate::schema::MIGRATIONS;
 
 async fn run(service: &Service, sql: &'static str, args: Args) {
     let mut set = WriteSet::of("story");

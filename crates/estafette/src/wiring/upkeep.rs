@@ -3,56 +3,60 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clock::Clock;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::app::App;
+use crate::chores::{self, Chore, Ending, Means, Witness, Worker};
 use crate::credits::audit::{self, Scope};
 use crate::credits::seals;
-use crate::jobs::{self, Chore, Ending, Lane, Witness};
-use crate::{credits, dispatch, otp, retention, webhooks};
+use crate::{chatapp, credits, dispatch, otp, retention, webhooks};
 
 /// How often figures are looked for, milliseconds.
 const LOOK_MS: u64 = 15_000;
 /// Findings of an audit that the log names.
 const NAMED: usize = 20;
 
-/// Starts all of it. Forgetting and the audit have a lane each, so that neither waits for hours.
+/// Starts all of it. Forgetting and the audit have a worker each, so that neither waits for hours.
 pub(super) fn start(
     app: &App,
     witness: Witness,
     stopped: &watch::Receiver<bool>,
 ) -> Vec<JoinHandle<()>> {
     let witness = Arc::new(witness);
-    let lane =
-        |chores| tokio::spawn(lane(app.clone(), Arc::clone(&witness), chores, stopped.clone()));
+    let worker =
+        |chores| tokio::spawn(worker(app.clone(), Arc::clone(&witness), chores, stopped.clone()));
     vec![
-        lane(retention::chores(app)),
-        lane(audits(app)),
+        worker(retention::chores(app)),
+        worker(audits(app)),
         tokio::spawn(look(app.clone(), Arc::clone(&witness), stopped.clone())),
     ]
 }
 
-async fn lane(app: App, witness: Arc<Witness>, chores: Vec<Chore>, stopped: watch::Receiver<bool>) {
+async fn worker(
+    app: App,
+    witness: Arc<Witness>,
+    chores: Vec<Chore>,
+    stopped: watch::Receiver<bool>,
+) {
     let pause = Duration::from_millis(app.config.retention.pause_ms);
-    let (db, clock): (_, Clock) = (app.db.clone(), app.clock.clone());
-    let lane = Lane::new((db, clock), witness, pause, chores, stopped);
-    let told = |chore, ending: Ending| app.metrics.turn(chore, ending.word());
-    lane.run(told).await;
+    let means = Means { db: app.db.clone(), clock: app.clock.clone(), witness };
+    let worker = Worker::new(means, pause, chores, stopped);
+    let told = |chore, ending: Ending| app.metrics.turn(chore, ending.as_str());
+    worker.run(told).await;
 }
 
 /// The proof of the ledger as chores: first the seals, then the audit of them.
 fn audits(app: &App) -> Vec<Chore> {
     let seconds = |seconds: i64| seconds.saturating_mul(1_000);
     let sealing = app.clone();
-    let seal: jobs::Work = Box::new(move |turn| {
+    let seal: chores::Work = Box::new(move |turn| {
         let app = sealing.clone();
         Box::pin(async move { Ok(json!(seals::round(&app, Some(&turn)).await?)) })
     });
     let auditing = app.clone();
-    let audit: jobs::Work = Box::new(move |turn| {
+    let audit: chores::Work = Box::new(move |turn| {
         let app = auditing.clone();
         Box::pin(async move {
             let (horizon_ms, unsealed_ms) = (audit::HORIZON_MS, Some(audit::UNSEALED_MS));
@@ -116,14 +120,15 @@ async fn figures(app: &App) -> Result<(), store::Error> {
     if let Err(credits::Error::Db(error)) = seals::refresh(app).await {
         return Err(error);
     }
-    let oldest = [otp::oldest_due(app).await?, dispatch::oldest_due(app).await?];
+    let attempts = dispatch::oldest_due(app).await?;
+    let oldest = [otp::oldest_due(app).await?, chatapp::oldest_due(app).await?, attempts];
     let oldest = oldest.into_iter().flatten().min();
     let late_ms = oldest.map_or(0, |oldest| (app.now() - oldest).max(0));
     app.metrics.due_oldest(late_ms as f64 / 1000.0);
     let oldest = webhooks::oldest_due(app).await?;
     let late_ms = oldest.map_or(0, |oldest| (app.now() - oldest).max(0));
     app.metrics.webhook_due_oldest(late_ms as f64 / 1000.0);
-    for chore in jobs::known(&app.db).await? {
+    for chore in chores::known(&app.db).await? {
         app.metrics.chore_done(&chore.name, chore.done_at.0 as f64 / 1000.0);
         let figure = |name: &str| chore.result[name].as_i64();
         if let (Some(violations), Some(dangling), Some(unknown)) =

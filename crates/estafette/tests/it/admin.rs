@@ -13,9 +13,31 @@ on_every_engine!(
     staff_see_accounts_carriers_and_the_audit_log,
     settings_are_checked,
     a_rejected_sender_gives_way_when_all_places_are_taken,
+    asking_for_a_sender_is_noted_once_and_a_keyword_is_none,
     handsets_show_exactly_the_fields_of_the_contract,
     handsets_are_of_the_sandbox_only,
 );
+
+async fn asking_for_a_sender_is_noted_once_and_a_keyword_is_none(world: &World) {
+    let ada = world.account("ada").await;
+    let ask =
+        async |value: &str| ada.desk("POST", "/v1/senders").json(json!({"value": value})).await;
+    let asked = ask("Relay").await.ok();
+    assert_eq!(ask("Relay").await.ok().field("id"), asked.field("id"));
+    for keyword in ["STOP", "Stop.", "start", "UNSUBSCRIBE", "opt-out"] {
+        let refused = ask(keyword).await;
+        assert!(refused.text.contains("keyword"), "{}", refused.text);
+        refused.fault("/value", "invalid_type");
+    }
+    let settings = json!({"settings": {"default_sender": "STOP"}});
+    world.set(&ada, settings).await.fault("/settings/default_sender", "invalid_type");
+    let path = "/v1/admin/audit-log?action=sender.request";
+    let noted = world.get(Env::Live, path).bearer(world.staff().await).await.ok();
+    let [line] = noted.list() else { panic!("not one line: {}", noted.text) };
+    assert_eq!(&line["object_id"], asked.field("id"));
+    assert_eq!(line["account_id"], ada.account_id);
+    assert_eq!(line["detail"]["value"], "Relay");
+}
 
 async fn a_suspended_account_is_refused(world: &World) {
     let ada = world.account("ada").await;
@@ -40,7 +62,7 @@ async fn staff_see_accounts_carriers_and_the_audit_log(world: &World) {
     assert_eq!(one.word("email"), ada.email);
     assert_eq!(one.number("balance_credits"), 1_000_005);
     get("/v1/admin/accounts/acc_01kdv00000000000000000000z").await.problem("not_found");
-    assert_eq!(get("/v1/admin/carriers").await.ok().list().len(), 2);
+    assert_eq!(get("/v1/admin/carriers").await.ok().list().len(), 3);
     let log = get("/v1/admin/audit-log").await.ok();
     assert!(!log.list().is_empty());
     assert!(log.text.contains(&ada.account_id), "{}", log.text);

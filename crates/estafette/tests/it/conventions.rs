@@ -3,12 +3,13 @@
 
 use estafette::app::Env;
 use estafette::config::Config;
+use estafette::kit::item_code::ItemCode;
 use estafette::kit::problem_code::Code;
 use serde_json::json;
 
 use crate::on_every_engine;
 use crate::world::World;
-use crate::world::contract::{CODES, is_id};
+use crate::world::contract::{CODES, ITEM_CODES, is_id};
 use crate::world::tenant::phone;
 
 on_every_engine!(
@@ -34,7 +35,7 @@ const BOTH: [Env; 2] = [Env::Live, Env::Sandbox];
 #[test]
 fn the_codes_are_those_of_the_contract() {
     let mut product: Vec<(u16, &str)> =
-        Code::ALL.iter().map(|code| (code.status(), code.word())).collect();
+        Code::ALL.iter().map(|code| (code.status(), code.as_str())).collect();
     let mut contract: Vec<(u16, &str)> = vec![];
     for (status, codes) in CODES {
         contract.extend(codes.iter().map(|code| (*status, *code)));
@@ -44,10 +45,60 @@ fn the_codes_are_those_of_the_contract() {
     assert_eq!(product, contract);
 }
 
+#[test]
+fn the_codes_of_items_are_those_of_the_contract() {
+    let product: Vec<&str> = ItemCode::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(product, ITEM_CODES);
+}
+
+/// The words that stand in the sources where a code of an item does.
+fn words_of_items(source: &str) -> Vec<&str> {
+    let calls = [".fault(", "Item::at(", "bad_request("];
+    let mut found = vec![];
+    for call in calls {
+        for (at, _) in source.match_indices(call) {
+            let arguments = source.get(at + call.len()..).unwrap_or_default();
+            // The code is the second argument, and the first has no comma but in brackets.
+            let mut depth = 0;
+            let comma = arguments.find(|letter| {
+                depth += i32::from("([{".contains(letter)) - i32::from(")]}".contains(letter));
+                depth < 0 || (depth == 0 && letter == ',')
+            });
+            let code = comma.and_then(|comma| arguments.get(comma + 1..)).unwrap_or_default();
+            let code = code.trim_start().strip_prefix('"');
+            found.extend(code.and_then(|code| code.split('"').next()));
+        }
+    }
+    found
+}
+
+#[test]
+fn no_source_makes_up_a_code_of_an_item() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (mut folders, mut count) = (vec![folder], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let source = std::fs::read_to_string(&path).unwrap();
+                for word in words_of_items(&source) {
+                    assert!(ITEM_CODES.contains(&word), "{word} in {}", path.display());
+                    count += 1;
+                }
+            }
+        }
+    }
+    assert!(count > 60, "{count} were found");
+    assert_eq!(words_of_items("x.fault(\"a\", \"made_up\", \"b\")"), ["made_up"]);
+    assert_eq!(words_of_items("Item::at(&format!(\"/{}\", a), \"b\", c)"), ["b"]);
+}
+
 async fn an_unknown_path_is_told_from_an_unknown_object(world: &World) {
     let ada = world.account("ada").await;
     for env in BOTH {
-        for path in ["/v1/pigeons", "/nothing", "/", "/v1", "/v1/otp/send/more", "/v2/me"] {
+        for path in ["/v1/pigeons", "/nothing", "/v1", "/v1/otp/send/more", "/v2/me"] {
             world.get(env, path).await.problem("route_not_found");
         }
     }
@@ -83,6 +134,14 @@ async fn faulty_bodies_are_refused(world: &World) {
     }
     for body in [&b"[]"[..], b"7", b"\"text\"", b"null", b"true"] {
         send(body).await.problem("validation_failed");
+    }
+    for (body, pointer) in [
+        (&br#"{"to": "+33612345678", "to": "+33612345679"}"#[..], "/to"),
+        (br#"{"to": "+33612345678", "more": [{"a": 1, "\u0061": 1}]}"#, "/more/0/a"),
+    ] {
+        let refused = send(body).await.problem("invalid_json");
+        assert_eq!(refused.item(pointer), Some("invalid_type".to_owned()), "{}", refused.text);
+        assert!(refused.word("detail").contains(pointer), "{}", refused.text);
     }
     let deep = "[".repeat(100_000);
     let answer = ada.call("POST", "/v1/otp/send").raw("application/json", deep).await;
@@ -227,9 +286,9 @@ async fn too_many_requests_wait(world: &World) {
 
 async fn every_code_has_a_page(world: &World) {
     for code in Code::ALL {
-        let page = world.get(Env::Sandbox, &format!("/errors/{}", code.word())).await.ok();
-        assert!(page.head("content-type").starts_with("text/html"), "{}", code.word());
-        assert!(page.text.contains(code.word()) && page.text.contains(code.title()));
+        let page = world.get(Env::Sandbox, &format!("/errors/{}", code.as_str())).await.ok();
+        assert!(page.head("content-type").starts_with("text/html"), "{}", code.as_str());
+        assert!(page.text.contains(code.as_str()) && page.text.contains(code.title()));
         assert!(page.text.contains(&code.status().to_string()));
     }
     world.get(Env::Live, "/errors/not_found").await.ok();
@@ -274,6 +333,10 @@ async fn the_reference_is_served(world: &World) {
         let page = page.ok();
         assert!(page.head("content-type").starts_with("text/html"));
         assert!(page.text.to_ascii_lowercase().contains("<html"));
+        assert!(page.text.contains("<title>estafette API reference</title>"), "{}", page.text);
+        assert!(page.head("content-security-policy").starts_with("default-src 'none'"));
+        let front = world.get(env, "/").await;
+        assert_eq!((front.status, front.head("location")), (307, "/docs/"));
     }
 }
 

@@ -107,7 +107,8 @@ async fn postpaid_accounts_have_a_limit(world: &World) {
     ada.send_to(&phone("5671")).await.ok();
     ada.send_to(&phone("5672")).await.ok();
     ada.send_to(&phone("5673")).await.problem("insufficient_credits");
-    // What was spent on credit is a debt: neither mode nor limit may hide it.
+    // What was spent on credit is a debt, and shown as one: neither mode nor limit may hide it.
+    assert_eq!(ada.balance().await, -2 * price);
     let back = world.set(&ada, json!({"credit_limit": price})).await;
     assert_eq!(back.status, 422, "{}", back.text);
     let back = world.set(&ada, json!({"billing_mode": "prepaid"})).await;

@@ -126,7 +126,8 @@ async fn a_receipt_that_comes_before_its_id_is_stored_is_kept(world: &World) {
     scene.ada.until(&id, |now| now["status"] == "delivered").await;
     eventually(async || (parked(world).await == 0).then_some(())).await;
     let page = world.metrics().await.ok();
-    assert!(page.text.contains("receipts_parked_total{carrier=\"nameless\"} 1"), "{}", page.text);
+    let parked = "estafette_receipts_parked_total{carrier=\"nameless\"} 1";
+    assert!(page.text.contains(parked), "{}", page.text);
 }
 
 async fn a_failed_receipt_that_came_too_early_gives_the_price_back(world: &World) {

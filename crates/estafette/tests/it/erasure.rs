@@ -165,6 +165,7 @@ async fn an_erased_recipient_is_in_no_row(world: &World) {
         json!({
             "challenges": 0,
             "messages": 0,
+            "emails": 0,
             "ended": 0,
             "idempotency_keys": 0,
             "inbound_notifications": 0,
@@ -465,6 +466,7 @@ async fn the_command_line_erases_beside_a_running_service() {
     let object: Value = serde_json::from_slice(&said.stdout).unwrap();
     assert_eq!(object["challenges"], 1, "{object}");
     assert_eq!(object["files_clean"], !in_files(&world, &to).await, "{object}");
+    assert_eq!(object["handsets_in_memory"], true, "{object}");
     assert_eq!(holding(&world, &to).await, Vec::<String>::new());
     let run = Command::new(env!("CARGO_BIN_EXE_estafette"))
         .args(["compact", "--json"])

@@ -14,11 +14,14 @@ use crate::world::tenant::phone;
 
 on_every_engine!(
     dashboard_and_alerts_use_only_metrics_that_there_are,
-    made_up_methods_are_one_label,
+    what_callers_make_up_makes_no_figures,
+    a_status_makes_no_histogram_of_its_own,
     due_work_that_is_late_shows,
     the_audit_shows_what_it_found,
 );
 
+/// What the last audit found to be wrong.
+const VIOLATIONS: &str = "estafette_ledger_audit_violations";
 /// What Prometheus adds by itself.
 const OF_PROMETHEUS: [&str; 1] = ["up"];
 
@@ -136,13 +139,31 @@ async fn dashboard_and_alerts_use_only_metrics_that_there_are(world: &World) {
     }
 }
 
-async fn made_up_methods_are_one_label(world: &World) {
-    for method in ["BREW", "PROPFIND", "X1"] {
+/// What scanners send: paths and methods that there are not.
+async fn scan(world: &World, word: &str) {
+    for (number, method) in ["BREW", "PROPFIND", "TRACE", "PUT", "GET"].iter().enumerate() {
         world.call(method, Env::Sandbox, "/v1/me").await;
+        world.call(method, Env::Sandbox, &format!("/v1/{word}/{number}")).await;
+        world.call(method, Env::Live, &format!("/{word}-{number}")).await;
     }
-    let page = world.metrics().await.ok();
-    assert!(page.text.contains("method=\"_OTHER\""), "{}", page.text);
-    assert!(!page.text.contains("BREW") && !page.text.contains("PROPFIND"), "{}", page.text);
+}
+
+async fn what_callers_make_up_makes_no_figures(world: &World) {
+    let routes = |page: &str| -> BTreeSet<String> {
+        let samples = page.lines().filter(|line| line.contains("route="));
+        samples.map(|line| line.rsplit_once(' ').unwrap_or_default().0.to_owned()).collect()
+    };
+    scan(world, "pangolin").await;
+    let before = world.metrics().await.ok();
+    scan(world, "aardvark").await;
+    let after = world.metrics().await.ok();
+    assert_eq!(routes(&after.text), routes(&before.text));
+    assert!(after.text.contains("method=\"_OTHER\",route=\"unmatched\""), "{}", after.text);
+    for made_up in ["BREW", "PROPFIND", "pangolin", "aardvark"] {
+        assert!(!after.text.contains(made_up), "{made_up}: {}", after.text);
+    }
+    let statuses = |line: &&str| line.contains("_bucket") && line.contains("status=");
+    assert_eq!(after.text.lines().find(statuses), None, "a histogram for each status");
 }
 
 /// The value of a metric without labels.
@@ -165,7 +186,7 @@ async fn due_work_that_is_late_shows(world: &World) {
     app.db.commit(set).await.unwrap();
     world.advance(1_000_000).await;
     let late = crate::world::eventually(|| async {
-        let late = value(world, "due_oldest_seconds").await?;
+        let late = value(world, "estafette_due_oldest_seconds").await?;
         (late > 600.0).then_some(late)
     })
     .await;
@@ -180,11 +201,11 @@ async fn due_work_that_is_late_shows(world: &World) {
 
 async fn the_audit_shows_what_it_found(world: &World) {
     let ada = world.account("ada").await;
-    assert_eq!(value(world, "ledger_audit_violations").await, None, "nothing is said before");
+    assert_eq!(value(world, VIOLATIONS).await, None, "nothing is said before");
     world.advance(HOUR).await;
     world.housekeep().await;
     world.advance(1).await;
-    let found = || async { value(world, "ledger_audit_violations").await };
+    let found = || async { value(world, VIOLATIONS).await };
     let clean = crate::world::eventually(found).await;
     assert!(clean.abs() < 0.1, "{clean}");
     let app = world.app(Env::Sandbox).await;
@@ -201,4 +222,22 @@ async fn the_audit_shows_what_it_found(world: &World) {
     let broken = || async { found().await.filter(|violations| *violations > 0.5) };
     crate::world::eventually(broken).await;
     change(-1).await.unwrap();
+}
+
+async fn a_status_makes_no_histogram_of_its_own(world: &World) {
+    let ada = world.account("ada").await;
+    let lines = async || {
+        let page = world.metrics().await.ok();
+        let is_it = |line: &&str| line.contains("duration") && line.contains("/v1/otp/send");
+        page.text.lines().filter(is_it).count()
+    };
+    ada.send(json!({"to": phone("5678")})).await.ok();
+    let before = lines().await;
+    assert!(before > 10, "{before}");
+    ada.send(json!({"to": "12"})).await.problem("validation_failed");
+    ada.send(json!({"to": phone("0031")})).await.problem("insufficient_credits");
+    assert_eq!(lines().await, before);
+    let page = world.metrics().await.ok();
+    let answers = page.text.lines().filter(|line| line.contains("/v1/otp/send\",status="));
+    assert_eq!(answers.count(), 3, "one counter for each status");
 }

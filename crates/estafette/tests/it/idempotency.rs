@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use estafette::app::Env;
+use estafette::config::Config;
 use estafette::kit::seal::sha256;
 
 use crate::on_every_engine;
@@ -16,7 +18,10 @@ on_every_engine!(
     parallel_twins_make_one_challenge_and_one_charge,
     a_key_is_new_again_after_a_day,
     a_key_belongs_to_its_account,
-    a_refused_request_does_not_use_the_key_up,
+    a_faulty_request_does_not_use_the_key_up,
+    a_send_that_was_never_recorded_repeats_its_refusal,
+    a_send_that_was_asked_to_wait_goes_out_at_its_repeat,
+    kept_refusals_are_bounded with slow_senders,
     a_repeated_verification_is_not_a_second_one,
     a_repeated_guess_burns_one_attempt,
     a_repeat_survives_a_restart,
@@ -121,15 +126,80 @@ async fn a_key_belongs_to_its_account(world: &World) {
     assert_eq!(other.head("idempotent-replayed"), "");
 }
 
-async fn a_refused_request_does_not_use_the_key_up(world: &World) {
+async fn a_faulty_request_does_not_use_the_key_up(world: &World) {
     let ada = world.account("ada").await;
     let bad = ada.send(json!({"to": "12"})).header("idempotency-key", "one").await;
     bad.problem("validation_failed");
-    world.credit(&ada, -1_000_000).await.ok();
-    send(&ada, "one", "5678").await.problem("insufficient_credits");
-    world.credit(&ada, 100).await.ok();
     let sent = send(&ada, "one", "5678").await.ok();
     assert_eq!(sent.head("idempotent-replayed"), "");
+}
+
+async fn a_send_that_was_never_recorded_repeats_its_refusal(world: &World) {
+    let ada = world.account("ada").await;
+    let text = |text: &str| {
+        let body = json!({"to": phone("5678"), "text": text, "sender": "Relay"});
+        ada.text(body).header("idempotency-key", "text")
+    };
+    let unapproved = text("hello").await.problem("sender_not_approved");
+    world.credit(&ada, -1_000_000).await.ok();
+    let first = send(&ada, "one", "5678").await.problem("insufficient_credits");
+    assert_eq!(first.head("idempotent-replayed"), "");
+    // What was wrong is mended; the request was refused all the same.
+    world.credit(&ada, 100).await.ok();
+    let asked = ada.desk("POST", "/v1/senders").json(json!({"value": "Relay"})).await.ok();
+    let path = format!("/v1/admin/senders/{}", asked.word("id"));
+    let staff = world.staff().await;
+    let approve = world.patch(Env::Live, &path).bearer(staff).json(json!({"status": "approved"}));
+    approve.await.ok();
+    let again = send(&ada, "one", "5678").await.problem("insufficient_credits");
+    assert_eq!(again.head("idempotent-replayed"), "true");
+    for name in ["title", "detail", "status"] {
+        assert_eq!(again.field(name), first.field(name), "{name}");
+    }
+    let again = text("hello").await.problem("sender_not_approved");
+    assert_eq!(again.head("idempotent-replayed"), "true");
+    assert_eq!(again.field("detail"), unapproved.field("detail"));
+    text("another").await.problem("idempotency_key_reused");
+    send(&ada, "one", "5679").await.problem("idempotency_key_reused");
+    assert!(ada.handset(&phone("5678")).await.is_empty(), "nothing was sent");
+    // Under a new key it goes out, and a day later so does the old one.
+    send(&ada, "two", "5678").await.ok();
+    world.advance(24 * 3_600_000 + 60_000).await;
+    let sent = send(&ada, "one", "5678").await.ok();
+    assert_eq!(sent.head("idempotent-replayed"), "");
+}
+
+async fn a_send_that_was_asked_to_wait_goes_out_at_its_repeat(world: &World) {
+    world.give_live_carriers().await;
+    let ada = world.live_account("ada", 100).await;
+    send(&ada, "one", "5678").await.ok();
+    let resend = || send(&ada, "two", "5678");
+    resend().await.problem("resend_too_soon");
+    world.advance(31_000).await;
+    let sent = resend().await.ok();
+    assert_eq!(sent.head("idempotent-replayed"), "");
+    assert_eq!(ada.balance().await, 100 - 2 * world.price("chatapp", "FR"));
+}
+
+/// One refusal in a second is kept, and two at once.
+fn slow_senders(config: &mut Config) {
+    config.limits.send_per_s = 10;
+}
+
+async fn kept_refusals_are_bounded(world: &World) {
+    let ada = world.account("ada").await;
+    let mut codes = vec![];
+    for number in 0..8 {
+        let refused = send(&ada, &format!("key {number}"), "0031").await;
+        codes.push(refused.word("code").to_owned());
+    }
+    assert_eq!(codes[..2], ["insufficient_credits"; 2]);
+    assert!(codes[2..].iter().any(|code| code == "rate_limited"), "{codes:?}");
+    let db = world.app(ada.env).await.db.clone();
+    let sql = store::Sql("SELECT COUNT(*) FROM idempotency WHERE account_id = $1");
+    let kept: Option<(i64,)> = db.row(sql, store::args![&ada.account_id]).await.unwrap();
+    let told = codes.iter().filter(|code| *code == "insufficient_credits").count();
+    assert_eq!(kept.unwrap().0, i64::try_from(told).unwrap(), "each that was told is kept");
 }
 
 async fn a_repeated_verification_is_not_a_second_one(world: &World) {
@@ -189,6 +259,7 @@ async fn a_wrong_guess_stays_wrong_when_it_is_repeated(world: &World) {
     wrong("b").await.problem("otp_code_invalid");
     let again = wrong("a").await.problem("otp_code_invalid");
     assert_eq!(again.number("attempts"), 1, "as it was told at first");
+    assert_eq!(again.head("idempotent-replayed"), "true");
     ada.guess(id, "4821").await.ok();
     for (key, attempts) in [("a", 1), ("b", 2)] {
         let again = wrong(key).await.problem("otp_code_invalid");

@@ -7,10 +7,15 @@ use crate::on_every_engine;
 use crate::world::tenant::{Tenant, phone};
 use crate::world::{Call, World};
 
-on_every_engine!(foreign_objects_do_not_exist, foreign_handsets_are_empty);
+on_every_engine!(
+    foreign_objects_do_not_exist,
+    foreign_handsets_are_empty,
+    a_cursor_leads_on_in_ones_own_lists_only,
+);
 
-/// Parameters that are no ids of an account's objects.
-const NO_IDS: [&str; 3] = ["phone", "code", "carrier"];
+/// Parameters that are no ids of objects: numbers, codes and addresses are everybody's, and
+/// carriers are the operator's.
+const NO_IDS: [&str; 4] = ["phone", "code", "address", "carrier"];
 
 /// All operations of the description with a parameter in their path.
 fn operations(document: &Value) -> Vec<(String, String)> {
@@ -28,6 +33,13 @@ fn operations(document: &Value) -> Vec<(String, String)> {
 async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
     let sms = ada.text(json!({"to": phone("5678"), "text": "hello"})).await.ok();
+    let mail = json!({"to": ["a@b.example"], "from_email": "a@sandbox.estafette.test",
+        "subject": "hello", "text": "hello"});
+    let mail = ada.call("POST", "/v1/emails").json(mail).await.ok();
+    let body = json!({"address": format!("{}@b.example", mail.word("id"))});
+    ada.desk("POST", "/v1/email-suppressions").json(body).await.ok();
+    let body = json!({"domain": format!("{}.example", mail.word("id").replace('_', "-"))});
+    let domain = ada.desk("POST", "/v1/email-domains").json(body).await.ok();
     let body = json!({"url": "https://127.0.0.1:9999/"});
     let hook = ada.desk("POST", "/v1/webhooks").json(body).await.ok();
     let path = format!("/v1/webhooks/{}/test", hook.word("id"));
@@ -39,10 +51,15 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
     let ticket = crate::support::open(ada, "subject", "message").await;
     let png = crate::support::files::png();
     let written = crate::support::files::upload(ada, &ticket, ("a.png", None, &png), &[]);
+    // A draft, which can be declared again.
+    let template = json!({"name": "adas_own", "body": "Bonjour", "submit": false});
+    ada.call("POST", "/v1/chatapp/templates").json(template).await.ok();
     let file = written.await.ok().field("attachments")[0]["id"].as_str().unwrap().to_owned();
     vec![
         ("session_id", logins.list()[0]["id"].as_str().unwrap().to_owned()),
         ("challenge_id", sent.word("challenge_id").to_owned()),
+        ("email_id", mail.word("id").to_owned()),
+        ("domain_id", domain.word("id").to_owned()),
         ("message_id", sms.word("id").to_owned()),
         ("key_id", ada.key_id.clone()),
         ("webhook_id", hook.word("id").to_owned()),
@@ -51,6 +68,7 @@ async fn objects(ada: &Tenant<'_>) -> Vec<(&'static str, String)> {
         ("notification_id", heard.list()[0]["id"].as_str().unwrap().to_owned()),
         ("file_id", file),
         ("ticket_id", ticket),
+        ("name", "adas_own".to_owned()),
     ]
 }
 
@@ -107,4 +125,44 @@ async fn foreign_handsets_are_empty(world: &World) {
     ada.send_to(&phone("5678")).await.ok();
     assert_eq!(ada.handset(&phone("5678")).await.len(), 1);
     assert!(eve.handset(&phone("5678")).await.is_empty());
+}
+
+async fn a_cursor_leads_on_in_ones_own_lists_only(world: &World) {
+    let ada = world.account("ada").await;
+    let eve = world.account("eve").await;
+    for one in [&ada, &eve] {
+        objects(one).await;
+        objects(one).await;
+        one.send(json!({"to": phone("5679"), "code": "4822"})).await.ok();
+        one.new_key("another", &["otp:send"]).await;
+        for ending in ["5671", "5672"] {
+            crate::chatapp::open_window(one, ending).await;
+            crate::chatapp::text(one, ending).await.ok();
+            crate::chatapp::ask(one, ending).await;
+            crate::chatapp::prompt_on(one, ending).await;
+        }
+        for value in ["One", "Two"] {
+            one.desk("POST", "/v1/senders").json(json!({"value": value})).await.ok();
+        }
+    }
+    let body = json!({"email": ada.email, "password": crate::world::tenant::PASSWORD});
+    world.post(ada.env, "/v1/auth/login").json(body).await.ok();
+    let document = world.get(ada.env, "/v1/openapi.json").await.ok();
+    let mut tried = vec![];
+    for (path, methods) in document.field("paths").as_object().expect("paths") {
+        let parameters = methods["get"]["parameters"].as_array();
+        let is_cursor = |it: &serde_json::Value| it["$ref"] == "#/components/parameters/Cursor";
+        let has_cursor = parameters.is_some_and(|all| all.iter().any(is_cursor));
+        if !has_cursor || path.starts_with("/v1/admin/") || path.contains("{webhook_id}") {
+            continue;
+        }
+        let path = path.replace("{phone}", &phone("5678")).replace("{address}", "a@b.example");
+        let first = ada.desk("GET", &format!("{path}?limit=1")).await.ok();
+        let link = first.head("link");
+        let next = link.split(['<', '>']).nth(1).unwrap_or_else(|| panic!("{path}: {link}"));
+        ada.desk("GET", next).await.ok();
+        eve.desk("GET", next).await.problem("invalid_cursor");
+        tried.push(path);
+    }
+    assert!(tried.len() >= 8, "{tried:?}");
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use estafette::app::Env;
-use estafette::events::CATALOGUE;
+use estafette::events::Kind;
 use estafette::kit::problem_code::Code;
 use serde_json::Value;
 
@@ -65,11 +65,11 @@ The code is stable: programs decide by it, and by nothing else. This page is mad
 fn the_list_of_errors_is_locked() {
     let mut page = INTRODUCTION.to_owned();
     for code in Code::ALL {
-        let (status, word, title) = (code.status(), code.word(), code.title());
+        let (status, word, title) = (code.status(), code.as_str(), code.title());
         writeln!(page, "| {status} | [`{word}`](#{word}) | {title} |").unwrap();
     }
     for code in Code::ALL {
-        let (status, word, title) = (code.status(), code.word(), code.title());
+        let (status, word, title) = (code.status(), code.as_str(), code.title());
         write!(page, "\n## {word}\n\n{status}. {title}. {}\n", code.advice()).unwrap();
     }
     is_locked("docs/errors.md", &page);
@@ -93,13 +93,13 @@ do not know.
 #[test]
 fn the_catalogue_of_events_is_locked() {
     let mut page = EVENTS.to_owned();
-    for kind in CATALOGUE {
-        let (word, anchor) = (kind.word(), kind.word().replace('.', ""));
+    for kind in Kind::ALL {
+        let (word, anchor) = (kind.as_str(), kind.as_str().replace('.', ""));
         writeln!(page, "| [`{word}`](#{anchor}) | {} |", kind.meaning()).unwrap();
     }
-    for kind in CATALOGUE {
+    for kind in Kind::ALL {
         let example = serde_json::to_string_pretty(&kind.example_event()).unwrap();
-        write!(page, "\n## {}\n\n{}\n\n", kind.word(), kind.meaning()).unwrap();
+        write!(page, "\n## {}\n\n{}\n\n", kind.as_str(), kind.meaning()).unwrap();
         writeln!(page, "```json\n{example}\n```").unwrap();
     }
     is_locked("docs/events.md", &page);
@@ -110,10 +110,10 @@ fn the_catalogue_of_events_is_locked() {
 fn the_description_has_every_kind_of_event_with_its_example() {
     let document = serde_json::to_value(estafette::wiring::openapi()).unwrap();
     let pushed = document["webhooks"].as_object().unwrap();
-    assert_eq!(pushed.len(), CATALOGUE.len());
-    for kind in CATALOGUE {
-        let body = &pushed[kind.word()]["post"]["requestBody"]["content"]["application/json"];
-        assert_eq!(body["example"], kind.example_event(), "{}", kind.word());
-        assert_eq!(pushed[kind.word()]["post"]["summary"], kind.meaning());
+    assert_eq!(pushed.len(), Kind::ALL.len());
+    for kind in Kind::ALL {
+        let body = &pushed[kind.as_str()]["post"]["requestBody"]["content"]["application/json"];
+        assert_eq!(body["example"], kind.example_event(), "{}", kind.as_str());
+        assert_eq!(pushed[kind.as_str()]["post"]["summary"], kind.meaning());
     }
 }

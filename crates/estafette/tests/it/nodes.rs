@@ -38,7 +38,9 @@ impl Second {
     fn send(&self, ada: &Tenant<'_>, to: &str) -> Call {
         ada.world.clock().advance(1);
         let url = format!("http://{}/v1/otp/send", self.address());
-        let body = json!({"to": to, "delivery_mode": "sms"});
+        // As the first node is asked: a key stands for one body.
+        let no = false;
+        let body = json!({"to": to, "delivery_mode": "sms", "request_messaging_consent": no});
         Call::new(self.http.post(url)).key(&ada.key).json(body)
     }
 

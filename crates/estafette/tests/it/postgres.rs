@@ -119,5 +119,5 @@ async fn the_demo_leaves_a_database_alone_that_is_in_use() {
     let second = demo();
     assert!(!second.status.success());
     let told = String::from_utf8_lossy(&second.stderr);
-    assert!(told.contains("there are accounts in this database"), "{told}");
+    assert!(told.contains("this database already has accounts"), "{told}");
 }

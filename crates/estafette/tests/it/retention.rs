@@ -74,7 +74,7 @@ async fn an_idempotency_key_is_forgotten_after_a_day(world: &World) {
     world.advance(10 * MINUTE).await;
     world.housekeep().await;
     assert_eq!(count(world, keys).await, 0);
-    let deleted = metric(world, "retention_deleted_total{table=\"idempotency\"}").await;
+    let deleted = metric(world, "estafette_retention_deleted_total{table=\"idempotency\"}").await;
     assert!((deleted - 5.0).abs() < 0.1, "{deleted}");
 }
 
@@ -175,7 +175,7 @@ async fn an_old_recipient_becomes_a_pseudonym(world: &World) {
     let named = "SELECT COUNT(*) FROM challenges WHERE provider_message_id <> attempt_id";
     assert_eq!(count(world, named).await, 1, "only the young one keeps the carrier's id");
     ada.verify(json!({"to": phone("5670"), "code": "4821"})).await.problem("not_found");
-    let masked = metric(world, "retention_masked_total{table=\"challenges\"}").await;
+    let masked = metric(world, "estafette_retention_masked_total{table=\"challenges\"}").await;
     assert!((masked - 6.0).abs() < 0.1, "each once: {masked}");
 }
 
@@ -250,13 +250,14 @@ async fn an_account_keeps_so_many_handset_messages_and_the_others_theirs(world: 
 async fn chores_are_not_repeated_by_a_restart(world: &World) {
     world.advance(HOUR).await;
     world.housekeep().await;
-    let done = "chore_turns_total{chore=\"audit_ledger\",ending=\"done\"}";
+    let done = "estafette_chore_turns_total{chore=\"audit_ledger\",ending=\"done\"}";
     assert!(metric(world, done).await > 0.5);
     world.restart().await;
     world.advance(2 * MINUTE).await;
     world.housekeep().await;
     assert!(metric(world, done).await < 0.5, "this node has not audited: it was done before");
-    let last = metric(world, "chore_done_timestamp_seconds{chore=\"audit_ledger\"}").await;
+    let done_at = "estafette_chore_done_timestamp_seconds{chore=\"audit_ledger\"}";
+    let last = metric(world, done_at).await;
     assert!(last > 1.0e9, "but it knows when it was");
 }
 
@@ -282,7 +283,7 @@ async fn kept(world: &World) -> Vec<i64> {
 
 /// How often this node has done all chores of forgetting, by the one that it does last.
 async fn turns(world: &World) -> f64 {
-    let line = "chore_turns_total{chore=\"forget_handset_messages\",ending=\"done\"}";
+    let line = "estafette_chore_turns_total{chore=\"forget_handset_messages\",ending=\"done\"}";
     metric(world, line).await
 }
 
@@ -322,7 +323,7 @@ async fn a_clock_that_jumps_a_year_ahead_and_back_loses_nothing(world: &World) {
     world.advance(HOUR).await;
     until_done_again(world).await;
     assert_eq!(kept(world).await, before, "nobody saw the time pass");
-    let ahead = metric(world, "clock_ahead_seconds ").await;
+    let ahead = metric(world, "estafette_clock_ahead_seconds ").await;
     assert!((ahead - 400.0 * 86_400.0).abs() < 600.0, "{ahead}");
     world.restart().await;
     world.advance(HOUR).await;

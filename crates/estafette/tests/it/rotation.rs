@@ -17,7 +17,10 @@ use crate::process::{Serving, answer, run, told};
 use crate::world::World;
 use crate::world::tenant::{other_than, phone};
 
-on_every_engine!(a_new_key_takes_the_place_of_the_old_one_beside_a_running_service);
+on_every_engine!(
+    a_new_key_takes_the_place_of_the_old_one_beside_a_running_service,
+    a_made_up_row_of_a_key_stops_no_start,
+);
 
 /// Its own id, as a new database would remember it.
 fn id_of(key: &str) -> String {
@@ -55,15 +58,15 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     let mut set = WriteSet::of("story");
     set.push(Sql(seen), args![&old_id, world.now()]);
     app.db.commit(set).await.unwrap();
-    let soon = (Duration::from_secs(3), By::CLI);
-    let refused = rotation::turn_to(&app, &key_id, soon, &|_| ()).await;
+    let soon = Duration::from_secs(3);
+    let refused = rotation::turn_to(&app, &key_id, soon, By::CLI, &|_| ()).await;
     assert!(matches!(&refused, Err(Error::Unaware(nodes)) if nodes.contains(&4242)), "{refused:?}");
     assert_eq!(app.vault.writes_with(), old_id);
     let mut set = WriteSet::of("story");
     set.push(Sql("DELETE FROM nodes WHERE node = $1"), args![1]);
     app.db.commit(set).await.unwrap();
     let patience = Duration::from_mins(1);
-    rotation::turn_to(&app, &key_id, (patience, By::CLI), &|_| ()).await.unwrap();
+    rotation::turn_to(&app, &key_id, patience, By::CLI, &|_| ()).await.unwrap();
     assert_eq!(rotation::reseal(&app, &|_| ()).await.unwrap(), 1);
     assert_eq!(rotation::reseal(&app, &|_| ()).await.unwrap(), 0, "doing it again changes nothing");
     assert_eq!(app.vault.writes_with(), key_id);
@@ -96,6 +99,47 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     let place = ["webhooks", ada.account_id.as_str(), hook.word("id")];
     assert!(second.live.vault.open(&place, &stored().await).is_some());
     second.close().await;
+}
+
+async fn a_made_up_row_of_a_key_stops_no_start(world: &World) {
+    let ada = world.account("ada").await;
+    let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
+    let app = world.app(ada.env).await;
+    let own = app.vault.writes_with();
+    let made_up = Sql("INSERT INTO master_keys (key_id, state, kept, changed_at) \
+         SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), kept, changed_at + 1 FROM master_keys \
+         WHERE key_id = $3");
+    let mut set = WriteSet::of("story");
+    set.push(made_up, args!["0bad0bad", "former", own.as_str()]);
+    set.push(made_up, args!["it's", "no state", own.as_str()]);
+    app.db.commit(set).await.unwrap();
+    let told = rotation::follow(&app).await.unwrap().expect("it is told");
+    assert!(told.contains("\"0bad0bad\"") && told.contains("\"it's\""), "{told}");
+    world.restart().await;
+    ada.guess(sent.word("challenge_id"), "4821").await.ok();
+    // Not even one that takes the place of the key that writes.
+    let mut set = WriteSet::of("story");
+    let depose = "UPDATE master_keys SET state = 'former' WHERE key_id = $1";
+    set.push(Sql(depose), args![own.as_str()]);
+    let usurp = "UPDATE master_keys SET state = 'current' WHERE key_id = $1";
+    set.push(Sql(usurp), args!["0bad0bad"]);
+    world.app(ada.env).await.db.commit(set).await.unwrap();
+    world.restart().await;
+    assert_eq!(world.app(ada.env).await.vault.writes_with(), own);
+    ada.send(json!({"to": phone("5679")})).await.ok();
+    // A row that the service wrote counts, and the sentence names it.
+    let app = world.app(ada.env).await;
+    let proof = app.vault.key_proof("0bad0bad");
+    let mut set = WriteSet::of("story");
+    let prove = "UPDATE master_keys SET proof = $1 WHERE key_id = $2";
+    set.push(Sql(prove), args![proof, "0bad0bad"]);
+    app.db.commit(set).await.unwrap();
+    let refused = rotation::follow(&app).await.unwrap_err().to_string();
+    assert!(refused.contains("0bad0bad") && refused.contains("delete the row"), "{refused}");
+    let mut set = WriteSet::of("story");
+    let forget = "DELETE FROM master_keys WHERE key_id <> $1";
+    set.push(Sql(forget), args![own.as_str()]);
+    app.db.commit(set).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -22,7 +22,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::backup::private;
 use crate::groups::GroupCounter;
 use crate::{
-    Args, CommitError, Done, Engine, Error, Groups, Migration, Plan, Row, Sql, Stmt, WriteSet,
+    About, Args, CommitError, Done, Engine, Error, Groups, Migration, Plan, Row, Sql, Stmt,
+    WriteSet,
 };
 use checkpoint::Checkpoints;
 use lock::Lock;
@@ -152,6 +153,11 @@ impl Engine for Lite {
 
     fn has_tables(&self) -> BoxFuture<'_, Result<bool, Error>> {
         Box::pin(async move { self.readers.with(|session| schema::has_tables(session)) })
+    }
+
+    fn about(&self) -> BoxFuture<'_, Result<About, Error>> {
+        let version = format!("SQLite {}", rusqlite::version());
+        Box::pin(std::future::ready(Ok(About { version, clock_ms: None })))
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>> {

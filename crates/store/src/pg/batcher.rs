@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Settings;
-use super::connection::Connection;
 use super::failure::Failure;
 use super::group::{Groups, Halt, Unknown};
+use super::pipeline::Pipeline;
 use super::queue::Queue;
 use super::writer::Writer;
 use crate::CommitError;
@@ -36,21 +36,22 @@ impl Batcher {
     /// Until the queue is closed and empty.
     pub(super) async fn run(mut self) {
         while let Some(connection) = self.connect().await {
-            self.serve(&connection).await;
+            self.serve(connection).await;
         }
     }
 
     /// Commits groups until the connection is lost or nothing will come any more.
-    async fn serve(&mut self, connection: &Connection) {
+    async fn serve(&mut self, mut connection: Pipeline) {
         loop {
             let jobs = tokio::select! {
                 biased;
                 () = connection.over() => return,
                 jobs = self.queue.take(self.settings.group) => jobs,
             };
-            let Some(jobs) = jobs else { return };
+            let Some(jobs) = jobs else { return connection.leave().await };
             let (writer, settings) = (&self.writer, &*self.settings);
-            match (Groups { connection, writer, settings }).commit(jobs).await {
+            let mut groups = Groups { connection: &mut connection, writer, settings };
+            match groups.commit(jobs).await {
                 Ok(()) => {}
                 Err(Halt::Lost { jobs, why }) => {
                     tracing::warn!(why, sets = jobs.len(), "a database connection was lost");
@@ -70,7 +71,7 @@ impl Batcher {
     }
 
     /// A connection with nothing left to find out; `None` once there is nothing more to do.
-    async fn connect(&mut self) -> Option<Connection> {
+    async fn connect(&mut self) -> Option<Pipeline> {
         let mut pause_ms = SHORTEST_PAUSE_MS;
         loop {
             if self.unknown.is_none() && self.queue.is_over() {
@@ -95,11 +96,11 @@ impl Batcher {
         }
     }
 
-    async fn try_to_connect(&mut self) -> Result<Connection, Failure> {
+    async fn try_to_connect(&mut self) -> Result<Pipeline, Failure> {
         let Settings { address, named, patience, begin, .. } = &*self.settings;
-        let connection = Connection::dial(address, *named, *patience).await?;
+        let mut connection = Pipeline::dial(address, *named, *patience).await?;
         if let Some((unknown, _)) = &self.unknown {
-            let look_up = self.writer.was_committed(&connection, begin, &unknown.id);
+            let look_up = self.writer.was_committed(&mut connection, begin, &unknown.id);
             let happened = timeout(*patience, look_up)
                 .await
                 .unwrap_or_else(|_| Err(Failure::Lost("the server does not answer".to_owned())))?;

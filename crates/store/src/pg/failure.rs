@@ -32,11 +32,15 @@ impl Failure {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
             return Self::Lost(format!("{error}{cause}"));
         };
-        let code = db.code();
+        Self::said(db.code().code(), db.message())
+    }
+
+    /// What the server said: an SQLSTATE and its message.
+    pub(super) fn said(code: &str, message: &str) -> Self {
         // The message of a data exception quotes the data.
-        let what = if code.code().starts_with("22") { "data exception" } else { db.message() };
-        let text = format!("{what} (SQLSTATE {})", code.code());
-        match *code {
+        let what = if code.starts_with("22") { "data exception" } else { message };
+        let text = format!("{what} (SQLSTATE {code})");
+        match SqlState::from_code(code) {
             SqlState::T_R_DEADLOCK_DETECTED | SqlState::T_R_SERIALIZATION_FAILURE => {
                 Self::Clash(text)
             }
@@ -47,7 +51,7 @@ impl Failure {
             // A server that was demoted, or is starting or stopping.
             | SqlState::READ_ONLY_SQL_TRANSACTION
             | SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Self::Lost(text),
-            _ => match code.code().get(..2) {
+            _ => match code.get(..2) {
                 Some("08" | "57") => Self::Lost(text),
                 Some("53" | "58" | "XX") => Self::Broken(text),
                 _ => Self::Own(text),

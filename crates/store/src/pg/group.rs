@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::connection::{Connection, Reply, misuse};
+use super::connection::Reply;
 use super::failure::Failure;
+use super::pipeline::{Pipeline, Request};
 use super::queue::{Job, Outcome};
+use super::texts::misuse;
 use super::writer::{CommitId, MARK, Writer};
 use super::{Fault, Settings};
 use crate::{Args, CommitError, Done, Expect, Reject, Stmt};
@@ -96,16 +98,26 @@ enum Step<'t> {
     Stmt { trial: usize, index: usize, stmt: &'t Stmt },
 }
 
+impl<'t> Step<'t> {
+    fn request(&self) -> Request<'t> {
+        match *self {
+            Self::Text(text) => Request::Text(text),
+            Self::Mark(args) => Request::Bound { sql: MARK, args },
+            Self::Stmt { stmt, .. } => Request::Bound { sql: stmt.sql, args: &stmt.args },
+        }
+    }
+}
+
 /// Executes groups on one connection.
 pub(super) struct Groups<'b> {
-    pub(super) connection: &'b Connection,
+    pub(super) connection: &'b mut Pipeline,
     pub(super) writer: &'b Writer,
     pub(super) settings: &'b Settings,
 }
 
 impl Groups<'_> {
     /// Executes all sets and answers each, unless the connection is lost.
-    pub(super) async fn commit(&self, jobs: Vec<Job>) -> Result<(), Halt> {
+    pub(super) async fn commit(&mut self, jobs: Vec<Job>) -> Result<(), Halt> {
         let mut pending = self.vetted(jobs).await?;
         self.connection.refresh_plans().await;
         let mut rounds = 0;
@@ -123,7 +135,7 @@ impl Groups<'_> {
     }
 
     /// Answers the sets whose texts or arguments cannot be used, and returns the others.
-    async fn vetted(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Halt> {
+    async fn vetted(&mut self, jobs: Vec<Job>) -> Result<Vec<Job>, Halt> {
         let texts = || jobs.iter().flat_map(|job| job.set.stmts()).map(|stmt| stmt.sql);
         let all = texts().chain([MARK]);
         if let Err((_, failure)) = self.prepare(all).await {
@@ -135,7 +147,7 @@ impl Groups<'_> {
         Ok(jobs.into_iter().filter_map(|job| self.accept(job)).collect())
     }
 
-    async fn vetted_singly(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Halt> {
+    async fn vetted_singly(&mut self, jobs: Vec<Job>) -> Result<Vec<Job>, Halt> {
         let mut good = Vec::with_capacity(jobs.len());
         let mut jobs = jobs.into_iter();
         while let Some(job) = jobs.next() {
@@ -154,7 +166,7 @@ impl Groups<'_> {
     }
 
     async fn prepare(
-        &self,
+        &mut self,
         texts: impl Iterator<Item = crate::Sql>,
     ) -> Result<(), (crate::Sql, Failure)> {
         match timeout(self.settings.patience, self.connection.prepare(texts)).await {
@@ -163,10 +175,9 @@ impl Groups<'_> {
         }
     }
 
-    fn accept(&self, job: Job) -> Option<Job> {
-        let fits = |stmt: &Stmt| self.connection.check(stmt.sql, &stmt.args);
+    fn accept(&mut self, job: Job) -> Option<Job> {
         let checked = job.set.stmts().iter().try_for_each(|stmt| {
-            fits(stmt)?;
+            self.connection.check(stmt.sql, &stmt.args)?;
             injected(self.settings.fault.as_ref(), stmt)
         });
         match checked {
@@ -179,7 +190,7 @@ impl Groups<'_> {
     }
 
     /// One round of a group; returns the sets that have no answer yet.
-    async fn together(&self, pending: Vec<Job>) -> Result<Vec<Job>, Halt> {
+    async fn together(&mut self, pending: Vec<Job>) -> Result<Vec<Job>, Halt> {
         let (id, mut trials) = match self.burst(pending.into_iter().map(Trial::of).collect()).await
         {
             Ok(done) => done,
@@ -209,7 +220,7 @@ impl Groups<'_> {
     }
 
     /// Each set in a transaction of its own.
-    async fn one_by_one(&self, pending: Vec<Job>) -> Result<(), Halt> {
+    async fn one_by_one(&mut self, pending: Vec<Job>) -> Result<(), Halt> {
         let mut pending = pending.into_iter();
         while let Some(job) = pending.next() {
             if let Err(halt) = self.alone(job).await {
@@ -228,7 +239,7 @@ impl Groups<'_> {
         Ok(())
     }
 
-    async fn alone(&self, mut job: Job) -> Result<(), Halt> {
+    async fn alone(&mut self, mut job: Job) -> Result<(), Halt> {
         if job.losses >= HOPELESS {
             job.fail("the database connection was lost each time this was tried");
             return Ok(());
@@ -256,17 +267,16 @@ impl Groups<'_> {
 
     /// Sends a transaction without its end, and waits for all replies.
     async fn burst(
-        &self,
+        &mut self,
         mut trials: Vec<Trial>,
     ) -> Result<(CommitId, Vec<Trial>), (Stop, Vec<Job>)> {
         let id = self.writer.new_commit();
         let mark = self.writer.mark_args(&id);
+        let patience = self.settings.patience;
         let ran = {
             let steps = steps(&trials, &self.settings.begin, &mark);
             let run = self.run(&steps, &trials);
-            timeout(self.settings.patience, run)
-                .await
-                .unwrap_or_else(|_| Err(Stop::Lost(silence())))
+            timeout(patience, run).await.unwrap_or_else(|_| Err(Stop::Lost(silence())))
         };
         match ran {
             Ok(verdicts) => {
@@ -279,21 +289,15 @@ impl Groups<'_> {
         }
     }
 
-    async fn run(&self, steps: &[Step<'_>], trials: &[Trial]) -> Result<Vec<Verdict>, Stop> {
-        let mut sent = Vec::with_capacity(steps.len());
-        for step in steps {
-            sent.push(match step {
-                Step::Text(text) => self.connection.send_text(text).await,
-                Step::Mark(args) => self.connection.send(MARK, args).await,
-                Step::Stmt { stmt, .. } => self.connection.send(stmt.sql, &stmt.args).await,
-            });
-        }
+    async fn run(&mut self, steps: &[Step<'_>], trials: &[Trial]) -> Result<Vec<Verdict>, Stop> {
+        let requests: Vec<_> = steps.iter().map(Step::request).collect();
+        let replies = self.connection.run_all(&requests).await;
+        let replies = replies.map_err(|failure| Stop::Lost(failure.text().to_owned()))?;
         let mut found: Vec<Vec<Option<Result<Reply, Failure>>>> = trials
             .iter()
             .map(|trial| trial.job.set.stmts().iter().map(|_| None).collect())
             .collect();
-        for (step, sent) in steps.iter().zip(sent) {
-            let reply = sent.reply().await;
+        for (step, reply) in steps.iter().zip(replies) {
             match (step, reply) {
                 (_, Err(Failure::Lost(why))) => return Err(Stop::Lost(why)),
                 (_, Err(Failure::Clash(why))) => return Err(Stop::Clash(why)),
@@ -312,7 +316,7 @@ impl Groups<'_> {
     }
 
     /// Commits, answers, and returns the sets that only failed because of others.
-    async fn finish(&self, id: CommitId, trials: Vec<Trial>) -> Result<Vec<Job>, Halt> {
+    async fn finish(&mut self, id: CommitId, trials: Vec<Trial>) -> Result<Vec<Job>, Halt> {
         let (innocent, kept): (Vec<_>, Vec<_>) =
             trials.into_iter().partition(|trial| trial.is_suspect && trial.is_good());
         let innocent = jobs_of(innocent);
@@ -321,8 +325,8 @@ impl Groups<'_> {
             kept.into_iter().for_each(settle);
             return Ok(innocent);
         }
-        let commit = self.connection.run_text("COMMIT");
-        let committed = timeout(self.settings.patience, commit).await;
+        let patience = self.settings.patience;
+        let committed = timeout(patience, self.connection.commit()).await;
         let why = match committed {
             Ok(Ok(())) => {
                 kept.into_iter().for_each(settle);
@@ -342,7 +346,7 @@ impl Groups<'_> {
     }
 
     /// What becomes of the sets of a transaction that stopped half-way.
-    async fn stopped(&self, stop: Stop, mut jobs: Vec<Job>) -> Result<Vec<Job>, Halt> {
+    async fn stopped(&mut self, stop: Stop, mut jobs: Vec<Job>) -> Result<Vec<Job>, Halt> {
         match stop {
             Stop::Lost(why) => {
                 for job in &mut jobs {
@@ -369,13 +373,14 @@ impl Groups<'_> {
     }
 
     /// Sent, not waited for: what comes next comes after it.
-    async fn roll_back(&self) {
-        let _ignored = self.connection.send_text("ROLLBACK").await;
+    async fn roll_back(&mut self) {
+        let _ignored = self.connection.tell("ROLLBACK").await;
     }
 }
 
-/// The order in which a transaction is sent. Statements that many sets contend for come last and
-/// in the order of their shards, so that such rows are locked shortly, and by all in one order.
+/// The order in which a transaction is sent: by shard, so that two groups that change the same rows
+/// of several shards lock them in one order, and neither waits for what the other has. Statements
+/// that many sets contend for come last, so that such rows are locked shortly.
 fn steps<'t>(trials: &'t [Trial], begin: &'t str, mark: &'t Args) -> Vec<Step<'t>> {
     let stmts = |is_suspect| {
         trials.iter().enumerate().filter(move |(_, trial)| trial.is_suspect == is_suspect).flat_map(
@@ -387,8 +392,10 @@ fn steps<'t>(trials: &'t [Trial], begin: &'t str, mark: &'t Args) -> Vec<Step<'t
     };
     let is_contended =
         |step: &Step<'_>| matches!(step, Step::Stmt { stmt, .. } if stmt.is_contended);
-    let (mut last, first): (Vec<_>, Vec<_>) =
+    let (mut last, mut first): (Vec<_>, Vec<_>) =
         stmts(false).partition(|(_, step)| is_contended(step));
+    // Sets of one shard stay in their order, and the statements of a set in theirs.
+    first.sort_by_key(|(trial, _)| trial.job.set.shard());
     last.sort_by_key(|(trial, _)| trial.job.set.shard());
     let mut steps = vec![Step::Text(begin), Step::Mark(mark)];
     steps.extend(first.into_iter().chain(last).map(|(_, step)| step));

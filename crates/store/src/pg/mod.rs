@@ -10,11 +10,14 @@ mod connection;
 mod failure;
 mod group;
 mod nudge;
+mod pipeline;
 mod plan;
 mod queue;
 mod readers;
 mod schema;
+mod stream;
 mod text;
+mod texts;
 mod value;
 mod writer;
 
@@ -28,7 +31,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 
-use crate::{Args, CommitError, Done, Engine, Error, Migration, Plan, Row, Sql, Stmt, WriteSet};
+use crate::{
+    About, Args, CommitError, Done, Engine, Error, Migration, Plan, Row, Sql, Stmt, WriteSet,
+};
 use address::Address;
 use batcher::Batcher;
 use connection::Connection;
@@ -217,6 +222,10 @@ impl Engine for Pg {
 
     fn has_tables(&self) -> BoxFuture<'_, Result<bool, Error>> {
         Box::pin(async move { schema::has_tables(&self.dial().await?).await })
+    }
+
+    fn about(&self) -> BoxFuture<'_, Result<About, Error>> {
+        Box::pin(async move { schema::about(&self.dial().await?).await })
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>> {

@@ -2,9 +2,10 @@
 //! through in its tests. An empty table is cheapest to scan, so scans and sorts are made dear
 //! first; those that are left have no index to avoid them.
 
-use super::connection::{Connection, misuse};
+use super::connection::Connection;
 use super::failure::Failure;
 use super::text;
+use super::texts::misuse;
 use super::value::is_readable;
 use crate::{Error, Plan, Sql};
 

@@ -11,9 +11,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Settings;
-use super::connection::{Connection, misuse};
+use super::connection::Connection;
 use super::failure::Failure;
 use super::text;
+use super::texts::misuse;
 use crate::{Args, Error, Row, Sql};
 
 /// The first pause between two tries to connect, and the longest, in milliseconds.

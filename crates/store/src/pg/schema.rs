@@ -7,13 +7,15 @@ use super::failure::Failure;
 use super::{text, writer};
 use crate::migrate::{Applied, Dialect, missing, newest_of, text_for};
 use crate::value::FromRow;
-use crate::{Args, Error, Migration, Sql, args};
+use crate::{About, Args, Error, Migration, Sql, args};
 
 /// With the text of each, so that a backup can make the same tables.
 const TABLE: &str = "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY, \
     name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL, body TEXT NOT NULL)";
 const HAS_TABLE: Sql = Sql("SELECT COUNT(*) FROM pg_catalog.pg_class \
     WHERE oid = to_regclass('schema_migrations')");
+const ABOUT: Sql = Sql("SELECT current_setting('server_version'), \
+     CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)");
 const ENCODING: Sql = Sql("SELECT current_setting('server_encoding')");
 const APPLIED: Sql = Sql("SELECT version, checksum FROM schema_migrations ORDER BY version");
 const RECORD: Sql =
@@ -60,6 +62,13 @@ pub(super) async fn has_tables(connection: &Connection) -> Result<bool, Error> {
     let found = connection.run(HAS_TABLE, &Args::new()).await?.rows.into_iter().next();
     let (count,) = <(i64,)>::from_row(found.ok_or(Error::Corrupt { column: 0 })?)?;
     Ok(count > 0)
+}
+
+/// What the server says of itself.
+pub(super) async fn about(connection: &Connection) -> Result<About, Error> {
+    let found = connection.run(ABOUT, &Args::new()).await?.rows.into_iter().next();
+    let (version, clock) = <(String, i64)>::from_row(found.ok_or(Error::Corrupt { column: 0 })?)?;
+    Ok(About { version: format!("PostgreSQL {version}"), clock_ms: Some(clock) })
 }
 
 /// The engine's own tables. Nodes that start at once may collide here: then one of them made them.

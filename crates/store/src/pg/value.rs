@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 
-use bytes::BytesMut;
+use bytes::{BufMut as _, BytesMut};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::failure::Failure;
@@ -51,6 +51,25 @@ pub(super) fn type_of(value: &Val) -> Type {
 /// Whether a parameter may have this type at all, on every engine.
 pub(super) fn is_portable(kind: &Type) -> bool {
     [Type::INT8, Type::TEXT, Type::BYTEA].contains(kind)
+}
+
+/// Writes an argument as the server takes it.
+pub(super) fn encode(value: &Val, out: &mut BytesMut) -> postgres_protocol::IsNull {
+    match value {
+        Val::Null => return postgres_protocol::IsNull::Yes,
+        Val::Int(int) => out.put_i64(*int),
+        Val::Text(text) => out.put_slice(text.as_bytes()),
+        Val::Bytes(bytes) => out.put_slice(bytes),
+    }
+    postgres_protocol::IsNull::No
+}
+
+/// Reads a column, unless the store has no such type.
+pub(super) fn decode(kind: &Type, raw: Option<&[u8]>) -> Option<Val> {
+    if !is_readable(kind) {
+        return None;
+    }
+    Column::from_sql_nullable(kind, raw).ok().map(|column| column.0)
 }
 
 /// A row of the server as a row of the store.

@@ -6,6 +6,7 @@ use clock::Clock;
 
 use super::connection::Connection;
 use super::failure::Failure;
+use super::pipeline::Pipeline;
 use crate::{Args, Row, Sql, Val, args};
 
 /// The table of the batchers' last commits.
@@ -57,14 +58,14 @@ impl Writer {
     /// be. `begin` bounds the wait for a server that is still at it.
     pub(super) async fn was_committed(
         &self,
-        connection: &Connection,
+        connection: &mut Pipeline,
         begin: &str,
         commit: &CommitId,
     ) -> Result<bool, Failure> {
         connection.run_text(begin).await?;
         let args = args![self.id, Vec::new(), self.clock.now()];
         let last = connection.run(LAST, &args).await?;
-        connection.run_text("COMMIT").await?;
+        connection.commit().await?;
         Ok(matches!(last.rows.first(), Some(Row(columns))
             if columns.first() == Some(&Val::Bytes(commit.0.to_vec()))))
     }

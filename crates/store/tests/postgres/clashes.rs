@@ -38,6 +38,35 @@ async fn a_deadlock_is_tried_again_until_it_works() {
     assert_eq!(version_of(&bench.db, "b").await, 200);
 }
 
+/// Each waits for locks for [`PATIENCE`]; the server looks for circles much later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_of_two_nodes_lock_the_same_rows_in_one_order() {
+    let bench = Bench::new().await;
+    let client = bench.database.client().await;
+    let late = format!("ALTER DATABASE {} SET deadlock_timeout = '60s'", bench.database.name);
+    let more =
+        "INSERT INTO accounts SELECT 'shard ' || number, 0, 0 FROM generate_series(1, 40) number";
+    client.batch_execute(&format!("{late}; {more}")).await.unwrap();
+    let shards: Vec<_> = (1..=40).map(|number| format!("shard {number}")).collect();
+    let tasks = [bench.node(), bench.node()].into_iter().enumerate().map(|(node, db)| {
+        let mut order = shards.clone();
+        if node == 1 {
+            order.reverse();
+        }
+        tokio::spawn(async move {
+            for _ in 0..12 {
+                for answer in join_all(order.iter().map(|shard| db.commit(bump(shard)))).await {
+                    answer.unwrap();
+                }
+            }
+        })
+    });
+    for task in join_all(tasks).await {
+        task.unwrap();
+    }
+    assert_eq!(version_of(&bench.db, "shard 40").await, 24);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_victim_of_a_deadlock_is_done_once_all_the_same() {
     let bench = Bench::new().await;

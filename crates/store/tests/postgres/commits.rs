@@ -113,3 +113,24 @@ async fn nobody_waits_for_ever_for_a_commit_that_nobody_knows_of() {
     };
     assert_eq!(version(done), 2);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_asks_the_server_three_times_however_many_statements_it_has() {
+    let bench = Bench::new().await;
+    let long = |round: u32| {
+        let mut set = WriteSet::of("a");
+        for number in 0..20 {
+            set.push(ENTRY, args!["a", format!("{round} {number}")]);
+        }
+        set
+    };
+    let mut asks = Vec::new();
+    for round in 0..3 {
+        let before = bench.proxy.asks();
+        bench.db.commit(long(round)).await.unwrap();
+        asks.push(bench.proxy.asks() - before);
+    }
+    // BEGIN, the statements, COMMIT. After 1, 2, 4 … commits the plans are made anew: one more.
+    assert_eq!(asks.iter().min(), Some(&3), "{asks:?}");
+    assert!(asks.iter().all(|asks| *asks <= 4), "{asks:?}");
+}

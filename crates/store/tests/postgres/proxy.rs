@@ -41,6 +41,7 @@ pub struct Proxy {
     network: Arc<watch::Sender<Network>>,
     at_commit: Arc<Mutex<Option<AtCommit>>>,
     commits: Arc<AtomicU32>,
+    asks: Arc<AtomicU32>,
 }
 
 impl Proxy {
@@ -53,6 +54,7 @@ impl Proxy {
             network: Arc::new(watch::Sender::new(Network::Up)),
             at_commit: Arc::default(),
             commits: Arc::default(),
+            asks: Arc::default(),
         };
         let served = proxy.clone();
         tokio::spawn(async move {
@@ -86,6 +88,11 @@ impl Proxy {
         self.commits.load(Ordering::SeqCst)
     }
 
+    /// How often the server was asked for an answer: each is a write to its socket, at least.
+    pub fn asks(&self) -> u32 {
+        self.asks.load(Ordering::SeqCst)
+    }
+
     async fn carry(self, client: TcpStream, upstream: String) {
         let mut network = self.network.subscribe();
         if *network.borrow_and_update() == Network::Down {
@@ -111,6 +118,8 @@ impl Proxy {
         let up = async {
             let mut is_first = true;
             while let Some(frame) = frame(&mut from_client, is_first).await {
+                let is_ask = !is_first && matches!(frame.first(), Some(b'S' | b'Q'));
+                self.asks.fetch_add(is_ask.into(), Ordering::SeqCst);
                 is_first = false;
                 up(&mut network).await;
                 let fate = if is_commit(&frame) { self.fate() } else { None };

@@ -1,6 +1,6 @@
-//! How many of some things an account may have. The rooms count what is theirs with a guard in the
-//! write set that adds one; here is what makes such sets wait for each other, because sets that run
-//! at the same time on several nodes do not see each other's rows.
+//! Limits on how many of something an account may have. Each room counts its own rows with a guard
+//! in the write set that adds one. This module makes such sets wait for each other, because sets
+//! that run on several nodes at the same time do not see each other's rows.
 
 mod store;
 
@@ -8,31 +8,26 @@ use ::store::{WriteSet, args};
 
 use self::store as sql;
 use crate::kit::id::AccountId;
+use crate::kit::words::words;
 
-/// What an account may have only so many of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limited {
-    /// API keys that are active.
-    Keys,
-    /// Senders of SMS.
-    Senders,
-    /// Webhook targets.
-    Webhooks,
-}
-
-impl Limited {
-    /// As stored.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Keys => "keys",
-            Self::Senders => "senders",
-            Self::Webhooks => "webhooks",
-        }
+words! {
+    /// What an account may have only so many of.
+    pub enum Limited {
+        /// API keys that are active.
+        Keys = "keys",
+        /// Senders of SMS.
+        Senders = "senders",
+        /// Domains of emails.
+        EmailDomains = "email_domains",
+        /// Templates of the chat-app.
+        Templates = "templates",
+        /// Webhook targets.
+        Webhooks = "webhooks",
     }
 }
 
 /// Makes this set wait for all others of the account that add the same. A guard behind it, which
 /// counts the rows, sees what they added.
 pub fn one_by_one(set: &mut WriteSet, account: &AccountId, limited: Limited) {
-    set.push(sql::NEXT, args![account, limited.word()]);
+    set.push(sql::NEXT, args![account, limited.as_str()]);
 }

@@ -13,8 +13,8 @@ use crate::access::api::DoneView;
 use crate::access::{Caller, Myself};
 use crate::app::App;
 use crate::kit::id::SessionId;
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 const SESSIONS: &str = "/v1/auth/sessions";
@@ -62,17 +62,17 @@ impl SessionView {
     ),
     responses(
         (status = 200, body = Vec<SessionView>, description = "One page; `Link` leads to the next"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ))]
 async fn list_sessions(
     caller: Caller<Myself>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, SESSIONS)?;
+    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page_of(
+        &app.vault,
+        caller.who.id(),
+        SESSIONS,
+    )?;
     let sessions = super::list(&app, caller.who.id(), &page).await?;
     let views = sessions.iter().map(|session| SessionView::of(session, caller.token)).collect();
     Ok(page::answer(&app.vault, SESSIONS, &page, views, |view: &SessionView| view.id.clone()))
@@ -84,18 +84,13 @@ async fn list_sessions(
     params(("session_id" = String, Path, description = "The login's id")),
     responses(
         (status = 200, body = SessionView, description = "The login"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-            description = "`not_found`, also when it has ended"),
     ))]
 async fn read_session(
     caller: Caller<Myself>,
     State(app): State<App>,
     Path(session_id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<SessionView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = SessionId::parse(&session_id).ok_or(Code::NotFound)?;
     let session = super::find(&app, caller.who.id(), &id).await?;
     Ok(Json(SessionView::of(&session, caller.token)))
@@ -107,18 +102,13 @@ async fn read_session(
     params(("session_id" = String, Path, description = "The login's id")),
     responses(
         (status = 200, body = DoneView, description = "The login has ended"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-            description = "`not_found`, also when it has ended"),
     ))]
 async fn end_session(
     caller: Caller<Myself>,
     State(app): State<App>,
     Path(session_id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DoneView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = SessionId::parse(&session_id).ok_or(Code::NotFound)?;
     super::end(&app, &id, caller.by()).await?;
     Ok(Json(DoneView { ok: true }))
@@ -129,15 +119,12 @@ async fn end_session(
     security(("portal_token" = [])),
     responses(
         (status = 200, body = DoneView, description = "All logins have ended"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ))]
 async fn end_sessions(
     caller: Caller<Myself>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DoneView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     super::end_all(&app, caller.by()).await?;
     Ok(Json(DoneView { ok: true }))
 }

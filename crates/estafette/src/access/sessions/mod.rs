@@ -1,4 +1,4 @@
-//! Where a user is logged in: their portal tokens that are still good, to look at and to end.
+//! Where a user is logged in: their valid portal tokens, to list and to end.
 
 pub mod api;
 
@@ -7,7 +7,8 @@ use serde_json::json;
 use store::{WriteSet, args};
 
 use super::audit::By;
-use super::person::note;
+use super::audit::record;
+use super::person::about;
 use super::store as sql;
 use super::{Error, token};
 use crate::app::App;
@@ -70,7 +71,7 @@ pub async fn end(app: &App, id: &SessionId, by: By<'_>) -> Result<(), Error> {
     let session = find(app, by.who.id(), id).await?;
     let mut set = WriteSet::of(by.who.id());
     set.push(sql::REVOKE_TOKEN, args![app.now(), session.token_hash]);
-    note(app, &mut set, by, ("session.end", id.as_str(), json!({})));
+    record(app, &mut set, &about(by, "session.end", id.as_str(), json!({})));
     app.db.commit(set).await?;
     Ok(())
 }
@@ -83,7 +84,7 @@ pub async fn end_all(app: &App, by: By<'_>) -> Result<(), Error> {
     let person = by.who.id();
     let mut set = WriteSet::of(person);
     token::revoke_all(app, &mut set, person, None);
-    note(app, &mut set, by, ("session.end_all", person, json!({})));
+    record(app, &mut set, &about(by, "session.end_all", person, json!({})));
     app.db.commit(set).await?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -12,16 +12,18 @@ use utoipa_axum::routes;
 
 use super::StaffMember;
 use crate::access::api::{
-    DoneView, EmptyRequest, LoginRequest, LoginView, PasswordRequest, credentials, nothing_but,
-    private, replace_password,
+    DoneView, EmptyRequest, LoginRequest, LoginView, PasswordRequest, log_in, log_out, private,
+    replace_password,
 };
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::access::token::Kind;
-use crate::access::{Credentials, Guest, Owner, Staff, email, idempotency, key, password};
+use crate::access::{Credentials, Guest, Leaver, Owner, Staff, email, key, password};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::StaffId;
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::posted::Post;
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
@@ -94,83 +96,63 @@ pub struct NewStaffView {
     pub password: Option<String>,
 }
 
-/// Opens the operator's routes. An `Idempotency-Key` is checked but not kept.
+/// Opens the operator's routes. A repeat with the same `Idempotency-Key` is the same login: it
+/// carries the token for ten minutes, and is without it afterwards.
 #[utoipa::path(post, path = "/v1/admin/auth/login", tag = "Operator",
     operation_id = "staff_login",
     request_body = LoginRequest,
+    extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
         (status = 200, body = LoginView, description = "Logged in"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_login`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`too_many_logins`, `rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`"),
     ))]
 async fn login(
     guest: Guest,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let (email, password) = credentials(&app, query.as_deref(), &headers, &body)?;
-    let credentials = Credentials { email: &email, password: &password };
-    let login = crate::access::login(&app, Kind::Staff, credentials, &guest).await?;
-    Ok(private(LoginView::from(login)))
+    log_in(&app, Kind::Staff, &guest, ("POST /v1/admin/auth/login", &headers, &body)).await
 }
 
-/// Ends the staff token that it is called with. An `Idempotency-Key` is checked but not kept.
+/// Ends the staff token that it is called with. A repeat with the same `Idempotency-Key` and the
+/// token that has ended answers the same.
 #[utoipa::path(post, path = "/v1/admin/auth/logout", tag = "Operator",
     operation_id = "staff_logout",
     request_body = Option<EmptyRequest>,
     security(("staff_token" = [])),
     responses(
         (status = 200, body = DoneView, description = "The token has ended"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ))]
 async fn logout(
-    staff: Staff,
+    leaver: Leaver<Staff>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<DoneView>, Problem> {
-    nothing_but(&app, query.as_deref(), &headers, &body)?;
-    crate::access::logout(&app, Kind::Staff, staff.by(), staff.token).await?;
-    Ok(Json(DoneView { ok: true }))
+) -> Result<Response, Problem> {
+    log_out(&app, Kind::Staff, &leaver, ("POST /v1/admin/auth/logout", &headers, &body)).await
 }
 
 /// Replaces the password and ends all other tokens of the member of staff. It must differ from the
-/// current one, be none of the commonest, and not be the email. An `Idempotency-Key` is checked
-/// but not kept.
+/// current one, be none of the commonest, and not be the email.
 #[utoipa::path(post, path = "/v1/admin/auth/password", tag = "Operator",
     operation_id = "change_staff_password",
     request_body = PasswordRequest, security(("staff_token" = [])),
+    extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
         (status = 200, body = DoneView, description = "The new password counts"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_login` when `current` is wrong; `missing_credentials`, \
-                `invalid_token`, `token_expired`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-            description = "`too_many_logins`, `rate_limited`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`"),
     ))]
 async fn change_password(
     staff: Staff,
     guest: Guest,
     State(app): State<App>,
-    about: (RawQuery, HeaderMap),
-    body: Bytes,
-) -> Result<Json<DoneView>, Problem> {
+    Post { headers, body }: Post,
+) -> Result<Response, Problem> {
     let owner = Owner { by: staff.by(), token: Some(staff.token), guest: &guest };
-    replace_password(&app, Kind::Staff, owner, (about, body)).await
+    let route = "POST /v1/admin/auth/password";
+    let request = Repeatable::by_person(&staff.who, &headers, route, &body);
+    replace_password(&app, Kind::Staff, owner, request).await
 }
 
 /// Lists the staff, newest first.
@@ -181,10 +163,6 @@ async fn change_password(
     ),
     responses(
         (status = 200, body = Vec<StaffView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("staff_token" = [])))]
 async fn list_staff(
@@ -198,41 +176,43 @@ async fn list_staff(
     Ok(page::answer(&app.vault, STAFF, &page, views, |view: &StaffView| view.id.clone()))
 }
 
-/// Adds a member of staff. An `Idempotency-Key` is checked but not kept: a repeat finds the email
-/// taken.
+/// Adds a member of staff. A password that was made up is in this answer only; a repeat with the
+/// same `Idempotency-Key` carries it for ten minutes, and is without it afterwards.
 #[utoipa::path(post, path = "/v1/admin/staff", tag = "Operator",
     request_body = NewStaff,
     responses(
         (status = 200, body = NewStaffView, description = "The member of staff"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-            description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-            description = "`validation_failed`: a taken email, too, is a fault of `/email`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`, `storage_unavailable`"),
     ),
     security(("staff_token" = [])))]
 async fn add_staff(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
-    idempotency::check(&headers)?;
     let mut fields = Fields::read(&body)?;
     let (email, given) = new_person(&mut fields);
     fields.finish(app.is_strict())?;
     let email = email.ok_or(Code::InternalError)?;
-    let is_made_up = given.is_none();
-    let password = given.unwrap_or_else(|| key::made_up_password(&app.clock));
-    let credentials = Credentials { email: &email, password: &password };
-    let id = super::add_staff(&app, credentials, staff.by()).await?.to_string();
-    let password = is_made_up.then(|| password.expose().to_owned());
-    Ok(private(NewStaffView { staff_id: id.clone(), id, email, password }))
+    let request = Repeatable::by_person(&staff.who, &headers, "POST /v1/admin/staff", &body);
+    let view = |id: String, email, password: Option<Secret>| {
+        let password = password.map(|password| password.expose().to_owned());
+        private(NewStaffView { staff_id: id.clone(), id, email, password })
+    };
+    let fresh = async |claim: Claim| {
+        let is_made_up = given.is_none();
+        let password = given.unwrap_or_else(|| key::made_up_password(&app.clock));
+        let credentials = Credentials { email: &email, password: &password };
+        let id = super::add_staff(&app, credentials, staff.by(), (&claim, is_made_up)).await?;
+        Ok(view(id.to_string(), email, is_made_up.then_some(password)))
+    };
+    let again = async |seen: Seen| {
+        let email = super::email_of(&app, &seen.object_id).await?;
+        let password = seen.secret(&app);
+        Ok(view(seen.object_id, email, password))
+    };
+    Ok(idempotency::once(&app, request, fresh, again).await?.into_response())
 }
 
 /// The email and the password, if there is one, of somebody who is to be made by staff.
@@ -255,25 +235,17 @@ pub fn new_person(fields: &mut Fields) -> (Option<String>, Option<Secret>) {
 /// Removes a member of staff: their tokens end at once. The last one stays.
 #[utoipa::path(delete, path = "/v1/admin/staff/{staff_id}", tag = "Operator",
     params(("staff_id" = String, Path, description = "The member of staff")),
+    extensions(("x-codes" = json!([Code::LimitReached]))),
     responses(
         (status = 200, body = DoneView, description = "They are no member of staff any more"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-            description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-            description = "`not_found`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-            description = "`limit_reached`: nobody else would be left"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-            description = "`overloaded`, `storage_unavailable`"),
     ),
     security(("staff_token" = [])))]
 async fn remove_staff(
     staff: Staff,
     State(app): State<App>,
     Path(staff_id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DoneView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = StaffId::parse(&staff_id).ok_or(Code::NotFound)?;
     super::remove_staff(&app, &id, staff.by()).await?;
     Ok(Json(DoneView { ok: true }))

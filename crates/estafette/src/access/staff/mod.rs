@@ -1,4 +1,4 @@
-//! The operator's staff: who they are, and what is noted when somebody is refused in their name.
+//! The operator's staff: who they are, and the record of failed logins in their name.
 
 pub mod api;
 
@@ -6,15 +6,17 @@ use clock::Millis;
 use serde_json::json;
 use store::{CommitError, Reject, WriteSet, args};
 
-use super::audit::By;
-use super::caller::{Guest, Who};
+use super::audit::{By, record};
+use super::door::Guest;
+use super::idempotency::Claim;
 use super::password::{self, Asker};
-use super::person::{Credentials, EMAIL_TAKEN, email, note};
+use super::person::{Credentials, EMAIL_TAKEN, about, email};
 use super::store as sql;
+use super::who::Who;
 use super::{Error, token};
 use crate::app::App;
 use crate::kit::id::StaffId;
-use crate::kit::page::{Page, TOP};
+use crate::kit::page::Page;
 use crate::kit::throttle::Class;
 
 const NO_SUCH_STAFF: Reject = Reject("no_such_staff");
@@ -33,7 +35,8 @@ pub struct StaffMember {
     pub last_login_at: Option<Millis>,
 }
 
-/// Makes a member of the operator's staff.
+/// Makes a member of the operator's staff. A repeat of the claim's request is shown the password
+/// again if it was made up.
 ///
 /// # Errors
 /// [`Error::InvalidEmail`], [`Error::Password`], [`Error::EmailTaken`], [`Error::Overloaded`],
@@ -42,6 +45,7 @@ pub async fn add_staff(
     app: &App,
     credentials: Credentials<'_>,
     by: By<'_>,
+    (claim, is_made_up): (&Claim, bool),
 ) -> Result<StaffId, Error> {
     let email = email(credentials.email).ok_or(Error::InvalidEmail)?;
     password::check(credentials.password.expose(), &email).map_err(Error::Password)?;
@@ -49,7 +53,10 @@ pub async fn add_staff(
     let id = StaffId::new(&app.clock);
     let mut set = WriteSet::of(id.as_str());
     set.guard(sql::ADD_STAFF, args![&id, email.as_str(), hash, app.now()], EMAIL_TAKEN);
-    note(app, &mut set, by, ("staff.create", id.as_str(), json!({ "email": email })));
+    let shown = is_made_up.then_some(credentials.password);
+    let sealed = shown.and_then(|password| claim.seal(app, id.as_str(), password));
+    claim.add_to(&mut set, id.as_str(), sealed, app.now());
+    record(app, &mut set, &about(by, "staff.create", id.as_str(), json!({ "email": email })));
     app.db.commit(set).await?;
     Ok(id)
 }
@@ -69,6 +76,15 @@ pub fn asker(by: By<'_>) -> Asker {
 /// [`Error::Db`].
 pub async fn list_staff(app: &App, page: &Page) -> Result<Vec<StaffMember>, Error> {
     Ok(app.db.rows(sql::STAFF, args![page.after.as_str(), page.limit + 1]).await?)
+}
+
+/// The email of a member of staff.
+///
+/// # Errors
+/// [`Error::NoSuchPerson`], [`Error::Db`].
+pub async fn email_of(app: &App, id: &str) -> Result<String, Error> {
+    let person: Option<sql::Person> = app.db.row(sql::STAFF_BY_ID, args![id]).await?;
+    person.map(|person| person.email).ok_or(Error::NoSuchPerson)
 }
 
 /// The member of staff with this email.
@@ -98,7 +114,11 @@ pub async fn remove_staff(app: &App, id: &StaffId, by: By<'_>) -> Result<(), Err
     }
     set.guard(sql::REMOVE_STAFF, args![id], NO_SUCH_STAFF);
     token::revoke_all(app, &mut set, id.as_str(), None);
-    note(app, &mut set, by, ("staff.remove", id.as_str(), json!({ "email": person.email })));
+    record(
+        app,
+        &mut set,
+        &about(by, "staff.remove", id.as_str(), json!({ "email": person.email })),
+    );
     match app.db.commit(set).await {
         Ok(_) => Ok(()),
         Err(CommitError::Rejected(NO_SUCH_STAFF)) => Err(Error::NoSuchPerson),
@@ -108,7 +128,7 @@ pub async fn remove_staff(app: &App, id: &StaffId, by: By<'_>) -> Result<(), Err
 }
 
 async fn another_than(app: &App, id: &StaffId) -> Result<StaffId, Error> {
-    let two = list_staff(app, &Page { limit: 1, after: TOP.to_owned() }).await?;
+    let two = list_staff(app, &Page::first(1)).await?;
     two.into_iter().map(|one| one.id).find(|one| one != id).ok_or(Error::LastStaff)
 }
 
@@ -140,7 +160,7 @@ async fn note_refusal(
     }
     let mut set = WriteSet::of("staff_refusals");
     let by = By { who: &Who::Stranger, request_id: &guest.request_id };
-    note(app, &mut set, by, (action, staff, json!({ "network": guest.network })));
+    record(app, &mut set, &about(by, action, staff, json!({ "network": guest.network })));
     app.db.commit(set).await?;
     Ok(())
 }

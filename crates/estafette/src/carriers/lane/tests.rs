@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::{Lane, Pace, Priority, Turn};
+use super::{Lane, Pace, Permit, Priority};
 use crate::carriers::{Carrier, Outbound, Outcome, Refusal};
 
 const NOW: Priority = Priority::Transactional;
@@ -32,7 +32,7 @@ fn lane(window: usize, per_s: Option<u32>) -> Arc<Lane> {
     Lane::of(Arc::new(Nobody(Pace { window, per_s, backs_off: true })))
 }
 
-fn all_of(lane: &Arc<Lane>, account: &str, priority: Priority) -> Vec<Turn> {
+fn all_of(lane: &Arc<Lane>, account: &str, priority: Priority) -> Vec<Permit> {
     std::iter::from_fn(|| lane.try_take(account, priority)).collect()
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::{Choice, Class, Route, Table, Wanted, in_order};
-use crate::carriers::binds::Presence;
+use crate::carriers::binds::Presence::{self, Elsewhere, Here, Nowhere};
 use crate::carriers::{Carrier, Lane, Outbound, Outcome};
 
 struct Way(&'static str, Presence);
@@ -81,7 +81,6 @@ fn weights_share_and_priorities_stand_in() {
     let table = Table::of(vec![shared.clone()], &up()).unwrap();
     let taken: Vec<_> = (0..8).map(|_| chosen(&table, "", Class::Bulk, "+1")).collect();
     assert_eq!(taken.concat(), "aaabaaab");
-    use Presence::{Elsewhere, Here, Nowhere};
     for (a, b, c, name) in [
         (Nowhere, Here, Here, "b"),
         (Nowhere, Nowhere, Here, "c"),

@@ -1,6 +1,7 @@
 //! The simulated carriers of the sandbox: every number works, and its last four digits script what
 //! happens. Receipts come through the same door as everybody's.
 
+mod mail;
 mod script;
 
 use std::collections::HashMap;
@@ -11,17 +12,21 @@ use futures_util::future::BoxFuture;
 
 use super::handsets::Received;
 use super::{
-    Carrier, Channel, Content, Door, Echo, Fate, Handsets, Outbound, Outcome, Pace, Receipt,
-    Refusal,
+    Carrier, Channel, Content, Door, Echo, Fate, Handsets, Inbound, Outbound, Outcome, Pace,
+    QuickReply, Receipt, Refusal,
 };
-use crate::kit::id::HandsetMessageId;
+use crate::kit::id::{HandsetMessageId, HandsetReplyId};
 use crate::kit::msisdn::Msisdn;
-use script::{Step, ending};
+use script::{Answer, Step, ending};
 
+pub(super) use mail::script_of;
+pub use mail::{DOMAIN, Script, SimulatedMail};
 pub use script::Rehearsed;
 
 /// Most throttled numbers remembered; beyond that the memory starts afresh.
 const THROTTLED: usize = 10_000;
+/// The sender of messages that name none.
+const NOBODY: &str = "estafette";
 /// Submissions under way at the same time.
 const WINDOW: usize = 256;
 
@@ -29,12 +34,21 @@ const fn name(channel: Channel) -> &'static str {
     match channel {
         Channel::Chatapp => "simulated-chatapp",
         Channel::Sms => "simulated-sms",
+        Channel::Email => "simulated-email",
     }
 }
 
 /// The refusal that a number scripts, where there is one.
 pub(super) fn rehearsed(to: &Msisdn) -> Option<Rehearsed> {
     script::rehearsed(to.ending())
+}
+
+/// The quick replies under a message.
+fn replies(message: &Outbound) -> &[QuickReply] {
+    match &message.content {
+        Content::Template { replies, .. } => replies,
+        Content::Passcode { .. } | Content::Text { .. } | Content::Email(_) => &[],
+    }
 }
 
 /// One simulated carrier.
@@ -71,15 +85,18 @@ impl Simulated {
     async fn hand_over(&self, message: &Outbound, to: &Msisdn) {
         let code = match &message.content {
             Content::Passcode { code, .. } => Some(code.expose().to_owned()),
-            Content::Text { .. } => None,
+            Content::Template { .. } | Content::Text { .. } | Content::Email(_) => None,
         };
+        let replies = replies(message);
+        let payloads = replies.iter().filter(|reply| !reply.payload.is_empty());
         let received = Received {
             id: HandsetMessageId::new(&self.clock).into(),
-            channel: self.channel.word(),
-            sender: if message.sender.is_empty() { "estafette" } else { &message.sender }.into(),
-            text: message.content.text().expose().to_owned(),
+            channel: self.channel.as_str(),
+            sender: if message.sender.is_empty() { NOBODY } else { &message.sender }.into(),
+            text: message.content.text().map(|text| text.expose().to_owned()).unwrap_or_default(),
             code,
-            buttons: Vec::new(),
+            buttons: replies.iter().map(|reply| reply.label.clone()).collect(),
+            payloads: payloads.map(|reply| reply.payload.clone()).collect(),
             received_at: self.clock.now(),
         };
         // A phone that is out of order does not change what its carrier says.
@@ -90,6 +107,7 @@ impl Simulated {
 
     /// Brings the scripted receipts, in the background, as a carrier would.
     fn bring(&self, message: &Outbound, provider_id: &str, steps: &'static [Step]) {
+        let answer = self.answer(message);
         if steps.is_empty() {
             return;
         }
@@ -120,7 +138,43 @@ impl Simulated {
                     clock.tick(500).await;
                 }
             }
+            if let Some(answer) = answer {
+                // A handset that cannot answer now does not answer later.
+                let _lost = door.inbound(vec![answer]).await;
+            }
         });
+    }
+
+    /// What the person says to a prompt, if their number scripts it.
+    fn answer(&self, message: &Outbound) -> Option<Inbound> {
+        let to = message.to.phone()?;
+        let replies = replies(message);
+        let is_prompt = replies.iter().any(|reply| !reply.payload.is_empty());
+        let answer = script::answer(to.ending()).filter(|_| is_prompt)?;
+        let (text, button) = match answer {
+            Answer::Button(place) => {
+                let reply = replies.get(place)?;
+                (reply.label.clone(), Some(reply.payload.clone()))
+            }
+            Answer::Text(text) => (text.to_owned(), None),
+        };
+        let id = HandsetReplyId::new(&self.clock).as_str().to_owned();
+        let raw = serde_json::json!({
+            "id": id, "channel": self.channel.as_str(), "from": to.e164(), "text": text,
+            "payload": button,
+        });
+        Some(Inbound {
+            carrier: name(self.channel).to_owned(),
+            upstream_id: id,
+            channel: self.channel,
+            account_id: Some(message.account_id.clone()),
+            sender: to.e164().to_owned(),
+            recipient: NOBODY.to_owned(),
+            text,
+            button,
+            received_at: self.clock.now(),
+            raw,
+        })
     }
 
     async fn act(&self, message: &Outbound) -> Outcome {
@@ -145,6 +199,48 @@ impl Simulated {
         self.bring(message, &provider_id, ending.receipts);
         if ending.answer_lost { Outcome::Unknown } else { Outcome::Accepted { provider_id } }
     }
+}
+
+/// Receipts to come.
+struct ToCome<'a> {
+    carrier: &'static str,
+    provider_id: &'a str,
+    steps: &'static [Step],
+}
+
+fn bring(clock: &Clock, door: &Door, message: &Outbound, to_come: &ToCome<'_>) {
+    let ToCome { carrier, provider_id, steps } = *to_come;
+    if steps.is_empty() {
+        return;
+    }
+    let (clock, door) = (clock.clone(), door.clone());
+    let receipt = Receipt {
+        carrier: carrier.to_owned(),
+        echo: Some(Echo {
+            account_id: message.account_id.clone(),
+            attempt_id: message.attempt_id.clone(),
+        }),
+        provider_id: Some(provider_id.to_owned()),
+        fate: Fate::Sent,
+        error: None,
+    };
+    tokio::spawn(async move {
+        let start = clock.now();
+        for step in steps {
+            if step.after_ms > 0 {
+                clock.sleep_until(start + step.after_ms).await;
+            }
+            let error = step.error.map(str::to_owned);
+            let news = Receipt { fate: step.fate, error, ..receipt.clone() };
+            // Real upstreams bring a receipt again until it is acknowledged.
+            for _ in 0..20 {
+                if door.receipt(news.clone()).await.is_ok() {
+                    break;
+                }
+                clock.tick(500).await;
+            }
+        }
+    });
 }
 
 impl Carrier for Simulated {

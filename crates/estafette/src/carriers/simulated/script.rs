@@ -25,11 +25,11 @@ pub(super) struct Ending {
     pub(super) receipts: &'static [Step],
 }
 
-const fn step(after_ms: i64, fate: Fate) -> Step {
+pub(super) const fn step(after_ms: i64, fate: Fate) -> Step {
     Step { after_ms, fate, error: None }
 }
 
-const fn failure(after_ms: i64, refusal: Refusal, error: &'static str) -> Step {
+pub(super) const fn failure(after_ms: i64, refusal: Refusal, error: &'static str) -> Step {
     Step { after_ms, fate: Fate::Failed(refusal), error: Some(error) }
 }
 
@@ -92,6 +92,25 @@ pub(super) fn rehearsed(digits: &str) -> Option<Rehearsed> {
         "0031" => Some(Rehearsed::InsufficientCredits),
         "0032" => Some(Rehearsed::CountryNotAllowed),
         "0033" => Some(Rehearsed::ResendTooSoon),
+        _ => None,
+    }
+}
+
+/// What a person says to a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Taps the button of this place.
+    Button(usize),
+    /// Writes this.
+    Text(&'static str),
+}
+
+/// What the person of a number says to a prompt, by its last four digits.
+pub(super) fn answer(digits: &str) -> Option<Answer> {
+    match digits {
+        "0011" => Some(Answer::Button(0)),
+        "0012" => Some(Answer::Button(1)),
+        "0013" => Some(Answer::Text("STOP")),
         _ => None,
     }
 }

@@ -97,15 +97,14 @@ impl Inner {
             Ok(parts) => parts,
             Err((class, code)) => return refused(class, code),
         };
-        let (first, rest) = match parts.as_slice() {
-            [first, rest @ ..] => (first, rest),
-            [] => return refused(Refusal::Permanent, "empty"),
+        let [first, rest @ ..] = parts.as_slice() else {
+            return refused(Refusal::Permanent, "empty");
         };
         // What is refused is refused with its first part: no half of it arrives.
         let is_whole = rest.is_empty();
         match self.submit_part(&link, message, first, is_whole).await {
             Verdict::Accepted(provider_id) if is_whole => Outcome::Accepted { provider_id },
-            Verdict::Accepted(id) => self.submit_rest(&link, message, (id, rest)).await,
+            Verdict::Accepted(id) => self.submit_rest(&link, message, id, rest).await,
             Verdict::Refused(class, code) => Outcome::Refused { class, code },
             Verdict::Unknown => Outcome::Unknown,
         }
@@ -115,7 +114,8 @@ impl Inner {
         &self,
         link: &Link<Key>,
         message: &Outbound,
-        (first, rest): (String, &[Part]),
+        first: String,
+        rest: &[Part],
     ) -> Outcome {
         let sent = rest.iter().map(|part| self.submit_part(link, message, part, false));
         let (mut provider_ids, mut failed) = (vec![first], None);

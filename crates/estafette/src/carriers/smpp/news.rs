@@ -9,7 +9,7 @@ use ::smpp::{
 };
 use serde_json::json;
 use sms_text::{Alphabet, UserDataHeader};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::verdict::MOST_ID_OCTETS;
 use super::{Inner, Key, id_form};
@@ -21,18 +21,41 @@ use crate::carriers::{
 const TRIES: usize = 20;
 const PAUSE_MS: u64 = 500;
 
-/// Takes in what a link tells, until it is closed. As much at a time as the session lets in.
+/// Phones that are served at the same time.
+const DESKS: usize = 32;
+
+/// Takes in what a link tells, until it is closed. As much at a time as the session lets in; what
+/// comes from one phone in its order, for the first final word about a message counts.
 pub(super) async fn take_all(inner: Arc<Inner>, mut told: UnboundedReceiver<News<Key>>) {
+    let desks: Vec<UnboundedSender<Delivery>> = (0..DESKS).map(|_| desk(&inner)).collect();
     while let Some(news) = told.recv().await {
-        let inner = Arc::clone(&inner);
         match news {
-            News::Delivery(delivery) => drop(tokio::spawn(take(inner, delivery))),
-            News::AnsweredLate { key, outcome } => inner.answered_late(key, outcome),
+            News::Delivery(delivery) => {
+                let phone = delivery.message().source.value.as_bytes();
+                let sum: usize = phone.iter().map(|octet| usize::from(*octet)).sum();
+                // One that is dropped goes back to the centre.
+                if let Some(desk) = desks.get(sum % DESKS) {
+                    let _gone = desk.send(delivery);
+                }
+            }
+            News::AnsweredLate { key, outcome } => Arc::clone(&inner).answered_late(key, outcome),
         }
     }
 }
 
-async fn take(inner: Arc<Inner>, delivery: Delivery) {
+/// Serves one phone after the other.
+fn desk(inner: &Arc<Inner>) -> UnboundedSender<Delivery> {
+    let (desk, mut brought) = unbounded_channel();
+    let inner = Arc::clone(inner);
+    tokio::spawn(async move {
+        while let Some(delivery) = brought.recv().await {
+            take(&inner, delivery).await;
+        }
+    });
+    desk
+}
+
+async fn take(inner: &Inner, delivery: Delivery) {
     let taken = match Told::of(delivery.message()) {
         Some(told) => inner.report(delivery.message(), told).await,
         None => match inner.part_of(delivery.message()) {
@@ -99,6 +122,7 @@ impl Inner {
             sender,
             recipient,
             text,
+            button: None,
             received_at: self.now(),
             raw,
         };

@@ -44,24 +44,25 @@ pub(super) fn of(
                 validity::relative(u32::try_from(left_s).unwrap_or(u32::MAX))
             }
             ValidityForm::Absolute => validity::absolute(outbound.valid_until),
-            ValidityForm::Omit => Default::default(),
+            ValidityForm::Omit => smpp::COctets::default(),
         },
         ..Message::default()
     };
-    let text = outbound.content.text().expose();
+    let text = outbound.content.text().ok_or((Refusal::Permanent, "no_text"))?.expose();
     let kind = match settings.long {
         LongText::Udh16 => Reference::Word,
         LongText::Udh8 | LongText::Sar | LongText::Payload => Reference::Octet,
     };
     let segments = Segments::of(text, kind).map_err(|_| (Refusal::Permanent, "too_long"))?;
-    Ok(cut(settings.long, &base, &segments, (kind, reference)))
+    Ok(cut(settings.long, &base, &segments, kind, reference))
 }
 
 fn cut(
     long: LongText,
     base: &Message,
     segments: &Segments<'_>,
-    (kind, reference): (Reference, u16),
+    kind: Reference,
+    reference: u16,
 ) -> Vec<Part> {
     let total = u8::try_from(segments.count()).unwrap_or(u8::MAX);
     let data_coding = match segments.encoding() {

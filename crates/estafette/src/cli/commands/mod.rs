@@ -1,4 +1,4 @@
-//! What can be typed: the commands, their flags and their help.
+//! The command-line grammar: the commands, their flags and their help.
 
 mod people;
 
@@ -110,6 +110,19 @@ Examples:
   estafette demo --once --json
   estafette demo --database-url postgres://localhost/demo")]
     Demo(DemoArgs),
+    /// Look at everything that a start relies on, and say what to do about what is wrong.
+    #[command(after_help = "\
+Settings, data directory, disk, addresses, database, clock, master key, carriers, webhooks: a line
+each, ok, warning or error, with what to do. Changes nothing, and works beside a running service.
+Exit code 1: something is an error.
+
+Examples:
+  estafette doctor
+  estafette --config /etc/estafette.toml doctor
+  estafette doctor --json
+
+--json prints {ok, errors, warnings, findings}; a finding is {about, health, found, remedy}.")]
+    Doctor,
     /// Bring the database up to date and stop.
     #[command(after_help = "\
 `serve` does this by itself; this is for deployments that want it as a step of its own. Makes the
@@ -283,8 +296,9 @@ pub(super) struct HealthArgs {
 /// Of `erase`.
 #[derive(Args)]
 pub(super) struct EraseArgs {
-    /// The phone number, in international form; - reads it from the standard input.
-    #[arg(long, value_name = "NUMBER")]
+    /// The phone number, in international form, or the email address; - reads it from the standard
+    /// input.
+    #[arg(long, value_name = "RECIPIENT")]
     pub(super) recipient: String,
     /// Only in this account; without it, in all accounts of both environments.
     #[arg(long, value_name = "ID")]
@@ -335,6 +349,12 @@ pub(super) struct PlaygroundArgs {
     /// How long after its answer a receipt comes.
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub(super) smsc_receipt_ms: i64,
+    /// Where the chat-app's Cloud API listens.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:2790")]
+    pub(super) cloud_api: SocketAddr,
+    /// Where it calls back: the live address of the service.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
+    pub(super) service: SocketAddr,
 }
 
 /// How the message centre writes ids.
@@ -360,8 +380,9 @@ prints the request that a message would make, without the secrets, and does not 
 Example:
   estafette carriers check main
 
---json: {carrier, kind, ok, error, system_id, version, bind_ms, answers_enquire_link, deliveries}, or
-of an HTTP carrier {carrier, kind, ok, error, method, url, headers, body}.")]
+--json: {carrier, kind, ok, error, system_id, version, bind_ms,
+answers_enquire_link, deliveries}, or of an HTTP carrier
+{carrier, kind, ok, error, method, url, headers, body}.")]
     Check {
         /// Its name under sms.carriers.
         name: String,

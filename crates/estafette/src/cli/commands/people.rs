@@ -1,4 +1,4 @@
-//! What can be typed about people: staff, users and their accounts, API keys.
+//! The commands about people: staff, users and their accounts, API keys.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! Where the demo stands: a data directory of its own, free ports, and no carrier of anybody.
+//! The demo's environment: its own data directory, free ports, and no real carriers.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -72,11 +72,11 @@ pub(super) fn prepare(
 
 /// The demo signs up a user of its own, and leaves alone what others have.
 pub(super) async fn must_be_empty(app: &App) -> anyhow::Result<()> {
-    let first = Page { limit: 1, after: "~".to_owned() };
+    let first = Page::first(1);
     if accounts::list(app, &accounts::Filter::default(), &first).await?.is_empty() {
         return Ok(());
     }
-    bail!("there are accounts in this database; give the demo an empty one, or none")
+    bail!("this database already has accounts; give the demo an empty one, or none")
 }
 
 /// Nobody needs it after the demo.

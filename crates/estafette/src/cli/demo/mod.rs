@@ -11,7 +11,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::output::Output;
-use super::serve::{Places, stop, told_to_stop};
+use super::serve::{Addresses, stop, told_to_stop};
 use crate::config::Config;
 use crate::kit::secret::Secret;
 use crate::wiring;
@@ -32,13 +32,13 @@ pub(super) async fn run(
         ground::must_be_empty(&service.live).await?;
     }
     let running = wiring::start(service).await?;
-    let places = Places::of(&running.addresses, &config);
+    let addresses = Addresses::of(&running.addresses, &config);
     output.tell(&format!(
         "The service runs on this machine: live {}, sandbox {}. What follows is a user of the \
          sandbox,\nwhere carriers are simulated and credits are play money.",
-        places.live, places.sandbox
+        addresses.live, addresses.sandbox
     ));
-    let toured = tour(&places, output).await;
+    let toured = tour(&addresses, output).await;
     if toured.is_ok() && !once {
         output.tell(if is_lent {
             "\nStill serving; Ctrl-C stops. What the demo wrote stays in your database."
@@ -52,23 +52,23 @@ pub(super) async fn run(
     toured.map(|()| stopped)
 }
 
-async fn tour(places: &Places, output: Output) -> anyhow::Result<()> {
-    let mut visitor = visitor::Visitor::new(&places.sandbox, output)?;
+async fn tour(addresses: &Addresses, output: Output) -> anyhow::Result<()> {
+    let mut visitor = visitor::Visitor::new(&addresses.sandbox, output)?;
     let tour = steps::all(&mut visitor)
         .await
-        .with_context(|| format!("step {} did not give what it must", visitor.count()))?;
-    let object = summary(&tour, places, visitor.steps());
-    output.answer(&object, || farewell(&tour, places));
+        .with_context(|| format!("step {} did not return what it should", visitor.count()))?;
+    let object = summary(&tour, addresses, visitor.steps());
+    output.answer(&object, || farewell(&tour, addresses));
     Ok(())
 }
 
-fn summary(tour: &Tour, places: &Places, steps: &[Value]) -> Value {
+fn summary(tour: &Tour, addresses: &Addresses, steps: &[Value]) -> Value {
     json!({
-        "live": places.live,
-        "sandbox": places.sandbox,
-        "reference": format!("{}/docs", places.sandbox),
-        "openapi": format!("{}/v1/openapi.json", places.sandbox),
-        "metrics": places.metrics,
+        "live": addresses.live,
+        "sandbox": addresses.sandbox,
+        "reference": format!("{}/docs", addresses.sandbox),
+        "openapi": format!("{}/v1/openapi.json", addresses.sandbox),
+        "metrics": addresses.metrics,
         "email": tour.email,
         "password": tour.password,
         "token": tour.token,
@@ -79,8 +79,8 @@ fn summary(tour: &Tour, places: &Places, steps: &[Value]) -> Value {
     })
 }
 
-fn farewell(tour: &Tour, places: &Places) -> String {
-    let Places { live, sandbox, metrics, data } = places;
+fn farewell(tour: &Tour, addresses: &Addresses) -> String {
+    let Addresses { live, sandbox, metrics, data } = addresses;
     let Tour { email, password, api_key, .. } = tour;
     format!(
         "\nAll of it worked. Yours to try:\n  \

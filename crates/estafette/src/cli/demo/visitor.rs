@@ -121,7 +121,7 @@ fn shown(answer: &Value) -> String {
 /// The text at a pointer of an answer.
 pub(super) fn text(answer: &Value, pointer: &str) -> anyhow::Result<String> {
     let found = answer.pointer(pointer).and_then(Value::as_str);
-    found.map(str::to_owned).with_context(|| format!("the answer has no text {pointer}"))
+    found.map(str::to_owned).with_context(|| format!("the answer has no string at {pointer}"))
 }
 
 /// An answer must say exactly this.

@@ -7,10 +7,10 @@ use ::store::args;
 use super::Report;
 use super::group::Finding;
 use crate::app::App;
+use crate::chores::Turn;
 use crate::credits::Error;
 use crate::credits::seals::store::{CHAIN, CHAIN_OF};
 use crate::credits::seals::{self, Kind, Seal, Tally};
-use crate::jobs::Turn;
 use crate::kit::sealing::SealHead;
 use crate::kit::walk::Found;
 
@@ -56,7 +56,7 @@ pub(super) async fn check(
         super::rest(turn).await;
     }
     if last.number == 0 {
-        let detail = "there is no seal; a database has one from its beginning";
+        let detail = "there is no seal, although every database starts with one";
         report.blame("S1", "", "", detail.to_owned());
     }
     for head in known {
@@ -120,7 +120,7 @@ impl<'a> Blocks<'a> {
 
     async fn peek(&mut self) -> Result<Option<&Seal>, Error> {
         if self.next.is_empty() && self.read < self.end {
-            let args = args![self.account, self.kind.word(), self.read, self.end, CHUNK];
+            let args = args![self.account, self.kind.as_str(), self.read, self.end, CHUNK];
             let rows: Vec<Found<Seal>> = self.app.db.rows(CHAIN_OF, args).await?;
             // Those that cannot be read were found in the chain.
             self.next.extend(rows.into_iter().filter_map(|found| found.row));
@@ -147,7 +147,7 @@ pub(super) fn difference(found: &Tally, sealed: &Tally) -> Option<String> {
     match missing {
         1.. => Some(format!("{missing} of {} rows are gone", sealed.rows)),
         0 if found == sealed => None,
-        0 => Some("its rows are not those that were sealed".to_owned()),
+        0 => Some("its rows differ from those that were sealed".to_owned()),
         _ => Some(format!("{} rows were added", missing.saturating_neg())),
     }
 }

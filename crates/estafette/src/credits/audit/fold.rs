@@ -1,7 +1,7 @@
 //! The sums: an account's counters beside the sums of its transfers, and the books of an
 //! environment.
 
-use ::store::args;
+use ::store::{FromRow, Row, args};
 
 use super::group::Finding;
 use super::store as sql;
@@ -20,6 +20,22 @@ pub(super) struct Fold {
     pub(super) posts: i64,
     pub(super) voids: i64,
     pub(super) refunds: i64,
+}
+
+impl FromRow for Fold {
+    fn from_row(mut row: Row) -> Result<Self, ::store::Error> {
+        Ok(Self {
+            posted: row.take(0)?,
+            held: row.take(1)?,
+            credit_limit: row.take(2)?,
+            topups: row.take(3)?,
+            corrections: row.take(4)?,
+            holds: row.take(5)?,
+            posts: row.take(6)?,
+            voids: row.take(7)?,
+            refunds: row.take(8)?,
+        })
+    }
 }
 
 impl Fold {

@@ -1,10 +1,41 @@
 //! What the transfers of one uuid must be to each other, and to the attempt that they pay for.
 
-use super::walk::Attempt;
+use ::store::{Error, FromRow, Row};
+use clock::Millis;
+
 use crate::credits::{Transfer, resolution_of};
+use crate::kit::id::AttemptId;
 
 /// One finding before it has an account: invariant and words.
 pub(super) type Finding = (&'static str, String);
+
+/// What the audit needs of an attempt.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) id: String,
+    pub(super) state: String,
+    pub(super) credits: i64,
+    pub(super) object_id: String,
+    pub(super) give_up_at: Millis,
+}
+
+impl Attempt {
+    pub(super) fn key(&self) -> Option<u128> {
+        AttemptId::parse(&self.id).map(|id| id.uuid().as_u128())
+    }
+}
+
+impl FromRow for Attempt {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.take(0)?,
+            state: row.take(1)?,
+            credits: row.take(2)?,
+            object_id: row.take(3)?,
+            give_up_at: row.take(4)?,
+        })
+    }
+}
 
 /// A hold with its resolution and refund, or a movement by hand: the transfers of one UUID but
 /// for its two lowest bits.
@@ -90,6 +121,10 @@ impl Group {
 
     /// What the money must say of a message whose attempt stands like this.
     pub(super) fn check_fate(&self, attempt: &Attempt) -> Option<Finding> {
+        // What costs nothing needs no hold.
+        if attempt.credits == 0 && self.rows().next().is_none() {
+            return None;
+        }
         let state = attempt.state.as_str();
         let is_held = self.is_of_attempt();
         let is_open = self.is_open() && self.refund.is_none();

@@ -6,9 +6,9 @@ use super::chain::Blocks;
 use super::{Report, rest, store as sql};
 use crate::access::audit::{Line, lines};
 use crate::app::App;
+use crate::chores::Turn;
 use crate::credits::Error;
 use crate::credits::seals::{self, Forgotten, Kind, NOBODY, terms};
-use crate::jobs::Turn;
 use crate::kit::walk::Found;
 
 /// Lines between two pauses.

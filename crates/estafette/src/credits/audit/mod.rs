@@ -46,7 +46,7 @@ use super::seals::terms;
 use super::seals::{self, Kind, NOBODY};
 use crate::access::retention::Accounts;
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::TransferId;
 use crate::kit::sealing::SealHead;
 use crate::kit::walk::Found;
@@ -250,7 +250,7 @@ async fn check_terms(app: &App, report: &mut Report, account: &str) -> Result<()
         let record = terms::on_record(app, account, None).await?;
         let detail = match record.terms {
             Some(terms) => terms.difference(&found),
-            None => Some("no line of the audit log says who made the account".to_owned()),
+            None => Some("the audit log does not say who made the account".to_owned()),
         };
         let Some(detail) = detail else { return Ok(()) };
         if look == LOOKS {

@@ -30,6 +30,7 @@ impl Default for Named {
             ("transfers", sql::NEXT_OF_TRANSFERS),
             ("challenges", sql::NEXT_OF_CHALLENGES),
             ("sms_messages", sql::NEXT_OF_MESSAGES),
+            ("chatapp_messages", sql::NEXT_OF_CHATAPP),
             ("attempts", sql::NEXT_OF_ATTEMPTS),
             ("seals", sql::NEXT_OF_SEALS),
             ("late_transfers", sql::NEXT_OF_LATE),

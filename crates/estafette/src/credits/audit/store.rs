@@ -1,10 +1,8 @@
-//! SQL of the audit. It looks at tables of other rooms, read-only: at `attempts`, `challenges`
-//! and `sms_messages`, to compare fates with money, and at everything that names an account.
+//! SQL of the audit. It looks at tables of other rooms, read-only: at `attempts`,
+//! `challenges`, `sms_messages` and `chatapp_messages`, to compare fates with money, and at
+//! everything that names an account.
 
-use store::{Error, FromRow, Row, Sql};
-
-use super::fold::Fold;
-use super::walk::Attempt;
+use store::Sql;
 
 /// The next account, by any table that names one.
 pub(super) const NEXT_ACCOUNT: Sql = Sql("SELECT account_id FROM accounts \
@@ -14,6 +12,8 @@ pub(super) const NEXT_OF_TRANSFERS: Sql = Sql("SELECT account_id FROM transfers 
 pub(super) const NEXT_OF_CHALLENGES: Sql = Sql("SELECT account_id FROM challenges \
      WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
 pub(super) const NEXT_OF_MESSAGES: Sql = Sql("SELECT account_id FROM sms_messages \
+     WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
+pub(super) const NEXT_OF_CHATAPP: Sql = Sql("SELECT account_id FROM chatapp_messages \
      WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
 pub(super) const NEXT_OF_ATTEMPTS: Sql = Sql("SELECT account_id FROM attempts \
      WHERE account_id > $1 ORDER BY account_id LIMIT 1 OFFSET $2");
@@ -66,6 +66,12 @@ pub(super) const MESSAGES: Sql = Sql("SELECT m.sms_id, (SELECT a.attempt_id \
      m.attempt_id FROM sms_messages m WHERE m.account_id = $1 AND m.sms_id >= $2 \
      ORDER BY m.sms_id LIMIT $3 OFFSET $4");
 
+/// The same of an account's chat-app messages.
+pub(super) const CHATAPP_MESSAGES: Sql = Sql("SELECT m.message_id, (SELECT a.attempt_id \
+     FROM attempts a WHERE a.account_id = m.account_id AND a.attempt_id = m.attempt_id), \
+     m.attempt_id FROM chatapp_messages m WHERE m.account_id = $1 AND m.message_id >= $2 \
+     ORDER BY m.message_id LIMIT $3 OFFSET $4");
+
 /// An account's newest transfer before an id.
 pub(super) const NEWEST_BEFORE: Sql = Sql("SELECT transfer_id FROM transfers \
      WHERE account_id = $1 AND transfer_id < $2 ORDER BY transfer_id DESC LIMIT 1");
@@ -82,31 +88,3 @@ pub(super) const GROUP: Sql = Sql("SELECT transfer_id, kind, amount, of_transfer
 /// One attempt.
 pub(super) const ATTEMPT: Sql = Sql("SELECT attempt_id, state, credits, object_id, \
      give_up_at FROM attempts WHERE account_id = $1 AND attempt_id = $2");
-
-impl FromRow for Attempt {
-    fn from_row(mut row: Row) -> Result<Self, Error> {
-        Ok(Self {
-            id: row.take(0)?,
-            state: row.take(1)?,
-            credits: row.take(2)?,
-            object_id: row.take(3)?,
-            give_up_at: row.take(4)?,
-        })
-    }
-}
-
-impl FromRow for Fold {
-    fn from_row(mut row: Row) -> Result<Self, Error> {
-        Ok(Self {
-            posted: row.take(0)?,
-            held: row.take(1)?,
-            credit_limit: row.take(2)?,
-            topups: row.take(3)?,
-            corrections: row.take(4)?,
-            holds: row.take(5)?,
-            posts: row.take(6)?,
-            voids: row.take(7)?,
-            refunds: row.take(8)?,
-        })
-    }
-}

@@ -2,13 +2,13 @@
 //! the messages.
 
 use ::store::{Sql, args};
-use clock::{DAY, Millis};
+use clock::DAY;
 use uuid::Uuid;
 
 use super::chain::{Blocks, difference};
-use super::group::{Finding, Group};
+use super::group::{Attempt, Finding, Group};
 use super::{Dangling, MOST, Report, SECOND_LOOK, Scope, rest, store as sql};
-use crate::app::{App, Env};
+use crate::app::App;
 use crate::credits::seals::{self, Forgotten, Kind, NOBODY, Tally, terms::Terms};
 use crate::credits::{Error, Transfer};
 use crate::kit::id::{AttemptId, TransferId};
@@ -21,22 +21,6 @@ const LOOKS: u32 = 3;
 
 /// No message of any channel is on its way for longer, whatever its row says, milliseconds.
 const LONGEST_MS: i64 = 7 * DAY;
-
-/// What the audit needs of an attempt.
-#[derive(Clone, Debug)]
-pub(super) struct Attempt {
-    pub(super) id: String,
-    pub(super) state: String,
-    pub(super) credits: i64,
-    pub(super) object_id: String,
-    pub(super) give_up_at: Millis,
-}
-
-impl Attempt {
-    fn key(&self) -> Option<u128> {
-        AttemptId::parse(&self.id).map(|id| id.uuid().as_u128())
-    }
-}
 
 /// The walk through one account's rows.
 pub(super) struct Walk<'a> {
@@ -57,12 +41,13 @@ impl Walk<'_> {
         self.transfers(&forgotten).await?;
         self.messages(sql::CHALLENGES, &forgotten).await?;
         self.messages(sql::MESSAGES, &forgotten).await?;
+        self.messages(sql::CHATAPP_MESSAGES, &forgotten).await?;
         self.look_again(found).await
     }
 
     /// Attempts before this id may be gone: retention said so before it deleted them.
     async fn forgotten(&self, found: Option<&Terms>) -> Result<String, Error> {
-        let Some(env) = found.and_then(|found| Env::of(&found.env)) else {
+        let Some(env) = found.and_then(|found| found.env.parse().ok()) else {
             return Ok(String::new());
         };
         let kind = Kind::Forgotten(Forgotten::Attempts(env));
@@ -174,6 +159,10 @@ impl Walk<'_> {
         };
         self.report.attempts_unknown += u64::from(attempt.state == "unknown");
         if let Some(key) = attempt.key() {
+            // What costs nothing needs no hold.
+            if attempt.credits == 0 {
+                return;
+            }
             self.suspect(key);
         } else {
             let detail = "the attempt's id is not one that the service makes".to_owned();
@@ -357,7 +346,7 @@ impl<'a> Late<'a> {
         let mut sealed = Tally::default();
         let mut after = 0;
         loop {
-            let args = args![self.account, Kind::Late.word(), after, self.end, 1_000_i64];
+            let args = args![self.account, Kind::Late.as_str(), after, self.end, 1_000_i64];
             let rows: Vec<Found<seals::Seal>> =
                 self.app.db.rows(seals::store::CHAIN_OF, args).await?;
             let rows: Vec<_> = rows.into_iter().filter_map(|found| found.row).collect();

@@ -7,54 +7,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ::store::{CommitError, Db, Lite, LiteOptions, Migration, Reject, Sql, WriteSet, args};
+use ::store::{CommitError, Db, Lite, LiteOptions, Reject, Sql, WriteSet, args};
 use clock::{Clock, Millis};
 
 use super::audit::audit;
 use super::seals;
 use super::{Charge, balance, correct, grant, hold, new_hold, post, refund, void};
 use crate::access::{By, Entry, record};
-use crate::app::{App, Correspondence, Env, Memo, Shared};
+use crate::app::{App, Correspondence, Env, Memo, Reaction, Shared};
 use crate::carriers::Carriers;
 use crate::carriers::Handsets;
 use crate::carriers::handsets::MemoryShelf;
 use crate::config::{self, Flags};
 use crate::kit::id::{AccountId, AttemptId, TransferId};
 use crate::kit::outgoing::{Outgoing, Rules};
-use crate::kit::page::{Page, TOP};
+use crate::kit::page::Page;
 use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
+use crate::schema::MIGRATIONS;
 use crate::sockets::Hub;
-
-const SCHEMA: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "foundation",
-        sql: include_str!("../../../../../migrations/0001_foundation.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "seals",
-        sql: include_str!("../../../../../migrations/0006_seals.sql"),
-    },
-    Migration {
-        version: 22,
-        name: "dispatch",
-        sql: include_str!("../../../../../migrations/0022_dispatch.sql"),
-    },
-    Migration {
-        version: 23,
-        name: "sms messages",
-        sql: include_str!("../../../../../migrations/0023_sms_messages.sql"),
-    },
-    Migration {
-        version: 24,
-        name: "log and seals",
-        sql: include_str!("../../../../../migrations/0024_log_and_seals.sql"),
-    },
-];
 
 /// An app on a database of its own, which lives as long as the folder.
 async fn app() -> (tempfile::TempDir, App) {
@@ -62,29 +35,35 @@ async fn app() -> (tempfile::TempDir, App) {
     let clock = Clock::held(Millis(1_700_000_000_000), 7);
     let lite = Lite::open(&folder.path().join("ledger.db"), LiteOptions::default()).unwrap();
     let db = Db::new(lite);
-    db.migrate(SCHEMA).await.unwrap();
+    db.migrate(MIGRATIONS).await.unwrap();
     let shared = Shared {
         node: 1,
         outgoing: Outgoing::new(Rules::default(), None).unwrap(),
+        dns: crate::kit::dns::Dns::new(""),
         storage: Arc::new(object_store::memory::InMemory::new()),
         sockets: Hub::default(),
         tell: |_, _| Box::pin(std::future::ready(Ok(None))),
         correspondence: Correspondence {
             owners_of: |_, _| Box::pin(std::future::ready(Ok(vec![]))),
             sent_to: &[],
+            hear: |_, heard| {
+                Box::pin(std::future::ready(Ok(Reaction::none(heard.account.as_str()))))
+            },
         },
         db,
         config: config::load(None, std::iter::empty(), Flags::default()).unwrap(),
         vault: Vault::from_hex(&"07".repeat(32), clock.clone()).unwrap(),
         memo: Memo::default(),
-        throttle: Throttle::new(100, 100, 100),
+        throttle: Throttle::new(100, 100, 100, 100),
         metrics: Metrics::default(),
         hashers: crate::kit::hashers::Hashers::new(1),
         open: AtomicBool::new(true),
         sealing: Sealing::default(),
         handsets: Handsets::on(Arc::new(MemoryShelf::default())),
         draining: AtomicBool::new(false),
+        drains: tokio::sync::Notify::new(),
         clock,
+        conversion: crate::kit::conversion::Conversion::default(),
     };
     let app = App::new(Env::Live, Carriers::none(), Arc::new(shared));
     seals::begin(&app).await.unwrap();
@@ -140,24 +119,24 @@ fn open(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge) {
 }
 
 /// Ends what is held, or gives it back, together with the attempt.
-fn end(app: &App, set: &mut WriteSet, account: &AccountId, (charge, fate): (&Charge, Fate)) {
+fn end(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge, fate: HoldState) {
     let state = match fate {
-        Fate::Held => "sending",
-        Fate::Posted => "accepted",
-        Fate::Voided => "refused",
-        Fate::Refunded => "failed",
+        HoldState::Held => "sending",
+        HoldState::Posted => "accepted",
+        HoldState::Voided => "refused",
+        HoldState::Refunded => "failed",
     };
     match fate {
-        Fate::Held => {}
-        Fate::Posted => post(app, set, account, charge),
-        Fate::Voided => void(app, set, account, charge),
-        Fate::Refunded => refund(app, set, account, charge),
+        HoldState::Held => {}
+        HoldState::Posted => post(app, set, account, charge),
+        HoldState::Voided => void(app, set, account, charge),
+        HoldState::Refunded => refund(app, set, account, charge),
     }
     set.push(store::MOVE, args![state, account, &AttemptId::of(charge.hold.uuid())]);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum HoldState {
     Held,
     Posted,
     Voided,
@@ -169,7 +148,7 @@ struct Model {
     posted: i64,
     held: i64,
     limit: i64,
-    holds: BTreeMap<String, (i64, Fate)>,
+    holds: BTreeMap<String, (i64, HoldState)>,
 }
 
 impl Model {
@@ -182,12 +161,12 @@ impl Model {
         let is_good = charge.amount <= self.available() && !self.holds.contains_key(&key);
         if is_good {
             self.held += charge.amount;
-            self.holds.insert(key, (charge.amount, Fate::Held));
+            self.holds.insert(key, (charge.amount, HoldState::Held));
         }
         is_good
     }
 
-    fn turn(&mut self, charge: &Charge, from: Fate, to: Fate) -> bool {
+    fn turn(&mut self, charge: &Charge, from: HoldState, to: HoldState) -> bool {
         let found = self.holds.get_mut(charge.hold.as_str());
         let Some((amount, fate)) =
             found.filter(|(amount, fate)| *fate == from && *amount == charge.amount)
@@ -196,10 +175,12 @@ impl Model {
         };
         *fate = to;
         match to {
-            Fate::Posted => (self.held, self.posted) = (self.held - *amount, self.posted - *amount),
-            Fate::Voided => self.held -= *amount,
-            Fate::Refunded => self.posted += *amount,
-            Fate::Held => {}
+            HoldState::Posted => {
+                (self.held, self.posted) = (self.held - *amount, self.posted - *amount);
+            }
+            HoldState::Voided => self.held -= *amount,
+            HoldState::Refunded => self.posted += *amount,
+            HoldState::Held => {}
         }
         true
     }
@@ -241,19 +222,19 @@ async fn step(app: &App, account: &AccountId, model: &mut Model, known: &mut Vec
             (done, model.hold(&charge), "hold again")
         }
         7 | 8 => {
-            let fate = (&charge, Fate::Posted);
-            let done = commit(app, account, |set| end(app, set, account, fate)).await;
-            (done, model.turn(&charge, Fate::Held, Fate::Posted), "post")
+            let fate = HoldState::Posted;
+            let done = commit(app, account, |set| end(app, set, account, &charge, fate)).await;
+            (done, model.turn(&charge, HoldState::Held, HoldState::Posted), "post")
         }
         9 => {
-            let fate = (&charge, Fate::Voided);
-            let done = commit(app, account, |set| end(app, set, account, fate)).await;
-            (done, model.turn(&charge, Fate::Held, Fate::Voided), "void")
+            let fate = HoldState::Voided;
+            let done = commit(app, account, |set| end(app, set, account, &charge, fate)).await;
+            (done, model.turn(&charge, HoldState::Held, HoldState::Voided), "void")
         }
         _ => {
-            let fate = (&charge, Fate::Refunded);
-            let done = commit(app, account, |set| end(app, set, account, fate)).await;
-            (done, model.turn(&charge, Fate::Posted, Fate::Refunded), "refund")
+            let fate = HoldState::Refunded;
+            let done = commit(app, account, |set| end(app, set, account, &charge, fate)).await;
+            (done, model.turn(&charge, HoldState::Posted, HoldState::Refunded), "refund")
         }
     };
     assert_eq!(done, expected, "{what} of {charge:?}");
@@ -278,13 +259,13 @@ async fn the_ledger_does_what_its_model_does() {
         }
     }
     let report = audit(&app, clock::DAY).await.unwrap();
-    let open = model.holds.values().filter(|(_, fate)| *fate == Fate::Held).count();
+    let open = model.holds.values().filter(|(_, fate)| *fate == HoldState::Held).count();
     assert!(report.is_ok(), "{report:?}");
     assert_eq!(report.holds_open, u64::try_from(open).unwrap());
-    for fate in [Fate::Posted, Fate::Voided, Fate::Refunded] {
+    for fate in [HoldState::Posted, HoldState::Voided, HoldState::Refunded] {
         assert!(model.holds.values().any(|(_, seen)| *seen == fate), "{fate:?} never happened");
     }
-    let page = Page { limit: 100_000, after: TOP.to_owned() };
+    let page = Page::first(100_000);
     let rows = super::ledger(&app, &account, &page).await.unwrap();
     let sum: i64 = rows.iter().map(super::Transfer::effect).sum();
     assert_eq!(sum, model.posted - model.held, "the effects add up to the balance");
@@ -420,8 +401,8 @@ async fn the_late_end_of_a_hold_is_sealed_like_all_others() {
     assert!(commit(&app, &account, |set| drop(grant(&app, set, &account, 50, "t"))).await);
     assert!(commit(&app, &account, |set| open(&app, set, &account, &charge)).await);
     seal(&app).await;
-    let voided = (&charge, Fate::Voided);
-    assert!(commit(&app, &account, |set| end(&app, set, &account, voided)).await);
+    let voided = HoldState::Voided;
+    assert!(commit(&app, &account, |set| end(&app, set, &account, &charge, voided)).await);
     let late: Vec<(String,)> = app.db.rows(store::LATE, args![&account]).await.unwrap();
     assert_eq!(late.len(), 1);
     assert!(broken(&app).await.is_empty(), "late and not sealed yet");
@@ -457,8 +438,8 @@ async fn a_clock_that_goes_back_makes_new_rows_late_and_nothing_wrong() {
     let charge = charge_of(&app, 10);
     assert!(commit(&app, &account, |set| drop(grant(&app, set, &account, 50, "t"))).await);
     assert!(commit(&app, &account, |set| open(&app, set, &account, &charge)).await);
-    let posted = (&charge, Fate::Posted);
-    assert!(commit(&app, &account, |set| end(&app, set, &account, posted)).await);
+    let posted = HoldState::Posted;
+    assert!(commit(&app, &account, |set| end(&app, set, &account, &charge, posted)).await);
     let late: Vec<(String,)> = app.db.rows(store::LATE, args![&account]).await.unwrap();
     assert_eq!(late.len(), 3);
     seal(&app).await;

@@ -1,6 +1,6 @@
 //! What a database from before the seals has: lines of the audit log without a keyed hash, accounts
-//! that no line says the terms of. It is taken as it is, once, by the run that adds the seals. Any
-//! other time such a line or account is a forger's.
+//! that no line says the terms of. It is accepted as it is, once, by the run that adds the seals.
+//! At any other time, such a line or account counts as forged.
 
 use ::store::WriteSet;
 

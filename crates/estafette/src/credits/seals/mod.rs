@@ -71,7 +71,7 @@ pub enum Forgotten {
 impl Kind {
     /// As stored.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fence => "fence",
             Self::Transfers => "transfers",
@@ -125,7 +125,7 @@ impl Tally {
 pub struct Seal {
     /// Its place, from 1, without gaps.
     pub number: i64,
-    /// [`Kind::word`].
+    /// [`Kind::as_str`].
     pub kind: String,
     /// The account, or [`NOBODY`].
     pub account: String,
@@ -214,7 +214,7 @@ impl<'a> Draft<'a> {
     fn link(&self, app: &App, last: Option<&Seal>) -> Seal {
         let mut seal = Seal {
             number: last.map_or(0, |last| last.number) + 1,
-            kind: self.kind.word().to_owned(),
+            kind: self.kind.as_str().to_owned(),
             account: self.account.to_owned(),
             after: self.after.to_owned(),
             until: self.until.to_owned(),
@@ -259,7 +259,7 @@ async fn append(app: &App, draft: &Draft<'_>) -> Result<Seal, Error> {
         let last = newest(app).await?;
         let seal = draft.link(app, last.as_ref());
         let mut set = WriteSet::of("seals");
-        let newer = args![draft.account, draft.kind.word(), draft.follows];
+        let newer = args![draft.account, draft.kind.as_str(), draft.follows];
         set.absent(sql::NEWER, newer, OVERTAKEN);
         insert(&mut set, &seal);
         for id in draft.late {
@@ -311,7 +311,7 @@ pub async fn newest(app: &App) -> Result<Option<Seal>, Error> {
 /// # Errors
 /// [`Error::Db`].
 pub async fn newest_of(app: &App, account: &str, kind: Kind) -> Result<Option<Seal>, Error> {
-    let args = args![account, kind.word()];
+    let args = args![account, kind.as_str()];
     let found: Option<Found<Seal>> = app.db.row(sql::NEWEST_OF, args).await?;
     Ok(found.and_then(|found| found.row).filter(|seal| seal.is_genuine(&app.vault)))
 }

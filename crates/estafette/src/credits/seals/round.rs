@@ -14,8 +14,8 @@ use super::{
 use crate::access::audit::{self, Line, lines};
 use crate::access::retention::Accounts;
 use crate::app::App;
+use crate::chores::Turn;
 use crate::credits::{Error, Transfer};
-use crate::jobs::Turn;
 use crate::kit::id::{AuditId, TransferId};
 use crate::kit::seal::hex;
 use crate::kit::walk::Found;

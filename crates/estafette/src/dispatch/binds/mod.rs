@@ -22,7 +22,7 @@ const LEASE_MS: i64 = 5_000;
 /// How often it is renewed.
 const RENEW: Duration = Duration::from_millis(1_500);
 /// After so long without a renewal the connection is given up.
-const GIVE_UP: Duration = Duration::from_millis(4_000);
+const GIVE_UP: Duration = Duration::from_secs(4);
 /// Another node has it.
 const TAKEN: Reject = Reject("bind_slot_taken");
 
@@ -82,7 +82,7 @@ async fn renew(
         if held.len() >= limits.here {
             break;
         }
-        if is_free(slot) && claim(app, (carrier, slot), is_alone).await? {
+        if is_free(slot) && claim(app, carrier, slot, is_alone).await? {
             held.insert(slot);
         }
     }
@@ -92,7 +92,7 @@ async fn renew(
     Ok(Slots { held, are_elsewhere })
 }
 
-async fn claim(app: &App, (carrier, slot): (&str, i64), is_alone: bool) -> Result<bool, DbError> {
+async fn claim(app: &App, carrier: &str, slot: i64, is_alone: bool) -> Result<bool, DbError> {
     let now = app.now();
     let free_before = if is_alone { clock::Millis(i64::MAX) } else { now };
     let mut set = WriteSet::of(carrier);

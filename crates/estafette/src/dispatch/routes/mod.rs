@@ -7,7 +7,7 @@ use ::store::{CommitError, Error, Reject, WriteSet, args};
 
 use self::store as sql;
 use crate::app::App;
-use crate::carriers::{self, routes::Route};
+use crate::carriers::routes::Route;
 
 /// How often a node looks for routes that another one took, milliseconds.
 const LOOK_MS: u64 = 2_000;
@@ -26,12 +26,15 @@ pub async fn follow(app: App) {
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "routes not read; the last ones hold"),
         }
-        app.clock.tick(LOOK_MS).await;
+        app.rest(LOOK_MS).await;
     }
 }
 
 fn use_routes(app: &App, routes: Vec<Route>) {
-    let routes = if routes.is_empty() { carriers::written(&app.config.sms.routes) } else { routes };
+    if routes.is_empty() {
+        app.carriers.reset_routes();
+        return;
+    }
     if let Err(fault) = app.carriers.set_routes(routes) {
         // A carrier that was taken out of the settings: better no change than no routes.
         tracing::error!(%fault, route = fault.at, "the stored routes cannot be used here");
@@ -43,7 +46,7 @@ fn use_routes(app: &App, routes: Vec<Route>) {
 /// # Errors
 /// When the database cannot be read.
 pub async fn newest(app: &App) -> Result<(i64, Vec<Route>), Error> {
-    let row: Option<(i64, String)> = app.db.row(sql::NEWEST, args![app.env.word()]).await?;
+    let row: Option<(i64, String)> = app.db.row(sql::NEWEST, args![app.env.as_str()]).await?;
     let Some((version, text)) = row else { return Ok((0, Vec::new())) };
     let routes = serde_json::from_str(&text).map_err(|_| Error::Corrupt { column: 1 })?;
     Ok((version, routes))
@@ -52,7 +55,7 @@ pub async fn newest(app: &App) -> Result<(i64, Vec<Route>), Error> {
 /// Adds a change of the routes to a set, if they are still of this version.
 pub fn store(app: &App, set: &mut WriteSet, version: i64, routes: &[Route]) {
     let text = serde_json::to_string(routes).unwrap_or_default();
-    let args = args![app.env.word(), version + 1, text, app.now(), version];
+    let args = args![app.env.as_str(), version + 1, text, app.now(), version];
     set.guard(sql::STORE, args, CHANGED);
 }
 

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
-use super::{Failure, Place};
+use super::{Destination, NoAnswer};
 
 /// Bytes of an answer's head, and of what is read ahead of its body.
 const BUFFER: usize = 32 * 1024;
@@ -90,29 +90,29 @@ pub fn trust(ca_file: Option<&std::path::Path>) -> Result<ClientConfig, String> 
 pub(super) async fn open(
     dial: &Dial,
     config: &Arc<ClientConfig>,
-    place: &Place,
+    destination: &Destination,
     address: SocketAddr,
-) -> Result<Connection, Failure> {
-    let stream = dial(address).await.map_err(|error| Failure::Connect(error.kind()))?;
+) -> Result<Connection, NoAnswer> {
+    let stream = dial(address).await.map_err(|error| NoAnswer::Connect(error.kind()))?;
     // A request is one small write; waiting for more would only delay it.
     let _best_effort = stream.set_nodelay(true);
-    if !place.is_tls {
+    if !destination.is_tls {
         return speak(stream).await;
     }
-    let name = ServerName::try_from(place.server_name()).map_err(|_| Failure::Tls(None))?;
+    let name = ServerName::try_from(destination.server_name()).map_err(|_| NoAnswer::Tls(None))?;
     let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
-    let stream = stream.map_err(|error| Failure::Tls(Some(reason(&error))))?;
+    let stream = stream.map_err(|error| NoAnswer::Tls(Some(reason(&error))))?;
     speak(stream).await
 }
 
-async fn speak<T>(stream: T) -> Result<Connection, Failure>
+async fn speak<T>(stream: T) -> Result<Connection, NoAnswer>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = http1::Builder::new();
     builder.max_buf_size(BUFFER).max_headers(MOST_HEADERS);
     let (sender, connection) =
-        builder.handshake(TokioIo::new(stream)).await.map_err(|error| Failure::http(&error))?;
+        builder.handshake(TokioIo::new(stream)).await.map_err(|error| NoAnswer::http(&error))?;
     let driver = tokio::spawn(async move {
         // What went wrong reaches the request that waits, if one does.
         let _told_there = connection.await;

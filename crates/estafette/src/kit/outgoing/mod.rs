@@ -6,8 +6,8 @@
 
 mod address;
 mod connect;
-mod names;
-mod place;
+mod destination;
+pub(in crate::kit) mod names;
 mod pool;
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ use names::Names;
 use pool::{Key, Pool};
 
 pub use connect::trust;
-pub use place::{Fault, LONGEST, Place};
+pub use destination::{Destination, Fault, LONGEST};
 
 /// Bytes of an answer's body that are read; the connection is closed when there is more.
 const READ: usize = 64 * 1024;
@@ -70,7 +70,7 @@ pub struct Answer {
 
 /// Why there is no answer. What is shown of it may be read by the tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum NoAnswer {
     /// The URL leads to an address that is not called. The words say what the address is; they
     /// are not shown, because tenants must not learn what names mean in the operator's network.
     NotAllowed(&'static str),
@@ -90,10 +90,10 @@ pub enum Failure {
     Protocol,
 }
 
-impl Failure {
+impl NoAnswer {
     /// For programs.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::NotAllowed(_) => "address_not_allowed",
             Self::Name(_) => "dns_error",
@@ -112,7 +112,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAllowed(_) => f.write_str("the host is not public"),
@@ -123,12 +123,19 @@ impl fmt::Display for Failure {
             Self::Tls(Some(why)) => write!(f, "TLS failed: {why}"),
             Self::Timeout => f.write_str("no complete answer in time"),
             Self::Reset => f.write_str("the connection ended before the answer did"),
-            Self::Protocol => f.write_str("the answer is no HTTP"),
+            Self::Protocol => f.write_str("the answer is not valid HTTP"),
         }
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for NoAnswer {}
+
+/// Whether a request that a connection lost goes out on a fresh one although it may have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Again {
+    Yes,
+    No,
+}
 
 /// The way out. Clones share connections and the memory of names.
 #[derive(Clone)]
@@ -186,67 +193,100 @@ impl Outgoing {
     ///
     /// # Errors
     /// See [`Fault`].
-    pub fn place(&self, url: &str) -> Result<Place, Fault> {
-        Place::parse(url, self.inner.rules.allow_http)
+    pub fn destination(&self, url: &str) -> Result<Destination, Fault> {
+        Destination::parse(url, self.inner.rules.allow_http)
     }
 
-    /// The addresses of a place, each of them vetted.
+    /// The addresses of a destination, each of them vetted.
     ///
     /// # Errors
-    /// [`Failure::NotAllowed`] when any of them may not be called, [`Failure::Name`].
-    pub async fn vet(&self, place: &Place) -> Result<Vec<SocketAddr>, Failure> {
+    /// [`NoAnswer::NotAllowed`] when any of them may not be called, [`NoAnswer::Name`].
+    pub async fn vet(&self, destination: &Destination) -> Result<Vec<SocketAddr>, NoAnswer> {
         let inner = &*self.inner;
-        // In development, names of the networks that are open may be the ones that are meant.
-        if place.is_local_name() && inner.rules.allow_networks.is_empty() {
-            return Err(Failure::NotAllowed("a name of local networks"));
+        let allowed = &inner.rules.allow_networks;
+        if destination.is_metadata_name() {
+            return Err(NoAnswer::NotAllowed("a name of a metadata service"));
         }
-        let found = match place.literal() {
+        // In development, names of the networks that are open may be the ones that are meant: if
+        // that is where they lead.
+        let is_local = destination.is_local_name();
+        if is_local && allowed.is_empty() {
+            return Err(NoAnswer::NotAllowed("a name of local networks"));
+        }
+        let found = match destination.literal() {
             Some(ip) => vec![ip],
-            None => inner.names.addresses(&place.server_name()).await.map_err(Failure::Name)?,
+            None => {
+                inner.names.addresses(&destination.server_name()).await.map_err(NoAnswer::Name)?
+            }
         };
         for ip in &found {
-            match (inner.judge)(*ip, &inner.rules.allow_networks) {
+            if is_local && !allowed.iter().any(|network| network.contains(&ip.to_canonical())) {
+                return Err(NoAnswer::NotAllowed(
+                    "a local name outside of the networks that are open",
+                ));
+            }
+            match (inner.judge)(*ip, allowed) {
                 Verdict::Open => {}
                 Verdict::Closed(what) | Verdict::Never(what) => {
-                    return Err(Failure::NotAllowed(what));
+                    return Err(NoAnswer::NotAllowed(what));
                 }
             }
         }
         if found.is_empty() {
-            return Err(Failure::Name("has no address".to_owned()));
+            return Err(NoAnswer::Name("has no address".to_owned()));
         }
         // A mapped address is dialled as what it is.
-        Ok(found.into_iter().map(|ip| SocketAddr::new(ip.to_canonical(), place.port)).collect())
+        Ok(found
+            .into_iter()
+            .map(|ip| SocketAddr::new(ip.to_canonical(), destination.port))
+            .collect())
     }
 
     /// Sends a POST and reads the answer, all within the time for everything.
     ///
     /// # Errors
-    /// See [`Failure`]. The request may have reached its target all the same.
+    /// See [`NoAnswer`]. The request may have reached its target all the same.
     pub async fn post(
         &self,
-        place: &Place,
+        destination: &Destination,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Answer, Failure> {
-        self.send(&Method::POST, place, headers, body).await
+    ) -> Result<Answer, NoAnswer> {
+        let limit = self.inner.rules.timeout;
+        let request = request(destination, Method::POST, headers, body)?;
+        let done = timeout(limit, self.exchange(destination, request, Again::Yes)).await;
+        done.unwrap_or(Err(NoAnswer::Timeout))
     }
 
-    /// The same with any method.
+    /// Sends a GET and reads the answer, all within the time for everything.
     ///
     /// # Errors
-    /// As [`Self::post`].
-    pub async fn send(
+    /// See [`NoAnswer`].
+    pub async fn get(
         &self,
-        method: &Method,
-        place: &Place,
+        destination: &Destination,
+        headers: HeaderMap,
+    ) -> Result<Answer, NoAnswer> {
+        let limit = self.inner.rules.timeout;
+        let request = request(destination, Method::GET, headers, Bytes::new())?;
+        let done = timeout(limit, self.exchange(destination, request, Again::Yes)).await;
+        done.unwrap_or(Err(NoAnswer::Timeout))
+    }
+
+    /// The same, and never on two connections: what may have been sent is not sent again.
+    ///
+    /// # Errors
+    /// See [`NoAnswer`].
+    pub async fn post_once(
+        &self,
+        destination: &Destination,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Answer, NoAnswer> {
         let limit = self.inner.rules.timeout;
-        let request = request(method, place, headers, body)?;
-        let done = timeout(limit, self.exchange(place, request)).await;
-        done.unwrap_or(Err(Failure::Timeout))
+        let request = request(destination, Method::POST, headers, body)?;
+        let done = timeout(limit, self.exchange(destination, request, Again::No)).await;
+        done.unwrap_or(Err(NoAnswer::Timeout))
     }
 
     /// Closes connections that were idle for too long.
@@ -256,37 +296,46 @@ impl Outgoing {
 
     async fn exchange(
         &self,
-        place: &Place,
+        destination: &Destination,
         request: Request<Full<Bytes>>,
-    ) -> Result<Answer, Failure> {
+        again: Again,
+    ) -> Result<Answer, NoAnswer> {
         let begun = Instant::now();
         let connect_timeout = self.inner.rules.connect_timeout;
-        let vetted = timeout(connect_timeout, self.vet(place)).await;
-        let too_slow = || Failure::Name("was not resolved in time".to_owned());
+        let vetted = timeout(connect_timeout, self.vet(destination)).await;
+        let too_slow = || NoAnswer::Name("was not resolved in time".to_owned());
         let addresses = vetted.unwrap_or_else(|_| Err(too_slow()))?;
-        if let Some((key, mut connection)) = self.idle(place, &addresses).await {
+        if let Some((key, mut connection)) = self.idle(destination, &addresses).await {
             match connection.sender.send_request(request.clone()).await {
                 Ok(response) => return self.answer(response, key, connection).await,
-                Err(error) if Failure::http(&error) == Failure::Protocol => {
-                    return Err(Failure::Protocol);
+                Err(error) if NoAnswer::http(&error) == NoAnswer::Protocol => {
+                    return Err(NoAnswer::Protocol);
+                }
+                // The other side had closed it: nothing of the request is on its way.
+                Err(error) if again == Again::No && !error.is_canceled() => {
+                    return Err(NoAnswer::http(&error));
                 }
                 // The other side closed it while it was idle: a fresh one gets the request.
                 Err(_) => {}
             }
         }
         let left = connect_timeout.saturating_sub(begun.elapsed());
-        let (key, mut connection) = timeout(left, self.connect(place, &addresses, left))
+        let (key, mut connection) = timeout(left, self.connect(destination, &addresses, left))
             .await
-            .unwrap_or(Err(Failure::ConnectTimeout))?;
+            .unwrap_or(Err(NoAnswer::ConnectTimeout))?;
         let sent = connection.sender.send_request(request).await;
-        let response = sent.map_err(|error| Failure::http(&error))?;
+        let response = sent.map_err(|error| NoAnswer::http(&error))?;
         self.answer(response, key, connection).await
     }
 
     /// A connection that was used before and is alive as far as is known.
-    async fn idle(&self, place: &Place, addresses: &[SocketAddr]) -> Option<(Key, Connection)> {
+    async fn idle(
+        &self,
+        destination: &Destination,
+        addresses: &[SocketAddr],
+    ) -> Option<(Key, Connection)> {
         for address in addresses {
-            let key = key(place, *address);
+            let key = key(destination, *address);
             while let Some(mut connection) = self.inner.pool.take(&key) {
                 if connection.sender.ready().await.is_ok() {
                     return Some((key, connection));
@@ -299,19 +348,19 @@ impl Outgoing {
     /// Tries the addresses in turn; one that does not answer leaves time for the next.
     async fn connect(
         &self,
-        place: &Place,
+        destination: &Destination,
         addresses: &[SocketAddr],
         limit: Duration,
-    ) -> Result<(Key, Connection), Failure> {
+    ) -> Result<(Key, Connection), NoAnswer> {
         let tried = addresses.len().min(TRIED);
         let share = limit / u32::try_from(tried).unwrap_or(1).max(1);
-        let mut last = Failure::ConnectTimeout;
+        let mut last = NoAnswer::ConnectTimeout;
         for address in addresses.iter().take(tried) {
-            let opening = connect::open(&self.inner.dial, &self.inner.tls, place, *address);
+            let opening = connect::open(&self.inner.dial, &self.inner.tls, destination, *address);
             match timeout(share, opening).await {
-                Ok(Ok(connection)) => return Ok((key(place, *address), connection)),
+                Ok(Ok(connection)) => return Ok((key(destination, *address), connection)),
                 Ok(Err(failure)) => last = failure,
-                Err(_) => last = Failure::ConnectTimeout,
+                Err(_) => last = NoAnswer::ConnectTimeout,
             }
         }
         Err(last)
@@ -323,7 +372,7 @@ impl Outgoing {
         response: Response<Incoming>,
         key: Key,
         connection: Connection,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Answer, NoAnswer> {
         let (head, mut incoming) = response.into_parts();
         let mut body = Vec::new();
         let mut read = 0;
@@ -332,7 +381,7 @@ impl Outgoing {
                 self.inner.pool.put(key, connection);
                 break;
             };
-            let frame = frame.map_err(|error| Failure::http(&error))?;
+            let frame = frame.map_err(|error| NoAnswer::http(&error))?;
             let Some(data) = frame.data_ref() else { continue };
             read += data.len();
             let room = KEPT - body.len();
@@ -342,20 +391,20 @@ impl Outgoing {
     }
 }
 
-fn key(place: &Place, address: SocketAddr) -> Key {
-    Key { is_tls: place.is_tls, name: place.authority.clone(), address }
+fn key(destination: &Destination, address: SocketAddr) -> Key {
+    Key { is_tls: destination.is_tls, name: destination.authority.clone(), address }
 }
 
 fn request(
-    method: &Method,
-    place: &Place,
+    destination: &Destination,
+    method: Method,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Request<Full<Bytes>>, Failure> {
-    let host = HeaderValue::try_from(&place.authority).map_err(|_| Failure::Protocol)?;
+) -> Result<Request<Full<Bytes>>, NoAnswer> {
+    let host = HeaderValue::try_from(&destination.authority).map_err(|_| NoAnswer::Protocol)?;
     let mut request = Request::new(Full::new(body));
-    request.method_mut().clone_from(method);
-    *request.uri_mut() = place.path.clone().into();
+    *request.method_mut() = method;
+    *request.uri_mut() = destination.path.clone().into();
     *request.headers_mut() = headers;
     request.headers_mut().insert(HOST, host);
     Ok(request)

@@ -51,20 +51,30 @@ impl Names {
     }
 
     fn build(&self) -> Result<TokioResolver, String> {
-        let no_dns = |error: &dyn std::fmt::Display| {
-            tracing::warn!(%error, "names of webhooks cannot be resolved");
+        resolver(self.server, tune).map_err(|error| {
+            tracing::warn!(error, "names of webhooks cannot be resolved");
             "could not be resolved".to_owned()
-        };
-        let mut builder = match self.server {
-            None => TokioResolver::builder_tokio().map_err(|error| no_dns(&error))?,
-            Some(server) => {
-                let config = ResolverConfig::from_parts(None, vec![], vec![only(server)]);
-                TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
-            }
-        };
-        tune(builder.options_mut());
-        builder.build().map_err(|error| no_dns(&error))
+        })
     }
+}
+
+/// Asks `server`, or the system's servers.
+///
+/// # Errors
+/// Why nobody can be asked.
+pub(in crate::kit) fn resolver(
+    server: Option<SocketAddr>,
+    tune: impl FnOnce(&mut ResolverOpts),
+) -> Result<TokioResolver, String> {
+    let mut builder = match server {
+        None => TokioResolver::builder_tokio().map_err(|error| error.to_string())?,
+        Some(server) => {
+            let config = ResolverConfig::from_parts(None, vec![], vec![only(server)]);
+            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        }
+    };
+    tune(builder.options_mut());
+    builder.build().map_err(|error| error.to_string())
 }
 
 fn tune(options: &mut ResolverOpts) {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::connect::Connection;
 
-/// Idle connections to one place.
+/// Idle connections to one destination.
 const PER_PLACE: usize = 16;
 /// Idle connections to all places together.
 const IN_ALL: usize = 256;
@@ -63,9 +63,9 @@ impl Pool {
         if idle.count >= IN_ALL || connection.sender.is_closed() {
             return;
         }
-        let place = idle.places.entry(key).or_default();
-        if place.len() < PER_PLACE {
-            place.push((connection, Instant::now()));
+        let destination = idle.places.entry(key).or_default();
+        if destination.len() < PER_PLACE {
+            destination.push((connection, Instant::now()));
             idle.count += 1;
         }
     }
@@ -73,11 +73,11 @@ impl Pool {
     /// Closes what was idle for too long.
     pub(super) fn forget_idle(&self) {
         let mut idle = self.lock();
-        idle.places.retain(|_, place| {
-            place.retain(|(connection, since)| {
+        idle.places.retain(|_, destination| {
+            destination.retain(|(connection, since)| {
                 !connection.sender.is_closed() && since.elapsed() < IDLE
             });
-            !place.is_empty()
+            !destination.is_empty()
         });
         idle.count = idle.places.values().map(Vec::len).sum();
     }

@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use playground::{NameServer, ReceiverZoo};
 
 use super::address::Verdict;
-use super::{Failure, Outgoing, Rules, address, connect};
+use super::{NoAnswer, Outgoing, Rules, address, connect};
 
 /// One URL a line; what begins with `# ` is a heading.
 const FORBIDDEN: &str = include_str!("forbidden_urls.txt");
@@ -59,9 +59,9 @@ fn forbidden() -> Vec<&'static str> {
     FORBIDDEN.lines().filter(|line| !line.starts_with("# ")).collect()
 }
 
-async fn visit(outgoing: &Outgoing, url: &str) -> Option<Result<u16, Failure>> {
-    let place = outgoing.place(url).ok()?;
-    let answer = outgoing.post(&place, HeaderMap::new(), Bytes::from_static(b"{}")).await;
+async fn visit(outgoing: &Outgoing, url: &str) -> Option<Result<u16, NoAnswer>> {
+    let destination = outgoing.destination(url).ok()?;
+    let answer = outgoing.post(&destination, HeaderMap::new(), Bytes::from_static(b"{}")).await;
     Some(answer.map(|answer| answer.status))
 }
 
@@ -73,7 +73,7 @@ async fn no_forbidden_url_is_connected_to() {
     assert!(urls.len() >= 300, "only {} URLs", urls.len());
     for url in &urls {
         match visit(&outgoing, url).await {
-            None | Some(Err(Failure::NotAllowed(_))) => {}
+            None | Some(Err(NoAnswer::NotAllowed(_))) => {}
             other => panic!("{url}: {other:?}"),
         }
     }
@@ -126,10 +126,10 @@ async fn a_name_that_changes_its_mind_is_asked_each_time_and_believed_never() {
     let (outgoing, dialled) = recording(rules(&names), address::judge);
     let url = "https://rebinding.test/";
     let first = visit(&outgoing, url).await.unwrap();
-    assert_eq!(first, Err(Failure::Connect(std::io::ErrorKind::ConnectionRefused)));
+    assert_eq!(first, Err(NoAnswer::Connect(std::io::ErrorKind::ConnectionRefused)));
     for _ in 0..3 {
         let again = visit(&outgoing, url).await.unwrap();
-        assert!(matches!(again, Err(Failure::NotAllowed(_))), "{again:?}");
+        assert!(matches!(again, Err(NoAnswer::NotAllowed(_))), "{again:?}");
     }
     assert_eq!(*dialled.lock().unwrap(), [SocketAddr::new(PUBLIC.parse().unwrap(), 443)]);
 }
@@ -142,7 +142,7 @@ async fn names_without_an_address_say_so() {
         [("https://nowhere.test/", "does not exist"), ("https://empty.test/", "has no address")]
     {
         let failure = visit(&outgoing, url).await.unwrap().unwrap_err();
-        assert_eq!(failure, Failure::Name(why.to_owned()));
+        assert_eq!(failure, NoAnswer::Name(why.to_owned()));
     }
     assert!(dialled.lock().unwrap().is_empty());
 }
@@ -169,13 +169,13 @@ async fn every_animal_of_the_zoo_is_survived() {
         ("/status/500", Ok(500)),
         ("/later/429/9", Ok(429)),
         ("/endless", Ok(200)),
-        ("/hang", Err(Failure::Timeout)),
-        ("/drip", Err(Failure::Timeout)),
-        ("/half", Err(Failure::Reset)),
-        ("/close", Err(Failure::Reset)),
-        ("/reset", Err(Failure::Reset)),
-        ("/garbage", Err(Failure::Protocol)),
-        ("/head", Err(Failure::Protocol)),
+        ("/hang", Err(NoAnswer::Timeout)),
+        ("/drip", Err(NoAnswer::Timeout)),
+        ("/half", Err(NoAnswer::Reset)),
+        ("/close", Err(NoAnswer::Reset)),
+        ("/reset", Err(NoAnswer::Reset)),
+        ("/garbage", Err(NoAnswer::Protocol)),
+        ("/head", Err(NoAnswer::Protocol)),
     ] {
         assert_eq!(visit(&outgoing, &zoo.url(path)).await.unwrap(), outcome, "{path}");
     }
@@ -196,8 +196,8 @@ async fn a_redirect_is_an_answer_and_nobody_follows_it() {
 async fn an_endless_answer_is_read_no_further_than_its_bound() {
     let zoo = ReceiverZoo::start().await.unwrap();
     let outgoing = local();
-    let place = outgoing.place(&zoo.url("/endless")).unwrap();
-    let answer = outgoing.post(&place, HeaderMap::new(), Bytes::new()).await.unwrap();
+    let destination = outgoing.destination(&zoo.url("/endless")).unwrap();
+    let answer = outgoing.post(&destination, HeaderMap::new(), Bytes::new()).await.unwrap();
     assert_eq!(answer.body.len(), super::KEPT);
     tokio::time::sleep(Duration::from_millis(200)).await;
     let before = zoo.endless_bytes();
@@ -219,7 +219,7 @@ async fn connections_are_used_again_unless_the_answer_was_not_read_to_its_end() 
     assert_eq!(visit(&outgoing, &zoo.url("/ok")).await.unwrap(), Ok(200));
     assert_eq!(zoo.connections(), 2);
     // A connection that ends while it is idle costs nothing.
-    assert_eq!(visit(&outgoing, &zoo.url("/half")).await.unwrap(), Err(Failure::Reset));
+    assert_eq!(visit(&outgoing, &zoo.url("/half")).await.unwrap(), Err(NoAnswer::Reset));
     assert_eq!(visit(&outgoing, &zoo.url("/ok")).await.unwrap(), Ok(200));
 }
 
@@ -231,8 +231,8 @@ async fn nobody_there_and_a_handshake_that_never_comes_are_told_apart() {
     let url = format!("https://{address}/");
     // It is accepted by the kernel, and then nothing is said.
     let slow = visit(&outgoing, &url).await.unwrap();
-    assert_eq!(slow, Err(Failure::ConnectTimeout));
+    assert_eq!(slow, Err(NoAnswer::ConnectTimeout));
     drop(closed);
     let refused = visit(&outgoing, &url).await.unwrap();
-    assert_eq!(refused, Err(Failure::Connect(std::io::ErrorKind::ConnectionRefused)));
+    assert_eq!(refused, Err(NoAnswer::Connect(std::io::ErrorKind::ConnectionRefused)));
 }

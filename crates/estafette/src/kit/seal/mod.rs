@@ -23,19 +23,30 @@ use ring::{MasterKey, Ring};
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The text is not what it must be.
-    #[error("a master key is 64 hexadecimal digits (32 bytes); several stand one to a line")]
+    #[error("a master key is 64 hexadecimal digits (32 bytes); put several on lines of their own")]
     Malformed,
     /// The file cannot be read or made.
     #[error("the master key file {0}: {1}")]
     File(String, std::io::Error),
     /// The database was made with another one.
-    #[error("the master key {missing} is needed, and what is given is {}", given.join(", "))]
+    #[error(
+        "the master key {missing} is needed, and what is given is {}. Put it back, in a line of \
+         its own. Only if it was dropped before, somebody wrote its row again: then delete the row \
+         with this key_id from the table master_keys",
+        given.join(", ")
+    )]
     Missing {
         /// The id of the one that is needed.
         missing: String,
         /// The ids of those that are given.
         given: Vec<String>,
     },
+    /// The keys that the database keeps do not open, although their key is there.
+    #[error(
+        "the row {0} of master_keys was changed: what it keeps does not open with that key. Put \
+         the row back from a backup"
+    )]
+    Changed(String),
 }
 
 /// Holds the keys derived from the master keys. Clones share them. No `Debug`.
@@ -133,13 +144,20 @@ impl Vault {
     }
 
     /// Follows what the database says of its keys: which one writes, and what the kept keys are.
+    /// Answers the ids of rows that the service did not write; they are passed over.
     ///
     /// # Errors
-    /// [`KeyError::Missing`]: then nothing changes.
-    pub fn follow(&self, rows: &[KeyRow]) -> Result<(), KeyError> {
-        let followed = self.ring().following(rows)?;
+    /// [`KeyError::Missing`], [`KeyError::Changed`]: then nothing changes.
+    pub fn follow(&self, rows: &[KeyRow]) -> Result<Vec<String>, KeyError> {
+        let (followed, made_up) = self.ring().following(rows)?;
         self.put(followed);
-        Ok(())
+        Ok(made_up)
+    }
+
+    /// The keyed hash in the row of a key, which says that the service wrote it.
+    #[must_use]
+    pub fn key_proof(&self, key_id: &str) -> [u8; 32] {
+        ring::proof(&self.ring().kept, key_id)
     }
 
     fn ring(&self) -> Arc<Ring> {
@@ -162,7 +180,8 @@ impl Vault {
     pub fn code_mac_like(
         &self,
         stored: &[u8],
-        (account, challenge): (&str, &str),
+        account: &str,
+        challenge: &str,
         code: &str,
     ) -> [u8; 32] {
         let ring = self.ring();
@@ -338,7 +357,8 @@ mod tests {
     fn row(vault: &Vault, key: &str, state: KeyState) -> KeyRow {
         let key_id = self::vault(&[key]).writes_with();
         let kept = vault.kept_under(&key_id).unwrap();
-        KeyRow { key_id, state, kept, changed_at: Millis(0) }
+        let proof = Some(vault.key_proof(&key_id).to_vec());
+        KeyRow { key_id, state, kept, changed_at: Millis(0), proof }
     }
 
     #[test]
@@ -385,8 +405,8 @@ mod tests {
         assert_eq!(old.open(&PLACE, &renewed), None);
         let mac = old.code_mac("a", "b", "1234");
         assert_ne!(both.code_mac("a", "b", "1234"), mac);
-        assert_eq!(both.code_mac_like(&mac, ("a", "b"), "1234"), mac);
-        assert_ne!(both.code_mac_like(&mac, ("a", "b"), "4321"), mac);
+        assert_eq!(both.code_mac_like(&mac, "a", "b", "1234"), mac);
+        assert_ne!(both.code_mac_like(&mac, "a", "b", "4321"), mac);
         let cursor = old.cursor_mac(&["list", "x"]);
         assert!(both.is_cursor_mac(&["list", "x"], &cursor[..12]));
         assert!(!both.is_cursor_mac(&["list", "y"], &cursor[..12]));
@@ -412,9 +432,21 @@ mod tests {
         let former = KeyRow { state: KeyState::Former, ..first };
         both.follow(&[next.clone(), former.clone()]).unwrap();
         assert_eq!(both.writes_with(), vault(&["08"]).writes_with());
-        let refused = vault(&["08"]).follow(&[next.clone(), former]);
+        let refused = vault(&["08"]).follow(&[next.clone(), former.clone()]);
         assert!(matches!(refused, Err(KeyError::Missing { missing, .. })
             if missing == old.writes_with()));
+        // A row that nobody proves is no reason to stop, whatever it says.
+        let made_up = KeyRow { key_id: "0bad0bad".into(), proof: None, ..former.clone() };
+        let strangers = [next.clone(), made_up.clone()];
+        assert_eq!(vault(&["08"]).follow(&strangers).unwrap(), ["0bad0bad"]);
+        let usurper = KeyRow { state: KeyState::Current, ..made_up.clone() };
+        let deposed = KeyRow { state: KeyState::Former, ..next.clone() };
+        let loyal = vault(&["08"]);
+        assert_eq!(loyal.follow(&[deposed, usurper]).unwrap(), ["0bad0bad"]);
+        assert_eq!(loyal.writes_with(), vault(&["08"]).writes_with());
+        assert!(loyal.follow(&[made_up]).is_err(), "nothing says what is kept");
+        let changed = KeyRow { kept: vec![7; 200], ..next.clone() };
+        assert!(matches!(loyal.follow(&[changed]), Err(KeyError::Changed(_))));
         // Without the old one, once that is dropped.
         let new = vault(&["08"]);
         new.follow(&[next]).unwrap();

@@ -5,8 +5,10 @@ use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use clock::{Clock, Millis};
 use hkdf::Hkdf;
 use sha2::Sha256;
+use subtle::ConstantTimeEq;
 
-use super::{KeyError, hex, unhex};
+use super::{KeyError, hex, mac, unhex};
+use crate::kit::words::words;
 
 /// Bytes in front of what is sealed: the id of the key, and the nonce.
 const MARK: usize = 4;
@@ -16,32 +18,15 @@ const KEPT: [&str; 1] = ["master_keys"];
 /// Keys at a time: one, and those that it takes the place of.
 const MOST: usize = 4;
 
-/// Where a key is on its way, as the database has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyState {
-    /// All nodes learn of it; nothing is written with it yet.
-    Next,
-    /// What is written carries it.
-    Current,
-    /// What was written may still carry it.
-    Former,
-}
-
-impl KeyState {
-    /// As stored.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Next => "next",
-            Self::Current => "current",
-            Self::Former => "former",
-        }
-    }
-
-    /// From what is stored.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        [Self::Next, Self::Current, Self::Former].into_iter().find(|state| state.word() == word)
+words! {
+    /// Where a key is on its way, as the database has it.
+    pub enum KeyState {
+        /// All nodes learn of it; nothing is written with it yet.
+        Next = "next",
+        /// What is written carries it.
+        Current = "current",
+        /// What was written may still carry it.
+        Former = "former",
     }
 }
 
@@ -56,6 +41,20 @@ pub struct KeyRow {
     pub kept: Vec<u8>,
     /// Since when it is in that state.
     pub changed_at: Millis,
+    /// The keyed hash that says that the service wrote the row.
+    pub proof: Option<Vec<u8>>,
+}
+
+impl KeyRow {
+    fn is_proven(&self, kept: &Kept) -> bool {
+        let expected = proof(kept, &self.key_id);
+        self.proof.as_ref().is_some_and(|given| bool::from(expected.ct_eq(given.as_slice())))
+    }
+}
+
+/// What is in the row of a key to say that the service wrote it.
+pub(super) fn proof(kept: &Kept, key_id: &str) -> [u8; 32] {
+    mac(&kept.proofs, &["master_keys", key_id])
 }
 
 /// One master key and what is derived from it.
@@ -207,25 +206,45 @@ impl Ring {
         ring
     }
 
-    /// With the writer that the database names, and what it keeps. Every key that something may be
-    /// written with must be there.
-    pub(super) fn following(&self, rows: &[KeyRow]) -> Result<Self, KeyError> {
-        let lacks =
-            |row: &KeyRow| KeyError::Missing { missing: row.key_id.clone(), given: self.ids() };
-        let mut ring = self.clone();
-        for row in rows {
-            if row.state == KeyState::Next {
-                continue;
+    /// With the writer that the database names, and what it keeps, and the ids of rows that nobody
+    /// proves. Every other key that something may be written with must be there. Whoever can write
+    /// to the database but has no key can at most take a key's row away.
+    pub(super) fn following(&self, rows: &[KeyRow]) -> Result<(Self, Vec<String>), KeyError> {
+        let rows = || rows.iter().filter(|row| row.state != KeyState::Next);
+        let Some(kept) = rows().find_map(|row| self.kept_in(row)) else {
+            let lacking = rows().find(|row| self.key(&row.key_id).is_none());
+            return match lacking.or_else(|| rows().next()) {
+                Some(row) if self.key(&row.key_id).is_some() => {
+                    Err(KeyError::Changed(row.key_id.clone()))
+                }
+                Some(row) => Err(self.lacks(row)),
+                None => Ok((self.clone(), Vec::new())),
+            };
+        };
+        let mut made_up = Vec::new();
+        for row in rows().filter(|row| self.key(&row.key_id).is_none()) {
+            if row.is_proven(&kept) {
+                return Err(self.lacks(row));
             }
-            let key = self.key(&row.key_id).ok_or_else(|| lacks(row))?;
-            if row.state == KeyState::Current {
-                let kept = key.open(&KEPT, row.kept.get(MARK..).unwrap_or_default());
-                ring.kept = kept.and_then(|kept| Kept::read(&kept)).ok_or_else(|| lacks(row))?;
-                ring.writer = key.clone();
-            }
+            made_up.push(row.key_id.clone());
         }
-        ring.others = self.keys().filter(|key| key.mark != ring.writer.mark).cloned().collect();
-        Ok(ring)
+        // Whose state was changed by somebody is known by its key: the newest of them writes.
+        let known = rows().filter(|row| self.key(&row.key_id).is_some());
+        let writer = known.max_by_key(|row| (row.state == KeyState::Current, row.changed_at));
+        let writer = writer.and_then(|row| self.key(&row.key_id)).unwrap_or(&self.writer).clone();
+        let others = self.keys().filter(|key| key.mark != writer.mark).cloned().collect();
+        Ok((Self { writer, others, kept }, made_up))
+    }
+
+    /// The keys that a row keeps, if its own key is there and opens it.
+    fn kept_in(&self, row: &KeyRow) -> Option<Kept> {
+        let key = self.key(&row.key_id)?;
+        let kept = key.open(&KEPT, row.kept.get(MARK..).unwrap_or_default())?;
+        Kept::read(&kept)
+    }
+
+    fn lacks(&self, row: &KeyRow) -> KeyError {
+        KeyError::Missing { missing: row.key_id.clone(), given: self.ids() }
     }
 
     /// A value carries the id of its key; one from before there were ids is tried with all.

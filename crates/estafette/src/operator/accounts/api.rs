@@ -4,24 +4,26 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    AccountRow, BILLING_MODES, Billing, Fault, Filter, HIGHEST_LIMIT, Patch, SETTABLE, STATUSES,
-    SettingsPatch,
+    AccountRow, Billing, Fault, Filter, HIGHEST_LIMIT, Order, Patch, SETTABLE, SettingsPatch,
 };
+use crate::access::api::private;
 use crate::access::caller::Staff;
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::access::staff::{self, api::new_person};
-use crate::access::{idempotency, key, password};
-use crate::app::{App, Env, Settings};
+use crate::access::{self, NewUser, key, password};
+use crate::app::{App, BILLING_MODES, Env, Settings};
 use crate::kit::body::Fields;
+use crate::kit::described::described_words;
 use crate::kit::id::AccountId;
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
@@ -44,16 +46,16 @@ pub struct AdminAccountView {
     #[schema(example = "dev@example.com")]
     pub email: String,
     /// `live` or `sandbox`.
-    #[schema(example = "live")]
+    #[schema(value_type = crate::app::Env)]
     pub env: String,
     /// Whether somebody proved that this email reaches them.
     #[schema(example = false)]
     pub email_verified: bool,
     /// `pending`, `active` or `suspended`.
-    #[schema(example = "active")]
+    #[schema(value_type = crate::app::Standing)]
     pub status: String,
     /// `prepaid` or `postpaid`.
-    #[schema(example = "prepaid")]
+    #[schema(value_type = crate::app::BillingMode)]
     pub billing_mode: String,
     /// How far below zero a postpaid account may go, in credits.
     #[schema(example = 0)]
@@ -111,7 +113,7 @@ impl From<AccountRow> for AdminAccountView {
             status: row.status,
             billing_mode: row.billing_mode,
             credit_limit: row.credit_limit,
-            balance_credits: row.posted.saturating_sub(row.held).saturating_add(row.credit_limit),
+            balance_credits: row.posted.saturating_sub(row.held),
             held_credits: row.held,
             settings: settings.into(),
             created_at: row.created_at.to_string(),
@@ -128,7 +130,7 @@ pub struct NewAccount {
     /// 12 to 256 characters; made up when left out.
     pub password: Option<String>,
     /// Of the live account: `prepaid` (when left out) or `postpaid`.
-    #[schema(example = "prepaid")]
+    #[schema(value_type = Option<crate::app::BillingMode>)]
     pub billing_mode: Option<String>,
     /// Of a postpaid live account, in credits; 0 when left out.
     #[schema(example = 0)]
@@ -165,10 +167,13 @@ pub struct AccountIds {
 
 /// What is to change in an account; fields left out stay.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({"billing_mode": "prepaid"}))]
 pub struct AccountPatch {
     /// `active` or `suspended`.
+    #[schema(value_type = Option<SettableStatus>)]
     pub status: Option<String>,
     /// `prepaid` or `postpaid`; a change to prepaid sets the credit limit to 0.
+    #[schema(value_type = Option<crate::app::BillingMode>)]
     pub billing_mode: Option<String>,
     /// Of a postpaid account, in credits; not below what is used of it.
     pub credit_limit: Option<i64>,
@@ -180,18 +185,16 @@ pub struct AccountPatch {
 #[utoipa::path(
     get, path = "/v1/admin/accounts", tag = "Operator",
     params(
-        ("env" = Option<String>, Query, description = "`live` or `sandbox`"),
+        ("env" = Option<Env>, Query, description = "Only this environment's"),
         ("email" = Option<String>, Query, description = "Only the accounts of this email"),
-        ("status" = Option<String>, Query, description = "`pending`, `active` or `suspended`"),
+        ("status" = Option<crate::app::Standing>, Query, description = "Only those that stand so"),
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
         (status = 200, body = Vec<AdminAccountView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("staff_token" = []))
 )]
@@ -200,73 +203,68 @@ async fn list_accounts(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let known = ["env", "email", "status", "limit", "cursor"];
+    let known = ["env", "email", "status", "since", "until", "limit", "cursor"];
     let query = Query::read(query.as_deref(), &known)?;
-    let path = query.path_with("/v1/admin/accounts", &["env", "email", "status"]);
-    let page = query.page(&app.vault, &path)?;
-    let word = |name: &str, choices: &[&str]| match query.get(name) {
-        Some(word) if !choices.contains(&word) => {
-            let detail = format!("must be one of {}", choices.join(", "));
-            Err(Problem::bad_request(&format!("?{name}"), "invalid_enum", detail))
-        }
-        word => Ok(word.unwrap_or("").to_owned()),
-    };
+    let path = query.path_with("/v1/admin/accounts", &known[..5]);
+    let mut page = query.page(&app.vault, &path)?;
     let filter = Filter {
         email: query.get("email").unwrap_or("").trim().to_lowercase(),
-        env: word("env", &[Env::Live.word(), Env::Sandbox.word()])?,
-        status: word("status", STATUSES)?,
+        env: query.word("env")?,
+        status: query.word("status")?,
+        since: query.between(&mut page, |at| AccountId::bound(at).into())?,
     };
     let rows = super::list(&app, &filter, &page).await?;
     let views: Vec<AdminAccountView> = rows.into_iter().map(AdminAccountView::from).collect();
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
 }
 
-/// Makes a user with a live and a sandbox account.
+/// Makes a user with a live and a sandbox account. A password that was made up is in this answer
+/// only; a repeat with the same `Idempotency-Key` carries it for ten minutes, and is without it
+/// afterwards.
 #[utoipa::path(
     post, path = "/v1/admin/accounts", tag = "Operator",
     request_body = NewAccount,
     responses(
         (status = 200, body = NewAccountView, description = "The user and both accounts"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`: a taken email, too, is a fault of `/email`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`"),
     ),
     security(("staff_token" = []))
 )]
 async fn create_account(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<NewAccountView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
-    idempotency::check(&headers)?;
-    let (email, given, billing) = read_new(&app, &body)?;
-    let secret = given.clone().unwrap_or_else(|| key::made_up_password(&app.clock));
-    let hash = password::hash(&app, &staff::asker(staff.by()), &secret).await?;
-    let new = super::create(&app, &email, &hash, &billing, staff.by()).await?;
-    Ok(Json(NewAccountView {
+) -> Result<Response, Problem> {
+    let order = read_new(&app, &body)?;
+    let request = Repeatable::by_person(&staff.who, &headers, "POST /v1/admin/accounts", &body);
+    let fresh = async |claim: Claim| {
+        let hash = password::hash(&app, &staff::asker(staff.by()), &order.password).await?;
+        let new = super::create(&app, &order, &hash, staff.by(), &claim).await?;
+        Ok((new, order.is_made_up.then(|| order.password.clone())))
+    };
+    let again =
+        async |seen: Seen| Ok((access::user(&app, &seen.object_id).await?, seen.secret(&app)));
+    let view = |(new, password): (NewUser, Option<Secret>)| NewAccountView {
         user_id: new.id.into(),
         email: new.email,
         accounts: AccountIds { live: new.live.into(), sandbox: new.sandbox.into() },
-        password: given.is_none().then(|| secret.expose().to_owned()),
-    }))
+        password: password.map(|password| password.expose().to_owned()),
+    };
+    let once = idempotency::once(&app, request, fresh, again).await?;
+    Ok(once.map(|made| private(view(made))).into_response())
 }
 
-fn read_new(app: &App, body: &[u8]) -> Result<(String, Option<Secret>, Billing), Problem> {
+fn read_new(app: &App, body: &[u8]) -> Result<Order, Problem> {
     let mut fields = Fields::read(body)?;
     let (email, given) = new_person(&mut fields);
     let mode = fields.choice("billing_mode", BILLING_MODES).unwrap_or("prepaid");
     let credit_limit = fields.integer("credit_limit", 0, HIGHEST_LIMIT).unwrap_or(0);
     fields.finish(app.is_strict())?;
     let email = email.ok_or(Code::InternalError)?;
-    Ok((email, given, Billing { mode, credit_limit }))
+    let is_made_up = given.is_none();
+    let password = given.unwrap_or_else(|| key::made_up_password(&app.clock));
+    Ok(Order { email, password, is_made_up, billing: Billing { mode, credit_limit } })
 }
 
 /// Shows an account.
@@ -275,12 +273,6 @@ fn read_new(app: &App, body: &[u8]) -> Result<(String, Option<Secret>, Billing),
     params(("account_id" = String, Path, description = "The account")),
     responses(
         (status = 200, body = AdminAccountView, description = "The account"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("staff_token" = []))
 )]
@@ -288,9 +280,8 @@ async fn read_account(
     _staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<AdminAccountView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = AccountId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(super::find(&app, &id).await?.into()))
 }
@@ -302,16 +293,6 @@ async fn read_account(
     request_body = AccountPatch,
     responses(
         (status = 200, body = AdminAccountView, description = "The account as it is now"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`"),
     ),
     security(("staff_token" = []))
 )]
@@ -319,10 +300,9 @@ async fn change_account(
     staff: Staff,
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<AdminAccountView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let patch = Patch {
         status: fields.choice("status", SETTABLE),
@@ -340,7 +320,7 @@ impl From<Fault> for Problem {
         match fault {
             Fault::Unknown => Self::new(Code::NotFound),
             Fault::LimitInUse { used } => {
-                let detail = format!("must not be below the {used} credits that are used of it");
+                let detail = format!("must not be below the {used} credits already in use");
                 Self::invalid(vec![Item::at("/credit_limit", "out_of_range", detail)])
             }
             Fault::PrepaidLimit => {
@@ -354,3 +334,8 @@ impl From<Fault> for Problem {
         }
     }
 }
+
+described_words!(
+    SettableStatus: "What staff may set the status of an account to.",
+    SETTABLE.iter().copied()
+);

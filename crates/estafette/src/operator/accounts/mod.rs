@@ -1,4 +1,4 @@
-//! Accounts as staff makes, sees and changes them.
+//! Accounts as staff create, view and change them.
 
 pub mod api;
 
@@ -9,12 +9,14 @@ use serde_json::{Map, Value, json};
 use super::store;
 use crate::access::audit::{By, Entry, record};
 use crate::access::caller::forget_account;
+use crate::access::idempotency::Claim;
 use crate::access::{self, NewUser, Newcomer, Terms};
-use crate::app::{App, Settings, Standing};
+use crate::app::{App, Env, Settings, Standing};
 use crate::credits;
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, UserId};
-use crate::kit::page::Page;
+use crate::kit::page::{Page, Since};
+use crate::kit::secret::Secret;
 use crate::senders;
 
 /// The account is not as it was read, or its credits do not allow the new limit.
@@ -25,13 +27,8 @@ const TRIES: usize = 4;
 const MOST_ALLOWED: usize = 300;
 /// The highest credit limit.
 pub const HIGHEST_LIMIT: i64 = 1_000_000_000_000;
-/// What an account can be.
-pub const STATUSES: &[&str] =
-    &[Standing::Pending.word(), Standing::Active.word(), Standing::Suspended.word()];
 /// What staff can make of it.
-pub const SETTABLE: &[&str] = &[Standing::Active.word(), Standing::Suspended.word()];
-/// How an account can pay.
-pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
+pub const SETTABLE: &[&str] = &[Standing::Active.as_str(), Standing::Suspended.as_str()];
 
 /// Why an account was not made or changed.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +37,7 @@ pub enum Fault {
     #[error("there is no such account")]
     Unknown,
     /// More than the new limit is used already.
-    #[error("the account uses {used} credits of its limit")]
+    #[error("the account is using {used} credits of its limit")]
     LimitInUse {
         /// Credits beyond zero.
         used: i64,
@@ -49,7 +46,7 @@ pub enum Fault {
     #[error("prepaid accounts have no credit limit")]
     PrepaidLimit,
     /// Others changed the account all the time.
-    #[error("the account is being changed by others")]
+    #[error("the account is being changed by another request")]
     Busy,
     /// The access room refused.
     #[error(transparent)]
@@ -75,9 +72,9 @@ pub struct AccountRow {
     pub email_verified_at: Option<Millis>,
     /// `live` or `sandbox`.
     pub env: String,
-    /// One of [`STATUSES`].
+    /// A [`Standing`].
     pub status: String,
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub billing_mode: String,
     /// How far below zero it may go.
     pub credit_limit: i64,
@@ -91,21 +88,23 @@ pub struct AccountRow {
     pub created_at: Millis,
 }
 
-/// Which accounts a list shows; empty texts do not filter.
+/// Which accounts a list shows.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Only the accounts of this email.
+    /// Only the accounts of this email, unless it is empty.
     pub email: String,
     /// Only this environment.
-    pub env: String,
-    /// Only this status.
-    pub status: String,
+    pub env: Option<Env>,
+    /// Only those that stand so.
+    pub status: Option<Standing>,
+    /// The end of the list.
+    pub since: Since,
 }
 
 /// How a new account pays.
 #[derive(Clone, Debug)]
 pub struct Billing {
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub mode: &'static str,
     /// How far below zero it may go.
     pub credit_limit: i64,
@@ -114,9 +113,9 @@ pub struct Billing {
 /// What is to change in an account; `None` = nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Patch {
-    /// One of [`STATUSES`].
+    /// A [`Standing`].
     pub status: Option<&'static str>,
-    /// One of [`BILLING_MODES`].
+    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
     pub billing_mode: Option<&'static str>,
     /// 0 to [`HIGHEST_LIMIT`].
     pub credit_limit: Option<i64>,
@@ -148,8 +147,8 @@ impl SettingsPatch {
             }
         };
         let patch = Self {
-            otp_validity_s: seconds(fields, &mut map, "otp_validity_s", (60, 600)),
-            otp_fallback_after_s: seconds(fields, &mut map, "otp_fallback_after_s", (5, 120)),
+            otp_validity_s: seconds(fields, &mut map, "otp_validity_s", 60, 600),
+            otp_fallback_after_s: seconds(fields, &mut map, "otp_fallback_after_s", 5, 120),
             countries: countries(fields, &mut map),
             default_sender: default_sender(fields, &mut map),
             otp_fraud_allow: fraud_allow(fields, &mut map),
@@ -157,7 +156,9 @@ impl SettingsPatch {
         if strict {
             for name in map.keys() {
                 let name = name.replace('~', "~0").replace('/', "~1");
-                fields.fault(&format!("settings/{name}"), "unknown_field", "is not a setting");
+                let known = "is not a setting; known: otp_validity_s, otp_fallback_after_s, \
+                             countries, default_sender, otp_fraud_allow";
+                fields.fault(&format!("settings/{name}"), "unknown_field", known);
             }
         }
         patch
@@ -188,7 +189,8 @@ fn seconds(
     fields: &mut Fields,
     map: &mut Map<String, Value>,
     name: &str,
-    (min, max): (i64, i64),
+    min: i64,
+    max: i64,
 ) -> Option<Option<i64>> {
     let value = map.remove(name)?;
     if value.is_null() {
@@ -223,7 +225,7 @@ fn countries(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option
             }
             _ => {
                 let name = format!("settings/countries/{index}");
-                fields.fault(&name, "invalid_country", "must be an ISO 3166 code like DE");
+                fields.fault(&name, "invalid_enum", "must be an ISO 3166 code like DE");
             }
         }
     }
@@ -256,7 +258,7 @@ fn fraud_allow(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Opti
         .collect();
     if places.len() < items.len() {
         let detail = "must hold ISO 3166 codes like DE, or beginnings of numbers like +4915";
-        fields.fault(name, "invalid_country", detail);
+        fields.fault(name, "invalid_enum", detail);
     }
     Some(Some(places))
 }
@@ -265,27 +267,42 @@ fn fraud_allow(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Opti
 fn default_sender(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option<String>> {
     match map.remove("default_sender")? {
         Value::Null => Some(None),
-        Value::String(value) if senders::is_well_formed(&value) => Some(Some(value)),
+        Value::String(value) if senders::check(&value).is_ok() => Some(Some(value)),
         _ => {
-            let detail = "must be a sender: up to 11 letters and digits, or 3 to 15 digits";
-            fields.fault("settings/default_sender", "invalid_format", detail);
+            let detail = "must be a sender: up to 11 letters and digits, or 3 to 15 digits, and \
+                          no keyword such as STOP";
+            fields.fault("settings/default_sender", "invalid_type", detail);
             None
         }
     }
 }
 
-/// Makes a user with both accounts: the live one pays as `billing` says, the sandbox has its
-/// play money. `hash` is the password's.
+/// A user to be made by staff.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The email as stored.
+    pub email: String,
+    /// The password.
+    pub password: Secret,
+    /// Whether nobody chose the password: then whoever makes the user is shown it.
+    pub is_made_up: bool,
+    /// How the live account pays.
+    pub billing: Billing,
+}
+
+/// Makes a user with both accounts: the live one pays as the order says, the sandbox has its play
+/// money. `hash` is the password's.
 ///
 /// # Errors
 /// [`Fault::Access`] when the email is taken, [`Fault::PrepaidLimit`].
 pub async fn create(
     app: &App,
-    email: &str,
+    order: &Order,
     hash: &str,
-    billing: &Billing,
     by: By<'_>,
+    claim: &Claim,
 ) -> Result<NewUser, Fault> {
+    let Order { email, password, is_made_up, billing } = order;
     if billing.mode == "prepaid" && billing.credit_limit != 0 {
         return Err(Fault::PrepaidLimit);
     }
@@ -301,6 +318,8 @@ pub async fn create(
         request_id: by.request_id,
     };
     let (new, mut set) = access::new_user_set(app, &newcomer);
+    let shown = is_made_up.then(|| claim.seal(app, new.id.as_str(), password)).flatten();
+    claim.add_to(&mut set, new.id.as_str(), shown, app.now());
     credits::sandbox_grant(app, &mut set, &new.sandbox);
     app.db.commit(set).await.map_err(access::Error::from)?;
     Ok(new)
@@ -319,16 +338,19 @@ pub async fn find(app: &App, id: &AccountId) -> Result<AccountRow, Fault> {
 /// # Errors
 /// When the database cannot be read.
 pub async fn list(app: &App, filter: &Filter, page: &Page) -> Result<Vec<AccountRow>, Error> {
-    let Filter { email, env, status } = filter;
-    if email.is_empty() {
+    let Filter { email, env, status, since } = filter;
+    let (env, status) = (env.map_or("", Env::as_str), status.map_or("", Standing::as_str));
+    let rows: Vec<AccountRow> = if email.is_empty() {
         let args = args![&page.after, env, status, page.limit.saturating_add(1)];
-        return app.db.rows(store::ACCOUNTS, args).await;
-    }
-    let args = args![email, &page.after, env, status];
-    let mut rows: Vec<AccountRow> = app.db.rows(store::ACCOUNTS_OF_EMAIL, args).await?;
-    // A user has two accounts: sorted here, the statement needs no sorter.
-    rows.sort_by(|a, b| b.id.cmp(&a.id));
-    Ok(rows)
+        app.db.rows(store::ACCOUNTS, args).await?
+    } else {
+        let args = args![email, &page.after, env, status];
+        let mut rows: Vec<AccountRow> = app.db.rows(store::ACCOUNTS_OF_EMAIL, args).await?;
+        // A user has two accounts: sorted here, the statement needs no sorter.
+        rows.sort_by(|a, b| b.id.cmp(&a.id));
+        rows
+    };
+    Ok(since.keep(rows, |row| row.id.as_str()))
 }
 
 /// Changes an account, and makes this node forget what it remembers of it.

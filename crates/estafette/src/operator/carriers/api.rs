@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use serde::Serialize;
 use store::{CommitError, WriteSet};
 use utoipa::ToSchema;
@@ -20,8 +20,8 @@ use crate::carriers::binds::Presence;
 use crate::carriers::{Channel, Lane};
 use crate::dispatch;
 use crate::kit::body::Fields;
-use crate::kit::page::Query;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::page::NoQuery;
+use crate::kit::problem::Problem;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
@@ -34,7 +34,7 @@ pub struct CarrierView {
     /// Its name.
     #[schema(example = "main")]
     pub name: String,
-    /// `chatapp` or `sms`.
+    /// `chatapp`, `sms` or `email`.
     #[schema(example = "sms")]
     pub channel: String,
     /// `up`, `resting` (it fails or throttles, and is asked again soon), `elsewhere` (its
@@ -93,8 +93,8 @@ impl CarrierView {
             (counts.early.load(Ordering::Relaxed), counts.parked.load(Ordering::Relaxed));
         Self {
             name: carrier.name().to_owned(),
-            channel: channel.word().to_owned(),
-            state: if is_resting { "resting" } else { presence.word() }.to_owned(),
+            channel: channel.as_str().to_owned(),
+            state: if is_resting { "resting" } else { presence.as_str() }.to_owned(),
             binds: load.binds,
             window: lane.pace().window,
             in_flight: if load.window > 0 { load.in_flight } else { lane.taken() },
@@ -117,19 +117,14 @@ impl CarrierView {
     get, path = "/v1/admin/carriers", tag = "Operator",
     responses(
         (status = 200, body = Vec<CarrierView>, description = "All carriers"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("staff_token" = []))
 )]
 async fn list_carriers(
     _staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<Vec<CarrierView>>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let views = app.carriers.by_channel().map(|(channel, lane)| CarrierView::of(channel, lane));
     Ok(Json(views.collect()))
 }
@@ -139,19 +134,14 @@ async fn list_carriers(
     get, path = "/v1/admin/routes", tag = "Operator",
     responses(
         (status = 200, body = Vec<RouteView>, description = "The routes in force on this node"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("staff_token" = []))
 )]
 async fn list_routes(
     _staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<Vec<RouteView>>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     Ok(Json(shown(&app)))
 }
 
@@ -161,6 +151,7 @@ fn shown(app: &App) -> Vec<RouteView> {
 
 /// The routes that are to be in force.
 #[derive(Debug, serde::Deserialize, ToSchema)]
+#[schema(example = json!({"routes": []}))]
 pub struct NewRoutes {
     /// All of them, at most 10,000; none = those of the settings.
     pub routes: Vec<RouteView>,
@@ -176,30 +167,23 @@ pub struct NewRoutes {
     request_body = NewRoutes,
     responses(
         (status = 200, body = Vec<RouteView>, description = "The routes in force"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("staff_token" = []))
 )]
 async fn put_routes(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<Vec<RouteView>>, Problem> {
-    Query::read(query.as_deref(), &[])?;
-    let given = match serde_json::from_slice(&body) {
-        Ok(list @ serde_json::Value::Array(_)) => Some(list),
-        _ => {
-            let mut fields = Fields::read(&body)?;
-            let given = fields.take("routes");
-            fields.finish(app.is_strict())?;
-            given
-        }
+    let list = serde_json::from_slice(&body).ok().filter(serde_json::Value::is_array);
+    let given = if list.is_some() {
+        list
+    } else {
+        let mut fields = Fields::read(&body)?;
+        let given = fields.take("routes");
+        fields.finish(app.is_strict())?;
+        given
     };
     let new = super::read(given).map_err(Problem::invalid)?;
     app.carriers.check_routes(&new).map_err(|fault| Problem::invalid(vec![item(&fault)]))?;

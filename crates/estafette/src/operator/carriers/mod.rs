@@ -15,7 +15,7 @@ use crate::kit::problem::Item;
 #[serde(deny_unknown_fields)]
 pub struct RouteView {
     /// `+` and the first digits of the numbers that it is for; `+` alone is every number. The
-    /// longest prefix wins; of routes of one prefix, the one that names the account, then the class.
+    /// longest prefix wins; of one prefix, the route that names the account, then the class.
     #[schema(example = "+33")]
     pub prefix: String,
     /// Only for messages of this account.
@@ -29,6 +29,7 @@ pub struct RouteView {
     #[serde(default)]
     pub max_price: Option<i64>,
     /// 1 to 20 carriers: a name, the first choice first, or an object with priority and weight.
+    #[schema(example = json!(["main"]))]
     pub carriers: Vec<ChoiceView>,
 }
 

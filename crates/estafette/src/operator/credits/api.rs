@@ -1,9 +1,7 @@
 //! An account's credits over HTTP: staff tops up, corrects, and reads the ledger.
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use store::WriteSet;
@@ -20,7 +18,8 @@ use crate::credits::{self, Error};
 use crate::kit::body::Fields;
 use crate::kit::id::AccountId;
 use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::posted::Posted;
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 /// The most in one go, either way.
@@ -64,34 +63,19 @@ pub struct CreditsView {
     post, path = "/v1/admin/accounts/{account_id}/credits", tag = "Operator",
     params(
         ("account_id" = String, Path, description = "The account"),
-        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 ASCII characters"),
     ),
     request_body = NewCredits,
     responses(
         (status = 200, body = CreditsView, description = "The transfer and the balance"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`, `invalid_idempotency_key`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`idempotency_in_progress`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`"),
     ),
     security(("staff_token" = []))
 )]
 async fn add_credits(
     staff: Staff,
     State(app): State<App>,
-    about: (Path<String>, RawQuery, HeaderMap),
-    body: Bytes,
+    posted: Posted,
 ) -> Result<Response, Problem> {
-    let (Path(id), RawQuery(query), headers) = about;
-    Query::read(query.as_deref(), &[])?;
+    let Posted { id, headers, body } = posted;
     let (amount, reason) = read(&app, &body)?;
     let account = AccountId::parse(&id).ok_or(Code::NotFound)?;
     // Unknown accounts are told apart before a key is looked up in their scope.
@@ -141,7 +125,7 @@ fn read(app: &App, body: &[u8]) -> Result<(i64, String), Problem> {
 async fn show(app: &App, account: &AccountId, transfer_id: String) -> Result<CreditsView, Error> {
     let balance = credits::balance(app, account).await?;
     let account_id = account.to_string();
-    Ok(CreditsView { account_id, balance_credits: balance.available, transfer_id })
+    Ok(CreditsView { account_id, balance_credits: balance.own(), transfer_id })
 }
 
 /// Lists an account's movements of credits, newest first.
@@ -154,12 +138,6 @@ async fn show(app: &App, account: &AccountId, transfer_id: String) -> Result<Cre
     ),
     responses(
         (status = 200, body = Vec<TransferView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("staff_token" = []))
 )]

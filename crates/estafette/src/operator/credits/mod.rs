@@ -1,3 +1,3 @@
-//! Credits as staff gives, takes and looks at them; the rules are those of the credits room.
+//! Credits as staff grant, correct and view them; the rules are those of the credits room.
 
 pub mod api;

@@ -11,8 +11,8 @@ use crate::access::caller::Staff;
 use crate::access::{disable_key, list_keys};
 use crate::app::App;
 use crate::kit::id::{AccountId, KeyId};
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::operator::accounts;
 
@@ -31,12 +31,6 @@ pub fn routes() -> OpenApiRouter<App> {
     ),
     responses(
         (status = 200, body = Vec<KeyView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("staff_token" = []))
 )]
@@ -65,10 +59,6 @@ async fn list_account_keys(
     ),
     responses(
         (status = 200, body = DisabledKeyView, description = "The key opens nothing any more"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("staff_token" = []))
 )]
@@ -76,9 +66,8 @@ async fn disable_account_key(
     staff: Staff,
     State(app): State<App>,
     Path((account_id, key_id)): Path<(String, String)>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Json<DisabledKeyView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let account = AccountId::parse(&account_id).ok_or(Code::NotFound)?;
     let key = KeyId::parse(&key_id).ok_or(Code::NotFound)?;
     disable_key(&app, &account, &key, staff.by()).await?;

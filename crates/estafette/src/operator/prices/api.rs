@@ -15,8 +15,8 @@ use crate::access::caller::Staff;
 use crate::app::App;
 use crate::credits::prices::{self, Filter, Price, SHARD};
 use crate::kit::body::Fields;
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::problem::Problem;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
@@ -30,10 +30,10 @@ pub struct PriceView {
     #[schema(example = "prc_01h455vb4pex5vsknk084sn02q")]
     pub id: String,
     /// `chatapp`, `sms` or `email`.
-    #[schema(example = "sms")]
+    #[schema(value_type = crate::credits::prices::PriceChannel)]
     pub channel: String,
     /// `authentication`, `utility`, `marketing`, `service`, `session` or `message`.
-    #[schema(example = "authentication")]
+    #[schema(value_type = crate::credits::prices::PriceCategory)]
     pub category: String,
     /// ISO 3166 code, or `*` for all countries without their own price.
     #[schema(example = "IQ")]
@@ -72,10 +72,10 @@ impl From<Price> for PriceView {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct NewPrice {
     /// `chatapp`, `sms` or `email`.
-    #[schema(example = "sms")]
+    #[schema(value_type = crate::credits::prices::PriceChannel)]
     pub channel: String,
     /// `authentication`, `utility`, `marketing`, `service`, `session` or `message`.
-    #[schema(example = "authentication")]
+    #[schema(value_type = crate::credits::prices::PriceCategory)]
     pub category: String,
     /// ISO 3166 code, or `*`.
     #[schema(example = "IQ")]
@@ -103,18 +103,16 @@ pub struct NewPrices {
 #[utoipa::path(
     get, path = "/v1/admin/prices", tag = "Operator",
     params(
-        ("channel" = Option<String>, Query, description = "Only this channel"),
-        ("category" = Option<String>, Query, description = "Only this category"),
+        ("channel" = Option<crate::credits::prices::PriceChannel>, Query,
+         description = "Only this channel"),
+        ("category" = Option<crate::credits::prices::PriceCategory>, Query,
+         description = "Only this category"),
         ("country" = Option<String>, Query, description = "Only this country, or `*`"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
         (status = 200, body = Vec<PriceView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("staff_token" = []))
 )]
@@ -146,24 +144,20 @@ async fn list_prices(
     request_body = NewPrices,
     responses(
         (status = 200, body = Vec<PriceView>, description = "All prices that have not ended"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_json`, `invalid_request`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("staff_token" = []))
 )]
 async fn put_prices(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     body: Bytes,
 ) -> Result<Json<Vec<PriceView>>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
-    let new = super::read(&app, fields.take("prices")).map_err(Problem::invalid)?;
+    let new = super::read(&app, fields.take("prices")).unwrap_or_else(|items| {
+        fields.add(items);
+        Vec::new()
+    });
     fields.finish(app.is_strict())?;
     let mut set = WriteSet::of(SHARD);
     for price in &new {

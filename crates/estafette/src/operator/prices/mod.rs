@@ -42,7 +42,11 @@ pub fn read(app: &App, value: Option<Value>) -> Result<Vec<Price>, Vec<Item>> {
         let mut reader = Reader { map, pointer: &pointer, faults: &mut faults };
         let Some(price) = reader.price(app) else { continue };
         if prices.iter().any(|other| is_same_kind(other, &price)) {
-            faults.push(Item::at(&pointer, "duplicate", "has the kind and start of another one"));
+            faults.push(Item::at(
+                &pointer,
+                "out_of_range",
+                "has the kind and start of another one",
+            ));
         }
         prices.push(price);
     }
@@ -75,7 +79,9 @@ impl Reader<'_> {
         let valid_until = self.instant("valid_until");
         if app.is_strict() {
             for name in self.map.keys().cloned().collect::<Vec<_>>() {
-                self.fault(&name, "unknown_field", "is not a field of a price");
+                let known = "is not a field of a price; known: channel, category, country, \
+                             credits, valid_from, valid_until";
+                self.fault(&name, "unknown_field", known);
             }
         }
         if self.faults.len() > before {
@@ -132,7 +138,7 @@ impl Reader<'_> {
     fn country(&mut self) -> Option<String> {
         let text = self.text("country")?;
         if !is_country(&text) {
-            self.fault("country", "invalid_country", "must be * or two capital letters");
+            self.fault("country", "invalid_enum", "must be * or two capital letters");
             return None;
         }
         Some(text)
@@ -159,7 +165,7 @@ impl Reader<'_> {
         let value = self.take(name)?;
         let at = value.as_str().and_then(Millis::parse);
         if at.is_none() {
-            self.fault(name, "invalid_format", "must be an RFC 3339 timestamp");
+            self.fault(name, "invalid_type", "must be an RFC 3339 timestamp");
         }
         at
     }

@@ -1,9 +1,7 @@
 //! Reports of verifications that were made elsewhere, and the share of passcodes that are verified.
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::HeaderMap;
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use clock::{DAY, Millis};
 use serde::Serialize;
@@ -18,7 +16,8 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::ChallengeId;
 use crate::kit::page::Query;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::posted::Posted;
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::otp::Error;
 use crate::otp::api::{ChallengeView, challenge_view};
@@ -28,7 +27,7 @@ use crate::otp::store as sql;
 const DAYS: i64 = 30;
 
 /// The routes.
-pub(in crate::otp) fn routes() -> OpenApiRouter<App> {
+pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(report_verified)).routes(routes!(read_conversion))
 }
 
@@ -57,25 +56,23 @@ pub struct ConversionView {
 /// For codes that are checked elsewhere, so that the guard against fraud knows of them. The
 /// challenge is verified from then on; one that is verified already stays so.
 #[utoipa::path(post, path = "/v1/otp/{challenge_id}/verified", tag = "OTP",
-    params(("challenge_id" = String, Path, description = "From either send endpoint"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe")),
+    params(("challenge_id" = String, Path, description = "From either send endpoint")),
     request_body = Option<EmptyRequest>,
-    security(("api_key" = [])), responses(
-    (status = 200, body = ChallengeView, description = "The challenge as it stands"),
-    (status = "default", body = ProblemBody, content_type = "application/problem+json",
-        description = "A problem")))]
+    security(("api_key" = ["otp:verify", "sms:send", "account:read"])),
+    extensions(("x-codes" = json!([
+        Code::OtpAlreadyVerified, Code::OtpExpired, Code::OtpAttemptsExhausted,
+    ]))),
+    responses((status = 200, body = ChallengeView, description = "The challenge as it stands")))]
 async fn report_verified(
     caller: Caller<CheckOtp>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
+    posted: Posted,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
+    let Posted { id, headers, body } = posted;
     if !body.is_empty() {
         Fields::read(&body)?.finish(app.is_strict())?;
     }
+    idempotency::check(&headers)?;
     let account = &caller.account.id;
     let path = format!("POST /v1/otp/{id}/verified");
     let id = ChallengeId::parse(&id).ok_or(Code::NotFound)?;
@@ -98,10 +95,10 @@ async fn report_verified(
         ("since" = Option<String>, Query, description = "Not before this instant, RFC 3339"),
         ("until" = Option<String>, Query, description = "Before this instant, RFC 3339"),
     ),
-    security(("api_key" = []), ("portal_token" = [])), responses(
-    (status = 200, body = Vec<ConversionView>, description = "Countries and days with passcodes"),
-    (status = "default", body = ProblemBody, content_type = "application/problem+json",
-        description = "A problem")))]
+    security(("api_key" = ["account:read"]), ("portal_token" = [])),
+    responses(
+        (status = 200, body = Vec<ConversionView>, description = "Countries and days"),
+    ))]
 async fn read_conversion(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
@@ -110,7 +107,7 @@ async fn read_conversion(
     let query = Query::read(query.as_deref(), &["country", "since", "until"])?;
     let until = query.instant("until")?.map_or(app.now(), |until| Millis(until.0 - 1));
     let since = query.instant("since")?.unwrap_or(until - DAYS * DAY);
-    let lines = super::by_day(&app, &caller.account.id, (since, until)).await?;
+    let lines = super::by_day(&app, &caller.account.id, since, until).await?;
     let country = query.get("country");
     let wanted = lines.into_iter().filter(|line| country.is_none_or(|it| it == line.country));
     Ok(Json(wanted.map(view).collect()))

@@ -13,14 +13,15 @@ use clock::{DAY, HOUR, Millis};
 use serde_json::json;
 
 use self::store as sql;
-use super::send::Order;
-use super::{Error, Mode, STALE, Status, store as challenges, told, verify};
+use super::order::Order;
+use super::{Error, Mode, STALE, Status, events, store as challenges, verify};
 use crate::access::idempotency::Claim;
 use crate::access::retention::sweep;
 use crate::app::{Account, App, Env};
 use crate::carriers::Channel;
-use crate::events::{self, Event, Kind};
-use crate::jobs::Turn;
+use crate::chores::Turn;
+use crate::config::FraudGuard;
+use crate::events::{self as all_events, Event, Kind};
 use crate::kit::conversion::{Counts, Excess, Key, Span, places};
 use crate::kit::id::{AccountId, ChallengeId, EventId};
 use crate::kit::msisdn::Msisdn;
@@ -37,12 +38,16 @@ const DAYS_MS: i64 = 62 * DAY;
 
 /// Refuses, or notes, a send that nobody is expected to verify.
 pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error> {
-    let guard = app.config.otp.fraud_guard.as_str();
+    let guard = app.config.otp.fraud_guard;
     let goes_by_sms = order.mode != Mode::Only(Channel::Chatapp);
-    if app.env != Env::Live || guard == "off" || !goes_by_sms || is_allowed(account, &order.to) {
+    if app.env != Env::Live
+        || guard == FraudGuard::Off
+        || !goes_by_sms
+        || is_allowed(account, &order.to)
+    {
         return Ok(());
     }
-    let is_blocking = guard == "block";
+    let is_blocking = guard == FraudGuard::Block;
     let (id, now) = (account.id.as_str(), app.now());
     if is_blocking && !app.conversion.is_read_since(id, Millis(0)) {
         read(app, &account.id).await?;
@@ -50,8 +55,16 @@ pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result
     let places = places(order.to.country(), order.to.e164());
     let Some(excess) = app.conversion.judge(id, &places, now) else { return Ok(()) };
     app.conversion.tell(id, &excess, now);
-    app.metrics.otp_fraud(order.to.country(), if is_blocking { "blocked" } else { "watched" });
+    app.metrics.otp_fraud(order.to.country(), action(guard));
     if is_blocking { Err(Error::FraudBlocked(excess.place)) } else { Ok(()) }
+}
+
+/// What becomes of a passcode beyond a budget, as counted and told.
+const fn action(guard: FraudGuard) -> &'static str {
+    match guard {
+        FraudGuard::Block => "blocked",
+        FraudGuard::Watch | FraudGuard::Off => "watched",
+    }
 }
 
 /// Whether staff vouches for a country, or for numbers with this beginning.
@@ -75,13 +88,13 @@ fn count(app: &App, account: &AccountId, to: &Msisdn, counts: Counts) {
     let places = places(to.country(), to.e164());
     app.conversion.note(account.as_str(), &places, app.now(), counts);
     let what = if counts.sent > 0 { "sent" } else { "verified" };
-    app.metrics.otp_conversion(app.env.word(), to.country(), what);
+    app.metrics.otp_conversion(app.env.as_str(), to.country(), what);
 }
 
 /// Writes down what is counted, until the process drains.
 pub async fn run(app: App) {
     while !app.is_draining() {
-        app.clock.tick(FLUSH_MS).await;
+        app.rest(FLUSH_MS).await;
         if let Err(error) = flush(&app).await {
             tracing::warn!(%error, "conversion not written; trying again");
         }
@@ -93,6 +106,7 @@ pub async fn run(app: App) {
 /// # Errors
 /// It is kept, and written down the next time.
 pub async fn flush(app: &App) -> Result<(), CommitError> {
+    let _turn = app.conversion.writing.lock().await;
     let (pending, excesses) = app.conversion.take();
     let mut by_account: BTreeMap<String, Vec<(Key, Counts)>> = BTreeMap::new();
     for (key, counts) in pending {
@@ -127,7 +141,7 @@ async fn write(
 ) -> Result<(), CommitError> {
     let mut set = WriteSet::of(account);
     for (Key { place, span, bucket, .. }, Counts { sent, verified }) in rows {
-        let args = args![account, span.word(), *bucket, place.as_str(), *sent, *verified];
+        let args = args![account, span.as_str(), *bucket, place.as_str(), *sent, *verified];
         set.push(sql::ADD, args);
     }
     let id = AccountId::stored(account.to_owned());
@@ -140,7 +154,6 @@ async fn write(
 fn tell(app: &App, set: &mut WriteSet, account: &AccountId, excess: &Excess) {
     let Excess { place, span, counts, budget } = excess;
     let is_range = place.starts_with('+');
-    let action = if app.config.otp.fraud_guard == "block" { "blocked" } else { "watched" };
     let event = Event {
         account,
         id: &EventId::new(&app.clock),
@@ -154,11 +167,10 @@ fn tell(app: &App, set: &mut WriteSet, account: &AccountId, excess: &Excess) {
             "sent": counts.sent,
             "verified": counts.verified,
             "budget": budget,
-            "action": action,
-            "sequence": span.bucket(app.now()),
+            "action": action(app.config.otp.fraud_guard),
         }),
     };
-    events::emit(app, set, &event);
+    all_events::emit(app, set, &event);
 }
 
 /// Reads what all nodes counted of an account.
@@ -167,7 +179,7 @@ async fn read(app: &App, account: &AccountId) -> Result<(), DbError> {
     let (day, hour) = (Span::Day.bucket(now - 15 * DAY), Span::Hour.bucket(now - 2 * HOUR));
     let mut found = Vec::new();
     for (span, since) in [(Span::Day, day), (Span::Hour, hour)] {
-        let args = args![account, span.word(), since, MOST_ROWS];
+        let args = args![account, span.as_str(), since, MOST_ROWS];
         let rows: Vec<(i64, String, i64, i64)> = app.db.rows(sql::SINCE, args).await?;
         let row =
             |(bucket, place, sent, verified)| (span, bucket, place, Counts { sent, verified });
@@ -188,7 +200,8 @@ pub(super) struct Line {
 pub(super) async fn by_day(
     app: &App,
     account: &AccountId,
-    (since, until): (Millis, Millis),
+    since: Millis,
+    until: Millis,
 ) -> Result<Vec<Line>, Error> {
     flush(app).await?;
     let (first, last) = (Span::Day.bucket(since), Span::Day.bucket(until));
@@ -211,7 +224,7 @@ pub(super) async fn report(
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), None, now);
     set.returning(sql::VERIFIED_ELSEWHERE, args![now, account, id], STALE);
-    told::judged(app, &mut set, account, id);
+    events::judged(app, &mut set, account, id);
     match app.db.commit(set).await {
         Ok(done) => {
             let (recipient,): (String,) = done.only()?;
@@ -235,8 +248,8 @@ pub async fn forget(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     let mut deleted = 0;
     for (span, kept_ms) in [(Span::Hour, HOURS_MS), (Span::Day, DAYS_MS)] {
         let before = span.bucket(turn.now() - kept_ms);
-        let args = args![span.word(), before, app.config.retention.chunk];
-        deleted += sweep(app, turn, ("otp_conversion", sql::FORGET), &args).await?;
+        let args = args![span.as_str(), before, app.config.retention.chunk];
+        deleted += sweep(app, turn, "otp_conversion", sql::FORGET, &args).await?;
     }
     Ok(deleted)
 }

@@ -115,7 +115,7 @@ pub(super) async fn which(app: &App, way: Way<'_>) -> Result<Error, ::store::Err
     let seconds = |ms: i64| (ms + 999).div_euclid(1000).max(1);
     let on_channel = match way.channel {
         Channel::Chatapp => sends.by_chatapp,
-        Channel::Sms => sends.by_sms,
+        Channel::Sms | Channel::Email => sends.by_sms,
     };
     let too_soon = on_channel + limits.resend_after_s * 1000 - now.0;
     if too_soon > 0 {

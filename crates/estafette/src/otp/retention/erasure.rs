@@ -1,27 +1,24 @@
 //! Erasing a recipient before its time, because the person asked for it: passcodes that are open
 //! end, and every row that names the number names a pseudonym afterwards.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ::store::{CommitError, WriteSet, args};
-use clock::{HOUR, Millis};
+use clock::Millis;
 
 use super::store as sql;
 use super::{Error, PLACE};
-use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
 use crate::dispatch::recipients::{self, Kept, chunk_of, pseudonym};
-use crate::dispatch::retention::unname;
-use crate::dispatch::{self, Failure, STALE};
+use crate::dispatch::retention::{is_erased, unname};
+use crate::dispatch::{self, Failure};
 use crate::kit::id::{AccountId, ChallengeId};
 use crate::otp::owner::Otp;
-use crate::otp::{Reason, Status, store, told};
+use crate::otp::{Reason, Status, events, store};
 
 /// Times that a passcode is read again because another was faster.
 const TRIES: u32 = 40;
-/// An `Idempotency-Key` that stands for an older passcode is gone; an hour more than its life.
-const KEYS_LIVE: i64 = 25 * HOUR;
 /// A sender that waits for a receipt commits it within this after its wait.
 const SLACK: Duration = Duration::from_millis(500);
 
@@ -61,16 +58,10 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
         }
     }
     // Keys go first: without the passcodes nothing would lead to them any more.
-    let recent = found.iter().filter(|row| row.created_at > now - KEYS_LIVE);
-    let recent: HashSet<&str> = recent.map(|row| row.id.as_str()).collect();
-    if !recent.is_empty() {
-        let digits = recipient.trim_start_matches('+');
-        let is_meant = |key: &str, object: &str| recent.contains(object) || key.contains(digits);
-        let keys = erase_idempotency_keys::<Error>(app, account, is_meant).await;
-        erased.idempotency_keys = keys?;
-    }
+    let keys = recipients::erase_keys::<Error>(app, account, recipient, &found).await;
+    erased.idempotency_keys = keys?;
     let before = erased_before(app, account, recipient).await?;
-    recipients::replace(app, (&PLACE, account), &found).await?;
+    recipients::replace(app, &PLACE, account, &found).await?;
     erase_again(app, account, &before).await?;
     forget(app, account, recipient).await?;
     if !live.is_empty() {
@@ -135,7 +126,7 @@ async fn of_recipient(
     now: Millis,
 ) -> Result<Vec<Kept>, Error> {
     let bound = ChallengeId::bound(now + 1);
-    Ok(recipients::sent_to(app, (&PLACE, account), recipient, bound.as_str()).await?)
+    Ok(recipients::sent_to(app, &PLACE, account, recipient, bound.as_str()).await?)
 }
 
 /// Ends a passcode that is open; `false` when it was over already. A price that is held goes back;
@@ -155,15 +146,8 @@ async fn end(app: &App, account: &AccountId, id: &ChallengeId) -> Result<bool, E
             dispatch::give_back::<Otp>(app, &mut set, &a, &Failure::silence());
         }
         store::close(&mut set, &c, Status::Failed, Some(Reason::Erased));
-        told::failed(app, &mut set, &c, Reason::Erased);
-        match app.db.commit(set).await {
-            Ok(_) => is_ours = true,
-            // Another leg or the outcome of this one came between: look again.
-            Err(CommitError::Rejected(STALE)) => {
-                tokio::time::sleep(Duration::from_millis(25)).await;
-            }
-            Err(error) => return Err(error.into()),
-        }
+        events::failed(app, &mut set, &c, Reason::Erased);
+        is_ours |= is_erased(app, set).await?;
     }
     // It changed all the time: the next try finds it quiet.
     Err(Error::Commit(CommitError::Overloaded))

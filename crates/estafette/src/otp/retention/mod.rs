@@ -12,11 +12,11 @@ use clock::{DAY, MINUTE, Millis};
 
 use self::store::{self as sql, Remembered};
 use super::Error;
-use crate::access::retention::sweep_accounts;
+use crate::access::retention::{Old, sweep_accounts};
 use crate::app::{App, Env};
+use crate::chores::Turn;
 use crate::dispatch::recipients::{self, Place};
 use crate::dispatch::retention as of_dispatch;
-use crate::jobs::Turn;
 use crate::kit::id::ChallengeId;
 
 pub use erasure::{Erased, challenges_of, erase};
@@ -63,8 +63,8 @@ pub async fn forget_challenges(
     until: impl Fn(Env) -> Millis + Send + Sync,
 ) -> Result<u64, Error> {
     let until = |env| ChallengeId::bound(until(env)).into();
-    let place = ("challenges", sql::OLDEST_CHALLENGE, sql::DELETE_CHALLENGES);
-    sweep_accounts(app, turn, place, until).await
+    let (oldest, delete) = (sql::OLDEST_CHALLENGE, sql::DELETE_CHALLENGES);
+    sweep_accounts(app, turn, Old { table: "challenges", oldest, delete }, until).await
 }
 
 /// Deletes what is remembered of recipients who are neither limited nor unreachable any more. It

@@ -18,11 +18,12 @@ pub(super) const OF_RECIPIENT: Sql = Sql("SELECT challenge_id, recipient, expire
 /// A recipient becomes a pseudonym, and what may name it otherwise goes. Not while the passcode
 /// can still be verified or sent.
 pub(super) const MASK: Sql = Sql("UPDATE challenges SET recipient = $1, reference = NULL, \
-     slot = NULL, provider_message_id = attempt_id \
+     slot = NULL, provider_message_id = attempt_id, delivered_id = NULL \
      WHERE account_id = $2 AND challenge_id = $3 \
      AND (status NOT IN ('sent', 'delivered') OR expires_at <= $4)");
-pub(super) const UNNAME: Sql = Sql("UPDATE challenges SET provider_message_id = attempt_id \
-     WHERE account_id = $1 AND challenge_id = $2 AND provider_message_id <> attempt_id");
+pub(super) const UNNAME: Sql = Sql("UPDATE challenges SET provider_message_id = attempt_id, \
+     delivered_id = NULL WHERE account_id = $1 AND challenge_id = $2 \
+     AND (provider_message_id <> attempt_id OR delivered_id IS NOT NULL)");
 
 pub(super) const OLDEST_CHALLENGE: Sql = Sql("SELECT challenge_id FROM challenges \
      WHERE account_id = $1 AND challenge_id < $2 ORDER BY challenge_id LIMIT 1");

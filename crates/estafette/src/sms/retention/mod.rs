@@ -4,27 +4,24 @@
 
 mod store;
 
-use std::collections::{BTreeSet, HashSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use ::store::{CommitError, WriteSet};
-use clock::{DAY, HOUR, Millis};
+use clock::{DAY, Millis};
 
 use self::store as sql;
 use super::{Error, decide, store as of_messages};
-use crate::access::retention::{erase_idempotency_keys, sweep_accounts};
+use crate::access::retention::{Old, sweep_accounts};
 use crate::app::{App, Env};
+use crate::chores::Turn;
 use crate::dispatch::recipients::{self, Kept, Place, pseudonym};
 use crate::dispatch::retention as of_dispatch;
-use crate::dispatch::{self, Failure, STALE};
-use crate::jobs::Turn;
+use crate::dispatch::{self, Failure};
 use crate::kit::id::{AccountId, SmsId};
 use crate::sms::Sms;
 
 /// Times that a message is read again because another was faster.
 const TRIES: u32 = 40;
-/// An `Idempotency-Key` that stands for an older message is gone; an hour more than its life.
-const KEYS_LIVE: i64 = 25 * HOUR;
 
 /// Where recipients of SMS are.
 const PLACE: Place = Place {
@@ -54,7 +51,8 @@ pub async fn forget_messages(
     until: impl Fn(Env) -> Millis + Send + Sync,
 ) -> Result<u64, Error> {
     let until = |env| SmsId::bound(until(env)).into();
-    sweep_accounts(app, turn, ("sms_messages", sql::OLDEST, sql::DELETE), until).await
+    let old = Old { table: "sms_messages", oldest: sql::OLDEST, delete: sql::DELETE };
+    sweep_accounts(app, turn, old, until).await
 }
 
 /// What an erasure found.
@@ -92,17 +90,12 @@ pub async fn erase(app: &App, account: &AccountId, recipient: &str) -> Result<Er
         }
     }
     // Keys go first: without the messages nothing would lead to them any more.
-    let recent = found.iter().filter(|row| row.created_at > now - KEYS_LIVE);
-    let recent: HashSet<&str> = recent.map(|row| row.id.as_str()).collect();
-    if !recent.is_empty() {
-        let digits = recipient.trim_start_matches('+');
-        let is_meant = |key: &str, object: &str| recent.contains(object) || key.contains(digits);
-        erased.idempotency_keys = erase_idempotency_keys::<Error>(app, account, is_meant).await?;
-    }
+    let keys = recipients::erase_keys::<Error>(app, account, recipient, &found).await;
+    erased.idempotency_keys = keys?;
     let before = sent_to(app, account, &pseudonym(app, account, recipient)).await?;
-    recipients::replace(app, (&PLACE, account), &found).await?;
+    recipients::replace(app, &PLACE, account, &found).await?;
     // A carrier may have answered after an erasure before this one.
-    recipients::replace(app, (&PLACE, account), &before).await?;
+    recipients::replace(app, &PLACE, account, &before).await?;
     erased.messages = u64::try_from(found.len()).unwrap_or(u64::MAX);
     Ok(erased)
 }
@@ -124,7 +117,7 @@ pub async fn messages_of(
 
 async fn sent_to(app: &App, account: &AccountId, recipient: &str) -> Result<Vec<Kept>, Error> {
     let bound = SmsId::bound(app.now() + 1);
-    Ok(recipients::sent_to(app, (&PLACE, account), recipient, bound.as_str()).await?)
+    Ok(recipients::sent_to(app, &PLACE, account, recipient, bound.as_str()).await?)
 }
 
 /// Ends a message whose price is still only held; `false` when a carrier has it or it is over.
@@ -136,13 +129,8 @@ async fn end(app: &App, account: &AccountId, id: &SmsId) -> Result<bool, Error> 
         let mut set = WriteSet::of(account.as_str());
         dispatch::give_back::<Sms>(app, &mut set, &a, &Failure::silence());
         decide::erase(app, &mut set, &mut m);
-        match app.db.commit(set).await {
-            Ok(_) => return Ok(true),
-            // The outcome of its submission came between: look again.
-            Err(CommitError::Rejected(STALE)) => {
-                tokio::time::sleep(Duration::from_millis(25)).await;
-            }
-            Err(error) => return Err(error.into()),
+        if of_dispatch::is_erased(app, set).await? {
+            return Ok(true);
         }
     }
     // It changed all the time: the next try finds it quiet.

@@ -15,10 +15,10 @@ use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::{App, Env};
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, CannedReplyId, StaffId, TicketId, TicketMessageId};
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
-use crate::support::api::{Posted, filter, found, one_of, said};
+use crate::support::api::{Posted, filter, found, said};
 use crate::support::decide::{Assignment, Patch};
 use crate::support::messages::api::{ReadUpTo, Stretch, leading_on, marked, read_up_to};
 use crate::support::messages::{self, NewMessage, Written};
@@ -39,11 +39,13 @@ pub fn routes() -> OpenApiRouter<App> {
 
 /// A change of a ticket; what is left out stays.
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"status": "resolved"}))]
 pub struct TicketPatch {
     /// `open`, `pending`, `on_hold`, `resolved` or `closed`. A closed ticket stays so.
-    #[schema(example = "resolved")]
+    #[schema(value_type = Option<crate::support::Status>)]
     pub status: Option<String>,
     /// `low`, `normal` or `high`. Its targets are counted anew.
+    #[schema(value_type = Option<crate::support::Priority>)]
     pub priority: Option<String>,
     /// The id of a member of staff; null takes the ticket from whoever has it.
     #[schema(value_type = Option<String>)]
@@ -86,23 +88,22 @@ fn keeper(staff: &Staff) -> AccountId {
 #[utoipa::path(
     get, path = "/v1/admin/support/tickets", tag = "Operator",
     params(
-        ("status" = Option<String>, Query, description = "`open`, `pending`, `on_hold`, \
-            `resolved` or `closed`"),
-        ("priority" = Option<String>, Query, description = "`low`, `normal` or `high`"),
+        ("status" = Option<crate::support::Status>, Query,
+         description = "Only those that stand so"),
+        ("priority" = Option<crate::support::Priority>, Query,
+         description = "Only those as urgent"),
         ("category" = Option<String>, Query, description = "As the user gave it"),
         ("assignee" = Option<String>, Query, description = "A member of staff, or `none`"),
         ("account_id" = Option<String>, Query, description = "Only this account's"),
-        ("environment" = Option<String>, Query, description = "`live` or `sandbox`"),
+        ("environment" = Option<Env>, Query, description = "Only this environment's"),
         ("q" = Option<String>, Query, description = "Words to look for, also in notes"),
+        ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "From before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
         (status = 200, body = Vec<AdminTicketView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json",
-         description = "`missing_credentials`, `invalid_token`, `token_expired`"),
     ),
     security(("staff_token" = []))
 )]
@@ -111,21 +112,30 @@ async fn list_all_tickets(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    const FILTERS: [&str; 7] =
-        ["status", "priority", "category", "assignee", "account_id", "environment", "q"];
+    const FILTERS: [&str; 9] = [
+        "status",
+        "priority",
+        "category",
+        "assignee",
+        "account_id",
+        "environment",
+        "q",
+        "since",
+        "until",
+    ];
     let known = [FILTERS.as_slice(), &["limit", "cursor"]].concat();
     let query = Query::read(query.as_deref(), &known)?;
     let path = query.path_with("/v1/admin/support/tickets", &FILTERS);
-    let page = query.page(&app.vault, &path)?;
-    let env = one_of(&query, "environment", &["live", "sandbox"], Env::of)?;
+    let mut page = query.page(&app.vault, &path)?;
+    let env = query.word::<Env>("environment")?;
     let text = |name: &str| query.get(name).map(str::to_owned);
     let filter = Filter {
         assignee: text("assignee"),
         account: text("account_id"),
-        env: env.map(|env| env.word().to_owned()),
-        ..filter(&query)?
+        env: env.map(|env| env.as_str().to_owned()),
+        ..filter(&query, &mut page)?
     };
-    let (tickets, next) = found(&app, Reader::Staff, (&query, &filter), &page).await?;
+    let (tickets, next) = found(&app, Reader::Staff, &query, &filter, &page).await?;
     let views: Vec<AdminTicketView> = tickets.into_iter().map(AdminTicketView::from).collect();
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
@@ -136,18 +146,15 @@ async fn list_all_tickets(
     params(("ticket_id" = String, Path, description = "The ticket")),
     responses(
         (status = 200, body = AdminTicketView, description = "The ticket"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("staff_token" = []))
 )]
 async fn read_any_ticket(
     _staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<AdminTicketView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = TicketId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(tickets::find(&app, Reader::Staff, &id).await?.into()))
 }
@@ -157,25 +164,19 @@ async fn read_any_ticket(
     patch, path = "/v1/admin/support/tickets/{ticket_id}", tag = "Operator",
     params(("ticket_id" = String, Path, description = "The ticket")),
     request_body = TicketPatch,
+    extensions(("x-codes" = json!([Code::TicketClosed]))),
     responses(
         (status = 200, body = AdminTicketView, description = "The ticket as changed"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`ticket_closed`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("staff_token" = []))
 )]
 async fn change_ticket(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
     body: Bytes,
 ) -> Result<Json<AdminTicketView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let patch = read_patch(&app, &body)?;
     let id = TicketId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(tickets::change(&app, &author(&staff), &id, &patch).await?.into()))
@@ -186,8 +187,8 @@ fn read_patch(app: &App, body: &[u8]) -> Result<Patch, Problem> {
     let is_null = |value: &Value| value.get("assignee").is_some_and(Value::is_null);
     let unassigns = serde_json::from_slice(body).is_ok_and(|value| is_null(&value));
     let mut fields = Fields::read(body)?;
-    let status = fields.choice("status", Status::WORDS).and_then(Status::of);
-    let priority = fields.choice("priority", Priority::WORDS).and_then(Priority::of);
+    let status = fields.word::<Status>("status");
+    let priority = fields.word::<Priority>("priority");
     let assignee = match fields.text("assignee") {
         None if unassigns => Assignment::Nobody,
         None => Assignment::Stays,
@@ -216,8 +217,6 @@ fn read_patch(app: &App, body: &[u8]) -> Result<Patch, Problem> {
     responses(
         (status = 200, body = Vec<AdminTicketMessageView>,
          description = "One page; `Link` leads on"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("staff_token" = []))
 )]
@@ -240,17 +239,11 @@ async fn list_all_ticket_messages(
     post, path = "/v1/admin/support/tickets/{ticket_id}/messages", tag = "Operator",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
     request_body = NewStaffMessageBody,
+    extensions(("x-codes" = json!([Code::TicketClosed, Code::LimitReached]))),
     responses(
         (status = 200, body = AdminTicketMessageView, description = "The message"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`ticket_closed`, `limit_reached`, `idempotency_in_progress`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
     ),
     security(("staff_token" = []))
 )]
@@ -267,7 +260,7 @@ async fn write_staff_message(
         None => said(&mut fields, "message", LONGEST_MESSAGE),
     };
     if reply.is_some() && text.is_some() {
-        fields.fault("message", "unknown_field", "has no place beside canned_reply_id");
+        fields.fault("message", "unknown_field", "cannot be combined with canned_reply_id");
     }
     let internal = fields.flag("internal").unwrap_or(false);
     let client_message_id = fields.text_within("client_message_id", 1, 64);
@@ -303,17 +296,11 @@ async fn write_staff_message(
     post, path = "/v1/admin/support/tickets/{ticket_id}/merge", tag = "Operator",
     params(
         ("ticket_id" = String, Path, description = "The ticket that ends"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
     request_body = NewMerge,
+    extensions(("x-codes" = json!([Code::TicketClosed]))),
     responses(
         (status = 200, body = AdminTicketView, description = "The ticket that ended"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`ticket_closed`, `idempotency_in_progress`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
     ),
     security(("staff_token" = []))
 )]
@@ -349,8 +336,6 @@ async fn merge_ticket(
     ),
     responses(
         (status = 200, body = Vec<TicketChangeView>, description = "One page; `Link` leads on"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("staff_token" = []))
 )]
@@ -375,10 +360,6 @@ async fn list_ticket_history(
     request_body = ReadUpTo,
     responses(
         (status = 200, body = AdminTicketView, description = "The ticket"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("staff_token" = []))
 )]
@@ -386,9 +367,10 @@ async fn mark_ticket_read_by_staff(
     staff: Staff,
     State(app): State<App>,
     posted: Posted,
-) -> Result<Json<AdminTicketView>, Problem> {
-    let seq = read_up_to(&app, Reader::Staff, &posted).await?;
-    let ticket = tickets::find(&app, Reader::Staff, &posted.id).await?;
-    tickets::mark_read(&app, &ticket, &author(&staff), seq).await?;
-    Ok(Json(tickets::find(&app, Reader::Staff, &posted.id).await?.into()))
+) -> Result<Response, Problem> {
+    let route = format!("POST /v1/admin/support/tickets/{}/read", posted.id);
+    let request = Repeatable::by_person(&staff.who, &posted.headers, &route, &posted.body);
+    let reader = (Reader::Staff, &author(&staff));
+    let read = read_up_to(&app, reader, &posted.id, request).await?;
+    Ok(read.map(|ticket| Json(AdminTicketView::from(ticket))).into_response())
 }

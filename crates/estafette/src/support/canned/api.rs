@@ -16,8 +16,8 @@ use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, CannedReplyId};
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::page::{self, NoQuery, Query};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::support::LONGEST_MESSAGE;
 use crate::support::api::said;
@@ -77,7 +77,7 @@ pub struct NewCannedReply {
 #[derive(Deserialize, ToSchema)]
 pub struct CannedReplyChange {
     /// As when it is made.
-    #[schema(max_length = 100)]
+    #[schema(max_length = 100, example = "Receipts are late today")]
     pub title: Option<String>,
     /// As when it is made.
     #[schema(max_length = 10000)]
@@ -93,8 +93,6 @@ pub struct CannedReplyChange {
     ),
     responses(
         (status = 200, body = Vec<CannedReplyView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
     ),
     security(("staff_token" = []))
 )]
@@ -113,25 +111,20 @@ async fn list_canned_replies(
 /// Keeps an answer at hand.
 #[utoipa::path(
     post, path = "/v1/admin/canned-replies", tag = "Operator",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe")),
     request_body = NewCannedReply,
+    extensions(("x-codes" = json!([Code::LimitReached]))),
     responses(
         (status = 200, body = CannedReplyView, description = "The reply"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`limit_reached`, `idempotency_in_progress`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
     ),
     security(("staff_token" = []))
 )]
 async fn create_canned_reply(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let title = said(&mut fields, "title", 100);
     let text = said(&mut fields, "body", LONGEST_MESSAGE);
@@ -155,21 +148,16 @@ async fn create_canned_reply(
     request_body = CannedReplyChange,
     responses(
         (status = 200, body = CannedReplyView, description = "The reply as changed"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("staff_token" = []))
 )]
 async fn change_canned_reply(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
     body: Bytes,
 ) -> Result<Json<CannedReplyView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let mut fields = Fields::read(&body)?;
     let title = fields.text_within("title", 1, 100);
     let text = fields.text_within("body", 1, LONGEST_MESSAGE);
@@ -186,18 +174,15 @@ async fn change_canned_reply(
     params(("reply_id" = String, Path, description = "The reply")),
     responses(
         (status = 200, body = CannedReplyView, description = "The reply that is gone"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("staff_token" = []))
 )]
 async fn delete_canned_reply(
     staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<CannedReplyView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = CannedReplyId::parse(&id).ok_or(Code::NotFound)?;
     Ok(Json(super::delete(&app, &id, staff.by()).await?.into()))
 }

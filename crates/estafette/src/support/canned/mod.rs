@@ -64,13 +64,13 @@ fn fill(text: &str, ticket: &Ticket) -> String {
         filled.push_str(match name.trim() {
             "ticket_id" => ticket.id.as_str(),
             "subject" => &ticket.subject,
-            "priority" => ticket.priority.word(),
-            _ => ticket.status.word(),
+            "priority" => ticket.priority.as_str(),
+            _ => ticket.status.as_str(),
         });
         rest = after;
     }
     filled.push_str(rest);
-    filled.chars().take(LONGEST_MESSAGE).collect()
+    filled
 }
 
 /// A reply for a ticket.
@@ -83,7 +83,12 @@ pub(super) async fn filled(
     let Some(reply) = reply else { return Err(wrong) };
     let reply = find(app, reply).await.map_err(|_| wrong)?;
     let ticket = tickets::find(app, Reader::Staff, ticket).await?;
-    Ok(fill(&reply.body, &ticket))
+    let text = fill(&reply.body, &ticket);
+    if text.chars().count() > LONGEST_MESSAGE {
+        let detail = "is longer than 10,000 characters once it is filled in";
+        return Err(Error::Field { field: "canned_reply_id", detail });
+    }
+    Ok(text)
 }
 
 async fn find(app: &App, id: &CannedReplyId) -> Result<Reply, Error> {

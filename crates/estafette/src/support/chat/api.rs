@@ -1,11 +1,11 @@
 //! Live chat over HTTP: the upgrade of both sides, and one-use tokens for it.
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
+use clock::Millis;
 use serde::Serialize;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use utoipa::ToSchema;
@@ -14,13 +14,15 @@ use utoipa_axum::routes;
 
 use super::socket::{self, Wish};
 use super::{Ending, token};
+use crate::access::api::private;
 use crate::access::caller::{Caller, Portal, Staff};
-use crate::access::idempotency;
+use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
+use crate::kit::body::Fields;
 use crate::kit::client_address::ClientAddress;
 use crate::kit::id::TicketId;
 use crate::kit::page::Query;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 use crate::kit::takeover::Takeover;
@@ -75,7 +77,7 @@ impl FromRequestParts<App> for Upgrade {
             None => None,
             Some(Ok(seq)) if seq >= 0 => Some(seq),
             Some(_) => {
-                let detail = "must be the number of a message, from 0 on";
+                let detail = "must be the number of a message, 0 or higher";
                 return Err(Problem::bad_request("?since", "out_of_range", detail));
             }
         };
@@ -112,10 +114,6 @@ impl FromRequestParts<App> for Upgrade {
     ),
     responses(
         (status = 101, description = "It is a WebSocket from here on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`: this is no WebSocket handshake"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`draining`"),
     )
 )]
 async fn open_ticket_socket(State(app): State<App>, upgrade: Upgrade) -> Result<Response, Problem> {
@@ -135,10 +133,6 @@ async fn open_ticket_socket(State(app): State<App>, upgrade: Upgrade) -> Result<
     ),
     responses(
         (status = 101, description = "It is a WebSocket from here on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`: this is no WebSocket handshake"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`draining`"),
     )
 )]
 async fn open_staff_socket(State(app): State<App>, upgrade: Upgrade) -> Result<Response, Problem> {
@@ -153,8 +147,6 @@ async fn open_staff_socket(State(app): State<App>, upgrade: Upgrade) -> Result<R
     params(("ticket_id" = String, Path, description = "The ticket")),
     responses(
         (status = 200, body = SocketToken, description = "The token"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("portal_token" = []))
 )]
@@ -162,11 +154,13 @@ async fn create_socket_token(
     caller: Caller<Portal>,
     State(app): State<App>,
     posted: Posted,
-) -> Result<Json<SocketToken>, Problem> {
-    idempotency::check(&posted.headers)?;
-    tickets::find(&app, Reader::User(&caller.account.id), &posted.id).await?;
+) -> Result<Response, Problem> {
+    let account = &caller.account.id;
+    tickets::find(&app, Reader::User(account), &posted.id).await?;
     let session = caller.token.ok_or(Code::InternalError)?;
-    made(&app, &posted.id, Side::User, session).await
+    let route = format!("POST /v1/support/tickets/{}/ws-token", posted.id);
+    let request = Repeatable::by_tenant(account, &posted.headers, &route, &posted.body);
+    made(&app, &posted.id, (Side::User, session), request).await
 }
 
 /// Makes a token that opens one socket of the staff's side of the ticket, within 30 seconds.
@@ -175,8 +169,6 @@ async fn create_socket_token(
     params(("ticket_id" = String, Path, description = "The ticket")),
     responses(
         (status = 200, body = SocketToken, description = "The token"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("staff_token" = []))
 )]
@@ -184,21 +176,34 @@ async fn create_staff_socket_token(
     staff: Staff,
     State(app): State<App>,
     posted: Posted,
-) -> Result<Json<SocketToken>, Problem> {
-    idempotency::check(&posted.headers)?;
+) -> Result<Response, Problem> {
     tickets::find(&app, Reader::Staff, &posted.id).await?;
-    made(&app, &posted.id, Side::Admin, staff.token).await
+    let route = format!("POST /v1/admin/support/tickets/{}/ws-token", posted.id);
+    let request = Repeatable::by_person(&staff.who, &posted.headers, &route, &posted.body);
+    made(&app, &posted.id, (Side::Admin, staff.token), request).await
 }
 
+fn gone() -> Problem {
+    let detail = "The token of this `Idempotency-Key` has ended. Ask for another under a new key.";
+    Problem::new(Code::NotFound).detail(detail)
+}
+
+/// A repeat carries the same token. It opens nothing once it was used or its 30 seconds are over.
 async fn made(
     app: &App,
     ticket: &TicketId,
-    side: Side,
-    session: [u8; 32],
-) -> Result<Json<SocketToken>, Problem> {
-    let (token, expires_at) = token::make(app, ticket, side, session).await?;
-    let token = token.expose().to_owned();
-    Ok(Json(SocketToken { token, expires_at: expires_at.to_string() }))
+    (side, session): (Side, [u8; 32]),
+    request: Repeatable<'_>,
+) -> Result<Response, Problem> {
+    Fields::read(request.body())?.finish(app.is_strict())?;
+    let fresh = async |claim: Claim| Ok(token::make(app, ticket, (side, session), &claim).await?);
+    let again = async |seen: Seen| token::again(app, &seen).ok_or_else(gone);
+    let once = idempotency::once(app, request, fresh, again).await?;
+    let view = |(token, expires_at): (Secret, Millis)| SocketToken {
+        token: token.expose().to_owned(),
+        expires_at: expires_at.to_string(),
+    };
+    Ok(once.map(|made| private(view(made))).into_response())
 }
 
 /// Every answer is 101: a browser cannot read the status of a failed handshake, but the code of a
@@ -269,7 +274,7 @@ fn read_features(list: &str) -> Result<u8, Problem> {
     for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         let Some((_, bit)) = features::WORDS.iter().find(|(known, _)| *known == word) else {
             let known = features::WORDS.map(|(word, _)| word).join(", ");
-            let detail = format!("must be some of {known}");
+            let detail = format!("must be one or more of {known}");
             return Err(Problem::bad_request("?features", "invalid_enum", detail));
         };
         bits |= bit;
@@ -302,8 +307,12 @@ fn bearer(headers: &HeaderMap) -> Option<Secret> {
 /// A page of another site must not open sockets with what its visitor's browser knows (RFC 6455
 /// §10.2). Programs name no origin.
 fn is_foreign(app: &App, headers: &HeaderMap) -> bool {
-    let Some(origin) = headers.get(header::ORIGIN) else { return false };
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let Some(origin) = origins.next() else { return false };
     let Ok(origin) = origin.to_str() else { return true };
+    if origins.next().is_some() {
+        return true;
+    }
     let server = &app.config.server;
     let own = [&server.live_url, &server.sandbox_url];
     let is_named = own.into_iter().chain(&app.config.support.origins).any(|known| {
@@ -314,5 +323,14 @@ fn is_foreign(app: &App, headers: &HeaderMap) -> bool {
     });
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
     let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
-    !is_named && (authority.is_empty() || !authority.eq_ignore_ascii_case(host))
+    // A name may be anybody's that leads here (DNS rebinding); an address is what it is.
+    let is_own = authority.eq_ignore_ascii_case(host) && is_address(authority);
+    !is_named && !is_own
+}
+
+/// Whether the host of an authority is an IP address, or this machine.
+fn is_address(authority: &str) -> bool {
+    let Ok(authority) = authority.parse::<axum::http::uri::Authority>() else { return false };
+    let host = authority.host().trim_matches(['[', ']']);
+    host.eq_ignore_ascii_case("localhost") || host.parse::<std::net::IpAddr>().is_ok()
 }

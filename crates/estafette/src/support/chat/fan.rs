@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 use super::{frames, nodes};
 use crate::app::App;
 use crate::kit::id::{AccountId, TicketId};
-use crate::sockets::{Frame, News, Present};
+use crate::sockets::{Frame, Present, Update};
 use crate::support::{Error, Reader, Side, Ticket, messages, tickets, view};
 
 /// Messages read at a time.
@@ -80,7 +80,7 @@ async fn push_news(app: &App) {
 }
 
 /// Pushes what one ticket has to tell.
-async fn push(app: &App, news: &News) -> Result<(), Error> {
+async fn push(app: &App, news: &Update) -> Result<(), Error> {
     if app.config.database.is_shared() {
         nodes::tell_presence(app, news).await?;
         if news.wants_presence {
@@ -92,7 +92,7 @@ async fn push(app: &App, news: &News) -> Result<(), Error> {
     let ticket = tickets::find(app, Reader::User(&account), &id).await?;
     let mut after = news.pushed;
     while ticket.last_seq > after {
-        let found = messages::after(app, Reader::Staff, &ticket, (after, STRETCH)).await?;
+        let found = messages::after(app, Reader::Staff, &ticket, after, STRETCH).await?;
         let Some(last) = found.last().map(|message| message.seq) else { break };
         let made = of_messages(app, news, found).await?;
         app.sockets.push(&news.topic, &made, None);
@@ -109,7 +109,7 @@ async fn push(app: &App, news: &News) -> Result<(), Error> {
 
 async fn of_messages(
     app: &App,
-    news: &News,
+    news: &Update,
     found: Vec<crate::support::Message>,
 ) -> Result<Vec<Frame>, Error> {
     let staff = view::for_staff(app, found).await?;
@@ -123,7 +123,9 @@ async fn of_messages(
 /// What the opt-in frames are about, to see what changed.
 pub(super) struct Stand {
     user_read: String,
-    staff_read: String,
+    staff_read: i64,
+    /// The same as far as the user sees: the number of a note is no news to them.
+    staff_read_shown: i64,
     present: Present,
     status: String,
 }
@@ -131,10 +133,11 @@ pub(super) struct Stand {
 impl Stand {
     pub(super) fn of(ticket: &Ticket, present: Present) -> Self {
         let assignee = ticket.assignee.as_ref().map_or("-", crate::kit::id::StaffId::as_str);
-        let (status, priority) = (ticket.status.word(), ticket.priority.word());
+        let (status, priority) = (ticket.status.as_str(), ticket.priority.as_str());
         Self {
             user_read: ticket.user_read_seq.to_string(),
-            staff_read: ticket.staff_read_seq.to_string(),
+            staff_read: ticket.staff_read_seq,
+            staff_read_shown: ticket.staff_read_seq.min(ticket.shown_seq),
             present,
             status: format!("{status} {priority} {assignee}"),
         }
@@ -145,17 +148,20 @@ impl Stand {
         self.parts().join("|")
     }
 
-    fn parts(&self) -> [String; 4] {
+    fn parts(&self) -> [String; 5] {
+        let (read, shown) = (self.staff_read.to_string(), self.staff_read_shown.to_string());
         let present = format!("{:?}", self.present);
-        [self.user_read.clone(), self.staff_read.clone(), present, self.status.clone()]
+        [self.user_read.clone(), read, shown, present, self.status.clone()]
     }
 
     /// A frame for each part that is not as it was.
     fn changes(&self, ticket: &Ticket, before: &str) -> Vec<Frame> {
         let id = ticket.id.as_str();
-        let frames: [&dyn Fn() -> Frame; 4] = [
+        let of_staff = |seq| frames::read_up_to(id, Side::Admin, seq);
+        let frames: [&dyn Fn() -> Frame; 5] = [
             &|| frames::read_up_to(id, Side::User, ticket.user_read_seq),
-            &|| frames::read_up_to(id, Side::Admin, ticket.staff_read_seq),
+            &|| Frame { user: None, ..of_staff(self.staff_read) },
+            &|| Frame { staff: None, ..of_staff(self.staff_read_shown) },
             &|| frames::presence(id, self.present),
             &|| frames::status(ticket),
         ];

@@ -1,7 +1,7 @@
 //! Frames as JSON: what comes in, what goes out.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::kit::id::TicketId;
@@ -13,52 +13,93 @@ use crate::support::{LONGEST_MESSAGE, Message, Side, Ticket};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Incoming {
     Message { text: String, client_message_id: Option<String>, internal: bool },
-    Typing,
+    Typing { internal: bool },
     Read(i64),
 }
 
-/// A frame as it comes; a plain client sends nothing but `message`.
-#[derive(Deserialize)]
-struct Raw {
-    r#type: Option<String>,
-    message: Option<Value>,
-    client_message_id: Option<Value>,
-    internal: Option<bool>,
-    seq: Option<i64>,
+/// What is wrong with a frame, for an `error` frame.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) detail: String,
+    /// The frame's own id, where it has a good one.
+    pub(super) client_message_id: Option<String>,
 }
 
-/// Reads a frame.
+/// Members of frames that a client sends; a plain one sends nothing but `message`.
+const MEMBERS: [&str; 5] = ["type", "message", "client_message_id", "internal", "seq"];
+
+/// Reads a frame. `is_strict` as for bodies: what is unknown is refused, not passed over.
 ///
 /// # Errors
-/// What is wrong, for the `detail` of an `error` frame.
-pub(super) fn read(text: &str) -> Result<Incoming, &'static str> {
-    let raw: Raw = serde_json::from_str(text).map_err(|_| "The frame is not a JSON object.")?;
-    match raw.r#type.as_deref() {
-        Some("typing") => return Ok(Incoming::Typing),
-        Some("read") => {
-            let seq = raw.seq.filter(|seq| *seq >= 0);
-            return seq.map(Incoming::Read).ok_or("seq must be a number from 0 on.");
+/// What is wrong.
+pub(super) fn read(text: &str, side: Side, is_strict: bool) -> Result<Incoming, Fault> {
+    let Ok(Value::Object(members)) = serde_json::from_str(text) else {
+        let detail = "The frame is not a JSON object.".to_owned();
+        return Err(Fault { detail, client_message_id: None });
+    };
+    let client_message_id = client_message_id(&members);
+    let known = client_message_id.clone().ok().flatten();
+    let read = if let Some(name) = unknown(&members).filter(|_| is_strict) {
+        let name: String = name.chars().take(64).collect();
+        Err(format!("{name} is not a member of frames; known: {}.", MEMBERS.join(", ")))
+    } else {
+        of_members(&members, client_message_id, side)
+    };
+    read.map_err(|detail| Fault { detail, client_message_id: known })
+}
+
+fn unknown(members: &Map<String, Value>) -> Option<&String> {
+    members.keys().find(|name| !MEMBERS.contains(&name.as_str()))
+}
+
+fn client_message_id(members: &Map<String, Value>) -> Result<Option<String>, String> {
+    match members.get("client_message_id") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(id)) if (1..=64).contains(&id.chars().count()) && !id.contains('\0') => {
+            Ok(Some(id.clone()))
         }
-        None | Some("message") => {}
-        Some(_) => return Err("type must be message, typing or read, or left out."),
+        Some(_) => Err("client_message_id must be a string of 1 to 64 characters.".to_owned()),
     }
-    let Some(Value::String(text)) = raw.message else {
-        return Err("message is required and must be a string.");
+}
+
+fn of_members(
+    members: &Map<String, Value>,
+    client_message_id: Result<Option<String>, String>,
+    side: Side,
+) -> Result<Incoming, String> {
+    let fault = |detail: &str| Err(detail.to_owned());
+    let internal = match members.get("internal") {
+        None | Some(Value::Null | Value::Bool(false)) => false,
+        // What a user takes for hidden must not become public.
+        Some(Value::Bool(true)) if side == Side::Admin => true,
+        Some(Value::Bool(true)) => return fault("internal is for staff only."),
+        Some(_) => return fault("internal must be true or false."),
+    };
+    match members.get("type") {
+        None | Some(Value::Null) => {}
+        Some(Value::String(kind)) => match kind.as_str() {
+            "message" => {}
+            "typing" => return Ok(Incoming::Typing { internal }),
+            "read" => {
+                let seq = members.get("seq").and_then(Value::as_i64).filter(|seq| *seq >= 0);
+                return seq
+                    .map(Incoming::Read)
+                    .ok_or_else(|| "seq must be a number from 0 on.".to_owned());
+            }
+            _ => return fault("type must be message, typing or read, or left out."),
+        },
+        Some(_) => return fault("type must be message, typing or read, or left out."),
+    }
+    let Some(Value::String(text)) = members.get("message") else {
+        return fault("message is required and must be a string.");
     };
     if text.trim().is_empty() || text.contains('\0') {
-        return Err("message must not be blank or contain the NUL character.");
+        return fault("message must not be blank or contain the NUL character.");
     }
     if text.chars().count() > LONGEST_MESSAGE {
-        return Err("message must have at most 10000 characters.");
+        return fault("message must have at most 10000 characters.");
     }
-    let client_message_id = match raw.client_message_id {
-        None | Some(Value::Null) => None,
-        Some(Value::String(id)) if (1..=64).contains(&id.chars().count()) && !id.contains('\0') => {
-            Some(id)
-        }
-        Some(_) => return Err("client_message_id must be a string of 1 to 64 characters."),
-    };
-    Ok(Incoming::Message { text, client_message_id, internal: raw.internal.unwrap_or(false) })
+    Ok(Incoming::Message { text: text.clone(), client_message_id: client_message_id?, internal })
 }
 
 fn text(value: &impl Serialize) -> Option<Utf8Bytes> {
@@ -94,7 +135,7 @@ pub(super) fn message(
 /// How far a side has read.
 pub(super) fn read_up_to(ticket: &str, side: Side, seq: i64) -> Frame {
     let value =
-        json!({ "type": "read", "ticket_id": ticket, "sender_type": side.word(), "seq": seq });
+        json!({ "type": "read", "ticket_id": ticket, "sender_type": side.as_str(), "seq": seq });
     both(features::READ, &value)
 }
 
@@ -103,8 +144,8 @@ pub(super) fn status(ticket: &Ticket) -> Frame {
     let value = json!({
         "type": "status",
         "ticket_id": ticket.id.as_str(),
-        "status": ticket.status.word(),
-        "priority": ticket.priority.word(),
+        "status": ticket.status.as_str(),
+        "priority": ticket.priority.as_str(),
         "assignee": ticket.assignee.as_ref().map(crate::kit::id::StaffId::as_str),
     });
     both(features::STATUS, &value)
@@ -112,7 +153,7 @@ pub(super) fn status(ticket: &Ticket) -> Frame {
 
 /// Somebody types.
 pub(super) fn typing(ticket: &str, side: Side) -> Frame {
-    let value = json!({ "type": "typing", "ticket_id": ticket, "sender_type": side.word() });
+    let value = json!({ "type": "typing", "ticket_id": ticket, "sender_type": side.as_str() });
     both(features::TYPING, &value)
 }
 
@@ -154,15 +195,21 @@ pub(super) fn resync(ticket: &TicketId, last_seq: i64) -> Utf8Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Incoming, read};
+    use super::{Fault, Incoming, read};
+    use crate::support::Side;
+
+    fn of_user(text: &str) -> Result<Incoming, Fault> {
+        read(text, Side::User, false)
+    }
 
     #[test]
     fn a_plain_frame_is_a_message() {
-        let frame = read(r#"{"message": "hi", "more": 1}"#).unwrap();
+        let frame = of_user(r#"{"message": "hi", "more": 1}"#).unwrap();
         let text = "hi".to_owned();
         assert_eq!(frame, Incoming::Message { text, client_message_id: None, internal: false });
-        assert_eq!(read(r#"{"type": "read", "seq": 3}"#), Ok(Incoming::Read(3)));
-        assert_eq!(read(r#"{"type": "typing"}"#), Ok(Incoming::Typing));
+        assert_eq!(of_user(r#"{"type": "read", "seq": 3}"#), Ok(Incoming::Read(3)));
+        let typing = Incoming::Typing { internal: false };
+        assert_eq!(of_user(r#"{"type": "typing"}"#), Ok(typing));
     }
 
     #[test]
@@ -181,8 +228,21 @@ mod tests {
             r#"{"type": "read"}"#,
             r#"{"message": "m", "client_message_id": 5}"#,
             r#"{"message": "m", "client_message_id": ""}"#,
+            r#"{"message": "m", "internal": 1}"#,
         ] {
-            assert!(read(bad).is_err(), "{bad}");
+            assert!(of_user(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_user_has_no_notes_and_a_fault_names_what_it_is_about() {
+        let note = r#"{"message": "m", "client_message_id": "7", "internal": true}"#;
+        let Fault { detail, client_message_id } = of_user(note).unwrap_err();
+        assert_eq!(detail, "internal is for staff only.");
+        assert_eq!(client_message_id.as_deref(), Some("7"));
+        assert!(read(note, Side::Admin, true).is_ok());
+        let unknown = r#"{"message": "m", "mesage": "n"}"#;
+        assert!(read(unknown, Side::User, true).is_err());
+        assert!(read(unknown, Side::User, false).is_ok());
     }
 }

@@ -38,6 +38,8 @@ pub(super) enum Ending {
     NotUtf8,
     /// A frame that cannot be used, and the socket asked for no `error` frames.
     Useless,
+    /// The ticket is closed, and the socket asked for no `error` frames.
+    Closed,
     /// A frame that is too large.
     TooLarge,
     /// The token is missing, wrong, used, or over.
@@ -61,7 +63,7 @@ impl Ending {
             Self::Protocol => 1002,
             Self::Binary => 1003,
             Self::NotUtf8 => 1007,
-            Self::Useless => 1008,
+            Self::Useless | Self::Closed => 1008,
             Self::TooLarge => 1009,
             Self::NoToken => 4401,
             Self::Forbidden => 4403,
@@ -74,17 +76,18 @@ impl Ending {
     /// What is said with it.
     pub(super) const fn reason(self) -> &'static str {
         match self {
-            Self::Restart => "the service restarts; connect again with since",
-            Self::Broken => "the service cannot go on; connect again with since",
+            Self::Restart => "the service is restarting; reconnect with since",
+            Self::Broken => "the service failed; reconnect with since",
             Self::Protocol => "not as in RFC 6455",
             Self::Binary => "send text",
             Self::NotUtf8 => "send UTF-8",
             Self::Useless => "send {\"message\": text}; features=error tells what was wrong",
-            Self::TooLarge => "a frame has at most 64 KiB",
-            Self::NoToken => "the token is not valid here, or not any more",
+            Self::Closed => "the ticket is closed; open a new one that follows it",
+            Self::TooLarge => "a frame has at most 128 KiB",
+            Self::NoToken => "the token is not valid here, or no longer valid",
             Self::Forbidden => "not allowed from this origin or for this account",
             Self::NoTicket => "there is no such ticket",
-            Self::Slow => "too slow; connect again with since",
+            Self::Slow => "the client reads too slowly; reconnect with since",
             Self::TooMany => "too many frames or sockets",
         }
     }
@@ -94,7 +97,7 @@ impl Ending {
 /// ticket's row before.
 pub(super) fn tell_nodes(app: &App, set: &mut WriteSet, account: &AccountId, ticket: &TicketId) {
     if app.config.database.is_shared() {
-        nodes::leave_mail(app, set, (account, ticket), None);
+        nodes::leave_mail(app, set, account, ticket, None);
     }
 }
 

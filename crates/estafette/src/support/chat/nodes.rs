@@ -13,7 +13,7 @@ use super::frames;
 use super::store as sql;
 use crate::app::App;
 use crate::kit::id::{AccountId, TicketId};
-use crate::sockets::{News, Present, features};
+use crate::sockets::{Present, Update, features};
 use crate::support::Side;
 
 /// How long a node counts as alive after it said so, milliseconds.
@@ -29,7 +29,8 @@ const CHUNK: i64 = 500;
 /// it returns can be read then; what is committed later is told.
 pub(super) async fn watch(
     app: &App,
-    (account, ticket): (&AccountId, &TicketId),
+    account: &AccountId,
+    ticket: &TicketId,
     come: Present,
 ) -> Result<(), CommitError> {
     if !app.config.database.is_shared() {
@@ -49,20 +50,21 @@ pub(super) async fn watch(
 pub(super) fn leave_mail(
     app: &App,
     set: &mut WriteSet,
-    (account, ticket): (&AccountId, &TicketId),
+    account: &AccountId,
+    ticket: &TicketId,
     typing: Option<Side>,
 ) {
-    let (mail, typing) = (app.clock.id("mail"), typing.map(Side::word));
+    let (mail, typing) = (app.clock.id("mail"), typing.map(Side::as_str));
     set.push(sql::LEAVE_MAIL, args![mail, account, typing, ticket, app.node, app.now()]);
 }
 
 /// Tells the other nodes that a side types.
-pub(super) async fn tell_typing(app: &App, (account, ticket): (&AccountId, &TicketId), side: Side) {
+pub(super) async fn tell_typing(app: &App, account: &AccountId, ticket: &TicketId, side: Side) {
     if !app.config.database.is_shared() {
         return;
     }
     let mut set = WriteSet::of(account.as_str());
-    leave_mail(app, &mut set, (account, ticket), Some(side));
+    leave_mail(app, &mut set, account, ticket, Some(side));
     match app.db.commit(set).await {
         Ok(_) => app.db.nudge(),
         Err(error) => tracing::debug!(%error, "other nodes were not told that somebody types"),
@@ -71,7 +73,7 @@ pub(super) async fn tell_typing(app: &App, (account, ticket): (&AccountId, &Tick
 
 /// Tells the other nodes who listens here, where that changed. The only one who does, so what was
 /// told last is what is so.
-pub(super) async fn tell_presence(app: &App, news: &News) -> Result<(), CommitError> {
+pub(super) async fn tell_presence(app: &App, news: &Update) -> Result<(), CommitError> {
     if news.here == news.told {
         return Ok(());
     }
@@ -82,7 +84,7 @@ pub(super) async fn tell_presence(app: &App, news: &News) -> Result<(), CommitEr
     // Of two nodes that tell each other at the same time, the second one sees what the first did.
     set.push(sql::LOCK, args![&account, &ticket]);
     set.push(sql::SET_PRESENT, args![user, staff, &ticket, app.node]);
-    leave_mail(app, &mut set, (&account, &ticket), None);
+    leave_mail(app, &mut set, &account, &ticket, None);
     app.db.commit(set).await?;
     app.sockets.set_told(&news.topic, news.here);
     app.db.nudge();
@@ -122,7 +124,7 @@ impl Neighbour {
         let Ok(done) = app.db.commit(set).await else { return Ok(false) };
         for row in done.rows.into_iter().flatten() {
             let (ticket, typing) = <(String, Option<String>)>::from_row(row)?;
-            match typing.as_deref().and_then(Side::of) {
+            match typing.as_deref().and_then(|word| word.parse().ok()) {
                 Some(side) => app.sockets.push(&ticket, &[frames::typing(&ticket, side)], None),
                 None => app.sockets.news(&ticket),
             }
@@ -139,7 +141,7 @@ impl Neighbour {
                 set.push(sql::UNWATCH, args![ticket.as_str(), app.node]);
                 let account = AccountId::stored(account.clone());
                 let ticket = TicketId::stored(ticket.clone());
-                leave_mail(app, &mut set, (&account, &ticket), None);
+                leave_mail(app, &mut set, &account, &ticket, None);
             }
             app.db.commit(set).await?;
             app.db.nudge();
@@ -180,7 +182,7 @@ impl Neighbour {
             if left.iter().any(|(topic, _)| *topic == ticket) {
                 app.sockets.set_told(&ticket, Present::default());
                 let (id, account) = (TicketId::stored(ticket), AccountId::stored(account));
-                watch(app, (&account, &id), Present::default()).await?;
+                watch(app, &account, &id, Present::default()).await?;
             }
         }
         Ok(())
@@ -191,7 +193,7 @@ impl Neighbour {
         for (ticket, account) in app.sockets.topics() {
             app.sockets.set_told(&ticket, Present::default());
             let (ticket, account) = (TicketId::stored(ticket), AccountId::stored(account));
-            watch(app, (&account, &ticket), Present::default()).await?;
+            watch(app, &account, &ticket, Present::default()).await?;
         }
         app.sockets.news_everywhere();
         Ok(())

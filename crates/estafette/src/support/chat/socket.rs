@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
@@ -13,7 +14,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error as WsError, Message as Ws, Utf8Bytes};
 
-use super::frames::{self, Incoming};
+use super::frames::{self, Fault, Incoming};
 use super::{Ending, fan, nodes, token};
 use crate::access::holder::{Holder, Subject};
 use crate::access::idempotency::Claim;
@@ -22,12 +23,12 @@ use crate::kit::id::{AccountId, TicketId};
 use crate::kit::problem::Problem;
 use crate::kit::takeover::{Duplex, Taken};
 use crate::metrics::OpenConnection;
-use crate::sockets::{Listener, Out, Present, Seat, features};
+use crate::sockets::{Frame, Listener, Out, Present, Seat, features};
 use crate::support::messages::{self, NewMessage};
 use crate::support::{Author, Error, Reader, Side, Ticket, tickets, view};
 
-/// Largest frame that is read, bytes: the longest message fits, however it is escaped.
-const MOST_BYTES: usize = 64 * 1024;
+/// Largest frame that is read, bytes: the longest message fits, even if all of it is escaped.
+const MOST_BYTES: usize = 128 * 1024;
 /// Frames that may come at once, and how long one of them takes to be given back.
 const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_millis(200);
@@ -39,8 +40,14 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const TYPING: Duration = Duration::from_secs(2);
 /// Looks at the clock after which the token is looked at, too.
 const RECHECK: u32 = 2;
-/// Messages replayed at a time; a socket that asked for `resync` reads the rest over HTTP.
-const REPLAYED: i64 = 200;
+/// How old a look at the token of staff may be when something is written to them.
+const STAFF_PROOF: Duration = Duration::from_secs(1);
+/// Messages replayed to a socket that asked for `resync`: it reads the rest over HTTP.
+const REPLAYED: usize = 200;
+/// Messages replayed at a time.
+const STRETCH: i64 = 8;
+/// Sockets whose messages are read and made into frames at the same time. Nobody closes it.
+static REPLAYING: Semaphore = Semaphore::const_new(4);
 
 type Stream = WebSocketStream<Box<dyn Duplex>>;
 
@@ -62,9 +69,11 @@ pub(super) async fn serve(app: App, entry: Result<Box<Socket>, Ending>, taken: T
         .max_write_buffer_size(1024 * 1024)
         .max_message_size(Some(MOST_BYTES))
         .max_frame_size(Some(MOST_BYTES));
-    let read = read.to_vec();
+    let first = read.to_vec();
+    // What is left of HTTP's buffer keeps all of it, for as long as the socket is open.
+    drop(read);
     let mut ws =
-        WebSocketStream::from_partially_read(stream, read, Role::Server, Some(config)).await;
+        WebSocketStream::from_partially_read(stream, first, Role::Server, Some(config)).await;
     let ending = match entry {
         Ok(mut socket) => socket.run(&app, &mut ws, &mut stopped).await,
         Err(ending) => Some(ending),
@@ -88,6 +97,8 @@ pub(super) struct Socket {
     /// Frames that may come now, and since when that is so.
     budget: (u32, Instant),
     heard_at: Instant,
+    /// When the session was last found to stand.
+    proved_at: Instant,
     typed_at: Option<Instant>,
     looks: u32,
 }
@@ -107,11 +118,11 @@ pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> 
     let ticket = ticket.map_err(|error| ending(&error))?;
     let is_staff = wish.side == Side::Admin;
     let listener = Listener { person, is_staff, features: wish.features };
-    let topic = (ticket.id.as_str(), ticket.account.as_str());
+    let (topic, account) = (ticket.id.as_str(), ticket.account.as_str());
     let most = app.config.support.sockets_per_person;
-    let seat = app.sockets.join(topic, &listener, most).ok_or(Ending::TooMany)?;
+    let seat = app.sockets.join(topic, account, &listener, most).ok_or(Ending::TooMany)?;
     let come = Present { user: !is_staff, staff: is_staff };
-    let watched = nodes::watch(app, (&ticket.account, &ticket.id), come).await;
+    let watched = nodes::watch(app, &ticket.account, &ticket.id, come).await;
     watched.map_err(|_| Ending::Broken)?;
     // Again: what was written until the seat was taken is read, what comes later is pushed.
     let ticket: Ticket =
@@ -125,15 +136,17 @@ pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> 
     app.sockets.greet(&seat, |there| frames::presence(ticket.id.as_str(), there));
     let now = Instant::now();
     Ok(Box::new(Socket {
-        cursor: wish.since.unwrap_or(pushed.max(ticket.last_seq)),
+        // A number from beyond the end would wait for messages that are long to come.
+        cursor: wish.since.map_or(pushed.max(ticket.last_seq), |since| since.min(ticket.last_seq)),
         ticket: ticket.id,
         account: ticket.account,
         author,
         session,
         seat,
-        _open: app.metrics.socket_opened(wish.side.word()),
+        _open: app.metrics.socket_opened(wish.side.as_str()),
         budget: (BURST, now),
         heard_at: now,
+        proved_at: now,
         typed_at: None,
         looks: 0,
     }))
@@ -179,7 +192,7 @@ impl Socket {
                     farewell = Some(Instant::now() + spread(app));
                     Ok(())
                 }
-                () = self.seat.outbox.rung() => self.flush(ws).await,
+                () = self.seat.outbox.rung() => self.pass(app, ws).await,
                 incoming = ws.next() => self.take(app, ws, incoming).await,
                 () = &mut alarm => {
                     alarm.as_mut().reset(Instant::now() + pause);
@@ -192,30 +205,40 @@ impl Socket {
         }
     }
 
-    /// Writes what came after the number that the client knows, then goes over to what is pushed.
+    /// Writes what came after the number that the client knows, then goes over to what is pushed. A
+    /// stretch at a time, and few sockets at once: a crowd that comes back must not hold up others,
+    /// and who does not read holds no more than a stretch in memory.
     async fn replay(&mut self, app: &App, ws: &mut Stream) -> Result<(), Option<Ending>> {
         let broken = |_| Some(Ending::Broken);
+        let mut replayed = 0;
         loop {
+            let turn = REPLAYING.acquire().await;
             let ticket = tickets::find(app, Reader::Staff, &self.ticket).await.map_err(broken)?;
-            let after = (self.cursor, REPLAYED + 1);
-            let mut found =
-                messages::after(app, self.reader(), &ticket, after).await.map_err(broken)?;
-            let is_more = found.len() > usize::try_from(REPLAYED).unwrap_or(0);
-            found.truncate(usize::try_from(REPLAYED).unwrap_or(0));
+            let (reader, seq) = (self.reader(), self.cursor);
+            let found = messages::after(app, reader, &ticket, seq, STRETCH).await;
+            let found = found.map_err(broken)?;
+            let is_last = i64::try_from(found.len()).is_ok_and(|count| count < STRETCH);
             let last = found.last().map(|message| message.seq);
-            for (seq, text) in self.shown(app, found).await.map_err(broken)? {
+            let texts = self.shown(app, found).await.map_err(broken)?;
+            drop(turn);
+            for (seq, text) in texts {
                 write(ws, Ws::Text(text)).await?;
                 self.cursor = seq;
+                replayed += 1;
             }
-            if is_more && self.seat.outbox.wants(features::RESYNC) {
-                write(ws, Ws::Text(frames::resync(&self.ticket, ticket.last_seq))).await?;
-                self.cursor = ticket.last_seq;
-            } else if !is_more {
+            if is_last {
                 // The last ones may be notes, which this side does not see.
                 self.cursor = self.cursor.max(last.unwrap_or(0)).max(ticket.last_seq);
-            }
-            if !is_more && self.seat.outbox.go_live(self.cursor) {
-                return self.flush(ws).await;
+                if self.seat.outbox.go_live(self.cursor) {
+                    return self.flush(ws).await;
+                }
+            } else if replayed >= REPLAYED && self.seat.outbox.wants(features::RESYNC) {
+                let last = match self.author {
+                    Author::User(_) => ticket.shown_seq,
+                    Author::Staff(_) => ticket.last_seq,
+                };
+                write(ws, Ws::Text(frames::resync(&self.ticket, last))).await?;
+                self.cursor = ticket.last_seq;
             }
         }
     }
@@ -234,6 +257,29 @@ impl Socket {
             text.map(|text| (view.message.seq, text))
         };
         Ok(staff.into_iter().filter_map(text).collect())
+    }
+
+    /// Writes what is in the outbox. Staff see notes of all accounts, so one who is out of the
+    /// staff sees none of them.
+    async fn pass(&mut self, app: &App, ws: &mut Stream) -> Result<(), Option<Ending>> {
+        if matches!(self.author, Author::Staff(_)) {
+            Box::pin(self.prove(app, STAFF_PROOF)).await?;
+        }
+        self.flush(ws).await
+    }
+
+    /// Ends the socket unless its session stands, or did so not longer ago than this.
+    async fn prove(&mut self, app: &App, within: Duration) -> Result<(), Option<Ending>> {
+        if self.proved_at.elapsed() < within {
+            return Ok(());
+        }
+        match token::stands(app, self.author.side(), self.session.hash).await {
+            Ok(_) => self.proved_at = Instant::now(),
+            // The database does not answer: nothing is known against it.
+            Err(Ending::Broken) => {}
+            Err(ending) => return Err(Some(ending)),
+        }
+        Ok(())
     }
 
     /// Writes what is in the outbox.
@@ -266,9 +312,10 @@ impl Socket {
                 Box::pin(self.act(app, ws, text.as_str())).await
             }
             Some(Ok(Ws::Binary(_))) => Err(Some(Ending::Binary)),
-            // A ping was answered by the library, and counts as a frame.
-            Some(Ok(Ws::Ping(_))) => self.spend(),
-            Some(Ok(Ws::Pong(_) | Ws::Frame(_))) => Ok(()),
+            // A ping was answered by the library, and counts as a frame; so do pongs, of which we
+            // ask for few.
+            Some(Ok(Ws::Ping(_) | Ws::Pong(_))) => self.spend(),
+            Some(Ok(Ws::Frame(_))) => Ok(()),
             Some(Err(WsError::Capacity(_))) => Err(Some(Ending::TooLarge)),
             Some(Err(WsError::Utf8(_))) => Err(Some(Ending::NotUtf8)),
             Some(Err(WsError::Protocol(ProtocolError::ResetWithoutClosingHandshake))) => Err(None),
@@ -291,24 +338,28 @@ impl Socket {
     }
 
     async fn act(&mut self, app: &App, ws: &mut Stream, text: &str) -> Result<(), Option<Ending>> {
-        match frames::read(text) {
+        // Whoever is out does nothing more.
+        self.prove(app, Duration::ZERO).await?;
+        match frames::read(text, self.author.side(), app.is_strict()) {
             Ok(Incoming::Message { text, client_message_id, internal }) => {
-                let internal = internal && matches!(self.author, Author::Staff(_));
                 let public = NewMessage::public(self.author.clone(), text);
                 let new = NewMessage { internal, client_message_id, ..public };
                 self.write_down(app, ws, &new).await
             }
-            Ok(Incoming::Typing) => {
-                self.pass_on_typing(app).await;
+            Ok(Incoming::Typing { internal }) => {
+                self.pass_on_typing(app, internal).await;
                 Ok(())
             }
             Ok(Incoming::Read(seq)) => {
                 let ticket = tickets::find(app, self.reader(), &self.ticket).await;
                 let ticket = ticket.map_err(|_| Some(Ending::Broken))?;
-                let noted = tickets::mark_read(app, &ticket, &self.author, seq).await;
+                let noted =
+                    tickets::mark_read(app, &ticket, &self.author, seq, &Claim::default()).await;
                 noted.map_err(|_| Some(Ending::Broken))
             }
-            Err(detail) => self.complain(ws, ("validation_failed", detail), None).await,
+            Err(Fault { detail, client_message_id: id }) => {
+                self.complain(ws, "validation_failed", &detail, id.as_deref()).await
+            }
         }
     }
 
@@ -326,14 +377,17 @@ impl Socket {
                 write(ws, Ws::Text(ack)).await
             }
             Ok(_) => Ok(()),
+            Err(Error::Closed { .. }) if !self.seat.outbox.wants(features::ERROR) => {
+                Err(Some(Ending::Closed))
+            }
             Err(error) => {
                 let problem = Problem::from(error);
                 let code = problem.code();
                 if code.status() >= 500 {
                     return Err(Some(Ending::Broken));
                 }
-                let told = (code.word(), code.title());
-                self.complain(ws, told, new.client_message_id.as_deref()).await
+                let id = new.client_message_id.as_deref();
+                self.complain(ws, code.as_str(), problem.said(), id).await
             }
         }
     }
@@ -342,7 +396,8 @@ impl Socket {
     async fn complain(
         &self,
         ws: &mut Stream,
-        (code, detail): (&str, &str),
+        code: &str,
+        detail: &str,
         client_message_id: Option<&str>,
     ) -> Result<(), Option<Ending>> {
         if !self.seat.outbox.wants(features::ERROR) {
@@ -351,15 +406,21 @@ impl Socket {
         write(ws, Ws::Text(frames::error(code, detail, client_message_id))).await
     }
 
-    async fn pass_on_typing(&mut self, app: &App) {
+    async fn pass_on_typing(&mut self, app: &App, internal: bool) {
         let now = Instant::now();
         if self.typed_at.is_some_and(|last| now - last < TYPING) {
             return;
         }
         self.typed_at = Some(now);
         let (ticket, side) = (&self.ticket, self.author.side());
-        app.sockets.push(ticket.as_str(), &[frames::typing(ticket.as_str(), side)], None);
-        nodes::tell_typing(app, (&self.account, ticket), side).await;
+        let frame = frames::typing(ticket.as_str(), side);
+        if internal {
+            // At this node only: who writes a note is of little use to others.
+            app.sockets.push(ticket.as_str(), &[Frame { user: None, ..frame }], None);
+            return;
+        }
+        app.sockets.push(ticket.as_str(), &[frame], None);
+        nodes::tell_typing(app, &self.account, ticket, side).await;
     }
 
     /// Now and then: whether the client is there, and whether it still may be.
@@ -375,11 +436,7 @@ impl Socket {
         }
         self.looks += 1;
         if self.looks.is_multiple_of(RECHECK) {
-            let stands = token::stands(app, self.author.side(), self.session.hash).await;
-            match stands {
-                Err(Ending::Broken) | Ok(_) => {}
-                Err(ending) => return Err(Some(ending)),
-            }
+            self.prove(app, Duration::ZERO).await?;
         }
         write(ws, Ws::Ping(Bytes::new())).await
     }

@@ -9,9 +9,10 @@ use clock::Millis;
 use super::Ending;
 use super::store as sql;
 use crate::access::holder::{self, Holder};
+use crate::access::idempotency::{Claim, Seen};
 use crate::access::retention::sweep;
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::TicketId;
 use crate::kit::seal::sha256;
 use crate::kit::secret::Secret;
@@ -27,8 +28,8 @@ const USED: Reject = Reject("chat_token_used");
 pub(super) async fn make(
     app: &App,
     ticket: &TicketId,
-    side: Side,
-    session_hash: [u8; 32],
+    (side, session_hash): (Side, [u8; 32]),
+    claim: &Claim,
 ) -> Result<(Secret, Millis), Error> {
     let mut random = [0_u8; 32];
     app.clock.fill(&mut random);
@@ -36,9 +37,15 @@ pub(super) async fn make(
     let expires_at = app.now() + LIFE_MS;
     let hash = sha256(token.expose().as_bytes());
     let mut set = WriteSet::of(ticket.as_str());
-    set.push(sql::ADD_TOKEN, args![hash, ticket, side.word(), session_hash, expires_at]);
+    set.push(sql::ADD_TOKEN, args![hash, ticket, side.as_str(), session_hash, expires_at]);
+    claim.add_to(&mut set, ticket.as_str(), claim.seal(app, ticket.as_str(), &token), app.now());
     app.db.commit(set).await?;
     Ok((token, expires_at))
+}
+
+/// The token that an earlier, equal request made, for ten minutes.
+pub(super) fn again(app: &App, seen: &Seen) -> Option<(Secret, Millis)> {
+    Some((seen.secret(app)?, seen.created_at + LIFE_MS))
 }
 
 /// The session behind a token that was given for a ticket.
@@ -67,7 +74,7 @@ async fn spend(
 ) -> Result<[u8; 32], Ending> {
     let hash = sha256(given.expose().as_bytes());
     let mut set = WriteSet::of(ticket.as_str());
-    set.returning(sql::USE_TOKEN, args![hash, ticket, side.word(), app.now()], USED);
+    set.returning(sql::USE_TOKEN, args![hash, ticket, side.as_str(), app.now()], USED);
     let done = match app.db.commit(set).await {
         Ok(done) => done,
         Err(CommitError::Rejected(_)) => return Err(Ending::NoToken),
@@ -104,5 +111,5 @@ pub(super) async fn stands(app: &App, side: Side, hash: [u8; 32]) -> Result<Hold
 /// See [`CommitError`].
 pub async fn forget_tokens(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     let args = args![turn.now() - LIFE_MS, app.config.retention.chunk];
-    sweep(app, turn, ("ticket_tokens", sql::FORGET_TOKENS), &args).await
+    sweep(app, turn, "ticket_tokens", sql::FORGET_TOKENS, &args).await
 }

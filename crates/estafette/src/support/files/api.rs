@@ -2,22 +2,23 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, Path, RawQuery, Request, State};
+use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::upload::Place;
+use super::upload::UploadSlot;
 use super::{Attachment, Refusal, Upload, key, preview, preview_key, storage};
 use crate::access::caller::{Caller, Portal, Staff};
 use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::id::{AccountId, FileId, TicketId, TicketMessageId};
-use crate::kit::page::Query;
-use crate::kit::problem::{Item, Problem, ProblemBody};
+use crate::kit::page::{NoQuery, Query};
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::support::api::user;
 use crate::support::messages::api::marked;
@@ -67,27 +68,13 @@ pub struct NewStaffFile {
     post, path = "/v1/support/tickets/{ticket_id}/files", tag = "Support",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
     request_body(content = NewTicketFile, content_type = "multipart/form-data"),
+    extensions(("x-codes" = json!([
+        Code::TicketClosed, Code::LimitReached, Code::FileTooLarge, Code::UnsupportedFileType,
+    ]))),
     responses(
         (status = 200, body = TicketMessageView, description = "The message with its file"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`: the body is not multipart form data as it should be"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`ticket_closed`, `limit_reached`, `idempotency_in_progress`"),
-        (status = 413, body = ProblemBody, content_type = "application/problem+json",
-         description = "`file_too_large`"),
-        (status = 415, body = ProblemBody, content_type = "application/problem+json",
-         description = "`unsupported_media_type`, `unsupported_file_type`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`: four uploads of this account are coming in"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`: nothing was stored"),
     ),
     security(("portal_token" = []))
 )]
@@ -110,27 +97,13 @@ async fn upload_ticket_file(
     post, path = "/v1/admin/support/tickets/{ticket_id}/files", tag = "Operator",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
     request_body(content = NewStaffFile, content_type = "multipart/form-data"),
+    extensions(("x-codes" = json!([
+        Code::TicketClosed, Code::LimitReached, Code::FileTooLarge, Code::UnsupportedFileType,
+    ]))),
     responses(
         (status = 200, body = AdminTicketMessageView, description = "The message with its file"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`: the body is not multipart form data as it should be"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`ticket_closed`, `limit_reached`, `idempotency_in_progress`"),
-        (status = 413, body = ProblemBody, content_type = "application/problem+json",
-         description = "`file_too_large`"),
-        (status = 415, body = ProblemBody, content_type = "application/problem+json",
-         description = "`unsupported_media_type`, `unsupported_file_type`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json",
-         description = "`rate_limited`: four uploads of this account are coming in"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json",
-         description = "`overloaded`, `storage_unavailable`: nothing was stored"),
     ),
     security(("staff_token" = []))
 )]
@@ -186,13 +159,13 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
         let detail = "Send `Content-Type: multipart/form-data` with a boundary.";
         Problem::new(Code::UnsupportedMediaType).detail(detail)
     })?;
-    let _place = Place::take(&keeper)?;
+    let _slot = UploadSlot::take(&keeper)?;
     let known: &[&str] = match reader {
         Reader::User(_) => &["file", "message", "client_message_id"],
         Reader::Staff => &["file", "message", "client_message_id", "internal"],
     };
     let stream = body.into_data_stream();
-    let mut upload = Upload::receive(stream, &boundary, (known, app.is_strict())).await?;
+    let mut upload = Upload::receive(stream, &boundary, known, app).await?;
     let route = format!("POST {ticket}/files");
     let print = upload.fingerprint();
     let request = match reader {
@@ -224,23 +197,19 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
 #[utoipa::path(
     get, path = "/v1/support-ticket-files/{file_id}", tag = "Support",
     params(("file_id" = String, Path, description = "The file")),
+    extensions(("x-codes" = json!([Code::FileExpired]))),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream",
          description = "The file, with its own type"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json",
-         description = "`file_expired`"),
     ),
     security(("portal_token" = []))
 )]
 async fn download_ticket_file(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     original(&app, Reader::User(&caller.account.id), &id).await
 }
 
@@ -248,23 +217,19 @@ async fn download_ticket_file(
 #[utoipa::path(
     get, path = "/v1/admin/support-ticket-files/{file_id}", tag = "Operator",
     params(("file_id" = String, Path, description = "The file")),
+    extensions(("x-codes" = json!([Code::FileExpired]))),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream",
          description = "The file, with its own type"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json",
-         description = "`file_expired`"),
     ),
     security(("staff_token" = []))
 )]
 async fn download_any_ticket_file(
     _staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     original(&app, Reader::Staff, &id).await
 }
 
@@ -274,23 +239,19 @@ async fn download_any_ticket_file(
 #[utoipa::path(
     get, path = "/v1/support-ticket-files/{file_id}/preview", tag = "Support",
     params(("file_id" = String, Path, description = "The file")),
+    extensions(("x-codes" = json!([Code::FileExpired]))),
     responses(
         (status = 200, body = Vec<u8>, content_type = "image/png",
          description = "PNG, or JPEG where the original is one"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`: also where there is no preview"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json",
-         description = "`file_expired`"),
     ),
     security(("portal_token" = []))
 )]
 async fn preview_ticket_file(
     caller: Caller<Portal>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     small(&app, Reader::User(&caller.account.id), &id).await
 }
 
@@ -298,23 +259,19 @@ async fn preview_ticket_file(
 #[utoipa::path(
     get, path = "/v1/admin/support-ticket-files/{file_id}/preview", tag = "Operator",
     params(("file_id" = String, Path, description = "The file")),
+    extensions(("x-codes" = json!([Code::FileExpired]))),
     responses(
         (status = 200, body = Vec<u8>, content_type = "image/png",
          description = "PNG, or JPEG where the original is one"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`: also where there is no preview"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json",
-         description = "`file_expired`"),
     ),
     security(("staff_token" = []))
 )]
 async fn preview_any_ticket_file(
     _staff: Staff,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
     small(&app, Reader::Staff, &id).await
 }
 
@@ -364,6 +321,9 @@ async fn streamed(app: &App, key: &str) -> Result<Response, Problem> {
     Ok(response)
 }
 
+/// What stands escaped in a parameter of a header: more than RFC 8187 §3.2.1 asks for.
+const IN_HEADERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+
 /// The name twice: in ASCII for whoever knows no better, and in full (RFC 6266, RFC 8187).
 fn disposition(file: &Attachment) -> String {
     let plain = |letter: char| {
@@ -371,15 +331,7 @@ fn disposition(file: &Attachment) -> String {
         if is_plain { letter } else { '_' }
     };
     let ascii: String = file.filename.chars().map(plain).collect();
-    let full: String = file.filename.bytes().fold(String::new(), |mut text, byte| {
-        use std::fmt::Write;
-        if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            let _infallible = write!(text, "%{byte:02X}");
-        }
-        text
-    });
+    let full = utf8_percent_encode(&file.filename, IN_HEADERS);
     format!("attachment; filename=\"{ascii}\"; filename*=UTF-8''{full}")
 }
 
@@ -398,12 +350,13 @@ impl From<Refusal> for Problem {
                 Self::invalid(vec![Item::at(&format!("/{field}"), code, detail)])
             }
             Refusal::Busy => {
-                let detail = "Wait until other uploads of this account are done.";
+                let detail = "Wait until this account's other uploads have finished.";
                 Self::new(Code::RateLimited).detail(detail).retry_after_s(5)
             }
             Refusal::Overloaded => Code::Overloaded.into(),
             Refusal::NoScanner => {
-                let detail = "The virus scanner does not answer, so no file is taken. Try later.";
+                let detail =
+                    "The virus scanner is not responding, so no file can be accepted. Try later.";
                 Self::new(Code::Overloaded).detail(detail).retry_after_s(30)
             }
             Refusal::Storage(why) => Self::new(Code::StorageUnavailable).because(&why),

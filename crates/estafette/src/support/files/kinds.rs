@@ -1,6 +1,6 @@
-//! What a file is, by its content alone. Each format is followed from its first byte to its last,
+//! What a file is, by its content alone. Each image is followed from its first byte to its last,
 //! because a file that begins as an image may go on as something else: a polyglot passes every look
-//! at first bytes.
+//! at first bytes. Of a PDF, the first line and the end are looked at.
 
 /// A type that is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,11 @@ impl FileKind {
         };
         let end = match kind {
             Self::Pdf => {
-                return if pdf_ends(bytes) { Ok(kind) } else { Err("has no end of a PDF") };
+                return if pdf_ends(bytes) {
+                    Ok(kind)
+                } else {
+                    Err("has not the first line and the end of a PDF")
+                };
             }
             Self::Jpeg => jpeg(bytes),
             Self::Png => png(bytes),
@@ -68,15 +72,20 @@ impl FileKind {
             Self::Webp => webp(bytes),
         };
         match end {
-            None => Err("is broken off or damaged"),
-            Some(end) if end < bytes.len() => Err("goes on after the end of its image"),
+            None => Err("is truncated or damaged"),
+            Some(end) if end < bytes.len() => Err("contains data after the end of the image"),
             Some(_) => Ok(kind),
         }
     }
 }
 
-/// `%%EOF` and nothing but white space behind it (ISO 32000-1 §7.5.5).
+/// A first line of its own (ISO 32000-1 §7.5.2), and `%%EOF` with nothing but white space behind it
+/// (§7.5.5). What is between is not followed: readers find it from the end, in any order.
 fn pdf_ends(bytes: &[u8]) -> bool {
+    let Some([major, b'.', minor, b'\r' | b'\n']) = bytes.get(5..9) else { return false };
+    if !(major.is_ascii_digit() && minor.is_ascii_digit()) {
+        return false;
+    }
     let tail = bytes.trim_ascii_end();
     tail.len() > 16 && tail.ends_with(b"%%EOF")
 }
@@ -106,6 +115,21 @@ fn png(bytes: &[u8]) -> Option<usize> {
             return (length == 0).then_some(at);
         }
     }
+}
+
+/// A whole PNG with nothing but its picture. Its texts and colour profiles are compressed, and
+/// a few hundred kilobytes of them may become gigabytes.
+pub(super) fn picture_of_png(bytes: &[u8]) -> Vec<u8> {
+    let mut bare = bytes.get(..8).unwrap_or_default().to_vec();
+    let mut at = 8;
+    while let (Some(length), Some(kind)) = (be32(bytes, at), bytes.get(at + 4..at + 8)) {
+        let end = at.saturating_add(length).saturating_add(12);
+        if matches!(kind, b"IHDR" | b"PLTE" | b"tRNS" | b"IDAT" | b"IEND") {
+            bare.extend_from_slice(bytes.get(at..end).unwrap_or_default());
+        }
+        at = end;
+    }
+    bare
 }
 
 /// Segments to the scans, and over them to EOI (ITU-T T.81 §B.1.1).
@@ -183,4 +207,41 @@ fn webp(bytes: &[u8]) -> Option<usize> {
     let end = length.checked_add(8)?;
     let is_image = matches!(bytes.get(12..16)?, b"VP8 " | b"VP8L" | b"VP8X");
     (is_image && end <= bytes.len()).then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FileKind, picture_of_png};
+
+    fn chunk(kind: [u8; 4], data: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(data.len()).unwrap().to_be_bytes();
+        [&length[..], &kind, data, b"crc!"].concat()
+    }
+
+    #[test]
+    fn a_picture_has_no_profile_and_no_text() {
+        let start = b"\x89PNG\r\n\x1a\n".to_vec();
+        let kept = |kind| chunk(kind, b"data");
+        let bare = [start.clone(), kept(*b"IHDR"), kept(*b"IDAT"), chunk(*b"IEND", b"")].concat();
+        let full = [
+            start,
+            kept(*b"IHDR"),
+            chunk(*b"iCCP", &[7; 5_000]),
+            chunk(*b"zTXt", b"bomb"),
+            kept(*b"IDAT"),
+            chunk(*b"iTXt", b"bomb"),
+            chunk(*b"IEND", b""),
+        ];
+        assert_eq!(picture_of_png(&full.concat()), bare);
+        assert_eq!(picture_of_png(&bare), bare);
+    }
+
+    #[test]
+    fn a_pdf_has_a_first_line_and_an_end() {
+        let is_pdf = |bytes: &[u8]| FileKind::of(bytes) == Ok(FileKind::Pdf);
+        assert!(is_pdf(b"%PDF-1.7\n%\xe2\xe3\n1 0 obj\n%%EOF\n"));
+        assert!(is_pdf(b"%PDF-2.0\r\n1 0 obj\n%%EOF"));
+        assert!(!is_pdf(b"%PDF-1.4 <html><script>alert(1)</script> %%EOF"));
+        assert!(!is_pdf(b"%PDF-1.4\n1 0 obj"));
+    }
 }

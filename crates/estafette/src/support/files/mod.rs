@@ -14,11 +14,13 @@ pub mod storage;
 mod store;
 mod upload;
 
+use std::ops::RangeInclusive;
+
 use ::store::{FromRow, Row, WriteSet, args};
 use clock::Millis;
 
 use self::store as sql;
-use super::{Error, Reader, Ticket};
+use super::{Error, Reader, Side, Ticket};
 use crate::app::App;
 use crate::kit::id::{AccountId, FileId, TicketId};
 
@@ -74,12 +76,15 @@ pub(super) fn preview_key(account: &AccountId, id: &FileId) -> String {
     format!("support/{account}/{id}.preview")
 }
 
-/// Adds a file to the set of its message, whose number the ticket's row has by then.
-pub(super) fn attach(app: &App, set: &mut WriteSet, ticket: &Ticket, file: &NewFile) {
+/// Adds a file to the set of its message, whose number the ticket's row has by then. What staff
+/// send takes nothing of the account's storage.
+pub(super) fn attach(app: &App, set: &mut WriteSet, ticket: &Ticket, side: Side, file: &NewFile) {
     let NewFile { id, filename, content_type, size, sha256, has_preview } = file;
     let (account, now) = (&ticket.account, app.now());
-    let most = app.config.support.account_storage_mib.saturating_mul(1024 * 1024);
-    set.guard(sql::TAKE_STORAGE, args![account, *size, most], super::STORAGE_FULL);
+    if side == Side::User {
+        let most = app.config.support.account_storage_mib.saturating_mul(1024 * 1024);
+        set.guard(sql::TAKE_STORAGE, args![account, *size, most], super::STORAGE_FULL);
+    }
     let row = args![
         id,
         filename.as_str(),
@@ -111,9 +116,11 @@ pub(super) async fn find(app: &App, reader: Reader<'_>, id: &FileId) -> Result<A
 pub(super) fn delete(
     app: &App,
     set: &mut WriteSet,
-    (account, ticket): (&AccountId, &TicketId),
-    (first, last): (i64, i64),
+    account: &AccountId,
+    ticket: &TicketId,
+    range: RangeInclusive<i64>,
 ) {
+    let (first, last) = range.into_inner();
     let now = app.now();
     let range = args![now, account, ticket, first, last];
     set.push(sql::TRASH, range.clone());

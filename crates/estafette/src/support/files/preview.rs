@@ -6,7 +6,7 @@ use image::codecs::jpeg::JpegEncoder;
 use image::{DynamicImage, ImageFormat, ImageReader, Limits};
 use tokio::sync::Semaphore;
 
-use super::kinds::FileKind;
+use super::kinds::{self, FileKind};
 
 /// Longest side of a preview, pixels.
 const SIDE: u32 = 1_024;
@@ -45,7 +45,11 @@ pub(super) async fn draw(kind: FileKind, bytes: hyper::body::Bytes) -> Drawn {
     };
     // Nobody closes it.
     let _turn = DRAWING.acquire().await;
-    let drawn = tokio::task::spawn_blocking(move || drawn(format, &bytes)).await;
+    let drawn = tokio::task::spawn_blocking(move || match format {
+        ImageFormat::Png => drawn(format, &kinds::picture_of_png(&bytes)),
+        _ => drawn(format, &bytes),
+    })
+    .await;
     drawn.unwrap_or(Drawn::Broken("cannot be drawn"))
 }
 

@@ -6,7 +6,7 @@ use clock::DAY;
 
 use super::{delete, storage, store as sql};
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, TicketId};
 use crate::support::Error;
 
@@ -21,7 +21,7 @@ pub async fn forget_files(app: &App, turn: &Turn) -> Result<u64, Error> {
         let found: Option<(AccountId, TicketId)> = app.db.row(sql::OLD, args![before]).await?;
         let Some((account, ticket)) = found else { return Ok(tickets) };
         let mut set = WriteSet::of(account.as_str());
-        delete(app, &mut set, (&account, &ticket), (0, i64::MAX));
+        delete(app, &mut set, &account, &ticket, 0..=i64::MAX);
         app.db.commit(set).await?;
         tickets += 1;
         if !turn.rest().await {

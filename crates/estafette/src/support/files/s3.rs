@@ -40,7 +40,7 @@ impl fmt::Debug for Connector {
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum RequestError {
     #[error("{0}")]
     Words(&'static str),
     #[error(transparent)]
@@ -67,7 +67,7 @@ impl Connector {
     async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (mut sender, driver) = timeout(CONNECT, self.connect(&request))
             .await
-            .unwrap_or(Err(Failure::Words("the store does not answer")))
+            .unwrap_or(Err(RequestError::Words("the store does not answer")))
             .map_err(|error| HttpError::new(HttpErrorKind::Connect, error))?;
         tokio::spawn(driver);
         let (mut parts, body) = request.into_parts();
@@ -82,7 +82,7 @@ impl Connector {
         let answered = timeout(ANSWER, sender.send_request(request)).await;
         let response = answered
             .map_err(|_| {
-                let late = Failure::Words("the store is too slow");
+                let late = RequestError::Words("the store is too slow");
                 HttpError::new(HttpErrorKind::Timeout, late)
             })?
             .map_err(|error| HttpError::new(HttpErrorKind::Request, error))?;
@@ -90,9 +90,9 @@ impl Connector {
         Ok(response.map(|body| HttpResponseBody::new(body.map_err(broken))))
     }
 
-    async fn connect(&self, request: &HttpRequest) -> Result<Opened, Failure> {
+    async fn connect(&self, request: &HttpRequest) -> Result<Opened, RequestError> {
         let uri = request.uri();
-        let host = uri.host().ok_or(Failure::Words("the address of the store has no host"))?;
+        let host = uri.host().ok_or(RequestError::Words("the address of the store has no host"))?;
         let is_tls = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let name = host.trim_matches(['[', ']']);
@@ -102,7 +102,8 @@ impl Connector {
             return opened(tcp).await;
         }
         let server = ServerName::try_from(name.to_owned());
-        let server = server.map_err(|_| Failure::Words("the store's host is not a TLS name"))?;
+        let server =
+            server.map_err(|_| RequestError::Words("the store's host is not a TLS name"))?;
         opened(self.tls.connect(server, tcp).await?).await
     }
 }
@@ -110,7 +111,7 @@ impl Connector {
 /// What sends, and what must be driven for it.
 type Opened = (http1::SendRequest<object_store::client::HttpRequestBody>, BoxFuture<'static, ()>);
 
-async fn opened<S>(stream: S) -> Result<Opened, Failure>
+async fn opened<S>(stream: S) -> Result<Opened, RequestError>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
 {

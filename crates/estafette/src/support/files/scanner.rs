@@ -7,7 +7,7 @@ use clamav_client::tokio as clamd;
 
 /// What it said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Scan {
     Clean,
     /// The name of what it found.
     Infected(String),
@@ -16,9 +16,9 @@ pub(super) enum Verdict {
 }
 
 /// Lets it look at a file. No address: there is none.
-pub(super) async fn look(address: &str, timeout: Duration, bytes: &[u8]) -> Verdict {
+pub(super) async fn look(address: &str, timeout: Duration, bytes: &[u8]) -> Scan {
     if address.is_empty() {
-        return Verdict::Clean;
+        return Scan::Clean;
     }
     let asked = async {
         match address.strip_prefix("unix:") {
@@ -32,39 +32,39 @@ pub(super) async fn look(address: &str, timeout: Duration, bytes: &[u8]) -> Verd
         Ok(Ok(answer)) => read(&String::from_utf8_lossy(&answer)),
         Ok(Err(error)) => {
             tracing::warn!(%error, "the virus scanner cannot be reached");
-            Verdict::Silent
+            Scan::Silent
         }
         Err(_) => {
-            tracing::warn!("the virus scanner does not answer");
-            Verdict::Silent
+            tracing::warn!("the virus scanner is not responding");
+            Scan::Silent
         }
     }
 }
 
 /// `stream: OK`, or `stream: NAME FOUND` (clamd(8), INSTREAM).
-fn read(answer: &str) -> Verdict {
+fn read(answer: &str) -> Scan {
     let answer = answer.trim_end_matches(['\0', '\n']);
     let Some(said) = answer.strip_prefix("stream: ") else {
         tracing::warn!("the virus scanner answers in words of its own");
-        return Verdict::Silent;
+        return Scan::Silent;
     };
     match said.strip_suffix(" FOUND") {
-        Some(name) => Verdict::Infected(name.chars().take(100).collect()),
-        None if said == "OK" => Verdict::Clean,
-        None => Verdict::Silent,
+        Some(name) => Scan::Infected(name.chars().take(100).collect()),
+        None if said == "OK" => Scan::Clean,
+        None => Scan::Silent,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Verdict, read};
+    use super::{Scan, read};
 
     #[test]
     fn only_ok_is_clean() {
-        assert_eq!(read("stream: OK\0"), Verdict::Clean);
-        assert_eq!(read("stream: Eicar FOUND\0"), Verdict::Infected("Eicar".to_owned()));
+        assert_eq!(read("stream: OK\0"), Scan::Clean);
+        assert_eq!(read("stream: Eicar FOUND\0"), Scan::Infected("Eicar".to_owned()));
         for other in ["", "OK", "stream: OK?", "INSTREAM size limit exceeded. ERROR"] {
-            assert_eq!(read(other), Verdict::Silent, "{other}");
+            assert_eq!(read(other), Scan::Silent, "{other}");
         }
     }
 }

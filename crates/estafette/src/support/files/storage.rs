@@ -49,6 +49,18 @@ pub fn open(config: &Config) -> Result<Storage, object_store::Error> {
     Ok(Arc::new(object_store::prefix::PrefixStore::new(s3, prefix)))
 }
 
+/// Whether the storage answers. Changes nothing, except that a directory of ours is made.
+///
+/// # Errors
+/// As [`open`], or why it does not answer.
+pub async fn probe(config: &Config) -> Result<(), object_store::Error> {
+    // Who may read a bucket is told that it has no such thing.
+    match open(config)?.head(&Path::from("probe")).await {
+        Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 fn generic(
     store: &'static str,
     error: impl std::error::Error + Send + Sync + 'static,

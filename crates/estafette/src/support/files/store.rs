@@ -8,8 +8,13 @@ pub(super) const TAKE_STORAGE: Sql = Sql("INSERT INTO ticket_storage (account_id
      WHERE ticket_storage.bytes + $2 <= $3");
 pub(super) const GIVE_STORAGE: Sql =
     Sql("UPDATE ticket_storage SET bytes = bytes - COALESCE((SELECT \
-     CAST(SUM(size) AS BIGINT) FROM ticket_files WHERE account_id = $1 AND ticket_id = $2 \
-     AND seq >= $3 AND seq <= $4 AND deleted_at IS NULL), 0) WHERE account_id = $1");
+     CAST(SUM(size) AS BIGINT) FROM ticket_files JOIN ticket_messages \
+     ON ticket_messages.account_id = ticket_files.account_id \
+     AND ticket_messages.ticket_id = ticket_files.ticket_id \
+     AND ticket_messages.seq = ticket_files.seq \
+     WHERE ticket_files.account_id = $1 AND ticket_files.ticket_id = $2 \
+     AND ticket_files.seq >= $3 AND ticket_files.seq <= $4 AND deleted_at IS NULL \
+     AND side = 'user'), 0) WHERE account_id = $1");
 
 /// A file at the message that the ticket's row numbered last.
 pub(super) const ATTACH: Sql =

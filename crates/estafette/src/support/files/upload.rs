@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::kinds::FileKind;
 use super::preview::{self, Drawn};
-use super::scanner::{self, Verdict};
+use super::scanner::{self, Scan};
 use super::{ABANDONED_MS, NewFile, key, name, preview_key, storage, store as sql};
 use crate::app::App;
 use crate::kit::id::{AccountId, FileId};
@@ -61,7 +61,7 @@ pub enum Refusal {
     #[error("too many uploads at the same time on this node")]
     Overloaded,
     /// The virus scanner did not judge it.
-    #[error("the virus scanner does not answer")]
+    #[error("the virus scanner is not responding")]
     NoScanner,
     /// The storage failed.
     #[error("the file storage failed: {0}")]
@@ -94,12 +94,12 @@ struct Spooled {
 }
 
 /// A place among the uploads, free again when dropped.
-pub(super) struct Place {
+pub(super) struct UploadSlot {
     account: String,
     _of_node: SemaphorePermit<'static>,
 }
 
-impl Place {
+impl UploadSlot {
     /// One for an account, unless there are too many.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for UploadSlot {
     fn drop(&mut self) {
         let mut all = BY_ACCOUNT.lock().unwrap_or_else(PoisonError::into_inner);
         let all = all.get_or_insert_default();
@@ -138,7 +138,8 @@ impl Upload {
     pub async fn receive<E>(
         body: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
         boundary: &str,
-        (known, is_strict): (&[&str], bool),
+        known: &[&str],
+        app: &App,
     ) -> Result<Self, Refusal>
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
@@ -155,7 +156,7 @@ impl Upload {
                 return Err(Refusal::Malformed("There are too many parts.".to_owned()));
             }
             match name.as_str() {
-                "file" => upload.file = Some(spool(part).await?),
+                "file" => upload.file = Some(spool(app, part).await?),
                 "message" => upload.message = text(part, "message", LONGEST_MESSAGE).await?,
                 "client_message_id" => {
                     upload.client_message_id = text(part, "client_message_id", 64).await?;
@@ -163,7 +164,7 @@ impl Upload {
                 "internal" if known.contains(&"internal") => {
                     upload.internal = flag(part, "internal").await?;
                 }
-                _ if is_strict => {
+                _ if app.is_strict() => {
                     let name: String = name.chars().take(64).collect();
                     let known = known.join(", ");
                     let why = format!("The part {name:?} is unknown; known: {known}.");
@@ -212,12 +213,12 @@ impl Upload {
         let settings = &app.config.support;
         let patience = Duration::from_millis(settings.clamd_timeout_ms);
         match scanner::look(&settings.clamd, patience, &bytes).await {
-            Verdict::Clean => {}
-            Verdict::Infected(name) => {
+            Scan::Clean => {}
+            Scan::Infected(name) => {
                 tracing::warn!(account = %account, name, "an infected file was refused");
                 return Err(Refusal::Type(format!("The virus scanner found {name}.")));
             }
-            Verdict::Silent => return Err(Refusal::NoScanner),
+            Scan::Silent => return Err(Refusal::NoScanner),
         }
         let file = NewFile {
             id: FileId::new(&app.clock),
@@ -227,7 +228,7 @@ impl Upload {
             sha256: spooled.sha256,
             has_preview: preview.is_some(),
         };
-        store(app, account, &file, (bytes, preview)).await?;
+        store(app, account, &file, bytes, preview).await?;
         Ok(file)
     }
 }
@@ -238,7 +239,8 @@ async fn store(
     app: &App,
     account: &AccountId,
     file: &NewFile,
-    (bytes, preview): (Bytes, Option<Vec<u8>>),
+    bytes: Bytes,
+    preview: Option<Vec<u8>>,
 ) -> Result<(), Refusal> {
     let (own, small) = (key(account, &file.id), preview_key(account, &file.id));
     let due = app.now() + ABANDONED_MS;
@@ -280,16 +282,16 @@ async fn whole(spooled: &mut Spooled) -> std::io::Result<Bytes> {
 }
 
 /// Writes a part into a file that has no name, and ends with the process.
-async fn spool(mut part: multer::Field<'static>) -> Result<Spooled, Refusal> {
+async fn spool(app: &App, mut part: multer::Field<'static>) -> Result<Spooled, Refusal> {
     let failed = |error: std::io::Error| Refusal::Storage(error.to_string());
     let Some(filename) = part.file_name().map(str::to_owned) else {
-        let detail = "must be a part with a file name".to_owned();
+        let detail = "must be a part with a file name in UTF-8".to_owned();
         return Err(Refusal::Part { field: "file", code: "invalid_type", detail });
     };
     // multer takes text/plain for granted where nothing is declared.
     let declared = part.headers().get("content-type");
     let declared = declared.map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
-    let file = File::from_std(tempfile::tempfile().map_err(failed)?);
+    let file = File::from_std(nameless(&app.config.data_dir).map_err(failed)?);
     let mut out = BufWriter::with_capacity(64 * 1024, file);
     let (mut size, mut hasher) = (0, Sha256::new());
     while let Some(chunk) = part.chunk().await.map_err(|error| broken(&error))? {
@@ -303,6 +305,13 @@ async fn spool(mut part: multer::Field<'static>) -> Result<Spooled, Refusal> {
     out.flush().await.map_err(failed)?;
     let sha256 = hasher.finalize().into();
     Ok(Spooled { file: out.into_inner(), filename, declared, size, sha256 })
+}
+
+/// A file without a name, in the data directory: the system's own directory for such files may be
+/// missing (in a container), or memory.
+fn nameless(data_dir: &std::path::Path) -> std::io::Result<std::fs::File> {
+    std::fs::create_dir_all(data_dir)?;
+    tempfile::tempfile_in(data_dir)
 }
 
 /// A part that is text; an empty one is none.
@@ -335,8 +344,8 @@ async fn text(
 async fn flag(part: multer::Field<'static>, field: &'static str) -> Result<bool, Refusal> {
     match text(part, field, 5).await?.as_deref() {
         Some("true") => Ok(true),
-        Some("false") | None => Ok(false),
-        Some(_) => {
+        Some("false") => Ok(false),
+        Some(_) | None => {
             let detail = "must be true or false".to_owned();
             Err(Refusal::Part { field, code: "invalid_type", detail })
         }

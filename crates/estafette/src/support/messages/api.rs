@@ -16,11 +16,12 @@ use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::{TicketId, TicketMessageId};
 use crate::kit::page::Query;
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::support::api::{Posted, finish, said, user};
+use crate::support::tickets;
 use crate::support::view::{self, TicketMessageView, TicketView};
-use crate::support::{LONGEST_MESSAGE, Message, Reader, messages, tickets};
+use crate::support::{Author, LONGEST_MESSAGE, Message, Reader, Ticket, messages};
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
@@ -44,7 +45,7 @@ pub struct NewMessageBody {
 #[derive(Deserialize, ToSchema)]
 pub struct ReadUpTo {
     /// The number of the last message that was read.
-    #[schema(example = 4)]
+    #[schema(example = 1)]
     pub seq: i64,
 }
 
@@ -62,10 +63,6 @@ pub struct ReadUpTo {
     ),
     responses(
         (status = 200, body = Vec<TicketMessageView>, description = "One page; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("portal_token" = []))
 )]
@@ -114,8 +111,8 @@ impl Stretch {
     ) -> Result<(Vec<Message>, bool), Problem> {
         let id = TicketId::parse(id).ok_or(Code::NotFound)?;
         let ticket = tickets::find(app, reader, &id).await?;
-        let stretch = (self.after_seq, self.limit + 1);
-        let mut messages = messages::after(app, reader, &ticket, stretch).await?;
+        let (seq, limit) = (self.after_seq, self.limit + 1);
+        let mut messages = messages::after(app, reader, &ticket, seq, limit).await?;
         let limit = usize::try_from(self.limit).unwrap_or(1);
         let more = messages.len() > limit;
         messages.truncate(limit);
@@ -145,17 +142,11 @@ pub(in crate::support) fn leading_on(
     post, path = "/v1/support/tickets/{ticket_id}/messages", tag = "Support",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
     request_body = NewMessageBody,
+    extensions(("x-codes" = json!([Code::TicketClosed, Code::LimitReached]))),
     responses(
         (status = 200, body = TicketMessageView, description = "The message"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json",
-         description = "`ticket_closed`, `limit_reached`, `idempotency_in_progress`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`, `idempotency_key_reused`"),
     ),
     security(("portal_token" = []))
 )]
@@ -170,7 +161,7 @@ async fn write_ticket_message(
     let client_message_id = fields.text_within("client_message_id", 1, 64);
     let account = &caller.account.id;
     let reader = Reader::User(account);
-    finish(&app, fields, (reader, &id)).await?;
+    finish(&app, fields, reader, &id).await?;
     let text = text.ok_or(Code::InternalError)?;
     let route = format!("POST /v1/support/tickets/{id}/messages");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
@@ -211,10 +202,6 @@ pub(in crate::support) fn marked(
     request_body = ReadUpTo,
     responses(
         (status = 200, body = TicketView, description = "The ticket"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("portal_token" = []))
 )]
@@ -222,23 +209,31 @@ async fn mark_ticket_read(
     caller: Caller<Portal>,
     State(app): State<App>,
     posted: Posted,
-) -> Result<Json<TicketView>, Problem> {
-    let reader = Reader::User(&caller.account.id);
-    let seq = read_up_to(&app, reader, &posted).await?;
-    let ticket = tickets::find(&app, reader, &posted.id).await?;
-    tickets::mark_read(&app, &ticket, &user(&caller)?, seq).await?;
-    Ok(Json(tickets::find(&app, reader, &posted.id).await?.into()))
+) -> Result<Response, Problem> {
+    let account = &caller.account.id;
+    let route = format!("POST /v1/support/tickets/{}/read", posted.id);
+    let request = Repeatable::by_tenant(account, &posted.headers, &route, &posted.body);
+    let author = user(&caller)?;
+    let read = read_up_to(&app, (Reader::User(account), &author), &posted.id, request).await?;
+    Ok(read.map(|ticket| Json(TicketView::from(ticket))).into_response())
 }
 
-/// Doing it again changes nothing, so nothing is kept of an `Idempotency-Key`.
+/// Notes how far somebody has read, and answers the ticket as it is then.
 pub(in crate::support) async fn read_up_to(
     app: &App,
-    reader: Reader<'_>,
-    posted: &Posted,
-) -> Result<i64, Problem> {
-    idempotency::check(&posted.headers)?;
-    let mut fields = Fields::read(&posted.body)?;
+    (reader, author): (Reader<'_>, &Author),
+    id: &TicketId,
+    request: Repeatable<'_>,
+) -> Result<Once<Ticket>, Problem> {
+    let mut fields = Fields::read(request.body())?;
     let seq = fields.required_integer("seq", 0, i64::MAX);
-    finish(app, fields, (reader, &posted.id)).await?;
-    Ok(seq.ok_or(Code::InternalError)?)
+    finish(app, fields, reader, id).await?;
+    let seq = seq.ok_or(Code::InternalError)?;
+    let fresh = async |claim: Claim| {
+        let ticket = tickets::find(app, reader, id).await?;
+        tickets::mark_read(app, &ticket, author, seq, &claim).await?;
+        Ok(tickets::find(app, reader, id).await?)
+    };
+    let again = async |_: Seen| Ok(tickets::find(app, reader, id).await?);
+    idempotency::once(app, request, fresh, again).await
 }

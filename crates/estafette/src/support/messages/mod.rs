@@ -9,7 +9,7 @@ use super::files::{self, NewFile};
 use super::tickets::{find, put};
 use super::{Author, Error, MOST_MESSAGES, Message, Reader, SENT_BEFORE, STALE, Status};
 use super::{TRIES, Ticket};
-use super::{decide, search, store as sql, told};
+use super::{decide, events, search, store as sql};
 use crate::access::idempotency::Claim;
 use crate::app::App;
 use crate::kit::id::{TicketId, TicketMessageId};
@@ -68,6 +68,11 @@ async fn try_write(
 ) -> Result<Written, Error> {
     let before = find(app, reader, ticket).await?;
     if let Some(message) = sent_before(app, &before, new).await? {
+        // Under the id of a note, an answer would never be seen.
+        if message.internal != new.internal {
+            let detail = "was given to a note or an answer before; each needs one of its own";
+            return Err(Error::Field { field: "client_message_id", detail });
+        }
         return Ok(Written { message, duplicate: true });
     }
     if before.status == Status::Closed {
@@ -81,10 +86,10 @@ async fn try_write(
     let mut set = WriteSet::of(before.account.as_str());
     let id = TicketMessageId::new(&app.clock);
     claim.add_to(&mut set, id.as_str(), None, now);
-    set.guard(sql::BUMP, args![now, &before.account, ticket, before.version], STALE);
-    let message = add_as(app, &mut set, &before, (new, id), &new.text);
+    set.guard(sql::BUMP, args![new.internal, now, &before.account, ticket, before.version], STALE);
+    let message = add_as(app, &mut set, &before, new, Filed { id, words: &new.text });
     if let Some(after) = decide::written(&before, new.author.side(), new.internal, now) {
-        put(app, &mut set, &new.author.who(), (&before, &after));
+        put(app, &mut set, &new.author.who(), &before, &after);
     }
     chat::tell_nodes(app, &mut set, &before.account, ticket);
     let (seq,) = app.db.commit(set).await?.only()?;
@@ -112,7 +117,8 @@ pub(in crate::support) fn add(
     new: &NewMessage,
     words: &str,
 ) {
-    add_as(app, set, ticket, (new, TicketMessageId::new(&app.clock)), words);
+    let id = TicketMessageId::new(&app.clock);
+    add_as(app, set, ticket, new, Filed { id, words });
 }
 
 /// Adds a note of staff to a ticket that is not the set's own, unless it changed since it was read.
@@ -120,28 +126,36 @@ pub(in crate::support) fn add_note(
     app: &App,
     set: &mut WriteSet,
     ticket: &Ticket,
-    (author, text): (&Author, String),
+    author: &Author,
+    text: String,
 ) {
     let note = NewMessage { internal: true, ..NewMessage::public(author.clone(), text) };
-    let bump = args![app.now(), &ticket.account, &ticket.id, ticket.version];
+    let bump = args![true, app.now(), &ticket.account, &ticket.id, ticket.version];
     set.guard(sql::BUMP, bump, STALE);
     add(app, set, ticket, &note, &note.text);
+}
+
+/// Under which id a message is stored, and by which words it is found.
+struct Filed<'a> {
+    id: TicketMessageId,
+    words: &'a str,
 }
 
 fn add_as(
     app: &App,
     set: &mut WriteSet,
     ticket: &Ticket,
-    (new, id): (&NewMessage, TicketMessageId),
-    words: &str,
+    new: &NewMessage,
+    filed: Filed<'_>,
 ) -> Message {
+    let Filed { id, words } = filed;
     let now = app.now();
     // Up to 2^62: rows of the index have a number, and none of ours is one.
     let text_id = i64::try_from(app.clock.below(1 << 62)).unwrap_or_default();
     let (side, author) = (new.author.side(), new.author.id());
     let row = args![
         &id,
-        side.word(),
+        side.as_str(),
         author,
         new.internal,
         new.text.as_str(),
@@ -153,11 +167,11 @@ fn add_as(
     ];
     set.returning(sql::WRITE, row, SENT_BEFORE);
     if let Some(file) = &new.file {
-        files::attach(app, set, ticket, file);
+        files::attach(app, set, ticket, side, file);
     }
     set.push(sql::INDEX, args![text_id, search::indexed(&ticket.account, new.internal, words)]);
     if !new.internal {
-        told::written(app, set, &ticket.account, &id);
+        events::written(app, set, &ticket.account, &id);
     }
     Message {
         account: ticket.account.clone(),
@@ -178,7 +192,8 @@ pub(in crate::support) async fn after(
     app: &App,
     reader: Reader<'_>,
     ticket: &Ticket,
-    (seq, limit): (i64, i64),
+    seq: i64,
+    limit: i64,
 ) -> Result<Vec<Message>, Error> {
     let args = args![&ticket.account, &ticket.id, seq, reader.sees_notes(), limit];
     Ok(app.db.rows(sql::MESSAGES, args).await?)

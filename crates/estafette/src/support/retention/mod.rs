@@ -11,10 +11,11 @@ use ::store::{WriteSet, args};
 use clock::{DAY, Millis};
 
 use self::store::{self as sql, Said};
+use self::wipe::Number;
 use super::{Error, files, search, store as of_tickets};
 use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
-use crate::jobs::Turn;
+use crate::chores::Turn;
 use crate::kit::id::{AccountId, TicketId};
 
 pub use super::files::retention::{forget_files, sweep_objects};
@@ -47,7 +48,7 @@ async fn delete(app: &App, turn: &Turn, account: &AccountId, id: &TicketId) -> R
         let mut set = WriteSet::of(account.as_str());
         // The words first: without the messages nothing would lead to them any more.
         set.push(sql::DELETE_WORDS, args![account, id, chunk]);
-        files::delete(app, &mut set, (account, id), (0, i64::MAX));
+        files::delete(app, &mut set, account, id, 0..=i64::MAX);
         set.returning_rows(sql::DELETE_MESSAGES, args![account, id, chunk]);
         let rows: usize = app.db.commit(set).await?.rows.iter().map(Vec::len).sum();
         app.metrics.deleted("ticket_messages", u64::try_from(rows).unwrap_or(u64::MAX));
@@ -97,10 +98,10 @@ pub async fn erase(app: &App, account: &AccountId, number: &str) -> Result<u64, 
     if tickets.is_empty() && messages.is_empty() {
         return Ok(0);
     }
-    let digits = number.trim_start_matches('+');
-    erase_idempotency_keys::<Error>(app, account, |key, _| key.contains(digits)).await?;
+    let number = Number::of(number);
+    erase_idempotency_keys::<Error>(app, account, |key, _| key.contains(number.digits())).await?;
     for ticket in &tickets {
-        let clean = |text: &str| wipe::without(text, digits).unwrap_or_else(|| text.to_owned());
+        let clean = |text: &str| number.removed_from(text).unwrap_or_else(|| text.to_owned());
         let comment = ticket.rating_comment.as_deref().map(clean);
         let (subject, category) = (clean(&ticket.subject), clean(&ticket.category));
         let mut set = WriteSet::of(account.as_str());
@@ -108,12 +109,12 @@ pub async fn erase(app: &App, account: &AccountId, number: &str) -> Result<u64, 
         app.db.commit(set).await?;
     }
     for said in &messages {
-        let clean = wipe::without(&said.body, digits).unwrap_or_else(|| said.body.clone());
+        let clean = number.removed_from(&said.body).unwrap_or_else(|| said.body.clone());
         let words = search::indexed(account, said.internal, &clean);
         let mut set = WriteSet::of(account.as_str());
         set.push(sql::WIPE_MESSAGE, args![clean, account, &said.ticket, said.seq]);
         // A file that came with such a message shows the same person.
-        files::delete(app, &mut set, (account, &said.ticket), (said.seq, said.seq));
+        files::delete(app, &mut set, account, &said.ticket, said.seq..=said.seq);
         set.push(sql::DELETE_WORDS_OF, args![said.text_id]);
         set.push(of_tickets::INDEX, args![said.text_id, words]);
         app.db.commit(set).await?;
@@ -141,7 +142,7 @@ async fn reindex_first(app: &App, account: &AccountId, id: &TicketId) -> Result<
 
 /// The messages of an account that name a number.
 async fn said(app: &App, account: &AccountId, number: &str) -> Result<Vec<Said>, Error> {
-    let digits = number.trim_start_matches('+');
+    let number = Number::of(number);
     let (mut ticket, mut seq) = (String::new(), 0);
     let mut found = Vec::new();
     loop {
@@ -151,8 +152,8 @@ async fn said(app: &App, account: &AccountId, number: &str) -> Result<Vec<Said>,
         (ticket, seq) = (last.ticket.to_string(), last.seq);
         found.extend(rows.into_iter().filter(|said| {
             let client_id = said.client_message_id.as_deref().unwrap_or_default();
-            let names = |text: &str| wipe::without(text, digits).is_some();
-            names(&said.body) || names(&said.filename) || client_id.contains(digits)
+            let names = |text: &str| number.is_in(text);
+            names(&said.body) || names(&said.filename) || client_id.contains(number.digits())
         }));
     }
 }
@@ -163,7 +164,7 @@ async fn tickets_naming(
     account: &AccountId,
     number: &str,
 ) -> Result<Vec<sql::Named>, Error> {
-    let digits = number.trim_start_matches('+');
+    let number = Number::of(number);
     let mut after = String::new();
     let mut found = Vec::new();
     loop {
@@ -171,7 +172,7 @@ async fn tickets_naming(
         let rows: Vec<sql::Named> = app.db.rows(sql::TICKETS, args).await?;
         let Some(last) = rows.last() else { return Ok(found) };
         after = last.id.to_string();
-        let names = |text: &str| wipe::without(text, digits).is_some();
+        let names = |text: &str| number.is_in(text);
         found.extend(rows.into_iter().filter(|row| {
             let comment = row.rating_comment.as_deref().unwrap_or_default();
             [&row.subject, &row.category, comment].into_iter().any(names)

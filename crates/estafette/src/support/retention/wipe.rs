@@ -1,46 +1,95 @@
-//! Takes a phone number out of a text, however it is written: with blanks, dots, dashes, slashes
-//! or brackets between its digits, with `+` or `00` in front.
+//! Takes a phone number out of a text, however it is written: as from abroad or as dialled at home,
+//! with blanks, dots, dashes, slashes or brackets between its digits, in the digits of any script.
+
+use crate::kit::digits::digit;
+use crate::kit::msisdn;
 
 /// What stands for a number that was erased.
 const ERASED: &str = "[erased]";
 
-/// The text without a number, given as its digits; `None` when it does not have it.
-pub(super) fn without(text: &str, digits: &str) -> Option<String> {
-    if digits.is_empty() {
-        return None;
-    }
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    let mut found = false;
-    while let Some(start) = rest.find(|letter: char| letter.is_ascii_digit()) {
-        let (before, tail) = rest.split_at(start);
-        clean.push_str(before);
-        if let Some(length) = length_of(tail, digits) {
-            found = true;
-            let kept = clean.trim_end_matches('+').len();
-            clean.truncate(kept);
-            clean.push_str(ERASED);
-            rest = tail.get(length..).unwrap_or_default();
-        } else {
-            let (digit, tail) = tail.split_at(1);
-            clean.push_str(digit);
-            rest = tail;
-        }
-    }
-    clean.push_str(rest);
-    found.then_some(clean)
+/// A number in the ways it is written.
+pub(super) struct Number {
+    /// Country code and all: it goes wherever it stands, even within other digits.
+    abroad: String,
+    /// The same with the zero of home, as in `+33 (0)6 …`.
+    both: Option<String>,
+    /// As dialled at home, with and without that zero: it goes where it stands alone.
+    home: Vec<String>,
 }
 
-/// How many bytes at the start of a text are the number.
+impl Number {
+    /// Of `+` and digits.
+    pub(super) fn of(e164: &str) -> Self {
+        let abroad = e164.trim_start_matches('+').to_owned();
+        let national = msisdn::national(e164).filter(|national| national.len() >= 6);
+        let code = national.as_ref().and_then(|national| abroad.strip_suffix(national.as_str()));
+        let (mut both, mut home) = (None, Vec::new());
+        if let (Some(national), Some(code)) = (&national, code) {
+            both = Some(format!("{code}0{national}"));
+            home = vec![format!("0{national}"), national.clone()];
+        }
+        Self { abroad, both, home }
+    }
+
+    /// The digits, for texts that have nothing between them.
+    pub(super) fn digits(&self) -> &str {
+        &self.abroad
+    }
+
+    /// Whether a text has it.
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        self.removed_from(text).is_some()
+    }
+
+    /// The text without it; `None` when it does not have it.
+    pub(super) fn removed_from(&self, text: &str) -> Option<String> {
+        if self.abroad.is_empty() {
+            return None;
+        }
+        let mut clean = String::with_capacity(text.len());
+        let (mut rest, mut found, mut is_within) = (text, false, false);
+        while let Some(letter) = rest.chars().next() {
+            if let Some(length) = self.length_at(rest, is_within) {
+                found = true;
+                let kept = clean.trim_end_matches('+').len();
+                clean.truncate(kept);
+                clean.push_str(ERASED);
+                rest = rest.get(length..).unwrap_or_default();
+                is_within = false;
+            } else {
+                is_within = digit(letter).is_some();
+                clean.push(letter);
+                rest = rest.get(letter.len_utf8()..).unwrap_or_default();
+            }
+        }
+        found.then_some(clean)
+    }
+
+    /// How many bytes at the start of a text are the number; `is_within`: a digit stands before it.
+    fn length_at(&self, text: &str, is_within: bool) -> Option<usize> {
+        let anywhere = [Some(&self.abroad), self.both.as_ref()];
+        let found = anywhere.into_iter().flatten().find_map(|form| length_of(text, form));
+        if found.is_some() || is_within {
+            return found;
+        }
+        let is_alone = |length: &usize| {
+            let next = text.get(*length..).and_then(|rest| rest.chars().next());
+            next.and_then(digit).is_none()
+        };
+        self.home.iter().find_map(|form| length_of(text, form).filter(is_alone))
+    }
+}
+
+/// How many bytes at the start of a text are these digits, with nothing but separators between.
 fn length_of(text: &str, digits: &str) -> Option<usize> {
     let mut wanted = digits.chars().peekable();
     for (at, letter) in text.char_indices() {
-        if wanted.peek() == Some(&letter) {
+        if wanted.peek().copied() == digit(letter) {
             wanted.next();
             if wanted.peek().is_none() {
                 return Some(at + letter.len_utf8());
             }
-        } else if !is_between(letter) {
+        } else if at == 0 || !is_between(letter) {
             return None;
         }
     }
@@ -53,24 +102,46 @@ const fn is_between(letter: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::without;
+    use super::Number;
+
+    fn without(text: &str) -> Option<String> {
+        Number::of("+33612345678").removed_from(text)
+    }
 
     #[test]
     fn a_number_goes_however_it_is_written() {
-        for written in ["+33612345678", "33612345678", "+33 6 12 34 56 78", "+33 (6) 12.34-56/78"] {
+        for written in [
+            "+33612345678",
+            "33612345678",
+            "+33 6 12 34 56 78",
+            "+33 (6) 12.34-56/78",
+            "+33 (0)6 12 34 56 78",
+            "0612345678",
+            "06 12 34 56 78",
+            "612345678",
+            "\u{ff10}\u{ff16}12345678",
+        ] {
             let text = format!("call {written} now");
-            assert_eq!(without(&text, "33612345678").as_deref(), Some("call [erased] now"));
+            assert_eq!(without(&text).as_deref(), Some("call [erased] now"), "{written}");
         }
         let twice = "+33612345678+33612345678";
-        assert_eq!(without(twice, "33612345678").as_deref(), Some("[erased][erased]"));
-        assert_eq!(without("9933612345678", "33612345678").as_deref(), Some("99[erased]"));
+        assert_eq!(without(twice).as_deref(), Some("[erased][erased]"));
+        assert_eq!(without("9933612345678").as_deref(), Some("99[erased]"));
     }
 
     #[test]
     fn other_numbers_stay() {
-        for text in ["", "+33612345679", "33 a 612345678", "3361234567", "é 33612345678é"] {
-            let has = text.contains("33612345678");
-            assert_eq!(without(text, "33612345678").is_some(), has, "{text}");
+        for text in [
+            "",
+            "+33612345679",
+            "33 a 6123456789",
+            "3361234567",
+            "order 90612345678",
+            "06123456789",
+            "é 3361234567é",
+        ] {
+            assert_eq!(without(text), None, "{text}");
         }
+        assert!(Number::of("+33612345678").is_in("é 33612345678é"));
     }
 }

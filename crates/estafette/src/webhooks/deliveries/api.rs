@@ -3,7 +3,6 @@
 
 use axum::Json;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use clock::{DAY, Millis};
 use serde::{Deserialize, Serialize};
@@ -12,20 +11,24 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{Attempt, Delivery};
+use crate::access::api::EmptyRequest;
 use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::events::Kind;
 use crate::kit::body::Fields;
+use crate::kit::described::described_words;
 use crate::kit::id::{DeliveryId, WebhookId};
-use crate::kit::page::{self, Query};
-use crate::kit::problem::{Problem, ProblemBody};
+use crate::kit::page::{self, NoQuery, Query, Since};
+use crate::kit::posted;
+use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
-use crate::webhooks;
 use crate::webhooks::api::Posted;
 use crate::webhooks::log::{self, Filter};
+use crate::webhooks::{self, Asked};
 
 /// What a delivery can be.
+const FILTERS: [&str; 4] = ["status", "type", "since", "until"];
 const STATES: &[&str] = &["pending", "delivered", "failed", "exhausted"];
 /// How far back events can be looked through, milliseconds.
 const KEPT: i64 = 30 * DAY;
@@ -51,11 +54,11 @@ pub struct DeliveryView {
     /// Which event; also in the header `webhook-id`.
     event_id: String,
     /// The event's type.
-    #[schema(example = "otp.status")]
+    #[schema(value_type = Kind)]
     r#type: String,
     /// `pending`, `delivered`, `failed` (the target refused it) or `exhausted` (every try of the
     /// schedule failed).
-    #[schema(example = "delivered")]
+    #[schema(value_type = DeliveryStatus)]
     status: String,
     /// Tries so far.
     attempt_count: i64,
@@ -123,7 +126,7 @@ pub struct TestRequest {
 #[derive(Deserialize, ToSchema)]
 pub struct RecoverRequest {
     /// At most 30 days ago.
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, example = "2025-12-31T23:00:00.000Z")]
     pub since: String,
 }
 
@@ -135,6 +138,7 @@ pub struct Recovery {
     #[schema(format = DateTime)]
     since: String,
     /// Always `started`; the log of the target shows what is delivered.
+    #[schema(example = "started")]
     status: &'static str,
 }
 
@@ -146,15 +150,10 @@ pub struct Recovery {
     post, path = "/v1/webhooks/{webhook_id}/test", tag = "Webhooks",
     params(
         ("webhook_id" = String, Path, description = "The target"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
     request_body = Option<TestRequest>,
     responses(
         (status = 200, body = DeliveryView, description = "The delivery, on its way"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("portal_token" = []))
 )]
@@ -170,7 +169,7 @@ async fn test_webhook(
     let route = format!("POST /v1/webhooks/{id}/test");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
-        let made = super::test(&app, (account, &id), kind, &claim).await?;
+        let made = super::test(&app, account, &id, kind, &claim).await?;
         Ok(Json(show(&app, account, made, true).await?))
     };
     let again = async |seen: Seen| repeat(&app, account, &seen).await;
@@ -179,8 +178,8 @@ async fn test_webhook(
 
 fn take_kind(fields: &mut Fields) -> Kind {
     let Some(word) = fields.text("type") else { return Kind::WebhookTest };
-    Kind::of(&word).unwrap_or_else(|| {
-        let known: Vec<&str> = crate::events::CATALOGUE.iter().map(|kind| kind.word()).collect();
+    word.parse().unwrap_or_else(|_| {
+        let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
         let detail = format!("must be one of {}", known.join(", "));
         fields.fault("type", "invalid_enum", detail);
         Kind::WebhookTest
@@ -195,21 +194,18 @@ fn take_kind(fields: &mut Fields) -> Kind {
     get, path = "/v1/webhooks/{webhook_id}/deliveries", tag = "Webhooks",
     params(
         ("webhook_id" = String, Path, description = "The target"),
-        ("status" = Option<String>, Query,
-         description = "`pending`, `delivered`, `failed` or `exhausted`"),
-        ("type" = Option<String>, Query, description = "Only events of this type"),
-        ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
-        ("cursor" = Option<String>, Query, description = "From the `Link` header"),
+        ("status" = Option<DeliveryStatus>, Query, description = "Only those that stand so"),
+        ("type" = Option<Kind>, Query, description = "Only events of this type"),
+        ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "From before, RFC 3339"),
+        ("limit" = Option<i64>, Query),
+        ("cursor" = Option<String>, Query),
     ),
     responses(
         (status = 200, body = Vec<DeliveryView>,
          description = "One page, without the bodies of answers; `Link` leads on"),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json",
-         description = "`invalid_request`, `invalid_cursor`"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn list_deliveries(
     caller: Caller<ReadAccount>,
@@ -218,13 +214,14 @@ async fn list_deliveries(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let account = &caller.account.id;
-    let query = Query::read(query.as_deref(), &["status", "type", "limit", "cursor"])?;
+    let query = Query::read(query.as_deref(), &[&FILTERS[..], &["limit", "cursor"]].concat())?;
     let id = WebhookId::parse(&id).ok_or(Code::NotFound)?;
-    let path = query.path_with(&format!("/v1/webhooks/{id}/deliveries"), &["status", "type"]);
-    let page = query.page(&app.vault, &path)?;
-    let filter = filter(&query)?;
+    let path = query.path_with(&format!("/v1/webhooks/{id}/deliveries"), &FILTERS);
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let since = query.between(&mut page, |at| DeliveryId::bound(at).into())?;
+    let filter = filter(&query, since)?;
     webhooks::find(&app, account, &id).await?;
-    let (rows, next) = log::page(&app, (account, &id), &filter, &page).await?;
+    let (rows, next) = log::page(&app, account, &id, &filter, &page).await?;
     let mut views = Vec::with_capacity(rows.len());
     for row in rows {
         views.push(show(&app, account, row, false).await?);
@@ -232,18 +229,18 @@ async fn list_deliveries(
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
 
-fn filter(query: &Query) -> Result<Filter, Problem> {
+fn filter(query: &Query, since: Since) -> Result<Filter, Problem> {
     let status = query.get("status").unwrap_or("").to_owned();
     if !status.is_empty() && !STATES.contains(&status.as_str()) {
         let detail = format!("must be one of {}", STATES.join(", "));
         return Err(Problem::bad_request("?status", "invalid_enum", detail));
     }
     let kind = query.get("type").unwrap_or("").to_owned();
-    if !kind.is_empty() && Kind::of(&kind).is_none() {
-        let detail = "is no type of event; see GET /v1/openapi.json";
+    if !kind.is_empty() && kind.parse::<Kind>().is_err() {
+        let detail = "is not an event type; see GET /v1/openapi.json";
         return Err(Problem::bad_request("?type", "invalid_enum", detail));
     }
-    Ok(Filter { status, kind })
+    Ok(Filter { status, kind, since })
 }
 
 /// Delivers what a webhook target missed.
@@ -255,15 +252,10 @@ fn filter(query: &Query) -> Result<Filter, Problem> {
     post, path = "/v1/webhooks/{webhook_id}/recover", tag = "Webhooks",
     params(
         ("webhook_id" = String, Path, description = "The target"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
     request_body = RecoverRequest,
     responses(
         (status = 200, body = Recovery, description = "It has begun"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json",
-         description = "`validation_failed`"),
     ),
     security(("portal_token" = []))
 )]
@@ -286,7 +278,8 @@ async fn recover_webhook(
     });
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
-        Ok(webhooks::recover(&app, (account, &id), since, caller.by(), &claim).await?)
+        let asked = Asked { by: caller.by(), claim: &claim };
+        Ok(webhooks::recover(&app, account, &id, since, asked).await?)
     };
     let done = idempotency::once(&app, request, fresh, async |_| Ok(())).await?;
     Ok(done.map(|()| answer).into_response())
@@ -295,7 +288,11 @@ async fn recover_webhook(
 fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
     let text = fields.required("since")?;
     let Some(since) = Millis::parse(&text) else {
-        fields.fault("since", "invalid_type", "must be an RFC 3339 time, as timestamps of events");
+        fields.fault(
+            "since",
+            "invalid_type",
+            "must be an RFC 3339 timestamp, like those of events",
+        );
         return None;
     };
     let now = app.now();
@@ -312,18 +309,15 @@ fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
     params(("delivery_id" = String, Path, description = "The delivery")),
     responses(
         (status = 200, body = DeliveryView, description = "The delivery"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
-    security(("api_key" = []), ("portal_token" = []))
+    security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
 async fn read_delivery(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
     Path(id): Path<String>,
 ) -> Result<Json<DeliveryView>, Problem> {
-    Query::read(query.as_deref(), &[])?;
     let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
     let found = super::delivery_of(&app, &caller.account.id, &id).await?;
     Ok(Json(show(&app, &caller.account.id, found, true).await?))
@@ -337,27 +331,25 @@ async fn read_delivery(
     post, path = "/v1/webhook-deliveries/{delivery_id}/retry", tag = "Webhooks",
     params(
         ("delivery_id" = String, Path, description = "The delivery"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat safe"),
     ),
+    request_body = Option<EmptyRequest>,
     responses(
         (status = 200, body = DeliveryView, description = "The delivery, on its way"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json",
-         description = "`not_found`"),
     ),
     security(("portal_token" = []))
 )]
 async fn retry_delivery(
     caller: Caller<Portal>,
     State(app): State<App>,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
+    posted: posted::Posted,
 ) -> Result<Response, Problem> {
-    Query::read(query.as_deref(), &[])?;
+    let posted::Posted { id, headers, body } = posted;
+    Fields::read(&body)?.finish(app.is_strict())?;
+    idempotency::check(&headers)?;
     let account = &caller.account.id;
     let id = DeliveryId::parse(&id).ok_or(Code::NotFound)?;
     let route = format!("POST /v1/webhook-deliveries/{id}/retry");
-    let request = Repeatable::by_tenant(account, &headers, &route, b"");
+    let request = Repeatable::by_tenant(account, &headers, &route, &body);
     let fresh = async |claim: Claim| {
         let found = super::retry(&app, account, &id, &claim).await?;
         Ok(Json(show(&app, account, found, true).await?))
@@ -396,3 +388,8 @@ async fn show(
         settled_at: delivery.settled_at.map(|at| at.to_string()),
     })
 }
+
+described_words!(
+    DeliveryStatus: "What became of a delivery.",
+    STATES.iter().copied()
+);

@@ -59,11 +59,11 @@ pub struct Attempt {
 /// [`Error::Unknown`], [`Error::Db`], [`Error::Commit`].
 pub async fn test(
     app: &App,
-    place: (&AccountId, &WebhookId),
+    account: &AccountId,
+    id: &WebhookId,
     kind: Kind,
     claim: &Claim,
 ) -> Result<Delivery, Error> {
-    let (account, id) = place;
     let target = find(app, account, id).await?;
     let now = app.now();
     let event = EventId::new(&app.clock);
@@ -88,7 +88,7 @@ pub async fn test(
     claim.add_to(&mut set, delivery.as_str(), None, now);
     set.guard(sql::HURRY, args![now, account, id], sql::CHANGED);
     events::emit_to_one(&mut set, &told);
-    set.push(sql::DELIVER, args![account, id, &delivery, &event, kind.word(), 1_i64, now]);
+    set.push(sql::DELIVER, args![account, id, &delivery, &event, kind.as_str(), 1_i64, now]);
     set.ring(events::BELL);
     app.db.commit(set).await?;
     delivery_of(app, account, &delivery).await

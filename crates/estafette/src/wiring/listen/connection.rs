@@ -27,7 +27,7 @@ use super::life;
 use super::refusal::Refusals;
 use super::stream::{Watched, Wire};
 use super::tls::Tls;
-use super::watch::{Limits, Overdue, Verdict, Watch};
+use super::watch::{Finding, Limits, Overdue, Watch};
 use crate::app::App;
 use crate::config::Server;
 use crate::kit::client_address::{ClientAddress, is_within};
@@ -168,7 +168,7 @@ impl Front {
             return takeover.start(Taken { stream, read: parts.read_buf, stopped });
         }
         if let End::Cut(overdue) = end {
-            self.metrics.connection_cut(overdue.word());
+            self.metrics.connection_cut(overdue.as_str());
             if overdue != Overdue::Header || parts.read_buf.is_empty() {
                 return None;
             }
@@ -192,7 +192,7 @@ impl Front {
         let service = self.service(watch, peer, None);
         let mut connection = self.http2.serve_connection(TokioIo::new(stream), service);
         if let End::Cut(overdue) = drive(&mut connection, watch, &mut stopped).await {
-            self.metrics.connection_cut(overdue.word());
+            self.metrics.connection_cut(overdue.as_str());
         }
     }
 
@@ -235,7 +235,7 @@ impl Front {
 }
 
 impl Overdue {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Header => "header",
             Self::Write => "write",
@@ -311,13 +311,13 @@ where
                 part(connection);
             }
             () = &mut alarm => match watch.judge(Instant::now()) {
-                Verdict::LookAt(then) => alarm.as_mut().reset(then),
-                Verdict::End(Overdue::Idle) if !is_parting => {
+                Finding::LookAt(then) => alarm.as_mut().reset(then),
+                Finding::End(Overdue::Idle) if !is_parting => {
                     is_parting = true;
                     part(connection);
                     alarm.as_mut().reset(Instant::now() + FAREWELL);
                 }
-                Verdict::End(overdue) => return End::Cut(overdue),
+                Finding::End(overdue) => return End::Cut(overdue),
             }
         }
     }

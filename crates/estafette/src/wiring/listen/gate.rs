@@ -28,7 +28,7 @@ struct Each {
 }
 
 /// A place among all connections, free again when dropped.
-pub(super) struct Place(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+pub(super) struct Admission(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
 /// A share of those from one address, given back when dropped.
 pub(super) struct Share {
@@ -51,6 +51,11 @@ impl Gate {
     /// With this many places, and no others' addresses to mind.
     pub(super) fn with_places(all: usize) -> Self {
         Self::of(all, all, Vec::new())
+    }
+
+    /// With this many places, and so many of them for one address.
+    pub(super) fn with_shares(all: usize, most: usize) -> Self {
+        Self::of(all, most, Vec::new())
     }
 
     fn of(all: usize, most: usize, trusted: Vec<IpNet>) -> Self {
@@ -76,9 +81,9 @@ impl Gate {
     }
 
     /// Waits until there is a place for one more connection.
-    pub(super) async fn place(&self) -> Place {
+    pub(super) async fn place(&self) -> Admission {
         match Arc::clone(&self.all).acquire_owned().await {
-            Ok(permit) => Place(permit),
+            Ok(permit) => Admission(permit),
             // Nobody closes it.
             Err(_closed) => std::future::pending().await,
         }

@@ -3,6 +3,9 @@
 //! how requests are smuggled. Here a bare LF in a head becomes a NUL, which no head may hold, so
 //! the library refuses it, as soon as it sees the end of a head: see [`Lines::end`].
 //!
+//! The same for a head that says both how long its body is and that it is chunked (RFC 9112 §6.3):
+//! the library would drop the length.
+//!
 //! To tell heads from bodies this reads the two headers that frame a body. Where it cannot tell, as
 //! in a chunked body, it waits until the request has been answered.
 
@@ -31,6 +34,8 @@ pub(super) struct Lines {
     /// What the head says of its body.
     body: Option<At>,
     has_begun: bool,
+    /// Whether the head has a length, and a coding.
+    framing: (bool, bool),
     is_spoiled: bool,
 }
 
@@ -43,6 +48,7 @@ impl Default for Lines {
             is_after_cr: false,
             body: None,
             has_begun: false,
+            framing: (false, false),
             is_spoiled: false,
         }
     }
@@ -92,13 +98,22 @@ impl Lines {
             None => self.is_after_cr,
         };
         let Some(end) = end else { return part.len() };
-        if self.is_after_cr {
+        if self.is_after_cr && self.is_line_good() {
             self.end_line();
         } else if let Some(byte) = bytes.get_mut(end) {
             *byte = 0;
             self.is_spoiled = true;
         }
         end + 1
+    }
+
+    /// Whether the head is framed in one way still.
+    fn is_line_good(&mut self) -> bool {
+        let name = self.line.split(|byte| *byte == b':').next().unwrap_or_default();
+        let (has_length, has_coding) = &mut self.framing;
+        *has_length |= name.eq_ignore_ascii_case(b"content-length");
+        *has_coding |= name.eq_ignore_ascii_case(b"transfer-encoding");
+        !(*has_length && *has_coding)
     }
 
     fn end_line(&mut self) {
@@ -109,6 +124,7 @@ impl Lines {
         } else if self.has_begun {
             self.at = self.body.take().unwrap_or(At::Head);
             self.has_begun = false;
+            self.framing = (false, false);
         }
         self.line.clear();
         self.length = 0;

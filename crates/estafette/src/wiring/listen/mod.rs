@@ -8,6 +8,7 @@ mod gate;
 pub(super) mod life;
 mod lines;
 mod refusal;
+mod reports;
 mod stream;
 mod tls;
 mod watch;
@@ -26,7 +27,8 @@ use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use self::connection::Front;
-use self::gate::{Gate, Place, Share};
+use self::gate::{Admission, Gate, Share};
+pub(super) use self::reports::serve_reports;
 use self::tls::Tls;
 use crate::app::App;
 use crate::config::Server;
@@ -193,7 +195,7 @@ impl Accepting {
     }
 
     /// The next connection and its place. May be given up and asked again.
-    async fn next(&mut self) -> (Accepted, Place) {
+    async fn next(&mut self) -> (Accepted, Admission) {
         loop {
             if self.waiting.is_none() {
                 self.waiting = Some(self.accept().await);

@@ -19,7 +19,7 @@ impl Refusals {
 
     /// To a head that is not there in time.
     pub(super) fn too_late(&self) -> Vec<u8> {
-        let detail = "The head of the request did not come to its end in time.";
+        let detail = "The request head did not arrive in time.";
         self.answer(&Problem::new(Code::RequestTimeout).detail(detail))
     }
 
@@ -28,7 +28,7 @@ impl Refusals {
         let detail = match said.get(9..12) {
             Some(b"414") => "The URL is too long.",
             Some(b"431") => "The head of the request is too large, or has too many headers.",
-            _ => "This is no HTTP/1.1 request, or one of its headers is malformed.",
+            _ => "This is not an HTTP/1.1 request, or one of its headers is malformed.",
         };
         self.answer(&Problem::new(Code::InvalidRequest).detail(detail))
     }
@@ -37,7 +37,7 @@ impl Refusals {
         let app = &self.0;
         let id = String::from(RequestId::new(&app.clock));
         let code = problem.code();
-        let (env, word) = (app.env.word(), code.word());
+        let (env, word) = (app.env.as_str(), code.as_str());
         tracing::debug!(request_id = id, env, code = word, "refused before it was a request");
         let reason = StatusCode::from_u16(code.status()).ok();
         let reason = reason.and_then(|status| status.canonical_reason()).unwrap_or_default();

@@ -113,16 +113,16 @@ impl Files {
 
     fn config(&self) -> anyhow::Result<ServerConfig> {
         let chain = CertificateDer::pem_slice_iter(&self.cert).collect::<Result<Vec<_>, _>>();
-        let chain = chain.context("server.tls_cert_file is no PEM file of certificates")?;
+        let chain = chain.context("server.tls_cert_file is not a PEM file with certificates")?;
         anyhow::ensure!(!chain.is_empty(), "server.tls_cert_file holds no certificate");
         let key = PrivateKeyDer::from_pem_slice(&self.key)
-            .context("server.tls_key_file is no PEM file of a private key")?;
+            .context("server.tls_key_file is not a PEM file with a private key")?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(chain, key)
-            .context("server.tls_cert_file and server.tls_key_file do not fit together")?;
+            .context("the key in server.tls_key_file does not match the certificate")?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
     }
@@ -190,8 +190,8 @@ mod tests {
         write(&server, "", &one.key);
         assert!(fault().contains("no certificate"));
         write(&server, &one.cert, "nonsense");
-        assert!(fault().contains("server.tls_key_file is no PEM file"));
+        assert!(fault().contains("server.tls_key_file is not a PEM file"));
         write(&server, &one.cert, &other.key);
-        assert!(fault().contains("do not fit together"));
+        assert!(fault().contains("does not match the certificate"));
     }
 }

@@ -44,7 +44,7 @@ pub(super) enum Overdue {
 
 /// The finding of [`Watch::judge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Finding {
     /// Look again then.
     LookAt(Instant),
     /// A limit is over.
@@ -166,14 +166,14 @@ impl Watch {
     }
 
     /// Whether a limit is over, or when to look again.
-    pub(super) fn judge(&self, now: Instant) -> Verdict {
+    pub(super) fn judge(&self, now: Instant) -> Finding {
         // Another state may begin at any time. Its end is not missed when no pause between two
         // looks is longer than the shortest limit.
         let latest = now + self.shortest();
         match self.due() {
-            Some((due, overdue)) if due <= now => Verdict::End(overdue),
-            Some((due, _)) => Verdict::LookAt(due.min(latest)),
-            None => Verdict::LookAt(latest),
+            Some((due, overdue)) if due <= now => Finding::End(overdue),
+            Some((due, _)) => Finding::LookAt(due.min(latest)),
+            None => Finding::LookAt(latest),
         }
     }
 
@@ -216,7 +216,7 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Instant, Limits, Overdue, Verdict, Watch};
+    use super::{Duration, Finding, Instant, Limits, Overdue, Watch};
     use crate::config;
     use crate::wiring::pace::Pace;
 
@@ -234,8 +234,8 @@ mod tests {
 
     fn end(watch: &Watch) -> Option<Overdue> {
         match watch.judge(Instant::now()) {
-            Verdict::End(overdue) => Some(overdue),
-            Verdict::LookAt(then) => {
+            Finding::End(overdue) => Some(overdue),
+            Finding::LookAt(then) => {
                 assert!(then > Instant::now() && then <= Instant::now() + Duration::from_secs(5));
                 None
             }

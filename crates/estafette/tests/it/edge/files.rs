@@ -87,5 +87,6 @@ async fn without_files_it_waits_quietly_and_serves_when_there_are_some_again() {
     })
     .await;
     let page = Poor::get(poor.metrics, "/metrics").await.unwrap();
-    assert!(page.contains("connections_refused_total{reason=\"accept_error\"}"), "{page}");
+    let refused = "estafette_connections_refused_total{reason=\"accept_error\"}";
+    assert!(page.contains(refused), "{page}");
 }

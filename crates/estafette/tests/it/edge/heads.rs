@@ -47,6 +47,21 @@ async fn a_body_is_chunked_or_of_a_length_and_nothing_else() {
         let (bytes, _) = raw.rest().await;
         is_last_problem(&String::from_utf8_lossy(&bytes), 400, "invalid_request");
     }
+    for both in [
+        "Content-Length: 12\r\nTransfer-Encoding: chunked",
+        "transfer-encoding: chunked\r\ncontent-length: 12",
+    ] {
+        let mut raw = Raw::open(&world).await;
+        raw.send(format!("{head}{both}\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n")).await;
+        let (bytes, _) = raw.rest().await;
+        is_last_problem(&String::from_utf8_lossy(&bytes), 400, "invalid_request");
+    }
+    for odd in ["Content-Encoding: gzip", "Content-Type: application/json"] {
+        let mut raw = Raw::open(&world).await;
+        raw.send(format!("{head}{odd}\r\nContent-Length: 2\r\n\r\n{{}}")).await;
+        let (answer, _) = raw.answer().await;
+        assert!(answer.starts_with("HTTP/1.1 415"), "{odd}: {answer}");
+    }
     let mut raw = Raw::open(&world).await;
     let good = "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
     raw.send(format!("{head}{good}")).await;

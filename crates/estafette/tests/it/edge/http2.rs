@@ -300,7 +300,7 @@ async fn an_http2_client_that_does_not_read_is_ended() {
         said.extend(get(number * 2 + 1, "/docs/swagger-ui-bundle.js"));
     }
     raw.send(said).await;
-    let cut = "http_server_connections_cut_total{reason=\"write\"}";
+    let cut = "estafette_connections_cut_total{reason=\"write\"}";
     eventually(async || (figure(&world, cut).await >= 1).then_some(())).await;
     decent.end().await;
     world.finish().await;

@@ -102,7 +102,7 @@ async fn one_address_gets_so_many_connections_and_the_others_theirs() {
         let (bytes, after) = raw.rest().await;
         assert!(bytes.is_empty() && after < Duration::from_secs(2), "{after:?}");
     }
-    let refused = "http_server_connections_refused_total{reason=\"address_limit\"}";
+    let refused = "estafette_connections_refused_total{reason=\"address_limit\"}";
     assert_eq!(figure(&world, refused).await, 30);
     for last in [67, 68] {
         let mut raw = Raw::from(&world, last).await;

@@ -29,7 +29,7 @@ async fn a_client_that_says_nothing_is_ended() {
         assert_eq!(raw.ends_after(SHORT).await, "");
     }
     decent.end().await;
-    assert!(figure(&world, "http_server_connections_cut_total{reason=\"header\"}").await >= 3);
+    assert!(figure(&world, "estafette_connections_cut_total{reason=\"header\"}").await >= 3);
     world.finish().await;
 }
 
@@ -145,7 +145,7 @@ async fn a_client_that_does_not_read_is_ended() {
     let world = hasty().await;
     let decent = Decent::begin(&world);
     let raw = deaf(&world).await;
-    let cut = "http_server_connections_cut_total{reason=\"write\"}";
+    let cut = "estafette_connections_cut_total{reason=\"write\"}";
     eventually(async || (figure(&world, cut).await >= 1).then_some(())).await;
     assert!(raw.since.elapsed() < Duration::from_millis(SHORT) + PATIENCE / 4);
     // Not only let go: what the system holds for it is thrown away as well.
@@ -180,9 +180,9 @@ async fn without_deadlines_all_of_them_would_stay() {
     for raw in &mut all {
         raw.stays_for(SHORT).await;
     }
-    let open = figure(&world, "http_server_connections_open{listener=\"sandbox\"}").await;
+    let open = figure(&world, "estafette_connections_open{listener=\"sandbox\"}").await;
     assert!(open >= 7, "{open} are open");
-    assert_eq!(figure(&world, "http_server_connections_cut_total").await, 0);
+    assert_eq!(figure(&world, "estafette_connections_cut_total").await, 0);
     drop((all, deaf));
     world.finish().await;
 }

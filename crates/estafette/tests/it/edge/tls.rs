@@ -118,7 +118,7 @@ async fn a_handshake_that_does_not_end_is_ended() {
         raw.since = since;
         assert_eq!(raw.ends_after(1_000).await, "");
     }
-    let cut = "http_server_connections_cut_total{reason=\"handshake\"}";
+    let cut = "estafette_connections_cut_total{reason=\"handshake\"}";
     assert_eq!(figure(&secure.world, cut).await, 2);
     // And so is a head that does not come after it.
     let mut raw = Raw::over(secure.connect(&[]).await);
@@ -143,7 +143,7 @@ async fn a_client_that_does_not_read_is_ended_over_tls() {
     let secure = secure().await;
     let mut raw = Raw::over(secure.connect(&[]).await);
     raw.send("GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n".repeat(20)).await;
-    let cut = "http_server_connections_cut_total{reason=\"write\"}";
+    let cut = "estafette_connections_cut_total{reason=\"write\"}";
     let world = &secure.world;
     crate::world::eventually(async || (figure(world, cut).await >= 1).then_some(())).await;
     drop(raw);

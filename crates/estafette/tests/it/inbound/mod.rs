@@ -25,6 +25,7 @@ fn sms(world: &World, id: &str, (from, to): (&str, &str), text: &str) -> Inbound
         sender: from.to_owned(),
         recipient: to.to_owned(),
         text: text.to_owned(),
+        button: None,
         received_at: world.now(),
         raw: json!({"id": id, "text": text}),
     }
@@ -65,7 +66,8 @@ async fn texts(ada: &Tenant<'_>) -> Vec<String> {
 
 /// The value of the metric of messages that ended so.
 async fn counted(world: &World, channel: &str, outcome: &str) -> u64 {
-    let line = format!("inbound_messages_total{{channel=\"{channel}\",outcome=\"{outcome}\"}} ");
+    let labels = format!("{{channel=\"{channel}\",outcome=\"{outcome}\"}}");
+    let line = format!("estafette_inbound_messages_total{labels} ");
     let page = world.metrics().await.ok();
     let found = page.text.lines().find_map(|text| text.strip_prefix(&line).map(str::to_owned));
     found.map_or(0, |value| value.parse().unwrap())

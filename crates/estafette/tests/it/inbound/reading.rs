@@ -124,6 +124,10 @@ async fn a_key_for_the_chatapp_alone_reads_only_that(world: &World) {
     }
     assert_eq!(read("?provider=chatapp").await.ok().list().len(), 1);
     read(&format!("/{chatapp}")).await.ok();
+    // What a list needs is taken with one as well.
+    read(&format!("/{chatapp}?provider=chatapp")).await.ok();
+    read(&format!("/{sms}?provider=chatapp")).await.problem("not_found");
+    ada.get(&format!("{PATH}/{sms}?provider=ngh")).await.ok();
     for (scopes, is_open) in [
         (&["account:read"][..], true),
         (&["account:read", "chatapp:receive"], true),
@@ -197,7 +201,7 @@ async fn a_button_needs_a_prompt(world: &World) {
     ada.send_to(&ana).await.ok();
     let tap = || reply(&ada, &ana, json!({"button": "no"}));
     let refused = tap().await.fault("/button", "invalid_enum");
-    assert!(refused.word("detail").contains("no prompt"), "{}", refused.text);
+    assert!(refused.word("detail").contains("not received a prompt"), "{}", refused.text);
     assert!(texts(&ada).await.is_empty());
     let prompt = Received {
         id: "hms_7zzzzzzzzzzzzzzzzzzzzzzzzz".to_owned(),
@@ -206,6 +210,7 @@ async fn a_button_needs_a_prompt(world: &World) {
         text: "May we write to you?".to_owned(),
         code: None,
         buttons: vec!["Oui".to_owned(), "Non".to_owned()],
+        payloads: vec!["a".to_owned(), "b".to_owned()],
         received_at: world.now(),
     };
     let app = world.app(ada.env).await;

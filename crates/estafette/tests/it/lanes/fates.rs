@@ -178,7 +178,7 @@ async fn an_answer_counts_that_comes_after_the_lease(world: &World) {
     scene.until("note", "accepted").await;
     assert_eq!(scene.ada.balance().await, 999);
     let page = world.metrics().await.ok();
-    let counted = "settlements_unwritten_total{cause=\"refused\"} 0";
+    let counted = "estafette_settlements_unwritten_total{cause=\"refused\"} 0";
     assert!(page.text.contains(counted), "a lost race is no fault: {}", page.text);
 }
 

@@ -108,7 +108,7 @@ impl Owner for Notes {
     fn decide(_: &App, _: &mut WriteSet, note: &mut Note, _: &Attempt, news: News<'_>) {
         let word = match news {
             News::Accepted { .. } => "accepted",
-            News::Delivered { .. } => "delivered",
+            News::Delivered { .. } | News::Read { .. } => "delivered",
             News::Unknown => "unknown",
             News::Retry { .. } => "retry",
             News::Over(_) => "over",
@@ -315,8 +315,11 @@ impl Scene<'_> {
         let db = self.world.app(Env::Live).await.db.clone();
         let counts: Vec<(String, i64)> = db.rows(sql, args![]).await.unwrap();
         let page = self.world.metrics().await.ok();
-        let unwritten: Vec<_> =
-            page.text.lines().filter(|line| line.starts_with("settlements_unwritten")).collect();
+        let unwritten: Vec<_> = page
+            .text
+            .lines()
+            .filter(|line| line.starts_with("estafette_settlements_unwritten"))
+            .collect();
         panic!("not {count} {state}: {counts:?}, {unwritten:?}");
     }
 

@@ -42,9 +42,10 @@ async fn a_lane_holds_no_more_than_its_window(world: &World) {
     assert_eq!(scene.sms.given().len(), 3, "a quarter is kept free");
     assert_eq!(scene.count("queued").await, 9);
     let page = world.metrics().await.ok();
-    assert!(page.text.contains("lane_turns{carrier=\"stage\"} 3"), "{}", page.text);
-    assert!(page.text.contains("lane_wait_seconds{carrier=\"stage\"} "), "{}", page.text);
-    assert!(!page.text.contains("lane_wait_seconds{carrier=\"stage\"} 0.0\n"), "{}", page.text);
+    assert!(page.text.contains("estafette_lane_submissions{carrier=\"stage\"} 3"), "{}", page.text);
+    assert!(page.text.contains("estafette_lane_wait_seconds{carrier=\"stage\"} "), "{}", page.text);
+    let none = "estafette_lane_wait_seconds{carrier=\"stage\"} 0.0\n";
+    assert!(!page.text.contains(none), "{}", page.text);
     scene.open_the_gate();
     scene.until_count("accepted", 12).await;
     let given = scene.sms.given();

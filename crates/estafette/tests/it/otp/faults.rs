@@ -104,7 +104,7 @@ async fn a_contradiction_is_counted_and_is_not_the_answer(world: &World) {
     let ada = world.account("ada").await;
     let id = send_in_spite_of(world, &ada, How::Contradiction, "auto").await;
     let page = world.metrics().await.ok();
-    let counted = "settlements_unwritten_total{cause=\"refused\"} 1";
+    let counted = "estafette_settlements_unwritten_total{cause=\"refused\"} 1";
     assert!(page.text.contains(counted), "{}", page.text);
     world.advance(16_000).await;
     ada.until(&id, |now| now["status"] == "delivered").await;

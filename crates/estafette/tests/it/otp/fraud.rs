@@ -2,7 +2,7 @@
 //! elsewhere says so.
 
 use clock::{DAY, HOUR};
-use estafette::config::Config;
+use estafette::config::{Config, FraudGuard};
 use serde_json::{Value, json};
 
 use crate::on_every_engine;
@@ -19,11 +19,11 @@ on_every_engine!(
 );
 
 fn blocking(config: &mut Config) {
-    "block".clone_into(&mut config.otp.fraud_guard);
+    config.otp.fraud_guard = FraudGuard::Block;
 }
 
 fn off(config: &mut Config) {
-    "off".clone_into(&mut config.otp.fraud_guard);
+    config.otp.fraud_guard = FraudGuard::Off;
 }
 
 async fn ada(world: &World) -> Tenant<'_> {
@@ -63,7 +63,7 @@ async fn passcodes_that_nobody_verifies_are_told_of(world: &World) {
     assert_eq!((&first["sent"], &first["budget"]), (&json!(3), &json!(3)));
     assert_eq!(first["action"], "watched");
     let page = world.metrics().await.ok();
-    let line = "otp_fraud_total{env=\"live\",country=\"FR\",outcome=\"watched\"} 9";
+    let line = "estafette_otp_fraud_total{env=\"live\",country=\"FR\",outcome=\"watched\"} 9";
     assert!(page.text.contains(line), "{}", page.text);
 }
 
@@ -130,6 +130,8 @@ async fn conversion_is_shown_by_country_and_day(world: &World) {
     ada.call("POST", &format!("/v1/otp/{}/verified", ids[0])).await.ok();
     ada.send(json!({"to": phone("5900"), "delivery_mode": "sms", "code": "4821"})).await.ok();
     ada.verify(json!({"to": phone("5900"), "code": "4821"})).await.ok();
+    let eve = world.live_account("eve", 100).await;
+    ada.desk("GET", "/v1/otp/conversion").await.ok();
     world.advance(DAY).await;
     ada.send(json!({"to": "+447400123456", "delivery_mode": "sms"})).await.ok();
     let shown = ada.get("/v1/otp/conversion").await.ok();
@@ -141,9 +143,7 @@ async fn conversion_is_shown_by_country_and_day(world: &World) {
     assert_eq!(shown.list(), both);
     let path = "/v1/otp/conversion?since=2026-01-02T00:00:00Z&country=GB";
     assert_eq!(ada.get(path).await.ok().list(), &both[..1]);
-    ada.desk("GET", "/v1/otp/conversion").await.ok();
     ada.get("/v1/otp/conversion?since=yesterday").await.problem("invalid_request");
-    let eve = world.live_account("eve", 100).await;
     assert!(eve.get("/v1/otp/conversion").await.ok().list().is_empty());
     world.advance(63 * DAY).await;
     world.housekeep().await;

@@ -16,6 +16,7 @@ on_every_engine!(
     an_expired_code_is_gone_before_any_sweep_and_after_it,
     the_last_millisecond_counts_and_the_next_does_not,
     validity_is_an_account_setting,
+    the_right_code_of_a_failed_passcode_is_told_why,
     a_verified_code_works_once,
     a_verified_challenge_stays_verified,
     unknown_and_foreign_challenges_are_not_found,
@@ -147,6 +148,20 @@ async fn validity_is_an_account_setting(world: &World) {
     assert_eq!(answer.word("expires_at"), (world.now() + 60_000).to_string());
     world.advance(60_000).await;
     ada.guess(answer.word("challenge_id"), "1234").await.problem("otp_expired");
+}
+
+async fn the_right_code_of_a_failed_passcode_is_told_why(world: &World) {
+    let ada = world.account("ada").await;
+    let refused = ada.send(json!({"to": phone("0004"), "code": "4821"})).await;
+    let id = refused.problem("recipient_unreachable").word("challenge_id").to_owned();
+    for code in ["4821", "4822"] {
+        let gone = ada.guess(&id, code).await.problem("otp_expired");
+        let read = ada.challenge(&id).await.ok();
+        assert_eq!(gone.field("challenge_status"), "failed");
+        assert_eq!(gone.field("failure_reason"), read.field("failure_reason"));
+        assert!(gone.word("detail").contains(read.word("failure_reason")), "{}", gone.text);
+        assert_eq!(read.number("attempts"), 0);
+    }
 }
 
 async fn a_verified_code_works_once(world: &World) {

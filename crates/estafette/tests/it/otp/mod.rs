@@ -7,6 +7,7 @@ mod fields;
 mod fraud;
 mod guess;
 mod limits;
+mod listing;
 mod money;
 mod resend;
 mod send;

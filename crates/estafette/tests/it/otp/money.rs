@@ -58,10 +58,17 @@ async fn a_fallback_without_credits_fails_without_debt(world: &World) {
     world.credit(&ada, chatapp - GRANT).await.ok();
     let sent = ada.send_to(&phone("0003")).await.ok();
     world.advance(20_100).await;
+    let id = sent.word("challenge_id");
+    let failed = crate::world::eventually(|| async {
+        let read = ada.challenge(id).await.ok();
+        (read.word("status") != "sent").then_some(read)
+    });
+    let failed = failed.await;
+    assert_eq!(failed.word("status"), "failed", "{}", failed.text);
+    assert_eq!(failed.word("failure_reason"), "insufficient_credits", "{}", failed.text);
     world.advance(300_000).await;
+    assert_eq!(ada.challenge(id).await.ok().word("status"), "failed", "that it ended is final");
     assert!(ada.handset(&phone("0003")).await.is_empty());
-    let read = ada.challenge(sent.word("challenge_id")).await.ok();
-    assert!(["failed", "expired"].contains(&read.word("status")), "{}", read.text);
     assert!(ada.balance().await >= 0);
     let refused = ada.send(json!({"to": phone("0001")})).await;
     refused.problem("insufficient_credits");

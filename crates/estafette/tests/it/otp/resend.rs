@@ -57,11 +57,20 @@ async fn a_resend_that_is_refused_does_not_end_what_was_delivered(world: &World)
     let to = phone("0001");
     let sent = ada.send(json!({"to": to, "delivery_mode": "sms"})).await.ok();
     let id = sent.word("challenge_id");
-    ada.until(id, |now| now["status"] == "delivered").await;
+    let delivered = ada.until(id, |now| now["status"] == "delivered").await;
     let again = ada.send(json!({"to": to, "delivery_mode": "chatapp"})).await;
     let again = again.problem("recipient_unreachable");
     assert_eq!(again.word("challenge_id"), id);
-    assert_eq!(ada.challenge(id).await.ok().word("status"), "delivered");
+    let read = ada.challenge(id).await.ok();
+    let legs = ["status", "channel", "provider_message_id"];
+    for name in legs {
+        assert_eq!(
+            read.field(name),
+            delivered.field(name),
+            "it shows the leg that arrived: {name}"
+        );
+    }
+    assert_eq!((read.word("status"), read.word("channel")), ("delivered", "sms"));
     assert_eq!(GRANT - ada.balance().await, world.price("sms", "FR"), "the refusal costs nothing");
     let code = ada.code_on(&to).await;
     ada.guess(id, &code).await.ok();

@@ -12,6 +12,7 @@ use crate::world::{Answer, World};
 on_every_engine!(
     who_signs_up_at_the_sandbox_waits_on_live_for_staff,
     what_staff_make_is_active_at_once,
+    staff_find_accounts_by_the_time_when_they_were_made,
     an_open_sign_up_on_live_makes_active_accounts with open_to_all,
     a_suspended_account_can_only_be_read_and_only_by_its_owner,
     a_key_counts_in_either_header_but_not_two_of_them,
@@ -69,6 +70,36 @@ async fn who_signs_up_at_the_sandbox_waits_on_live_for_staff(world: &World) {
     // Whatever becomes of the account, its owner can log out.
     world.set(&live, json!({"status": "suspended"})).await.ok();
     live.desk("POST", "/v1/auth/logout").json(json!({})).await.ok();
+}
+
+async fn staff_find_accounts_by_the_time_when_they_were_made(world: &World) {
+    let ada = world.account("ada").await;
+    world.advance(3_600_000).await;
+    let noon = world.now().to_string();
+    let bob = world.account("bob").await;
+    let staff = world.staff().await;
+    for (query, found) in [
+        ("env=sandbox".to_owned(), vec![&bob, &ada]),
+        (format!("env=sandbox&since={noon}"), vec![&bob]),
+        (format!("env=sandbox&until={noon}"), vec![&ada]),
+        (format!("email=ada@example.com&since={noon}"), vec![]),
+        (format!("since={noon}&until={noon}"), vec![]),
+    ] {
+        let path = format!("/v1/admin/accounts?{query}");
+        let shown = world.get(Env::Live, &path).bearer(staff).await.ok();
+        let ids: Vec<&str> = shown.list().iter().filter_map(|one| one["id"].as_str()).collect();
+        let wanted: Vec<&str> = found.iter().map(|tenant| tenant.account_id.as_str()).collect();
+        assert_eq!(ids, wanted, "{query}");
+    }
+    for (query, pointer, code) in [
+        ("since=noon", "?since", "invalid_type"),
+        ("env=test", "?env", "invalid_enum"),
+        ("status=open", "?status", "invalid_enum"),
+    ] {
+        let path = format!("/v1/admin/accounts?{query}");
+        let refused = world.get(Env::Live, &path).bearer(staff).await.problem("invalid_request");
+        assert_eq!(refused.item(pointer).as_deref(), Some(code), "{query}");
+    }
 }
 
 async fn what_staff_make_is_active_at_once(world: &World) {

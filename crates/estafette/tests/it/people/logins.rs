@@ -4,9 +4,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clock::{HOUR, MINUTE};
+use estafette::access::idempotency::Claim;
 use estafette::access::password::{self, Asker};
+use estafette::access::token::Kind;
 use estafette::access::{self, Newcomer, Terms};
 use estafette::app::Env;
+use estafette::config::Config;
 use estafette::kit::secret::Secret;
 use futures_util::future::join_all;
 use serde_json::json;
@@ -20,6 +23,8 @@ use crate::world::{World, eventually};
 
 on_every_engine!(
     ninety_users_at_the_hashers_leave_room_for_staff with behind_a_proxy,
+    a_login_does_not_stand_behind_password_changes with behind_a_proxy,
+    one_address_signs_up_few_users with few_sign_ups,
     one_address_does_not_fill_the_line,
     a_users_password_changes_have_a_budget,
     a_new_password_is_new_and_nobody_elses_and_not_the_email,
@@ -50,15 +55,18 @@ async fn crowd(world: &World, many: usize) -> Vec<String> {
             maker: None,
             request_id: "",
         };
-        let (new, set) = access::new_user_set(&app, &newcomer);
+        let (new, mut set) = access::new_user_set(&app, &newcomer);
+        let who = access::Identity { id: new.id.to_string(), email: new.email };
+        let login = access::admit(&app, &mut set, Kind::Portal, who, &Claim::default());
         app.db.commit(set).await.unwrap();
-        tokens.push(access::login_new(&app, &new).await.unwrap().token.expose().to_owned());
+        tokens.push(login.token.unwrap().expose().to_owned());
     }
     tokens
 }
 
-async fn ninety_users_at_the_hashers_leave_room_for_staff(world: &World) {
-    world.staff().await;
+/// Ninety users change their passwords at once; once they are turned away, somebody logs in, and is
+/// let in before they are done.
+async fn let_in_beside_a_crowd(world: &World, path: &str, email: &str) {
     let tokens = crowd(world, 90).await;
     let turned_away = AtomicUsize::new(0);
     let changes = tokens.iter().enumerate().map(|(number, token)| {
@@ -72,15 +80,46 @@ async fn ninety_users_at_the_hashers_leave_room_for_staff(world: &World) {
             }
         }
     });
-    let staff = async {
-        // Staff comes once the line is full.
+    let newcomer = async {
+        // They come once the line is full.
         eventually(async || (turned_away.load(Ordering::SeqCst) > 0).then_some(())).await;
-        login_from(world, STAFF_LOGIN, "staff@example.com", (PASSWORD, "203.0.113.9")).await
+        login_from(world, path, email, (PASSWORD, "203.0.113.9")).await
     };
     tokio::select! {
-        answer = staff => answer.ok(),
+        answer = newcomer => answer.ok(),
         _ = join_all(changes) => panic!("the line was never full, so the story shows nothing"),
     };
+}
+
+async fn ninety_users_at_the_hashers_leave_room_for_staff(world: &World) {
+    world.staff().await;
+    let_in_beside_a_crowd(world, STAFF_LOGIN, "staff@example.com").await;
+}
+
+async fn a_login_does_not_stand_behind_password_changes(world: &World) {
+    world.account("ada").await;
+    let_in_beside_a_crowd(world, LOGIN, "ada@example.com").await;
+}
+
+/// One new user in a minute, and two at once.
+fn few_sign_ups(config: &mut Config) {
+    behind_a_proxy(config);
+    config.limits.signup_per_min = 1;
+}
+
+async fn one_address_signs_up_few_users(world: &World) {
+    let sign_up = async |name: &str, address: &str| {
+        let body = json!({"email": format!("{name}@example.com"), "password": PASSWORD});
+        let call = world.post(Env::Sandbox, "/v1/auth/signup").json(body);
+        call.header("x-forwarded-for", address).await
+    };
+    for name in ["ann", "bob"] {
+        sign_up(name, "198.51.100.7").await.ok();
+    }
+    let refused = sign_up("cid", "198.51.100.7").await.problem("rate_limited");
+    assert!(refused.head("ratelimit-policy").starts_with("\"signup\""), "{:?}", refused.headers);
+    sign_up("cid", "198.51.100.8").await.ok();
+    login_from(world, LOGIN, "ann@example.com", (PASSWORD, "198.51.100.7")).await.ok();
 }
 
 async fn one_address_does_not_fill_the_line(world: &World) {
@@ -99,7 +138,7 @@ async fn a_users_password_changes_have_a_budget(world: &World) {
     let same = json!({"current": PASSWORD, "new": PASSWORD});
     for _ in 0..20 {
         let answer = ada.desk("POST", "/v1/auth/password").json(&same).await;
-        answer.fault("/new", "invalid_password");
+        answer.fault("/new", "out_of_range");
     }
     let other = json!({"current": PASSWORD, "new": ANOTHER});
     ada.desk("POST", "/v1/auth/password").json(&other).await.problem("rate_limited");
@@ -113,10 +152,10 @@ async fn a_new_password_is_new_and_nobody_elses_and_not_the_email(world: &World)
     };
     for common in ["123456789012", "PasswordPassword", "qwerty123456"] {
         let answer = sign_up("ann@example.com", common).await;
-        answer.fault("/password", "invalid_password");
+        answer.fault("/password", "out_of_range");
     }
     for same in ["ann.longname@example.com", "Ann.LongName"] {
-        sign_up("ann.longname@example.com", same).await.fault("/password", "invalid_password");
+        sign_up("ann.longname@example.com", same).await.fault("/password", "out_of_range");
     }
     let ada = world.account("ada").await;
     let change = async |new: &str| {
@@ -124,14 +163,14 @@ async fn a_new_password_is_new_and_nobody_elses_and_not_the_email(world: &World)
         ada.desk("POST", "/v1/auth/password").json(body).await
     };
     for bad in [PASSWORD, "123456789012", "ada@example.com"] {
-        change(bad).await.fault("/new", "invalid_password");
+        change(bad).await.fault("/new", "out_of_range");
     }
     change(ANOTHER).await.ok();
     let staff = world.staff().await;
     for path in ["/v1/admin/accounts", "/v1/admin/staff"] {
         let body = json!({"email": "new@example.com", "password": "123456789012"});
         let answer = world.post(Env::Live, path).bearer(staff).json(body).await;
-        answer.fault("/password", "invalid_password");
+        answer.fault("/password", "out_of_range");
     }
 }
 

@@ -1,5 +1,7 @@
 //! What phones write: in parts, out of order, again, and never to its end.
 
+use estafette::app::Env;
+use estafette::carriers::{Channel, Inbound, InboundPart};
 use playground::smsc::{IdStyle, Mobile};
 use serde_json::json;
 
@@ -8,7 +10,31 @@ use crate::on_every_engine;
 use crate::world::tenant::phone;
 use crate::world::{World, eventually};
 
-on_every_engine!(what_a_phone_writes_comes_in_whole, stop_by_sms_is_an_opt_out,);
+on_every_engine!(
+    what_a_phone_writes_comes_in_whole,
+    parts_come_in_any_order_again_and_never,
+    parts_of_an_erased_person_are_gone,
+    stop_by_sms_is_an_opt_out,
+);
+
+/// Brings a part of a message of three to ACME, as a carrier does.
+async fn bring(world: &World, reference: &str, number: u8, text: &str) {
+    let app = world.app(Env::Live).await;
+    let message = Inbound {
+        carrier: "main".to_owned(),
+        upstream_id: String::new(),
+        channel: Channel::Sms,
+        account_id: None,
+        sender: phone("5678"),
+        recipient: "ACME".to_owned(),
+        text: text.to_owned(),
+        button: None,
+        received_at: world.now(),
+        raw: serde_json::Value::Null,
+    };
+    let part = InboundPart { message, reference: reference.to_owned(), number, total: 3 };
+    estafette::inbound::take_part(&app, &part).await.unwrap();
+}
 
 fn write(scene: &Scene<'_>, from: &str, text: &str) {
     let from = from.to_owned();
@@ -56,6 +82,40 @@ async fn what_a_phone_writes_comes_in_whole(world: &World) {
             .iter()
             .any(|at| at.starts_with("inbound_parts"))
     );
+}
+
+async fn parts_come_in_any_order_again_and_never(world: &World) {
+    let scene = scene(world, IdStyle::Decimal, "").await;
+    for (number, text) in [(3, "c"), (1, "a"), (3, "c"), (2, "b"), (2, "b"), (1, "a")] {
+        bring(world, "7", number, text).await;
+    }
+    until(&scene, &["abc"]).await;
+    // The same reference again is another message, whose last part never comes.
+    bring(world, "7", 1, "x").await;
+    bring(world, "7", 3, "z").await;
+    until(&scene, &["abc"]).await;
+    world.advance(31 * clock::MINUTE).await;
+    world.housekeep().await;
+    until(&scene, &["xz", "abc"]).await;
+    let all = scene.ada.get("/v1/inbound-notifications").await.ok();
+    let path = format!("/v1/inbound-notifications/{}", all.list()[0]["id"].as_str().unwrap());
+    let raw = scene.ada.get(&path).await.ok();
+    assert!(raw.word("raw_json").contains("\"partial\":true"), "{}", raw.text);
+    let events = scene.ada.get("/v1/events?type=sms.inbound").await.ok();
+    assert_eq!(events.list().len(), 2);
+}
+
+async fn parts_of_an_erased_person_are_gone(world: &World) {
+    let scene = scene(world, IdStyle::Decimal, "").await;
+    bring(world, "7", 1, "my name is").await;
+    let held = crate::erasure::holding(world, &phone("5678")).await;
+    assert_eq!(held, ["inbound_parts.sender"]);
+    let erase = world.post(Env::Live, "/v1/admin/erasures").bearer(world.staff().await);
+    erase.json(json!({"phone": phone("5678")})).await.ok();
+    assert!(crate::erasure::holding(world, &phone("5678")).await.is_empty());
+    bring(world, "7", 2, "b").await;
+    bring(world, "7", 3, "c").await;
+    assert!(texts(&scene).await.is_empty());
 }
 
 async fn stop_by_sms_is_an_opt_out(world: &World) {

@@ -78,13 +78,7 @@ async fn give(world: &World, sms: estafette::config::Sms) {
 
 /// A live account that sends as ACME.
 async fn sender<'w>(world: &'w World, name: &str) -> Tenant<'w> {
-    let ada = world.live_account(name, START).await;
-    let asked = ada.desk("POST", "/v1/senders").json(json!({"value": "ACME"})).await.ok();
-    let path = format!("/v1/admin/senders/{}", asked.word("id"));
-    let decided = world.patch(ada.env, &path).bearer(world.staff().await);
-    decided.json(json!({"status": "approved"})).await.ok();
-    world.set(&ada, json!({"settings": {"default_sender": "ACME"}})).await.ok();
-    ada
+    world.live_sender(name, START).await
 }
 
 /// A carrier as staff sees it.

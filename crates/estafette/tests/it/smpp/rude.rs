@@ -82,7 +82,7 @@ impl Rude {
             while let Ok(Some(frame)) = framer.next(&mut input) {
                 let ::smpp::Frame::Whole(octets) = frame else { return };
                 let Ok(pdu) = Pdu::decode(octets) else { return };
-                let Some(answer) = self.answer(&pdu) else { return };
+                let answer = self.answer(&pdu);
                 if stream.write_all(&answer).await.is_err() {
                     return;
                 }
@@ -98,11 +98,10 @@ impl Rude {
         }
     }
 
-    /// `None`: it hangs up.
-    fn answer(&self, pdu: &Pdu) -> Option<Vec<u8>> {
+    fn answer(&self, pdu: &Pdu) -> Vec<u8> {
         let manners = *self.manners.lock().unwrap();
         let written = |status, body| octets(&Pdu { status, sequence: pdu.sequence, body });
-        Some(match &pdu.body {
+        match &pdu.body {
             Body::Bind(kind, _) => {
                 self.binds.fetch_add(1, Ordering::SeqCst);
                 let resp = Body::BindResp(*kind, BindResp::default());
@@ -135,7 +134,7 @@ impl Rude {
             Body::EnquireLink => written(Status::ROK, Body::EnquireLinkResp),
             Body::Unbind => written(Status::ROK, Body::UnbindResp),
             _ => vec![],
-        })
+        }
     }
 }
 

@@ -69,7 +69,7 @@ impl Carrier for Scripted {
         Box::pin(async move {
             let attempt_id = message.attempt_id.clone();
             let provider_id = format!("p.{attempt_id}");
-            let text = message.content.text().expose().to_owned();
+            let text = message.content.text().unwrap().expose().to_owned();
             let validity_ms = message.valid_until - self.clock.now();
             self.script.given.lock().unwrap().push(Given { attempt_id, text, validity_ms });
             let next = self.script.answers.lock().unwrap().pop_front();
@@ -106,13 +106,7 @@ async fn scene_of<'w>(world: &'w World, name: &str) -> Scene<'w> {
         Carriers::of(vec![], vec![Arc::new(carrier)])
     };
     world.give_live(Box::new(make)).await;
-    let ada = world.live_account(name, START).await;
-    let asked = ada.desk("POST", "/v1/senders").json(json!({"value": "ACME"})).await.ok();
-    let path = format!("/v1/admin/senders/{}", asked.word("id"));
-    let decided = world.patch(ada.env, &path).bearer(world.staff().await);
-    decided.json(json!({"status": "approved"})).await.ok();
-    world.set(&ada, json!({"settings": {"default_sender": "ACME"}})).await.ok();
-    Scene { ada, script }
+    Scene { ada: world.live_sender(name, START).await, script }
 }
 
 impl Scene<'_> {

@@ -11,12 +11,24 @@ on_every_engine!(
     every_fault_of_a_send_is_named,
     a_text_is_weighed_and_priced_by_the_segment,
     more_than_ten_segments_are_too_long,
+    transliteration_is_never_dearer_and_leaves_something,
     an_approved_sender_is_what_the_phone_shows,
     without_a_sender_the_default_one_is_used,
     live_sends_nothing_without_an_approved_sender,
     a_country_off_the_list_is_not_sent_to,
     a_key_needs_the_scope_of_sms,
 );
+
+async fn transliteration_is_never_dearer_and_leaves_something(world: &World) {
+    let ada = world.account("ada").await;
+    let plain =
+        |text: &str| ada.text(json!({"to": phone("5678"), "text": text, "transliterate": true}));
+    plain("\u{200b}").await.fault("/text", "too_short");
+    let dots = plain(&"…".repeat(60)).await.ok();
+    assert_eq!((dots.number("segments"), dots.word("encoding")), (1, "ucs2"));
+    let accents = plain(&"ê".repeat(71)).await.ok();
+    assert_eq!((accents.number("segments"), accents.word("encoding")), (1, "gsm7"));
+}
 
 async fn every_fault_of_a_send_is_named(world: &World) {
     let ada = world.account("ada").await;

@@ -333,6 +333,13 @@ async fn storage_of_an_account_is_bounded(world: &World) {
     let big = pdf(600 * 1024);
     upload(&ada, &of_ada, ("a.pdf", None, &big), &[]).await.ok();
     upload(&ada, &of_ada, ("b.pdf", None, &big), &[]).await.problem("limit_reached");
+    // What staff send takes nothing of it, and gives nothing back.
+    for _ in 0..2 {
+        let path = format!("/v1/admin/support/tickets/{of_ada}/files");
+        let body = form("s.pdf", None, &big, &[("internal", "true")]);
+        let call = world.call("POST", Env::Live, &path).bearer(world.staff().await);
+        call.raw(&kind(), body).await.ok();
+    }
     upload(&eve, &of_eve, ("a.pdf", None, &big), &[]).await.ok();
     upload(&ada, &of_ada, ("c.png", None, &png()), &[]).await.ok();
     assert_eq!(messages(&ada, &of_ada).await.len(), 3);

@@ -6,6 +6,7 @@ pub mod files;
 mod lists;
 mod nodes;
 mod retention;
+mod sight;
 mod staff;
 mod targets;
 mod tickets;

@@ -240,7 +240,7 @@ async fn events_tell_of_messages_and_changes(world: &World) {
         let mut expected: Vec<&String> = example.as_object().unwrap().keys().collect();
         names.sort();
         expected.sort();
-        assert_eq!(names, expected, "{}", kind.word());
+        assert_eq!(names, expected, "{}", kind.as_str());
     }
 }
 

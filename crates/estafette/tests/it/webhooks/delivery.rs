@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use estafette::config::Config;
-use estafette::events::{CATALOGUE, Kind};
+use estafette::events::Kind;
 use playground::ReceiverZoo;
 use serde_json::{Value, json};
 
@@ -69,11 +69,11 @@ async fn targets_get_what_they_asked_for(world: &World) {
         hook(&ada, &zoo.url(path), events).await;
     }
     hook(&eve, &zoo.url("/ok/eve"), &["*"]).await;
-    for kind in CATALOGUE {
+    for kind in Kind::ALL {
         happen(&ada, *kind, 1).await;
     }
-    visited(&zoo, "/ok/all", CATALOGUE.len()).await;
-    assert_eq!(quiet(&zoo, "/ok/all").await, CATALOGUE.len());
+    visited(&zoo, "/ok/all", Kind::ALL.len()).await;
+    assert_eq!(quiet(&zoo, "/ok/all").await, Kind::ALL.len());
     let got = |path| -> Vec<Value> {
         let mut kinds: Vec<Value> =
             zoo.visits_to(path).iter().map(|visit| json_of(visit)["type"].clone()).collect();
@@ -207,8 +207,8 @@ async fn many_slow_targets_of_many_accounts_delay_nobody(world: &World) {
     visited(&zoo, "/ok", 21).await;
     assert_eq!(zoo.hanging(), (8, 8), "none of them has ended, and they have half of the turns");
     let lag = world.metrics().await.ok().text;
-    let lag =
-        lag.lines().find(|line| line.starts_with("webhook_lane_lag_seconds{env=\"sandbox\"}"));
+    let name = "estafette_webhook_lane_lag_seconds{env=\"sandbox\"}";
+    let lag = lag.lines().find(|line| line.starts_with(name));
     assert!(lag.is_some(), "the lag of lanes is a figure");
 }
 

@@ -133,13 +133,13 @@ pub fn json_of(visit: &Visit) -> Value {
 
 /// Whether an event has the members of the example that is documented for its kind, and no others.
 pub fn like_its_example(event: &Value) {
-    let kind = Kind::of(event["type"].as_str().unwrap()).unwrap();
+    let kind = event["type"].as_str().unwrap().parse::<Kind>().unwrap();
     let example = kind.example_event();
     let names = |value: &Value| -> BTreeSet<String> {
         value.as_object().unwrap().keys().cloned().collect()
     };
-    assert_eq!(names(event), names(&example), "{}", kind.word());
-    assert_eq!(names(&event["data"]), names(&example["data"]), "{}", kind.word());
+    assert_eq!(names(event), names(&example), "{}", kind.as_str());
+    assert_eq!(names(&event["data"]), names(&example["data"]), "{}", kind.as_str());
 }
 
 /// The account that most stories need.

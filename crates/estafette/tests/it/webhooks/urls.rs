@@ -89,3 +89,42 @@ async fn a_name_that_moves_inside_is_refused_at_the_next_try() {
     assert_eq!(tried["status"], "pending");
     world.finish().await;
 }
+
+#[tokio::test]
+async fn networks_that_are_open_open_no_other_names() {
+    let names = NameServer::start(|name| match name {
+        "receiver.internal" => Some(vec!["10.0.0.7".parse().unwrap()]),
+        "elsewhere.internal" | "metadata.google.internal" | "public.test" => {
+            Some(vec!["93.184.216.34".parse().unwrap()])
+        }
+        "instance-data.ec2.internal" | "metadata.goog" => Some(vec!["10.0.0.8".parse().unwrap()]),
+        "link.test" => Some(vec!["169.254.169.254".parse().unwrap()]),
+        _ => None,
+    })
+    .await
+    .unwrap();
+    let server = names.address().to_string();
+    let world = World::with(Engine::Lite, |config| {
+        config.webhooks.allow_networks = vec!["10.0.0.0/8".to_owned(), "169.254.0.0/16".to_owned()];
+        config.webhooks.dns_server = server;
+    })
+    .await;
+    let ada = ada(&world).await;
+    let made = async |url: &str| ada.desk("POST", "/v1/webhooks").json(json!({"url": url})).await;
+    for url in ["https://receiver.internal/", "https://10.0.0.7/", "https://public.test/"] {
+        made(url).await.ok();
+    }
+    for url in [
+        "https://elsewhere.internal/",
+        "https://metadata.google.internal/computeMetadata/v1/",
+        "https://METADATA.google.internal./",
+        "https://metadata.goog/",
+        "https://instance-data.ec2.internal/latest/",
+        "https://link.test/",
+        "https://169.254.169.254/",
+        "https://localhost/",
+    ] {
+        made(url).await.problem("webhook_url_not_allowed");
+    }
+    world.finish().await;
+}

@@ -22,6 +22,7 @@ pub const CODES: &[(u16, &[&str])] = &[
             "wrong_environment",
             "account_suspended",
             "country_not_allowed",
+            "fraud_blocked",
             "sender_not_approved",
             "domain_not_verified",
             "recipient_opted_out",
@@ -64,6 +65,23 @@ pub const CODES: &[(u16, &[&str])] = &[
     (502, &["carrier_error"]),
     (503, &["carrier_unavailable", "overloaded", "storage_unavailable", "draining"]),
     (504, &["deadline_exceeded"]),
+];
+
+/// What can be wrong with one field.
+pub const ITEM_CODES: [&str; 13] = [
+    "required",
+    "invalid_type",
+    "invalid_phone_number",
+    "invalid_code",
+    "invalid_enum",
+    "invalid_url",
+    "invalid_email",
+    "too_short",
+    "too_long",
+    "out_of_range",
+    "unknown_field",
+    "invalid_template_params",
+    "text_or_template_required",
 ];
 
 /// The status that a code must have.

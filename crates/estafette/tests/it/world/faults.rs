@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use store::{
-    Args, CommitError, Done, Engine, Error, Groups, Migration, Plan, Reject, Row, Sql, WriteSet,
+    About, Args, CommitError, Done, Engine, Error, Groups, Migration, Plan, Reject, Row, Sql,
+    WriteSet,
 };
 
 /// A statement of every commit that settles an attempt.
@@ -111,6 +112,10 @@ impl Engine for Faulty {
 
     fn has_tables(&self) -> BoxFuture<'_, Result<bool, Error>> {
         self.engine.has_tables()
+    }
+
+    fn about(&self) -> BoxFuture<'_, Result<About, Error>> {
+        self.engine.about()
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>> {

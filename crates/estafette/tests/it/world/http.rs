@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
-use super::contract;
+use super::{contract, documented};
 
 /// One request in the making; awaiting it sends it.
 pub struct Call {
@@ -49,10 +49,14 @@ impl IntoFuture for Call {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let response = self.request.send().await.expect("the service answers");
+            let (client, request) = self.request.build_split();
+            let request = request.expect("a request");
+            let (method, path) = (request.method().clone(), request.url().path().to_owned());
+            let response = client.execute(request).await.expect("the service answers");
             let (status, headers) = (response.status().as_u16(), response.headers().clone());
             let text = response.text().await.expect("a whole answer");
             let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+            documented::check(method.as_str(), &path, status, &body);
             Answer { status, headers, body, text }
         })
     }
@@ -88,6 +92,10 @@ impl Answer {
         assert_ne!(detail.trim_end_matches('.'), title, "it says what to do: {}", self.text);
         assert!(self.word("type").ends_with(&format!("/errors/{code}")), "{}", self.text);
         assert_eq!(self.word("request_id"), self.head("x-request-id"));
+        for item in self.body["errors"].as_array().into_iter().flatten() {
+            let code = item["code"].as_str().unwrap_or_default();
+            assert!(contract::ITEM_CODES.contains(&code), "no code of an item: {}", self.text);
+        }
         if expected == 401 {
             assert!(self.headers.contains_key("www-authenticate"), "{}", self.text);
         }

@@ -2,11 +2,13 @@
 //! spoken to over HTTP only. A story that ends leaves a ledger that adds up.
 
 pub mod contract;
+mod documented;
 pub mod faults;
 pub mod http;
 #[expect(dead_code, reason = "shared with the tests of the store, which use other parts of it")]
 #[path = "../../../../store/tests/server/mod.rs"]
 mod server;
+mod template;
 pub mod tenant;
 
 use std::future::Future;
@@ -91,6 +93,7 @@ pub struct World {
     http: reqwest::Client,
     node: tokio::sync::Mutex<Option<Node>>,
     addresses: Mutex<[SocketAddr; 3]>,
+    reports: Mutex<Option<SocketAddr>>,
     staff: tokio::sync::OnceCell<String>,
     live_carriers: Mutex<Option<MakeCarriers>>,
     owners: Mutex<Option<&'static [Entry]>>,
@@ -125,6 +128,7 @@ impl World {
             http,
             node: tokio::sync::Mutex::new(None),
             addresses: Mutex::new([nowhere; 3]),
+            reports: Mutex::default(),
             staff: tokio::sync::OnceCell::new(),
             live_carriers: Mutex::new(None),
             owners: Mutex::new(None),
@@ -148,6 +152,7 @@ impl World {
         let running = wiring::start(service).await.unwrap();
         let found = &running.addresses;
         *self.addresses.lock().unwrap() = [found.live, found.sandbox, found.metrics];
+        *self.reports.lock().unwrap() = found.reports;
         *self.node.lock().await = Some(Node { running, live, sandbox });
     }
 
@@ -266,7 +271,7 @@ impl World {
     /// Lets the chores do what is due. A lane looks once in a minute of the clock: what became due
     /// while it was at work, it sees a minute later.
     pub async fn housekeep(&self) {
-        const CHORES: usize = 21;
+        const CHORES: usize = 26;
         let app = self.app(Env::Live).await;
         let is_done = store::Sql("SELECT chore FROM chores WHERE next_at > $1 ORDER BY chore");
         for _ in 0..6 {
@@ -284,6 +289,11 @@ impl World {
 
     pub fn address(&self, env: Env) -> SocketAddr {
         self.addresses.lock().unwrap()[usize::from(env == Env::Sandbox)]
+    }
+
+    /// Where reports of emails come in.
+    pub fn reports(&self) -> SocketAddr {
+        self.reports.lock().unwrap().unwrap()
     }
 
     /// A request. Each moves the clock by a millisecond, so that ids are in the order of requests.
@@ -334,6 +344,19 @@ impl World {
         tenant
     }
 
+    /// The same, whose SMS are of ACME, which staff have approved.
+    pub async fn live_sender(&self, name: &str, credits: i64) -> Tenant<'_> {
+        let tenant = self.live_account(name, credits).await;
+        let asked = serde_json::json!({"value": "ACME"});
+        let asked = tenant.desk("POST", "/v1/senders").json(asked).await.ok();
+        let path = format!("/v1/admin/senders/{}", asked.word("id"));
+        let decided = self.patch(tenant.env, &path).bearer(self.staff().await);
+        decided.json(serde_json::json!({"status": "approved"})).await.ok();
+        let settings = serde_json::json!({"settings": {"default_sender": "ACME"}});
+        self.set(&tenant, settings).await.ok();
+        tenant
+    }
+
     /// The token of a member of staff.
     pub async fn staff(&self) -> &str {
         self.staff.get_or_init(|| tenant::staff_token(self)).await
@@ -371,7 +394,7 @@ async fn settle_in(engine: Engine, config: &mut Config) -> Option<Database> {
     if engine == Engine::Lite {
         return None;
     }
-    let database = Database::empty().await;
+    let database = template::copy(config).await;
     let through_pooler = engine == Engine::Pgbouncer;
     let server = if through_pooler { server::pgbouncer() } else { server::postgres() };
     config.database.url = Secret::new(format!("{server}/{}", database.name));
@@ -397,6 +420,7 @@ fn settings(folder: &TempDir) -> Config {
     config.limits.send_per_s = 1_000_000;
     config.limits.read_per_s = 1_000_000;
     config.limits.guest_per_min = 1_000_000;
+    config.limits.signup_per_min = 1_000_000;
     config.server.max_connections_per_address = 10_000;
     config.access.password_hashers = 2;
     // Receivers of webhooks are on this machine, and no story asks its name servers.

@@ -1,5 +1,6 @@
 //! An account in a story: its user, its tokens, its key and what its programs do.
 
+use estafette::access::idempotency::Claim;
 use estafette::access::{self, By, Credentials};
 use estafette::app::Env;
 use estafette::kit::secret::Secret;
@@ -97,8 +98,12 @@ impl<'w> Tenant<'w> {
         self.me().await.number("balance_credits")
     }
 
-    /// Sends a passcode.
+    /// Sends a passcode. Nobody is asked for consent afterwards, unless the body says so.
     pub fn send(&self, body: impl std::borrow::Borrow<Value>) -> Call {
+        let mut body = body.borrow().clone();
+        if let Some(fields) = body.as_object_mut() {
+            fields.entry("request_messaging_consent").or_insert(json!(false));
+        }
         self.call("POST", "/v1/otp/send").json(body)
     }
 
@@ -199,7 +204,9 @@ pub async fn staff_token(world: &World) -> String {
     let (email, password) = ("staff@example.com", Secret::new(PASSWORD.to_owned()));
     let app = world.app(Env::Live).await;
     let credentials = Credentials { email, password: &password };
-    access::add_staff(&app, credentials, By::CLI).await.expect("a member of staff");
+    access::add_staff(&app, credentials, By::CLI, (&Claim::default(), false))
+        .await
+        .expect("a member of staff");
     let body = json!({"email": email, "password": PASSWORD});
     let answer = world.post(Env::Live, "/v1/admin/auth/login").json(body).await.ok();
     answer.word("token").to_owned()

@@ -1,0 +1,291 @@
+//! The business account: templates are declared there, listed and judged.
+
+use serde_json::{Value, json};
+
+use crate::answer::{Class, classify, of_status};
+use crate::template::{Button, Category, language, variables};
+
+/// A template of the same name and language is there.
+const EXISTS: i64 = 2_388_024;
+/// Seconds after which a passcode that did not arrive is dropped: its SMS has gone out by then.
+const PASSCODE_TTL_S: u32 = 60;
+/// What is said below a passcode: minutes for which it is good.
+const PASSCODE_MINUTES: u32 = 5;
+/// Longest sentence of the upstream's that is kept, characters.
+const LONGEST_DETAIL: usize = 300;
+
+/// A template to declare.
+#[derive(Clone, Copy, Debug)]
+pub struct Declaration<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its language.
+    pub language: &'a str,
+    /// What it is for.
+    pub category: Category,
+    /// What it says; the text of one that carries a passcode is the upstream's own.
+    pub body: &'a str,
+    /// A line below.
+    pub footer: Option<&'a str>,
+    /// Its buttons.
+    pub buttons: &'a [Button],
+}
+
+/// The body of `POST /{waba_id}/message_templates`. Every variable has an example: without, the
+/// upstream refuses it.
+#[must_use]
+pub fn declare(d: &Declaration<'_>) -> Value {
+    let mut body = json!({
+        "name": d.name, "language": d.language, "category": d.category.as_str(),
+        "components": components(d),
+    });
+    if d.category == Category::Authentication {
+        body["message_send_ttl_seconds"] = PASSCODE_TTL_S.into();
+    }
+    body
+}
+
+fn components(d: &Declaration<'_>) -> Vec<Value> {
+    if d.category == Category::Authentication {
+        let copy = if d.language.starts_with("fr") { "Copier" } else { "Copy" };
+        return vec![
+            json!({ "type": "BODY", "add_security_recommendation": true }),
+            json!({ "type": "FOOTER", "code_expiration_minutes": PASSCODE_MINUTES }),
+            json!({ "type": "BUTTONS", "buttons": [
+                { "type": "OTP", "otp_type": "COPY_CODE", "text": copy },
+            ] }),
+        ];
+    }
+    let mut text = json!({ "type": "BODY", "text": d.body });
+    let count = variables(d.body).unwrap_or(0);
+    if count > 0 {
+        let examples: Vec<String> = (1..=count).map(|number| format!("exemple {number}")).collect();
+        text["example"] = json!({ "body_text": [examples] });
+    }
+    let mut parts = vec![text];
+    parts.extend(d.footer.map(|footer| json!({ "type": "FOOTER", "text": footer })));
+    if !d.buttons.is_empty() {
+        let buttons: Vec<Value> = d.buttons.iter().map(button).collect();
+        parts.push(json!({ "type": "BUTTONS", "buttons": buttons }));
+    }
+    parts
+}
+
+fn button(button: &Button) -> Value {
+    let mut value = serde_json::to_value(button).unwrap_or_default();
+    if let Button::Url { url, .. } = button
+        && url.contains("{{")
+    {
+        value["example"] = json!(["1"]);
+    }
+    value
+}
+
+/// What became of a declaration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Declared {
+    /// The upstream has it.
+    Taken(Listed),
+    /// It has one of this name and language.
+    Exists,
+    /// It does not take it.
+    Refused {
+        /// What to do about it.
+        class: Class,
+        /// Its number, for support.
+        code: String,
+        /// Its own sentence.
+        detail: String,
+    },
+    /// Nobody can tell.
+    Unclear,
+}
+
+/// A template as the upstream lists it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// Its name; empty in the answer to a declaration.
+    pub name: String,
+    /// Its language, with an underscore; empty in the answer to a declaration.
+    pub language: String,
+    /// The upstream's word for how it stands.
+    pub status: String,
+    /// What it is for, where it is one of the three. The upstream may have changed it.
+    pub category: Option<Category>,
+    /// Why it was rejected.
+    pub reason: Option<String>,
+}
+
+/// A page of templates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// What is on it.
+    pub templates: Vec<Listed>,
+    /// Where the next one begins.
+    pub after: Option<String>,
+}
+
+/// Reads the answer to a declaration.
+#[must_use]
+pub fn read_declared(http: u16, body: &[u8]) -> Declared {
+    let json: Option<Value> = serde_json::from_slice(body).ok();
+    let error = json.as_ref().map(|json| &json["error"]).filter(|error| error.is_object());
+    if let Some(error) = error {
+        let code = error["code"].as_i64().unwrap_or_default();
+        let number = error["error_subcode"].as_i64().unwrap_or(code);
+        if code == EXISTS || number == EXISTS {
+            return Declared::Exists;
+        }
+        let said = ["error_user_msg", "message"].into_iter().find_map(|name| error[name].as_str());
+        let detail = said.unwrap_or_default().chars().take(LONGEST_DETAIL).collect();
+        return Declared::Refused { class: classify(code, http), code: number.to_string(), detail };
+    }
+    let taken = json.as_ref().map(listed).filter(|listed| !listed.id.is_empty());
+    match (http, taken) {
+        (200..=299, Some(listed)) => Declared::Taken(listed),
+        (200..=299 | 500..=599, _) => Declared::Unclear,
+        _ => {
+            let (class, code) = (of_status(http), http.to_string());
+            Declared::Refused { class, code, detail: String::new() }
+        }
+    }
+}
+
+/// Reads a page of templates; `None` = it is none.
+#[must_use]
+pub fn read_page(http: u16, body: &[u8]) -> Option<Page> {
+    if !(200..300).contains(&http) {
+        return None;
+    }
+    let json: Value = serde_json::from_slice(body).ok()?;
+    let templates = json["data"].as_array()?.iter().map(listed).collect();
+    let paging = &json["paging"];
+    let after = paging["cursors"]["after"].as_str().filter(|_| paging["next"].is_string());
+    Some(Page { templates, after: after.map(str::to_owned) })
+}
+
+fn listed(value: &Value) -> Listed {
+    let word = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let id = value["id"].as_i64().map_or_else(|| word("id"), |number| number.to_string());
+    let reason = Some(word("rejected_reason")).filter(|it| !it.is_empty() && it != "NONE");
+    Listed {
+        id,
+        name: word("name"),
+        language: language(&word("language")).unwrap_or_default(),
+        status: word("status").to_ascii_uppercase(),
+        category: Category::of(&word("category")),
+        reason,
+    }
+}
+
+/// The contract's word for one of the upstream's, statuses and events alike; `None` = it says
+/// nothing of whether the template can be sent.
+#[must_use]
+pub fn status(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "APPROVED" | "REINSTATED" | "UNARCHIVED" => "APPROVED",
+        "PENDING" | "IN_APPEAL" => "PENDING",
+        "REJECTED" | "PAUSED" | "DISABLED" | "ARCHIVED" | "LIMIT_EXCEEDED" | "LOCKED"
+        | "DELETED" | "PENDING_DELETION" => "REJECTED",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Declaration, Declared, declare, read_declared, read_page, status};
+    use crate::answer::Class;
+    use crate::template::{Button, Category};
+
+    #[test]
+    fn a_template_is_declared_with_examples() {
+        let buttons = [
+            Button::Url { text: "Voir".into(), url: "https://ex.test/c/{{1}}".into() },
+            Button::QuickReply { text: "STOP".into() },
+        ];
+        let body = declare(&Declaration {
+            name: "bienvenue",
+            language: "fr",
+            category: Category::Utility,
+            body: "Bonjour {{1}}, votre commande {{2}} est prête.",
+            footer: Some("Estafette"),
+            buttons: &buttons,
+        });
+        let expected = json!({"name": "bienvenue", "language": "fr", "category": "UTILITY",
+            "components": [
+                {"type": "BODY", "text": "Bonjour {{1}}, votre commande {{2}} est prête.",
+                 "example": {"body_text": [["exemple 1", "exemple 2"]]}},
+                {"type": "FOOTER", "text": "Estafette"},
+                {"type": "BUTTONS", "buttons": [
+                    {"type": "URL", "text": "Voir", "url": "https://ex.test/c/{{1}}",
+                     "example": ["1"]},
+                    {"type": "QUICK_REPLY", "text": "STOP"}]}]});
+        assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn a_passcode_has_the_upstreams_own_text() {
+        let body = declare(&Declaration {
+            name: "otp",
+            language: "fr",
+            category: Category::Authentication,
+            body: "preview",
+            footer: None,
+            buttons: &[],
+        });
+        let expected = json!({"name": "otp", "language": "fr", "category": "AUTHENTICATION",
+            "message_send_ttl_seconds": 60, "components": [
+                {"type": "BODY", "add_security_recommendation": true},
+                {"type": "FOOTER", "code_expiration_minutes": 5},
+                {"type": "BUTTONS", "buttons": [
+                    {"type": "OTP", "otp_type": "COPY_CODE", "text": "Copier"}]}]});
+        assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn answers_are_read() {
+        let taken = br#"{"id":"1689556908129832","status":"PENDING","category":"MARKETING"}"#;
+        let Declared::Taken(listed) = read_declared(200, taken) else { panic!("not taken") };
+        assert_eq!(
+            (listed.id.as_str(), listed.category),
+            ("1689556908129832", Some(Category::Marketing))
+        );
+        let exists = br#"{"error":{"code":100,"error_subcode":2388024,"message":"x"}}"#;
+        assert_eq!(read_declared(400, exists), Declared::Exists);
+        let refused = br#"{"error":{"code":190,"message":"Invalid OAuth access token"}}"#;
+        let Declared::Refused { class, .. } = read_declared(401, refused) else { panic!("taken") };
+        assert_eq!(class, Class::Sender);
+        for (http, body) in [(200, "{}"), (502, "<html>"), (200, "")] {
+            assert_eq!(read_declared(http, body.as_bytes()), Declared::Unclear);
+        }
+        let page = br#"{"data":[{"id":"9","name":"x","language":"en-US","status":"approved",
+            "category":"utility","rejected_reason":"NONE"}],
+            "paging":{"cursors":{"before":"a","after":"b"},"next":"https://x"}}"#;
+        let page = read_page(200, page).unwrap();
+        assert_eq!(
+            (page.after.as_deref(), page.templates[0].language.as_str()),
+            (Some("b"), "en_US")
+        );
+        assert_eq!(
+            (page.templates[0].status.as_str(), &page.templates[0].reason),
+            ("APPROVED", &None)
+        );
+        assert!(read_page(500, b"{}").is_none() && read_page(200, b"x").is_none());
+    }
+
+    #[test]
+    fn only_what_is_approved_can_be_sent() {
+        for (word, meant) in [
+            ("APPROVED", Some("APPROVED")),
+            ("IN_APPEAL", Some("PENDING")),
+            ("PAUSED", Some("REJECTED")),
+            ("FLAGGED", None),
+        ] {
+            assert_eq!(status(word), meant, "{word}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! What the upstream tells by callback: statuses of messages, what people wrote, and news of
+//! templates. A body is read leniently, item by item: what is unknown is kept as it came, and one
+//! item that cannot be read takes no other one with it.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::answer::{Class, classify};
+
+/// Most items of one body that are read: more than any body of 3 MB that makes sense.
+const MOST_ITEMS: usize = 10_000;
+
+/// One thing that is told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// What became of a message.
+    Status(Status),
+    /// What somebody wrote.
+    Message(Message),
+    /// How a template stands.
+    Template(Template),
+    /// Something else, by the name of its field.
+    Other(String),
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The number that sent it, by the upstream's id.
+    pub phone_number_id: String,
+    /// The upstream's id of the message.
+    pub id: String,
+    /// What was sent beside it.
+    pub echo: Option<String>,
+    /// What happened.
+    pub fate: Fate,
+    /// When, Unix milliseconds.
+    pub at_ms: i64,
+}
+
+/// What happened to a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is on its way.
+    Sent,
+    /// The phone has it.
+    Delivered,
+    /// The person read or played it.
+    Read,
+    /// It will not arrive.
+    Failed {
+        /// What to do about it.
+        class: Class,
+        /// The upstream's number, for support.
+        code: String,
+    },
+}
+
+/// What somebody wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// The number that was written to, by the upstream's id.
+    pub phone_number_id: String,
+    /// The same as people dial it, without a plus.
+    pub display_phone_number: String,
+    /// The upstream's id of the message.
+    pub id: String,
+    /// Who wrote: digits, or an id of the upstream's where it hides the number.
+    pub from: String,
+    /// The words; for what has none, its type in brackets.
+    pub text: String,
+    /// The payload of the button that was tapped.
+    pub button: Option<String>,
+    /// The upstream's id of the message that it answers.
+    pub context: Option<String>,
+    /// When, Unix milliseconds.
+    pub at_ms: i64,
+    /// As it came.
+    pub raw: Value,
+}
+
+/// How a template stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// The business account.
+    pub waba_id: String,
+    /// Its name.
+    pub name: String,
+    /// Its language, with an underscore.
+    pub language: String,
+    /// The upstream's id.
+    pub id: String,
+    /// The upstream's word for what happened.
+    pub event: String,
+    /// Why, where it is rejected.
+    pub reason: Option<String>,
+    /// When, Unix milliseconds.
+    pub at_ms: i64,
+}
+
+/// Reads a body; `None` = it is no JSON object.
+#[must_use]
+pub fn decode(body: &[u8]) -> Option<Vec<Item>> {
+    let json: Value = serde_json::from_slice(body).ok()?;
+    json.as_object()?;
+    let mut items = Vec::new();
+    for entry in list(&json["entry"]) {
+        for change in list(&entry["changes"]) {
+            let field = change["field"].as_str().unwrap_or_default();
+            match field {
+                "messages" => of_messages(&mut items, &change["value"]),
+                "message_template_status_update" => {
+                    items.extend(template(entry, &change["value"]).map(Item::Template));
+                }
+                _ => items.push(Item::Other(field.chars().take(64).collect())),
+            }
+        }
+    }
+    items.truncate(MOST_ITEMS);
+    Some(items)
+}
+
+/// The business accounts that a body is about, each once; read without what else it says.
+#[must_use]
+pub fn business_accounts(body: &[u8]) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Envelope {
+        entry: Vec<Entry>,
+    }
+    #[derive(Deserialize)]
+    struct Entry {
+        id: Value,
+    }
+    let Ok(envelope) = serde_json::from_slice::<Envelope>(body) else { return Vec::new() };
+    let mut ids: Vec<String> = envelope.entry.iter().filter_map(|entry| word(&entry.id)).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// A word of the upstream's, without NUL: no database has it, so a callback that had one would be
+/// taken in again and again.
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.is_empty() => Some(text.replace('\0', "\u{fffd}")),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Seconds as a string or a number; some write milliseconds.
+fn instant(value: &Value) -> i64 {
+    let seconds = word(value).and_then(|text| text.parse::<i64>().ok()).unwrap_or_default();
+    if seconds > 100_000_000_000 { seconds } else { seconds.saturating_mul(1_000) }
+}
+
+fn of_messages(items: &mut Vec<Item>, value: &Value) {
+    let number = word(&value["metadata"]["phone_number_id"]).unwrap_or_default();
+    let display = word(&value["metadata"]["display_phone_number"]).unwrap_or_default();
+    let statuses = list(&value["statuses"]).iter();
+    items.extend(statuses.filter_map(|it| status(&number, it)).map(Item::Status));
+    let messages = list(&value["messages"]).iter();
+    items.extend(messages.filter_map(|it| message((&number, &display), it)).map(Item::Message));
+}
+
+fn status(number: &str, value: &Value) -> Option<Status> {
+    let fate = match value["status"].as_str()? {
+        "sent" => Fate::Sent,
+        "delivered" => Fate::Delivered,
+        "read" | "played" => Fate::Read,
+        "failed" => {
+            let code = value["errors"][0]["code"].as_i64();
+            let class = classify(code.unwrap_or(-1), 400);
+            Fate::Failed { class, code: code.map_or_else(String::new, |code| code.to_string()) }
+        }
+        _ => return None,
+    };
+    Some(Status {
+        phone_number_id: number.to_owned(),
+        id: word(&value["id"])?,
+        echo: word(&value["biz_opaque_callback_data"]),
+        fate,
+        at_ms: instant(&value["timestamp"]),
+    })
+}
+
+fn message((number, display): (&str, &str), value: &Value) -> Option<Message> {
+    let kind = value["type"].as_str().unwrap_or("unknown");
+    let reply = &value["interactive"]["button_reply"];
+    let (text, button) = match kind {
+        "text" => (word(&value["text"]["body"]), None),
+        "button" => (word(&value["button"]["text"]), word(&value["button"]["payload"])),
+        "interactive" => (word(&reply["title"]), word(&reply["id"])),
+        _ => (word(&value[kind]["caption"]), None),
+    };
+    Some(Message {
+        phone_number_id: number.to_owned(),
+        display_phone_number: display.to_owned(),
+        id: word(&value["id"])?,
+        from: word(&value["from"]).or_else(|| word(&value["from_user_id"]))?,
+        text: text.unwrap_or_else(|| format!("[{}]", kind.chars().take(32).collect::<String>())),
+        button,
+        context: word(&value["context"]["id"]),
+        at_ms: instant(&value["timestamp"]),
+        raw: value.clone(),
+    })
+}
+
+fn template(entry: &Value, value: &Value) -> Option<Template> {
+    let reason = word(&value["reason"]).filter(|reason| reason != "NONE");
+    Some(Template {
+        waba_id: word(&entry["id"])?,
+        name: word(&value["message_template_name"])?,
+        language: word(&value["message_template_language"])?.replace('-', "_"),
+        id: word(&value["message_template_id"])?,
+        event: word(&value["event"])?,
+        reason,
+        at_ms: instant(&entry["time"]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::{Fate, Item, decode};
+    use crate::answer::Class;
+
+    fn body(value: &Value) -> Vec<u8> {
+        let metadata =
+            json!({"display_phone_number": "15550783881", "phone_number_id": "106540352242922"});
+        let mut value = value.clone();
+        value["metadata"] = metadata;
+        json!({"object": "whatsapp_business_account", "entry": [{"id": "102290129340398",
+            "changes": [{"field": "messages", "value": value}]}]})
+        .to_string()
+        .into_bytes()
+    }
+
+    #[test]
+    fn what_people_write_and_tap_is_read() {
+        let items = decode(&body(&json!({"messages": [
+            {"from": "16505551234", "id": "wamid.1", "timestamp": "1749416383", "type": "text",
+             "text": {"body": "STOP"}},
+            {"context": {"from": "15550783881", "id": "wamid.ours"}, "from": "16505551234",
+             "id": "wamid.2", "timestamp": "1749416384", "type": "button",
+             "button": {"payload": "c1:x:y", "text": "Oui"}},
+            {"from_user_id": "US.1349", "id": "wamid.3", "timestamp": "1749416385",
+             "type": "interactive", "interactive": {"type": "button_reply",
+             "button_reply": {"id": "c1:x:n", "title": "Non"}}},
+            {"from": "16505551234", "id": "wamid.4", "timestamp": "1749416385", "type": "image",
+             "image": {"id": "7"}},
+            {"no": "id"}, 7
+        ]})))
+        .unwrap();
+        let Item::Message(stop) = &items[0] else { panic!() };
+        assert_eq!((stop.text.as_str(), stop.at_ms), ("STOP", 1_749_416_383_000));
+        assert_eq!(
+            (stop.from.as_str(), stop.phone_number_id.as_str()),
+            ("16505551234", "106540352242922")
+        );
+        let Item::Message(yes) = &items[1] else { panic!() };
+        assert_eq!((yes.text.as_str(), yes.button.as_deref()), ("Oui", Some("c1:x:y")));
+        assert_eq!(yes.context.as_deref(), Some("wamid.ours"));
+        let Item::Message(no) = &items[2] else { panic!() };
+        assert_eq!((no.from.as_str(), no.button.as_deref()), ("US.1349", Some("c1:x:n")));
+        let Item::Message(image) = &items[3] else { panic!() };
+        assert_eq!(image.text, "[image]");
+        assert_eq!(image.raw["image"]["id"], "7");
+        assert_eq!(items.len(), 4, "what has no id is left out, and takes nothing with it");
+    }
+
+    #[test]
+    fn statuses_are_read_with_what_was_sent_beside_them() {
+        let items = decode(&body(&json!({"statuses": [
+            {"id": "wamid.1", "status": "sent", "timestamp": "1750030073",
+             "biz_opaque_callback_data": "att_1", "pricing": {"billable": true}},
+            {"id": "wamid.1", "status": "failed", "timestamp": "1751142888",
+             "errors": [{"code": 131_026, "title": "Message undeliverable"}]},
+            {"id": "wamid.1", "status": "warning"}
+        ]})))
+        .unwrap();
+        let Item::Status(sent) = &items[0] else { panic!() };
+        assert_eq!((sent.echo.as_deref(), &sent.fate), (Some("att_1"), &Fate::Sent));
+        let Item::Status(failed) = &items[1] else { panic!() };
+        let expected = Fate::Failed { class: Class::Unreachable, code: "131026".to_owned() };
+        assert_eq!((&failed.fate, items.len()), (&expected, 2));
+    }
+
+    #[test]
+    fn templates_are_read_with_integer_ids_and_other_fields_by_name() {
+        let body = json!({"object": "whatsapp_business_account", "entry": [
+            {"id": "102", "time": 1_751_247_548, "changes": [
+                {"field": "message_template_status_update", "value": {"event": "REJECTED",
+                 "message_template_id": 1_689_556_908_129_835_i64,
+                 "message_template_name": "abandoned_cart",
+                 "message_template_language": "en-US", "reason": "INVALID_FORMAT"}},
+                {"field": "account_update", "value": {}}]}]});
+        let items = decode(body.to_string().as_bytes()).unwrap();
+        let Item::Template(template) = &items[0] else { panic!() };
+        assert_eq!(
+            (template.language.as_str(), template.id.as_str()),
+            ("en_US", "1689556908129835")
+        );
+        assert_eq!(template.reason.as_deref(), Some("INVALID_FORMAT"));
+        assert_eq!(items[1], Item::Other("account_update".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_object_is_no_callback() {
+        assert!(decode(b"[]").is_none() && decode(b"x").is_none() && decode(b"").is_none());
+        assert_eq!(decode(b"{}"), Some(vec![]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn no_body_is_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            word in "[a-z]{1,12}", number in any::<i64>()) {
+            let _items = decode(&bytes);
+            let value = json!({"statuses": [{"id": number, "status": word, "errors": number},
+                number, {word.clone(): [word.clone()]}], "messages": [{"id": word, "type": number,
+                "from": [number]}]});
+            prop_assert!(decode(&body(&value)).is_some());
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Messages written and read again: what goes in comes out, and nothing else.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use email::compose::{HeaderError, check_header, compose, is_filename, is_media_type, is_value};
+use email::read::{Message, read};
+use email::{Attachment, Draft, Mailbox};
+use proptest::prelude::{ProptestConfig, proptest};
+
+fn mailbox(text: &str) -> Mailbox {
+    Mailbox::parse(text).unwrap()
+}
+
+fn draft() -> Draft {
+    Draft {
+        from: mailbox("Büro <shop@bücher.example>"),
+        to: vec![mailbox("Ada <ada@example.com>"), mailbox("bob@example.com")],
+        cc: vec![mailbox("\"Last, First\" <cc@example.com>")],
+        reply_to: Some(mailbox("help@example.com")),
+        subject: "Grüße, 世界".into(),
+        text: Some("Hello\nWörld".into()),
+        html: Some("<p>Hello</p>".into()),
+        headers: vec![("X-Order".into(), "4711 ü".into())],
+        attachments: vec![Attachment {
+            filename: "Rechnung März.pdf".into(),
+            content_type: "application/pdf".into(),
+            content: b"a\nb\0\xff".to_vec(),
+        }],
+        message_id: "01kdvqh6m4@example.com".into(),
+        date_s: 1_767_225_600,
+    }
+}
+
+fn through(draft: Draft) -> (String, Message) {
+    let bytes = compose(draft);
+    let message = read(&bytes).unwrap();
+    (String::from_utf8(bytes).unwrap(), message)
+}
+
+#[test]
+fn what_was_written_is_what_is_read() {
+    let (raw, message) = through(draft());
+    assert_eq!(message.from, "Büro <shop@xn--bcher-kva.example>");
+    assert_eq!(message.to, ["Ada <ada@example.com>", "bob@example.com"]);
+    assert_eq!(message.cc, ["Last, First <cc@example.com>"]);
+    assert_eq!(message.reply_to.as_deref(), Some("help@example.com"));
+    assert_eq!(message.subject, "Grüße, 世界");
+    assert_eq!(
+        message.text.as_deref().map(|text| text.replace('\r', "")),
+        Some("Hello\nWörld".into())
+    );
+    assert_eq!(message.html.as_deref(), Some("<p>Hello</p>"));
+    let file = &message.attachments[0];
+    assert_eq!(
+        (file.filename.as_str(), file.content_type.as_str()),
+        ("Rechnung März.pdf", "application/pdf")
+    );
+    assert_eq!(file.content, b"a\nb\0\xff");
+    assert!(raw.contains("Message-ID: <01kdvqh6m4@example.com>\r\n"), "{raw}");
+    assert!(raw.contains("Date: Thu, 1 Jan 2026 00:00:00 +0000\r\n"), "{raw}");
+    assert!(raw.is_ascii());
+    assert!(!raw.replace("\r\n", "").contains(['\r', '\n']), "every line ends in CR LF");
+    assert!(raw.lines().all(|line| line.len() <= 998));
+    assert_eq!(compose(draft()), compose(draft()), "the same draft gives the same bytes");
+}
+
+#[test]
+fn each_kind_of_body_is_written() {
+    for (text, html) in [(Some("t"), None), (None, Some("<b>h</b>")), (Some("t"), Some("<b>h</b>"))]
+    {
+        for has_file in [false, true] {
+            let mut draft = draft();
+            draft.text = text.map(str::to_owned);
+            draft.html = html.map(str::to_owned);
+            draft.attachments.truncate(usize::from(has_file));
+            let (raw, message) = through(draft);
+            assert_eq!((message.text.as_deref(), message.html.as_deref()), (text, html), "{raw}");
+            assert_eq!(message.attachments.len(), usize::from(has_file), "{raw}");
+        }
+    }
+}
+
+/// What people put into fields to add headers or recipients of their own.
+fn attacks() -> Vec<String> {
+    let breaks =
+        ["\r\n", "\n", "\r", "\r\n\r\n", "\0", "\u{b}", "\u{c}", "\u{85}", "%0d%0a\n", "\r\n "];
+    let headers = [
+        "Bcc: evil@example.com",
+        "X-Injected: yes",
+        "Content-Type: text/html",
+        "To: evil@example.com",
+        "DATA",
+        ".",
+        "MAIL FROM:<evil@example.com>",
+        "From: ceo@example.com",
+        "Subject: other",
+        "DKIM-Signature: v=1",
+    ];
+    let mut all = vec![];
+    for line_break in breaks {
+        for header in headers {
+            all.push(format!("x{line_break}{header}"));
+            all.push(format!("{line_break}{header}{line_break}x"));
+        }
+    }
+    assert!(all.len() >= 200);
+    all
+}
+
+#[test]
+fn no_attack_passes_any_field() {
+    for attack in attacks() {
+        assert!(!is_value(&attack), "{attack:?}");
+        assert!(!is_filename(&attack), "{attack:?}");
+        assert!(!is_media_type(&format!("text/{attack}")), "{attack:?}");
+        assert_eq!(check_header("X-A", &attack), Err(HeaderError::Value), "{attack:?}");
+        assert_eq!(check_header(&attack, "x"), Err(HeaderError::Name), "{attack:?}");
+        for text in [
+            attack.clone(),
+            format!("{attack}@example.com"),
+            format!("ada@{attack}.com"),
+            format!("{attack} <ada@example.com>"),
+            format!("\"{attack}\" <ada@example.com>"),
+            format!("Ada <ada@example.com{attack}>"),
+        ] {
+            assert!(Mailbox::parse(&text).is_err(), "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn what_stands_in_a_body_stays_there() {
+    for attack in attacks() {
+        let mut draft = draft();
+        draft.text = Some(attack.clone());
+        draft.html = Some(attack.clone());
+        let (raw, message) = through(draft);
+        let plain = through(self::draft()).1;
+        assert_eq!(message.headers.len(), plain.headers.len(), "{raw}");
+        assert_eq!(message.to, plain.to);
+        assert_eq!(message.attachments, plain.attachments);
+    }
+}
+
+#[test]
+fn headers_of_the_service_cannot_be_given() {
+    for name in
+        ["Bcc", "FROM", "dkim-signature", "Content-Type", "content-foo", "Message-ID", "Received"]
+    {
+        assert_eq!(check_header(name, "x"), Err(HeaderError::Ours), "{name}");
+    }
+    for name in ["X-Order", "In-Reply-To", "References", "List-Unsubscribe", "Auto-Submitted"] {
+        assert_eq!(check_header(name, "x"), Ok(()), "{name}");
+    }
+    for name in ["", "X A", "X:A", "Ä", &"x".repeat(77)] {
+        assert_eq!(check_header(name, "x"), Err(HeaderError::Name), "{name}");
+    }
+    assert_eq!(check_header("X-A", &"x".repeat(999)), Err(HeaderError::Value));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_text_survives(
+        subject in "[^\\p{Cc}]{1,120}",
+        text in "[^\\r\\x00]{0,400}",
+        name in "[^\\p{Cc}<>\"\\\\]{1,40}",
+    ) {
+        let mut draft = draft();
+        draft.subject.clone_from(&subject);
+        draft.text = Some(text.clone());
+        let name = Some(name.trim().to_owned()).filter(|name| !name.is_empty());
+        draft.to = vec![Mailbox { name, ..mailbox("ada@example.com") }];
+        let (raw, message) = through(draft);
+        let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(squeezed(&message.subject), squeezed(&subject), "{raw}");
+        assert_eq!(message.text.unwrap_or_default().replace('\r', ""), text, "{raw}");
+        assert_eq!(message.to.len(), 1, "{raw}");
+        assert!(message.to[0].contains("ada@example.com"), "{raw}");
+    }
+}
+
+#[test]
+fn what_a_header_points_to_stays_whole() {
+    let url = format!("<https://shop.example/{}>", "x".repeat(800));
+    let ids = ["<a@b.example>"; 20].join(" ");
+    let given = [("List-Unsubscribe", url), ("References", ids)];
+    let headers = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let bytes = compose(Draft { headers, ..draft() });
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    assert!(text.lines().all(|line| line.len() <= 998));
+    let message = email::read::read(&bytes).unwrap();
+    for (name, value) in given {
+        let found = message.headers.iter().find(|(known, _)| known == name);
+        assert_eq!(found.unwrap().1, value);
+    }
+}

@@ -1,0 +1,154 @@
+//! The numbers that send on the chat-app: the deployment's own, and those of accounts that staff
+//! linked. Each has room of its own, so that one whose business account hangs keeps no other one
+//! waiting, and rests while nothing of it works.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+
+use crate::config;
+use crate::kit::outgoing::{Answer, Destination, NoAnswer, Outgoing};
+use crate::kit::secret::Secret;
+
+/// Submissions under way for one number.
+const ROOM: usize = 32;
+/// How long a number rests after its token or its account was refused.
+const REST: Duration = Duration::from_secs(30);
+
+/// One number, and the business account that it belongs to.
+pub struct Number {
+    /// Its id.
+    pub phone_number_id: String,
+    /// The business account's.
+    pub waba_id: String,
+    /// Signs its callbacks.
+    pub app_secret: Secret,
+    /// The word of their handshake.
+    pub verify_token: Secret,
+    /// Which of several links of the same account it is.
+    pub revision: i64,
+    base: String,
+    allow_http: bool,
+    messages: Destination,
+    headers: HeaderMap,
+    room: Semaphore,
+    rests_until: Mutex<Option<Instant>>,
+}
+
+impl Number {
+    /// A number by settings; `None` = they name none.
+    ///
+    /// # Errors
+    /// What of the settings cannot be used.
+    pub fn of(settings: &config::Chatapp, revision: i64) -> Result<Option<Self>, String> {
+        let config::Chatapp { base_url, api_version, phone_number_id, .. } = settings;
+        let token = settings.access_token.expose();
+        if token.is_empty() || phone_number_id.is_empty() {
+            return Ok(None);
+        }
+        let allow_http = base_url.starts_with("http://");
+        let base = format!("{}/{api_version}", base_url.trim_end_matches('/'));
+        let messages =
+            Destination::parse(&format!("{base}/{phone_number_id}/messages"), allow_http)
+                .map_err(|_| "base_url is no URL that can be called".to_owned())?;
+        let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
+            .map_err(|_| "access_token has characters that no header can have".to_owned())?;
+        bearer.set_sensitive(true);
+        let json = HeaderValue::from_static("application/json");
+        Ok(Some(Self {
+            phone_number_id: phone_number_id.clone(),
+            waba_id: settings.waba_id.clone(),
+            app_secret: settings.app_secret.clone(),
+            verify_token: settings.verify_token.clone(),
+            revision,
+            base,
+            allow_http,
+            messages,
+            headers: HeaderMap::from_iter([(AUTHORIZATION, bearer), (CONTENT_TYPE, json)]),
+            room: Semaphore::new(ROOM),
+            rests_until: Mutex::default(),
+        }))
+    }
+
+    /// Room for one submission; none while it rests, or when it is full.
+    pub(super) fn enter(&self) -> Option<SemaphorePermit<'_>> {
+        let rests_until = *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner);
+        if rests_until.is_some_and(|until| Instant::now() < until) {
+            return None;
+        }
+        self.room.try_acquire().ok()
+    }
+
+    /// Nothing of it works now.
+    pub(super) fn rest(&self) {
+        let until = Some(Instant::now() + REST);
+        *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+
+    /// Sends a message, once.
+    pub(super) async fn send(&self, way: &Outgoing, body: Bytes) -> Result<Answer, NoAnswer> {
+        way.post_once(&self.messages, self.headers.clone(), body).await
+    }
+
+    /// Declares a template.
+    pub(super) async fn declare(&self, way: &Outgoing, body: Bytes) -> Result<Answer, NoAnswer> {
+        way.post_once(&self.templates("")?, self.headers.clone(), body).await
+    }
+
+    /// Lists templates.
+    pub(super) async fn list(&self, way: &Outgoing, query: &str) -> Result<Answer, NoAnswer> {
+        way.get(&self.templates(query)?, self.headers.clone()).await
+    }
+
+    fn templates(&self, query: &str) -> Result<Destination, NoAnswer> {
+        let url = format!("{}/{}/message_templates{query}", self.base, self.waba_id);
+        Destination::parse(&url, self.allow_http).map_err(|_| NoAnswer::Protocol)
+    }
+}
+
+/// All numbers of this deployment. Clones of the carriers see a change.
+#[derive(Default)]
+pub struct Numbers {
+    shared: Option<Arc<Number>>,
+    linked: RwLock<Arc<HashMap<String, Arc<Number>>>>,
+}
+
+impl Numbers {
+    pub(super) fn new(shared: Option<Number>) -> Self {
+        Self { shared: shared.map(Arc::new), linked: RwLock::default() }
+    }
+
+    /// The deployment's own.
+    #[must_use]
+    pub fn shared(&self) -> Option<&Arc<Number>> {
+        self.shared.as_ref()
+    }
+
+    /// Those that accounts are linked to, by account.
+    #[must_use]
+    pub fn linked(&self) -> Arc<HashMap<String, Arc<Number>>> {
+        Arc::clone(&self.linked.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts other links in force.
+    pub fn link(&self, linked: HashMap<String, Arc<Number>>) {
+        *self.linked.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(linked);
+    }
+
+    /// The number that sends for an account.
+    #[must_use]
+    pub fn of(&self, account: &str) -> Option<Arc<Number>> {
+        self.linked().get(account).or(self.shared.as_ref()).cloned()
+    }
+
+    /// Whether there is any.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shared.is_none() && self.linked().is_empty()
+    }
+}

@@ -1,0 +1,188 @@
+//! A mail relay: takes email by SMTP, over connections that are used again. One transaction carries
+//! one recipient's copy, so that each has a return path and an outcome of its own.
+
+mod connect;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use email::status::{Bounce, Enhanced, bounce};
+use futures_util::future::BoxFuture;
+use smtp::{Client, Envelope, Error, Reply, Sent, Stage};
+use tokio::time::Instant;
+
+use super::{Address, Carrier, Content, Outbound, Outcome, Pace, Refusal};
+use connect::{Stream, Way};
+
+pub use connect::BadUrl;
+
+/// How long the relay may take for each answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a connection is kept that nothing is sent on.
+const IDLE: Duration = Duration::from_secs(30);
+/// Submissions under way at the same time, and connections.
+const WINDOW: usize = 16;
+/// Most characters of a reply that are kept.
+const MOST_REPLY_CHARS: usize = 300;
+
+/// A mail relay.
+pub struct Relay {
+    way: Way,
+    idle: Mutex<Vec<(Client<Stream>, Instant)>>,
+}
+
+impl Relay {
+    /// The relay at this URL (`smtp://` or `smtps://`), which we tell this name of ours.
+    ///
+    /// # Errors
+    /// [`BadUrl`].
+    pub fn new(url: &str, own_name: &str) -> Result<Self, BadUrl> {
+        Ok(Self { way: Way::read(url, own_name)?, idle: Mutex::default() })
+    }
+
+    /// Connects, encrypts and logs in, as for a message, and leaves.
+    ///
+    /// # Errors
+    /// What a message would meet.
+    pub async fn probe(&self) -> Result<(), Error> {
+        self.way.connect(PATIENCE).await?.quit().await;
+        Ok(())
+    }
+
+    /// A connection that was used before and still lives, else a new one.
+    async fn connection(&self) -> Result<Client<Stream>, Error> {
+        loop {
+            let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some((mut client, since)) = kept else { return self.way.connect(PATIENCE).await };
+            if since.elapsed() < IDLE && client.is_alive().await {
+                return Ok(client);
+            }
+        }
+    }
+
+    fn keep(&self, client: Client<Stream>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|(_, since)| since.elapsed() < IDLE);
+        if idle.len() < WINDOW {
+            idle.push((client, Instant::now()));
+        }
+    }
+
+    async fn act(&self, message: &Outbound) -> Outcome {
+        let (Address::Email(to), Content::Email(mail)) = (&message.to, &message.content) else {
+            return refused(Refusal::BadRecipient, "no_address");
+        };
+        let mut client = match self.connection().await {
+            Ok(client) => client,
+            Err(error) => {
+                tracing::warn!(%error, relay = self.way.name(), "no connection to the mail relay");
+                return refused(Refusal::Down, "no_connection");
+            }
+        };
+        let parts: [&[u8]; 2] = [&mail.front, &mail.message];
+        let envelope = Envelope { from: &mail.return_path, to: to.as_str(), parts: &parts };
+        let sent = client.send(envelope).await;
+        if matches!(sent, Sent::Taken(_) | Sent::Refused(..)) {
+            self.keep(client);
+        }
+        outcome(sent, to.as_str())
+    }
+}
+
+fn refused(class: Refusal, code: &str) -> Outcome {
+    Outcome::Refused { class, code: code.to_owned() }
+}
+
+/// What the relay's answer means. Kept is what it said, without the address.
+fn outcome(sent: Sent, to: &str) -> Outcome {
+    match sent {
+        Sent::Taken(reply) => Outcome::Accepted { provider_id: said(&reply, to) },
+        Sent::Refused(stage, reply) => refused(class(stage, &reply), &said(&reply, to)),
+        Sent::NotTaken(Error::Refused(reply)) if reply.is_passing() => {
+            refused(Refusal::Temporary, &said(&reply, to))
+        }
+        Sent::NotTaken(_) => refused(Refusal::Down, "connection_lost"),
+        Sent::Unknown(_) => Outcome::Unknown,
+    }
+}
+
+fn class(stage: Stage, reply: &Reply) -> Refusal {
+    if reply.is_passing() {
+        return Refusal::Temporary;
+    }
+    let meaning = bounce(reply.code, Enhanced::at_start(&reply.text));
+    match (stage, meaning) {
+        (Stage::Sender, _) => Refusal::BadSender,
+        (Stage::Recipient, Bounce::Hard) => Refusal::BadRecipient,
+        _ => Refusal::Permanent,
+    }
+}
+
+fn said(reply: &Reply, to: &str) -> String {
+    let text = format!("{} {}", reply.code, reply.text);
+    let lower = text.to_ascii_lowercase();
+    let to = to.to_ascii_lowercase();
+    let mut out = String::new();
+    let mut rest = 0;
+    for (at, _) in lower.match_indices(&to) {
+        out.push_str(text.get(rest..at).unwrap_or_default());
+        out.push_str("recipient");
+        rest = at + to.len();
+    }
+    out.push_str(text.get(rest..).unwrap_or_default());
+    out.chars().take(MOST_REPLY_CHARS).collect()
+}
+
+impl Carrier for Relay {
+    fn name(&self) -> &'static str {
+        "relay"
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { window: WINDOW, ..Pace::default() }
+    }
+
+    fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.act(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Error, Outcome, Refusal, Reply, Sent, Stage, outcome};
+
+    fn reply(code: u16, text: &str) -> Reply {
+        Reply { code, text: text.to_owned(), lines: vec![text.to_owned()] }
+    }
+
+    #[test]
+    fn what_a_relay_says_is_told_from_what_nobody_knows() {
+        let meant =
+            |stage, code, text| match outcome(Sent::Refused(stage, reply(code, text)), "a@b.c") {
+                Outcome::Refused { class, .. } => Some(class),
+                _ => None,
+            };
+        let (sender, recipient, message) = (Stage::Sender, Stage::Recipient, Stage::Message);
+        assert_eq!(meant(recipient, 550, "5.1.1 no such user"), Some(Refusal::BadRecipient));
+        assert_eq!(meant(recipient, 554, "5.7.1 policy"), Some(Refusal::Permanent));
+        assert_eq!(meant(recipient, 451, "4.7.1 greylisted"), Some(Refusal::Temporary));
+        assert_eq!(meant(sender, 550, "5.1.0 no"), Some(Refusal::BadSender));
+        assert_eq!(meant(message, 550, "no such user"), Some(Refusal::Permanent));
+        let closing = Sent::NotTaken(Error::Refused(reply(421, "4.3.2 closing")));
+        let temporary = |found| matches!(found, Outcome::Refused { class: Refusal::Temporary, .. });
+        assert!(temporary(outcome(closing, "a@b.c")));
+        let down = outcome(Sent::NotTaken(Error::Broken), "a@b.c");
+        assert!(matches!(down, Outcome::Refused { class: Refusal::Down, .. }));
+        assert_eq!(outcome(Sent::Unknown(Error::Broken), "a@b.c"), Outcome::Unknown);
+    }
+
+    #[test]
+    fn replies_are_kept_without_the_address() {
+        let sent = Sent::Refused(
+            Stage::Recipient,
+            reply(550, "5.1.1 <Ada@B.example>: ada@b.example is none"),
+        );
+        let Outcome::Refused { code, .. } = outcome(sent, "ada@b.example") else { unreachable!() };
+        assert_eq!(code, "550 5.1.1 <recipient>: recipient is none");
+    }
+}

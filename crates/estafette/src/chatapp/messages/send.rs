@@ -1,0 +1,221 @@
+//! Commit A: the message, its attempt and the hold on its price, all or nothing, if the rules of
+//! the chat-app allow it at that moment. Then `dispatch` carries it, and the answer waits for
+//! nobody.
+
+use cloud_api::template::{self as rules, Category};
+use store::{CommitError, WriteSet};
+
+use super::parse::{Filled, Order, What, params_of};
+use super::store as sql;
+use super::{BillingKind, BillingMode, Chatapp, Error, Message, Said, Status, VALIDITY_MS};
+use crate::access::idempotency::{Claim, Seen};
+use crate::app::{Account, App};
+use crate::carriers::{Address, Channel, Priority, Rehearsed};
+use crate::chatapp::sessions::{self, NO_SESSION};
+use crate::chatapp::templates::{self, Template};
+use crate::credits;
+use crate::dispatch::{self, Leg, NewLeg};
+use crate::inbound::opt_outs::{self, OPTED_OUT};
+use crate::inbound::windows;
+use crate::kit::id::MessageId;
+
+/// What goes out, and what it counts as.
+struct Made {
+    said: Said,
+    /// Name and language of a template.
+    template: Option<(String, String)>,
+    kind: BillingKind,
+}
+
+/// Takes a message, to be sent.
+pub(super) async fn send(
+    app: &App,
+    account: &Account,
+    order: &Order,
+    claim: &Claim,
+) -> Result<Message, Error> {
+    check(app, account, order)?;
+    let made = make(app, account, order).await?;
+    let session = match order.billing_mode {
+        BillingMode::Direct => None,
+        BillingMode::Session => {
+            match sessions::active(app, &account.id, &order.to).await? {
+                Some(session) => Some(session),
+                // STOP ended it: another way of billing would be refused as well.
+                None if opt_outs::is_opted_out(app, &account.id, &order.to).await? => {
+                    return Err(Error::OptedOut);
+                }
+                None => return Err(Error::NoActiveSession),
+            }
+        }
+    };
+    let credits = price(app, order, made.kind).await?;
+    let id = MessageId::new(&app.clock);
+    let address = Address::Phone(order.to.clone());
+    let leg = NewLeg {
+        account: &account.id,
+        object_id: id.as_str(),
+        channel: Channel::Chatapp,
+        to: &address,
+        priority: Priority::Transactional,
+        credits,
+        give_up_at: app.now() + VALIDITY_MS,
+    };
+    let slot = dispatch::slot(app, &leg).ok_or(Error::NoCarrier)?;
+    let attempt = slot.attempt(app, &leg);
+    let (template, language) = made.template.clone().unzip();
+    let message = Message {
+        account: account.id.clone(),
+        recipient: order.to.e164().to_owned(),
+        country: order.to.country().to_owned(),
+        reference: order.reference.clone(),
+        client_id: order.client_id.clone(),
+        billing_mode: order.billing_mode,
+        billing_kind: made.kind,
+        template,
+        language,
+        content_sealed: Some(made.said.seal(app, &account.id, &id)),
+        id,
+        charged_credits: credits,
+        session,
+        attempt: attempt.id.clone(),
+        status: Status::Submitted,
+        cause: None,
+        carrier_code: None,
+        event_count: 0,
+        valid_until: attempt.give_up_at,
+        created_at: app.now(),
+        updated_at: app.now(),
+    };
+    let mut set = WriteSet::of(account.id.as_str());
+    guard(app, &mut set, account, (order, &message));
+    claim.add_to(&mut set, message.id.as_str(), None, app.now());
+    dispatch::open::<Chatapp>(app, &mut set, &attempt);
+    sql::insert(&mut set, &message);
+    match app.db.commit(set).await {
+        Ok(_) => slot.go(app, Leg::<Chatapp>::new(message.clone(), attempt)),
+        Err(error) => return Err(refused(app, account, credits, error).await),
+    }
+    Ok(message)
+}
+
+/// What must be so at the moment of commit A. None of it writes anything.
+fn guard(app: &App, set: &mut WriteSet, account: &Account, (order, m): (&Order, &Message)) {
+    opt_outs::guard(app, set, &account.id, &order.to);
+    if let Some(session) = &m.session {
+        sessions::guard(app, set, &account.id, session);
+    }
+    if matches!(order.what, What::Text(_)) {
+        windows::guard(app, set, &account.id, &order.to);
+    }
+}
+
+/// Why commit A did not happen.
+async fn refused(app: &App, account: &Account, credits: i64, error: CommitError) -> Error {
+    match error {
+        CommitError::Rejected(OPTED_OUT) => Error::OptedOut,
+        CommitError::Rejected(NO_SESSION) => Error::NoActiveSession,
+        CommitError::Rejected(windows::CLOSED) => Error::WindowClosed,
+        CommitError::Rejected(credits::INSUFFICIENT) => {
+            credits::insufficient(app, &account.id, credits).await.into()
+        }
+        error => error.into(),
+    }
+}
+
+/// What can be refused before anything is read.
+fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error> {
+    let country = order.to.country();
+    let is_closed = |countries: &Vec<String>| !countries.iter().any(|open| open == country);
+    if app.carriers.rehearsed(&order.to) == Some(Rehearsed::CountryNotAllowed)
+        || account.settings.countries.as_ref().is_some_and(is_closed)
+    {
+        return Err(Error::CountryNotAllowed(country.to_owned()));
+    }
+    if !app.carriers.offers(Channel::Chatapp, account.id.as_str()) {
+        return Err(Error::NoCarrier);
+    }
+    Ok(())
+}
+
+async fn price(app: &App, order: &Order, kind: BillingKind) -> Result<i64, Error> {
+    if kind == BillingKind::Session {
+        return Ok(0);
+    }
+    let price = credits::price(app, Channel::Chatapp.as_str(), kind.as_str(), order.to.country());
+    let required = price.await?;
+    if app.carriers.rehearsed(&order.to) == Some(Rehearsed::InsufficientCredits) {
+        return Err(credits::Error::Insufficient { required, available: 0 }.into());
+    }
+    Ok(required)
+}
+
+/// Makes what is sent from what is asked for.
+async fn make(app: &App, account: &Account, order: &Order) -> Result<Made, Error> {
+    let direct = |kind| match order.billing_mode {
+        BillingMode::Direct => kind,
+        BillingMode::Session => BillingKind::Session,
+    };
+    match &order.what {
+        What::Text(text) => {
+            let (params, components, replies) = (Vec::new(), Vec::new(), Vec::new());
+            let said = Said { text: text.clone(), params, components, replies };
+            Ok(Made { said, template: None, kind: direct(BillingKind::Service) })
+        }
+        What::Template(filled) => {
+            let found = templates::find(app, &account.id, &filled.name, &filled.language).await?;
+            let template = approved(app, filled, found)?;
+            let kind = direct(match template.category {
+                Category::Utility => BillingKind::Utility,
+                Category::Marketing => BillingKind::Marketing,
+                Category::Authentication => BillingKind::Authentication,
+            });
+            let said = fill(&template, filled)?;
+            Ok(Made { said, template: Some((template.name, template.language)), kind })
+        }
+    }
+}
+
+/// Only an approved one may be sent.
+fn approved(app: &App, filled: &Filled, found: Option<Template>) -> Result<Template, Error> {
+    let (name, language) = (&filled.name, &filled.language);
+    let refusal = |why: String| Err(Error::TemplateNotApproved(why));
+    let Some(template) = found else {
+        return refusal(format!(
+            "There is no template {name} in {language}: declare it with POST /v1/chatapp/templates"
+        ));
+    };
+    let status = template.status(app.now());
+    if status != templates::Status::Approved {
+        return refusal(format!("The template {name} in {language} is {}", status.as_str()));
+    }
+    let is_meant = filled.provider_id.as_ref().is_none_or(|id| *id == template.provider_id);
+    if !is_meant {
+        return refusal(format!("The template {name} in {language} has another `template_id`"));
+    }
+    Ok(template)
+}
+
+/// The filled template, as a phone shows it.
+fn fill(template: &Template, filled: &Filled) -> Result<Said, Error> {
+    let params = params_of(&filled.components).unwrap_or_else(|| filled.params.clone());
+    let (given, wanted) = (params.len(), template.params());
+    if given != wanted {
+        return Err(Error::Params(format!(
+            "must have as many values as the body has variables, {wanted}; {given} were given"
+        )));
+    }
+    let values: Vec<&str> = params.iter().map(String::as_str).collect();
+    let mut text = rules::fill(&template.body, &values);
+    if let Some(footer) = &template.footer {
+        text = format!("{text}\n\n{footer}");
+    }
+    let replies = template.replies();
+    Ok(Said { text, params, components: filled.components.clone(), replies })
+}
+
+/// What a request with the same Idempotency-Key made, as it stands now.
+pub(super) async fn seen(app: &App, account: &Account, seen: &Seen) -> Result<Message, Error> {
+    let id = MessageId::parse(&seen.object_id).ok_or(Error::Unknown)?;
+    sql::message(app, &account.id, &id).await?.ok_or(Error::Unknown)
+}

@@ -1,0 +1,143 @@
+//! What the API and events show of a message.
+
+use clock::Millis;
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use store::Error;
+use utoipa::ToSchema;
+
+use super::{BillingKind, BillingMode, Cause, Message, Status, store as sql};
+use crate::app::{App, EventRef};
+use crate::chatapp::PROVIDER;
+use crate::dispatch::recipients::shown;
+use crate::kit::id::MessageId;
+
+/// A chat-app message.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ChatappMessage {
+    /// Its id.
+    #[schema(example = "msg_01kdvqh6m4e5s8w2t9zb3y7n1f")]
+    id: String,
+    /// Always `chatapp`.
+    #[schema(example = "chatapp")]
+    channel: &'static str,
+    /// Always `svc`.
+    #[schema(example = "svc")]
+    provider: &'static str,
+    /// How it is paid.
+    billing_mode: BillingMode,
+    /// The recipient, digits without a plus; empty once it is forgotten.
+    #[schema(example = "33612345678")]
+    to: String,
+    /// The recipient's country, ISO 3166.
+    #[schema(example = "FR")]
+    country: String,
+    /// Where it stands.
+    status: Status,
+    /// The template; null for a text.
+    #[schema(example = "order_update")]
+    template: Option<String>,
+    /// The template's language; null for a text.
+    #[schema(example = "fr")]
+    language: Option<String>,
+    /// What the price is of.
+    billing_kind: BillingKind,
+    /// What it costs: held until the chat-app has it, then charged; 0 within a session, and once it
+    /// failed.
+    #[schema(example = 3)]
+    charged_credits: i64,
+    /// The session that covered it.
+    #[schema(example = "ses_01kdvqh6m4e5s8w2t9zb3y7n1f")]
+    session_id: Option<String>,
+    /// When it was taken.
+    #[schema(format = DateTime, example = "2026-01-01T00:00:00.000Z")]
+    created_at: String,
+    /// Yours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "order-4711")]
+    reference: Option<String>,
+    /// Yours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "shop-17")]
+    client_id: Option<String>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ChatappError>,
+}
+
+/// Why a chat-app message failed.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ChatappError {
+    /// Stable, for programs.
+    code: Cause,
+    /// For people.
+    #[schema(example = "The recipient cannot be reached on the chat-app.")]
+    detail: &'static str,
+    /// The carrier's own code, where it said one: for support.
+    #[schema(example = "131026")]
+    carrier_code: Option<String>,
+}
+
+impl From<Message> for ChatappMessage {
+    fn from(m: Message) -> Self {
+        let carrier_code = m.carrier_code;
+        let error = m.cause.map(|cause| ChatappError {
+            code: cause,
+            detail: cause.sentence(),
+            carrier_code,
+        });
+        Self {
+            id: m.id.into(),
+            channel: "chatapp",
+            provider: PROVIDER,
+            billing_mode: m.billing_mode,
+            to: shown(m.recipient).trim_start_matches('+').to_owned(),
+            country: m.country,
+            status: m.status,
+            template: m.template,
+            language: m.language,
+            billing_kind: m.billing_kind,
+            charged_credits: m.charged_credits,
+            session_id: m.session.map(Into::into),
+            created_at: m.created_at.to_string(),
+            reference: m.reference,
+            client_id: m.client_id,
+            error,
+        }
+    }
+}
+
+/// What was so at an event, in words that [`as_of`] reads. The carrier's code comes last, because
+/// it may hold anything.
+pub(super) fn state_of(m: &Message) -> String {
+    let (cause, code) = (m.cause.map_or("-", Cause::as_str), m.carrier_code.as_deref());
+    let Millis(updated_at) = m.updated_at;
+    let (status, charged) = (m.status.as_str(), m.charged_credits);
+    format!("{status} {charged} {updated_at} {cause} {}", code.unwrap_or_default())
+}
+
+/// The message as `state` says. Without it (somebody was erased): as it stands now.
+fn as_of(m: Message, state: &str) -> Message {
+    let mut words = state.splitn(5, ' ');
+    let mut word = || words.next().unwrap_or_default();
+    let Ok(status) = word().parse() else { return m };
+    Message {
+        status,
+        charged_credits: word().parse().unwrap_or_default(),
+        updated_at: Millis(word().parse().unwrap_or_default()),
+        cause: word().parse().ok(),
+        carrier_code: Some(word().to_owned()).filter(|code| !code.is_empty()),
+        ..m
+    }
+}
+
+/// A message as its endpoint shows it, as of an event.
+#[must_use]
+pub fn show<'a>(app: &'a App, news: EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
+    Box::pin(async move {
+        let Some(id) = MessageId::parse(news.object_id) else { return Ok(None) };
+        let found = sql::message(app, news.account, &id).await?;
+        let shown = found.map(|m| ChatappMessage::from(as_of(m, news.state)));
+        Ok(shown.and_then(|shown| serde_json::to_string(&shown).ok()))
+    })
+}

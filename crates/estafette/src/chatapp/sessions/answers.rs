@@ -1,0 +1,342 @@
+//! What a person's message means for a session: Yes opens it and is charged, No and STOP end it.
+//! All of it is written in the set that takes the message in, so a message that is brought again
+//! changes nothing. The person's own clock (the upstream's time) decides between answers out of
+//! order.
+
+use ::store::{Error, WriteSet};
+use clock::Millis;
+use futures_util::future::BoxFuture;
+
+use super::prompts::{Prompt, read_payload};
+use super::{Consent, LIFE_MS, Reason, Session, Standing, Status, shift, store as sql};
+use crate::app::{App, Heard, Reaction};
+use crate::carriers::{Address, Channel, Priority};
+use crate::credits;
+use crate::dispatch::{self, Attempt, NewLeg, State};
+use crate::kit::id::AttemptId;
+use crate::kit::msisdn::Msisdn;
+
+/// What people write instead of tapping. Only the whole message counts.
+const YES: [&str; 2] = ["oui", "yes"];
+const NO: [&str; 2] = ["non", "no"];
+
+/// What somebody says of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Yes,
+    No,
+    Stop,
+}
+
+/// See [`crate::app::Hear`].
+#[must_use]
+pub fn hear<'a>(app: &'a App, heard: Heard<'a>) -> BoxFuture<'a, Result<Reaction, Error>> {
+    Box::pin(async move {
+        let mut reaction = Reaction::none(heard.account.as_str());
+        let Some((session, answer)) = answered(app, &heard).await? else { return Ok(reaction) };
+        reaction.button = match answer {
+            Answer::Yes => Some("yes"),
+            Answer::No => Some("no"),
+            Answer::Stop => None,
+        };
+        follow(app, &mut reaction.set, session, (answer, &heard)).await?;
+        Ok(reaction)
+    })
+}
+
+/// The session of this person that the message answers, and the answer.
+async fn answered(app: &App, heard: &Heard<'_>) -> Result<Option<(Session, Answer)>, Error> {
+    let (account, person) = (heard.account, heard.person.e164());
+    if heard.is_stop {
+        let open = sql::open(app, account, person).await?;
+        return Ok(open.map(|session| (session, Answer::Stop)));
+    }
+    if heard.channel != Channel::Chatapp {
+        return Ok(None);
+    }
+    if let Some((id, is_yes)) = heard.button.and_then(read_payload) {
+        let found = sql::session(app, account, &id).await?;
+        // A payload that somebody else sends is no answer.
+        let own = found.filter(|session| session.recipient == person);
+        let answer = if is_yes { Answer::Yes } else { Answer::No };
+        return Ok(own.map(|session| (session, answer)));
+    }
+    let Some(answer) = word(heard.text) else { return Ok(None) };
+    let open = sql::open(app, account, person).await?;
+    let asked =
+        open.filter(|session| session.status == Status::Pending && session.attempt.is_some());
+    Ok(asked.map(|session| (session, answer)))
+}
+
+/// The answer that a whole message is.
+fn word(text: &str) -> Option<Answer> {
+    let text = text.trim().trim_end_matches(['.', '!']).to_lowercase();
+    if YES.contains(&text.as_str()) {
+        Some(Answer::Yes)
+    } else {
+        NO.contains(&text.as_str()).then_some(Answer::No)
+    }
+}
+
+/// What an answer comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It opens the session.
+    Opens,
+    /// It comes when the day that it would have opened is over.
+    TooLate,
+    /// It ends the session, or the question.
+    Ends(Reason),
+    /// It changes nothing.
+    Nothing,
+}
+
+/// A Yes counts for a prompt that waits for one, and also after a No or after the sweep if the
+/// person said it while the prompt could be answered. After STOP, only a new prompt counts. A No
+/// and STOP end what is open, unless the person said Yes after that.
+fn judge(s: &Session, answer: Answer, (said_at, now): (Millis, Millis)) -> Verdict {
+    let is_newer = s.consent_at.is_none_or(|consent_at| consent_at <= said_at);
+    match answer {
+        Answer::Yes => judge_yes(s, (said_at, now)),
+        Answer::No => match s.shown_status(now) {
+            Status::Pending => Verdict::Ends(Reason::Declined),
+            Status::Active if is_newer => Verdict::Ends(Reason::Withdrawn),
+            _ => Verdict::Nothing,
+        },
+        Answer::Stop if s.is_open() && is_newer => Verdict::Ends(Reason::Stop),
+        Answer::Stop => Verdict::Nothing,
+    }
+}
+
+fn judge_yes(s: &Session, (said_at, now): (Millis, Millis)) -> Verdict {
+    let may_count = match s.status {
+        Status::Pending => true,
+        Status::Declined => s.reason == Reason::Declined,
+        Status::Expired => s.reason == Reason::NoAnswer,
+        Status::Active | Status::Failed => false,
+    };
+    // Our clock and the upstream's may differ, so what is said before the prompt counts as well.
+    if !may_count || said_at >= s.created_at + LIFE_MS {
+        return Verdict::Nothing;
+    }
+    if said_at + LIFE_MS <= now { Verdict::TooLate } else { Verdict::Opens }
+}
+
+async fn follow(
+    app: &App,
+    set: &mut WriteSet,
+    mut s: Session,
+    (answer, heard): (Answer, &Heard<'_>),
+) -> Result<(), Error> {
+    let verdict = judge(&s, answer, (heard.said_at, app.now()));
+    let comes_back = verdict != Verdict::Nothing && !s.is_open();
+    // The person may have been asked again meanwhile: that one is theirs to answer.
+    if comes_back && sql::open(app, &s.account, &s.recipient).await?.is_some() {
+        return Ok(());
+    }
+    let to = match verdict {
+        Verdict::Nothing => return Ok(()),
+        Verdict::Ends(reason) => {
+            Standing { status: Status::Declined, consent: Consent::No, reason }
+        }
+        Verdict::TooLate => {
+            let reason = Reason::AnsweredTooLate;
+            Standing { status: Status::Expired, consent: Consent::Yes, reason }
+        }
+        Verdict::Opens => match price(app, &s).await? {
+            Some(price) if heard.can_pay => {
+                activate(app, set, s, (heard.said_at, price));
+                return Ok(());
+            }
+            _ => {
+                let reason = Reason::InsufficientCredits;
+                Standing { status: Status::Failed, consent: Consent::Yes, reason }
+            }
+        },
+    };
+    shift(app, set, &mut s, to);
+    Ok(())
+}
+
+/// What a session costs; `None` = nothing says.
+async fn price(app: &App, s: &Session) -> Result<Option<i64>, Error> {
+    match credits::price(app, Channel::Chatapp.as_str(), "session", &s.country).await {
+        Ok(price) => Ok(Some(price)),
+        Err(credits::Error::NoPrice { .. }) => Ok(None),
+        Err(credits::Error::Db(error)) => Err(error),
+        Err(error) => Err(Error::Unavailable(error.to_string())),
+    }
+}
+
+impl Session {
+    /// It is paid for, from the moment of the Yes.
+    fn open(&mut self, (said_at, price): (Millis, i64)) -> Standing {
+        self.billed_credits = price;
+        self.expires_at = said_at + LIFE_MS;
+        self.consent_at = Some(said_at);
+        let reason = Reason::ConsentGiven;
+        Standing { status: Status::Active, consent: Consent::Yes, reason }
+    }
+}
+
+/// Charges and opens. The set is refused as a whole where the account cannot pay.
+fn activate(app: &App, set: &mut WriteSet, mut s: Session, (said_at, price): (Millis, i64)) {
+    let address = Address::Phone(Msisdn::stored(s.recipient.clone()));
+    let leg = NewLeg {
+        account: &s.account,
+        object_id: s.id.as_str(),
+        channel: Channel::Chatapp,
+        to: &address,
+        priority: Priority::Transactional,
+        credits: price,
+        give_up_at: app.now(),
+    };
+    let opening = Attempt {
+        id: AttemptId::of(s.id.uuid()),
+        carrier: String::new(),
+        state: State::Delivered,
+        tries: 0,
+        lease_until: app.now(),
+        ..Attempt::new(app, &leg)
+    };
+    dispatch::buy::<Prompt>(app, set, &opening);
+    let to = s.open((said_at, price));
+    shift(app, set, &mut s, to);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kit::id::AccountId;
+
+    #[test]
+    fn only_a_whole_message_is_an_answer() {
+        let answers = [
+            ("Oui", Answer::Yes),
+            (" YES! ", Answer::Yes),
+            ("non.", Answer::No),
+            ("No", Answer::No),
+        ];
+        for (text, answer) in answers {
+            assert_eq!(word(text), Some(answer), "{text}");
+        }
+        for text in ["", "1", "oui merci", "yes please", "nope", "no no", "si"] {
+            assert_eq!(word(text), None, "{text}");
+        }
+    }
+
+    const START: Millis = Millis(1_767_225_600_000);
+    const PRICE: i64 = 10;
+
+    fn asked() -> Session {
+        Session {
+            account: AccountId::stored("acc_1".to_owned()),
+            id: crate::kit::id::ConsentId::new(&clock::Clock::held(START, 1)),
+            recipient: "+33612345678".to_owned(),
+            country: "FR".to_owned(),
+            challenge: String::new(),
+            language: "fr".to_owned(),
+            consent: Consent::Pending,
+            status: Status::Pending,
+            reason: Reason::PromptSent,
+            billed_credits: 0,
+            attempt: None,
+            event_count: 1,
+            expires_at: START + LIFE_MS,
+            consent_at: None,
+            ended_at: None,
+            created_at: START,
+            next_at: Some(START + LIFE_MS),
+        }
+    }
+
+    /// Something happens to a session: the sweep, or an answer that took so long to come in.
+    #[derive(Clone, Copy, Debug)]
+    struct Happening {
+        answer: Option<Answer>,
+        after_ms: i64,
+        delay_ms: i64,
+        can_pay: bool,
+    }
+
+    fn happening() -> impl Strategy<Value = Happening> {
+        let answer = prop_oneof![
+            Just(None),
+            Just(Some(Answer::Yes)),
+            Just(Some(Answer::Yes)),
+            Just(Some(Answer::No)),
+            Just(Some(Answer::Stop)),
+        ];
+        let pause = prop_oneof![Just(0), 0..clock::HOUR, 0..8 * clock::DAY];
+        (answer, pause.clone(), pause, proptest::bool::weighted(0.9)).prop_map(
+            |(answer, after_ms, delay_ms, can_pay)| Happening {
+                answer,
+                after_ms,
+                delay_ms,
+                can_pay,
+            },
+        )
+    }
+
+    /// Does what [`follow`] and the sweep do, without a database; `true` = it was charged.
+    fn happens(s: &mut Session, it: Happening, now: Millis) -> bool {
+        let said_at = now - it.delay_ms;
+        let Some(answer) = it.answer else {
+            if s.is_open() && now >= s.expires_at {
+                s.stand(s.run_out(), now);
+            }
+            return false;
+        };
+        let (status, consent, reason) = match judge(s, answer, (said_at, now)) {
+            Verdict::Nothing => return false,
+            Verdict::Ends(reason) => (Status::Declined, Consent::No, reason),
+            Verdict::TooLate => (Status::Expired, Consent::Yes, Reason::AnsweredTooLate),
+            Verdict::Opens if it.can_pay => {
+                let to = s.open((said_at, PRICE));
+                s.stand(to, now);
+                return true;
+            }
+            Verdict::Opens => (Status::Failed, Consent::Yes, Reason::InsufficientCredits),
+        };
+        s.stand(Standing { status, consent, reason }, now);
+        false
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn whatever_people_say_a_session_is_charged_once_and_ends_for_good(
+            all in proptest::collection::vec(happening(), 1..12)
+        ) {
+            let (mut s, mut now, mut charges) = (asked(), START, 0);
+            for it in all {
+                now = now + it.after_ms;
+                let before = s.clone();
+                charges += i64::from(happens(&mut s, it, now));
+                prop_assert!(charges <= 1, "charged twice");
+                prop_assert_eq!(s.billed_credits, charges * PRICE);
+                let is_final = match before.status {
+                    Status::Failed => true,
+                    Status::Declined => before.reason != Reason::Declined,
+                    Status::Expired => before.reason != Reason::NoAnswer,
+                    Status::Pending | Status::Active => false,
+                };
+                let moved = s.event_count - before.event_count;
+                prop_assert!(moved == 0 || (moved == 1 && !is_final), "{:?}", before.reason);
+                prop_assert_eq!(s.next_at.is_some(), s.is_open());
+                prop_assert_eq!(s.ended_at.is_some(), !s.is_open());
+                if s.status == Status::Active {
+                    let consent_at = s.consent_at.unwrap();
+                    prop_assert!(consent_at < s.created_at + LIFE_MS);
+                    prop_assert_eq!(s.expires_at, consent_at + LIFE_MS);
+                }
+                if it.answer == Some(Answer::Stop) && it.delay_ms == 0 {
+                    prop_assert!(!s.is_open(), "a STOP that is new ends everything");
+                }
+            }
+        }
+    }
+}

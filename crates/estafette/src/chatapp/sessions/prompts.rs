@@ -1,0 +1,275 @@
+//! Prompts as a channel: the question whether an account may write, and the due work on sessions:
+//! those that wait for their prompt, those whose time is over.
+
+use ::store::{Bell, CommitError, Error, WriteSet};
+use clock::{MINUTE, Millis};
+use futures_util::{StreamExt, stream};
+
+use super::{Consent, Reason, Session, Standing, Status, shift, store as sql};
+use crate::app::{App, Env};
+use crate::carriers::{
+    Address, Channel, Content, Outbound, Priority, QuickReply, Refusal, Template,
+};
+use crate::dispatch::recipients::is_number;
+use crate::dispatch::{self, Attempt, Failure, Leg, NewLeg, News, Owner, State, Then};
+use crate::kit::id::{AccountId, ConsentId};
+use crate::kit::msisdn::Msisdn;
+use crate::kit::secret::Secret;
+
+/// How often due work is looked for without being asked, milliseconds.
+const PAUSE_MS: u64 = 500;
+/// Sessions claimed at a time.
+const BATCH: i64 = 256;
+/// How long a claim keeps other nodes away, milliseconds.
+const CLAIM_MS: i64 = 15_000;
+/// Sessions visited at the same time.
+const PARALLEL: usize = 32;
+/// How long after its passcode a prompt may still go out, milliseconds: later nobody knows why.
+const LATEST_PROMPT_MS: i64 = 10 * MINUTE;
+/// How soon a prompt that the carrier could not take goes to it again, milliseconds.
+const RETRY_MS: i64 = 15_000;
+
+/// Rings when somebody is to be asked. Each environment has one, since each has a listener.
+pub(super) fn bell(app: &App) -> Bell {
+    match app.env {
+        Env::Live => Bell("consent live"),
+        Env::Sandbox => Bell("consent sandbox"),
+    }
+}
+
+/// Whether people are asked at all: only where there is a prompt to ask them with.
+pub(super) fn are_offered(app: &App, account: &AccountId) -> bool {
+    let is_set = !app.config.chatapp.consent_template.is_empty();
+    let is_offered = app.carriers.offers(Channel::Chatapp, account.as_str());
+    app.carriers.handsets().is_some() || (is_set && is_offered)
+}
+
+/// The payload that a button of a session's prompt sends back.
+pub(super) fn payload(session: &ConsentId, is_yes: bool) -> String {
+    format!("c1:{session}:{}", if is_yes { 'y' } else { 'n' })
+}
+
+/// The session and the answer that a payload stands for; `None` = it is no answer to a prompt.
+pub(in crate::chatapp) fn read_payload(payload: &str) -> Option<(ConsentId, bool)> {
+    let (id, answer) = payload.strip_prefix("c1:")?.rsplit_once(':')?;
+    let is_yes = match answer {
+        "y" => true,
+        "n" => false,
+        _ => return None,
+    };
+    Some((ConsentId::parse(id)?, is_yes))
+}
+
+/// The question and its two answers, in a language.
+pub(in crate::chatapp) const fn words(is_french: bool) -> (&'static str, [&'static str; 2]) {
+    if is_french {
+        let text = "Pouvons-nous vous écrire ici pendant les prochaines 24 heures ?";
+        (text, ["Oui", "Non"])
+    } else {
+        ("May we write to you here for the next 24 hours?", ["Yes", "No"])
+    }
+}
+
+/// The channel of prompts.
+pub struct Prompt;
+
+impl Owner for Prompt {
+    const KIND: &'static str = "consent";
+    const IS_FREE_AT_ZERO: bool = true;
+    type Message = Session;
+
+    /// The prompt itself costs nothing; the answer does.
+    fn reason(_: Channel) -> &'static str {
+        "chatapp.session"
+    }
+
+    async fn load(app: &App, account: &AccountId, id: &str) -> Result<Option<Session>, Error> {
+        match ConsentId::parse(id) {
+            Some(id) => sql::session(app, account, &id).await,
+            None => Ok(None),
+        }
+    }
+
+    fn content(_: &App, s: &Session, a: &Attempt) -> Option<Outbound> {
+        if !is_number(&s.recipient) {
+            return None;
+        }
+        let (text, labels) = words(s.language.starts_with("fr"));
+        let reply = |(label, is_yes): (&str, bool)| QuickReply {
+            label: label.to_owned(),
+            payload: payload(&s.id, is_yes),
+        };
+        Some(Outbound {
+            account_id: s.account.as_str().to_owned(),
+            attempt_id: a.id.as_str().to_owned(),
+            to: Address::Phone(Msisdn::stored(s.recipient.clone())),
+            sender: String::new(),
+            content: Content::Template {
+                text: Secret::new(text.to_owned()),
+                template: Template { name: String::new(), language: s.language.clone() },
+                params: Vec::new(),
+                components: Vec::new(),
+                replies: labels.into_iter().zip([true, false]).map(reply).collect(),
+            },
+            valid_until: s.created_at + LATEST_PROMPT_MS,
+        })
+    }
+
+    fn wait_ms(_: &App) -> u64 {
+        0
+    }
+
+    fn waits_on(_: Channel) -> bool {
+        false
+    }
+
+    fn may_name(s: &Session) -> bool {
+        is_number(&s.recipient)
+    }
+
+    fn after(app: &App, s: &Session, _: &Attempt, why: &Failure) -> Then {
+        let passes = matches!(
+            why.refusal,
+            Some(Refusal::Temporary | Refusal::Down | Refusal::Throttled { .. })
+        );
+        let at = app.now() + RETRY_MS;
+        let is_late = at > s.created_at + LATEST_PROMPT_MS;
+        if why.state == State::Refused && passes && !is_late {
+            Then::Retry { at }
+        } else {
+            Then::End
+        }
+    }
+
+    fn keeps_price(a: &Attempt, why: &Failure) -> bool {
+        why.state == State::Lapsed && a.state == State::Accepted
+    }
+
+    /// There is no other way for a prompt.
+    fn adopt(_: &App, _: &mut WriteSet, _: &mut Session, _: (&Attempt, &Failure)) {}
+
+    /// Only that it did not arrive changes the session. Silence does not: the person may have it.
+    fn decide(app: &App, set: &mut WriteSet, s: &mut Session, _: &Attempt, news: News<'_>) {
+        let News::Over(ending) = news else { return };
+        if s.status == Status::Pending && ending.why.state != State::Lapsed {
+            let reason = Reason::PromptUndeliverable;
+            let to = Standing { status: Status::Failed, consent: Consent::Pending, reason };
+            shift(app, set, s, to);
+        }
+    }
+}
+
+/// Does due work until the process drains.
+pub async fn run(app: App) {
+    while !app.is_draining() {
+        match run_due(&app).await {
+            Ok(0) => tokio::select! {
+                () = app.db.rung(bell(&app)) => {}
+                () = app.rest(PAUSE_MS) => {}
+            },
+            Ok(_) => {}
+            Err(error) => {
+                let env = app.env.as_str();
+                tracing::warn!(%error, env, "due sessions not read; trying again");
+                app.rest(1_000).await;
+            }
+        }
+    }
+}
+
+/// Visits the sessions that are due now and says how many there were.
+///
+/// # Errors
+/// When they cannot be claimed. A visit that fails is logged, and due again when its claim ends.
+pub async fn run_due(app: &App) -> Result<usize, CommitError> {
+    let due = sql::claim_due(app, BATCH, app.now() + CLAIM_MS).await?;
+    let count = due.len();
+    let visits = stream::iter(due.into_iter().map(|session| visit(app, session)));
+    visits.buffer_unordered(PARALLEL).collect::<()>().await;
+    Ok(count)
+}
+
+/// Since when work is due, in both environments; `None` = none is.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
+    sql::oldest_due(app).await
+}
+
+async fn visit(app: &App, s: Session) {
+    let id = s.id.clone();
+    let done = if app.now() >= s.expires_at {
+        expire(app, s).await
+    } else if s.attempt.is_none() && s.status == Status::Pending {
+        ask(app, s).await
+    } else {
+        Ok(())
+    };
+    match done {
+        // An answer or another node was faster.
+        Ok(()) | Err(CommitError::Rejected(dispatch::STALE)) => {}
+        Err(error) => {
+            tracing::warn!(%error, session = %id, "due session not settled; trying again");
+        }
+    }
+}
+
+/// Its time is over.
+async fn expire(app: &App, mut s: Session) -> Result<(), CommitError> {
+    let mut set = WriteSet::of(s.account.as_str());
+    let to = s.run_out();
+    shift(app, &mut set, &mut s, to);
+    app.db.commit(set).await.map(drop)
+}
+
+/// Sends the prompt.
+async fn ask(app: &App, mut s: Session) -> Result<(), CommitError> {
+    let person = Msisdn::stored(s.recipient.clone());
+    let (account, address) = (s.account.clone(), Address::Phone(person.clone()));
+    let id = s.id.clone();
+    let leg = NewLeg {
+        account: &account,
+        object_id: id.as_str(),
+        channel: Channel::Chatapp,
+        to: &address,
+        priority: Priority::Transactional,
+        credits: 0,
+        give_up_at: s.expires_at,
+    };
+    let mut set = WriteSet::of(account.as_str());
+    let (status, consent) = (Status::Pending, Consent::Pending);
+    let slot = dispatch::slot(app, &leg).filter(|_| is_number(&s.recipient));
+    let Some(slot) = slot else {
+        let reason = Reason::PromptUndeliverable;
+        shift(app, &mut set, &mut s, Standing { status: Status::Failed, consent, reason });
+        return app.db.commit(set).await.map(drop);
+    };
+    let attempt = slot.attempt(app, &leg);
+    s.attempt = Some(attempt.id.clone());
+    shift(app, &mut set, &mut s, Standing { status, consent, reason: Reason::PromptSent });
+    dispatch::open::<Prompt>(app, &mut set, &attempt);
+    app.db.commit(set).await?;
+    slot.go(app, Leg::<Prompt>::new(s, attempt));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clock::{Clock, Millis};
+
+    use super::{payload, read_payload};
+    use crate::kit::id::ConsentId;
+
+    #[test]
+    fn a_payload_says_session_and_answer_and_nothing_else_is_one() {
+        let id = ConsentId::new(&Clock::held(Millis(1_700_000_000_000), 3));
+        for is_yes in [true, false] {
+            assert_eq!(read_payload(&payload(&id, is_yes)), Some((id.clone(), is_yes)));
+        }
+        let bad = [String::new(), "c1:".into(), "c1:ses_x:y".into(), format!("c1:{id}:z")];
+        for bad in bad.into_iter().chain([format!("c2:{id}:y"), format!("c1:{id}:y:n")]) {
+            assert_eq!(read_payload(&bad), None, "{bad}");
+        }
+    }
+}

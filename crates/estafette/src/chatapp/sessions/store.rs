@@ -1,0 +1,199 @@
+//! The SQL of consent sessions.
+
+use clock::Millis;
+use store::{CommitError, Error, FromRow, Reject, Row, Sql, WriteSet, args};
+
+use super::{DECLINED_MS, LIFE_MS, Session, Status, Wanted};
+use crate::app::App;
+use crate::dispatch::STALE;
+use crate::kit::id::{AccountId, AttemptId, ConsentId};
+
+const BY_ID: Sql =
+    Sql("SELECT account_id, session_id, recipient, country, challenge_id, language, \
+     consent_status, status, reason, billed_credits, attempt_id, event_count, expires_at, \
+     consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
+     WHERE account_id = $1 AND session_id = $2");
+const STRETCH: Sql = Sql("SELECT account_id, session_id, recipient, country, challenge_id, \
+     language, consent_status, status, reason, billed_credits, attempt_id, event_count, \
+     expires_at, consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
+     WHERE account_id = $1 AND session_id < $2 AND event_count > 0 \
+     ORDER BY session_id DESC LIMIT $3");
+/// The open session of an account with a person; there is one at most.
+const OPEN: Sql =
+    Sql("SELECT account_id, session_id, recipient, country, challenge_id, language, \
+     consent_status, status, reason, billed_credits, attempt_id, event_count, expires_at, \
+     consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
+     WHERE recipient = $1 AND account_id = $2 AND status IN ('pending', 'active')");
+/// Has a person asked. `event_count` 0 says that it has not been done.
+const WANT: Sql = Sql("INSERT INTO chatapp_sessions (account_id, session_id, recipient, country, \
+     challenge_id, language, consent_status, status, reason, billed_credits, attempt_id, \
+     event_count, expires_at, created_at, next_at) SELECT $1, $2, $3, $4, $5, $6, 'pending', \
+     'pending', 'wanted', 0, '', 0, CAST($7 AS BIGINT), CAST($8 AS BIGINT), CAST($8 AS BIGINT) \
+     WHERE NOT EXISTS (SELECT 1 FROM chatapp_sessions s WHERE s.recipient = $3 \
+       AND s.account_id = $1 AND (s.status IN ('pending', 'active') \
+       OR (s.status = 'declined' AND s.ended_at > $9))) \
+     AND NOT EXISTS (SELECT 1 FROM opt_outs o WHERE o.account_id = $1 \
+       AND o.recipient_mac = $10 AND o.opted_out = 1) ON CONFLICT DO NOTHING");
+/// Moves a session from the state it was read in: every move is one event more.
+const SHIFT: Sql = Sql("UPDATE chatapp_sessions SET consent_status = $1, status = $2, \
+     reason = $3, billed_credits = $4, attempt_id = $5, expires_at = $6, consent_at = $7, \
+     ended_at = $8, next_at = $9, event_count = event_count + 1 \
+     WHERE account_id = $10 AND session_id = $11 AND event_count = $12");
+/// Finds something where a session is not active.
+const IS_NOT_ACTIVE: Sql = Sql("SELECT 1 WHERE NOT EXISTS (SELECT session_id \
+     FROM chatapp_sessions WHERE account_id = $1 AND session_id = $2 AND status = 'active' \
+     AND expires_at > $3)");
+const ANY_DUE: Sql = Sql("SELECT d.next_at FROM chatapp_sessions d WHERE d.next_at <= $1 \
+     AND EXISTS (SELECT 1 FROM accounts c WHERE c.account_id = d.account_id AND c.env = $2) \
+     ORDER BY d.next_at LIMIT 1");
+/// Takes sessions that are due to be looked at: until then no other node finds them due.
+const CLAIM_DUE: Sql = Sql("UPDATE chatapp_sessions SET next_at = $1 \
+     WHERE (account_id, session_id) IN (SELECT d.account_id, d.session_id \
+       FROM chatapp_sessions d WHERE d.next_at <= $2 AND EXISTS (SELECT 1 FROM accounts c \
+         WHERE c.account_id = d.account_id AND c.env = $3) \
+       ORDER BY d.next_at LIMIT $4 /*SKIP LOCKED*/) \
+     AND next_at <= $2 RETURNING account_id, session_id, recipient, country, challenge_id, \
+     language, consent_status, status, reason, billed_credits, attempt_id, event_count, \
+     expires_at, consent_at, ended_at, created_at, next_at");
+const OLDEST_DUE: Sql =
+    Sql("SELECT next_at FROM chatapp_sessions WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
+
+/// Claims touch many accounts, so they are routed by a word of their own.
+const DUE_SHARD: &str = "due";
+
+impl FromRow for Session {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let attempt: String = row.take(10)?;
+        Ok(Self {
+            account: row.take(0)?,
+            id: row.take(1)?,
+            recipient: row.take(2)?,
+            country: row.take(3)?,
+            challenge: row.take(4)?,
+            language: row.take(5)?,
+            consent: row.take(6)?,
+            status: row.take(7)?,
+            reason: row.take(8)?,
+            billed_credits: row.take(9)?,
+            attempt: (!attempt.is_empty()).then(|| AttemptId::stored(attempt)),
+            event_count: row.take(11)?,
+            expires_at: row.take(12)?,
+            consent_at: row.take(13)?,
+            ended_at: row.take(14)?,
+            created_at: row.take(15)?,
+            next_at: row.take(16)?,
+        })
+    }
+}
+
+pub(in crate::chatapp) async fn session(
+    app: &App,
+    account: &AccountId,
+    id: &ConsentId,
+) -> Result<Option<Session>, Error> {
+    app.db.row(BY_ID, args![account, id]).await
+}
+
+/// At most so many sessions with ids below `before`, newest first.
+pub(super) async fn stretch(
+    app: &App,
+    account: &AccountId,
+    before: &str,
+    limit: i64,
+) -> Result<Vec<Session>, Error> {
+    app.db.rows(STRETCH, args![account, before, limit]).await
+}
+
+/// The session that is pending or active with a person (`+` and digits), perhaps over its time.
+pub(super) async fn open(
+    app: &App,
+    account: &AccountId,
+    person: &str,
+) -> Result<Option<Session>, Error> {
+    app.db.row(OPEN, args![person, account]).await
+}
+
+/// The one that is active now.
+pub(super) async fn active(
+    app: &App,
+    account: &AccountId,
+    person: &str,
+) -> Result<Option<Session>, Error> {
+    let found = open(app, account, person).await?;
+    Ok(found.filter(|session| session.shown_status(app.now()) == Status::Active))
+}
+
+/// See [`super::want`].
+pub(super) fn want(
+    set: &mut WriteSet,
+    (id, country, mac): (&ConsentId, &str, &[u8; 32]),
+    wanted: Wanted<'_>,
+    now: Millis,
+) {
+    let Wanted { account, challenge_id, recipient, language } = wanted;
+    let args = args![
+        account,
+        id,
+        recipient,
+        country,
+        challenge_id,
+        language,
+        now + LIFE_MS,
+        now,
+        now - DECLINED_MS,
+        *mac
+    ];
+    set.push(WANT, args);
+}
+
+/// Makes the row what the session in hand is, which is one event further.
+pub(super) fn shift(set: &mut WriteSet, s: &Session) {
+    let args = args![
+        s.consent.as_str(),
+        s.status.as_str(),
+        s.reason.as_str(),
+        s.billed_credits,
+        s.attempt.as_ref().map_or("", AttemptId::as_str),
+        s.expires_at,
+        s.consent_at,
+        s.ended_at,
+        s.next_at,
+        &s.account,
+        &s.id,
+        s.event_count - 1
+    ];
+    set.guard(SHIFT, args, STALE);
+}
+
+pub(super) fn active_guard(
+    set: &mut WriteSet,
+    (account, id): (&AccountId, &ConsentId),
+    now: Millis,
+    reject: Reject,
+) {
+    set.absent(IS_NOT_ACTIVE, args![account, id, now], reject);
+}
+
+/// Claims at most `limit` due sessions until `until`, the longest due first.
+pub(super) async fn claim_due(
+    app: &App,
+    limit: i64,
+    until: Millis,
+) -> Result<Vec<Session>, CommitError> {
+    let lost = |error: Error| CommitError::Unavailable(error.to_string());
+    let (now, env) = (app.now(), app.env.as_str());
+    let any = app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await.map_err(lost)?;
+    if any.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut set = WriteSet::of(DUE_SHARD);
+    set.returning_rows(CLAIM_DUE, args![until, now, env, limit]);
+    let rows = app.db.commit(set).await?.rows.into_iter().flatten();
+    rows.map(FromRow::from_row).collect::<Result<_, _>>().map_err(lost)
+}
+
+/// Since when work is due; `None` = none is.
+pub(super) async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
+    let found = app.db.row::<(Millis,)>(OLDEST_DUE, args![app.now()]).await?;
+    Ok(found.map(|(next_at,)| next_at))
+}

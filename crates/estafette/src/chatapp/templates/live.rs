@@ -1,0 +1,273 @@
+//! Templates on live: submitted to the business account that the template's account is linked to,
+//! or to the deployment's. A row is written before the upstream is asked, so that a template that
+//! it has is always known here; what it says of it comes by its answer, by a callback, by a sync,
+//! and every six hours.
+//!
+//! On the deployment's business account names of several accounts meet, so they have the account's
+//! own ending there; nobody sees it but the upstream.
+
+use std::sync::Arc;
+
+use ::store::{CommitError, WriteSet};
+use clock::HOUR;
+use cloud_api::answer::Class;
+use cloud_api::business::{self, Declaration, Declared as Answer, Listed, Page};
+use cloud_api::callback::Template as News;
+use cloud_api::template::{Button, Category};
+
+use super::{Error, Status, Template, store as sql};
+use crate::app::{App, Env};
+use crate::carriers::CloudApi;
+use crate::carriers::cloud_api::Number;
+use crate::chatapp::sessions::prompts::words;
+use crate::chores::Turn;
+use crate::kit::id::AccountId;
+
+/// How often everything is compared, milliseconds.
+pub const RECONCILE_MS: i64 = 6 * HOUR;
+/// The row of a template that the upstream may not have yet.
+pub(super) const SUBMITTING: &str = "SUBMITTING";
+/// Pages of a business account that are read at a time: more than it may have templates.
+const MOST_PAGES: usize = 100;
+/// Characters of an account's id that end its names on the deployment's business account.
+const ENDING: usize = 12;
+
+/// The way to a template's business account.
+pub(super) struct Upstream<'a> {
+    cloud: &'a CloudApi,
+    number: Arc<Number>,
+    is_shared: bool,
+}
+
+impl<'a> Upstream<'a> {
+    /// The one of an account; `None` = it has none, or none that is whole.
+    pub(super) fn of(app: &'a App, account: &AccountId) -> Option<Self> {
+        let cloud = app.carriers.cloud()?;
+        let number = cloud.numbers().of(account.as_str())?;
+        let is_shared = !cloud.numbers().linked().contains_key(account.as_str());
+        (!number.waba_id.is_empty()).then_some(Self { cloud, number, is_shared })
+    }
+
+    /// What a template is called there.
+    fn name(&self, account: &AccountId, name: &str) -> String {
+        if self.is_shared { shared_name(account, name) } else { name.to_owned() }
+    }
+
+    /// Submits a template, and changes it to how it stands then. One that the upstream cannot take
+    /// now waits: a sync submits it again, and every six hours all of them are.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where it is not what the upstream takes.
+    pub(super) async fn submit(&self, t: &mut Template) -> Result<(), Error> {
+        let name = self.name(&t.account, &t.name);
+        let body = business::declare(&Declaration {
+            name: &name,
+            language: &t.language,
+            category: t.category,
+            body: &t.body,
+            footer: t.footer.as_deref(),
+            buttons: &t.buttons,
+        });
+        match self.cloud.declare(&self.number, &body).await {
+            Answer::Taken(listed) => {
+                take_over(t, &listed);
+                Ok(())
+            }
+            // An earlier try whose answer was lost.
+            Answer::Exists => match self.sync(t).await {
+                Err(Error::Silent) => Ok(()),
+                done => done.map(drop),
+            },
+            Answer::Refused { class: Class::Request | Class::Params, detail, .. } => {
+                Err(Error::Refused(detail))
+            }
+            Answer::Unclear | Answer::Refused { .. } => Ok(()),
+        }
+    }
+
+    /// Asks how a template stands; one whose submission was lost is submitted again.
+    pub(super) async fn follow(&self, t: &mut Template) -> Result<(), Error> {
+        if !self.sync(t).await? && t.provider_status == SUBMITTING {
+            self.submit(t).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks how a template stands, and changes it to that; `false` = the upstream has none.
+    async fn sync(&self, t: &mut Template) -> Result<bool, Error> {
+        let name = self.name(&t.account, &t.name);
+        let page = self.cloud.list(&self.number, (Some(&name), None)).await;
+        let found = page.ok_or(Error::Silent)?.templates;
+        let listed = found.into_iter().find(|it| it.name == name && it.language == t.language);
+        if let Some(listed) = &listed {
+            take_over(t, listed);
+        }
+        Ok(listed.is_some())
+    }
+}
+
+/// What a template of an account is called where it is sent from.
+pub(in crate::chatapp) fn upstream_name(app: &App, account: &AccountId, name: &str) -> String {
+    Upstream::of(app, account).map_or_else(|| name.to_owned(), |it| it.name(account, name))
+}
+
+/// A name as the deployment's business account has it.
+fn shared_name(account: &AccountId, name: &str) -> String {
+    let id = account.as_str();
+    let ending = id.get(id.len().saturating_sub(ENDING)..).unwrap_or(id);
+    format!("{name}_{ending}")
+}
+
+/// What the upstream says of a template is so from now on.
+fn take_over(t: &mut Template, listed: &Listed) {
+    if !listed.id.is_empty() {
+        t.provider_id.clone_from(&listed.id);
+    }
+    if let Some(category) = listed.category {
+        t.category = category;
+    }
+    hear_of(t, &listed.status, listed.reason.clone());
+}
+
+fn hear_of(t: &mut Template, word: &str, reason: Option<String>) {
+    if let Some(status) = business::status(word).and_then(|word| word.parse().ok()) {
+        t.status = status;
+        word.clone_into(&mut t.provider_status);
+        let why = reason.unwrap_or_else(|| word.to_owned());
+        t.rejection_reason = (status == Status::Rejected).then_some(why);
+    }
+}
+
+/// Takes in what a callback tells of a template. One that the upstream knows by no id of ours is
+/// none of ours.
+///
+/// # Errors
+/// When it cannot be kept.
+pub(in crate::chatapp) async fn hear(app: &App, news: &News) -> Result<(), Error> {
+    for mut t in sql::by_provider_id(app, &news.id).await? {
+        let upstream = Upstream::of(app, &t.account);
+        if upstream.is_some_and(|upstream| upstream.number.waba_id == news.waba_id) {
+            hear_of(&mut t, &news.event.to_ascii_uppercase(), news.reason.clone());
+            keep(app, &t).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps how a template stands.
+pub(super) async fn keep(app: &App, t: &Template) -> Result<(), CommitError> {
+    let mut set = WriteSet::of(t.account.as_str());
+    sql::keep(&mut set, t, app.now());
+    app.db.commit(set).await.map(drop)
+}
+
+/// Compares all templates with what their business accounts say, and makes those of the deployment
+/// that are missing: for passcodes, and for prompts. Answers how many it looked at.
+///
+/// # Errors
+/// When the database cannot be read or written.
+pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
+    // Chores run for the process; only live has an upstream.
+    let Some(cloud) = app.carriers.cloud().filter(|_| app.env == Env::Live) else { return Ok(0) };
+    let mut numbers: Vec<Arc<Number>> = cloud.numbers().shared().cloned().into_iter().collect();
+    numbers.extend(cloud.numbers().linked().values().cloned());
+    numbers.sort_by(|one, other| one.waba_id.cmp(&other.waba_id));
+    numbers.dedup_by(|one, other| one.waba_id == other.waba_id);
+    let mut count = resubmit(app).await?;
+    for number in numbers.iter().filter(|number| !number.waba_id.is_empty()) {
+        let Some(listed) = read_all(cloud, number).await else {
+            tracing::warn!(waba_id = number.waba_id, "its templates could not be read");
+            continue;
+        };
+        make_own(app, (cloud, number), &listed).await;
+        for found in listed.iter().filter(|found| !found.id.is_empty()) {
+            for mut t in sql::by_provider_id(app, &found.id).await? {
+                let upstream = Upstream::of(app, &t.account);
+                if upstream.is_some_and(|it| it.number.waba_id == number.waba_id) {
+                    take_over(&mut t, found);
+                    keep(app, &t).await?;
+                    count += 1;
+                }
+            }
+        }
+        if !turn.rest().await {
+            break;
+        }
+    }
+    Ok(count)
+}
+
+/// Submits what the upstream may not have yet, unless it has it.
+async fn resubmit(app: &App) -> Result<u64, Error> {
+    let mut count = 0;
+    for mut t in sql::waiting(app).await? {
+        let Some(upstream) = Upstream::of(app, &t.account) else { continue };
+        match upstream.follow(&mut t).await {
+            Ok(()) => keep(app, &t).await?,
+            // It says nothing now; six hours later it may.
+            Err(Error::Silent) => {}
+            Err(Error::Refused(said)) => {
+                hear_of(&mut t, "REJECTED", Some(said));
+                keep(app, &t).await?;
+            }
+            Err(error) => return Err(error),
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// All templates of a business account; `None` = it does not say.
+async fn read_all(cloud: &CloudApi, number: &Number) -> Option<Vec<Listed>> {
+    let mut all = Vec::new();
+    let mut after: Option<String> = None;
+    for _ in 0..MOST_PAGES {
+        let Page { templates, after: next } = cloud.list(number, (None, after.as_deref())).await?;
+        all.extend(templates);
+        // A cursor that leads to itself would never end.
+        if next.is_none() || next == after {
+            break;
+        }
+        after = next;
+    }
+    Some(all)
+}
+
+/// Declares the deployment's own templates where a business account has none of them.
+async fn make_own(app: &App, (cloud, number): (&CloudApi, &Number), listed: &[Listed]) {
+    let settings = &app.config.chatapp;
+    for language in ["fr", "en"] {
+        let (question, answers) = words(language == "fr");
+        let buttons = answers.map(|text| Button::QuickReply { text: text.to_owned() });
+        for (name, category, body, buttons) in [
+            (&settings.otp_template, Category::Authentication, "", &[][..]),
+            (&settings.consent_template, Category::Utility, question, &buttons[..]),
+        ] {
+            let has = listed.iter().any(|it| it.name == *name && it.language == language);
+            if has || name.is_empty() {
+                continue;
+            }
+            let declaration = Declaration { name, language, category, body, footer: None, buttons };
+            match cloud.declare(number, &business::declare(&declaration)).await {
+                Answer::Taken(_) | Answer::Exists => {
+                    tracing::info!(name, language, "template submitted to the chat-app");
+                }
+                failed => tracing::warn!(name, language, ?failed, "template not submitted"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shared_name;
+    use crate::kit::id::AccountId;
+
+    #[test]
+    fn names_on_the_shared_business_account_are_the_accounts_own() {
+        let one = AccountId::stored("acc_01h455vb4pex5vsknk084sn02q".to_owned());
+        let name = shared_name(&one, "order");
+        assert_eq!(name, "order_sknk084sn02q");
+        assert!(cloud_api::template::is_name(&name));
+    }
+}

@@ -1,0 +1,293 @@
+//! Templates of the chat-app: what an account declared, and how the upstream judged it. In the
+//! sandbox a template that is submitted is judged after a second: approved, unless its name ends in
+//! `_rejected`.
+
+pub mod api;
+pub mod live;
+mod parse;
+mod store;
+
+use ::store::{CommitError, Error as DbError, Reject, WriteSet};
+use clock::Millis;
+use cloud_api::template::{self as rules, Button, Category};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use self::live::Upstream;
+use self::store as sql;
+use crate::access::idempotency::Claim;
+use crate::access::limits::{self, Limited};
+use crate::app::{App, Env};
+use crate::kit::id::AccountId;
+use crate::kit::words::words;
+
+/// Most templates of an account: what the upstream lets an unverified business have.
+const MOST: i64 = 250;
+/// How long the sandbox takes to judge, milliseconds.
+const JUDGED_AFTER_MS: i64 = 1_000;
+/// What the sandbox rejects, by the end of the name.
+const REJECTED: &str = "_rejected";
+/// A template of the name and language is there, and no draft.
+const EXISTS: Reject = Reject("template_exists");
+/// The account has all templates that it may have.
+const FULL: Reject = Reject("templates_full");
+
+words! {
+    /// What the upstream says of a template.
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "UPPERCASE")]
+    #[schema(as = TemplateStatus)]
+    pub enum Status {
+        /// It is a draft, or waits to be judged.
+        Pending = "PENDING",
+        /// It can be sent.
+        Approved = "APPROVED",
+        /// It cannot be sent.
+        Rejected = "REJECTED",
+    }
+}
+
+/// A template as stored.
+#[derive(Clone, Debug)]
+pub(super) struct Template {
+    account: AccountId,
+    pub(super) name: String,
+    pub(super) language: String,
+    pub(super) category: Category,
+    pub(super) body: String,
+    pub(super) footer: Option<String>,
+    buttons: Vec<Button>,
+    is_draft: bool,
+    status: Status,
+    provider_status: String,
+    pub(super) provider_id: String,
+    rejection_reason: Option<String>,
+    approves_at: Option<Millis>,
+    created_at: Millis,
+}
+
+impl Template {
+    /// How it stands: that the sandbox has judged it is a fact of time, not of a sweep.
+    pub(super) fn status(&self, now: Millis) -> Status {
+        match (self.status, self.approves_at) {
+            (Status::Pending, Some(at)) if at <= now => self.verdict(),
+            (status, _) => status,
+        }
+    }
+
+    /// What the sandbox says of it.
+    fn verdict(&self) -> Status {
+        if self.name.ends_with(REJECTED) { Status::Rejected } else { Status::Approved }
+    }
+
+    /// The upstream's own word for how it stands; a draft has none.
+    fn provider_status(&self, now: Millis) -> &str {
+        let is_judged = self.approves_at.is_some() && self.status == Status::Pending;
+        match self.provider_status.as_str() {
+            _ if is_judged => self.status(now).as_str(),
+            // The upstream has said nothing yet.
+            live::SUBMITTING => "",
+            word => word,
+        }
+    }
+
+    fn rejection_reason(&self, now: Millis) -> Option<&str> {
+        let is_rejected = self.status(now) == Status::Rejected;
+        is_rejected.then(|| self.rejection_reason.as_deref().unwrap_or("NONE"))
+    }
+
+    /// How many values fill it. The text that carries a passcode is the upstream's own, with one.
+    pub(super) fn params(&self) -> usize {
+        match self.category {
+            Category::Authentication => 1,
+            Category::Utility | Category::Marketing => rules::variables(&self.body).unwrap_or(0),
+        }
+    }
+
+    /// What is written on its quick replies.
+    pub(super) fn replies(&self) -> Vec<String> {
+        let replies = self.buttons.iter().filter_map(|button| match button {
+            Button::QuickReply { text } => Some(text.clone()),
+            Button::Url { .. } | Button::PhoneNumber { .. } => None,
+        });
+        replies.collect()
+    }
+
+    fn has_url_button(&self) -> bool {
+        let has_url = self.buttons.iter().any(|button| matches!(button, Button::Url { .. }));
+        // The button that copies a passcode is one of them, upstream.
+        has_url || self.category == Category::Authentication
+    }
+}
+
+/// A template to declare, checked.
+#[derive(Clone, Debug)]
+pub(super) struct Declared {
+    name: String,
+    language: String,
+    category: Category,
+    body: String,
+    footer: Option<String>,
+    buttons: Vec<Button>,
+    submit: bool,
+}
+
+/// Why a template was not declared or found.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// One of the name and language is there, and no draft.
+    #[error(
+        "A template {name} in {language} was submitted before: choose another name or language"
+    )]
+    Exists {
+        /// Its name.
+        name: String,
+        /// Its language.
+        language: String,
+    },
+    /// The account has all templates that it may have.
+    #[error("The account has {MOST} templates, as many as it may have: ask the operator")]
+    Full,
+    /// There is no upstream to judge it.
+    #[error(
+        "No business account of the chat-app is linked: store the template as a draft, with \
+         `submit: false`, and ask the operator"
+    )]
+    NoCarrier,
+    /// The upstream does not take it as it is.
+    #[error("{0}")]
+    Refused(String),
+    /// The upstream does not answer.
+    #[error("The chat-app does not say how the template stands: try again later")]
+    Silent,
+    /// No such template of this account.
+    #[error("The account has no template of this name in this language")]
+    Unknown,
+    /// Storage.
+    #[error(transparent)]
+    Db(#[from] DbError),
+    /// Storage.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+/// Declares a template: stores a draft, or submits it. A draft of the name and language is
+/// replaced.
+async fn declare(
+    app: &App,
+    account: &AccountId,
+    declared: &Declared,
+    claim: &Claim,
+) -> Result<Template, Error> {
+    let mut template = begin(app, account, declared.clone());
+    let upstream = Upstream::of(app, account);
+    if declared.submit && app.env == Env::Live && upstream.is_none() {
+        return Err(Error::NoCarrier);
+    }
+    let mut set = WriteSet::of(account.as_str());
+    claim.add_to(&mut set, &object_id(&template), None, app.now());
+    limits::one_by_one(&mut set, account, Limited::Templates);
+    sql::absent_if_full(&mut set, &template, MOST, FULL);
+    sql::put(&mut set, &template, EXISTS);
+    match app.db.commit(set).await {
+        Ok(_) => {}
+        Err(CommitError::Rejected(EXISTS)) => {
+            return Err(Error::Exists { name: template.name, language: template.language });
+        }
+        Err(CommitError::Rejected(FULL)) => return Err(Error::Full),
+        Err(error) => return Err(error.into()),
+    }
+    if let Some(upstream) = upstream.filter(|_| declared.submit) {
+        let submitted = upstream.submit(&mut template).await;
+        if submitted.is_err() {
+            // The upstream does not take it: it is a draft, which can be declared again.
+            template.is_draft = true;
+            template.provider_status = String::new();
+        }
+        live::keep(app, &template).await?;
+        submitted?;
+    }
+    Ok(template)
+}
+
+fn begin(app: &App, account: &AccountId, declared: Declared) -> Template {
+    let Declared { name, language, category, body, footer, buttons, submit } = declared;
+    let now = app.now();
+    let is_live = app.env == Env::Live;
+    let rejection = name.ends_with(REJECTED).then(|| "INVALID_FORMAT".to_owned());
+    let mut digits = [0_u8; 6];
+    app.clock.fill(&mut digits);
+    let number = digits.iter().fold(0_u64, |sum, byte| sum * 256 + u64::from(*byte));
+    Template {
+        account: account.clone(),
+        name,
+        language,
+        category,
+        body,
+        footer,
+        buttons,
+        is_draft: !submit,
+        status: Status::Pending,
+        provider_status: match (submit, is_live) {
+            (true, true) => live::SUBMITTING.to_owned(),
+            (true, false) => "PENDING".to_owned(),
+            (false, _) => String::new(),
+        },
+        provider_id: if submit && !is_live {
+            format!("{}", 1_000_000_000 + number)
+        } else {
+            String::new()
+        },
+        rejection_reason: rejection.filter(|_| submit && !is_live),
+        approves_at: (submit && !is_live).then(|| now + JUDGED_AFTER_MS),
+        created_at: now,
+    }
+}
+
+/// Asks the upstream how a template stands, and keeps what it says. A draft stays one.
+async fn sync(
+    app: &App,
+    account: &AccountId,
+    (name, language): (&str, &str),
+    claim: &Claim,
+) -> Result<Template, Error> {
+    let mut template = find(app, account, name, language).await?.ok_or(Error::Unknown)?;
+    let now = app.now();
+    let mut set = WriteSet::of(account.as_str());
+    claim.add_to(&mut set, &object_id(&template), None, now);
+    if app.env == Env::Live && !template.is_draft {
+        let upstream = Upstream::of(app, account).ok_or(Error::NoCarrier)?;
+        upstream.follow(&mut template).await?;
+    } else {
+        template.provider_status = template.provider_status(now).to_owned();
+        template.status = template.status(now);
+    }
+    sql::keep(&mut set, &template, now);
+    app.db.commit(set).await?;
+    Ok(template)
+}
+
+/// What an `Idempotency-Key` stands for.
+fn object_id(template: &Template) -> String {
+    format!("{} {}", template.language, template.name)
+}
+
+/// What a request with the same `Idempotency-Key` declared, as it stands now.
+async fn seen(app: &App, account: &AccountId, object_id: &str) -> Result<Template, Error> {
+    let (language, name) = object_id.split_once(' ').ok_or(Error::Unknown)?;
+    sql::template(app, account, name, language).await?.ok_or(Error::Unknown)
+}
+
+/// The template of a name in a language, else in the language without its region (`fr_FR`: `fr`).
+pub(super) async fn find(
+    app: &App,
+    account: &AccountId,
+    name: &str,
+    language: &str,
+) -> Result<Option<Template>, DbError> {
+    let exact = sql::template(app, account, name, language).await?;
+    match language.split_once('_') {
+        Some((base, _)) if exact.is_none() => sql::template(app, account, name, base).await,
+        _ => Ok(exact),
+    }
+}

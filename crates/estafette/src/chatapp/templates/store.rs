@@ -1,0 +1,146 @@
+//! The SQL of templates.
+
+use clock::Millis;
+use cloud_api::template::Category;
+use store::{Error, FromRow, Reject, Row, Sql, WriteSet, args};
+
+use super::Template;
+use crate::app::App;
+use crate::kit::id::AccountId;
+
+const BY_NAME: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
+     is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
+     created_at FROM chatapp_templates \
+     WHERE account_id = $1 AND name = $2 AND language = $3");
+const ALL: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
+     is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
+     created_at FROM chatapp_templates \
+     WHERE account_id = $1 ORDER BY name, language LIMIT $2");
+/// Declares a template, or takes a draft's place.
+const PUT: Sql = Sql("INSERT INTO chatapp_templates (account_id, name, language, category, body, \
+     footer, buttons, is_draft, status, provider_status, provider_template_id, rejection_reason, \
+     approves_at, created_at, updated_at) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $14) \
+     ON CONFLICT (account_id, name, language) DO UPDATE SET category = excluded.category, \
+     body = excluded.body, footer = excluded.footer, buttons = excluded.buttons, \
+     is_draft = excluded.is_draft, status = excluded.status, \
+     provider_status = excluded.provider_status, \
+     provider_template_id = excluded.provider_template_id, \
+     rejection_reason = excluded.rejection_reason, approves_at = excluded.approves_at, \
+     updated_at = excluded.updated_at WHERE chatapp_templates.is_draft = 1");
+/// Keeps how a template stands.
+const KEEP: Sql = Sql("UPDATE chatapp_templates SET category = $1, is_draft = $2, status = $3, \
+     provider_status = $4, provider_template_id = $5, rejection_reason = $6, updated_at = $7 \
+     WHERE account_id = $8 AND name = $9 AND language = $10");
+/// Whose template the upstream knows by this id, in an environment.
+const BY_PROVIDER_ID: Sql = Sql("SELECT t.account_id, t.name, t.language, t.category, t.body, \
+     t.footer, t.buttons, t.is_draft, t.status, t.provider_status, t.provider_template_id, \
+     t.rejection_reason, t.approves_at, t.created_at FROM chatapp_templates t \
+     WHERE t.provider_template_id = $1 AND EXISTS (SELECT 1 FROM accounts a \
+       WHERE a.account_id = t.account_id AND a.env = $2) LIMIT 10");
+/// Those that the upstream may not have yet.
+const WAITING: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
+     is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
+     created_at FROM chatapp_templates WHERE provider_status = 'SUBMITTING' AND account_id > $1 \
+     ORDER BY account_id LIMIT 1000");
+/// The template that stands for all that an account may have, if there are so many and the one that
+/// is declared is not among them.
+const LAST_OF_ALL: Sql = Sql("SELECT name FROM chatapp_templates WHERE account_id = $1 \
+     AND NOT EXISTS (SELECT name FROM chatapp_templates \
+       WHERE account_id = $1 AND name = $2 AND language = $3) \
+     ORDER BY name, language LIMIT 1 OFFSET $4");
+
+impl FromRow for Template {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let category: String = row.take(3)?;
+        let buttons: String = row.take(6)?;
+        Ok(Self {
+            account: row.take(0)?,
+            name: row.take(1)?,
+            language: row.take(2)?,
+            category: Category::of(&category).ok_or(Error::Corrupt { column: 3 })?,
+            body: row.take(4)?,
+            footer: row.take(5)?,
+            buttons: serde_json::from_str(&buttons).map_err(|_| Error::Corrupt { column: 6 })?,
+            is_draft: row.take(7)?,
+            status: row.take(8)?,
+            provider_status: row.take(9)?,
+            provider_id: row.take(10)?,
+            rejection_reason: row.take(11)?,
+            approves_at: row.take(12)?,
+            created_at: row.take(13)?,
+        })
+    }
+}
+
+pub(super) async fn template(
+    app: &App,
+    account: &AccountId,
+    name: &str,
+    language: &str,
+) -> Result<Option<Template>, Error> {
+    app.db.row(BY_NAME, args![account, name, language]).await
+}
+
+/// An account's templates, by name and language.
+pub(super) async fn all(
+    app: &App,
+    account: &AccountId,
+    limit: i64,
+) -> Result<Vec<Template>, Error> {
+    app.db.rows(ALL, args![account, limit]).await
+}
+
+/// Declares a template; refused where one is there that is no draft.
+pub(super) fn put(set: &mut WriteSet, t: &Template, exists: Reject) {
+    let buttons = serde_json::to_string(&t.buttons).unwrap_or_else(|_| "[]".to_owned());
+    let args = args![
+        &t.account,
+        &t.name,
+        &t.language,
+        t.category.as_str(),
+        &t.body,
+        t.footer.as_deref(),
+        buttons,
+        t.is_draft,
+        t.status.as_str(),
+        &t.provider_status,
+        &t.provider_id,
+        t.rejection_reason.as_deref(),
+        t.approves_at,
+        t.created_at
+    ];
+    set.guard(PUT, args, exists);
+}
+
+/// Keeps how a template stands.
+pub(super) fn keep(set: &mut WriteSet, t: &Template, now: Millis) {
+    let args = args![
+        t.category.as_str(),
+        t.is_draft,
+        t.status.as_str(),
+        &t.provider_status,
+        &t.provider_id,
+        t.rejection_reason.as_deref(),
+        now,
+        &t.account,
+        &t.name,
+        &t.language
+    ];
+    set.push(KEEP, args);
+}
+
+/// The templates of this environment that the upstream knows by an id.
+pub(super) async fn by_provider_id(app: &App, id: &str) -> Result<Vec<Template>, Error> {
+    app.db.rows(BY_PROVIDER_ID, args![id, app.env.as_str()]).await
+}
+
+/// The templates that the upstream may not have yet; only live ones ever wait.
+pub(super) async fn waiting(app: &App) -> Result<Vec<Template>, Error> {
+    app.db.rows(WAITING, args![""]).await
+}
+
+/// Refuses the set where the account has `most` templates, and this is another.
+pub(super) fn absent_if_full(set: &mut WriteSet, t: &Template, most: i64, full: Reject) {
+    set.absent(LAST_OF_ALL, args![&t.account, &t.name, &t.language, most - 1], full);
+}

@@ -1,0 +1,130 @@
+//! Whom a callback may speak for. The deployment's own secret signs for all; that of a linked
+//! business account for the accounts that are linked to it, and nobody else: its owner could sign
+//! what they like.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ::store::Error;
+use cloud_api::callback::{self, Message};
+
+use super::super::sessions::prompts::read_payload;
+use super::store as sql;
+use crate::app::App;
+use crate::carriers::cloud_api::{NAME, Number};
+use crate::carriers::{Channel, Receipt};
+use crate::kit::id::AccountId;
+use crate::kit::msisdn::Msisdn;
+use crate::kit::signature::is_signed;
+
+/// For so long the last message that an account sent makes it the one that an answer is for.
+const MEMORY_MS: i64 = 72 * clock::HOUR;
+
+/// Whose secret signed a body: empty for the deployment's own, else the id of a linked business
+/// account; `None` = nobody's.
+pub(super) fn signer(app: &App, body: &[u8], signature: &str) -> Option<String> {
+    let own = app.config.chatapp.app_secret.expose();
+    if is_signed(own.as_bytes(), body, signature) {
+        return Some(String::new());
+    }
+    let numbers = app.carriers.cloud()?.numbers().linked();
+    let told = callback::business_accounts(body);
+    let [waba_id] = told.as_slice() else { return None };
+    let is_own = |number: &&Arc<Number>| number.waba_id == *waba_id;
+    let mut found = numbers.values().filter(is_own);
+    let signs =
+        |number: &Arc<Number>| is_signed(number.app_secret.expose().as_bytes(), body, signature);
+    found.any(signs).then(|| waba_id.clone())
+}
+
+/// Whom a callback may speak for.
+pub(super) struct Scope {
+    /// Empty = everybody.
+    waba_id: String,
+    linked: Arc<HashMap<String, Arc<Number>>>,
+}
+
+impl Scope {
+    pub(super) fn of(app: &App, waba_id: &str) -> Self {
+        let linked = app.carriers.cloud().map(|cloud| cloud.numbers().linked());
+        Self { waba_id: waba_id.to_owned(), linked: linked.unwrap_or_default() }
+    }
+
+    /// Whether it may speak of this business account.
+    pub(super) fn is_of(&self, waba_id: &str) -> bool {
+        self.waba_id.is_empty() || self.waba_id == waba_id
+    }
+
+    /// Whether it may tell of this message.
+    pub(super) fn covers(&self, receipt: &Receipt) -> bool {
+        self.waba_id.is_empty()
+            || receipt.echo.as_ref().is_some_and(|echo| {
+                let number = self.linked.get(&echo.account_id);
+                number.is_some_and(|number| number.waba_id == self.waba_id)
+            })
+    }
+
+    /// The accounts that are linked to a number; `None` = it is the deployment's.
+    fn owners(&self, phone_number_id: &str) -> Option<Vec<AccountId>> {
+        let is_own = |number: &Number| {
+            number.phone_number_id == phone_number_id && self.is_of(&number.waba_id)
+        };
+        let mut owners: Vec<AccountId> = self
+            .linked
+            .iter()
+            .filter(|(_, number)| is_own(number))
+            .map(|(account, _)| AccountId::stored(account.clone()))
+            .collect();
+        owners.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+        (!owners.is_empty() || !self.waba_id.is_empty()).then_some(owners)
+    }
+
+    /// Whom a message is for, where the chat-app can tell.
+    pub(super) async fn account_for(
+        &self,
+        app: &App,
+        message: &Message,
+    ) -> Result<Option<AccountId>, Error> {
+        let owners = self.owners(&message.phone_number_id);
+        let may = |account: &AccountId| owners.as_ref().is_none_or(|all| all.contains(account));
+        if let Some((session, _)) = message.button.as_deref().and_then(read_payload)
+            && let Some(account) = sql::of_session(app, &session).await?.filter(may)
+        {
+            return Ok(Some(account));
+        }
+        if let Some(context) = &message.context
+            && let Some(account) = sql::of_message(app, NAME, context).await?.filter(may)
+        {
+            return Ok(Some(account));
+        }
+        let person = Msisdn::parse(&message.from).ok();
+        if let Some(person) = &person
+            && let Some(account) = sql::with_session(app, person.e164()).await?.filter(may)
+        {
+            return Ok(Some(account));
+        }
+        match (owners, person) {
+            (None, _) => Ok(None),
+            (Some(owners), Some(person)) if owners.len() > 1 => {
+                let last = last_sent(app, &owners, &person).await?;
+                Ok(last.or(owners.into_iter().next()))
+            }
+            (Some(owners), _) => Ok(owners.into_iter().next()),
+        }
+    }
+}
+
+/// Which of some accounts wrote to a person last.
+async fn last_sent(
+    app: &App,
+    owners: &[AccountId],
+    person: &Msisdn,
+) -> Result<Option<AccountId>, Error> {
+    let since = app.now() - MEMORY_MS;
+    let mut all = Vec::new();
+    for sent_to in app.correspondence.sent_to {
+        all.extend(sent_to(app, Channel::Chatapp, person.e164(), since).await?);
+    }
+    let own = all.into_iter().filter(|sent| owners.contains(&sent.account));
+    Ok(own.max_by_key(|sent| sent.at).map(|sent| sent.account))
+}

@@ -1,0 +1,115 @@
+//! The machine: the data directory, its disk, and the addresses to listen on.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use rustix::fs::{Access, access, statvfs};
+use tokio::net::TcpListener;
+
+use super::{Finding, Health};
+use crate::cli::health;
+use crate::config::Config;
+
+const MIB: u64 = 1 << 20;
+/// Below this the service soon cannot write, MiB.
+const TOO_LITTLE: u64 = 100;
+/// Below this an operator should look after it, MiB.
+const LITTLE: u64 = 2_048;
+
+pub(super) async fn examine(config: &Config) -> Vec<Finding> {
+    let mut findings = vec![directory(&config.data_dir)];
+    findings.extend(disk(&config.data_dir));
+    for (about, address, path) in [
+        ("live", config.server.live, "livez"),
+        ("sandbox", config.server.sandbox, "livez"),
+        ("metrics", config.server.metrics, "metrics"),
+    ] {
+        let is_encrypted = config.server.has_tls() && about != "metrics";
+        findings.push(match listener(about, address, path).await {
+            // We have no reason to trust the certificate, so we do not ask.
+            taken if is_encrypted && taken.health == Health::Fault => Finding::warning(
+                about,
+                format!("{address} cannot be listened on now"),
+                "nothing to do if that is the service; it speaks TLS, and was not asked",
+            ),
+            found => found,
+        });
+    }
+    findings
+}
+
+fn directory(folder: &Path) -> Finding {
+    let about = "data directory";
+    let shown = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let shown = shown.display();
+    let Ok(metadata) = folder.metadata() else {
+        let found = format!("{shown} does not exist");
+        return Finding::warning(about, found, "the first `estafette serve` makes it");
+    };
+    if !metadata.is_dir() {
+        let found = format!("{shown} is not a directory");
+        return Finding::fault(about, found, "name another one with --data-dir");
+    }
+    if access(folder, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        let found = format!("{shown} cannot be written by this user");
+        return Finding::fault(about, found, "run this as the user of the service, or chown it");
+    }
+    if is_open_to_all(&metadata) {
+        let found = format!("{shown} can be read by every user of this machine");
+        return Finding::warning(about, found, format!("chmod 700 {shown}"));
+    }
+    Finding::fine(about, shown.to_string())
+}
+
+#[cfg(unix)]
+fn is_open_to_all(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    metadata.permissions().mode() & 0o007 != 0
+}
+
+#[cfg(not(unix))]
+fn is_open_to_all(_metadata: &std::fs::Metadata) -> bool {
+    false
+}
+
+/// Free space where the data is, or will be.
+fn disk(folder: &Path) -> Option<Finding> {
+    let absolute = std::path::absolute(folder).ok()?;
+    let there = absolute.ancestors().find(|ancestor| ancestor.exists())?;
+    let disk = statvfs(there).ok()?;
+    let free_mib = disk.f_bavail.saturating_mul(disk.f_frsize) / MIB;
+    let found = format!("{free_mib} MiB free");
+    let remedy = "make room: a full disk refuses every write, and loses none that was answered";
+    Some(match free_mib {
+        ..TOO_LITTLE => Finding::fault("disk", found, remedy),
+        TOO_LITTLE..LITTLE => Finding::warning("disk", found, remedy),
+        _ => Finding::fine("disk", found),
+    })
+}
+
+/// Whether the service could listen there, or does.
+async fn listener(about: &str, address: SocketAddr, path: &str) -> Finding {
+    match TcpListener::bind(address).await {
+        Ok(_bound) => Finding::fine(about, format!("{address} is free")),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            if health::is_well(address, path).await {
+                Finding::fine(about, format!("{address}: the service answers"))
+            } else {
+                let found = format!("{address} is taken, and /{path} is not answered there");
+                let remedy = "end what listens there, or choose another address (server.*)";
+                Finding::fault(about, found, remedy)
+            }
+        }
+        Err(error) => {
+            let found = format!("{address} cannot be listened on: {error}");
+            let remedy = match error.kind() {
+                ErrorKind::PermissionDenied => {
+                    "ports below 1024 need CAP_NET_BIND_SERVICE; the unit file shows how"
+                }
+                _ => "choose an address of this machine (server.*)",
+            };
+            Finding::fault(about, found, remedy)
+        }
+    }
+}

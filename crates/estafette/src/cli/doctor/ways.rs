@@ -1,0 +1,134 @@
+//! The ways out: carriers of each channel, webhooks, and the file storage.
+
+use std::time::Duration;
+
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Instant, timeout};
+use url::Url;
+
+use super::Finding;
+use crate::carriers::smtp::Relay;
+use crate::config::{Config, SmsCarrier};
+use crate::support;
+
+/// How long a connection may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A name that always exists (RFC 2606 §3).
+const A_NAME: &str = "example.com";
+
+pub(super) async fn examine(config: &Config) -> Vec<Finding> {
+    let mut findings = sms(config).await;
+    findings.push(chatapp(config).await);
+    findings.push(email(config).await);
+    findings.push(webhooks(config).await);
+    findings.push(files(config).await);
+    if !config.support.clamd.is_empty() {
+        let there = reach(&config.support.clamd).await;
+        findings.push(reached("virus scanner", &config.support.clamd, there, "start clamd"));
+    }
+    findings
+}
+
+async fn sms(config: &Config) -> Vec<Finding> {
+    let carriers = config.sms.all();
+    if carriers.is_empty() {
+        let found = "no carrier: live SMS answer 503";
+        return vec![Finding::warning("sms", found, "add one under [sms.carriers.NAME]")];
+    }
+    let mut findings = vec![];
+    for (name, SmsCarrier::Smpp(smpp)) in carriers {
+        let place = format!("{}:{}", smpp.host, smpp.port);
+        let remedy = format!("see that {place} can be reached; `estafette carriers check {name}`");
+        let there = reach(&place).await;
+        findings.push(reached(&format!("sms {name}"), &place, there, &remedy));
+    }
+    if config.sms.routes.is_empty() {
+        let found = "no routes in the settings";
+        let remedy =
+            "name carriers for prefixes in [[sms.routes]], unless PUT /v1/admin/routes did";
+        findings.push(Finding::warning("sms routes", found, remedy));
+    }
+    findings
+}
+
+async fn chatapp(config: &Config) -> Finding {
+    let settings = &config.chatapp;
+    if settings.access_token.is_empty() {
+        let found = "no business account: live chat-app messages answer 503";
+        return Finding::warning("chat-app", found, "fill in [chatapp]; see docs/chatapp.md");
+    }
+    let place = Url::parse(&settings.base_url)
+        .ok()
+        .and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?)));
+    let Some(place) = place else {
+        return Finding::fault("chat-app", "chatapp.base_url is not a URL", "correct it");
+    };
+    reached("chat-app", &place, reach(&place).await, "see that this machine may connect there")
+}
+
+async fn email(config: &Config) -> Finding {
+    let url = config.email.relay_url.expose();
+    if url.is_empty() {
+        let found = "no relay: live email answers 503, and nobody is written to";
+        return Finding::warning("email", found, "set email.relay_url; see docs/email.md");
+    }
+    let relay = match Relay::new(url, &config.mail_name()) {
+        Ok(relay) => relay,
+        Err(error) => return Finding::fault("email", error.to_string(), "correct email.relay_url"),
+    };
+    match relay.probe().await {
+        Ok(()) => Finding::fine("email", "the relay takes the login"),
+        Err(error) => Finding::fault("email", error.to_string(), "correct email.relay_url"),
+    }
+}
+
+async fn webhooks(config: &Config) -> Finding {
+    let networks = &config.webhooks.allow_networks;
+    let resolved = timeout(PATIENCE, lookup_host((A_NAME, 443))).await;
+    if !resolved.is_ok_and(|found| found.is_ok()) {
+        let found = format!("{A_NAME} has no address from here: targets cannot be looked up");
+        return Finding::warning("webhooks", found, "give this machine a DNS server");
+    }
+    if networks.is_empty() && !config.webhooks.allow_http {
+        return Finding::fine("webhooks", "names resolve; https to public addresses only");
+    }
+    let found = format!(
+        "tenants may reach {}{}",
+        if networks.is_empty() { "public addresses".to_owned() } else { networks.join(", ") },
+        if config.webhooks.allow_http { ", without TLS" } else { "" },
+    );
+    let remedy = "for tests only: empty webhooks.allow_networks, webhooks.allow_http = false";
+    Finding::warning("webhooks", found, remedy)
+}
+
+async fn files(config: &Config) -> Finding {
+    let place = config.support.storage.as_str();
+    if !place.starts_with("s3://") {
+        let place = if place.is_empty() { "the data directory" } else { place };
+        return Finding::fine("files", format!("attachments are kept in {place}"));
+    }
+    match support::files::storage::probe(config).await {
+        Ok(()) => Finding::fine("files", format!("{place} answers")),
+        Err(error) => {
+            let found = format!("{place}: {error}");
+            Finding::fault("files", found, "correct support.s3_*, and what the key may do")
+        }
+    }
+}
+
+/// Milliseconds to a connection, or why there is none.
+async fn reach(place: &str) -> Result<u128, String> {
+    let began = Instant::now();
+    match timeout(PATIENCE, TcpStream::connect(place)).await {
+        Ok(Ok(_connected)) => Ok(began.elapsed().as_millis()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_elapsed) => Err(format!("no connection in {} s", PATIENCE.as_secs())),
+    }
+}
+
+fn reached(about: &str, place: &str, there: Result<u128, String>, remedy: &str) -> Finding {
+    match there {
+        Ok(ms) => Finding::fine(about, format!("{place} answers in {ms} ms")),
+        Err(why) => Finding::fault(about, format!("{place}: {why}"), remedy),
+    }
+}

@@ -1,0 +1,21 @@
+//! What a check of one setting comes to, and the checks that all of them are made of.
+
+/// One setting that cannot work.
+pub(super) struct Fault {
+    pub(super) key: String,
+    pub(super) reason: String,
+}
+
+/// Whether a setting can work.
+pub(super) type Check = Result<(), Fault>;
+
+/// A condition that a setting must meet.
+pub(super) fn ensure(holds: bool, key: &str, reason: &str) -> Check {
+    if holds { Ok(()) } else { Err(Fault { key: key.to_owned(), reason: reason.to_owned() }) }
+}
+
+/// A number within bounds, which count as within.
+pub(super) fn within(key: &str, value: i64, least: i64, most: i64) -> Check {
+    let says = format!("must be {least} to {most}, is {value}");
+    ensure((least..=most).contains(&value), key, &says)
+}

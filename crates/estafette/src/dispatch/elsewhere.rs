@@ -1,0 +1,43 @@
+//! A carrier that only other nodes reach: what a request sends waits in the queue until one of them
+//! takes it.
+
+use std::time::Duration;
+
+use ::store::WriteSet;
+use tokio::time::{Instant, sleep};
+
+use super::store::{self as sql, Requeue};
+use super::{Attempt, Carried, Leg, Next, Owner, State, Unwritten, write};
+use crate::app::App;
+use crate::carriers::binds::Presence;
+
+/// How long a request waits for another node to carry what it sends, and how often it looks.
+const PATIENCE: Duration = Duration::from_secs(3);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Whether only other nodes reach the carrier of an attempt.
+pub(super) fn is_elsewhere(app: &App, a: &Attempt) -> bool {
+    let lane = app.carriers.lane(&a.carrier);
+    lane.is_some_and(|lane| lane.presence() == Presence::Elsewhere)
+}
+
+/// Leaves an attempt that a request carries to a node that reaches its carrier, and waits for what
+/// becomes of it, for as long as somebody can be expected to wait.
+pub(super) async fn hand_over<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritten> {
+    let a = &leg.attempt;
+    let mut set = WriteSet::of(a.account.as_str());
+    let later = Requeue::later(a, None, a.give_up_at);
+    sql::put_back(&mut set, a, Requeue { queued_at: Some(app.now()), tries: 0, ..later });
+    write(app, &a.object_id, set).await?;
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        sleep(LOOK_AGAIN).await;
+        let read = sql::attempt(app, &a.account, &a.id).await;
+        let now = read.ok().flatten().map(|a| a.state);
+        if !matches!(now, Some(State::Queued | State::Sending)) {
+            break;
+        }
+    }
+    // Whoever took it has written what became of it.
+    Ok(Next::Nothing(Carried::Moved))
+}

@@ -1,0 +1,159 @@
+//! Many emails in one request, each on its own: one that is refused keeps no other from going out.
+//! Their ids follow from the id of the request, so that a repeat under the same `Idempotency-Key`
+//! finds those that were taken, is told again why others were refused, and takes those that the
+//! first request did not come to.
+
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt, stream};
+use serde::Serialize;
+use serde_json::Value;
+use store::{CommitError, WriteSet};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::parse::Order;
+use super::send::{Taking, send};
+use super::store as sql;
+use super::{Error, Letter};
+use crate::access::idempotency::{Claim, Seen};
+use crate::app::{Account, App};
+use crate::carriers::Priority;
+use crate::kit::id::EmailId;
+use crate::kit::problem::Problem;
+
+/// Emails of one request that are stored at the same time.
+const AT_ONCE: usize = 8;
+
+/// What became of one of many emails.
+#[derive(Serialize, ToSchema)]
+pub(super) struct BulkResult {
+    /// Its place in the request, from 0.
+    #[schema(minimum = 0, example = 0)]
+    index: usize,
+    /// Its id; null when it was refused.
+    #[schema(example = "eml_01kdvqh6m4e5s8w2t9zb3y7n1f")]
+    id: Option<String>,
+    /// Where it stands; `rejected` when it was refused.
+    #[schema(example = "queued")]
+    status: &'static str,
+    /// Why it was refused, as it would be refused alone: `code`, `detail`, and `errors` where
+    /// fields are at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, nullable = false)]
+    error: Option<Value>,
+}
+
+/// What became of many emails, in the order of the request.
+#[derive(Serialize, ToSchema)]
+pub(super) struct BulkResults {
+    /// One for each email.
+    results: Vec<BulkResult>,
+}
+
+/// A request, as far as a key makes it the same one again.
+pub(super) struct Batch {
+    /// From which the ids of its emails follow.
+    first: EmailId,
+    /// Of a request that is new.
+    claim: Option<Claim>,
+    /// What was refused for good, as stored, by its place in the request.
+    refused: BTreeMap<usize, String>,
+}
+
+impl Batch {
+    /// A new one: the key stands for it before any of its emails.
+    pub(super) async fn begin(app: &App, account: &Account, claim: Claim) -> Result<Self, Problem> {
+        let first = EmailId::new(&app.clock);
+        if !claim.is_empty() {
+            let mut set = WriteSet::of(account.id.as_str());
+            claim.add_to(&mut set, first.as_str(), None, app.now());
+            app.db.commit(set).await?;
+        }
+        Ok(Self { first, claim: Some(claim), refused: BTreeMap::new() })
+    }
+
+    /// One that came before.
+    pub(super) fn of(seen: Seen) -> Self {
+        let refused = seen.answer.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        let first = EmailId::stored(seen.object_id);
+        Self { first, claim: None, refused: refused.unwrap_or_default() }
+    }
+
+    /// Takes its emails that are not taken yet, and keeps why others are not.
+    pub(super) async fn take(
+        &self,
+        app: &App,
+        account: &Account,
+        orders: Vec<Result<Order, Problem>>,
+    ) -> BulkResults {
+        let takings = orders.into_iter().enumerate().map(|(index, order)| async move {
+            let stored = self.refused.get(&index).and_then(|text| Problem::stored(text));
+            let done = match (order, stored) {
+                (Ok(_), Some(refusal)) | (Err(refusal), _) => Err(refusal),
+                (Ok(order), None) => one(app, account, order, id_of(&self.first, index)).await,
+            };
+            (index, done)
+        });
+        let done: Vec<_> = stream::iter(takings).buffered(AT_ONCE).collect().await;
+        // What is taken is taken: a repeat then tries the others anew.
+        if let Err(error) = self.keep(app, account, &done).await {
+            tracing::warn!(%error, "the refusals of a bulk request are not kept");
+        }
+        let results = done.into_iter().map(|(index, done)| result(index, done));
+        BulkResults { results: results.collect() }
+    }
+
+    async fn keep(
+        &self,
+        app: &App,
+        account: &Account,
+        done: &[(usize, Result<Letter, Problem>)],
+    ) -> Result<(), CommitError> {
+        let Some(claim) = self.claim.as_ref().filter(|claim| !claim.is_empty()) else {
+            return Ok(());
+        };
+        let refused = done
+            .iter()
+            .filter_map(|(index, done)| Some((*index, done.as_ref().err()?.to_stored()?)));
+        let refused: BTreeMap<usize, String> = refused.collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let mut set = WriteSet::of(account.id.as_str());
+        claim.add_answer(&mut set, &serde_json::json!(refused).to_string());
+        app.db.commit(set).await.map(drop)
+    }
+}
+
+async fn one(app: &App, account: &Account, order: Order, id: EmailId) -> Result<Letter, Problem> {
+    let known = async || sql::letter(app, &account.id, &id).await.map_err(Error::from);
+    if let Some(letter) = known().await? {
+        return Ok(letter);
+    }
+    let none = Claim::default();
+    let taking = Taking { id: id.clone(), priority: Priority::Bulk, claim: &none };
+    let letter = send(app, account, order, taking).await?;
+    // Another request under the same key may have been faster.
+    Ok(known().await?.unwrap_or(letter))
+}
+
+fn id_of(first: &EmailId, index: usize) -> EmailId {
+    let place = u128::try_from(index).unwrap_or_default();
+    EmailId::of(Uuid::from_u128(first.uuid().as_u128().wrapping_add(place)))
+}
+
+fn result(index: usize, done: Result<Letter, Problem>) -> BulkResult {
+    match done {
+        Ok(letter) => BulkResult {
+            index,
+            id: Some(letter.id.as_str().to_owned()),
+            status: letter.tally.status().as_str(),
+            error: None,
+        },
+        Err(problem) => {
+            let place = format!("/messages/{index}");
+            BulkResult { index, id: None, status: "rejected", error: Some(problem.part(&place)) }
+        }
+    }
+}

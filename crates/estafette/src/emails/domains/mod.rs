@@ -1,0 +1,239 @@
+//! Domains that an account may write from. It proves that a domain is its own by records in DNS:
+//! one with a token of the account's, the keys that sign its mail, and where reports of it go.
+
+pub mod api;
+mod check;
+mod keys;
+mod records;
+mod store;
+
+use ::store::{Error as DbError, Reject, WriteSet, args};
+use clock::Millis;
+use futures_util::future::join_all;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+pub use self::check::check_again;
+pub(super) use self::keys::Signers;
+use self::records::Record;
+use self::store as sql;
+use super::Error;
+use crate::access::idempotency::Claim;
+use crate::access::limits::{self, Limited};
+use crate::app::{App, Env};
+use crate::carriers::simulated;
+use crate::kit::id::{AccountId, EmailDomainId};
+use crate::kit::page::Page;
+use crate::kit::seal::hex;
+use crate::kit::throttle::Class;
+use crate::kit::words::words;
+
+/// Domains of one account.
+pub const MOST: i64 = 50;
+
+/// The account has [`MOST`] domains.
+const FULL: Reject = Reject("email_domains_full");
+/// The account may not write from the domain.
+pub(super) const NOT_VERIFIED: Reject = Reject("email_domain_not_verified");
+
+/// Local parts of a shared domain that look like the operator's own.
+const RESERVED: [&str; 8] = [
+    "abuse",
+    "admin",
+    "administrator",
+    "hostmaster",
+    "mailer-daemon",
+    "postmaster",
+    "root",
+    "security",
+];
+
+words! {
+    /// Whether a domain may be written from.
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = EmailDomainStatus)]
+    pub(super) enum Status {
+        /// Not all of its records are seen yet.
+        Pending = "pending",
+        /// It may.
+        Verified = "verified",
+    }
+}
+
+/// Which records of a domain were seen as they should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found(Vec<Record>);
+
+impl Found {
+    fn stored(words: &str) -> Self {
+        Self(words.split(' ').filter_map(|word| word.parse().ok()).collect())
+    }
+
+    fn to_stored(&self) -> String {
+        self.0.iter().map(|record| record.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn all() -> Self {
+        Self(Record::ALL.to_vec())
+    }
+
+    fn has(&self, record: Record) -> bool {
+        self.0.contains(&record)
+    }
+
+    /// Whether nothing is missing that has to be there.
+    fn is_enough(&self) -> bool {
+        Record::ALL.iter().all(|record| !record.is_required() || self.has(*record))
+    }
+}
+
+/// A domain of an account.
+#[derive(Clone, Debug)]
+pub(super) struct Domain {
+    id: EmailDomainId,
+    name: String,
+    status: Status,
+    /// What its ownership record says.
+    token: String,
+    /// The public halves of its keys.
+    rsa_key: Vec<u8>,
+    ed25519_key: Vec<u8>,
+    found: Found,
+    created_at: Millis,
+    checked_at: Option<Millis>,
+    verified_at: Option<Millis>,
+    /// Since when something is missing that has to be there, of one that is still verified.
+    missing_since: Option<Millis>,
+}
+
+/// Whether an address is on a domain that every account may write from. On a shared domain of live,
+/// what looks like the operator's own address is nobody's.
+pub(super) fn is_shared(app: &App, from: &email::Address) -> bool {
+    match app.env {
+        Env::Sandbox if from.domain() == simulated::DOMAIN => true,
+        _ => {
+            let shared = &app.config.email.shared_domain;
+            let local = from.local().to_ascii_lowercase();
+            !shared.is_empty()
+                && from.domain().eq_ignore_ascii_case(shared)
+                && !RESERVED.contains(&local.as_str())
+        }
+    }
+}
+
+/// Refuses the set with [`NOT_VERIFIED`] if the account may not write from this domain. It writes
+/// nothing.
+pub(super) fn guard(set: &mut WriteSet, account: &AccountId, domain: &str) {
+    set.absent(sql::IS_NOT_VERIFIED, args![account, domain], NOT_VERIFIED);
+}
+
+/// Adds a domain; one that was added before stays as it is.
+async fn add(app: &App, account: &AccountId, name: &str, claim: &Claim) -> Result<Domain, Error> {
+    let known: Option<Domain> = app.db.row(sql::BY_NAME, args![account, name]).await?;
+    if let Some(known) = known {
+        let mut set = WriteSet::of(account.as_str());
+        claim.add_to(&mut set, known.id.as_str(), None, app.now());
+        if !claim.is_empty() {
+            app.db.commit(set).await?;
+        }
+        return Ok(known);
+    }
+    let id = EmailDomainId::new(&app.clock);
+    if app.env == Env::Live {
+        app.throttle.take(Class::Keys, account.as_str()).map_err(Error::TooManyKeys)?;
+    }
+    let keys = keys::make(app, (account, name)).await.ok_or(Error::NoKeys)?;
+    let mut random = [0_u8; 16];
+    app.clock.fill(&mut random);
+    let mut set = WriteSet::of(account.as_str());
+    limits::one_by_one(&mut set, account, Limited::EmailDomains);
+    set.absent(sql::LAST_OF_ALL, args![account, name, MOST - 1], FULL);
+    let sealed = keys.seal(app, account, &id);
+    let args = args![
+        account,
+        &id,
+        name,
+        hex(&random),
+        keys.rsa_public,
+        keys.ed25519_public,
+        sealed,
+        app.now()
+    ];
+    set.push(sql::INSERT, args);
+    claim.add_to(&mut set, id.as_str(), None, app.now());
+    match app.db.commit(set).await {
+        Err(::store::CommitError::Rejected(FULL)) => return Err(Error::TooManyDomains),
+        done => drop(done?),
+    }
+    let found = app.db.row(sql::BY_NAME, args![account, name]).await?;
+    found.ok_or(Error::Unknown)
+}
+
+async fn find(
+    app: &App,
+    account: &AccountId,
+    id: &EmailDomainId,
+) -> Result<Option<Domain>, DbError> {
+    app.db.row(sql::BY_ID, args![account, id]).await
+}
+
+async fn page(app: &App, account: &AccountId, page: &Page) -> Result<Vec<Domain>, DbError> {
+    app.db.rows(sql::PAGE, args![account, &page.after, page.limit.saturating_add(1)]).await
+}
+
+/// Looks at the records of a domain, and says how it stands by them.
+async fn verify(
+    app: &App,
+    account: &AccountId,
+    domain: Domain,
+    claim: &Claim,
+) -> Result<Domain, Error> {
+    let found = look(app, &domain).await;
+    let status = if found.is_enough() { Status::Verified } else { Status::Pending };
+    let now = app.now();
+    let verified_at = match status {
+        Status::Verified => domain.verified_at.or(Some(now)),
+        Status::Pending => None,
+    };
+    let mut set = WriteSet::of(account.as_str());
+    let stored = found.to_stored();
+    let args = args![status.as_str(), stored, now, verified_at, account, &domain.id];
+    set.push(sql::CHECKED, args);
+    claim.add_to(&mut set, domain.id.as_str(), None, now);
+    app.db.commit(set).await?;
+    Ok(Domain { status, found, checked_at: Some(now), verified_at, missing_since: None, ..domain })
+}
+
+/// Which records are there. The sandbox has a DNS of its own, in which everybody has published
+/// what they should, but nobody has a name under `.invalid` (RFC 2606 §2).
+async fn look(app: &App, domain: &Domain) -> Found {
+    if app.env == Env::Sandbox {
+        let is_there = !domain.name.ends_with(".invalid");
+        return if is_there { Found::all() } else { Found::default() };
+    }
+    let looks = Record::ALL.iter().map(|&record| async move {
+        // Where nobody can say, it stays as it was.
+        let is_there = record.is_published(app, domain).await;
+        is_there.unwrap_or(domain.found.has(record)).then_some(record)
+    });
+    Found(join_all(looks).await.into_iter().flatten().collect())
+}
+
+/// What signs the mail of a domain; `None` where nothing does: in the sandbox.
+pub(super) async fn signers(
+    app: &App,
+    account: &AccountId,
+    name: &str,
+) -> Result<Option<Signers>, Error> {
+    let found: Option<(EmailDomainId, Option<Vec<u8>>)> =
+        app.db.row(sql::KEYS, args![account, name]).await?;
+    let Some((id, Some(sealed))) = found else { return Ok(None) };
+    Signers::open(app, (account, &id), name, &sealed).ok_or(Error::NoKeys).map(Some)
+}
+
+async fn remove(app: &App, account: &AccountId, id: &EmailDomainId) -> Result<(), Error> {
+    let mut set = WriteSet::of(account.as_str());
+    set.push(sql::DELETE, args![account, id]);
+    Ok(app.db.commit(set).await.map(drop)?)
+}

@@ -1,0 +1,54 @@
+//! POSTs without a query: their headers and their body, and the id in the path of those about one
+//! object.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::HeaderMap;
+
+use super::page::Query;
+use super::problem::Problem;
+use super::problem_code::Code;
+
+/// A POST. The edge has read the body.
+#[derive(Debug)]
+pub struct Post {
+    /// All of them.
+    pub headers: HeaderMap,
+    /// As it came.
+    pub body: Bytes,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Post {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        Query::read(request.uri().query(), &[])?;
+        let headers = request.headers().clone();
+        let body = Bytes::from_request(request, state).await.map_err(|_| Code::InternalError)?;
+        Ok(Self { headers, body })
+    }
+}
+
+/// A POST about one object.
+#[derive(Debug)]
+pub struct Posted {
+    /// As it stands in the path.
+    pub id: String,
+    /// All of them.
+    pub headers: HeaderMap,
+    /// As it came.
+    pub body: Bytes,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Posted {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let path = Path::<String>::from_request_parts(&mut parts, state).await;
+        let request = Request::from_parts(parts, body);
+        let Post { headers, body } = Post::from_request(request, state).await?;
+        let Path(id) = path.map_err(|_| Code::NotFound)?;
+        Ok(Self { id, headers, body })
+    }
+}

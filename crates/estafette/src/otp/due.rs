@@ -1,0 +1,146 @@
+//! Due work on challenges: the watchdog that falls back, the end of their time, and whatever a
+//! crash left half done. `challenges.next_at` says when; it is durable, so a crash forgets nothing.
+
+use std::sync::atomic::Ordering;
+
+use futures_util::{StreamExt, stream};
+use store::WriteSet;
+
+use super::owner::Otp;
+use super::{Challenge, Error, Status, events, store as sql};
+use crate::app::App;
+use crate::dispatch::{
+    self, Attempt, Failure, LEASE_MS, Leg, News, Next, State, Unwritten, carry, write,
+};
+use crate::kit::id::{AccountId, ChallengeId};
+
+/// How often due work is looked for, milliseconds.
+const PAUSE_MS: u64 = 200;
+/// Challenges claimed at a time.
+const BATCH: i64 = 256;
+/// How long a claim keeps other nodes away. A node that dies or stands still that long loses it:
+/// then another visits, and the guards of the attempt's state refuse whoever comes second.
+const CLAIM_MS: i64 = 15_000;
+/// Challenges visited at the same time.
+const PARALLEL: usize = 32;
+
+/// Does due work until the process drains.
+pub async fn run(app: App) {
+    while !app.draining.load(Ordering::SeqCst) {
+        match run_due(&app).await {
+            Ok(0) => app.rest(PAUSE_MS).await,
+            Ok(_) => {}
+            Err(error) => {
+                let env = app.env.as_str();
+                tracing::warn!(%error, env, "due passcodes not read; trying again");
+                app.rest(1_000).await;
+            }
+        }
+    }
+}
+
+/// Visits the challenges that are due now and says how many there were.
+///
+/// # Errors
+/// When they cannot be claimed. A visit that fails is logged, and due again when its claim ends.
+pub async fn run_due(app: &App) -> Result<usize, Error> {
+    let due = sql::claim_due(app, BATCH, app.now() + CLAIM_MS).await?;
+    let count = due.len();
+    let visits = stream::iter(due.into_iter().map(|(account, id)| visit(app, account, id)));
+    visits.buffer_unordered(PARALLEL).collect::<()>().await;
+    Ok(count)
+}
+
+/// Since when work is due, in both environments; `None` = none is.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn oldest_due(app: &App) -> Result<Option<clock::Millis>, ::store::Error> {
+    sql::oldest_due(app).await
+}
+
+async fn visit(app: &App, account: AccountId, id: ChallengeId) {
+    match look_at(app, &account, &id).await {
+        // Whoever was faster came to the same result; what was lost is logged, and due again when
+        // the claim ends.
+        Ok(Some((c, a))) => drop(settle_due(app, c, a).await),
+        Ok(None) => {}
+        Err(error) => {
+            tracing::warn!(%error, challenge = %id, "due passcode not read; trying again");
+        }
+    }
+}
+
+async fn look_at(
+    app: &App,
+    account: &AccountId,
+    id: &ChallengeId,
+) -> Result<Option<(Challenge, Attempt)>, ::store::Error> {
+    let Some(c) = sql::challenge(app, account, id).await? else { return Ok(None) };
+    let a = dispatch::attempt(app, account, &c.attempt).await?;
+    Ok(a.map(|a| (c, a)))
+}
+
+async fn settle_due(app: &App, c: Challenge, a: Attempt) -> Result<(), Unwritten> {
+    let now = app.now();
+    if a.state == State::Sending && now < a.lease_until {
+        return postpone(app, &c, a.lease_until).await;
+    }
+    match c.shown_status(now) {
+        Status::Sent | Status::Delivered => watch(app, c, a).await,
+        status => end(app, &c, &a, status).await,
+    }
+}
+
+/// An open challenge: the lease, the watchdog's time or nothing in particular is over.
+async fn watch(app: &App, c: Challenge, a: Attempt) -> Result<(), Unwritten> {
+    let watchdog_at = a.lease_until - LEASE_MS + c.fallback_ms;
+    match a.state {
+        // The process that was sending it died: maybe it went out, so it is not sent again.
+        State::Sending => {
+            let next = if c.falls_back() { watchdog_at.min(c.expires_at) } else { c.expires_at };
+            let mut leg = Leg::<Otp>::new(c, a);
+            dispatch::settle(app, &mut leg, News::Unknown).await?;
+            postpone(app, &leg.message, next).await
+        }
+        State::Unknown | State::Accepted if c.falls_back() && app.now() < watchdog_at => {
+            postpone(app, &c, watchdog_at.min(c.expires_at)).await
+        }
+        // Nobody said anything, or SMS is owed since it could not take over at once.
+        State::Unknown | State::Accepted | State::Refused | State::Failed | State::Lapsed
+            if c.falls_back() =>
+        {
+            let mut leg = Leg::<Otp>::new(c, a);
+            if dispatch::over(app, &mut leg, Failure::silence()).await? == Next::Attempt {
+                carry(app, &mut leg).await;
+            }
+            Ok(())
+        }
+        _ => postpone(app, &c, c.expires_at).await,
+    }
+}
+
+/// A challenge that is over: what its attempt still holds is posted if the code came through.
+async fn end(app: &App, c: &Challenge, a: &Attempt, status: Status) -> Result<(), Unwritten> {
+    let mut set = WriteSet::of(c.account.as_str());
+    if a.state.is_held() {
+        if status == Status::Verified {
+            dispatch::arrived::<Otp>(app, &mut set, a);
+        } else {
+            dispatch::give_back::<Otp>(app, &mut set, a, &Failure::silence());
+        }
+    }
+    if status == Status::Expired && c.status.is_open() {
+        sql::expire(&mut set, c);
+        events::stands(app, &mut set, c, Status::Expired);
+    } else {
+        sql::close(&mut set, c, status, None);
+    }
+    write(app, c.id.as_str(), set).await
+}
+
+async fn postpone(app: &App, c: &Challenge, until: clock::Millis) -> Result<(), Unwritten> {
+    let mut set = WriteSet::of(c.account.as_str());
+    sql::postpone(&mut set, c, until.max(app.now() + 1));
+    write(app, c.id.as_str(), set).await
+}

@@ -1,0 +1,116 @@
+//! Mailboxes of the sandbox: kept in the database for a day, sealed, so that every node shows them;
+//! of the address there is a keyed hash.
+
+pub(super) mod api;
+
+use ::store::{Db, Error, WriteSet, args};
+use clock::{DAY, Millis};
+use futures_util::future::BoxFuture;
+
+use super::store as sql;
+use crate::access;
+use crate::access::retention::{Accounts, sweep};
+use crate::app::App;
+use crate::carriers::mailboxes::{Rack, ReceivedMail};
+use crate::chores::Turn;
+use crate::kit::id::{AccountId, MailId};
+use crate::kit::page::Page;
+use crate::kit::seal::Vault;
+
+/// How long a mailbox keeps an email, milliseconds.
+const LIFE: i64 = DAY;
+
+/// Emails that an account keeps, in all its mailboxes together; older ones go once an hour.
+const MOST_MAILS: i64 = 1_000;
+
+/// Mailboxes in a database.
+pub struct StoredRack {
+    db: Db,
+    vault: Vault,
+}
+
+impl StoredRack {
+    /// Mailboxes in this database, sealed by this vault.
+    #[must_use]
+    pub fn new(db: Db, vault: Vault) -> Self {
+        Self { db, vault }
+    }
+}
+
+fn place<'a>(account_id: &'a str, mail_id: &'a str) -> [&'a str; 3] {
+    ["sandbox_mails", account_id, mail_id]
+}
+
+fn mac(vault: &Vault, account_id: &str, address: &email::Address) -> Vec<u8> {
+    vault.recipient_mac(account_id, &address.key()).to_vec()
+}
+
+impl Rack for StoredRack {
+    fn deliver<'a>(
+        &'a self,
+        account_id: &'a str,
+        address: &'a email::Address,
+        mail: &'a ReceivedMail,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let json = serde_json::to_vec(mail).map_err(|_| Error::Corrupt { column: 3 })?;
+            let sealed = self.vault.seal(&place(account_id, &mail.id), &json);
+            let mac = mac(&self.vault, account_id, address);
+            let mut set = WriteSet::of(account_id);
+            let args = args![account_id, mac, mail.id.clone(), sealed, Millis(mail.received_at)];
+            set.push(sql::INSERT_MAIL, args);
+            let committed = self.db.commit(set).await;
+            committed.map(drop).map_err(|error| Error::Unavailable(error.to_string()))
+        })
+    }
+}
+
+/// Empties all mailboxes, account by account, of what is older than a day and of what is more than
+/// an account may keep.
+///
+/// # Errors
+/// When the database cannot be read or written.
+pub async fn forget_old_mail(app: &App, turn: &Turn) -> Result<u64, access::Error> {
+    let day_ago = MailId::bound(turn.now() - LIFE);
+    let (mut accounts, mut deleted) = (Accounts::default(), 0);
+    while turn.breathe().await
+        && let Some(account) = accounts.next(app).await?
+    {
+        let args = args![&account, MOST_MAILS.min(app.config.sandbox.handset_messages) - 1];
+        let nth: Option<(MailId,)> = app.db.row(sql::NTH_MAIL, args).await?;
+        let before = nth.map(|(id,)| id).filter(|id| id.as_str() > day_ago.as_str());
+        let before = before.unwrap_or_else(|| day_ago.clone());
+        let args = args![&account, &before, app.config.retention.chunk];
+        deleted += sweep(app, turn, "sandbox_mails", sql::FORGET_MAILS, &args).await?;
+    }
+    Ok(deleted)
+}
+
+/// Adds to a set that the mailbox of a person is emptied, of what this account sent.
+pub fn forget_mailbox(
+    app: &App,
+    set: &mut WriteSet,
+    account: &AccountId,
+    address: &email::Address,
+) {
+    set.push(sql::EMPTY_MAILBOX, args![account, mac(&app.vault, account.as_str(), address)]);
+}
+
+/// What a mailbox received from this account before an id, newest first.
+async fn received(
+    app: &App,
+    account: &AccountId,
+    address: &email::Address,
+    page: &Page,
+) -> Result<Vec<ReceivedMail>, Error> {
+    let account = account.as_str();
+    let mac = mac(&app.vault, account, address);
+    let args = args![account, mac, &page.after, page.limit.saturating_add(1)];
+    let rows: Vec<(String, Vec<u8>)> = app.db.rows(sql::NEWEST_MAILS, args).await?;
+    let open = |(id, sealed): (String, Vec<u8>)| {
+        let json = app.vault.open(&place(account, &id), &sealed);
+        let mail = json.and_then(|json| serde_json::from_slice(&json).ok());
+        mail.ok_or(Error::Corrupt { column: 1 })
+    };
+    rows.into_iter().map(open).collect()
+}

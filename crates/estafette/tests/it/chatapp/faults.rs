@@ -1,0 +1,263 @@
+//! The chat-app's upstream at its worst: it is down, cuts its answers off, loses the token, tells
+//! before it answers and a week later, and sends what no database takes. Each story says what the
+//! tenant sees and what it costs.
+
+use std::time::Duration;
+
+use clock::{Clock, DAY, MINUTE};
+use playground::cloud_api::{self, Chaos, CloudApi};
+use serde_json::{Value, json};
+
+use super::live::{heard, stored, stories, text_message, world};
+use super::{read_as, text, told};
+use crate::world::tenant::{Tenant, phone};
+use crate::world::{Answer, World, eventually};
+
+stories!(
+    an_upstream_that_is_down_gets_the_message_when_it_is_back,
+    an_answer_that_is_cut_off_is_told_by_the_callback,
+    what_nobody_knows_is_not_sent_again_and_costs_nothing_after_a_day,
+    statuses_before_the_answer_and_a_week_late_are_one_message,
+    an_expired_token_costs_nothing_and_rests_the_number,
+    a_poisonous_item_keeps_no_other_away,
+    receipts_in_any_order_lower_no_status_and_charge_once,
+);
+
+/// Credits at the start of a story, and the default prices.
+const GRANT: i64 = 1_000;
+const PASSCODE: i64 = 4;
+
+/// An account that may write to a phone: a passcode reached it, and its person wrote.
+async fn in_touch<'w>(world: &'w World, upstream: &CloudApi, ending: &str) -> Tenant<'w> {
+    let ada = world.live_account("ada", GRANT).await;
+    ada.send(json!({"to": phone(ending), "delivery_mode": "chatapp"})).await.ok();
+    upstream.write(&phone(ending), text_message("Bonjour")).await.unwrap();
+    heard(&ada, 1).await;
+    ada
+}
+
+/// What a message cost: the holds and charges of its ledger, and what was given back.
+async fn spent(ada: &Tenant<'_>) -> i64 {
+    GRANT - PASSCODE - ada.balance().await
+}
+
+async fn status_of(ada: &Tenant<'_>, sent: &Answer) -> String {
+    let path = format!("/v1/chatapp/messages/{}", sent.word("id"));
+    ada.get(&path).await.ok().word("status").to_owned()
+}
+
+/// A status of the last message that the upstream took.
+fn status(upstream: &CloudApi, word: &str) -> Value {
+    let last = upstream.messages().last().unwrap().clone();
+    status_for(&last["biz_opaque_callback_data"], word)
+}
+
+fn status_for(echo: &Value, word: &str) -> Value {
+    let mut told = json!({"id": "wamid.late", "status": word, "timestamp": "1767225600",
+        "biz_opaque_callback_data": echo});
+    if word == "failed" {
+        told["errors"] = json!([{"code": 131_026, "title": "Message undeliverable"}]);
+    }
+    envelope(&json!({"statuses": [told]}))
+}
+
+fn envelope(value: &Value) -> Value {
+    json!({"object": "whatsapp_business_account", "entry": [{"id": cloud_api::WABA_ID,
+        "changes": [{"field": "messages", "value": value}]}]})
+}
+
+async fn an_upstream_that_is_down_gets_the_message_when_it_is_back(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    let ada = in_touch(world, upstream, "5678").await;
+    upstream.misbehave(Some(Chaos::Down));
+    let before = upstream.asked();
+    let sent = text(&ada, "5678").await.ok();
+    eventually(async || (upstream.asked() > before).then_some(())).await;
+    world.settle().await;
+    assert_eq!(status_of(&ada, &sent).await, "submitted");
+    let price = spent(&ada).await;
+    assert!(price > 0, "its price is held");
+    upstream.misbehave(None);
+    world.advance(16_000).await;
+    read_as(&ada, sent.word("id"), "delivered").await;
+    assert_eq!((upstream.messages().len(), spent(&ada).await), (2, price));
+}
+
+async fn an_answer_that_is_cut_off_is_told_by_the_callback(world: &World, upstream: &CloudApi) {
+    let ada = in_touch(world, upstream, "5678").await;
+    upstream.misbehave(Some(Chaos::Cut));
+    let sent = text(&ada, "5678").await.ok();
+    read_as(&ada, sent.word("id"), "delivered").await;
+    let price = spent(&ada).await;
+    world.advance(30 * MINUTE).await;
+    assert_eq!(upstream.messages().len(), 2, "it went out once");
+    let charged = ada.get(&format!("/v1/chatapp/messages/{}", sent.word("id"))).await.ok();
+    assert_eq!(charged.number("charged_credits"), price);
+}
+
+async fn what_nobody_knows_is_not_sent_again_and_costs_nothing_after_a_day(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    let ada = in_touch(world, upstream, "5678").await;
+    upstream.misbehave(Some(Chaos::Opaque));
+    let before = upstream.asked();
+    let sent = text(&ada, "5678").await.ok();
+    eventually(async || (upstream.asked() > before).then_some(())).await;
+    upstream.misbehave(None);
+    world.advance(60 * MINUTE).await;
+    assert_eq!(status_of(&ada, &sent).await, "submitted");
+    world.advance(DAY).await;
+    let over = read_as(&ada, sent.word("id"), "failed").await;
+    assert_eq!(over.field("error")["code"], "no_receipt");
+    assert_eq!((upstream.asked(), spent(&ada).await), (before + 1, 0));
+}
+
+async fn statuses_before_the_answer_and_a_week_late_are_one_message(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    let ada = in_touch(world, upstream, "5678").await;
+    upstream.misbehave(Some(Chaos::Overtaken));
+    let sent = text(&ada, "5678").await.ok();
+    read_as(&ada, sent.word("id"), "delivered").await;
+    let price = spent(&ada).await;
+    // The answer comes now, and takes nothing back.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    world.settle().await;
+    assert_eq!(status_of(&ada, &sent).await, "delivered");
+    world.advance(7 * DAY).await;
+    for word in ["failed", "sent", "read", "failed", "delivered"] {
+        upstream.tell(&status(upstream, word)).await.unwrap();
+        eventually(async || (stored(world).await == 0).then_some(())).await;
+    }
+    assert_eq!((status_of(&ada, &sent).await.as_str(), spent(&ada).await), ("read", price));
+    let statuses = told(&ada, "chatapp.status").await;
+    let words: Vec<&Value> = statuses.iter().map(|data| &data["status"]).collect();
+    assert_eq!(words, ["sent", "delivered", "read"]);
+}
+
+async fn an_expired_token_costs_nothing_and_rests_the_number(world: &World, upstream: &CloudApi) {
+    let ada = in_touch(world, upstream, "5678").await;
+    upstream.misbehave(Some(Chaos::TokenExpired));
+    let before = upstream.asked();
+    for ending in ["5679", "5680", "5681"] {
+        let body = json!({"to": phone(ending), "delivery_mode": "chatapp"});
+        ada.send(body).await.problem("carrier_error");
+    }
+    assert_eq!((upstream.asked(), spent(&ada).await), (before + 1, 0), "the others do not try");
+    // A message waits for the number to be well again.
+    let sent = text(&ada, "5678").await.ok();
+    world.settle().await;
+    assert_eq!(status_of(&ada, &sent).await, "submitted");
+}
+
+async fn a_poisonous_item_keeps_no_other_away(world: &World, upstream: &CloudApi) {
+    let ada = in_touch(world, upstream, "5678").await;
+    let sent = text(&ada, "5678").await.ok();
+    read_as(&ada, sent.word("id"), "delivered").await;
+    let echo = upstream.messages().last().unwrap()["biz_opaque_callback_data"].clone();
+    let person = phone("5678").trim_start_matches('+').to_owned();
+    let words = |id: &str, text: &str| {
+        json!({"from": person, "id": id, "timestamp": "1767225600", "type": "text",
+            "text": {"body": text}, "new_field": {"a": [1]}})
+    };
+    let body = envelope(&json!({
+        "statuses": [
+            7, {"id": "wamid.n", "status": "teleported", "biz_opaque_callback_data": echo},
+            {"id": "nul \u{0}", "status": "read", "biz_opaque_callback_data": "a\u{0} b\u{0}"},
+            {"id": "wamid.never", "status": "failed", "errors": "none"},
+            {"id": "wamid.x", "status": "read", "biz_opaque_callback_data": "acc_none att_none"},
+            {"id": "wamid.x", "status": "read", "biz_opaque_callback_data": echo},
+        ],
+        "messages": [
+            null, {"id": [1]}, {"from": {}, "id": "wamid.P1", "type": "text"},
+            words("wamid.P2", "nul \u{0} nul"),
+            {"from": "x\u{0}", "id": "p\u{0}", "context": {"id": "c\u{0}"}, "type": "button",
+             "button": {"payload": "c1:\u{0}:y", "text": "\u{0}"}},
+            words("wamid.P3", &"long ".repeat(40_000)),
+            {"from": person, "id": "wamid.P4", "timestamp": "1767225600", "type": "location",
+             "location": {"latitude": 1.5}},
+            words("wamid.P5", "the neighbour"),
+        ],
+    }));
+    upstream.tell(&body).await.unwrap();
+    read_as(&ada, sent.word("id"), "read").await;
+    let seen = heard(&ada, 5).await;
+    let said: Vec<&str> = seen.iter().map(|data| data["message"].as_str().unwrap()).collect();
+    for expected in ["nul \u{fffd} nul", "[location]", "the neighbour"] {
+        assert!(said.contains(&expected), "{expected}");
+    }
+    eventually(async || (stored(world).await == 0).then_some(())).await;
+    // Fields, entries and objects of another time.
+    for strange in [
+        json!({"entry": [{"changes": [{"field": "account_update", "value": 7}]}, null, []]}),
+        json!({"object": "page", "entry": {"id": 1}}),
+        json!({"entry": [{"id": "\u{0}", "changes": [{"field": "message_template_status_update",
+            "value": {"event": "\u{0}", "message_template_id": "\u{0}",
+            "message_template_name": "\u{0}", "message_template_language": "\u{0}"}}]}]}),
+    ] {
+        upstream.tell(&strange).await.unwrap();
+    }
+    eventually(async || (stored(world).await == 0).then_some(())).await;
+    assert_eq!(heard(&ada, 5).await.len(), 5);
+}
+
+/// A sequence of words that a seed stands for.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, most: usize) -> usize {
+        // xorshift64: the shuffle has to be told from its seed, not to be secret.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(most).unwrap()).unwrap()
+    }
+}
+
+async fn receipts_in_any_order_lower_no_status_and_charge_once(world: &World, upstream: &CloudApi) {
+    // Each failure names it.
+    let seed = u64::try_from(Clock::system().now().0).unwrap();
+    let mut chance = Chance(seed);
+    // The upstream itself says nothing about this number.
+    let ada = in_touch(world, upstream, "0003").await;
+    let price = text(&ada, "0003").await.ok().number("charged_credits");
+    let mut due = price;
+    for _ in 0..5 {
+        let before = upstream.messages().len();
+        let sent = text(&ada, "0003").await.ok();
+        let echo = eventually(async || {
+            upstream.messages().get(before).map(|it| it["biz_opaque_callback_data"].clone())
+        })
+        .await;
+        read_as(&ada, sent.word("id"), "sent").await;
+        let words = ["sent", "delivered", "read", "failed"];
+        let order: Vec<&str> = (0..6).map(|_| words[chance.below(words.len())]).collect();
+        for word in &order {
+            upstream.tell(&status_for(&echo, word)).await.unwrap();
+            eventually(async || (stored(world).await == 0).then_some(())).await;
+        }
+        // What counts is the first receipt that decides; a read may follow a delivery.
+        let first = order.iter().copied().find(|word| *word != "sent");
+        let expected = match first {
+            None => "sent",
+            Some("failed") => "failed",
+            Some(_) if order.contains(&"read") => "read",
+            Some(_) => "delivered",
+        };
+        let now = ada.get(&format!("/v1/chatapp/messages/{}", sent.word("id"))).await.ok();
+        assert_eq!(now.word("status"), expected, "seed {seed}: {order:?}");
+        due += if expected == "failed" { 0 } else { price };
+        assert_eq!(spent(&ada).await, due, "seed {seed}: {order:?}");
+        let rank = |word: &Value| {
+            ["sent", "failed", "delivered", "read"].iter().position(|it| *it == word)
+        };
+        let all = told(&ada, "chatapp.status").await;
+        let own = all.iter().filter(|data| data["id"] == sent.word("id"));
+        let ranks: Vec<_> = own.map(|data| rank(&data["status"])).collect();
+        assert!(!ranks.is_empty() && ranks.is_sorted(), "seed {seed}: {order:?} {ranks:?}");
+    }
+}

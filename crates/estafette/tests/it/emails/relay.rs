@@ -1,0 +1,261 @@
+//! Live email through a relay: what it takes, puts off, refuses and loses.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use clock::MINUTE;
+use estafette::carriers::smtp::Relay;
+use estafette::carriers::{Carriers, smtp};
+use estafette::config::Config;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::{read, send, until};
+use crate::on_every_engine;
+use crate::world::tenant::Tenant;
+use crate::world::{World, eventually};
+
+on_every_engine!(
+    a_relay_gets_an_email_as_it_was_written with shared,
+    what_a_relay_puts_off_goes_to_it_again with shared,
+    what_a_relay_refuses_is_told_and_free with shared,
+    after_the_final_dot_it_goes_once_more with shared,
+    the_bulk_of_one_account_does_not_delay_the_mail_of_another with shared,
+);
+
+fn shared(config: &mut Config) {
+    "mail.example".clone_into(&mut config.email.shared_domain);
+}
+
+/// A relay whose answers follow the local part of the recipient, and what it took.
+#[derive(Clone)]
+pub struct Mx {
+    taken: Arc<Mutex<Vec<(String, String)>>>,
+    tries: Arc<Mutex<HashMap<String, u32>>>,
+    return_paths: Arc<Mutex<Vec<String>>>,
+    hanging: Arc<Mutex<usize>>,
+    /// Has a permit for each message to `slow…@` that may be answered.
+    answers: Arc<Semaphore>,
+}
+
+impl Mx {
+    async fn start() -> (Self, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("smtp://{}", listener.local_addr().unwrap());
+        let mx = Self {
+            taken: Arc::default(),
+            tries: Arc::default(),
+            return_paths: Arc::default(),
+            hanging: Arc::default(),
+            answers: Arc::new(Semaphore::new(0)),
+        };
+        let server = mx.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let server = server.clone();
+                tokio::spawn(async move { server.serve(stream).await });
+            }
+        });
+        (mx, url)
+    }
+
+    fn is_first(&self, to: &str) -> bool {
+        let mut tries = self.tries.lock().unwrap();
+        let tries = tries.entry(to.to_owned()).or_default();
+        *tries += 1;
+        *tries == 1
+    }
+
+    /// `None` = the connection ends.
+    async fn serve(&self, stream: TcpStream) -> Option<()> {
+        let mut stream = BufReader::new(stream);
+        stream.write_all(b"220 mx\r\n").await.ok()?;
+        let mut to = String::new();
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line).await.ok()? == 0 {
+                return None;
+            }
+            let word = line.get(..4).unwrap_or_default().to_ascii_uppercase();
+            let answer = match word.as_str() {
+                "EHLO" => "250-mx\r\n250 SIZE 1000000\r\n",
+                // RFC 5321 §4.1.1.2: an address and nothing else.
+                "MAIL" => {
+                    let path = line.trim().strip_prefix("MAIL FROM:<");
+                    match path.and_then(|path| path.strip_suffix('>')) {
+                        Some(path) if path.contains('@') => {
+                            self.return_paths.lock().unwrap().push(path.to_owned());
+                            "250 ok\r\n"
+                        }
+                        _ => "501 5.5.4 syntax\r\n",
+                    }
+                }
+                "RCPT" => {
+                    to = line
+                        .trim()
+                        .trim_start_matches("RCPT TO:<")
+                        .trim_end_matches('>')
+                        .to_owned();
+                    match to.split('@').next().unwrap_or_default() {
+                        "nobody" => "550 5.1.1 <nobody@example.org>: no such user\r\n",
+                        "policy" => "554 5.7.1 not wanted\r\n",
+                        "grey" if self.is_first(&to) => "451 4.7.1 come back later\r\n",
+                        _ => "250 ok\r\n",
+                    }
+                }
+                "DATA" => {
+                    stream.write_all(b"354 go\r\n").await.ok()?;
+                    let mut message = String::new();
+                    while !message.ends_with("\r\n.\r\n") {
+                        if stream.read_line(&mut message).await.ok()? == 0 {
+                            return None;
+                        }
+                    }
+                    self.taken.lock().unwrap().push((to.clone(), message));
+                    if to.starts_with("slow") {
+                        *self.hanging.lock().unwrap() += 1;
+                        self.answers.acquire().await.ok()?.forget();
+                        *self.hanging.lock().unwrap() -= 1;
+                    }
+                    if to.starts_with("lost") && self.is_first(&to) {
+                        return None;
+                    }
+                    "250 2.0.0 queued\r\n"
+                }
+                "QUIT" => return None,
+                _ => "250 ok\r\n",
+            };
+            stream.write_all(answer.as_bytes()).await.ok()?;
+        }
+    }
+
+    /// The senders that envelopes named.
+    pub fn return_paths(&self) -> Vec<String> {
+        self.return_paths.lock().unwrap().clone()
+    }
+
+    pub fn taken(&self) -> Vec<(String, String)> {
+        self.taken.lock().unwrap().clone()
+    }
+}
+
+pub async fn with_relay(world: &World) -> (Mx, Tenant<'_>) {
+    let (mx, url) = Mx::start().await;
+    world
+        .give_live(Box::new(move |_, _| {
+            let relay: Result<Relay, smtp::BadUrl> = Relay::new(&url, "estafette.example");
+            Carriers::none().with_email(Arc::new(relay.unwrap()))
+        }))
+        .await;
+    (mx, world.live_account("ada", 100).await)
+}
+
+pub fn mail(to: &str) -> Value {
+    json!({"to": [to], "from_email": "Shop <shop@mail.example>", "subject": "Your order",
+        "text": "It arrives today.\n.\nBye"})
+}
+
+async fn a_relay_gets_an_email_as_it_was_written(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let mut body = mail("ada@example.org");
+    body["bcc"] = json!(["secret@example.org"]);
+    let sent = send(&ada, body).await.ok();
+    until(&ada, sent.word("id"), "sent").await;
+    let mut taken = mx.taken();
+    taken.sort();
+    let to: Vec<&str> = taken.iter().map(|(to, _)| to.as_str()).collect();
+    assert_eq!(to, ["ada@example.org", "secret@example.org"]);
+    assert_eq!(mx.return_paths(), ["shop@mail.example"; 2], "nothing listens to reports");
+    for (_, message) in &taken {
+        assert!(
+            message.contains("From: \"Shop\" <shop@mail.example>")
+                || message.contains("From: Shop")
+        );
+        assert!(
+            message.contains("To: <ada@example.org>") && !message.contains("secret"),
+            "{message}"
+        );
+        assert!(message.contains("\r\n..\r\nBye"), "{message}");
+    }
+    assert_eq!(ada.balance().await, 98);
+    // Nothing is told any more: it stays so, and paid.
+    world.advance(40 * 60 * MINUTE).await;
+    assert_eq!(read(&ada, sent.word("id")).await.ok().word("status"), "sent");
+    assert_eq!(ada.balance().await, 98);
+}
+
+async fn what_a_relay_puts_off_goes_to_it_again(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let sent = send(&ada, mail("grey@example.org")).await.ok();
+    let put_off = store::Sql("SELECT error FROM attempts WHERE state = 'queued' AND next_at > $1");
+    eventually(async || {
+        let app = world.app(ada.env).await;
+        let rows =
+            app.db.rows::<(String,)>(put_off, store::args![app.now() + MINUTE]).await.unwrap();
+        (rows == [("451 4.7.1 come back later".to_owned(),)]).then_some(())
+    })
+    .await;
+    assert!(mx.taken().is_empty());
+    world.advance(6 * MINUTE).await;
+    until(&ada, sent.word("id"), "sent").await;
+    assert_eq!(mx.taken().len(), 1);
+    assert_eq!(ada.balance().await, 99);
+}
+
+async fn what_a_relay_refuses_is_told_and_free(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    for (to, status, code, detail) in [
+        ("policy@example.org", "failed", "relay_rejected", "554 5.7.1 not wanted"),
+        (
+            "nobody@example.org",
+            "bounced",
+            "mailbox_unavailable",
+            "550 5.1.1 <recipient>: no such user",
+        ),
+    ] {
+        let sent = send(&ada, mail(to)).await.ok();
+        let now = until(&ada, sent.word("id"), status).await;
+        let error = json!({"code": code, "detail": detail});
+        assert_eq!(now.field("recipients")[0]["error"], error);
+    }
+    assert!(mx.taken().is_empty());
+    assert_eq!(ada.balance().await, 100);
+    assert_eq!(send(&ada, mail("nobody@example.org")).await.ok().word("status"), "suppressed");
+}
+
+async fn after_the_final_dot_it_goes_once_more(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let sent = send(&ada, mail("lost@example.org")).await.ok();
+    let unknown = store::Sql("SELECT attempt_id FROM attempts WHERE state = 'unknown'");
+    eventually(async || {
+        let app = world.app(ada.env).await;
+        let rows = app.db.rows::<(String,)>(unknown, store::args![]).await.unwrap();
+        (rows.len() == 1).then_some(())
+    })
+    .await;
+    world.advance(2 * MINUTE).await;
+    until(&ada, sent.word("id"), "sent").await;
+    let taken = mx.taken();
+    assert_eq!(taken.len(), 2);
+    assert_eq!(taken[0], taken[1], "the same bytes, hence the same Message-ID");
+    assert_eq!(ada.balance().await, 99);
+}
+
+async fn the_bulk_of_one_account_does_not_delay_the_mail_of_another(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let eve = world.live_account("eve", 100).await;
+    let slow: Vec<Value> = (0..40).map(|index| mail(&format!("slow{index}@example.org"))).collect();
+    let bulk = eve.call("POST", "/v1/emails/bulk").json(json!({"messages": slow})).await.ok();
+    // The relay answers none of them: bulk has half of the connections, and no more.
+    eventually(async || (*mx.hanging.lock().unwrap() == 8).then_some(())).await;
+    let sent = send(&ada, mail("ada@example.org")).await.ok();
+    until(&ada, sent.word("id"), "sent").await;
+    assert_eq!(*mx.hanging.lock().unwrap(), 8, "all of the bulk still waits");
+    mx.answers.add_permits(40);
+    for row in bulk.field("results").as_array().unwrap() {
+        until(&eve, row["id"].as_str().unwrap(), "sent").await;
+    }
+    assert_eq!((eve.balance().await, ada.balance().await), (60, 99));
+}

@@ -1,0 +1,267 @@
+//! One connection to a server.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::time::timeout;
+
+use crate::Reply;
+
+/// Why there is no connection, or no more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The connection broke.
+    #[error("the connection broke")]
+    Broken,
+    /// The server did not answer in time.
+    #[error("the server did not answer in time")]
+    TooLate,
+    /// What it said is not SMTP.
+    #[error("the server does not speak SMTP")]
+    Nonsense,
+    /// It said no.
+    #[error("the server says {} {}", .0.code, .0.text)]
+    Refused(Reply),
+    /// It does not offer what is needed.
+    #[error("the server does not offer {0}")]
+    Missing(&'static str),
+}
+
+/// What a server offers (RFC 5321 §4.1.1.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extensions {
+    /// TLS on this connection (RFC 3207).
+    pub start_tls: bool,
+    /// Ways to log in (RFC 4954).
+    pub auth_plain: bool,
+    /// The older one.
+    pub auth_login: bool,
+    /// Largest message, bytes (RFC 1870); 0 = it does not say.
+    pub size: usize,
+}
+
+/// Whom a message is from and for, as the server is told, and the message.
+#[derive(Clone, Copy, Debug)]
+pub struct Envelope<'a> {
+    /// Where reports go.
+    pub from: &'a str,
+    /// The recipient.
+    pub to: &'a str,
+    /// The message in parts, lines ending in CR LF.
+    pub parts: &'a [&'a [u8]],
+}
+
+/// What a server refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The sender.
+    Sender,
+    /// The recipient.
+    Recipient,
+    /// The message.
+    Message,
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The server has it.
+    Taken(Reply),
+    /// The server does not have it, and says so. The connection may be used again.
+    Refused(Stage, Reply),
+    /// The server does not have it: the connection broke before the final dot.
+    NotTaken(Error),
+    /// Nobody knows: the connection broke after the final dot.
+    Unknown(Error),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Client<S> {
+    stream: BufReader<S>,
+    patience: Duration,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
+    /// Waits for the server's greeting. `patience` is for each answer; the one to a message may
+    /// take five times as long (RFC 5321 §4.5.3.2.6).
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn greet(stream: S, patience: Duration) -> Result<Self, Error> {
+        let mut client = Self { stream: BufReader::new(stream), patience };
+        let reply = client.reply(patience).await?;
+        if reply.code == 220 { Ok(client) } else { Err(Error::Refused(reply)) }
+    }
+
+    /// Goes on with a connection that is encrypted by now: the server does not greet again.
+    #[must_use]
+    pub fn resume(stream: S, patience: Duration) -> Self {
+        Self { stream: BufReader::new(stream), patience }
+    }
+
+    /// Introduces itself and hears what the server offers.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn hello(&mut self, name: &str) -> Result<Extensions, Error> {
+        let reply = self.command(&format!("EHLO {name}")).await?;
+        if !reply.is_good() {
+            return Err(Error::Refused(reply));
+        }
+        let mut offered = Extensions::default();
+        for line in reply.lines.iter().skip(1) {
+            let upper = line.to_ascii_uppercase();
+            let mut words = upper.split([' ', '=']);
+            match words.next() {
+                Some("STARTTLS") => offered.start_tls = true,
+                Some("SIZE") => {
+                    offered.size = words.next().and_then(|size| size.parse().ok()).unwrap_or(0);
+                }
+                Some("AUTH") => words.for_each(|way| match way {
+                    "PLAIN" => offered.auth_plain = true,
+                    "LOGIN" => offered.auth_login = true,
+                    _ => {}
+                }),
+                _ => {}
+            }
+        }
+        Ok(offered)
+    }
+
+    /// Asks for TLS, and hands the connection back for it. What the server sent beyond its answer
+    /// was not protected, and somebody else may have sent it (RFC 3207 §4.2, CVE-2011-0411).
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn start_tls(mut self) -> Result<S, Error> {
+        let reply = self.command("STARTTLS").await?;
+        if reply.code != 220 {
+            return Err(Error::Refused(reply));
+        }
+        if self.stream.buffer().is_empty() {
+            Ok(self.stream.into_inner())
+        } else {
+            Err(Error::Nonsense)
+        }
+    }
+
+    /// Logs in. Only ever on an encrypted connection, which is the caller's to see to.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn login(
+        &mut self,
+        offered: &Extensions,
+        (user, password): (&str, &str),
+    ) -> Result<(), Error> {
+        let reply = if offered.auth_plain {
+            let words = STANDARD.encode(format!("\0{user}\0{password}"));
+            self.command(&format!("AUTH PLAIN {words}")).await?
+        } else if offered.auth_login {
+            let asked = self.command("AUTH LOGIN").await?;
+            if asked.code != 334 {
+                return Err(Error::Refused(asked));
+            }
+            let asked = self.command(&STANDARD.encode(user)).await?;
+            if asked.code != 334 {
+                return Err(Error::Refused(asked));
+            }
+            self.command(&STANDARD.encode(password)).await?
+        } else {
+            return Err(Error::Missing("AUTH PLAIN or LOGIN"));
+        };
+        if reply.code == 235 { Ok(()) } else { Err(Error::Refused(reply)) }
+    }
+
+    /// Sends a message to one recipient. After [`Sent::NotTaken`] and [`Sent::Unknown`] the
+    /// connection is of no use any more.
+    pub async fn send(&mut self, envelope: Envelope<'_>) -> Sent {
+        let Envelope { from, to, parts } = envelope;
+        let commands = [
+            (format!("MAIL FROM:<{from}>"), 2, Stage::Sender),
+            (format!("RCPT TO:<{to}>"), 2, Stage::Recipient),
+            ("DATA".to_owned(), 3, Stage::Message),
+        ];
+        for (command, expected, stage) in commands {
+            match self.command(&command).await {
+                Ok(reply) if reply.code / 100 == expected => {}
+                Ok(reply) => return self.reset(stage, reply).await,
+                Err(error) => return Sent::NotTaken(error),
+            }
+        }
+        match timeout(self.patience * 5, self.write_message(parts)).await {
+            Ok(Ok(())) => {}
+            // Without its last line the server throws it away (RFC 5321 §4.1.1.4).
+            Ok(Err(error)) => return Sent::NotTaken(error),
+            Err(_elapsed) => return Sent::NotTaken(Error::TooLate),
+        }
+        if timeout(self.patience, self.write(b".\r\n")).await.is_err() {
+            return Sent::Unknown(Error::TooLate);
+        }
+        match self.reply(self.patience * 5).await {
+            Ok(reply) if reply.is_good() => Sent::Taken(reply),
+            Ok(reply) if matches!(reply.code / 100, 4 | 5) => Sent::Refused(Stage::Message, reply),
+            Ok(_) => Sent::Unknown(Error::Nonsense),
+            Err(error) => Sent::Unknown(error),
+        }
+    }
+
+    /// Whether the connection still lives: asked before it is used again.
+    pub async fn is_alive(&mut self) -> bool {
+        self.command("RSET").await.is_ok_and(|reply| reply.is_good())
+    }
+
+    /// Ends the connection.
+    pub async fn quit(mut self) {
+        // Whether the server answers does not matter any more.
+        drop(self.command("QUIT").await);
+    }
+
+    async fn reset(&mut self, stage: Stage, refusal: Reply) -> Sent {
+        // The server closes after a 421 (RFC 5321 §3.8).
+        if refusal.code == 421 || !self.is_alive().await {
+            return Sent::NotTaken(Error::Refused(refusal));
+        }
+        Sent::Refused(stage, refusal)
+    }
+
+    async fn command(&mut self, line: &str) -> Result<Reply, Error> {
+        // Nobody's text may end a command and begin another one.
+        if line.contains(['\r', '\n', '\0']) {
+            return Err(Error::Nonsense);
+        }
+        let line = format!("{line}\r\n");
+        let written = timeout(self.patience, self.write(line.as_bytes())).await;
+        written.map_err(|_elapsed| Error::TooLate)??;
+        self.reply(self.patience).await
+    }
+
+    async fn reply(&mut self, patience: Duration) -> Result<Reply, Error> {
+        timeout(patience, Reply::read(&mut self.stream)).await.map_err(|_elapsed| Error::TooLate)?
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let stream = self.stream.get_mut();
+        stream.write_all(bytes).await.map_err(|_| Error::Broken)?;
+        stream.flush().await.map_err(|_| Error::Broken)
+    }
+
+    /// All but the final dot. A line that begins with a dot gets another one (RFC 5321 §4.5.2).
+    async fn write_message(&mut self, parts: &[&[u8]]) -> Result<(), Error> {
+        let mut is_line_start = true;
+        for part in parts {
+            for line in part.split_inclusive(|byte| *byte == b'\n') {
+                let stream = self.stream.get_mut();
+                if is_line_start && line.first() == Some(&b'.') {
+                    stream.write_all(b".").await.map_err(|_| Error::Broken)?;
+                }
+                stream.write_all(line).await.map_err(|_| Error::Broken)?;
+                is_line_start = line.last() == Some(&b'\n');
+            }
+        }
+        if is_line_start { self.write(b"").await } else { self.write(b"\r\n").await }
+    }
+}
