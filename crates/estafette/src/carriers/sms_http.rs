@@ -17,7 +17,7 @@ use super::{
     Carrier, Channel, Door, Echo, Fate, Inbound, Outbound, Outcome, Pace, Receipt, Refusal,
 };
 use crate::config;
-use crate::kit::outgoing::{NoAnswer, Outgoing, Destination};
+use crate::kit::outgoing::{Destination, NoAnswer, Outgoing};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -111,12 +111,13 @@ impl SmsHttp {
     }
 
     async fn exchange(&self, outbound: &Outbound, request: Request) -> Outcome {
-        let Ok(place) = Place::parse_long(&request.url, true) else {
+        let Ok(place) = Destination::parse_long(&request.url, true) else {
             return refused(Refusal::Permanent, "url");
         };
         let method = if request.method == "GET" { Method::GET } else { Method::POST };
-        let sent =
-            self.outgoing.send(&method, &place, headers(&request), Bytes::from(request.body));
+        let headers = headers(&request);
+        // An answer that was lost may have been a yes: what may be on its way never goes twice.
+        let sent = self.outgoing.send_once(&place, method, headers, Bytes::from(request.body));
         match sent.await {
             Ok(answer) => {
                 let after_s = answer.headers.get("retry-after");
@@ -125,7 +126,7 @@ impl SmsHttp {
                 self.outcome(outbound, read, after_s)
             }
             // What never got there was not taken. Of the rest nobody can tell.
-            Err(Failure::Timeout | Failure::Reset | Failure::Protocol) => Outcome::Unknown,
+            Err(NoAnswer::Timeout | NoAnswer::Reset | NoAnswer::Protocol) => Outcome::Unknown,
             Err(failure) => refused(Refusal::Down, failure.as_str()),
         }
     }
@@ -226,6 +227,7 @@ impl SmsHttp {
             sender: from,
             recipient: to,
             text,
+            button: None,
             received_at: self.clock.now(),
             raw,
         }

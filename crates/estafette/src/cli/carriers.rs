@@ -14,6 +14,7 @@ use super::output::Output;
 use crate::carriers::smpp::link_settings;
 use crate::carriers::sms_http::{described, request};
 use crate::config::{Config, Smpp, SmsCarrier, SmsHttp};
+use crate::kit::secret::Secret;
 
 /// Runs a command.
 pub(super) async fn run(
@@ -32,7 +33,8 @@ pub(super) async fn run(
         SmsCarrier::Smpp(settings) => check_smpp(name, settings, output).await,
         SmsCarrier::Http(settings) => {
             let place = format!("{}/v1/upstream/sms/{name}", config.server.live_url);
-            dry_run((name.as_str(), &**settings), &Message { to, text, ..sample(&place) }, output)
+            let message = Message { to, text, ..sample(&place) };
+            dry_run(name, (**settings).clone(), &message, output)
         }
     }
 }
@@ -52,26 +54,26 @@ fn sample(callback_url: &str) -> Message<'_> {
 
 /// Shows the request that a message would make. Nothing is sent.
 fn dry_run(
-    (name, settings): (&str, &SmsHttp),
+    name: &str,
+    settings: SmsHttp,
     message: &Message<'_>,
     output: Output,
 ) -> anyhow::Result<ExitCode> {
-    let gateway = described(settings).map_err(anyhow::Error::msg)?;
+    let gateway = described(&settings).map_err(anyhow::Error::msg)?;
     let encoding = Segments::of(message.text, Reference::Octet).map(|it| it.encoding());
     let message = Message { is_unicode: encoding != Ok(Encoding::Gsm7), ..*message };
-    let request = request(settings, &gateway, &message).map_err(anyhow::Error::msg)?;
-    let secret = settings.password.expose();
-    let hide =
-        |text: &str| if secret.is_empty() { text.to_owned() } else { text.replace(secret, "***") };
+    // Replaced before it is encoded: a password in a query or a body has other letters there.
+    let hidden = SmsHttp { password: Secret::new("***".to_owned()), ..settings };
+    let request = request(&hidden, &gateway, &message).map_err(anyhow::Error::msg)?;
     let headers: Vec<(String, String)> = request
         .headers
-        .iter()
+        .into_iter()
         .map(|(name, value)| {
             let is_login = name.eq_ignore_ascii_case("authorization");
-            (name.clone(), if is_login { "***".to_owned() } else { hide(value) })
+            (name, if is_login { "***".to_owned() } else { value })
         })
         .collect();
-    let (url, body) = (hide(&request.url), hide(&request.body));
+    let (url, body) = (request.url, request.body);
     let object = json!({
         "carrier": name, "kind": "http", "ok": true, "error": null, "method": request.method,
         "url": url, "headers": headers, "body": body,

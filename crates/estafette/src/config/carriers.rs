@@ -11,6 +11,8 @@ use crate::kit::secret::Secret;
 pub enum SmsCarrier {
     /// A message centre, by SMPP 3.4.
     Smpp(Box<Smpp>),
+    /// A gateway, by HTTP.
+    Http(Box<SmsHttp>),
 }
 
 /// A message centre.
@@ -222,7 +224,7 @@ impl SmsCarrier {
                 Ok(Self::Http(Box::new(http)))
             }
             _ => {
-                let reason = "must say smpp".to_owned();
+                let reason = "must say smpp or http".to_owned();
                 Err(Fault { key: format!("{key}.kind"), reason })
             }
         }

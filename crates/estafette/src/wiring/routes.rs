@@ -36,7 +36,6 @@ use crate::{
         (name = "Credits", description = "What was paid for what."),
         (name = "Senders", description = "Names that SMS come from; staff approve them."),
         (name = "Inbound", description = "What people wrote: replies, STOP and START."),
-        (name = "Upstreams", description = "What carriers bring."),
         (name = "Webhooks", description = "Where events are pushed to, and what became of them."),
         (name = "Events", description = "What happened; the same that is pushed to webhooks."),
         (name = "Support", description = "Tickets, their messages and files, live chat."),

@@ -283,8 +283,22 @@ impl Outgoing {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Answer, NoAnswer> {
+        self.send_once(destination, Method::POST, headers, body).await
+    }
+
+    /// The same with any method.
+    ///
+    /// # Errors
+    /// See [`NoAnswer`].
+    pub async fn send_once(
+        &self,
+        destination: &Destination,
+        method: Method,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, NoAnswer> {
         let limit = self.inner.rules.timeout;
-        let request = request(destination, Method::POST, headers, body)?;
+        let request = request(destination, method, headers, body)?;
         let done = timeout(limit, self.exchange(destination, request, Again::No)).await;
         done.unwrap_or(Err(NoAnswer::Timeout))
     }

@@ -81,9 +81,8 @@ async fn a_gateway_takes_messages_and_tells_what_became_of_them(world: &World) {
     assert_eq!(path, "/sms/json");
     assert!(asked.contains("api_key=AC1&api_secret=secret&callback=https"), "{asked}");
     assert!(asked.contains("&from=ACME&") && asked.contains("&type=unicode"), "{asked}");
-    let callback = async |query: &str| {
-        world.get(Env::Live, &format!("/v1/upstream/sms/main?{query}")).await
-    };
+    let callback =
+        async |query: &str| world.get(Env::Live, &format!("/v1/upstream/sms/main?{query}")).await;
     let proof = "token=token+1";
     for forged in ["", "token=no&", "token=&"] {
         callback(&format!("{forged}messageId=A1&status=failed")).await.problem("not_found");
@@ -142,7 +141,8 @@ async fn what_a_gateway_refuses_is_told_and_costs_nothing(world: &World) {
     .await;
     // A receipt without its signature is nobody's.
     let forged = world.post(Env::Live, "/v1/upstream/sms/main");
-    let forged = forged.raw("application/x-www-form-urlencoded", "MessageSid=SM1&MessageStatus=failed");
+    let forged =
+        forged.raw("application/x-www-form-urlencoded", "MessageSid=SM1&MessageStatus=failed");
     forged.await.problem("not_found");
     assert_eq!(ada.sms(&id).await.ok().word("status"), "submitted");
 }
