@@ -63,7 +63,10 @@ fn dry_run(
     let encoding = Segments::of(message.text, Reference::Octet).map(|it| it.encoding());
     let message = Message { is_unicode: encoding != Ok(Encoding::Gsm7), ..*message };
     // Replaced before it is encoded: a password in a query or a body has other letters there.
-    let hidden = SmsHttp { password: Secret::new("***".to_owned()), ..settings };
+    // One that is missing stays so, and is named.
+    let is_given = !settings.password.is_empty();
+    let password = Secret::new(if is_given { "***" } else { "" }.to_owned());
+    let hidden = SmsHttp { password, ..settings };
     let request = request(&hidden, &gateway, &message).map_err(anyhow::Error::msg)?;
     let headers: Vec<(String, String)> = request
         .headers
