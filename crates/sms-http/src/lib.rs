@@ -1,6 +1,6 @@
 //! SMS gateways over HTTP: one description says how a message is requested, what the answers mean,
-//! what callbacks bring and how they are verified. Six gateways are described here; another one is a
-//! file of its own. Nothing here does I/O.
+//! what callbacks bring and how they are verified. Six gateways are described here; another one is
+//! a file of its own. Nothing here does I/O.
 //!
 //! ```
 //! use sms_http::{Gateway, Message, Meaning};

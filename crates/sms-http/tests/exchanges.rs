@@ -204,7 +204,8 @@ fn callbacks_bring_receipts() {
     assert_eq!(report(taken("vonage", JSON, "", json)), one("A", Fate::Expired, "1"));
     let batch = r#"{"results": [
         {"messageId": "m1", "status": {"groupName": "DELIVERED"}, "error": {"name": "NO_ERROR"}},
-        {"messageId": "m2", "status": {"groupName": "UNDELIVERABLE"}, "error": {"name": "EC_ABSENT"}},
+        {"messageId": "m2", "status": {"groupName": "UNDELIVERABLE"},
+            "error": {"name": "EC_ABSENT"}},
         {"messageId": "m3", "status": {"groupName": "WHATEVER"}}, 7, {"messageId": ""}]}"#;
     let expected = [("m1", Fate::Delivered, "NO_ERROR"), ("m2", Fate::Undelivered, "EC_ABSENT")];
     let expected: Vec<_> =
@@ -244,7 +245,8 @@ fn callbacks_bring_what_people_wrote() {
 fn what_is_not_proved_is_not_believed() {
     // The example of Twilio's documentation of its signatures.
     let url = "https://mycompany.com/myapp.php?foo=1&bar=2";
-    let body = "CallSid=CA1234567890ABCDE&Caller=%2B14158675309&Digits=1234&From=%2B14158675309&To=%2B18005551212";
+    let body = "CallSid=CA1234567890ABCDE&Caller=%2B14158675309&Digits=1234&\
+        From=%2B14158675309&To=%2B18005551212";
     let signed = |signature: &str| vec![("X-Twilio-Signature".to_owned(), signature.to_owned())];
     let prove = |headers: &[(String, String)], key| {
         let incoming = Incoming { url, query: "foo=1&bar=2", headers, body: body.as_bytes() };
@@ -261,7 +263,8 @@ fn what_is_not_proved_is_not_believed() {
     };
     assert!(token("a=b&token=s%20s", "s s"));
     assert!(!token("token=s", "t") && !token("", "t") && !token("token=", ""));
-    let own = "[request]\nmethod='POST'\nurl='http://h'\n[answer]\n[verify]\nby='hmac_sha256'\nheader='X-Sig'";
+    let own = "[request]\nmethod='POST'\nurl='http://h'\n[answer]\n[verify]\n\
+        by='hmac_sha256'\nheader='X-Sig'";
     let gateway = Gateway::read_description(own).unwrap();
     let mac = "sha256=f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8";
     for (key, is_good) in [("key", true), ("kay", false)] {

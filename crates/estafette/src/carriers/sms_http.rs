@@ -92,7 +92,10 @@ impl SmsHttp {
         let Some(to) = outbound.to.phone() else {
             return refused(Refusal::BadRecipient, "no_phone");
         };
-        let text = outbound.content.text().expose();
+        let Some(text) = outbound.content.text() else {
+            return refused(Refusal::Permanent, "no_text");
+        };
+        let text = text.expose();
         let encoding = Segments::of(text, Reference::Octet).map(|segments| segments.encoding());
         let callback_url = self.callback_url(outbound);
         let message = Message {
