@@ -12,6 +12,7 @@ use super::carry::carry_queued;
 use super::store as sql;
 use super::{Attempt, Entry, Leg, NewLeg, Owner, QUEUED_LEASE_MS, State};
 use crate::app::App;
+use crate::carriers::binds::Presence;
 use crate::carriers::{Lane, Permit, Priority};
 use crate::kit::id::AccountId;
 
@@ -107,8 +108,12 @@ impl Clerk {
         }
     }
 
-    /// As long as there is room, the first priority first.
+    /// As long as there is room, the first priority first. A node without a connection leaves the
+    /// queue to those that have one: what it handed over itself would come back to it, to fail.
     async fn serve(&mut self) -> Result<(), CommitError> {
+        if self.lane.presence() != Presence::Here {
+            return Ok(());
+        }
         for priority in Priority::ALL {
             if self.serve_all_of(priority).await? {
                 self.lane.set_backlog(Some(priority));

@@ -134,11 +134,11 @@ pub struct Former {
 /// # Errors
 /// [`Error::Key`] when it was made with one that is not given.
 pub async fn follow(app: &App) -> Result<Option<String>, Error> {
-    let mut rows = keys(app).await?;
+    let mut rows = keys(&app.db).await?;
     if rows.is_empty() {
         let key_id = app.vault.writes_with();
         add(app, &key_id, KeyState::Current).await?;
-        rows = keys(app).await?;
+        rows = keys(&app.db).await?;
     }
     let made_up = app.vault.follow(&rows)?;
     prove(app, &rows).await?;
@@ -168,14 +168,12 @@ async fn prove(app: &App, rows: &[KeyRow]) -> Result<(), CommitError> {
 /// # Errors
 /// As [`follow`].
 pub async fn is_known(db: &Db, vault: &Vault) -> Result<(), Error> {
-    let rows: Vec<Known> = db.rows(sql::KEYS, args![""]).await?;
-    let rows: Vec<KeyRow> = rows.into_iter().map(|row| row.0).collect();
-    vault.follow(&rows)?;
+    vault.follow(&keys(db).await?)?;
     Ok(())
 }
 
-async fn keys(app: &App) -> Result<Vec<KeyRow>, DbError> {
-    let rows: Vec<Known> = app.db.rows(sql::KEYS, args![""]).await?;
+async fn keys(db: &Db) -> Result<Vec<KeyRow>, DbError> {
+    let rows: Vec<Known> = db.rows(sql::KEYS, args![""]).await?;
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
@@ -196,7 +194,7 @@ fn in_state(rows: &[KeyRow], state: KeyState) -> impl Iterator<Item = &KeyRow> {
 /// # Errors
 /// When the database cannot be read.
 pub async fn has_former(app: &App) -> Result<bool, Error> {
-    let rows = keys(app).await?;
+    let rows = keys(&app.db).await?;
     Ok(in_state(&rows, KeyState::Former).next().is_some())
 }
 
@@ -205,7 +203,7 @@ pub async fn has_former(app: &App) -> Result<bool, Error> {
 /// # Errors
 /// [`Error::NoNewKey`], [`Error::TooManyNewKeys`].
 pub async fn new_key(app: &App) -> Result<String, Error> {
-    let rows = keys(app).await?;
+    let rows = keys(&app.db).await?;
     let mut new = app.vault.key_ids();
     if let Some(next) = in_state(&rows, KeyState::Next).next() {
         if new.contains(&next.key_id) {
@@ -239,7 +237,7 @@ pub async fn turn_to(
     add(app, key_id, KeyState::Next).await?;
     told("waiting until every node knows the new key");
     all_nodes(app, patience, |node| node.key_ids.split(' ').any(|known| known == key_id)).await?;
-    let rows = keys(app).await?;
+    let rows = keys(&app.db).await?;
     let current = in_state(&rows, KeyState::Current).next().ok_or(Error::Moved)?;
     let mut set = WriteSet::of("master_keys");
     let (former, next) = (KeyState::Former.as_str(), KeyState::Next.as_str());
@@ -323,7 +321,7 @@ async fn walk(app: &App, place: &Place, told: &(impl Fn(&str) + Sync)) -> Result
 /// # Errors
 /// When the database cannot be read.
 pub async fn standing(app: &App, resealed: u64) -> Result<Rotated, Error> {
-    let rows = keys(app).await?;
+    let rows = keys(&app.db).await?;
     let former = in_state(&rows, KeyState::Former).map(|row| Former {
         key_id: row.key_id.clone(),
         until: (row.changed_at + AGE_OUT).to_string(),
@@ -337,7 +335,7 @@ pub async fn standing(app: &App, resealed: u64) -> Result<Rotated, Error> {
 /// [`Error::TooEarly`]; see [`Error`].
 pub async fn drop_former(app: &App, by: By<'_>) -> Result<Vec<String>, Error> {
     reseal(app, &|_| ()).await?;
-    let rows = keys(app).await?;
+    let rows = keys(&app.db).await?;
     let mut dropped = Vec::new();
     for row in in_state(&rows, KeyState::Former) {
         let until = row.changed_at + AGE_OUT;

@@ -83,7 +83,6 @@ fn complete(operation: &mut Operation, facts: &Facts, components: &mut Component
     operation.description = Some(told);
 }
 
-/// Replaces what a handler declares by answers that say everything.
 /// A PATCH without a body changes nothing, like one of an empty object.
 fn need_no_body(operation: &mut Operation) {
     if let Some(RefOr::T(body)) = &mut operation.request_body {
@@ -91,6 +90,7 @@ fn need_no_body(operation: &mut Operation) {
     }
 }
 
+/// Replaces what a handler declares by answers that say everything.
 fn add_problems(operation: &mut Operation, facts: &Facts, components: &mut Components) {
     let mut codes = facts.codes();
     codes.extend(declared(operation));

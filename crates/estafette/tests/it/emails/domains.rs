@@ -133,13 +133,18 @@ fn stands(domain: &Answer) -> Vec<&str> {
     records.iter().map(|record| record["status"].as_str().unwrap()).collect()
 }
 
-async fn verified_by_dns(engine: Engine) {
-    let zone = Zone::default();
-    let seen = Arc::clone(&zone);
+/// A name server that answers what is in the zone at the moment.
+async fn publish(zone: &Zone) -> NameServer {
+    let seen = Arc::clone(zone);
     let names = NameServer::publish(move |name| {
         seen.lock().unwrap().get(name).map(|record| vec![record.clone()])
     });
-    let names = names.await.unwrap();
+    names.await.unwrap()
+}
+
+async fn verified_by_dns(engine: Engine) {
+    let zone = Zone::default();
+    let names = publish(&zone).await;
     let server = names.address().to_string();
     let world = World::with(engine, |config| {
         config.email.dns_server = server;
@@ -185,11 +190,7 @@ async fn verified_by_dns(engine: Engine) {
 
 async fn lost_by_dns(engine: Engine) {
     let zone = Zone::default();
-    let seen = Arc::clone(&zone);
-    let names = NameServer::publish(move |name| {
-        seen.lock().unwrap().get(name).map(|record| vec![record.clone()])
-    });
-    let names = names.await.unwrap();
+    let names = publish(&zone).await;
     let server = names.address().to_string();
     let world = World::with(engine, |config| config.email.dns_server = server).await;
     let (_, ada) = with_relay(&world).await;
