@@ -10,12 +10,14 @@ pub mod inbox;
 pub mod lane;
 pub mod mailboxes;
 mod outbound;
+mod refusal;
 pub mod routes;
 pub mod simulated;
 pub mod smpp;
+pub mod sms_http;
 pub mod smtp;
+mod upstream;
 
-use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
@@ -23,7 +25,7 @@ use futures_util::future::BoxFuture;
 use crate::config::{self, SmsCarrier};
 use crate::kit::described::described;
 use crate::kit::msisdn::Msisdn;
-use crate::kit::words::{UnknownWord, words};
+use crate::kit::words::words;
 
 use binds::{Binds, Load, Presence};
 use routes::{Route, RouteFault, Table, Wanted};
@@ -36,7 +38,9 @@ pub use inbox::Inbox;
 pub use lane::{Lane, Pace, Permit, Priority};
 pub use mailboxes::Mailboxes;
 pub use outbound::{Address, Content, Mail, Outbound, QuickReply, Template};
+pub use refusal::Refusal;
 pub use simulated::{Rehearsed, Script};
+pub use upstream::{Called, Taken};
 
 words! {
     /// The way a message travels.
@@ -88,83 +92,6 @@ impl Outcome {
             Self::Refused { .. } => "refused",
             Self::Unknown => "unknown",
         }
-    }
-}
-
-/// Kinds of refusal, by what to do about them. A carrier knows what its own codes mean; nobody
-/// above it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// This recipient cannot be reached on this channel, now or ever.
-    Unreachable,
-    /// There is no such recipient.
-    BadRecipient,
-    /// The sender is not one that may be used.
-    BadSender,
-    /// The carrier asks to slow down: the same submission may go again later.
-    Throttled {
-        /// How long to wait, milliseconds.
-        after_ms: u64,
-    },
-    /// It may work later.
-    Temporary,
-    /// It will not work later either: credentials, template, configuration, content.
-    Permanent,
-    /// The carrier is down.
-    Down,
-    /// It went out and did not arrive, for reasons that the carrier keeps to itself.
-    Undelivered,
-    /// It was not delivered within its time.
-    Expired,
-    /// A free-form message, and the recipient has not written lately.
-    WindowClosed,
-    /// The recipient wants no more of this sender.
-    OptedOut,
-    /// The template is not there, or may not be sent.
-    Template,
-}
-
-impl Refusal {
-    const ALL: [Self; 12] = [
-        Self::WindowClosed,
-        Self::OptedOut,
-        Self::Template,
-        Self::Unreachable,
-        Self::BadRecipient,
-        Self::BadSender,
-        Self::Throttled { after_ms: 0 },
-        Self::Temporary,
-        Self::Permanent,
-        Self::Down,
-        Self::Undelivered,
-        Self::Expired,
-    ];
-
-    /// As stored.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unreachable => "unreachable",
-            Self::BadRecipient => "bad_recipient",
-            Self::BadSender => "bad_sender",
-            Self::Throttled { .. } => "throttled",
-            Self::Temporary => "temporary",
-            Self::Permanent => "permanent",
-            Self::Down => "down",
-            Self::Undelivered => "undelivered",
-            Self::Expired => "expired",
-            Self::WindowClosed => "window_closed",
-            Self::OptedOut => "opted_out",
-            Self::Template => "template",
-        }
-    }
-}
-
-impl FromStr for Refusal {
-    type Err = UnknownWord;
-
-    fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|refusal| refusal.as_str() == word).ok_or(UnknownWord)
     }
 }
 
@@ -255,6 +182,10 @@ pub trait Carrier: Send + Sync + 'static {
     fn binds(&self) -> Option<&dyn Binds> {
         None
     }
+    /// Takes a callback of its gateway; `None` = it has none, or this one is not the gateway's.
+    fn call_back<'a>(&'a self, _: &'a Called) -> BoxFuture<'a, Option<Taken>> {
+        Box::pin(std::future::ready(None))
+    }
     /// How busy it is.
     fn load(&self) -> Load {
         Load::default()
@@ -337,14 +268,26 @@ impl Carriers {
     pub fn with_sms(
         self,
         sms: &config::Sms,
-        clock: &clock::Clock,
+        (clock, public_url): (&clock::Clock, &str),
         door: &Door,
     ) -> Result<Self, String> {
         let mut lanes = Vec::new();
         for (name, settings) in sms.all() {
-            let SmsCarrier::Smpp(smpp) = settings;
-            let smpp = smpp::Smpp::new(name, *smpp, clock.clone(), door.clone())?;
-            lanes.push(Lane::of(Arc::new(smpp)));
+            let carrier: Arc<dyn Carrier> = match settings {
+                SmsCarrier::Smpp(smpp) => {
+                    Arc::new(smpp::Smpp::new(name, *smpp, clock.clone(), door.clone())?)
+                }
+                SmsCarrier::Http(http) => {
+                    let url = format!("{public_url}/v1/upstream/sms/{name}");
+                    Arc::new(sms_http::SmsHttp::new(
+                        name,
+                        *http,
+                        (clock.clone(), url),
+                        door.clone(),
+                    )?)
+                }
+            };
+            lanes.push(Lane::of(carrier));
         }
         let table = Table::of(written(&sms.routes), &lanes).map_err(|fault| fault.reason)?;
         let settled = Arc::new(table);

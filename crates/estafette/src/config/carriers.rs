@@ -11,6 +11,8 @@ use crate::kit::secret::Secret;
 pub enum SmsCarrier {
     /// A message centre, by SMPP 3.4.
     Smpp(Box<Smpp>),
+    /// A gateway, by HTTP.
+    Http(Box<SmsHttp>),
 }
 
 /// A message centre.
@@ -154,6 +156,52 @@ pub enum ValidityForm {
     Omit,
 }
 
+/// A gateway.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SmsHttp {
+    /// `http`.
+    pub kind: String,
+    /// One of the gateways that are described in the program.
+    pub preset: String,
+    /// A file that describes another one.
+    pub description: String,
+    /// Where it is, without a trailing slash; empty = where the preset says.
+    pub base_url: String,
+    /// The login.
+    pub username: String,
+    /// Its password, key or token.
+    pub password: Secret,
+    /// The sender of messages that name none.
+    pub sender: String,
+    /// What callbacks carry in their URL to prove that they are the gateway's.
+    pub callback_token: Secret,
+    /// Requests at the same time.
+    pub window: usize,
+    /// Segments a second; 0 = no limit.
+    pub rate: u32,
+    /// How long an answer may take, seconds.
+    pub timeout_s: u64,
+}
+
+impl Default for SmsHttp {
+    fn default() -> Self {
+        Self {
+            kind: "http".to_owned(),
+            preset: String::new(),
+            description: String::new(),
+            base_url: String::new(),
+            username: String::new(),
+            password: Secret::new(String::new()),
+            sender: String::new(),
+            callback_token: Secret::new(String::new()),
+            window: 10,
+            rate: 0,
+            timeout_s: 10,
+        }
+    }
+}
+
 impl SmsCarrier {
     /// Reads a carrier's table.
     pub(super) fn read(name: &str, table: &Table) -> Result<Self, Fault> {
@@ -171,11 +219,12 @@ impl SmsCarrier {
                 Ok(Self::Smpp(Box::new(smpp)))
             }
             "http" => {
-                let reason = "gateways by HTTP are not in this version: use smpp".to_owned();
-                Err(Fault { key: format!("{key}.kind"), reason })
+                let http: SmsHttp = typed(table).map_err(wrong)?;
+                check_http(&key, &http)?;
+                Ok(Self::Http(Box::new(http)))
             }
             _ => {
-                let reason = "must say smpp".to_owned();
+                let reason = "must say smpp or http".to_owned();
                 Err(Fault { key: format!("{key}.kind"), reason })
             }
         }
@@ -185,6 +234,25 @@ impl SmsCarrier {
 fn typed<T: serde::de::DeserializeOwned>(table: &Table) -> Result<T, String> {
     // The message names the key and the type, and no secret: the types of those are checked before.
     table.clone().try_into().map_err(|error: toml::de::Error| error.message().to_owned())
+}
+
+fn check_http(key: &str, http: &SmsHttp) -> Result<(), Fault> {
+    let at = |name: &str| format!("{key}.{name}");
+    let known = sms_http::PRESETS;
+    if http.preset.is_empty() == http.description.is_empty() {
+        let reason = "must name a preset, or description a file, and not both".to_owned();
+        return Err(Fault { key: at("preset"), reason });
+    }
+    if !http.preset.is_empty() && !known.contains(&http.preset.as_str()) {
+        let reason = format!("must be one of {}", known.join(", "));
+        return Err(Fault { key: at("preset"), reason });
+    }
+    if !http.base_url.is_empty() {
+        super::check::url(&at("base_url"), &http.base_url)?;
+    }
+    within(&at("window"), i64::try_from(http.window).unwrap_or(i64::MAX), 1, 1_000)?;
+    within(&at("rate"), http.rate.into(), 0, 100_000)?;
+    within(&at("timeout_s"), i64::try_from(http.timeout_s).unwrap_or(i64::MAX), 1, 60)
 }
 
 fn check_smpp(key: &str, smpp: &Smpp) -> Result<(), Fault> {

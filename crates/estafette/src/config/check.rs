@@ -288,7 +288,7 @@ fn schedule(key: &str, pauses: &[i64]) -> Check {
     pauses.iter().try_for_each(|pause| within(key, *pause, 1, 30 * 86_400))
 }
 
-fn url(key: &str, url: &str) -> Check {
+pub(super) fn url(key: &str, url: &str) -> Check {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let Some(rest) = rest else {
         return ensure(false, key, "must begin with http:// or https://");

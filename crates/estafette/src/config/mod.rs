@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::kit::secret::Secret;
 use crate::kit::words::{UnknownWord, must_be_one_of, words};
 
-pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, ValidityForm};
+pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, SmsHttp, ValidityForm};
 pub use fault::{LoadError, Source};
 pub use load::{Flags, load};
 pub use show::{show, show_json};

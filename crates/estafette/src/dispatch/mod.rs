@@ -12,6 +12,7 @@
 //! owner write its own row and event into the same set. Whoever is second is refused and reads
 //! again.
 
+pub mod api;
 mod bell;
 mod binds;
 mod carry;

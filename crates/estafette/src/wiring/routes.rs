@@ -9,8 +9,8 @@ use super::{edge, pages};
 use crate::app::{App, Env};
 use crate::kit::problem::ProblemBody;
 use crate::{
-    access, chatapp, credits, emails, events, inbound, operator, otp, profile, retention, sandbox,
-    senders, sms, support, webhooks,
+    access, chatapp, credits, dispatch, emails, events, inbound, operator, otp, profile, retention,
+    sandbox, senders, sms, support, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -64,6 +64,7 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(credits::api::routes())
         .merge(senders::api::routes())
         .merge(inbound::api::routes())
+        .merge(dispatch::api::routes())
         .merge(events::api::routes())
         .merge(webhooks::api::routes())
         .merge(webhooks::deliveries::api::routes())

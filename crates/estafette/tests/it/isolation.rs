@@ -13,8 +13,9 @@ on_every_engine!(
     a_cursor_leads_on_in_ones_own_lists_only,
 );
 
-/// Parameters that are no ids of objects: numbers, codes and addresses are everybody's.
-const NO_IDS: [&str; 3] = ["phone", "code", "address"];
+/// Parameters that are no ids of objects: numbers, codes and addresses are everybody's, and
+/// carriers are the operator's.
+const NO_IDS: [&str; 4] = ["phone", "code", "address", "carrier"];
 
 /// All operations of the description with a parameter in their path.
 fn operations(document: &Value) -> Vec<(String, String)> {

@@ -373,17 +373,25 @@ pub(super) enum SmscIds {
 pub(super) enum CarriersCommand {
     /// Connect to a carrier of the settings, and say what it is like.
     #[command(after_help = "\
-Binds, asks whether the centre is there (enquire_link), and unbinds. Nothing is sent. A carrier
-that allows one connection refuses it while the service runs: that, too, is said.
+By SMPP: binds, asks whether the centre is there (enquire_link), and unbinds. Nothing is sent. A
+carrier that allows one connection refuses it while the service runs: that, too, is said. By HTTP:
+prints the request that a message would make, without the secrets, and does not make it.
 
 Example:
   estafette carriers check main
 
 --json: {carrier, kind, ok, error, system_id, version, bind_ms,
-answers_enquire_link, deliveries}.")]
+answers_enquire_link, deliveries}, or of an HTTP carrier
+{carrier, kind, ok, error, method, url, headers, body}.")]
     Check {
         /// Its name under sms.carriers.
         name: String,
+        /// Of an HTTP carrier: the number that the request is shown for.
+        #[arg(long, default_value = "+33612345678")]
+        to: String,
+        /// The text that it is shown for.
+        #[arg(long, default_value = "hello")]
+        text: String,
     },
 }
 

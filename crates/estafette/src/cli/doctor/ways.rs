@@ -7,8 +7,9 @@ use tokio::time::{Instant, timeout};
 use url::Url;
 
 use super::Finding;
+use crate::carriers::sms_http;
 use crate::carriers::smtp::Relay;
-use crate::config::{Config, SmsCarrier};
+use crate::config::{Config, SmsCarrier, SmsHttp};
 use crate::support;
 
 /// How long a connection may take.
@@ -36,8 +37,19 @@ async fn sms(config: &Config) -> Vec<Finding> {
         return vec![Finding::warning("sms", found, "add one under [sms.carriers.NAME]")];
     }
     let mut findings = vec![];
-    for (name, SmsCarrier::Smpp(smpp)) in carriers {
-        let place = format!("{}:{}", smpp.host, smpp.port);
+    for (name, carrier) in carriers {
+        let place = match carrier {
+            SmsCarrier::Smpp(smpp) => Ok(format!("{}:{}", smpp.host, smpp.port)),
+            SmsCarrier::Http(http) => gateway_host(&http),
+        };
+        let place = match place {
+            Ok(place) => place,
+            Err(found) => {
+                let remedy = format!("correct it under [sms.carriers.{name}]");
+                findings.push(Finding::fault(&format!("sms {name}"), &found, &remedy));
+                continue;
+            }
+        };
         let remedy = format!("see that {place} can be reached; `estafette carriers check {name}`");
         let there = reach(&place).await;
         findings.push(reached(&format!("sms {name}"), &place, there, &remedy));
@@ -49,6 +61,16 @@ async fn sms(config: &Config) -> Vec<Finding> {
         findings.push(Finding::warning("sms routes", found, remedy));
     }
     findings
+}
+
+/// Where the requests of a gateway go, as its description makes them.
+fn gateway_host(settings: &SmsHttp) -> Result<String, String> {
+    let gateway = sms_http::described(settings)?;
+    let request = sms_http::request(settings, &gateway, &::sms_http::Message::default())?;
+    let url = Url::parse(&request.url).ok();
+    let place =
+        url.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?)));
+    place.ok_or_else(|| "base_url is not a URL".to_owned())
 }
 
 async fn chatapp(config: &Config) -> Finding {

@@ -58,6 +58,14 @@ impl Destination {
         if text.chars().count() > LONGEST {
             return Err(Fault::TooLong);
         }
+        Self::parse_long(text, allow_http)
+    }
+
+    /// The same of any length: texts of messages are in some gateways' URLs.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn parse_long(text: &str, allow_http: bool) -> Result<Self, Fault> {
         // The URL standard drops or turns these; what is stored must be what is called.
         if text.chars().any(|letter| letter.is_control() || letter.is_whitespace())
             || text.contains('\\')

@@ -162,6 +162,22 @@ impl Outgoing {
         Ok(Self::with(rules, connect::tls(ca_file)?, address::judge, connect::tcp()))
     }
 
+    /// A way out to upstreams that the operator names, wherever they are.
+    ///
+    /// # Errors
+    /// TLS cannot be used.
+    pub fn to_upstreams(connect_timeout: Duration, timeout: Duration) -> Result<Self, String> {
+        let everywhere = ["0.0.0.0/0", "::/0"].iter().filter_map(|net| net.parse().ok());
+        let rules = Rules {
+            allow_http: true,
+            allow_networks: everywhere.collect(),
+            dns_server: None,
+            connect_timeout,
+            timeout,
+        };
+        Self::new(rules, None)
+    }
+
     fn with(
         rules: Rules,
         tls: Arc<ClientConfig>,
@@ -267,8 +283,22 @@ impl Outgoing {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Answer, NoAnswer> {
+        self.send_once(destination, Method::POST, headers, body).await
+    }
+
+    /// The same with any method.
+    ///
+    /// # Errors
+    /// See [`NoAnswer`].
+    pub async fn send_once(
+        &self,
+        destination: &Destination,
+        method: Method,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, NoAnswer> {
         let limit = self.inner.rules.timeout;
-        let request = request(destination, Method::POST, headers, body)?;
+        let request = request(destination, method, headers, body)?;
         let done = timeout(limit, self.exchange(destination, request, Again::No)).await;
         done.unwrap_or(Err(NoAnswer::Timeout))
     }

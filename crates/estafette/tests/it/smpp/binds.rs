@@ -21,7 +21,9 @@ struct Second {
 impl Second {
     async fn beside(world: &World, sms: &estafette::config::Sms) -> Self {
         let mut service = wiring::open(world.config().clone(), world.clock().clone()).unwrap();
-        let make = |clock: &Clock, door: &Door| Carriers::none().with_sms(sms, clock, door);
+        let make = |clock: &Clock, door: &Door| {
+            Carriers::none().with_sms(sms, (clock, "http://127.0.0.1:1"), door)
+        };
         service.live.carriers = make(world.clock(), &service.live_door).unwrap();
         let running = wiring::start(service).await.unwrap();
         Self { running, http: reqwest::Client::builder().no_proxy().build().unwrap() }

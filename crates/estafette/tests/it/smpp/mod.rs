@@ -2,6 +2,7 @@
 
 mod binds;
 mod fates;
+mod gateways;
 mod inbound;
 mod routes;
 mod rude;
@@ -70,8 +71,9 @@ fn settings(carriers: &[(&str, SocketAddr, &str)]) -> estafette::config::Sms {
 
 /// Gives live these carriers.
 async fn give(world: &World, sms: estafette::config::Sms) {
-    let make =
-        move |clock: &Clock, door: &Door| Carriers::none().with_sms(&sms, clock, door).unwrap();
+    let make = move |clock: &Clock, door: &Door| {
+        Carriers::none().with_sms(&sms, (clock, "http://127.0.0.1:1"), door).unwrap()
+    };
     world.give_live(Box::new(make)).await;
 }
 

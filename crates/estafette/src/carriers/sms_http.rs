@@ -1,0 +1,272 @@
+//! SMS gateways over HTTP. What is particular to each is in its description (`crates/sms-http`);
+//! here is what makes the requests, and brings what callbacks say.
+
+use std::time::Duration;
+
+use ::sms_http::{Answer, Gateway, Incoming, Meaning, Message, Report, Request, Secrets, Written};
+use bytes::Bytes;
+use clock::Clock;
+use futures_util::future::BoxFuture;
+use hyper::Method;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::json;
+use sms_text::{Encoding, Reference, Segments};
+
+use super::upstream::{Called, Taken};
+use super::{
+    Carrier, Channel, Door, Echo, Fate, Inbound, Outbound, Outcome, Pace, Receipt, Refusal,
+};
+use crate::config;
+use crate::kit::outgoing::{Destination, NoAnswer, Outgoing};
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a message waits where a gateway throttles and does not say for how long, and at most.
+const AGAIN_MS: u64 = 1_000;
+const LONGEST_AGAIN_S: u64 = 30;
+
+/// A gateway.
+pub struct SmsHttp {
+    name: String,
+    settings: config::SmsHttp,
+    gateway: Gateway,
+    outgoing: Outgoing,
+    clock: Clock,
+    door: Door,
+    /// Where it calls back.
+    callback_url: String,
+}
+
+/// The description that the settings name.
+///
+/// # Errors
+/// The file cannot be read, or describes nothing.
+pub fn described(settings: &config::SmsHttp) -> Result<Gateway, String> {
+    if settings.description.is_empty() {
+        return Gateway::preset(&settings.preset).map_err(|fault| fault.to_string());
+    }
+    let place = &settings.description;
+    let text = std::fs::read_to_string(place).map_err(|error| format!("{place}: {error}"))?;
+    Gateway::read_description(&text).map_err(|fault| format!("{place}: {fault}"))
+}
+
+/// The request that a message makes.
+///
+/// # Errors
+/// A setting is missing.
+pub fn request(
+    settings: &config::SmsHttp,
+    gateway: &Gateway,
+    message: &Message<'_>,
+) -> Result<Request, String> {
+    let values = [
+        ("base_url", settings.base_url.as_str()),
+        ("username", settings.username.as_str()),
+        ("password", settings.password.expose()),
+    ];
+    gateway.request(&values, message).map_err(|fault| fault.to_string())
+}
+
+impl SmsHttp {
+    /// A gateway by its settings.
+    ///
+    /// # Errors
+    /// Its description cannot be used, or a setting is missing that it needs.
+    pub fn new(
+        name: &str,
+        settings: config::SmsHttp,
+        (clock, callback_url): (Clock, String),
+        door: Door,
+    ) -> Result<Self, String> {
+        let wrong = |fault: String| format!("{name}: {fault}");
+        let gateway = described(&settings).map_err(wrong)?;
+        // What is missing is said at the start, not at the first message.
+        request(&settings, &gateway, &Message::default()).map(drop).map_err(wrong)?;
+        let limit = Duration::from_secs(settings.timeout_s);
+        let outgoing = Outgoing::to_upstreams(CONNECT.min(limit), limit)?;
+        let name = name.to_owned();
+        Ok(Self { name, settings, gateway, outgoing, clock, door, callback_url })
+    }
+
+    async fn act(&self, outbound: &Outbound) -> Outcome {
+        let Some(to) = outbound.to.phone() else {
+            return refused(Refusal::BadRecipient, "no_phone");
+        };
+        let Some(text) = outbound.content.text() else {
+            return refused(Refusal::Permanent, "no_text");
+        };
+        let text = text.expose();
+        let encoding = Segments::of(text, Reference::Octet).map(|segments| segments.encoding());
+        let callback_url = self.callback_url(outbound);
+        let message = Message {
+            to: to.e164(),
+            from: if outbound.sender.is_empty() { &self.settings.sender } else { &outbound.sender },
+            text,
+            id: &outbound.attempt_id,
+            callback_url: &callback_url,
+            validity_s: ((outbound.valid_until - self.clock.now()) / 1_000).max(1),
+            is_unicode: encoding != Ok(Encoding::Gsm7),
+        };
+        match request(&self.settings, &self.gateway, &message) {
+            Ok(request) => self.exchange(outbound, request).await,
+            Err(_) => refused(Refusal::Permanent, "description"),
+        }
+    }
+
+    async fn exchange(&self, outbound: &Outbound, request: Request) -> Outcome {
+        let Ok(place) = Destination::parse_long(&request.url, true) else {
+            return refused(Refusal::Permanent, "url");
+        };
+        let method = if request.method == "GET" { Method::GET } else { Method::POST };
+        let headers = headers(&request);
+        // An answer that was lost may have been a yes: what may be on its way never goes twice.
+        let sent = self.outgoing.send_once(&place, method, headers, Bytes::from(request.body));
+        match sent.await {
+            Ok(answer) => {
+                let after_s = answer.headers.get("retry-after");
+                let after_s = after_s.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+                let read = self.gateway.read(answer.status, &answer.body);
+                self.outcome(outbound, read, after_s)
+            }
+            // What never got there was not taken. Of the rest nobody can tell.
+            Err(NoAnswer::Timeout | NoAnswer::Reset | NoAnswer::Protocol) => Outcome::Unknown,
+            Err(failure) => refused(Refusal::Down, failure.as_str()),
+        }
+    }
+
+    fn outcome(&self, outbound: &Outbound, read: Answer, after_s: Option<u64>) -> Outcome {
+        let after_ms = after_s.map_or(AGAIN_MS, |after| after.min(LONGEST_AGAIN_S) * 1_000);
+        let class = match read.meaning {
+            Meaning::Accepted => return self.accepted(outbound, read.ids),
+            Meaning::Unknown => return Outcome::Unknown,
+            Meaning::Throttled => Refusal::Throttled { after_ms },
+            Meaning::Temporary => Refusal::Temporary,
+            Meaning::BadRecipient => Refusal::BadRecipient,
+            Meaning::BadSender => Refusal::BadSender,
+            Meaning::Permanent => Refusal::Permanent,
+        };
+        Outcome::Refused { class, code: read.code }
+    }
+
+    fn accepted(&self, outbound: &Outbound, mut ids: Vec<String>) -> Outcome {
+        if self.gateway.echoes() {
+            return Outcome::Accepted { provider_id: outbound.attempt_id.clone() };
+        }
+        if ids.len() > 1 {
+            return Outcome::InParts { provider_ids: ids };
+        }
+        Outcome::Accepted { provider_id: ids.pop().unwrap_or_default() }
+    }
+
+    /// Where the gateway tells what becomes of a message. It proves itself by the token, and brings
+    /// our ids back.
+    fn callback_url(&self, outbound: &Outbound) -> String {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        if !self.settings.callback_token.is_empty() {
+            query.append_pair("token", self.settings.callback_token.expose());
+        }
+        query.append_pair("account", &outbound.account_id);
+        query.append_pair("attempt", &outbound.attempt_id);
+        format!("{}?{}", self.callback_url, query.finish())
+    }
+
+    async fn take(&self, called: &Called) -> Option<Taken> {
+        let url = format!("{}?{}", self.callback_url, called.query);
+        let url = if called.query.is_empty() { &self.callback_url } else { &url };
+        let Called { query, headers, body } = called;
+        let incoming = Incoming { url, query, headers, body };
+        let secrets = Secrets {
+            token: self.settings.callback_token.expose(),
+            key: self.settings.password.expose(),
+        };
+        if self.gateway.prove(&incoming, secrets).is_err() {
+            tracing::warn!(carrier = self.name, "a callback is not the gateway's");
+            return None;
+        }
+        let brought = self.gateway.take(&incoming);
+        let echo = incoming.parameter("account").zip(incoming.parameter("attempt"));
+        for report in brought.reports {
+            let receipt = self.receipt(report, echo.clone());
+            if let Err(not_now) = self.door.receipt(receipt).await {
+                return Some(Err(not_now));
+            }
+        }
+        let written: Vec<Inbound> =
+            brought.written.into_iter().map(|written| self.inbound(written)).collect();
+        if !written.is_empty()
+            && let Err(not_now) = self.door.inbound(written).await
+        {
+            return Some(Err(not_now));
+        }
+        Some(Ok(self.gateway.reply().to_owned()))
+    }
+
+    fn receipt(&self, report: Report, echo: Option<(String, String)>) -> Receipt {
+        let echo = echo.filter(|_| self.gateway.echoes());
+        let echo = echo.map(|(account_id, attempt_id)| Echo { account_id, attempt_id });
+        Receipt {
+            carrier: self.name.clone(),
+            echo,
+            provider_id: Some(report.id).filter(|id| !id.is_empty()),
+            fate: match report.fate {
+                ::sms_http::Fate::Sent => Fate::Sent,
+                ::sms_http::Fate::Delivered => Fate::Delivered,
+                ::sms_http::Fate::Undelivered => Fate::Failed(Refusal::Undelivered),
+                ::sms_http::Fate::Expired => Fate::Failed(Refusal::Expired),
+                ::sms_http::Fate::Rejected => Fate::Failed(Refusal::Permanent),
+            },
+            error: Some(report.error).filter(|error| !error.is_empty()),
+        }
+    }
+
+    fn inbound(&self, written: Written) -> Inbound {
+        let Written { from, to, text, id } = written;
+        let raw = json!({ "from": from, "to": to, "text": text, "id": id });
+        Inbound {
+            carrier: self.name.clone(),
+            upstream_id: id,
+            channel: Channel::Sms,
+            account_id: None,
+            sender: from,
+            recipient: to,
+            text,
+            button: None,
+            received_at: self.clock.now(),
+            raw,
+        }
+    }
+}
+
+fn refused(class: Refusal, code: &str) -> Outcome {
+    Outcome::Refused { class, code: code.to_owned() }
+}
+
+fn headers(request: &Request) -> HeaderMap {
+    let read = |(name, value): &(String, String)| {
+        Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+    };
+    request.headers.iter().filter_map(read).collect()
+}
+
+impl Carrier for SmsHttp {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn echoes(&self) -> bool {
+        self.gateway.echoes()
+    }
+
+    fn pace(&self) -> Pace {
+        let config::SmsHttp { window, rate, .. } = self.settings;
+        Pace { window, per_s: (rate > 0).then_some(rate), backs_off: true }
+    }
+
+    fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.act(message))
+    }
+
+    fn call_back<'a>(&'a self, called: &'a Called) -> BoxFuture<'a, Option<Taken>> {
+        Box::pin(self.take(called))
+    }
+}

@@ -1,0 +1,17 @@
+//! A request that an upstream makes to us, for the carrier that it is for.
+
+use super::NotNow;
+
+/// A callback. No `Debug`: it holds what people wrote.
+#[derive(Clone)]
+pub struct Called {
+    /// What is behind the question mark of its URL.
+    pub query: String,
+    /// Names in lower case, and values.
+    pub headers: Vec<(String, String)>,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+/// What became of a callback: the answer that the upstream wants, or it is to come again.
+pub type Taken = Result<String, NotNow>;

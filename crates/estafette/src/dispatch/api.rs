@@ -1,0 +1,82 @@
+//! Callbacks of SMS carriers.
+
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::carriers::Called;
+use crate::kit::problem::Problem;
+use crate::kit::problem_code::Code;
+
+/// The routes.
+#[must_use]
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(call_back, call_back_by_post))
+}
+
+/// Take a carrier's callback.
+///
+/// Receipts and messages of an HTTP carrier, in its own form. It proves itself by the token in the
+/// URL that it was given, or by its signature.
+#[utoipa::path(get, path = "/v1/upstream/sms/{carrier}", tag = "Operator",
+    params(("carrier" = String, Path, description = "Its name in the settings"),
+        ("token" = Option<String>, Query, description = "Proves the gateway")),
+    responses(
+        (status = 200, body = String, content_type = "text/plain", description = "It is stored"),
+    )
+)]
+async fn call_back(
+    State(app): State<App>,
+    Path(carrier): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    take(&app, &carrier, called(query, &headers, &Bytes::new())).await
+}
+
+/// Take a carrier's callback, by POST.
+///
+/// As by GET, with a form or JSON.
+#[utoipa::path(post, path = "/v1/upstream/sms/{carrier}", tag = "Operator",
+    params(("carrier" = String, Path, description = "Its name in the settings"),
+        ("token" = Option<String>, Query, description = "Proves the gateway")),
+    request_body(content = String, content_type = "application/x-www-form-urlencoded",
+        description = "As the gateway sends it"),
+    responses(
+        (status = 200, body = String, content_type = "text/plain", description = "It is stored"),
+    )
+)]
+async fn call_back_by_post(
+    State(app): State<App>,
+    Path(carrier): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    take(&app, &carrier, called(query, &headers, &body)).await
+}
+
+async fn take(app: &App, carrier: &str, called: Called) -> Result<Response, Problem> {
+    let lane = app.carriers.lane(carrier).ok_or(Code::NotFound)?;
+    match lane.carrier().call_back(&called).await {
+        Some(Ok(reply)) => Ok(reply.into_response()),
+        // It comes again.
+        Some(Err(_)) => Err(Code::StorageUnavailable.into()),
+        None => Err(Code::NotFound.into()),
+    }
+}
+
+fn called(query: Option<String>, headers: &HeaderMap, body: &Bytes) -> Called {
+    let header = |(name, value): (&HeaderName, &HeaderValue)| {
+        Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+    };
+    Called {
+        query: query.unwrap_or_default(),
+        headers: headers.iter().filter_map(header).collect(),
+        body: body.to_vec(),
+    }
+}

@@ -1,0 +1,148 @@
+//! HTTP gateways: what they are asked, what their answers and callbacks mean, and who is believed.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{OriginalUri, State};
+use axum::http::StatusCode;
+use clock::Clock;
+use estafette::app::Env;
+use estafette::carriers::{Carriers, Door};
+use serde_json::json;
+
+use super::{PRICE, START, sender};
+use crate::on_every_engine;
+use crate::world::tenant::phone;
+use crate::world::{World, eventually};
+
+on_every_engine!(
+    a_gateway_takes_messages_and_tells_what_became_of_them,
+    our_ids_come_back_by_the_url_of_a_receipt,
+    what_a_gateway_refuses_is_told_and_costs_nothing,
+);
+
+const HOME: &str = "https://otp.example";
+
+/// A gateway that answers as it is told.
+#[derive(Clone, Default)]
+struct Far {
+    asked: Arc<Mutex<Vec<(String, String)>>>,
+    answer: Arc<Mutex<(u16, String)>>,
+}
+
+impl Far {
+    async fn open(status: u16, body: &str) -> (Self, SocketAddr) {
+        let far = Self::default();
+        *far.answer.lock().unwrap() = (status, body.to_owned());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(answer).with_state(far.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        (far, address)
+    }
+
+    async fn asked(&self) -> (String, String) {
+        eventually(async || self.asked.lock().unwrap().last().cloned()).await
+    }
+}
+
+async fn answer(State(far): State<Far>, uri: OriginalUri, body: Bytes) -> (StatusCode, String) {
+    let body = String::from_utf8_lossy(&body).into_owned();
+    far.asked.lock().unwrap().push((uri.0.to_string(), body));
+    let (status, body) = far.answer.lock().unwrap().clone();
+    (StatusCode::from_u16(status).unwrap(), body)
+}
+
+async fn give(world: &World, preset: &str, address: SocketAddr) {
+    let text = format!(
+        "routes = [{{prefix = '+', carriers = ['main']}}]\n[carriers.main]\nkind = 'http'\n\
+         preset = '{preset}'\nbase_url = 'http://{address}'\nusername = 'AC1'\n\
+         password = 'secret'\ncallback_token = 'token 1'\n"
+    );
+    let sms: estafette::config::Sms = toml::from_str(&text).unwrap();
+    let make = move |clock: &Clock, door: &Door| {
+        Carriers::none().with_sms(&sms, (clock, HOME), door).unwrap()
+    };
+    world.give_live(Box::new(make)).await;
+}
+
+async fn a_gateway_takes_messages_and_tells_what_became_of_them(world: &World) {
+    let vonage = r#"{"messages": [{"status": "0", "message-id": "A1"},
+        {"status": "0", "message-id": "A2"}]}"#;
+    let (far, address) = Far::open(200, vonage).await;
+    give(world, "vonage", address).await;
+    let ada = sender(world, "ada").await;
+    let body = json!({"to": phone("5678"), "text": "я".repeat(100)});
+    let id = ada.text(body).await.ok().word("id").to_owned();
+    ada.sms_until(&id, "submitted").await;
+    let (path, asked) = far.asked().await;
+    assert_eq!(path, "/sms/json");
+    assert!(asked.contains("api_key=AC1&api_secret=secret&callback=https"), "{asked}");
+    assert!(asked.contains("&from=ACME&") && asked.contains("&type=unicode"), "{asked}");
+    let callback =
+        async |query: &str| world.get(Env::Live, &format!("/v1/upstream/sms/main?{query}")).await;
+    let proof = "token=token+1";
+    for forged in ["", "token=no&", "token=&"] {
+        callback(&format!("{forged}messageId=A1&status=failed")).await.problem("not_found");
+    }
+    world.get(Env::Live, "/v1/upstream/sms/nobody?token=token+1").await.problem("not_found");
+    callback(&format!("{proof}&messageId=A1&status=delivered")).await.ok();
+    assert_eq!(ada.sms(&id).await.ok().word("status"), "submitted", "one of two parts");
+    callback(&format!("{proof}&messageId=A2&status=delivered")).await.ok();
+    ada.sms_until(&id, "delivered").await;
+    assert_eq!(ada.balance().await, START - 2 * PRICE);
+    // What people wrote comes the same way.
+    let written = format!("{proof}&msisdn={}&to=ACME&text=hello&messageId=V1", &phone("5678")[1..]);
+    callback(&written).await.ok();
+    callback(&written).await.ok();
+    let all = ada.get("/v1/inbound-notifications").await.ok();
+    assert_eq!((all.list().len(), &all.list()[0]["message"]), (1, &json!("hello")));
+}
+
+async fn our_ids_come_back_by_the_url_of_a_receipt(world: &World) {
+    let (far, address) = Far::open(202, "0: Accepted for delivery").await;
+    give(world, "kannel", address).await;
+    let ada = sender(world, "ada").await;
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
+    ada.sms_until(&id, "submitted").await;
+    let (path, _) = far.asked().await;
+    let asked = url::Url::parse(&format!("http://h{path}")).unwrap();
+    let given = asked.query_pairs().find(|(name, _)| name == "dlr-url").unwrap().1.into_owned();
+    let back = given.strip_prefix(HOME).unwrap().replace("%d", "1").replace("%A", "ok");
+    world.get(Env::Live, &back).await.ok();
+    ada.sms_until(&id, "delivered").await;
+    let other = back.replace("attempt=att_", "attempt=att_0");
+    world.get(Env::Live, &other).await.ok();
+}
+
+async fn what_a_gateway_refuses_is_told_and_costs_nothing(world: &World) {
+    let (far, address) = Far::open(400, r#"{"code": 21211, "status": 400}"#).await;
+    give(world, "twilio", address).await;
+    let ada = sender(world, "ada").await;
+    let text = async |body: (u16, &str)| {
+        *far.answer.lock().unwrap() = (body.0, body.1.to_owned());
+        ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned()
+    };
+    let id = text((400, r#"{"code": 21211}"#)).await;
+    let read = ada.sms_until(&id, "failed").await;
+    assert_eq!(read.field("error")["carrier_code"], "21211");
+    let id = text((400, r#"{"code": 21606}"#)).await;
+    assert_eq!(ada.sms_until(&id, "failed").await.field("error")["code"], "sender_refused");
+    assert_eq!(ada.balance().await, START);
+    let id = text((429, r#"{"code": 20429}"#)).await;
+    eventually(async || (far.asked.lock().unwrap().len() == 3).then_some(())).await;
+    *far.answer.lock().unwrap() = (201, r#"{"sid": "SM1", "status": "queued"}"#.to_owned());
+    eventually(async || {
+        world.advance(2_000).await;
+        (ada.sms(&id).await.ok().word("status") == "submitted").then_some(())
+    })
+    .await;
+    // A receipt without its signature is nobody's.
+    let forged = world.post(Env::Live, "/v1/upstream/sms/main");
+    let forged =
+        forged.raw("application/x-www-form-urlencoded", "MessageSid=SM1&MessageStatus=failed");
+    forged.await.problem("not_found");
+    assert_eq!(ada.sms(&id).await.ok().word("status"), "submitted");
+}

@@ -1,0 +1,209 @@
+//! The description of a gateway, as TOML has it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::answer::Meaning;
+use crate::callback::Fate;
+
+/// A gateway, described.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gateway {
+    pub(crate) request: RequestShape,
+    pub(crate) answer: AnswerShape,
+    #[serde(default)]
+    pub(crate) report: Option<ReportShape>,
+    #[serde(default)]
+    pub(crate) inbound: Option<InboundShape>,
+    #[serde(default)]
+    pub(crate) verify: Verify,
+    /// What a callback is answered with.
+    #[serde(default)]
+    pub(crate) reply: String,
+    /// Settings with the values that they have where nobody says otherwise.
+    #[serde(default)]
+    pub(crate) defaults: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RequestShape {
+    pub(crate) method: Method,
+    pub(crate) url: String,
+    #[serde(default)]
+    pub(crate) auth: Auth,
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    /// Names and values of a form or a query. One whose value is empty is left out.
+    #[serde(default)]
+    pub(crate) fields: BTreeMap<String, String>,
+    /// The body, as JSON with variables in its strings.
+    #[serde(default)]
+    pub(crate) json: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(crate) enum Method {
+    Get,
+    Post,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Auth {
+    #[default]
+    None,
+    Basic,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AnswerShape {
+    /// Where the parts of a message are, each with an id and a status of its own.
+    #[serde(default)]
+    pub(crate) list: Option<String>,
+    #[serde(default)]
+    pub(crate) id: Option<Finder>,
+    /// The gateway's own word for what went wrong.
+    #[serde(default)]
+    pub(crate) code: Option<Finder>,
+    /// The first that fits counts; where none does, the HTTP status.
+    #[serde(default)]
+    pub(crate) rules: Vec<Rule>,
+}
+
+/// Where something is in a body.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Finder {
+    /// A JSON pointer (RFC 6901), or the name of a form field.
+    At(String),
+    /// Between two texts; the second may be empty: up to the end.
+    Between([String; 2]),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rule {
+    /// HTTP statuses from and to.
+    #[serde(default)]
+    pub(crate) status: Option<[u16; 2]>,
+    #[serde(default)]
+    pub(crate) at: Option<String>,
+    /// Values of it; as texts, whatever they are in JSON.
+    #[serde(default, rename = "in")]
+    pub(crate) values: Vec<String>,
+    /// How the body begins.
+    #[serde(default)]
+    pub(crate) begins: Option<String>,
+    pub(crate) is: Meaning,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReportShape {
+    /// Where several are in one callback.
+    #[serde(default)]
+    pub(crate) list: Option<String>,
+    /// The gateway's id of the message; none where the URL of the callback brings ours back.
+    #[serde(default)]
+    pub(crate) id: Option<String>,
+    pub(crate) status: String,
+    #[serde(default)]
+    pub(crate) error: Option<String>,
+    /// What its words mean, in lower case. Others say nothing.
+    pub(crate) states: BTreeMap<String, Fate>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InboundShape {
+    #[serde(default)]
+    pub(crate) list: Option<String>,
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) text: String,
+    #[serde(default)]
+    pub(crate) id: Option<String>,
+}
+
+/// How a callback proves where it comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "by", deny_unknown_fields)]
+pub(crate) enum Verify {
+    /// By the token in its URL, which is the gateway's own secret.
+    #[default]
+    Token,
+    /// HMAC-SHA1 of the URL and the sorted form fields, in base64.
+    Twilio,
+    /// HMAC-SHA256 of the body in a header, in hexadecimal.
+    HmacSha256 {
+        /// The header.
+        header: String,
+    },
+}
+
+/// What is wrong with a description.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// It is not TOML, or has not the shape.
+    #[error("{0}")]
+    Shape(String),
+    /// The template of the body is no JSON.
+    #[error("request.json is no JSON: {0}")]
+    Json(String),
+    /// A variable that there is not.
+    #[error("there is no variable {{{0}}}, and no setting of this name")]
+    Variable(String),
+    /// There is no such gateway here.
+    #[error("there is no preset {0:?}; there are {list}", list = crate::PRESETS.join(", "))]
+    Preset(String),
+}
+
+impl Gateway {
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub fn read_description(text: &str) -> Result<Self, Fault> {
+        let gateway: Self =
+            toml::from_str(text).map_err(|error| Fault::Shape(error.message().to_owned()))?;
+        if let Some(json) = &gateway.request.json {
+            let _body: serde_json::Value =
+                serde_json::from_str(json).map_err(|error| Fault::Json(error.to_string()))?;
+        }
+        Ok(gateway)
+    }
+
+    /// A gateway that is described here.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn preset(name: &str) -> Result<Self, Fault> {
+        let text = match name {
+            "africastalking" => include_str!("../presets/africastalking.toml"),
+            "infobip" => include_str!("../presets/infobip.toml"),
+            "jasmin" => include_str!("../presets/jasmin.toml"),
+            "kannel" => include_str!("../presets/kannel.toml"),
+            "twilio" => include_str!("../presets/twilio.toml"),
+            "vonage" => include_str!("../presets/vonage.toml"),
+            _ => return Err(Fault::Preset(name.to_owned())),
+        };
+        Self::read_description(text)
+    }
+
+    /// Whether receipts bring our own ids back.
+    #[must_use]
+    pub fn echoes(&self) -> bool {
+        self.report.as_ref().is_none_or(|report| report.id.is_none())
+    }
+
+    /// What callbacks are answered with.
+    #[must_use]
+    pub fn reply(&self) -> &str {
+        &self.reply
+    }
+}

@@ -1,0 +1,196 @@
+//! A request from its template. Each value is written as its place needs it: in a URL, a form, a
+//! header or a JSON string.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use url::form_urlencoded;
+
+use crate::describe::{Auth, Fault, Gateway, Method};
+
+/// A message to send.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Message<'a> {
+    /// The number, `+` and digits.
+    pub to: &'a str,
+    /// The sender; empty = the gateway's own.
+    pub from: &'a str,
+    /// The text, whole.
+    pub text: &'a str,
+    /// Our id of it.
+    pub id: &'a str,
+    /// Where the gateway is to tell what becomes of it.
+    pub callback_url: &'a str,
+    /// How long it is of use, seconds.
+    pub validity_s: i64,
+    /// Whether it needs UCS-2.
+    pub is_unicode: bool,
+}
+
+/// A request to make. No `Debug`: it holds a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Request {
+    /// `GET` or `POST`.
+    pub method: &'static str,
+    /// Where.
+    pub url: String,
+    /// With these headers.
+    pub headers: Vec<(String, String)>,
+    /// And this body.
+    pub body: String,
+}
+
+/// A name with what it stands for.
+pub(crate) struct Values<'a> {
+    settings: &'a [(&'a str, &'a str)],
+    message: &'a Message<'a>,
+    gateway: &'a Gateway,
+}
+
+impl Values<'_> {
+    fn get(&self, name: &str) -> Result<String, Fault> {
+        let m = self.message;
+        Ok(match name {
+            "to" => m.to.to_owned(),
+            "to_digits" => m.to.trim_start_matches('+').to_owned(),
+            "from" => m.from.to_owned(),
+            "text" => m.text.to_owned(),
+            "id" => m.id.to_owned(),
+            "callback_url" => m.callback_url.to_owned(),
+            "validity_s" => m.validity_s.to_string(),
+            "validity_min" => ((m.validity_s + 59) / 60).to_string(),
+            "unicode" => when(m.is_unicode, "unicode"),
+            "coding" => when(m.is_unicode, "2"),
+            "coding_jasmin" => when(m.is_unicode, "8"),
+            "text_plain" => when(!m.is_unicode, m.text),
+            "text_ucs2_hex" => when(m.is_unicode, &hex_of_ucs2(m.text)),
+            _ => {
+                let given = self.settings.iter().find(|(known, _)| *known == name);
+                let given = given.map(|(_, value)| (*value).to_owned());
+                let given = given.filter(|value| !value.is_empty());
+                let default = || self.gateway.defaults.get(name).cloned();
+                given.or_else(default).ok_or_else(|| Fault::Variable(name.to_owned()))?
+            }
+        })
+    }
+
+    /// A template with its variables replaced, each written by `escape`.
+    fn fill(&self, template: &str, escape: fn(&str) -> String) -> Result<String, Fault> {
+        let mut filled = String::with_capacity(template.len());
+        let mut rest = template;
+        while let Some((before, after)) = rest.split_once('{') {
+            filled.push_str(before);
+            let Some((name, behind)) = after.split_once('}') else {
+                filled.push('{');
+                rest = after;
+                continue;
+            };
+            filled.push_str(&escape(&self.get(name)?));
+            rest = behind;
+        }
+        filled.push_str(rest);
+        Ok(filled)
+    }
+
+    /// The same in every string of a JSON value. What is empty is left out of its object.
+    fn fill_json(&self, value: &Value) -> Result<Value, Fault> {
+        Ok(match value {
+            Value::String(text) => match text.strip_prefix("number:") {
+                Some(name) => self.get(name)?.parse::<i64>().map_or(Value::Null, Value::from),
+                None => Value::String(self.fill(text, str::to_owned)?),
+            },
+            Value::Array(items) => Value::Array(
+                items.iter().map(|item| self.fill_json(item)).collect::<Result<_, _>>()?,
+            ),
+            Value::Object(map) => {
+                let mut filled = serde_json::Map::new();
+                for (key, value) in map {
+                    let value = self.fill_json(value)?;
+                    if value.as_str() != Some("") && !value.is_null() {
+                        filled.insert(key.clone(), value);
+                    }
+                }
+                Value::Object(filled)
+            }
+            other => other.clone(),
+        })
+    }
+}
+
+/// What is empty is left out of a request.
+fn when(is_so: bool, value: &str) -> String {
+    if is_so { value.to_owned() } else { String::new() }
+}
+
+fn hex_of_ucs2(text: &str) -> String {
+    text.encode_utf16().map(|unit| format!("{unit:04X}")).collect()
+}
+
+/// As a part of a URL (RFC 3986 §2.1).
+fn in_url(value: &str) -> String {
+    form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>().replace('+', "%20")
+}
+
+/// A base of URLs is written as it is.
+fn in_address(value: &str) -> String {
+    if value.starts_with("http://") || value.starts_with("https://") {
+        value.trim_end_matches('/').to_owned()
+    } else {
+        in_url(value)
+    }
+}
+
+/// Without what would end a header.
+fn in_header(value: &str) -> String {
+    value.chars().filter(|letter| !letter.is_control()).collect()
+}
+
+impl Gateway {
+    /// The request for a message, with the settings of its carrier.
+    ///
+    /// # Errors
+    /// A setting that the template needs is missing.
+    pub fn request(
+        &self,
+        settings: &[(&str, &str)],
+        message: &Message<'_>,
+    ) -> Result<Request, Fault> {
+        let values = Values { settings, message, gateway: self };
+        let shape = &self.request;
+        let mut url = values.fill(&shape.url, in_address)?;
+        let mut headers = Vec::new();
+        for (name, template) in &shape.headers {
+            headers.push((name.clone(), values.fill(template, in_header)?));
+        }
+        if shape.auth == Auth::Basic {
+            let login = format!("{}:{}", values.get("username")?, values.get("password")?);
+            headers.push(("Authorization".to_owned(), format!("Basic {}", STANDARD.encode(login))));
+        }
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        for (name, template) in &shape.fields {
+            let value = values.fill(template, str::to_owned)?;
+            if !value.is_empty() {
+                form.append_pair(name, &value);
+            }
+        }
+        let form = form.finish();
+        let body = match (&shape.json, shape.method) {
+            (Some(json), _) => {
+                let json = serde_json::from_str(json).map_err(|e| Fault::Json(e.to_string()))?;
+                headers.push(("Content-Type".to_owned(), "application/json".to_owned()));
+                values.fill_json(&json)?.to_string()
+            }
+            (None, Method::Get) => {
+                url = format!("{url}?{form}");
+                String::new()
+            }
+            (None, Method::Post) => {
+                let kind = "application/x-www-form-urlencoded".to_owned();
+                headers.push(("Content-Type".to_owned(), kind));
+                form
+            }
+        };
+        let method = if shape.method == Method::Get { "GET" } else { "POST" };
+        Ok(Request { method, url, headers, body })
+    }
+}

@@ -1,0 +1,72 @@
+//! Whether a callback comes from its gateway.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha1::Sha1;
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+use crate::callback::Incoming;
+use crate::describe::{Gateway, Verify};
+
+/// What callbacks are proved with.
+#[derive(Clone, Copy)]
+pub struct Secrets<'a> {
+    /// The token in the URL of callbacks.
+    pub token: &'a str,
+    /// The key of signatures.
+    pub key: &'a str,
+}
+
+/// It does not come from the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the callback is not proved")]
+pub struct Forged;
+
+impl Gateway {
+    /// Whether a callback is genuine.
+    ///
+    /// # Errors
+    /// [`Forged`]; also where the secret is empty.
+    pub fn prove(&self, incoming: &Incoming<'_>, secrets: Secrets<'_>) -> Result<(), Forged> {
+        let is_genuine = match &self.verify {
+            Verify::Token => {
+                let given = incoming.parameter("token").unwrap_or_default();
+                !secrets.token.is_empty() && is_equal(given.as_bytes(), secrets.token.as_bytes())
+            }
+            Verify::Twilio => {
+                let mut signed = incoming.url.to_owned();
+                let mut fields = incoming.form();
+                fields.sort();
+                for (name, value) in fields {
+                    signed.push_str(&name);
+                    signed.push_str(&value);
+                }
+                let mac = hmac::<Hmac<Sha1>>(secrets.key, signed.as_bytes());
+                let given = incoming.header("x-twilio-signature").unwrap_or_default();
+                !secrets.key.is_empty()
+                    && STANDARD.decode(given).is_ok_and(|given| is_equal(&given, &mac))
+            }
+            Verify::HmacSha256 { header } => {
+                let mac = hmac::<Hmac<Sha256>>(secrets.key, incoming.body);
+                let wanted: String = mac.iter().map(|octet| format!("{octet:02x}")).collect();
+                let given = incoming.header(header).unwrap_or_default();
+                let given = given.rsplit('=').next().unwrap_or_default().to_ascii_lowercase();
+                !secrets.key.is_empty() && is_equal(given.as_bytes(), wanted.as_bytes())
+            }
+        };
+        if is_genuine { Ok(()) } else { Err(Forged) }
+    }
+}
+
+fn hmac<M: Mac + KeyInit>(key: &str, message: &[u8]) -> Vec<u8> {
+    // HMAC takes keys of any length (RFC 2104 §3).
+    let Ok(mut mac) = <M as KeyInit>::new_from_slice(key.as_bytes()) else { return Vec::new() };
+    mac.update(message);
+    mac.finalize().into_bytes().to_vec()
+}
+
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    one.ct_eq(other).into()
+}

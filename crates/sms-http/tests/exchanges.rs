@@ -1,0 +1,276 @@
+//! Recorded exchanges with each gateway: the request that it gets, what its answers and callbacks
+//! mean, and what is not believed.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use sms_http::{Brought, Fate, Gateway, Incoming, Meaning, Message, PRESETS, Secrets, Written};
+
+const SETTINGS: [(&str, &str); 3] =
+    [("username", "user&1"), ("password", "se cret"), ("base_url", "http://127.0.0.1:9/")];
+
+fn message() -> Message<'static> {
+    Message {
+        to: "+33612345678",
+        from: "ACME",
+        text: "Ça & {va}? \"1\"",
+        id: "att_1",
+        callback_url: "https://otp.example/v1/upstream/sms/main?token=t&attempt=att_1",
+        validity_s: 301,
+        is_unicode: false,
+    }
+}
+
+fn sent(preset: &str) -> sms_http::Request {
+    Gateway::preset(preset).unwrap().request(&SETTINGS, &message()).unwrap()
+}
+
+fn meaning(preset: &str, status: u16, body: &str) -> (Meaning, Vec<String>, String) {
+    let answer = Gateway::preset(preset).unwrap().read(status, body.as_bytes());
+    (answer.meaning, answer.ids, answer.code)
+}
+
+fn taken(preset: &str, kind: &str, query: &str, body: &str) -> Brought {
+    let headers = [("content-type".to_owned(), kind.to_owned())];
+    let incoming = Incoming { url: "", query, headers: &headers, body: body.as_bytes() };
+    Gateway::preset(preset).unwrap().take(&incoming)
+}
+
+const FORM: &str = "application/x-www-form-urlencoded";
+const JSON: &str = "application/json";
+
+#[test]
+fn every_preset_is_well_formed() {
+    for preset in PRESETS {
+        let request = sent(preset);
+        assert!(request.url.starts_with("http://127.0.0.1:9/"), "{preset}: {}", request.url);
+        assert!(!request.url.contains('{'), "{preset}");
+    }
+    assert!(Gateway::preset("nobody").is_err());
+    assert!(Gateway::read_description("[request]\nmethod = 'PUT'").is_err());
+}
+
+#[test]
+fn values_are_written_as_their_place_needs_them() {
+    let twilio = sent("twilio");
+    assert_eq!(twilio.url, "http://127.0.0.1:9/2010-04-01/Accounts/user%261/Messages.json");
+    assert!(twilio.body.contains("To=%2B33612345678&ValidityPeriod=301"), "{}", twilio.body);
+    assert!(twilio.body.starts_with("Body=%C3%87a+%26+%7Bva%7D%3F+%221%22&From=ACME&"));
+    let login = ("Authorization".to_owned(), "Basic dXNlciYxOnNlIGNyZXQ=".to_owned());
+    assert!(twilio.headers.contains(&login));
+    let infobip = sent("infobip");
+    let body: serde_json::Value = serde_json::from_str(&infobip.body).unwrap();
+    assert_eq!(body["messages"][0]["text"], "Ça & {va}? \"1\"");
+    assert_eq!(body["messages"][0]["validityPeriod"], 6);
+    assert_eq!(body["messages"][0]["destinations"][0]["to"], "33612345678");
+    let kannel = sent("kannel");
+    assert_eq!((kannel.method, kannel.body.as_str()), ("GET", ""));
+    assert!(kannel.url.contains("dlr-url=https%3A%2F%2Fotp.example"), "{}", kannel.url);
+    assert!(kannel.url.contains("%26status%3D%25d"), "{}", kannel.url);
+    assert!(kannel.url.contains("text=%C3%87a+%26+%7Bva%7D"), "{}", kannel.url);
+    // A header does not end where a value says so.
+    let settings = [("username", "u"), ("password", "a\r\nX: y"), ("base_url", "http://h")];
+    let odd = Gateway::preset("africastalking").unwrap().request(&settings, &message()).unwrap();
+    assert!(odd.headers.contains(&("apiKey".to_owned(), "aX: y".to_owned())));
+    let jasmin = Gateway::preset("jasmin").unwrap();
+    let unicode = Message { text: "я", is_unicode: true, ..message() };
+    let unicode = jasmin.request(&SETTINGS, &unicode).unwrap().body;
+    assert!(unicode.contains("coding=8") && unicode.contains("hex-content=044F"), "{unicode}");
+    assert!(!unicode.contains("&content="), "{unicode}");
+    assert!(Gateway::preset("twilio").unwrap().request(&[], &message()).is_err(), "no login");
+}
+
+#[test]
+fn answers_mean_what_their_gateway_says() {
+    use Meaning::{Accepted, BadRecipient, BadSender, Permanent, Temporary, Throttled, Unknown};
+    let failed = |meaning: Meaning, code: &str| (meaning, Vec::<String>::new(), code.to_owned());
+    let accepted = |ids: &[&str], code: &str| {
+        (Accepted, ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>(), code.to_owned())
+    };
+    let recipients = |status: &str| {
+        format!(
+            "{{\"SMSMessageData\": {{\"Message\": \"Sent\", \"Recipients\": [{{\"statusCode\": \
+             {status}, \"number\": \"+33612345678\", \"cost\": \"KES 0.8000\", \"status\": \"S\", \
+             \"messageId\": \"ATX1\"}}]}}}}"
+        )
+    };
+    let info = |group: &str, name: &str| {
+        format!(
+            "{{\"messages\": [{{\"to\": \"33612345678\", \"messageId\": \"m1\", \"status\": \
+             {{\"groupName\": \"{group}\", \"name\": \"{name}\"}}}}]}}"
+        )
+    };
+    let vonage = r#"{"message-count": "2", "messages": [{"status": "0", "message-id": "A"},
+        {"status": "0", "message-id": "B"}]}"#;
+    for (preset, status, body, expected) in [
+        (
+            "twilio",
+            201,
+            r#"{"sid": "SM1", "status": "queued", "error_code": null}"#,
+            accepted(&["SM1"], "http 201"),
+        ),
+        (
+            "twilio",
+            400,
+            r#"{"code": 21211, "message": "x", "status": 400}"#,
+            failed(BadRecipient, "21211"),
+        ),
+        ("twilio", 400, r#"{"code": 21606}"#, failed(BadSender, "21606")),
+        ("twilio", 429, r#"{"code": 20429}"#, failed(Throttled, "20429")),
+        ("twilio", 401, r#"{"code": 20003}"#, failed(Permanent, "20003")),
+        ("twilio", 500, "oops", failed(Unknown, "http 500")),
+        ("twilio", 503, "", failed(Temporary, "http 503")),
+        ("vonage", 200, vonage, accepted(&["A", "B"], "0")),
+        (
+            "vonage",
+            200,
+            r#"{"messages": [{"status": "1", "error-text": "Throughput"}]}"#,
+            failed(Throttled, "1"),
+        ),
+        ("vonage", 200, r#"{"messages": [{"status": "15"}]}"#, failed(BadSender, "15")),
+        (
+            "vonage",
+            200,
+            r#"{"messages": [{"status": "0", "message-id": "A"}, {"status": "9"}]}"#,
+            failed(Permanent, "9"),
+        ),
+        ("vonage", 200, "<html>", failed(Unknown, "http 200")),
+        ("africastalking", 201, &recipients("101"), accepted(&["ATX1"], "S")),
+        ("africastalking", 201, &recipients("403"), failed(BadRecipient, "S")),
+        ("africastalking", 201, &recipients("501"), failed(Temporary, "S")),
+        (
+            "africastalking",
+            201,
+            r#"{"SMSMessageData": {"Message": "InvalidSenderId", "Recipients": []}}"#,
+            failed(Permanent, "http 201"),
+        ),
+        (
+            "infobip",
+            200,
+            &info("PENDING", "PENDING_ACCEPTED"),
+            accepted(&["m1"], "PENDING_ACCEPTED"),
+        ),
+        (
+            "infobip",
+            200,
+            &info("REJECTED", "REJECTED_DESTINATION"),
+            failed(BadRecipient, "REJECTED_DESTINATION"),
+        ),
+        (
+            "infobip",
+            200,
+            &info("REJECTED", "REJECTED_NOT_ENOUGH_CREDITS"),
+            failed(Permanent, "REJECTED_NOT_ENOUGH_CREDITS"),
+        ),
+        ("kannel", 202, "0: Accepted for delivery", accepted(&[""], "http 202")),
+        ("kannel", 503, "Temporal failure, try again later.", failed(Temporary, "http 503")),
+        ("kannel", 403, "Authorization failed for sendsms", failed(Permanent, "http 403")),
+        (
+            "jasmin",
+            200,
+            "Success \"07033084-5cfd-4812-90a4-e4d24ffb6e3d\"",
+            accepted(&["07033084-5cfd-4812-90a4-e4d24ffb6e3d"], "http 200"),
+        ),
+        (
+            "jasmin",
+            403,
+            "Error \"Authentication failure for username:u\"",
+            failed(Permanent, "Authentication failure for username:u"),
+        ),
+        (
+            "jasmin",
+            500,
+            "Error \"Cannot send submit_sm, check SMPPClientManagerPB log file for details\"",
+            failed(
+                Temporary,
+                "Cannot send submit_sm, check SMPPClientManagerPB log file for details",
+            ),
+        ),
+    ] {
+        assert_eq!(meaning(preset, status, body), expected, "{preset} {status} {body}");
+    }
+}
+
+#[test]
+fn callbacks_bring_receipts() {
+    let report = |brought: Brought| -> Vec<(String, Fate, String)> {
+        brought.reports.into_iter().map(|it| (it.id, it.fate, it.error)).collect()
+    };
+    let one = |id: &str, fate, error: &str| vec![(id.to_owned(), fate, error.to_owned())];
+    let twilio = "MessageSid=SM1&MessageStatus=undelivered&ErrorCode=30003&To=%2B336";
+    assert_eq!(report(taken("twilio", FORM, "", twilio)), one("SM1", Fate::Undelivered, "30003"));
+    let vonage = "messageId=A&status=delivered&err-code=0&msisdn=336";
+    assert_eq!(report(taken("vonage", "", vonage, "")), one("A", Fate::Delivered, "0"));
+    let json = r#"{"messageId": "A", "status": "expired", "err-code": "1"}"#;
+    assert_eq!(report(taken("vonage", JSON, "", json)), one("A", Fate::Expired, "1"));
+    let batch = r#"{"results": [
+        {"messageId": "m1", "status": {"groupName": "DELIVERED"}, "error": {"name": "NO_ERROR"}},
+        {"messageId": "m2", "status": {"groupName": "UNDELIVERABLE"},
+            "error": {"name": "EC_ABSENT"}},
+        {"messageId": "m3", "status": {"groupName": "WHATEVER"}}, 7, {"messageId": ""}]}"#;
+    let expected = [("m1", Fate::Delivered, "NO_ERROR"), ("m2", Fate::Undelivered, "EC_ABSENT")];
+    let expected: Vec<_> =
+        expected.map(|(id, fate, error)| (id.to_owned(), fate, error.to_owned())).to_vec();
+    assert_eq!(report(taken("infobip", JSON, "", batch)), expected);
+    let africa = "id=ATX1&status=Success&phoneNumber=%2B336";
+    assert_eq!(report(taken("africastalking", FORM, "", africa)), one("ATX1", Fate::Delivered, ""));
+    let kannel = "token=t&attempt=att_1&status=16&error=NACK%2F11";
+    assert_eq!(report(taken("kannel", "", kannel, "")), one("", Fate::Rejected, "NACK/11"));
+    let jasmin = "id=0703&message_status=UNDELIV&level=3&err=034&donedate=2601010000";
+    assert_eq!(report(taken("jasmin", FORM, "", jasmin)), one("0703", Fate::Undelivered, "034"));
+    for odd in ["", "status=", "a=b", "%%%", "id=&message_status=DELIVRD"] {
+        assert_eq!(taken("jasmin", FORM, "", odd), Brought::default(), "{odd}");
+    }
+}
+
+#[test]
+fn callbacks_bring_what_people_wrote() {
+    let written = |text: &str, id: &str| {
+        let (from, to) = ("33612345678".to_owned(), "38000".to_owned());
+        vec![Written { from, to, text: text.to_owned(), id: id.to_owned() }]
+    };
+    for (preset, query, body, id) in [
+        ("twilio", "", "From=33612345678&To=38000&Body=Stop+%26+go&MessageSid=SM2", "SM2"),
+        ("vonage", "msisdn=33612345678&to=38000&text=Stop+%26+go&messageId=V2", "", "V2"),
+        ("africastalking", "", "from=33612345678&to=38000&text=Stop+%26+go&id=A2", "A2"),
+        ("kannel", "from=33612345678&to=38000&text=Stop+%26+go", "", ""),
+        ("jasmin", "", "from=33612345678&to=38000&content=Stop+%26+go&id=J2", "J2"),
+    ] {
+        let brought = taken(preset, FORM, query, body);
+        assert_eq!(brought.written, written("Stop & go", id), "{preset}");
+        assert!(brought.reports.is_empty(), "{preset}");
+    }
+}
+
+#[test]
+fn what_is_not_proved_is_not_believed() {
+    // The example of Twilio's documentation of its signatures.
+    let url = "https://mycompany.com/myapp.php?foo=1&bar=2";
+    let body = "CallSid=CA1234567890ABCDE&Caller=%2B14158675309&Digits=1234&\
+        From=%2B14158675309&To=%2B18005551212";
+    let signed = |signature: &str| vec![("X-Twilio-Signature".to_owned(), signature.to_owned())];
+    let prove = |headers: &[(String, String)], key| {
+        let incoming = Incoming { url, query: "foo=1&bar=2", headers, body: body.as_bytes() };
+        let gateway = Gateway::preset("twilio").unwrap();
+        gateway.prove(&incoming, Secrets { token: "", key }).is_ok()
+    };
+    let good = "RSOYDt4T1cUTdK1PDd93/VVr8B8=";
+    assert!(prove(&signed(good), "12345"));
+    assert!(!prove(&signed(good), "12346") && !prove(&signed(good), "") && !prove(&[], "12345"));
+    let token = |query: &str, token| {
+        let incoming = Incoming { url: "", query, headers: &[], body: b"" };
+        let gateway = Gateway::preset("vonage").unwrap();
+        gateway.prove(&incoming, Secrets { token, key: "" }).is_ok()
+    };
+    assert!(token("a=b&token=s%20s", "s s"));
+    assert!(!token("token=s", "t") && !token("", "t") && !token("token=", ""));
+    let own = "[request]\nmethod='POST'\nurl='http://h'\n[answer]\n[verify]\n\
+        by='hmac_sha256'\nheader='X-Sig'";
+    let gateway = Gateway::read_description(own).unwrap();
+    let mac = "sha256=f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8";
+    for (key, is_good) in [("key", true), ("kay", false)] {
+        let headers = [("x-sig".to_owned(), mac.to_owned())];
+        let body = b"The quick brown fox jumps over the lazy dog";
+        let incoming = Incoming { url: "", query: "", headers: &headers, body };
+        assert_eq!(gateway.prove(&incoming, Secrets { token: "", key }).is_ok(), is_good);
+    }
+}
