@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -79,6 +81,28 @@ impl Serving {
     pub async fn get(&self, path: &str) -> Answer {
         let url = format!("{}{path}", self.at["sandbox"].as_str().unwrap());
         Call::new(self.http.get(url)).await
+    }
+}
+
+#[test]
+fn the_dry_run_of_a_gateway_sends_nothing_and_tells_no_password() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("estafette.toml");
+    for (preset, wanted) in [("twilio", "Body=hello"), ("kannel", "text=hello")] {
+        // Nobody listens there: whoever sent something would fail.
+        let text = format!(
+            "[sms.carriers.main]\nkind = 'http'\npreset = '{preset}'\nusername = 'AC1'\n\
+             password = 'hunter two'\nbase_url = 'http://127.0.0.1:1'\n"
+        );
+        std::fs::write(&config, text).unwrap();
+        let check = ["carriers", "check", "main", "--text", "hello", "--config"];
+        let done = estafette(folder.path()).args(check).arg(&config).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success(), "{preset}: {}", told(&done));
+        assert!(said.contains(wanted) && said.contains("Nothing was sent."), "{said}");
+        let login = STANDARD.encode("AC1:hunter two");
+        let is_told = |text: &str| text.contains("hunter") || text.contains(&login);
+        assert!(!is_told(&said) && !is_told(&told(&done)), "{said}");
     }
 }
 

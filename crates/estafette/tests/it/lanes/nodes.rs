@@ -15,7 +15,7 @@ use crate::world::{Engine, World, eventually};
 /// A second process on the world's database, with a carrier of the same name.
 async fn second(world: &World, script: &Arc<Script>) -> Running {
     let mut service = wiring::open(world.config().clone(), world.clock().clone()).unwrap();
-    service.live.carriers = Carriers::of(vec![], vec![Stage::carrier("stage", 4, script)]);
+    service.live.carriers = Carriers::of(vec![], vec![Stage::carrier("stage", 4, script)]).into();
     service.owners = &CHANNELS;
     wiring::start(service).await.unwrap()
 }

@@ -24,7 +24,7 @@ impl Second {
         let make = |clock: &Clock, door: &Door| {
             Carriers::none().with_sms(sms, (clock, "http://127.0.0.1:1"), door)
         };
-        service.live.carriers = make(world.clock(), &service.live_door).unwrap();
+        service.live.carriers = make(world.clock(), &service.live_door).unwrap().into();
         let running = wiring::start(service).await.unwrap();
         Self { running, http: reqwest::Client::builder().no_proxy().build().unwrap() }
     }

@@ -7,6 +7,8 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{OriginalUri, State};
 use axum::http::StatusCode;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clock::Clock;
 use estafette::app::Env;
 use estafette::carriers::{Carriers, Door};
@@ -21,6 +23,8 @@ on_every_engine!(
     a_gateway_takes_messages_and_tells_what_became_of_them,
     our_ids_come_back_by_the_url_of_a_receipt,
     what_a_gateway_refuses_is_told_and_costs_nothing,
+    every_gateway_is_understood_both_ways,
+    a_signed_callback_is_believed_and_a_changed_one_is_not,
 );
 
 const HOME: &str = "https://otp.example";
@@ -145,4 +149,89 @@ async fn what_a_gateway_refuses_is_told_and_costs_nothing(world: &World) {
         forged.raw("application/x-www-form-urlencoded", "MessageSid=SM1&MessageStatus=failed");
     forged.await.problem("not_found");
     assert_eq!(ada.sms(&id).await.ok().word("status"), "submitted");
+}
+
+/// A gateway's own words for a message that it took, and for its arrival.
+struct Recorded {
+    preset: &'static str,
+    answer: (u16, &'static str),
+    kind: &'static str,
+    receipt: &'static str,
+    written: &'static str,
+}
+
+const RECORDED: [Recorded; 3] = [
+    Recorded {
+        preset: "africastalking",
+        answer: (
+            201,
+            r#"{"SMSMessageData": {"Recipients": [{"statusCode": 101, "messageId": "M1"}]}}"#,
+        ),
+        kind: FORM,
+        receipt: "id=M1&status=Success&phoneNumber=%2B33612345678",
+        written: "from=%2B33612345678&to=ACME&text=hello&id=W1",
+    },
+    Recorded {
+        preset: "infobip",
+        answer: (200, r#"{"messages": [{"messageId": "M1", "status": {"groupName": "PENDING"}}]}"#),
+        kind: "application/json",
+        receipt: r#"{"results": [{"messageId": "M1", "status": {"groupName": "DELIVERED"}}]}"#,
+        written: r#"{"results": [{"messageId": "W1", "from": "33612345678", "to": "ACME",
+            "text": "hello"}]}"#,
+    },
+    Recorded {
+        preset: "jasmin",
+        answer: (200, r#"Success "M1""#),
+        kind: FORM,
+        receipt: "id=M1&message_status=DELIVRD&level=3",
+        written: "id=W1&from=33612345678&to=ACME&content=hello&coding=0",
+    },
+];
+const FORM: &str = "application/x-www-form-urlencoded";
+
+async fn every_gateway_is_understood_both_ways(world: &World) {
+    for (number, Recorded { preset, answer, kind, receipt, written }) in RECORDED.iter().enumerate()
+    {
+        let (_far, address) = Far::open(answer.0, answer.1).await;
+        give(world, preset, address).await;
+        let ada = sender(world, &format!("ada{number}")).await;
+        let to = "+33612345678";
+        let id = ada.text(json!({"to": to, "text": "hi"})).await.ok().word("id").to_owned();
+        ada.sms_until(&id, "submitted").await;
+        let call = async |body: &'static str| {
+            let place = "/v1/upstream/sms/main?token=token+1";
+            world.post(Env::Live, place).raw(kind, body).await
+        };
+        call(receipt).await.ok();
+        let read = ada.sms_until(&id, "delivered").await;
+        assert_eq!(read.field("error"), &json!(null), "{preset}");
+        call(written).await.ok();
+        let all = ada.get("/v1/inbound-notifications").await.ok();
+        assert_eq!(all.list()[0]["message"], "hello", "{preset}");
+        assert_eq!(ada.balance().await, START - PRICE, "{preset}");
+    }
+}
+
+async fn a_signed_callback_is_believed_and_a_changed_one_is_not(world: &World) {
+    let (far, address) = Far::open(201, r#"{"sid": "SM1", "status": "queued"}"#).await;
+    give(world, "twilio", address).await;
+    let ada = sender(world, "ada").await;
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
+    ada.sms_until(&id, "submitted").await;
+    let (_, asked) = far.asked().await;
+    let fields = url::form_urlencoded::parse(asked.as_bytes());
+    let given = fields.into_iter().find(|(name, _)| name == "StatusCallback").unwrap().1;
+    let place = given.strip_prefix(HOME).unwrap();
+    // Names in their order, each followed by its value: as Twilio signs a form.
+    let signed = format!("{given}MessageSidSM1MessageStatusdelivered");
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, b"secret");
+    let proof = STANDARD.encode(ring::hmac::sign(&key, signed.as_bytes()));
+    let call = async |body: &'static str| {
+        let call = world.post(Env::Live, place).header("x-twilio-signature", &proof);
+        call.raw(FORM, body).await
+    };
+    call("MessageSid=SM1&MessageStatus=failed").await.problem("not_found");
+    assert_eq!(ada.sms(&id).await.ok().word("status"), "submitted");
+    call("MessageSid=SM1&MessageStatus=delivered").await.ok();
+    ada.sms_until(&id, "delivered").await;
 }

@@ -143,7 +143,7 @@ impl World {
         let opened = wiring::open_through(self.config.clone(), self.clock.clone(), through);
         let mut service = opened.unwrap();
         if let Some(make) = &*self.live_carriers.lock().unwrap() {
-            service.live.carriers = make(&self.clock, &service.live_door);
+            service.live.carriers = make(&self.clock, &service.live_door).into();
         }
         if let Some(owners) = *self.owners.lock().unwrap() {
             service.owners = owners;
