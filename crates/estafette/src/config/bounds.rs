@@ -19,3 +19,14 @@ pub(super) fn within(key: &str, value: i64, least: i64, most: i64) -> Check {
     let says = format!("must be {least} to {most}, is {value}");
     ensure((least..=most).contains(&value), key, &says)
 }
+
+/// An address that paths are put behind.
+pub(super) fn url(key: &str, url: &str) -> Check {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let Some(rest) = rest else {
+        return ensure(false, key, "must begin with http:// or https://");
+    };
+    ensure(!rest.ends_with('/'), key, "must not end with a slash")?;
+    let is_plain = !rest.is_empty() && !rest.contains(['?', '#', '@', ' ']);
+    ensure(is_plain, key, "must be a plain address without query, fragment or credentials")
+}

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::bounds::{Fault, within};
+use super::bounds::{Fault, url, within};
 use crate::kit::secret::Secret;
 
 /// One SMS carrier.
@@ -248,7 +248,7 @@ fn check_http(key: &str, http: &SmsHttp) -> Result<(), Fault> {
         return Err(Fault { key: at("preset"), reason });
     }
     if !http.base_url.is_empty() {
-        super::check::url(&at("base_url"), &http.base_url)?;
+        url(&at("base_url"), &http.base_url)?;
     }
     within(&at("window"), i64::try_from(http.window).unwrap_or(i64::MAX), 1, 1_000)?;
     within(&at("rate"), http.rate.into(), 0, 100_000)?;

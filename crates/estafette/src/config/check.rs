@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use super::bounds::{Check, ensure, within};
+use super::bounds::{Check, ensure, url, within};
 use super::{
     Access, Config, Credits, Email, Otp, Retention, Server, Sms, SmsCarrier, Support, Telemetry,
     Webhooks,
@@ -286,16 +286,6 @@ fn email(email: &Email) -> Check {
 fn schedule(key: &str, pauses: &[i64]) -> Check {
     ensure(pauses.len() <= 30, key, "has more than 30 pauses")?;
     pauses.iter().try_for_each(|pause| within(key, *pause, 1, 30 * 86_400))
-}
-
-pub(super) fn url(key: &str, url: &str) -> Check {
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-    let Some(rest) = rest else {
-        return ensure(false, key, "must begin with http:// or https://");
-    };
-    ensure(!rest.ends_with('/'), key, "must not end with a slash")?;
-    let is_plain = !rest.is_empty() && !rest.contains(['?', '#', '@', ' ']);
-    ensure(is_plain, key, "must be a plain address without query, fragment or credentials")
 }
 
 fn one_of(key: &str, value: &str, choices: &[&str]) -> Check {

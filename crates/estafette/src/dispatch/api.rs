@@ -12,6 +12,9 @@ use crate::carriers::Called;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
+/// Where SMS carriers call.
+pub const CALLBACK: &str = "/v1/upstream/sms/{carrier}";
+
 /// The routes.
 #[must_use]
 pub fn routes() -> OpenApiRouter<App> {

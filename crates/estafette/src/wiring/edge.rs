@@ -19,6 +19,7 @@ use super::{intake, outgo};
 use crate::access::caller::{RateHeaders, RequestIdText};
 use crate::app::App;
 use crate::chatapp;
+use crate::dispatch;
 use crate::kit::client_address::ClientAddress;
 use crate::kit::id::RequestId;
 use crate::kit::problem::Problem;
@@ -67,7 +68,8 @@ impl Operations {
 
 /// Largest body of a route, bytes.
 fn largest(route: &str) -> usize {
-    if route == chatapp::upstream::PATH { intake::CALLBACK_LIMIT } else { intake::BODY_LIMIT }
+    let is_callback = route == chatapp::upstream::PATH || route == dispatch::api::CALLBACK;
+    if is_callback { intake::CALLBACK_LIMIT } else { intake::BODY_LIMIT }
 }
 
 /// Goes around every request.
@@ -166,11 +168,11 @@ fn refuse_early(
     if !app.is_open() {
         return Some(Problem::new(Code::StorageUnavailable));
     }
-    if way != Way::Bytes && !accepts_json(request.headers()) {
+    if way != Way::Bytes && way != Way::Foreign && !accepts_json(request.headers()) {
         return Some(Problem::new(Code::NotAcceptable));
     }
     // The handler of an upload looks at its type: after it has looked at who sends.
-    let is_wrong = way != Way::Upload && !is_json(request.headers());
+    let is_wrong = way != Way::Upload && way != Way::Foreign && !is_json(request.headers());
     (is_wrong && takes_body()).then(|| Problem::new(Code::UnsupportedMediaType))
 }
 
@@ -185,6 +187,8 @@ enum Way {
     Large,
     /// A file goes out, or frames do.
     Bytes,
+    /// A carrier's callback, in the carrier's own form.
+    Foreign,
 }
 
 impl Way {
@@ -195,6 +199,8 @@ impl Way {
             Self::Large
         } else if route.contains("/support-ticket-files/") || route.ends_with("/ws") {
             Self::Bytes
+        } else if route == dispatch::api::CALLBACK {
+            Self::Foreign
         } else {
             Self::Json
         }

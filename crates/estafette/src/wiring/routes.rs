@@ -64,7 +64,6 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(credits::api::routes())
         .merge(senders::api::routes())
         .merge(inbound::api::routes())
-        .merge(dispatch::api::routes())
         .merge(events::api::routes())
         .merge(webhooks::api::routes())
         .merge(webhooks::deliveries::api::routes())
@@ -77,7 +76,7 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(operator::api::routes())
         .merge(retention::api::routes());
     match env {
-        Env::Live => api.merge(chatapp::upstream::api::routes()),
+        Env::Live => api.merge(chatapp::upstream::api::routes()).merge(dispatch::api::routes()),
         Env::Sandbox => api.merge(sandbox::api::routes()),
     }
 }
