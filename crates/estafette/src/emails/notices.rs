@@ -12,7 +12,7 @@ use crate::dispatch::{
     self, Attempt, Failure, Leg, NewLeg, News, Owner, STALE, State as Sending, Then,
 };
 use crate::kit::id::{AccountId, NoticeId};
-use crate::notices::{self, MOVED, Notice, State};
+use crate::notices::{self, MOVED, Notice, State, resets};
 
 /// Notices taken out at a time.
 const BATCH: i64 = 50;
@@ -147,6 +147,14 @@ pub async fn run_due(app: &App) -> Result<usize, CommitError> {
     }
     let lost = |error: Error| CommitError::Unavailable(error.to_string());
     let mut count = 0;
+    for asked in resets::asked(app, BATCH).await.map_err(lost)? {
+        match resets::answer(app, &asked).await {
+            Ok(()) => count += 1,
+            // Another node was faster.
+            Err(CommitError::Rejected(MOVED)) => {}
+            Err(error) => return Err(error),
+        }
+    }
     for notice in notices::waiting(app, BATCH).await.map_err(lost)? {
         match take_out(app, notice).await {
             Ok(is_moved) => count += usize::from(is_moved),

@@ -1,21 +1,21 @@
 //! Rank 5: what the service writes to its users by email: proof of an address, reset of a password,
-//! a webhook that was disabled, a ticket that was answered. Whatever makes a notice necessary writes it in its own write set;
-//! `emails::notices` carries it. It names the user, not their address, so there is nothing to
-//! erase.
+//! a webhook that was disabled, a ticket that was answered. What makes a notice necessary writes it
+//! in its own write set; `emails::notices` carries it. It names the user, not their address, so
+//! there is nothing to erase.
 //!
 //! A *proof* is a token that only reaches the person by email: 256 bits, hashed at rest, of one
 //! use, with an expiry; sealed beside its hash until the mail is out.
 
+pub mod resets;
 pub mod retention;
 mod store;
 mod texts;
 
-use ::store::{CommitError, Error as DbError, Reject, WriteSet, args};
+use ::store::{Error as DbError, Reject, WriteSet, args};
 use clock::{DAY, HOUR, Millis};
 
 use self::store as sql;
 use crate::access::key;
-use crate::access::limits::{self, Limited};
 use crate::app::App;
 use crate::kit::id::{AccountId, AttemptId, NoticeId, UserId};
 use crate::kit::seal::sha256;
@@ -26,8 +26,6 @@ pub use texts::{Letter, letter};
 
 /// The proof was used meanwhile.
 pub const USED: Reject = Reject("notice_used");
-/// The user got enough of this kind.
-const ENOUGH: Reject = Reject("notices_enough");
 /// Somebody else moved the notice.
 pub const MOVED: Reject = Reject("notice_moved");
 /// How long a notice without a proof is worth sending, milliseconds.
@@ -117,15 +115,19 @@ pub fn is_on(app: &App) -> bool {
     !email.relay_url.is_empty() && !email.shared_domain.is_empty()
 }
 
-/// Adds a notice with a proof to a write set; nothing where the service writes to nobody.
-pub fn prove(app: &App, set: &mut WriteSet, reader: Reader<'_>, kind: Kind) {
-    if !is_on(app) {
-        return;
+/// Adds the proof of a new user's address to a write set; nothing where the service writes to
+/// nobody.
+pub fn verify(app: &App, set: &mut WriteSet, reader: Reader<'_>) {
+    if is_on(app) {
+        prove(app, set, reader, (Kind::VerifyEmail, &NoticeId::new(&app.clock)));
     }
-    let Reader { user, live } = reader;
-    let (id, now) = (NoticeId::new(&app.clock), app.now());
+}
+
+/// Adds a notice with a proof to a write set.
+fn prove(app: &App, set: &mut WriteSet, reader: Reader<'_>, what: (Kind, &NoticeId)) {
+    let (Reader { user, live }, (kind, id), now) = (reader, what, app.now());
     let token = format!("{FIXED}{}", key::random(&app.clock, RANDOM));
-    let sealed = app.vault.seal(&place(live, &id), token.as_bytes());
+    let sealed = app.vault.seal(&place(live, id), token.as_bytes());
     let life_s = match kind {
         Kind::PasswordReset => app.config.email.reset_life_s,
         _ => app.config.email.verify_life_s,
@@ -133,29 +135,11 @@ pub fn prove(app: &App, set: &mut WriteSet, reader: Reader<'_>, kind: Kind) {
     let valid_until = now + life_s * 1_000;
     let hash = sha256(token.as_bytes());
     let kind = kind.as_str();
-    set.push(sql::ADD, args![live, &id, user, kind, user, hash, sealed, valid_until, now]);
+    set.push(sql::ADD, args![live, id, user, kind, user, hash, sealed, valid_until, now]);
 }
 
-/// Sends a user a way to set another password, unless they got as many in the last hour as one
-/// gets: then nothing happens, and nobody is told.
-///
-/// # Errors
-/// See [`CommitError`].
-pub async fn offer_reset(app: &App, reader: Reader<'_>) -> Result<(), CommitError> {
-    let mut set = WriteSet::of(reader.live.as_str());
-    limits::one_by_one(&mut set, reader.live, Limited::Notices);
-    let (kind, since) = (Kind::PasswordReset, app.now() - HOUR);
-    let most = app.config.email.resets_per_hour - 1;
-    set.absent(sql::IS_ENOUGH, args![reader.user, kind.as_str(), since, most], ENOUGH);
-    prove(app, &mut set, reader, kind);
-    match app.db.commit(set).await {
-        Err(CommitError::Rejected(ENOUGH)) => Ok(()),
-        done => done.map(drop),
-    }
-}
-
-/// Adds news for the owner of an account, of either environment, to a write set; once an hour for the
-/// same object.
+/// Adds news for the owner of an account, of either environment, to a write set; once an hour for
+/// the same object.
 pub fn tell_owner(app: &App, set: &mut WriteSet, account: &AccountId, news: (Kind, &str)) {
     if !is_on(app) {
         return;

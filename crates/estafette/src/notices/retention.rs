@@ -1,5 +1,6 @@
 //! What is forgotten of notices, and when: the proof in one as soon as the mail is out (that is not
-//! here), the row `retention.tokens_d` after it was written.
+//! here), the row `retention.tokens_d` after it was written; a reset that nobody could look at
+//! after a day.
 
 use ::store::{CommitError, args};
 use clock::DAY;
@@ -15,6 +16,8 @@ use crate::chores::Turn;
 /// See [`CommitError`].
 pub async fn forget(app: &App, turn: &Turn) -> Result<u64, CommitError> {
     let retention = &app.config.retention;
+    let asked = args![turn.now() - DAY, retention.chunk];
+    let count = sweep(app, turn, "reset_requests", sql::FORGET_ASKED, &asked).await?;
     let args = args![turn.now() - retention.tokens_d * DAY, retention.chunk];
-    sweep(app, turn, "notices", sql::FORGET, &args).await
+    Ok(count + sweep(app, turn, "notices", sql::FORGET, &args).await?)
 }

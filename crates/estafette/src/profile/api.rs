@@ -126,7 +126,7 @@ async fn signup(
         let enter = |set: &mut WriteSet, new: &NewUser| {
             credits::sandbox_grant(&app, set, &new.sandbox);
             let reader = Reader { user: &new.id, live: &new.live };
-            notices::prove(&app, set, reader, notices::Kind::VerifyEmail);
+            notices::verify(&app, set, reader);
             let identity = Identity { id: new.id.to_string(), email: new.email.clone() };
             access::admit(&app, set, Kind::Portal, identity, &claim)
         };

@@ -57,7 +57,7 @@ fn api(env: Env) -> OpenApiRouter<App> {
         .merge(sms::api::routes())
         .merge(emails::api::routes())
         .merge(profile::api::routes())
-        .merge(profile::recovery::routes())
+        .merge(profile::recovery::api::routes())
         .merge(access::api::routes())
         .merge(access::sessions::api::routes())
         .merge(access::staff::api::routes())

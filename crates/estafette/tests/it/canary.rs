@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use playground::{ReceiverZoo, Visit};
 use serde_json::json;
 
+use crate::emails::noticing;
 use crate::world::tenant::{PASSWORD, Tenant, phone};
 use crate::world::{Answer, Engine, World, eventually};
 
@@ -99,12 +100,13 @@ async fn secrets_stay_secret(engine: Engine) {
         .without_time()
         .with_writer(move || writer.clone())
         .init();
-    let world = World::new(engine).await;
+    let world = World::with(engine, noticing::writing).await;
+    let proofs = noticing::proofs(&world).await;
     let ada = world.account("ada").await;
     let zoo = ReceiverZoo::start().await.unwrap();
     let body = json!({"url": zoo.url("/ok"), "events": ["*"], "secret": "a plain signing secret"});
     let hook = ada.desk("POST", "/v1/webhooks").json(body).await.ok();
-    let mut secrets = vec![];
+    let mut secrets = proofs;
     let (mut codes, phones) = use_every_way(&world, &ada).await;
     secrets.extend(signing_secrets(&ada, &zoo, &hook).await);
     secrets.extend(tokens_in_addresses(&ada).await);

@@ -21,6 +21,7 @@ use crate::app::App;
 use crate::kit::id::{AccountId, TicketId};
 
 pub use fan::run;
+pub(super) use nodes::has_user;
 pub use token::forget_tokens;
 
 /// Why a socket is closed (RFC 6455 §7.4; 4000 and above are ours).

@@ -93,15 +93,29 @@ pub(super) async fn tell_presence(app: &App, news: &Update) -> Result<(), Commit
 
 /// Reads who listens to a ticket at other nodes.
 pub(super) async fn look_elsewhere(app: &App, ticket: &str) -> Result<(), ::store::Error> {
-    if !app.config.database.is_shared() {
-        return Ok(());
+    if app.config.database.is_shared() {
+        app.sockets.set_elsewhere(ticket, elsewhere(app, ticket).await?);
     }
+    Ok(())
+}
+
+/// Whether the user of a ticket has a socket of it, at any node.
+pub(in crate::support) async fn has_user(
+    app: &App,
+    ticket: &TicketId,
+) -> Result<bool, ::store::Error> {
+    let is_here = app.sockets.present(ticket.as_str()).user;
+    if is_here || !app.config.database.is_shared() {
+        return Ok(is_here);
+    }
+    Ok(elsewhere(app, ticket.as_str()).await?.user)
+}
+
+async fn elsewhere(app: &App, ticket: &str) -> Result<Present, ::store::Error> {
     let args = args![ticket, app.node, app.now()];
     let found: Option<(Option<i64>, Option<i64>)> = app.db.row(sql::ELSEWHERE, args).await?;
     let (user, staff) = found.unwrap_or_default();
-    let elsewhere = Present { user: user == Some(1), staff: staff == Some(1) };
-    app.sockets.set_elsewhere(ticket, elsewhere);
-    Ok(())
+    Ok(Present { user: user == Some(1), staff: staff == Some(1) })
 }
 
 /// What this node has done for the others, and when, and which of them there are.

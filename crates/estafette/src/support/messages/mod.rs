@@ -93,7 +93,7 @@ async fn try_write(
         put(app, &mut set, &new.author.who(), &before, &after);
     }
     let is_answer = new.author.side() == Side::Admin && !new.internal;
-    if is_answer && !app.sockets.present(ticket.as_str()).user {
+    if is_answer && !chat::has_user(app, ticket).await? {
         let news = (notices::Kind::TicketAnswered, ticket.as_str());
         notices::tell_owner(app, &mut set, &before.account, news);
     }

@@ -6,7 +6,7 @@ mod fates;
 mod fields;
 mod forgetting;
 mod injecting;
-mod noticing;
+pub mod noticing;
 mod relay;
 mod reports;
 mod sending;

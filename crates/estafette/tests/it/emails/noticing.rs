@@ -1,14 +1,21 @@
-//! Emails that the service writes itself: proof of an address, and a new password.
+//! Emails that the service writes itself: proof of an address, a new password, news.
 
 use clock::{HOUR, MINUTE};
 use estafette::app::Env;
 use estafette::config::Config;
+use estafette::events::Kind;
+use estafette::wiring;
+use playground::ReceiverZoo;
 use serde_json::json;
 
-use super::relay::{Mx, with_relay};
+use super::relay::{Mx, give_relay, with_relay};
 use crate::on_every_engine;
+use crate::support::chat::Socket;
+use crate::support::{answer, open, write};
+use crate::webhooks::{happen, hook};
+use crate::world::faults::How;
 use crate::world::tenant::{PASSWORD, Tenant};
-use crate::world::{Answer, World, eventually};
+use crate::world::{Answer, Engine, World, eventually};
 
 on_every_engine!(
     a_new_user_proves_their_email_once with writing,
@@ -16,22 +23,41 @@ on_every_engine!(
     a_reset_answers_alike_for_everybody_and_reaches_only_users with writing,
     a_user_gets_three_resets_in_an_hour with writing,
     a_reset_that_is_too_old_opens_nothing with writing,
+    a_reset_is_lost_by_no_fault_and_mailed_once_for_a_key with writing,
+    the_owner_hears_of_a_disabled_webhook with writing,
+    a_user_who_is_away_hears_of_an_answer_once_an_hour with writing,
     without_a_relay_nobody_is_written_to,
 );
 
 const NEW: &str = "another horse battery 43";
 
-fn writing(config: &mut Config) {
+pub fn writing(config: &mut Config) {
     "mail.example".clone_into(&mut config.email.shared_domain);
     // Never connected to: the stories bring a relay of their own.
     config.email.relay_url = estafette::kit::secret::Secret::new("smtp://127.0.0.1:9".to_owned());
     config.email.reset_url = "https://portal.example/reset#{token}".to_owned();
 }
 
-/// What the relay got with this in its subject.
-fn letters(mx: &Mx, about: &str) -> Vec<(String, String)> {
-    let is_about = |message: &str| message.contains(&format!(" / {about}"));
-    mx.taken().into_iter().filter(|(_, message)| is_about(message)).collect()
+/// Proofs of both kinds that were mailed to a user, the first of them used; the world is one of
+/// [`writing`].
+pub async fn proofs(world: &World) -> Vec<String> {
+    let mx = give_relay(world).await;
+    let bea = world.account("bea").await;
+    call(world, "password/reset", json!({"email": bea.email})).await.ok();
+    let mut all = tokens(&mx, VERIFY, 1).await;
+    all.extend(tokens(&mx, RESET, 1).await);
+    call(world, "verify-email", json!({"token": all[0]})).await.ok();
+    let wrong = format!("{}x", &all[1][..49]);
+    let body = json!({"token": wrong, "new": NEW});
+    call(world, "password/reset/confirm", body).await.problem("invalid_token");
+    all.extend([wrong, NEW.to_owned()]);
+    all
+}
+
+/// What the relay got with these words in it; lines that were too long for it are whole again.
+fn letters(mx: &Mx, words: &str) -> Vec<(String, String)> {
+    let all = mx.taken().into_iter().map(|(to, message)| (to, message.replace("=\r\n", "")));
+    all.filter(|(_, message)| message.contains(words)).collect()
 }
 
 /// The tokens of the letters about something, once there are so many.
@@ -45,8 +71,8 @@ async fn tokens(mx: &Mx, about: &str, count: usize) -> Vec<String> {
     found.iter().map(token).collect()
 }
 
-const VERIFY: &str = "Confirm your address";
-const RESET: &str = "Your password";
+const VERIFY: &str = " / Confirm your address";
+const RESET: &str = " / Your password";
 
 async fn call(world: &World, path: &str, body: serde_json::Value) -> Answer {
     world.post(Env::Sandbox, &format!("/v1/auth/{path}")).json(body).await
@@ -166,6 +192,89 @@ async fn a_reset_that_is_too_old_opens_nothing(world: &World) {
     let db = world.app(Env::Live).await.db.clone();
     let rows: Vec<(i64,)> = db.rows(count, store::args![]).await.unwrap();
     assert_eq!(rows, [(0,)]);
+}
+
+async fn a_reset_is_lost_by_no_fault_and_mailed_once_for_a_key(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    world.faults.plan("DELETE FROM reset_requests", How::Unavailable, 2);
+    let ask = || {
+        let call = world.post(Env::Sandbox, "/v1/auth/password/reset");
+        call.header("idempotency-key", "forgot").json(json!({"email": ada.email}))
+    };
+    let first = ask().await.ok();
+    let again = ask().await.ok();
+    assert_eq!((first.text, again.head("idempotent-replayed")), (again.text.clone(), "true"));
+    tokens(&mx, RESET, 1).await;
+    assert_eq!(world.faults.left(), 0);
+    let rows = store::Sql("SELECT COUNT(*) FROM reset_requests");
+    let db = world.app(Env::Live).await.db.clone();
+    assert_eq!(db.rows::<(i64,)>(rows, store::args![]).await.unwrap(), [(0,)]);
+    world.restart().await;
+    ask().await.ok();
+    call(world, "password/reset", json!({"email": ada.email})).await.ok();
+    tokens(&mx, RESET, 2).await;
+}
+
+const WEBHOOK: &str = "does not work any more and was disabled";
+const TICKET: &str = "Support has answered your ticket";
+
+async fn the_owner_hears_of_a_disabled_webhook(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let (mx, ada) = with_relay(world).await;
+    let gone = hook(&ada, &zoo.url("/status/410?key=k1"), &["sms.delivery"]).await;
+    hook(&ada, &zoo.url("/ok"), &["sms.delivery"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    let told = eventually(async || letters(&mx, WEBHOOK).pop()).await;
+    assert_eq!(told.0, ada.email);
+    assert_eq!(told.1.matches(gone.word("id")).count(), 2, "in both languages: {}", told.1);
+    assert!(!told.1.contains("k1"), "{}", told.1);
+    assert_eq!(letters(&mx, WEBHOOK).len(), 1);
+    assert_eq!(ada.balance().await, 100, "it is free");
+}
+
+async fn a_user_who_is_away_hears_of_an_answer_once_an_hour(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let (away, here) = (open(&ada, "Away", "m").await, open(&ada, "Here", "m").await);
+    let mut socket = Socket::user(&ada, &here, &ada.token, "").await;
+    write(&ada, &here, "Hello").await.ok();
+    socket.frame().await;
+    let said = json!({"message": "The answer is 42."});
+    answer(world, &here, said.clone()).await.ok();
+    answer(world, &away, json!({"message": "A note.", "internal": true})).await.ok();
+    answer(world, &away, said.clone()).await.ok();
+    answer(world, &away, said.clone()).await.ok();
+    let told = eventually(async || letters(&mx, TICKET).pop()).await;
+    assert_eq!(told.0, ada.email);
+    assert_eq!(told.1.matches(&away).count(), 2, "in both languages: {}", told.1);
+    assert!(!told.1.contains("42"), "what was said stays in the ticket: {}", told.1);
+    world.advance(HOUR + MINUTE).await;
+    answer(world, &away, said).await.ok();
+    let all = eventually(async || Some(letters(&mx, TICKET)).filter(|all| all.len() > 1)).await;
+    assert_eq!(all.len(), 2, "one for each hour, and none of the ticket that is on a screen");
+    assert!(all.iter().all(|(_, message)| message.contains(&away)));
+}
+
+/// A user who has the ticket open at another node is not away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ticket_open_at_another_node_is_not_mailed() {
+    let world = World::with(Engine::Postgres, writing).await;
+    let (mx, ada) = with_relay(&world).await;
+    let service = wiring::open(world.config().clone(), world.clock().clone()).unwrap();
+    let other = wiring::start(service).await.unwrap();
+    let (away, there) = (open(&ada, "Away", "m").await, open(&ada, "There", "m").await);
+    let path = format!("/v1/support/tickets/{there}/ws?token={}", ada.token);
+    let mut socket = Socket::open(other.addresses.live, &path, None).await.unwrap();
+    write(&ada, &there, "Hello").await.ok();
+    socket.frame().await;
+    let said = json!({"message": "The answer is 42."});
+    answer(&world, &there, said.clone()).await.ok();
+    answer(&world, &away, said.clone()).await.ok();
+    eventually(async || letters(&mx, TICKET).pop()).await;
+    let all = letters(&mx, TICKET);
+    assert!(all.iter().all(|(_, message)| message.contains(&away)));
+    assert_eq!(all.len(), 1);
+    other.stop().await;
+    world.finish().await;
 }
 
 async fn without_a_relay_nobody_is_written_to(world: &World) {

@@ -142,6 +142,10 @@ impl Mx {
 }
 
 pub async fn with_relay(world: &World) -> (Mx, Tenant<'_>) {
+    (give_relay(world).await, world.live_account("ada", 100).await)
+}
+
+pub async fn give_relay(world: &World) -> Mx {
     let (mx, url) = Mx::start().await;
     world
         .give_live(Box::new(move |_, _| {
@@ -149,7 +153,7 @@ pub async fn with_relay(world: &World) -> (Mx, Tenant<'_>) {
             Carriers::none().with_email(Arc::new(relay.unwrap()))
         }))
         .await;
-    (mx, world.live_account("ada", 100).await)
+    mx
 }
 
 pub fn mail(to: &str) -> Value {

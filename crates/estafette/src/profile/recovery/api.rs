@@ -1,5 +1,4 @@
-//! The routes of who shows that an email reaches them: proof of the address, and a new password in
-//! the place of one that is forgotten.
+//! The routes of proof of an address and of a forgotten password.
 
 use axum::Json;
 use axum::extract::State;
@@ -20,7 +19,7 @@ use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 use crate::kit::throttle::Class;
-use crate::notices::{self, Kind, Reader};
+use crate::notices::{self, Kind, resets};
 
 /// What is said of a token that opens nothing (any more).
 const NO_PROOF: &str = "The token from the email is unknown, was used, or has expired.";
@@ -101,7 +100,7 @@ async fn verify_email(
     request_body = ResetRequest,
     extensions(("x-codes" = json!([Code::CarrierUnavailable]))),
     responses(
-        (status = 200, body = DoneView, description = "If a user has this email, mail is on its way"),
+        (status = 200, body = DoneView, description = "A user with this email gets mail"),
     ))]
 async fn ask_for_reset(
     guest: Guest,
@@ -116,21 +115,20 @@ async fn ask_for_reset(
     }
     fields.finish(app.is_strict())?;
     let email = email.ok_or(Code::InternalError)?;
-    if !notices::is_on(&app) {
-        return Err(Problem::new(Code::CarrierUnavailable)
-            .detail("The service sends no email to its users. Ask its operator for a password."));
-    }
     let owner = guest.owner(&app);
     let request = Repeatable::by_guest(&owner, &headers, "POST /v1/auth/password/reset", &body);
     let fresh = async |claim: Claim| {
-        app.throttle.take(Class::Signup, &guest.address)?;
-        if !claim.is_empty() {
-            let mut set = WriteSet::of(&owner);
-            claim.add_to(&mut set, "", None, app.now());
-            app.db.commit(set).await?;
+        if !notices::is_on(&app) {
+            let detail =
+                "The service sends no email to its users. Ask its operator for a password.";
+            return Err(Problem::new(Code::CarrierUnavailable).detail(detail));
         }
-        // Behind the answer, which is the same for everybody: its time tells nothing either.
-        tokio::spawn(offer_reset(app.clone(), email));
+        app.throttle.take(Class::Signup, &guest.address)?;
+        // The same for everybody: neither the answer nor its time tells whether there is a user.
+        let mut set = WriteSet::of(&owner);
+        claim.add_to(&mut set, "", None, app.now());
+        resets::ask(&app, &mut set, &email);
+        app.db.commit(set).await?;
         Ok(())
     };
     let done = idempotency::once(&app, request, fresh, async |_| Ok(())).await?;
@@ -190,18 +188,4 @@ async fn commit(app: &App, set: WriteSet) -> Result<(), Problem> {
 
 fn no_proof() -> Problem {
     Problem::new(Code::InvalidToken).detail(NO_PROOF)
-}
-
-/// Mails a token to the user with this email, if there is one. What fails is asked for again by
-/// whoever gets no mail.
-async fn offer_reset(app: App, email: String) {
-    let found = match access::user_of(&app, &email).await {
-        Ok(found) => found,
-        Err(Error::NoSuchPerson) => return,
-        Err(error) => return tracing::warn!(%error, "a password reset was not written"),
-    };
-    let reader = Reader { user: &found.id, live: &found.live };
-    if let Err(error) = notices::offer_reset(&app, reader).await {
-        tracing::warn!(%error, "a password reset was not written");
-    }
 }
