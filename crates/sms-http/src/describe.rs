@@ -22,6 +22,9 @@ pub struct Gateway {
     /// What a callback is answered with.
     #[serde(default)]
     pub(crate) reply: String,
+    /// The shortest and the longest validity that it takes, seconds.
+    #[serde(default)]
+    pub(crate) validity_s: Option<[i64; 2]>,
     /// Settings with the values that they have where nobody says otherwise.
     #[serde(default)]
     pub(crate) defaults: BTreeMap<String, String>,

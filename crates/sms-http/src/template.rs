@@ -57,8 +57,8 @@ impl Values<'_> {
             "text" => m.text.to_owned(),
             "id" => m.id.to_owned(),
             "callback_url" => m.callback_url.to_owned(),
-            "validity_s" => m.validity_s.to_string(),
-            "validity_min" => ((m.validity_s + 59) / 60).to_string(),
+            "validity_s" => self.validity_s().to_string(),
+            "validity_min" => ((self.validity_s() + 59) / 60).to_string(),
             "unicode" => when(m.is_unicode, "unicode"),
             "coding" => when(m.is_unicode, "2"),
             "coding_jasmin" => when(m.is_unicode, "8"),
@@ -72,6 +72,13 @@ impl Values<'_> {
                 given.or_else(default).ok_or_else(|| Fault::Variable(name.to_owned()))?
             }
         })
+    }
+
+    /// How long the message is of use, as far as the gateway can say so: outside of its bounds it
+    /// refuses the message.
+    fn validity_s(&self) -> i64 {
+        let [shortest, longest] = self.gateway.validity_s.unwrap_or([1, i64::MAX]);
+        self.message.validity_s.min(longest).max(shortest)
     }
 
     /// A template with its variables replaced, each written by `escape`.

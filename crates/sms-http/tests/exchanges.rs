@@ -80,6 +80,20 @@ fn values_are_written_as_their_place_needs_them() {
 }
 
 #[test]
+fn validity_stays_within_what_a_gateway_takes() {
+    let body = |preset: &str, validity_s| {
+        let message = Message { validity_s, ..message() };
+        Gateway::preset(preset).unwrap().request(&SETTINGS, &message).unwrap().body
+    };
+    for (validity_s, expected) in [(301, "=301"), (86_400, "=36000")] {
+        let twilio = body("twilio", validity_s);
+        assert!(twilio.ends_with(&format!("&ValidityPeriod{expected}")), "{twilio}");
+    }
+    let infobip = body("infobip", 3 * 86_400);
+    assert!(infobip.contains("\"validityPeriod\":2880"), "{infobip}");
+}
+
+#[test]
 fn answers_mean_what_their_gateway_says() {
     use Meaning::{Accepted, BadRecipient, BadSender, Permanent, Temporary, Throttled, Unknown};
     let failed = |meaning: Meaning, code: &str| (meaning, Vec::<String>::new(), code.to_owned());
