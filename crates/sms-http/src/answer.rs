@@ -67,7 +67,13 @@ impl Gateway {
             let found = found.unwrap_or_default();
             found.chars().filter(|it| *it != '\0').take(MOST).collect::<String>()
         };
-        let ids = parts.iter().map(|part| found(&shape.id, part)).collect();
+        let ids: Vec<String> = parts.iter().map(|part| found(&shape.id, part)).collect();
+        // A yes without the id that a gateway always gives is somebody else's: a proxy's page.
+        let is_strange = shape.id.is_some() && ids.iter().any(String::is_empty);
+        let meaning = match meaning {
+            Meaning::Accepted if is_strange => Meaning::Unknown,
+            meaning => meaning,
+        };
         let ids = if meaning == Meaning::Accepted { ids } else { Vec::new() };
         let code = found(&shape.code, part);
         let code = if code.is_empty() { format!("http {status}") } else { code };

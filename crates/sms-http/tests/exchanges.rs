@@ -133,6 +133,9 @@ fn answers_mean_what_their_gateway_says() {
         ("twilio", 401, r#"{"code": 20003}"#, failed(Permanent, "20003")),
         ("twilio", 500, "oops", failed(Unknown, "http 500")),
         ("twilio", 503, "", failed(Temporary, "http 503")),
+        ("twilio", 200, "<html>", failed(Unknown, "http 200")),
+        ("infobip", 200, "<html>", failed(Unknown, "http 200")),
+        ("jasmin", 200, "<html>", failed(Unknown, "http 200")),
         ("vonage", 200, vonage, accepted(&["A", "B"], "0")),
         (
             "vonage",
