@@ -195,6 +195,18 @@ fn answers_mean_what_their_gateway_says() {
         ),
         (
             "jasmin",
+            403,
+            "Error \"User throughput exceeded\"",
+            failed(Throttled, "User throughput exceeded"),
+        ),
+        (
+            "jasmin",
+            412,
+            "Error \"Failover route has no bound connectors\"",
+            failed(Temporary, "Failover route has no bound connectors"),
+        ),
+        (
+            "jasmin",
             500,
             "Error \"Cannot send submit_sm, check SMPPClientManagerPB log file for details\"",
             failed(
@@ -234,6 +246,8 @@ fn callbacks_bring_receipts() {
     assert_eq!(report(taken("kannel", "", kannel, "")), one("", Fate::Rejected, "NACK/11"));
     let jasmin = "id=0703&message_status=UNDELIV&level=3&err=034&donedate=2601010000";
     assert_eq!(report(taken("jasmin", FORM, "", jasmin)), one("0703", Fate::Undelivered, "034"));
+    let refused = "id=0704&message_status=ESME_RINVDSTADR&level=1";
+    assert_eq!(report(taken("jasmin", FORM, "", refused)), one("0704", Fate::Rejected, ""));
     for odd in ["", "status=", "a=b", "%%%", "id=&message_status=DELIVRD"] {
         assert_eq!(taken("jasmin", FORM, "", odd), Brought::default(), "{odd}");
     }
