@@ -58,10 +58,16 @@ impl Destination {
         if text.chars().count() > LONGEST {
             return Err(Fault::TooLong);
         }
-        Self::parse_long(text, allow_http)
+        let place = Self::parse_long(text, allow_http)?;
+        let is_usual = place.port == if place.is_tls { 443 } else { 80 };
+        if !is_usual && place.port < 1024 {
+            return Err(Fault::NotAllowed("must use port 443 or one from 1024 to 65535"));
+        }
+        Ok(place)
     }
 
-    /// The same of any length: texts of messages are in some gateways' URLs.
+    /// The same of any length and with any port, for gateways that the operator names: texts of
+    /// messages are in some of their URLs.
     ///
     /// # Errors
     /// See [`Fault`].
@@ -85,10 +91,6 @@ impl Destination {
             return Err(Fault::NotAllowed("must not contain a fragment (#…)"));
         }
         let port = url.port_or_known_default().ok_or(Fault::Malformed)?;
-        let is_usual = if is_tls { port == 443 } else { port == 80 };
-        if !is_usual && port < 1024 {
-            return Err(Fault::NotAllowed("must use port 443 or one from 1024 to 65535"));
-        }
         let host = url.host().ok_or(Fault::Malformed)?.to_owned();
         if matches!(&host, Host::Domain(name) if !is_name(name)) {
             return Err(Fault::Malformed);
@@ -255,6 +257,12 @@ mod tests {
         }
         let long = format!("https://example.com/{}", "x".repeat(LONGEST));
         assert_eq!(read(&long), Err(Fault::TooLong));
+    }
+
+    #[test]
+    fn the_operators_gateway_may_have_any_port() {
+        assert_eq!(Destination::parse_long("https://sms.example:444/", true).unwrap().port, 444);
+        assert!(Destination::parse("https://sms.example:444/", true).is_err());
     }
 
     #[test]
