@@ -158,8 +158,8 @@ pub enum Fault {
     /// The template of the body is no JSON.
     #[error("request.json is no JSON: {0}")]
     Json(String),
-    /// A variable that there is not.
-    #[error("there is no variable {{{0}}}, and no setting of this name")]
+    /// A setting that is empty, or a variable that there is not.
+    #[error("{0} is needed here: no setting of this name has a value")]
     Variable(String),
     /// There is no such gateway here.
     #[error("there is no preset {0:?}; there are {list}", list = crate::PRESETS.join(", "))]
