@@ -28,6 +28,7 @@ pub fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(get, path = "/v1/upstream/sms/{carrier}", tag = "Operator",
     params(("carrier" = String, Path, description = "Its name in the settings"),
         ("token" = Option<String>, Query, description = "Proves the gateway")),
+    extensions(("x-codes" = json!([Code::InvalidToken, Code::NotFound]))),
     responses(
         (status = 200, body = String, content_type = "text/plain", description = "It is stored"),
     )
@@ -49,6 +50,7 @@ async fn call_back(
         ("token" = Option<String>, Query, description = "Proves the gateway")),
     request_body(content = String, content_type = "application/x-www-form-urlencoded",
         description = "As the gateway sends it"),
+    extensions(("x-codes" = json!([Code::InvalidToken, Code::NotFound]))),
     responses(
         (status = 200, body = String, content_type = "text/plain", description = "It is stored"),
     )
@@ -69,7 +71,10 @@ async fn take(app: &App, carrier: &str, called: Called) -> Result<Response, Prob
         Some(Ok(reply)) => Ok(reply.into_response()),
         // It comes again.
         Some(Err(_)) => Err(Code::StorageUnavailable.into()),
-        None => Err(Code::NotFound.into()),
+        None => {
+            let detail = "The token in the URL, or the signature, is not this gateway's.";
+            Err(Problem::new(Code::InvalidToken).detail(detail))
+        }
     }
 }
 

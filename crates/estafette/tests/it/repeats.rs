@@ -7,6 +7,7 @@ use estafette::app::Env;
 use serde_json::{Value, json};
 use store::{Sql, args};
 
+use crate::emails::noticing::{unused_proofs, writing};
 use crate::on_every_engine;
 use crate::support::files::png;
 use crate::support::{change, open};
@@ -15,7 +16,7 @@ use crate::world::tenant::{PASSWORD, Tenant, phone};
 use crate::world::{Answer, Call, World};
 
 on_every_engine!(
-    every_post_honours_its_key,
+    every_post_honours_its_key with writing,
     a_secret_is_repeated_for_ten_minutes_and_never_stored_in_the_clear,
     a_known_key_is_no_way_to_guess_a_password,
     a_key_of_one_address_is_free_at_another with behind_a_proxy,
@@ -119,8 +120,10 @@ async fn rows(world: &World) -> Vec<(&'static str, i64)> {
 }
 
 async fn every_post_honours_its_key(world: &World) {
+    let proofs = unused_proofs(world).await;
     let ada = world.account("ada").await;
-    let table = table(&ada).await;
+    let mut table = table(&ada).await;
+    table.extend(of_recovery(&ada, &proofs));
     let document = world.get(Env::Live, "/v1/openapi.json").await.ok();
     let paths = document.field("paths").as_object().unwrap();
     let posts = paths.iter().filter(|(_, operations)| operations.get("post").is_some());
@@ -313,6 +316,31 @@ async fn of_staff(ada: &Tenant<'_>) -> Vec<Row> {
             "ok",
             &staff,
             json(passwords("a new password of staff"), passwords("a third password of staff")),
+        ),
+    ]
+}
+
+fn of_recovery(ada: &Tenant<'_>, proofs: &[String]) -> Vec<Row> {
+    let row = |route: &'static str, body, other| Row {
+        route,
+        path: route.to_owned(),
+        by: By::Nobody,
+        body: json(body, other),
+        same: "ok",
+    };
+    let [verify, reset] = proofs else { panic!("{} proofs", proofs.len()) };
+    let new = |password: &str| json!({"token": reset, "new": password});
+    vec![
+        row("/v1/auth/verify-email", json!({"token": verify}), json!({"token": reset})),
+        row(
+            "/v1/auth/password/reset",
+            json!({"email": ada.email}),
+            json!({"email": "eve@example.com"}),
+        ),
+        row(
+            "/v1/auth/password/reset/confirm",
+            new("another horse battery 43"),
+            new("another horse battery 44"),
         ),
     ]
 }

@@ -89,7 +89,7 @@ async fn a_gateway_takes_messages_and_tells_what_became_of_them(world: &World) {
         async |query: &str| world.get(Env::Live, &format!("/v1/upstream/sms/main?{query}")).await;
     let proof = "token=token+1";
     for forged in ["", "token=no&", "token=&"] {
-        callback(&format!("{forged}messageId=A1&status=failed")).await.problem("not_found");
+        callback(&format!("{forged}messageId=A1&status=failed")).await.problem("invalid_token");
     }
     world.get(Env::Live, "/v1/upstream/sms/nobody?token=token+1").await.problem("not_found");
     callback(&format!("{proof}&messageId=A1&status=delivered")).await.ok();
@@ -147,7 +147,7 @@ async fn what_a_gateway_refuses_is_told_and_costs_nothing(world: &World) {
     let forged = world.post(Env::Live, "/v1/upstream/sms/main");
     let forged =
         forged.raw("application/x-www-form-urlencoded", "MessageSid=SM1&MessageStatus=failed");
-    forged.await.problem("not_found");
+    forged.await.problem("invalid_token");
     assert_eq!(ada.sms(&id).await.ok().word("status"), "submitted");
 }
 
@@ -176,7 +176,7 @@ const RECORDED: [Recorded; 3] = [
         answer: (200, r#"{"messages": [{"messageId": "M1", "status": {"groupName": "PENDING"}}]}"#),
         kind: "application/json",
         receipt: r#"{"results": [{"messageId": "M1", "status": {"groupName": "DELIVERED"}}]}"#,
-        written: r#"{"results": [{"messageId": "W1", "from": "33612345678", "to": "ACME",
+        written: r#"{"results": [{"messageId": "W2", "from": "33612345678", "to": "ACME",
             "text": "hello"}]}"#,
     },
     Recorded {
@@ -184,7 +184,7 @@ const RECORDED: [Recorded; 3] = [
         answer: (200, r#"Success "M1""#),
         kind: FORM,
         receipt: "id=M1&message_status=DELIVRD&level=3",
-        written: "id=W1&from=33612345678&to=ACME&content=hello&coding=0",
+        written: "id=W3&from=33612345678&to=ACME&content=hello&coding=0",
     },
 ];
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -208,6 +208,7 @@ async fn every_gateway_is_understood_both_ways(world: &World) {
         call(written).await.ok();
         let all = ada.get("/v1/inbound-notifications").await.ok();
         assert_eq!(all.list()[0]["message"], "hello", "{preset}");
+        assert_eq!(all.list()[0]["sender"], to, "{preset}");
         assert_eq!(ada.balance().await, START - PRICE, "{preset}");
     }
 }
@@ -230,7 +231,7 @@ async fn a_signed_callback_is_believed_and_a_changed_one_is_not(world: &World) {
         let call = world.post(Env::Live, place).header("x-twilio-signature", &proof);
         call.raw(FORM, body).await
     };
-    call("MessageSid=SM1&MessageStatus=failed").await.problem("not_found");
+    call("MessageSid=SM1&MessageStatus=failed").await.problem("invalid_token");
     assert_eq!(ada.sms(&id).await.ok().word("status"), "submitted");
     call("MessageSid=SM1&MessageStatus=delivered").await.ok();
     ada.sms_until(&id, "delivered").await;
