@@ -1,6 +1,8 @@
 //! A request from its template. Each value is written as its place needs it: in a URL, a form, a
 //! header or a JSON string.
 
+use std::fmt::Write;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -130,7 +132,16 @@ fn when(is_so: bool, value: &str) -> String {
 }
 
 fn hex_of_ucs2(text: &str) -> String {
-    text.encode_utf16().map(|unit| format!("{unit:04X}")).collect()
+    let octets: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    hex(&octets).to_ascii_uppercase()
+}
+
+/// Two digits for each octet.
+pub(crate) fn hex(octets: &[u8]) -> String {
+    octets.iter().fold(String::with_capacity(octets.len() * 2), |mut text, octet| {
+        let _infallible = write!(text, "{octet:02x}");
+        text
+    })
 }
 
 /// As a part of a URL (RFC 3986 §2.1).

@@ -9,6 +9,7 @@ use subtle::ConstantTimeEq;
 
 use crate::callback::Incoming;
 use crate::describe::{Gateway, Verify};
+use crate::template::hex;
 
 /// What callbacks are proved with.
 #[derive(Clone, Copy)]
@@ -50,7 +51,7 @@ impl Gateway {
             }
             Verify::HmacSha256 { header } => {
                 let mac = hmac::<Hmac<Sha256>>(secrets.key, incoming.body);
-                let wanted: String = mac.iter().map(|octet| format!("{octet:02x}")).collect();
+                let wanted = hex(&mac);
                 let given = incoming.header(header).unwrap_or_default();
                 let given = given.rsplit('=').next().unwrap_or_default().to_ascii_lowercase();
                 !secrets.key.is_empty() && is_equal(given.as_bytes(), wanted.as_bytes())

@@ -93,129 +93,86 @@ fn validity_stays_within_what_a_gateway_takes() {
     assert!(infobip.contains("\"validityPeriod\":2880"), "{infobip}");
 }
 
+/// What an answer means, with the ids of what was taken and the gateway's code.
+fn says(preset: &str, status: u16, body: &str, (meaning, ids, code): (Meaning, &[&str], &str)) {
+    let found = self::meaning(preset, status, body);
+    let ids = ids.iter().map(|id| (*id).to_owned()).collect();
+    assert_eq!(found, (meaning, ids, code.to_owned()), "{preset} {status} {body}");
+}
+
 #[test]
-fn answers_mean_what_their_gateway_says() {
+fn answers_of_twilio_and_vonage_mean_what_they_say() {
     use Meaning::{Accepted, BadRecipient, BadSender, Permanent, Temporary, Throttled, Unknown};
-    let failed = |meaning: Meaning, code: &str| (meaning, Vec::<String>::new(), code.to_owned());
-    let accepted = |ids: &[&str], code: &str| {
-        (Accepted, ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>(), code.to_owned())
-    };
-    let recipients = |status: &str| {
-        format!(
+    let twilio = |status, body: &str, means| says("twilio", status, body, means);
+    let queued = r#"{"sid": "SM1", "status": "queued", "error_code": null}"#;
+    twilio(201, queued, (Accepted, &["SM1"], "http 201"));
+    let refused = r#"{"code": 21211, "message": "x", "status": 400}"#;
+    twilio(400, refused, (BadRecipient, &[], "21211"));
+    twilio(400, r#"{"code": 21606}"#, (BadSender, &[], "21606"));
+    twilio(429, r#"{"code": 20429}"#, (Throttled, &[], "20429"));
+    twilio(401, r#"{"code": 20003}"#, (Permanent, &[], "20003"));
+    twilio(500, "oops", (Unknown, &[], "http 500"));
+    twilio(503, "", (Temporary, &[], "http 503"));
+    twilio(200, "<html>", (Unknown, &[], "http 200"));
+    let vonage = |body: &str, means| says("vonage", 200, body, means);
+    let both = r#"{"message-count": "2", "messages": [{"status": "0", "message-id": "A"},
+        {"status": "0", "message-id": "B"}]}"#;
+    vonage(both, (Accepted, &["A", "B"], "0"));
+    let throttled = r#"{"messages": [{"status": "1", "error-text": "Throughput"}]}"#;
+    vonage(throttled, (Throttled, &[], "1"));
+    vonage(r#"{"messages": [{"status": "15"}]}"#, (BadSender, &[], "15"));
+    let half = r#"{"messages": [{"status": "0", "message-id": "A"}, {"status": "9"}]}"#;
+    vonage(half, (Permanent, &[], "9"));
+    vonage("<html>", (Unknown, &[], "http 200"));
+}
+
+#[test]
+fn answers_of_africas_talking_and_infobip_mean_what_they_say() {
+    use Meaning::{Accepted, BadRecipient, Permanent, Temporary, Unknown};
+    let africa = |status: u32, means| {
+        let body = format!(
             "{{\"SMSMessageData\": {{\"Message\": \"Sent\", \"Recipients\": [{{\"statusCode\": \
              {status}, \"number\": \"+33612345678\", \"cost\": \"KES 0.8000\", \"status\": \"S\", \
              \"messageId\": \"ATX1\"}}]}}}}"
-        )
+        );
+        says("africastalking", 201, &body, means);
     };
-    let info = |group: &str, name: &str| {
-        format!(
+    africa(101, (Accepted, &["ATX1"], "S"));
+    africa(403, (BadRecipient, &[], "S"));
+    africa(501, (Temporary, &[], "S"));
+    let nobody = r#"{"SMSMessageData": {"Message": "InvalidSenderId", "Recipients": []}}"#;
+    says("africastalking", 201, nobody, (Permanent, &[], "http 201"));
+    let infobip = |group: &str, name: &str, means| {
+        let body = format!(
             "{{\"messages\": [{{\"to\": \"33612345678\", \"messageId\": \"m1\", \"status\": \
              {{\"groupName\": \"{group}\", \"name\": \"{name}\"}}}}]}}"
-        )
+        );
+        says("infobip", 200, &body, means);
     };
-    let vonage = r#"{"message-count": "2", "messages": [{"status": "0", "message-id": "A"},
-        {"status": "0", "message-id": "B"}]}"#;
-    for (preset, status, body, expected) in [
-        (
-            "twilio",
-            201,
-            r#"{"sid": "SM1", "status": "queued", "error_code": null}"#,
-            accepted(&["SM1"], "http 201"),
-        ),
-        (
-            "twilio",
-            400,
-            r#"{"code": 21211, "message": "x", "status": 400}"#,
-            failed(BadRecipient, "21211"),
-        ),
-        ("twilio", 400, r#"{"code": 21606}"#, failed(BadSender, "21606")),
-        ("twilio", 429, r#"{"code": 20429}"#, failed(Throttled, "20429")),
-        ("twilio", 401, r#"{"code": 20003}"#, failed(Permanent, "20003")),
-        ("twilio", 500, "oops", failed(Unknown, "http 500")),
-        ("twilio", 503, "", failed(Temporary, "http 503")),
-        ("twilio", 200, "<html>", failed(Unknown, "http 200")),
-        ("infobip", 200, "<html>", failed(Unknown, "http 200")),
-        ("jasmin", 200, "<html>", failed(Unknown, "http 200")),
-        ("vonage", 200, vonage, accepted(&["A", "B"], "0")),
-        (
-            "vonage",
-            200,
-            r#"{"messages": [{"status": "1", "error-text": "Throughput"}]}"#,
-            failed(Throttled, "1"),
-        ),
-        ("vonage", 200, r#"{"messages": [{"status": "15"}]}"#, failed(BadSender, "15")),
-        (
-            "vonage",
-            200,
-            r#"{"messages": [{"status": "0", "message-id": "A"}, {"status": "9"}]}"#,
-            failed(Permanent, "9"),
-        ),
-        ("vonage", 200, "<html>", failed(Unknown, "http 200")),
-        ("africastalking", 201, &recipients("101"), accepted(&["ATX1"], "S")),
-        ("africastalking", 201, &recipients("403"), failed(BadRecipient, "S")),
-        ("africastalking", 201, &recipients("501"), failed(Temporary, "S")),
-        (
-            "africastalking",
-            201,
-            r#"{"SMSMessageData": {"Message": "InvalidSenderId", "Recipients": []}}"#,
-            failed(Permanent, "http 201"),
-        ),
-        (
-            "infobip",
-            200,
-            &info("PENDING", "PENDING_ACCEPTED"),
-            accepted(&["m1"], "PENDING_ACCEPTED"),
-        ),
-        (
-            "infobip",
-            200,
-            &info("REJECTED", "REJECTED_DESTINATION"),
-            failed(BadRecipient, "REJECTED_DESTINATION"),
-        ),
-        (
-            "infobip",
-            200,
-            &info("REJECTED", "REJECTED_NOT_ENOUGH_CREDITS"),
-            failed(Permanent, "REJECTED_NOT_ENOUGH_CREDITS"),
-        ),
-        ("kannel", 202, "0: Accepted for delivery", accepted(&[""], "http 202")),
-        ("kannel", 503, "Temporal failure, try again later.", failed(Temporary, "http 503")),
-        ("kannel", 403, "Authorization failed for sendsms", failed(Permanent, "http 403")),
-        (
-            "jasmin",
-            200,
-            "Success \"07033084-5cfd-4812-90a4-e4d24ffb6e3d\"",
-            accepted(&["07033084-5cfd-4812-90a4-e4d24ffb6e3d"], "http 200"),
-        ),
-        (
-            "jasmin",
-            403,
-            "Error \"Authentication failure for username:u\"",
-            failed(Permanent, "Authentication failure for username:u"),
-        ),
-        (
-            "jasmin",
-            403,
-            "Error \"User throughput exceeded\"",
-            failed(Throttled, "User throughput exceeded"),
-        ),
-        (
-            "jasmin",
-            412,
-            "Error \"Failover route has no bound connectors\"",
-            failed(Temporary, "Failover route has no bound connectors"),
-        ),
-        (
-            "jasmin",
-            500,
-            "Error \"Cannot send submit_sm, check SMPPClientManagerPB log file for details\"",
-            failed(
-                Temporary,
-                "Cannot send submit_sm, check SMPPClientManagerPB log file for details",
-            ),
-        ),
+    infobip("PENDING", "PENDING_ACCEPTED", (Accepted, &["m1"], "PENDING_ACCEPTED"));
+    infobip("REJECTED", "REJECTED_DESTINATION", (BadRecipient, &[], "REJECTED_DESTINATION"));
+    let poor = "REJECTED_NOT_ENOUGH_CREDITS";
+    infobip("REJECTED", poor, (Permanent, &[], poor));
+    says("infobip", 200, "<html>", (Unknown, &[], "http 200"));
+}
+
+#[test]
+fn answers_of_kannel_and_jasmin_mean_what_they_say() {
+    use Meaning::{Accepted, Permanent, Temporary, Throttled, Unknown};
+    let kannel = |status, body: &str, means| says("kannel", status, body, means);
+    kannel(202, "0: Accepted for delivery", (Accepted, &[""], "http 202"));
+    kannel(503, "Temporal failure, try again later.", (Temporary, &[], "http 503"));
+    kannel(403, "Authorization failed for sendsms", (Permanent, &[], "http 403"));
+    let id = "07033084-5cfd-4812-90a4-e4d24ffb6e3d";
+    says("jasmin", 200, &format!("Success \"{id}\""), (Accepted, &[id], "http 200"));
+    says("jasmin", 200, "<html>", (Unknown, &[], "http 200"));
+    for (status, why, meaning) in [
+        (403, "Authentication failure for username:u", Permanent),
+        (403, "User throughput exceeded", Throttled),
+        (412, "Failover route has no bound connectors", Temporary),
+        (500, "Cannot send submit_sm, check SMPPClientManagerPB log file for details", Temporary),
     ] {
-        assert_eq!(meaning(preset, status, body), expected, "{preset} {status} {body}");
+        says("jasmin", status, &format!("Error \"{why}\""), (meaning, &[], why));
     }
 }
 

@@ -80,6 +80,15 @@ pub struct Figure {
     pub counts: Counts,
 }
 
+/// What is to be written down.
+#[derive(Debug, Default)]
+pub struct Unwritten {
+    /// What was counted, by account.
+    pub figures: BTreeMap<String, Vec<Figure>>,
+    /// What is to be told, and of whom.
+    pub excesses: Vec<(String, Excess)>,
+}
+
 /// A budget that is used up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excess {
@@ -217,7 +226,7 @@ impl Conversion {
 
     /// What is to be written down, by account.
     #[must_use]
-    pub fn take(&self) -> (BTreeMap<String, Vec<Figure>>, Vec<(String, Excess)>) {
+    pub fn take(&self) -> Unwritten {
         let mut books = self.books();
         let books = &mut *books;
         let mut all = BTreeMap::new();
@@ -226,7 +235,7 @@ impl Conversion {
             let figures = own.map(Account::take).unwrap_or_default();
             all.insert(account, figures);
         }
-        (all, std::mem::take(&mut books.excesses))
+        Unwritten { figures: all, excesses: std::mem::take(&mut books.excesses) }
     }
 
     /// It could not be written down.
@@ -354,9 +363,9 @@ mod tests {
         assert_eq!(all.judge("ada", &other, now), None);
         assert!(all.tell("ada", &excess, now) && !all.tell("ada", &excess, now));
         assert!(all.tell("ada", &excess, now + HOUR));
-        let (pending, excesses) = all.take();
-        assert_eq!((pending["ada"].len(), excesses.len()), (4, 2));
-        assert!(all.take().0.is_empty());
+        let unwritten = all.take();
+        assert_eq!((unwritten.figures["ada"].len(), unwritten.excesses.len()), (4, 2));
+        assert!(all.take().figures.is_empty());
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::carriers::Channel;
 use crate::chores::Turn;
 use crate::config::FraudGuard;
 use crate::events::{self as all_events, Event, Kind};
-use crate::kit::conversion::{Counts, Excess, Figure, Span, places};
+use crate::kit::conversion::{Counts, Excess, Figure, Span, Unwritten, places};
 use crate::kit::id::{AccountId, ChallengeId, EventId};
 use crate::kit::msisdn::Msisdn;
 
@@ -109,7 +109,7 @@ pub async fn run(app: App) {
 /// It is kept, and written down the next time.
 pub async fn flush(app: &App) -> Result<(), CommitError> {
     let _turn = app.conversion.writing.lock().await;
-    let (mut by_account, excesses) = app.conversion.take();
+    let Unwritten { figures: mut by_account, excesses } = app.conversion.take();
     let told = excesses.iter().map(|(account, _)| account.clone());
     let all: BTreeSet<String> = by_account.keys().cloned().chain(told).collect();
     let mut failed = None;

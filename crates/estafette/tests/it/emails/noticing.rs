@@ -35,13 +35,13 @@ pub fn writing(config: &mut Config) {
     "mail.example".clone_into(&mut config.email.shared_domain);
     // Never connected to: the stories bring a relay of their own.
     config.email.relay_url = estafette::kit::secret::Secret::new("smtp://127.0.0.1:9".to_owned());
-    config.email.reset_url = "https://portal.example/reset#{token}".to_owned();
+    "https://portal.example/reset#{token}".clone_into(&mut config.email.reset_url);
 }
 
 /// Proofs of both kinds that were mailed to a user, the first of them used; the world is one of
 /// [`writing`].
 pub async fn proofs(world: &World) -> Vec<String> {
-    let mut all = unused_proofs(world).await;
+    let mut all = unused_proofs(world, "bea").await;
     call(world, "verify-email", json!({"token": all[0]})).await.ok();
     let wrong = format!("{}x", &all[1][..49]);
     let body = json!({"token": wrong, "new": NEW});
@@ -51,10 +51,10 @@ pub async fn proofs(world: &World) -> Vec<String> {
 }
 
 /// A proof of each kind that was mailed to a user and not used; the world is one of [`writing`].
-pub async fn unused_proofs(world: &World) -> Vec<String> {
+pub async fn unused_proofs(world: &World, user: &str) -> Vec<String> {
     let mx = give_relay(world).await;
-    let bea = world.account("bea").await;
-    call(world, "password/reset", json!({"email": bea.email})).await.ok();
+    let user = world.account(user).await;
+    call(world, "password/reset", json!({"email": user.email})).await.ok();
     let mut all = tokens(&mx, VERIFY, 1).await;
     all.extend(tokens(&mx, RESET, 1).await);
     all

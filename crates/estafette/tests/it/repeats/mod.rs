@@ -1,6 +1,8 @@
 //! `Idempotency-Key` on every POST: one table of all routes, held against the OpenAPI document, and
 //! the same four questions to each. Nobody adds a POST that forgets the key.
 
+mod desk;
+
 use std::collections::BTreeSet;
 
 use estafette::app::Env;
@@ -10,8 +12,6 @@ use store::{Sql, args};
 use crate::emails::noticing::{unused_proofs, writing};
 use crate::on_every_engine;
 use crate::support::files::png;
-use crate::support::{change, open};
-use crate::webhooks::hook;
 use crate::world::tenant::{PASSWORD, Tenant, phone};
 use crate::world::{Answer, Call, World};
 
@@ -120,7 +120,7 @@ async fn rows(world: &World) -> Vec<(&'static str, i64)> {
 }
 
 async fn every_post_honours_its_key(world: &World) {
-    let proofs = unused_proofs(world).await;
+    let proofs = unused_proofs(world, "zoe").await;
     let ada = world.account("ada").await;
     let mut table = table(&ada).await;
     table.extend(of_recovery(&ada, &proofs));
@@ -157,8 +157,8 @@ async fn table(ada: &Tenant<'_>) -> Vec<Row> {
     table.extend(of_emails(ada).await);
     table.extend(of_staff(ada).await);
     table.extend(of_users(ada).await);
-    table.extend(of_webhooks(ada).await);
-    table.extend(of_support(ada).await);
+    table.extend(desk::of_webhooks(ada).await);
+    table.extend(desk::of_support(ada).await);
     table
 }
 
@@ -390,84 +390,6 @@ async fn of_users(ada: &Tenant<'_>) -> Vec<Row> {
 async fn login(world: &World, path: &str, email: &str) -> String {
     let body = json!({"email": email, "password": PASSWORD});
     world.post(Env::Sandbox, path).json(body).await.ok().word("token").to_owned()
-}
-
-async fn of_webhooks(ada: &Tenant<'_>) -> Vec<Row> {
-    // Nobody listens there: what is delivered fails, and is kept. And only tests are delivered, so
-    // that nothing happens by itself.
-    let made = hook(ada, "http://127.0.0.1:9999/", &["chatapp.consent"]).await;
-    let id = made.word("id").to_owned();
-    let tested = ada.desk("POST", &format!("/v1/webhooks/{id}/test")).await.ok();
-    let delivery = tested.word("id").to_owned();
-    let row = |route: &'static str, same, body| {
-        let path = route.replace("{webhook_id}", &id).replace("{delivery_id}", &delivery);
-        Row { route, path, by: By::Bearer(ada.token.clone()), body, same }
-    };
-    let url = |port: u16| -> Value {
-        json!({"url": format!("http://127.0.0.1:{port}/"), "events": ["chatapp.consent"]})
-    };
-    let now = ada.world.now();
-    let [earlier, later] = [now - 60_000, now - 30_000].map(|at| json!({"since": at.to_string()}));
-    vec![
-        row("/v1/webhooks", "secret", json(url(9_998), url(9_997))),
-        row(
-            "/v1/webhooks/{webhook_id}/test",
-            "id",
-            json(json!({"type": "otp.status"}), json!({"type": "sms.delivery"})),
-        ),
-        row("/v1/webhooks/{webhook_id}/rotate-secret", "secret", Body::Empty),
-        row("/v1/webhooks/{webhook_id}/recover", "since", json(earlier, later)),
-        row("/v1/webhook-deliveries/{delivery_id}/retry", "id", Body::Empty),
-    ]
-}
-
-async fn of_support(ada: &Tenant<'_>) -> Vec<Row> {
-    let world = ada.world;
-    let [ticket, rated, merged] =
-        [open(ada, "a", "m").await, open(ada, "b", "m").await, open(ada, "c", "m").await];
-    change(world, &rated, json!({"status": "resolved"})).await.ok();
-    let desk = By::Bearer(ada.token.clone());
-    // The password of the first member of staff is another one by now, their token is good.
-    let staff = By::Bearer(world.staff().await.to_owned());
-    let row = |route: &'static str, same, body| {
-        let about = match route {
-            _ if route.ends_with("/rating") => &rated,
-            _ if route.ends_with("/merge") => &merged,
-            _ => &ticket,
-        };
-        let by = if route.starts_with("/v1/admin") { staff.clone() } else { desk.clone() };
-        Row { route, path: route.replace("{ticket_id}", about), by, body, same }
-    };
-    let said = || json(json!({"message": "one"}), json!({"message": "two"}));
-    let read = || json(json!({"seq": 1}), json!({"seq": 2}));
-    let opened = |subject: &str| {
-        json!({
-            "subject": subject, "category": "delivery", "priority": "normal", "message": "m",
-        })
-    };
-    let canned = |title: &str| json!({"title": title, "body": "text"});
-    vec![
-        row("/v1/support/tickets", "id", json(opened("d"), opened("e"))),
-        row("/v1/support/tickets/{ticket_id}/messages", "id", said()),
-        row("/v1/support/tickets/{ticket_id}/files", "id", Body::File),
-        row("/v1/support/tickets/{ticket_id}/read", "id", read()),
-        row("/v1/support/tickets/{ticket_id}/ws-token", "token", Body::Empty),
-        row(
-            "/v1/support/tickets/{ticket_id}/rating",
-            "id",
-            json(json!({"score": 5}), json!({"score": 4})),
-        ),
-        row("/v1/admin/support/tickets/{ticket_id}/messages", "id", said()),
-        row("/v1/admin/support/tickets/{ticket_id}/files", "id", Body::File),
-        row("/v1/admin/support/tickets/{ticket_id}/read", "id", read()),
-        row("/v1/admin/support/tickets/{ticket_id}/ws-token", "token", Body::Empty),
-        row(
-            "/v1/admin/support/tickets/{ticket_id}/merge",
-            "id",
-            json(json!({"into": ticket}), json!({"into": rated})),
-        ),
-        row("/v1/admin/canned-replies", "id", json(canned("a"), canned("b"))),
-    ]
 }
 
 fn log_in(world: &World, email: &str, password: &str, key: &str) -> Call {
