@@ -91,7 +91,12 @@ async fn rows(world: &World) -> Vec<(&'static str, i64)> {
         ("senders", Sql("SELECT COUNT(*) FROM senders")),
         ("challenges", Sql("SELECT COUNT(*) FROM challenges")),
         ("guesses", Sql("SELECT CAST(COALESCE(SUM(attempts), 0) AS BIGINT) FROM challenges")),
-        ("attempts", Sql("SELECT COUNT(*) FROM attempts")),
+        // Those of notices are begun behind the answer.
+        ("attempts", Sql("SELECT COUNT(*) FROM attempts WHERE kind <> 'notice'")),
+        (
+            "notices",
+            Sql("SELECT (SELECT COUNT(*) FROM notices) + (SELECT COUNT(*) FROM reset_requests)"),
+        ),
         ("SMS", Sql("SELECT COUNT(*) FROM sms_messages")),
         ("emails", Sql("SELECT COUNT(*) FROM emails")),
         ("email recipients", Sql("SELECT COUNT(*) FROM email_recipients")),
