@@ -1,5 +1,7 @@
 //! The business account: templates are declared there, listed and judged.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Value, json};
 
 use crate::answer::{Class, classify, of_status};
@@ -7,10 +9,12 @@ use crate::template::{Button, Category, language, variables};
 
 /// A template of the same name and language is there.
 const EXISTS: i64 = 2_388_024;
-/// Seconds after which a passcode that did not arrive is dropped: its SMS has gone out by then.
-const PASSCODE_TTL_S: u32 = 60;
-/// What is said below a passcode: minutes for which it is good.
-const PASSCODE_MINUTES: u32 = 5;
+/// There is no template of an id and name.
+pub const NOT_FOUND: i64 = 2_593_002;
+/// Seconds after which the upstream may drop a passcode that did not arrive.
+const PASSCODE_TTL_S: RangeInclusive<i64> = 30..=900;
+/// Minutes that may be said below a passcode.
+const PASSCODE_MINUTES: RangeInclusive<i64> = 1..=90;
 /// Longest sentence of the upstream's that is kept, characters.
 const LONGEST_DETAIL: usize = 300;
 
@@ -29,6 +33,29 @@ pub struct Declaration<'a> {
     pub footer: Option<&'a str>,
     /// Its buttons.
     pub buttons: &'a [Button],
+    /// How long the passcode that it carries is good; nothing else heeds it.
+    pub lifetime: Lifetime,
+}
+
+/// How long a passcode is good, and for how long the upstream tries to deliver it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetime {
+    /// Said below the code, minutes.
+    pub minutes: i64,
+    /// After that it is not delivered any more, seconds.
+    pub ttl_s: i64,
+}
+
+impl Lifetime {
+    /// The nearest that the upstream takes.
+    #[must_use]
+    pub fn new(validity_s: i64, ttl_s: i64) -> Self {
+        let (minutes, ttls) = (PASSCODE_MINUTES, PASSCODE_TTL_S);
+        Self {
+            minutes: (validity_s / 60).clamp(*minutes.start(), *minutes.end()),
+            ttl_s: ttl_s.clamp(*ttls.start(), *ttls.end()),
+        }
+    }
 }
 
 /// The body of `POST /{waba_id}/message_templates`. Every variable has an example: without, the
@@ -40,9 +67,15 @@ pub fn declare(d: &Declaration<'_>) -> Value {
         "components": components(d),
     });
     if d.category == Category::Authentication {
-        body["message_send_ttl_seconds"] = PASSCODE_TTL_S.into();
+        body["message_send_ttl_seconds"] = d.lifetime.ttl_s.into();
     }
     body
+}
+
+/// The body of `POST /{template_id}`, which puts another lifetime in the place of a passcode's.
+#[must_use]
+pub fn edit(d: &Declaration<'_>) -> Value {
+    json!({ "components": components(d), "message_send_ttl_seconds": d.lifetime.ttl_s })
 }
 
 fn components(d: &Declaration<'_>) -> Vec<Value> {
@@ -50,7 +83,7 @@ fn components(d: &Declaration<'_>) -> Vec<Value> {
         let copy = if d.language.starts_with("fr") { "Copier" } else { "Copy" };
         return vec![
             json!({ "type": "BODY", "add_security_recommendation": true }),
-            json!({ "type": "FOOTER", "code_expiration_minutes": PASSCODE_MINUTES }),
+            json!({ "type": "FOOTER", "code_expiration_minutes": d.lifetime.minutes }),
             json!({ "type": "BUTTONS", "buttons": [
                 { "type": "OTP", "otp_type": "COPY_CODE", "text": copy },
             ] }),
@@ -116,6 +149,25 @@ pub struct Listed {
     pub category: Option<Category>,
     /// Why it was rejected.
     pub reason: Option<String>,
+    /// Of one that carries a passcode: [`Lifetime::minutes`], where the upstream says it.
+    pub minutes: Option<i64>,
+    /// And [`Lifetime::ttl_s`].
+    pub ttl_s: Option<i64>,
+}
+
+impl Listed {
+    /// Whether a passcode in it would live otherwise; what the upstream does not say is as wanted.
+    #[must_use]
+    pub fn differs_from(&self, wanted: Lifetime) -> bool {
+        let Lifetime { minutes, ttl_s } = wanted;
+        self.minutes.is_some_and(|it| it != minutes) || self.ttl_s.is_some_and(|it| it != ttl_s)
+    }
+
+    /// Whether the upstream lets it be changed.
+    #[must_use]
+    pub fn is_editable(&self) -> bool {
+        matches!(self.status.as_str(), "APPROVED" | "REJECTED" | "PAUSED")
+    }
 }
 
 /// A page of templates.
@@ -138,9 +190,8 @@ pub fn read_declared(http: u16, body: &[u8]) -> Declared {
         if code == EXISTS || number == EXISTS {
             return Declared::Exists;
         }
-        let said = ["error_user_msg", "message"].into_iter().find_map(|name| error[name].as_str());
-        let detail = said.unwrap_or_default().chars().take(LONGEST_DETAIL).collect();
-        return Declared::Refused { class: classify(code, http), code: number.to_string(), detail };
+        let (class, detail) = (classify(code, http), sentence(error));
+        return Declared::Refused { class, code: number.to_string(), detail };
     }
     let taken = json.as_ref().map(listed).filter(|listed| !listed.id.is_empty());
     match (http, taken) {
@@ -151,6 +202,62 @@ pub fn read_declared(http: u16, body: &[u8]) -> Declared {
             Declared::Refused { class, code, detail: String::new() }
         }
     }
+}
+
+/// Reads the answer to an edit.
+///
+/// # Errors
+/// Why nothing was changed, or may not have been, as the upstream says it.
+pub fn read_edited(http: u16, body: &[u8]) -> Result<(), String> {
+    let json: Value = serde_json::from_slice(body).unwrap_or_default();
+    if http == 200 && json["success"] == true {
+        return Ok(());
+    }
+    let said = Some(sentence(&json["error"])).filter(|said| !said.is_empty());
+    Err(said.unwrap_or_else(|| format!("HTTP {http}")))
+}
+
+/// What became of a deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// It is gone.
+    Gone,
+    /// The upstream has none of this id and name.
+    Missing,
+    /// It stays.
+    Refused {
+        /// The upstream's own sentence.
+        detail: String,
+    },
+    /// Nobody can tell, or the upstream cannot now.
+    Unclear,
+}
+
+/// Reads the answer to a deletion.
+#[must_use]
+pub fn read_deleted(http: u16, body: &[u8]) -> Deleted {
+    let json: Option<Value> = serde_json::from_slice(body).ok();
+    let error = json.as_ref().map(|json| &json["error"]).filter(|error| error.is_object());
+    let Some(error) = error else {
+        let is_done = json.is_some_and(|json| json["success"] == true);
+        return if is_done && http == 200 { Deleted::Gone } else { Deleted::Unclear };
+    };
+    let code = error["code"].as_i64().unwrap_or_default();
+    if error["error_subcode"] == NOT_FOUND || code == 132_001 {
+        return Deleted::Missing;
+    }
+    match classify(code, http) {
+        Class::Throttled | Class::PairThrottled | Class::Temporary | Class::Sender => {
+            Deleted::Unclear
+        }
+        _ => Deleted::Refused { detail: sentence(error) },
+    }
+}
+
+/// The upstream's own sentence for people.
+fn sentence(error: &Value) -> String {
+    let said = ["error_user_msg", "message"].into_iter().find_map(|name| error[name].as_str());
+    said.unwrap_or_default().chars().take(LONGEST_DETAIL).collect()
 }
 
 /// Reads a page of templates; `None` = it is none.
@@ -170,6 +277,8 @@ fn listed(value: &Value) -> Listed {
     let word = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let id = value["id"].as_i64().map_or_else(|| word("id"), |number| number.to_string());
     let reason = Some(word("rejected_reason")).filter(|it| !it.is_empty() && it != "NONE");
+    let parts = value["components"].as_array();
+    let minutes = |part: &Value| part["code_expiration_minutes"].as_i64();
     Listed {
         id,
         name: word("name"),
@@ -177,6 +286,8 @@ fn listed(value: &Value) -> Listed {
         status: word("status").to_ascii_uppercase(),
         category: Category::of(&word("category")),
         reason,
+        minutes: parts.and_then(|parts| parts.iter().find_map(minutes)),
+        ttl_s: value["message_send_ttl_seconds"].as_i64(),
     }
 }
 
@@ -197,7 +308,10 @@ pub fn status(word: &str) -> Option<&'static str> {
 mod tests {
     use serde_json::json;
 
-    use super::{Declaration, Declared, declare, read_declared, read_page, status};
+    use super::{
+        Declaration, Declared, Deleted, Lifetime, declare, edit, read_declared, read_deleted,
+        read_edited, read_page, status,
+    };
     use crate::answer::Class;
     use crate::template::{Button, Category};
 
@@ -214,6 +328,7 @@ mod tests {
             body: "Bonjour {{1}}, votre commande {{2}} est prête.",
             footer: Some("Estafette"),
             buttons: &buttons,
+            lifetime: Lifetime::new(300, 300),
         });
         let expected = json!({"name": "bienvenue", "language": "fr", "category": "UTILITY",
             "components": [
@@ -229,14 +344,16 @@ mod tests {
 
     #[test]
     fn a_passcode_has_the_upstreams_own_text() {
-        let body = declare(&Declaration {
+        let declaration = Declaration {
             name: "otp",
             language: "fr",
             category: Category::Authentication,
             body: "preview",
             footer: None,
             buttons: &[],
-        });
+            lifetime: Lifetime::new(300, 60),
+        };
+        let body = declare(&declaration);
         let expected = json!({"name": "otp", "language": "fr", "category": "AUTHENTICATION",
             "message_send_ttl_seconds": 60, "components": [
                 {"type": "BODY", "add_security_recommendation": true},
@@ -244,6 +361,46 @@ mod tests {
                 {"type": "BUTTONS", "buttons": [
                     {"type": "OTP", "otp_type": "COPY_CODE", "text": "Copier"}]}]});
         assert_eq!(body, expected);
+        let edit = edit(&Declaration { lifetime: Lifetime::new(600, 20), ..declaration });
+        let (ttl_s, minutes) =
+            (&edit["message_send_ttl_seconds"], &edit["components"][1]["code_expiration_minutes"]);
+        assert_eq!((ttl_s, minutes), (&json!(30), &json!(10)), "30 s is the shortest there is");
+        assert!(edit.get("name").is_none() && edit.get("category").is_none());
+    }
+
+    #[test]
+    fn only_a_lifetime_that_is_said_can_differ() {
+        let page = br#"{"data":[{"id":"1","name":"otp","language":"fr","status":"APPROVED",
+            "message_send_ttl_seconds":60,"components":[{"type":"BODY"},
+            {"type":"FOOTER","code_expiration_minutes":5}]},
+            {"id":"2","name":"otp","language":"en","status":"PENDING"}]}"#;
+        let page = read_page(200, page).unwrap().templates;
+        assert!(!page[0].differs_from(Lifetime::new(300, 60)));
+        assert!(page[0].differs_from(Lifetime::new(300, 30)));
+        assert!(page[0].differs_from(Lifetime::new(600, 60)));
+        assert!(!page[1].differs_from(Lifetime::new(600, 30)));
+        assert!(page[0].is_editable() && !page[1].is_editable());
+    }
+
+    #[test]
+    fn an_edit_is_done_or_says_why_not() {
+        assert_eq!(read_edited(200, br#"{"success":true}"#), Ok(()));
+        let kept = br#"{"error":{"code":100,"error_user_msg":"once a day"}}"#;
+        assert_eq!(read_edited(400, kept), Err("once a day".to_owned()));
+        assert_eq!(read_edited(502, b"<html>"), Err("HTTP 502".to_owned()));
+    }
+
+    #[test]
+    fn a_deletion_is_done_or_not_and_what_is_gone_stays_gone() {
+        assert_eq!(read_deleted(200, br#"{"success":true}"#), Deleted::Gone);
+        let gone = br#"{"error":{"code":100,"error_subcode":2593002,"message":"x"}}"#;
+        assert_eq!(read_deleted(400, gone), Deleted::Missing);
+        let kept = br#"{"error":{"code":100,"message":"(#100) it is disabled"}}"#;
+        let detail = "(#100) it is disabled".to_owned();
+        assert_eq!(read_deleted(400, kept), Deleted::Refused { detail });
+        for (http, body) in [(500, "<html>"), (200, "{}"), (401, r#"{"error":{"code":190}}"#)] {
+            assert_eq!(read_deleted(http, body.as_bytes()), Deleted::Unclear, "{body}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::answer::{Class, classify};
+use crate::template::Category;
 
 /// Most items of one body that are read: more than any body of 3 MB that makes sense.
 const MOST_ITEMS: usize = 10_000;
@@ -19,6 +20,10 @@ pub enum Item {
     Message(Message),
     /// How a template stands.
     Template(Template),
+    /// What somebody wants to be sent.
+    Preference(Preference),
+    /// News of a business account.
+    Account(Account),
     /// Something else, by the name of its field.
     Other(String),
 }
@@ -79,6 +84,32 @@ pub struct Message {
     pub raw: Value,
 }
 
+/// Whether somebody wants a business to write to them, as they told the upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preference {
+    /// The number that would write, by the upstream's id.
+    pub phone_number_id: String,
+    /// The same as people dial it, without a plus.
+    pub display_phone_number: String,
+    /// Whose wish it is: digits.
+    pub from: String,
+    /// Whether they want no more.
+    pub is_stop: bool,
+    /// When, Unix milliseconds.
+    pub at_ms: i64,
+}
+
+/// What happened to a business account or its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The business account.
+    pub waba_id: String,
+    /// The name of the field.
+    pub field: String,
+    /// The upstream's word for what happened.
+    pub event: String,
+}
+
 /// How a template stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
@@ -90,8 +121,10 @@ pub struct Template {
     pub language: String,
     /// The upstream's id.
     pub id: String,
-    /// The upstream's word for what happened.
+    /// The upstream's word for what happened; empty where only the category changed.
     pub event: String,
+    /// What it is for from now on, where that changed.
+    pub category: Option<Category>,
     /// Why, where it is rejected.
     pub reason: Option<String>,
     /// When, Unix milliseconds.
@@ -109,8 +142,12 @@ pub fn decode(body: &[u8]) -> Option<Vec<Item>> {
             let field = change["field"].as_str().unwrap_or_default();
             match field {
                 "messages" => of_messages(&mut items, &change["value"]),
-                "message_template_status_update" => {
+                "message_template_status_update" | "template_category_update" => {
                     items.extend(template(entry, &change["value"]).map(Item::Template));
+                }
+                "user_preferences" => preferences(&mut items, &change["value"]),
+                "account_update" | "phone_number_quality_update" => {
+                    items.extend(account(entry, change).map(Item::Account));
                 }
                 _ => items.push(Item::Other(field.chars().take(64).collect())),
             }
@@ -158,16 +195,30 @@ fn instant(value: &Value) -> i64 {
     if seconds > 100_000_000_000 { seconds } else { seconds.saturating_mul(1_000) }
 }
 
+/// The number that a change is about.
+struct Number {
+    /// The upstream's id of it.
+    id: String,
+    /// As people dial it, without a plus.
+    display: String,
+}
+
+impl Number {
+    fn of(value: &Value) -> Self {
+        let said = |name: &str| word(&value["metadata"][name]).unwrap_or_default();
+        Self { id: said("phone_number_id"), display: said("display_phone_number") }
+    }
+}
+
 fn of_messages(items: &mut Vec<Item>, value: &Value) {
-    let number = word(&value["metadata"]["phone_number_id"]).unwrap_or_default();
-    let display = word(&value["metadata"]["display_phone_number"]).unwrap_or_default();
+    let number = Number::of(value);
     let statuses = list(&value["statuses"]).iter();
     items.extend(statuses.filter_map(|it| status(&number, it)).map(Item::Status));
     let messages = list(&value["messages"]).iter();
-    items.extend(messages.filter_map(|it| message((&number, &display), it)).map(Item::Message));
+    items.extend(messages.filter_map(|it| message(&number, it)).map(Item::Message));
 }
 
-fn status(number: &str, value: &Value) -> Option<Status> {
+fn status(number: &Number, value: &Value) -> Option<Status> {
     let fate = match value["status"].as_str()? {
         "sent" => Fate::Sent,
         "delivered" => Fate::Delivered,
@@ -180,7 +231,7 @@ fn status(number: &str, value: &Value) -> Option<Status> {
         _ => return None,
     };
     Some(Status {
-        phone_number_id: number.to_owned(),
+        phone_number_id: number.id.clone(),
         id: word(&value["id"])?,
         echo: word(&value["biz_opaque_callback_data"]),
         fate,
@@ -188,7 +239,7 @@ fn status(number: &str, value: &Value) -> Option<Status> {
     })
 }
 
-fn message((number, display): (&str, &str), value: &Value) -> Option<Message> {
+fn message(number: &Number, value: &Value) -> Option<Message> {
     let kind = value["type"].as_str().unwrap_or("unknown");
     let reply = &value["interactive"]["button_reply"];
     let (text, button) = match kind {
@@ -198,8 +249,8 @@ fn message((number, display): (&str, &str), value: &Value) -> Option<Message> {
         _ => (word(&value[kind]["caption"]), None),
     };
     Some(Message {
-        phone_number_id: number.to_owned(),
-        display_phone_number: display.to_owned(),
+        phone_number_id: number.id.clone(),
+        display_phone_number: number.display.clone(),
         id: word(&value["id"])?,
         from: word(&value["from"]).or_else(|| word(&value["from_user_id"]))?,
         text: text.unwrap_or_else(|| format!("[{}]", kind.chars().take(32).collect::<String>())),
@@ -210,6 +261,35 @@ fn message((number, display): (&str, &str), value: &Value) -> Option<Message> {
     })
 }
 
+fn preferences(items: &mut Vec<Item>, value: &Value) {
+    let number = Number::of(value);
+    let told = list(&value["user_preferences"]).iter();
+    items.extend(told.filter_map(|it| preference(&number, it)).map(Item::Preference));
+}
+
+fn preference(number: &Number, value: &Value) -> Option<Preference> {
+    let is_stop = match value["value"].as_str()? {
+        "stop" => true,
+        "resume" => false,
+        _ => return None,
+    };
+    Some(Preference {
+        phone_number_id: number.id.clone(),
+        display_phone_number: number.display.clone(),
+        from: word(&value["wa_id"])?,
+        is_stop,
+        at_ms: instant(&value["timestamp"]),
+    })
+}
+
+fn account(entry: &Value, change: &Value) -> Option<Account> {
+    Some(Account {
+        waba_id: word(&entry["id"])?,
+        field: word(&change["field"])?,
+        event: word(&change["value"]["event"])?.chars().take(64).collect(),
+    })
+}
+
 fn template(entry: &Value, value: &Value) -> Option<Template> {
     let reason = word(&value["reason"]).filter(|reason| reason != "NONE");
     Some(Template {
@@ -217,7 +297,10 @@ fn template(entry: &Value, value: &Value) -> Option<Template> {
         name: word(&value["message_template_name"])?,
         language: word(&value["message_template_language"])?.replace('-', "_"),
         id: word(&value["message_template_id"])?,
-        event: word(&value["event"])?,
+        // Of a change that is only announced, nothing is so yet: there is no category before.
+        category: word(&value["previous_category"])
+            .and_then(|_| Category::of(&word(&value["new_category"])?)),
+        event: word(&value["event"]).unwrap_or_default(),
         reason,
         at_ms: instant(&entry["time"]),
     })
@@ -230,6 +313,7 @@ mod tests {
 
     use super::{Fate, Item, decode};
     use crate::answer::Class;
+    use crate::template::Category;
 
     fn body(value: &Value) -> Vec<u8> {
         let metadata =
@@ -308,7 +392,36 @@ mod tests {
             ("en_US", "1689556908129835")
         );
         assert_eq!(template.reason.as_deref(), Some("INVALID_FORMAT"));
-        assert_eq!(items[1], Item::Other("account_update".to_owned()));
+        assert_eq!(items.len(), 1, "an update of an account that names no event says nothing");
+    }
+
+    #[test]
+    fn wishes_and_news_of_accounts_and_categories_are_read() {
+        let change = |field: &str, value: Value| json!({"field": field, "value": value});
+        let body = json!({"entry": [{"id": "102", "time": 1_751_247_548, "changes": [
+            change("user_preferences", json!({"metadata": {"phone_number_id": "7",
+                "display_phone_number": "155"}, "user_preferences": [
+                {"wa_id": "16505551234", "category": "marketing_messages", "value": "stop",
+                 "timestamp": 1_731_705_721}, {"wa_id": "1", "value": "perhaps"}, 7]})),
+            change("account_update", json!({"event": "ACCOUNT_RESTRICTION"})),
+            change("template_category_update", json!({"message_template_id": 9,
+                "message_template_name": "n", "message_template_language": "en-US",
+                "previous_category": "UTILITY", "new_category": "MARKETING"})),
+            change("template_category_update", json!({"message_template_id": 9,
+                "message_template_name": "n", "message_template_language": "en-US",
+                "correct_category": "MARKETING", "new_category": "UTILITY"})),
+            change("flows", json!({}))]}]});
+        let items = decode(body.to_string().as_bytes()).unwrap();
+        let Item::Preference(wish) = &items[0] else { panic!() };
+        assert_eq!((wish.from.as_str(), wish.is_stop), ("16505551234", true));
+        assert_eq!(wish.at_ms, 1_731_705_721_000);
+        let Item::Account(account) = &items[1] else { panic!() };
+        assert_eq!(account.event, "ACCOUNT_RESTRICTION");
+        let (Item::Template(done), Item::Template(announced)) = (&items[2], &items[3]) else {
+            panic!()
+        };
+        assert_eq!((done.category, announced.category), (Some(Category::Marketing), None));
+        assert_eq!((items.len(), &items[4]), (5, &Item::Other("flows".to_owned())));
     }
 
     #[test]

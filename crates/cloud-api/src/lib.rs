@@ -4,5 +4,6 @@
 pub mod answer;
 pub mod business;
 pub mod callback;
+pub mod judge;
 pub mod message;
 pub mod template;

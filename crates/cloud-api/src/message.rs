@@ -23,6 +23,13 @@ pub enum Content<'a> {
     Text(&'a str),
     /// An approved template.
     Template(Template<'a>),
+    /// A question with buttons, while the recipient's window is open.
+    Question {
+        /// The question.
+        text: &'a str,
+        /// What comes back with a tap, and what is written on it.
+        buttons: &'a [(&'a str, &'a str)],
+    },
     /// A template that carries a passcode: its text and its button both have the code.
     Passcode {
         /// Its name.
@@ -61,6 +68,7 @@ pub fn encode(message: &Message<'_>) -> Value {
     let (kind, content) = match &message.content {
         Content::Text(text) => ("text", json!({ "preview_url": false, "body": text })),
         Content::Template(template) => ("template", filled(template)),
+        Content::Question { text, buttons } => ("interactive", question(text, buttons)),
         Content::Passcode { name, language, code } => ("template", passcode(name, language, code)),
     };
     body.insert("type".to_owned(), kind.into());
@@ -72,6 +80,13 @@ fn text(value: &str) -> Value {
     json!({ "type": "text", "text": value })
 }
 
+fn question(text: &str, buttons: &[(&str, &str)]) -> Value {
+    let replies = buttons.iter().map(|(id, title)| json!({ "id": id, "title": title }));
+    let buttons: Vec<Value> =
+        replies.map(|reply| json!({ "type": "reply", "reply": reply })).collect();
+    json!({ "type": "button", "body": { "text": text }, "action": { "buttons": buttons } })
+}
+
 fn named(name: &str, language: &str, components: Vec<Value>) -> Value {
     let mut template = json!({ "name": name, "language": { "code": language } });
     if let (Some(map), false) = (template.as_object_mut(), components.is_empty()) {
@@ -80,15 +95,21 @@ fn named(name: &str, language: &str, components: Vec<Value>) -> Value {
     template
 }
 
+/// The button under a passcode, which copies it.
+#[must_use]
+pub fn copies(code: &str) -> Value {
+    json!({ "type": "button", "sub_type": "url", "index": "0", "parameters": [text(code)] })
+}
+
 fn passcode(name: &str, language: &str, code: &str) -> Value {
-    let button = json!({
-        "type": "button", "sub_type": "url", "index": "0", "parameters": [text(code)],
-    });
+    let button = copies(code);
     let body = json!({ "type": "body", "parameters": [text(code)] });
     named(name, language, vec![body, button])
 }
 
-fn filled(template: &Template<'_>) -> Value {
+/// The `template` of a message.
+#[must_use]
+pub fn filled(template: &Template<'_>) -> Value {
     let Template { name, language, params, payloads, components } = template;
     let mut parts = components.to_vec();
     let is_body =
@@ -134,6 +155,16 @@ mod tests {
         let (name, language, code) = ("verification_code", "en_US", "123456");
         let body = sent(Content::Passcode { name, language, code });
         assert_eq!((&body["type"], &body["template"]), (&json!("template"), &expected));
+    }
+
+    #[test]
+    fn a_question_has_its_buttons() {
+        let buttons = [("c1:x:y", "Oui"), ("c1:x:n", "Non")];
+        let expected = json!({"type": "button", "body": {"text": "Pouvons-nous ?"}, "action":
+            {"buttons": [{"type": "reply", "reply": {"id": "c1:x:y", "title": "Oui"}},
+                {"type": "reply", "reply": {"id": "c1:x:n", "title": "Non"}}]}});
+        let body = sent(Content::Question { text: "Pouvons-nous ?", buttons: &buttons });
+        assert_eq!((&body["type"], &body["interactive"]), (&json!("interactive"), &expected));
     }
 
     #[test]

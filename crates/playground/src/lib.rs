@@ -11,4 +11,4 @@ mod webhook_sink;
 
 pub use name_server::{NameServer, Record};
 pub use receiver_zoo::{ReceiverZoo, Visit};
-pub use webhook_sink::{MAX_BODY_BYTES, Received, WebhookSink};
+pub use webhook_sink::{MAX_BODY_BYTES, Received, Signature, WebhookSink};

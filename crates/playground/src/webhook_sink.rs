@@ -1,5 +1,5 @@
-//! A webhook target that takes every POST, remembers the last ones and shows them at
-//! `GET /requests`, newest first.
+//! A webhook target that takes every POST, says whether its signature is right, remembers the last
+//! ones and shows them at `GET /requests`, newest first.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -9,15 +9,49 @@ use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, put};
 use axum::{Json, Router};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clock::Clock;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::Serialize;
+use sha2::Sha256;
 
 /// Longest body that is taken, as for the service's own webhooks.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
 /// How many requests are remembered.
 const REMEMBERED: usize = 1_000;
+
+/// What a signing secret begins with.
+const SECRET: &str = "whsec_";
+
+/// What is to be said of the signature of a request (Standard Webhooks).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signature {
+    /// One of the secrets made it.
+    Right,
+    /// None of the secrets made it.
+    Wrong,
+    /// There is none.
+    Missing,
+    /// No secret is known to look at it with.
+    Unchecked,
+}
+
+impl Signature {
+    /// In words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Right => "signature right",
+            Self::Wrong => "signature WRONG",
+            Self::Missing => "NOT signed",
+            Self::Unchecked => "signature not checked: no secret is known",
+        }
+    }
+}
 
 /// One request that came in.
 #[derive(Clone, Debug, Serialize)]
@@ -34,6 +68,8 @@ pub struct Received {
     pub webhook_timestamp: Option<String>,
     /// The header `webhook-signature`.
     pub webhook_signature: Option<String>,
+    /// Whether that is right.
+    pub signature: Signature,
     /// Size of the body in bytes.
     pub size: usize,
     /// The body; what is not UTF-8 is replaced.
@@ -46,6 +82,7 @@ type Report = dyn Fn(&Received) + Send + Sync;
 struct Sink {
     clock: Clock,
     last: Arc<Mutex<VecDeque<Received>>>,
+    secrets: Arc<Mutex<Vec<Vec<u8>>>>,
     report: Arc<Report>,
 }
 
@@ -53,12 +90,40 @@ impl Sink {
     fn last(&self) -> MutexGuard<'_, VecDeque<Received>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Looks at the signatures of a request: `v1,` and the HMAC of id, timestamp and body, several
+    /// with spaces between them while a secret is replaced.
+    fn judge(&self, headers: &HeaderMap, body: &[u8]) -> Signature {
+        let header = |name| headers.get(name).map_or(&[][..], |value| value.as_bytes());
+        let given = String::from_utf8_lossy(header("webhook-signature"));
+        if given.is_empty() {
+            return Signature::Missing;
+        }
+        let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        if secrets.is_empty() {
+            return Signature::Unchecked;
+        }
+        let signed = [header("webhook-id"), header("webhook-timestamp"), body].join(&b'.');
+        let is_of = |secret: &Vec<u8>| {
+            let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return false };
+            mac.update(&signed);
+            let made = format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()));
+            given.split(' ').any(|one| one == made)
+        };
+        if secrets.iter().any(is_of) { Signature::Right } else { Signature::Wrong }
+    }
+}
+
+/// The key in a secret as the service shows it.
+fn key_of(secret: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(secret.trim().strip_prefix(SECRET)?).ok()
 }
 
 /// The server, bound but not yet answering.
 pub struct WebhookSink {
     listener: tokio::net::TcpListener,
     address: SocketAddr,
+    secrets: Vec<Vec<u8>>,
 }
 
 impl WebhookSink {
@@ -69,7 +134,14 @@ impl WebhookSink {
     pub async fn bind(address: SocketAddr) -> std::io::Result<Self> {
         let listener = tokio::net::TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address })
+        Ok(Self { listener, address, secrets: Vec::new() })
+    }
+
+    /// Looks at signatures with these secrets (`whsec_…`); `None` if one of them is none.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: &[String]) -> Option<Self> {
+        self.secrets = secrets.iter().map(|secret| key_of(secret)).collect::<Option<_>>()?;
+        Some(self)
     }
 
     /// Where it listens.
@@ -87,9 +159,11 @@ impl WebhookSink {
         clock: Clock,
         report: impl Fn(&Received) + Send + Sync + 'static,
     ) -> std::io::Result<()> {
-        let sink = Sink { clock, last: Arc::default(), report: Arc::new(report) };
+        let secrets = Arc::new(Mutex::new(self.secrets));
+        let sink = Sink { clock, last: Arc::default(), secrets, report: Arc::new(report) };
         let router = Router::new()
             .route("/requests", get(list).post(take))
+            .route("/secrets", put(learn).post(take))
             .fallback(take)
             .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
             .with_state(sink);
@@ -99,6 +173,13 @@ impl WebhookSink {
 
 async fn list(State(sink): State<Sink>) -> Json<Vec<Received>> {
     Json(sink.last().iter().rev().cloned().collect())
+}
+
+/// One more secret to look at signatures with.
+async fn learn(State(sink): State<Sink>, secret: String) -> StatusCode {
+    let Some(key) = key_of(&secret) else { return StatusCode::UNPROCESSABLE_ENTITY };
+    sink.secrets.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+    StatusCode::NO_CONTENT
 }
 
 async fn take(
@@ -119,6 +200,7 @@ async fn take(
         webhook_id: header("webhook-id"),
         webhook_timestamp: header("webhook-timestamp"),
         webhook_signature: header("webhook-signature"),
+        signature: sink.judge(&headers, &body),
         size: body.len(),
         body: String::from_utf8_lossy(&body).into_owned(),
     };
@@ -160,6 +242,35 @@ mod tests {
         assert_eq!(seen[0]["path"], "/hook?a=1");
         assert_eq!(seen[0]["body"], "{\"x\":1}");
         assert_eq!(seen[0]["size"], 7);
+    }
+
+    #[tokio::test]
+    async fn signatures_are_looked_at_with_the_secrets_that_are_known() {
+        let url = start().await;
+        let http = reqwest::Client::new();
+        // The vector of the specification of Standard Webhooks.
+        let (secret, made) = (
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+            "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+        );
+        let post = async |body: &'static str, signature: Option<&str>| {
+            let mut post = http.post(&url).header("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek");
+            post = post.header("webhook-timestamp", "1614265330").body(body);
+            if let Some(signature) = signature {
+                post = post.header("webhook-signature", signature);
+            }
+            post.send().await.unwrap();
+            requests(&url).await[0]["signature"].clone()
+        };
+        let body = "{\"test\": 2432232314}";
+        assert_eq!(post(body, Some(made)).await, "unchecked");
+        let put = |secret| http.put(format!("{url}/secrets")).body(secret).send();
+        assert_eq!(put("MfKQ").await.unwrap().status(), 422);
+        assert_eq!(put(secret).await.unwrap().status(), 204);
+        assert_eq!(post(body, Some(made)).await, "right");
+        assert_eq!(post(body, Some(&format!("v1,AAAA {made}"))).await, "right");
+        assert_eq!(post("{\"test\": 1}", Some(made)).await, "wrong");
+        assert_eq!(post(body, None).await, "missing");
     }
 
     #[tokio::test]

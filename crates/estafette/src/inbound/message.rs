@@ -11,6 +11,8 @@ use crate::kit::msisdn::Msisdn;
 const MOST_CHARS: usize = 10_000;
 /// Most characters of a number or name.
 const MOST_ADDRESS_CHARS: usize = 64;
+/// Fewest digits of an international number that is told from a short code.
+const SHORTEST_NUMBER: usize = 9;
 /// Most characters of a carrier's id that are kept; all of it counts for knowing it again.
 const MOST_ID_CHARS: usize = 255;
 /// Longest payload that is kept, bytes.
@@ -28,6 +30,8 @@ pub(super) struct Message {
     pub(super) text: String,
     /// The payload of a button.
     pub(super) button: Option<String>,
+    /// The carrier's id of the message that it answers.
+    pub(super) context: Option<String>,
     pub(super) keyword: Option<Keyword>,
     pub(super) raw_json: String,
     pub(super) received_at: Millis,
@@ -42,8 +46,7 @@ pub(super) enum Address {
 impl Address {
     /// Reads what a carrier has, or what a query asks for.
     pub(super) fn read(text: &str) -> Self {
-        Msisdn::parse(text)
-            .map_or_else(|_| Self::Other(tidy(text.trim(), MOST_ADDRESS_CHARS)), Self::Phone)
+        Msisdn::parse(text).map_or_else(|_| Self::Other(other(text)), Self::Phone)
     }
 
     /// As stored and shown.
@@ -53,6 +56,17 @@ impl Address {
             Self::Other(text) => text,
         }
     }
+}
+
+/// A short code or name as it is. What is as long as an international number gets its `+`, also
+/// where no numbering plan knows it: carriers write one number with and without.
+fn other(text: &str) -> String {
+    let text = text.trim();
+    let digits = text.strip_prefix('+').or_else(|| text.strip_prefix("00")).unwrap_or(text);
+    let is_number = (SHORTEST_NUMBER..=15).contains(&digits.len())
+        && !digits.starts_with('0')
+        && digits.bytes().all(|digit| digit.is_ascii_digit());
+    if is_number { format!("+{digits}") } else { tidy(text, MOST_ADDRESS_CHARS) }
 }
 
 impl Message {
@@ -68,6 +82,7 @@ impl Message {
             recipient: Address::read(&inbound.recipient),
             text: tidy(&inbound.text, MOST_CHARS),
             button: inbound.button.clone(),
+            context: inbound.context.clone(),
             keyword: Keyword::in_message(&inbound.text),
             raw_json: if raw_json.len() <= MOST_RAW_BYTES {
                 raw_json

@@ -161,11 +161,39 @@ async fn follow(
         channel: message.channel,
         text: &message.text,
         button: message.button.as_deref(),
+        carrier: &message.carrier,
+        context: message.context.as_deref(),
         is_stop: message.keyword == Some(Keyword::Stop),
         said_at: message.received_at,
         can_pay,
     };
     (app.correspondence.hear)(app, heard).await
+}
+
+/// Takes in that a person wants no more of the account that writes to them, or does again, where
+/// they told the upstream so and not us.
+///
+/// # Errors
+/// [`NotNow`] when it could not be stored.
+pub async fn prefer(app: &App, told: &Inbound, keyword: Keyword) -> Result<(), NotNow> {
+    let kept = async {
+        let message = Message::of(app, told);
+        let account = match &told.account_id {
+            Some(account) => Some(AccountId::stored(account.clone())),
+            None => account_for(app, &message).await?,
+        };
+        if let (Some(account), Address::Phone(person)) = (account, &message.sender) {
+            let mut set = WriteSet::of(account.as_str());
+            let (channel, said_at) = (message.channel, message.received_at);
+            opt_outs::note(app, &mut set, &account, Wish { person, keyword, channel, said_at });
+            app.db.commit(set).await?;
+        }
+        Ok::<(), Fault>(())
+    };
+    kept.await.map_err(|error| {
+        tracing::warn!(%error, "what a person prefers is not stored");
+        NotNow
+    })
 }
 
 /// Asks the rooms that know who writes to whom.
@@ -291,8 +319,12 @@ pub async fn list(
 ///
 /// # Errors
 /// When the database cannot be read.
-pub async fn parked(app: &App, page: &Page) -> Result<(Vec<Notification>, Option<String>), Error> {
-    list(app, &nobody(), &Filter::default(), page).await
+pub async fn parked(
+    app: &App,
+    filter: &Filter,
+    page: &Page,
+) -> Result<(Vec<Notification>, Option<String>), Error> {
+    list(app, &nobody(), filter, page).await
 }
 
 /// One message of an account, with the carrier's payload as JSON.

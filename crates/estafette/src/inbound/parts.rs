@@ -141,6 +141,7 @@ async fn close(app: &App, group: &[u8; 32], rows: &[PartRow]) -> Result<(), Faul
             recipient: first.recipient.clone(),
             text: String::new(),
             button: None,
+            context: None,
             received_at: first.received_at,
             raw: serde_json::Value::Null,
         };

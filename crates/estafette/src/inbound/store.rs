@@ -55,7 +55,7 @@ pub(super) const SET_OPT_OUT: Sql = Sql("INSERT INTO opt_outs (account_id, recip
 
 /// Finds something where a person wrote nothing to an account by the chat-app since an instant.
 pub(super) const IS_WINDOW_CLOSED: Sql =
-    Sql("SELECT 1 WHERE NOT EXISTS (SELECT inbound_id FROM inbound \
+    Sql("SELECT CAST(1 AS BIGINT) WHERE NOT EXISTS (SELECT inbound_id FROM inbound \
      WHERE sender = $1 AND account_id = $2 AND inbound_id > $3 AND channel = 'chatapp' \
      AND received_at > $4)");
 

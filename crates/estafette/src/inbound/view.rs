@@ -58,6 +58,9 @@ impl From<Notification> for InboundNotification {
     }
 }
 
+/// What the tap of a button can mean.
+const BUTTONS: [&str; 3] = ["yes", "no", "did_not_request_code"];
+
 /// The data of an event.
 #[derive(Serialize)]
 struct Told {
@@ -66,7 +69,8 @@ struct Told {
     /// Whether the message is STOP (true) or START (false); left out where it is neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     opt_out: Option<bool>,
-    /// The answer to a consent prompt, `yes` or `no`; left out where it is none.
+    /// The answer to a consent prompt, `yes` or `no`, or `did_not_request_code` under a passcode;
+    /// left out where it is none of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     button: Option<&'static str>,
 }
@@ -78,7 +82,7 @@ pub fn show<'a>(app: &'a App, news: EventRef<'a>) -> BoxFuture<'a, Result<Option
         let Some(id) = InboundId::parse(news.object_id) else { return Ok(None) };
         let found: Option<Notification> = app.db.row(sql::BY_ID, args![news.account, &id]).await?;
         let opt_out = news.state.parse().ok().map(|keyword: Keyword| keyword == Keyword::Stop);
-        let button = ["yes", "no"].into_iter().find(|word| *word == news.state);
+        let button = BUTTONS.into_iter().find(|word| *word == news.state);
         let told = found.map(|row| Told { notification: row.into(), opt_out, button });
         Ok(told.and_then(|told| serde_json::to_string(&told).ok()))
     })

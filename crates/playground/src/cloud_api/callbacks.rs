@@ -92,22 +92,30 @@ pub fn message_body(from: &str, id: &str, message: Value) -> Value {
     }))
 }
 
+/// The value of the header that signs a body.
+#[must_use]
+pub fn signature(secret: &str, body: &[u8]) -> String {
+    // HMAC takes keys of any length.
+    let Ok(mut mac) = <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(secret.as_bytes()) else {
+        return String::new();
+    };
+    mac.update(body);
+    let digest = mac.finalize().into_bytes();
+    digest.iter().fold("sha256=".to_owned(), |mut hex, byte| {
+        let _always_fits = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
 /// Posts a body with its signature, and answers the status.
 ///
 /// # Errors
 /// When there is no answer.
 pub async fn post_signed(service: SocketAddr, secret: &str, body: &[u8]) -> std::io::Result<u16> {
-    let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(secret.as_bytes())
-        .map_err(std::io::Error::other)?;
-    mac.update(body);
-    let digest = mac.finalize().into_bytes();
-    let hex = digest.iter().fold(String::new(), |mut hex, byte| {
-        let _always_fits = write!(hex, "{byte:02x}");
-        hex
-    });
+    let signature = signature(secret, body);
     let head = format!(
         "POST {PATH} HTTP/1.1\r\nhost: {service}\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\nx-hub-signature-256: sha256={hex}\r\nconnection: close\r\n\r\n",
+         content-length: {}\r\nx-hub-signature-256: {signature}\r\nconnection: close\r\n\r\n",
         body.len()
     );
     let mut stream = TcpStream::connect(service).await?;

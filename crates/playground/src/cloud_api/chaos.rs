@@ -26,6 +26,12 @@ pub enum Chaos {
     TokenExpired,
     /// The answer comes after the statuses: it has the message.
     Overtaken,
+    /// It answers nothing, for as long as anybody waits: it does not have the message.
+    Hang,
+    /// The number sends too many messages a second.
+    Throttled,
+    /// The number sends too many messages to this person.
+    PairThrottled,
 }
 
 impl Chaos {
@@ -39,7 +45,12 @@ impl Chaos {
             Self::TokenExpired => {
                 Some(check::error(401, 190, "Error validating access token: it has expired"))
             }
-            Self::Cut | Self::Overtaken => None,
+            Self::Throttled => Some(check::error(400, 130_429, "Rate limit hit")),
+            Self::PairThrottled => {
+                let what = "Pair rate limit hit: too many messages to this recipient";
+                Some(check::error(400, 131_056, what))
+            }
+            Self::Cut | Self::Overtaken | Self::Hang => None,
         }
     }
 }

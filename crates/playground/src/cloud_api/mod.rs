@@ -23,7 +23,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-pub use callbacks::{bodies, message_body, post_signed};
+pub use callbacks::{bodies, message_body, post_signed, signature};
 pub use chaos::Chaos;
 
 /// The number that sends.
@@ -52,6 +52,13 @@ pub struct CloudApi {
     shared: Arc<Shared>,
 }
 
+/// A number beside the first.
+#[derive(Clone)]
+struct Other {
+    waba_id: String,
+    chaos: Option<Chaos>,
+}
+
 struct Shared {
     /// Where callbacks go.
     callback: Mutex<Option<SocketAddr>>,
@@ -62,6 +69,8 @@ struct Shared {
     /// When people wrote last.
     windows: Mutex<HashMap<String, Instant>>,
     chaos: Mutex<Option<Chaos>>,
+    /// Further numbers, each with its business account and what goes wrong with it.
+    others: Mutex<HashMap<String, Other>>,
     /// Messages that it was asked to take.
     asked: AtomicU64,
     /// Whether it knows which templates and windows there are.
@@ -83,6 +92,7 @@ impl CloudApi {
             seen_throttled: Mutex::default(),
             windows: Mutex::default(),
             chaos: Mutex::default(),
+            others: Mutex::default(),
             asked: AtomicU64::new(0),
             is_strict: AtomicBool::new(false),
         });
@@ -93,6 +103,7 @@ impl CloudApi {
                 "/{version}/{waba_id}/message_templates",
                 post(templates::declare).get(templates::list).delete(templates::delete),
             )
+            .route("/{version}/{template_id}", post(templates::edit))
             .route("/messages", get(taken))
             .route("/write", post(write))
             .layer(DefaultBodyLimit::max(1024 * 1024))
@@ -124,6 +135,43 @@ impl CloudApi {
     /// What goes wrong with every message from now on; `None` = nothing.
     pub fn misbehave(&self, chaos: Option<Chaos>) {
         *lock(&self.shared.chaos) = chaos;
+    }
+
+    /// Somebody deletes all templates where the service does not see it.
+    pub fn forget_templates(&self) {
+        lock(&self.shared.templates).clear();
+    }
+
+    /// All templates stand so from now on, and no callback says it.
+    pub fn retire_templates(&self, status: &str) {
+        for template in lock(&self.shared.templates).iter_mut() {
+            template["status"] = status.into();
+        }
+    }
+
+    /// All templates get other contents, as if an operator had changed them by hand.
+    pub fn change_templates(&self, member: &str, value: &Value) {
+        for template in lock(&self.shared.templates).iter_mut() {
+            template[member] = value.clone();
+        }
+    }
+
+    /// Another number, with a business account of its own and the same token.
+    pub fn add_number(&self, phone_number_id: &str, waba_id: &str) {
+        let other = Other { waba_id: waba_id.to_owned(), chaos: None };
+        lock(&self.shared.others).insert(phone_number_id.to_owned(), other);
+    }
+
+    /// What goes wrong with the messages of one of these numbers.
+    pub fn misbehave_at(&self, phone_number_id: &str, chaos: Option<Chaos>) {
+        if let Some(other) = lock(&self.shared.others).get_mut(phone_number_id) {
+            other.chaos = chaos;
+        }
+    }
+
+    fn knows_account(&self, waba_id: &str) -> bool {
+        let others = lock(&self.shared.others);
+        waba_id == WABA_ID || others.values().any(|other| other.waba_id == waba_id)
     }
 
     /// How many messages it was asked to take.
@@ -256,11 +304,15 @@ async fn take(
     if !is_known(&headers) {
         return check::error(401, 190, "Invalid OAuth access token");
     }
-    if number != PHONE_NUMBER_ID {
+    let other = lock(&server.shared.others).get(&number).cloned();
+    if number != PHONE_NUMBER_ID && other.is_none() {
         return check::error(400, 33, "Object with this ID does not exist");
     }
     server.shared.asked.fetch_add(1, Ordering::Relaxed);
-    let chaos = *lock(&server.shared.chaos);
+    let chaos = other.map_or_else(|| *lock(&server.shared.chaos), |other| other.chaos);
+    if chaos == Some(Chaos::Hang) {
+        tokio::time::sleep(LOST).await;
+    }
     if let Some(refusal) = chaos.and_then(Chaos::refusal) {
         return refusal;
     }

@@ -1,10 +1,10 @@
 //! What the Cloud API refuses because of what it knows: a template that is not there, values that
 //! do not fit it, words to somebody who wrote nothing within a day.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::response::Response;
+use cloud_api::judge::Known;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -49,35 +49,5 @@ fn template(server: &CloudApi, sent: &Value) -> Result<(), Response> {
         let what = "Template name does not exist in the translation";
         return Err(check::error(404, 132_001, what));
     };
-    let (given, wanted) = (values(sent), variables(known));
-    if given == wanted {
-        return Ok(());
-    }
-    let what = format!(
-        "body: number of localizable_params ({given}) does not match the expected number of \
-         params ({wanted})"
-    );
-    Err(check::error(400, 132_000, &what))
-}
-
-fn body_of(template: &Value) -> Option<&Value> {
-    let is_body =
-        |part: &&Value| part["type"].as_str().is_some_and(|it| it.eq_ignore_ascii_case("body"));
-    template["components"].as_array()?.iter().find(is_body)
-}
-
-/// How many values a message has for the body.
-fn values(sent: &Value) -> usize {
-    let body = body_of(sent);
-    body.and_then(|body| body["parameters"].as_array()).map_or(0, Vec::len)
-}
-
-/// How many values the body wants; that of a passcode is the code.
-fn variables(known: &Value) -> usize {
-    if known["category"] == "AUTHENTICATION" {
-        return 1;
-    }
-    let text = body_of(known).and_then(|body| body["text"].as_str()).unwrap_or_default();
-    let names = text.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
-    names.map(|(name, _)| name.trim()).collect::<BTreeSet<_>>().len()
+    Known::declared(known).check(sent).map_err(|fault| check::refused(&fault))
 }

@@ -6,13 +6,17 @@
 //!
 //! Callbacks are taken in elsewhere (`chatapp/upstream`), because they are stored first.
 
+mod gate;
 mod numbers;
+mod pairs;
+mod wire;
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cloud_api::answer::{self, Answer, Class};
-use cloud_api::business::{self, Declared};
-use cloud_api::message::{Content as Wire, Message, Template, encode};
+use cloud_api::business::{self, Declared, Deleted};
 use futures_util::future::BoxFuture;
 use hyper::body::Bytes;
 use serde_json::Value;
@@ -20,7 +24,11 @@ use serde_json::Value;
 use super::{Carrier, Content, Outbound, Outcome, Pace, Refusal};
 use crate::config;
 use crate::kit::outgoing::{NoAnswer, Outgoing, Rules};
-use crate::kit::secret::Secret;
+
+use gate::{Health, Wait, Who, Why};
+use wire::Names;
+
+pub(super) use wire::refuses;
 
 pub use numbers::{Number, Numbers};
 
@@ -32,18 +40,36 @@ const CONNECT: Duration = Duration::from_secs(4);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the others wait when the upstream throttles, milliseconds.
 const THROTTLED_MS: u64 = 1_000;
-/// Messages a second (the upstream's default for one number).
-const PER_S: u32 = 80;
-/// Submissions under way at the same time, of all numbers.
-const WINDOW: usize = 128;
+/// The longest that a passcode waits for its turn; then SMS is faster.
+const PATIENT_MS: u64 = 2_000;
+/// Submissions under way at the same time, of all numbers: room for many whose business account
+/// hangs.
+const WINDOW: usize = 1_024;
 /// What of a template is asked for.
-const FIELDS: &str = "fields=id,name,language,status,category,rejected_reason&limit=100";
+const FIELDS: &str = "id,name,language,status,category,rejected_reason";
+/// What it is made of.
+const PARTS: &str = ",components,message_send_ttl_seconds";
+/// Templates on a page: an answer of so many is read whole.
+const PAGE: usize = 50;
+
+/// Which templates of a business account are listed.
+#[derive(Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// Those of one name.
+    pub name: Option<&'a str>,
+    /// Those behind an earlier page.
+    pub after: Option<&'a str>,
+    /// With what they are made of.
+    pub has_parts: bool,
+}
 
 /// The way to the Cloud API.
 pub struct CloudApi {
     outgoing: Outgoing,
     numbers: Numbers,
     settings: config::Chatapp,
+    /// See [`Self::doubtful`].
+    doubtful: Mutex<BTreeSet<String>>,
 }
 
 impl CloudApi {
@@ -60,11 +86,14 @@ impl CloudApi {
             dns_server: None,
             connect_timeout: CONNECT,
             timeout: PATIENCE,
+            // A page of templates is longer than what is kept for people to look at.
+            keeps_bodies: true,
         };
         Ok(Self {
             outgoing: Outgoing::new(rules, None)?,
             numbers: Numbers::new(Number::of(settings, 0)?),
             settings: settings.clone(),
+            doubtful: Mutex::default(),
         })
     }
 
@@ -81,23 +110,41 @@ impl CloudApi {
         let Some(number) = self.numbers.of(&message.account_id) else {
             return refused(Refusal::Temporary, "no_number");
         };
-        let Some(_room) = number.enter() else { return refused(Refusal::Temporary, "resting") };
         let echo = echo(&message.account_id, &message.attempt_id);
-        let Some(body) = self.body(message, to.e164(), &echo) else {
+        let names =
+            Names { otp: &self.settings.otp_template, consent: &self.settings.consent_template };
+        let Some(body) = wire::body(message, (to.e164(), &echo), names) else {
             return refused(Refusal::Permanent, "email");
         };
-        let sent = number.send(&self.outgoing, body).await;
-        match sent {
-            Ok(answer) => outcome(&number, &answer::decode(answer.status, &answer.body)),
-            Err(failure) => lost(&failure),
+        let is_passcode = matches!(message.content, Content::Passcode { .. });
+        let to = digits(to.e164());
+        let who = Who { account: &message.account_id, to, is_passcode };
+        let gate = number.gate();
+        let place = match gate.enter(who) {
+            Ok(place) => place,
+            Err(wait) => return held_back(wait, is_passcode),
+        };
+        place.turn().await;
+        let (outcome, health) =
+            match number.send(&self.outgoing, Bytes::from(body.to_string())).await {
+                Ok(answer) => outcome(&answer::decode(answer.status, &answer.body)),
+                Err(failure) => lost(&failure),
+            };
+        let is_template = matches!(outcome, Outcome::Refused { class: Refusal::Template, .. });
+        if is_passcode && is_template {
+            self.doubt(&number.waba_id);
         }
+        if gate.note(to, health) {
+            tell_of(&number, health, &outcome);
+        }
+        outcome
     }
 
     /// Declares a template for an account that has this number.
     pub async fn declare(&self, number: &Number, body: &Value) -> Declared {
         match number.declare(&self.outgoing, Bytes::from(body.to_string())).await {
             Ok(answer) => business::read_declared(answer.status, &answer.body),
-            Err(failure) => match lost(&failure) {
+            Err(failure) => match lost(&failure).0 {
                 Outcome::Refused { code, .. } => {
                     Declared::Refused { class: Class::Temporary, code, detail: String::new() }
                 }
@@ -106,52 +153,58 @@ impl CloudApi {
         }
     }
 
-    /// A page of a business account's templates, those of one name if it is given; `None` = the
-    /// upstream does not say.
-    pub async fn list(
-        &self,
-        number: &Number,
-        (name, after): (Option<&str>, Option<&str>),
-    ) -> Option<business::Page> {
+    /// A page of a business account's templates; `None` = the upstream does not say.
+    pub async fn list(&self, number: &Number, wanted: Wanted<'_>) -> Option<business::Page> {
+        let Wanted { name, after, has_parts } = wanted;
         // Names and cursors are of letters that a query may have as they are.
         let name = name.map(|name| format!("&name={name}")).unwrap_or_default();
         let is_plain = |text: &&str| text.bytes().all(|it| it.is_ascii_alphanumeric());
         let after = after.filter(is_plain).map(|after| format!("&after={after}"));
-        let query = format!("?{FIELDS}{name}{}", after.unwrap_or_default());
+        let (parts, after) = (if has_parts { PARTS } else { "" }, after.unwrap_or_default());
+        let query = format!("?fields={FIELDS}{parts}&limit={PAGE}{name}{after}");
         let answer = number.list(&self.outgoing, &query).await.ok()?;
         business::read_page(answer.status, &answer.body)
     }
 
-    /// `None`: it is nothing that a chat shows.
-    fn body(&self, message: &Outbound, to: &str, echo: &str) -> Option<Bytes> {
-        let named = |name: &'_ str, own: &'_ str| -> String {
-            if name.is_empty() { own.to_owned() } else { name.to_owned() }
+    /// Puts other contents in the place of a template's.
+    ///
+    /// # Errors
+    /// Why they are not there, or may not be.
+    pub async fn edit(&self, number: &Number, id: &str, body: &Value) -> Result<(), String> {
+        if id.is_empty() || !id.bytes().all(|it| it.is_ascii_digit()) {
+            return Err("its id is no number".to_owned());
+        }
+        let answer = number.edit(&self.outgoing, id, Bytes::from(body.to_string())).await;
+        let answer = answer.map_err(|failure| failure.to_string())?;
+        business::read_edited(answer.status, &answer.body)
+    }
+
+    /// The business accounts whose own templates are in doubt, each once.
+    #[must_use]
+    pub fn doubtful(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.doubtful.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes that a business account's own templates may not be what they should be.
+    pub fn doubt(&self, waba_id: &str) {
+        let mut doubted = self.doubtful.lock().unwrap_or_else(PoisonError::into_inner);
+        if !doubted.contains(waba_id) {
+            doubted.insert(waba_id.to_owned());
+        }
+    }
+
+    /// Deletes a template in one language.
+    pub async fn delete(&self, number: &Number, (id, name): (&str, &str)) -> Deleted {
+        let is_plain = |text: &str| {
+            text.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_') && !text.is_empty()
         };
-        let json = match &message.content {
-            Content::Text { text, .. } => {
-                encode(&Message { to, echo, content: Wire::Text(text.expose()) })
-            }
-            Content::Passcode { code, template, .. } => {
-                let name = named(&template.name, &self.settings.otp_template);
-                let (name, language, code) = (name.as_str(), &*template.language, code.expose());
-                encode(&Message { to, echo, content: Wire::Passcode { name, language, code } })
-            }
-            Content::Template { template, params, components, replies, .. } => {
-                let params: Vec<&str> = params.iter().map(Secret::expose).collect();
-                let payloads: Vec<&str> =
-                    replies.iter().map(|reply| reply.payload.as_str()).collect();
-                let template = Template {
-                    name: &named(&template.name, &self.settings.consent_template),
-                    language: &template.language,
-                    params: &params,
-                    payloads: &payloads,
-                    components,
-                };
-                encode(&Message { to, echo, content: Wire::Template(template) })
-            }
-            Content::Email(_) => return None,
-        };
-        Some(Bytes::from(json.to_string()))
+        if !is_plain(id) || !is_plain(name) {
+            return Deleted::Missing;
+        }
+        match number.delete(&self.outgoing, &format!("?hsm_id={id}&name={name}")).await {
+            Ok(answer) => business::read_deleted(answer.status, &answer.body),
+            Err(_) => Deleted::Unclear,
+        }
     }
 }
 
@@ -185,33 +238,74 @@ pub const fn refusal(class: Class) -> Refusal {
     }
 }
 
-fn outcome(number: &Number, answer: &Answer) -> Outcome {
-    match answer {
-        Answer::Accepted { id } => Outcome::Accepted { provider_id: id.clone() },
-        // Nothing of this number works. The others go on.
-        Answer::Refused(it) if it.class == Class::Sender => {
-            number.rest();
-            tracing::error!(
-                phone_number_id = number.phone_number_id,
-                code = it.code,
-                "the chat-app refuses this number's token or business account"
-            );
-            refused(Refusal::Temporary, &it.code)
+/// What an answer is to the message, and what it says of the number.
+fn outcome(answer: &Answer) -> (Outcome, Health) {
+    let it = match answer {
+        Answer::Accepted { id } => {
+            return (Outcome::Accepted { provider_id: id.clone() }, Health::Well);
         }
-        Answer::Refused(it) => refused(refusal(it.class), &it.code),
-        Answer::Unclear => Outcome::Unknown,
+        Answer::Refused(it) => it,
+        Answer::Unclear => return (Outcome::Unknown, Health::Shaky),
+    };
+    let health = match it.class {
+        Class::Throttled => Health::Throttled,
+        Class::PairThrottled => Health::PairThrottled,
+        Class::Sender => Health::Barred,
+        Class::Temporary => Health::Shaky,
+        _ => Health::Well,
+    };
+    // The number rests, or what it sends to this person: the message waits for that.
+    let class = match it.class {
+        Class::Throttled | Class::PairThrottled => Refusal::Later { after_ms: THROTTLED_MS },
+        class => refusal(class),
+    };
+    (refused(class, &it.code), health)
+}
+
+/// There is no way through now. A passcode does not wait long: SMS takes over.
+fn held_back(wait: Wait, is_passcode: bool) -> Outcome {
+    let after_ms = u64::try_from(wait.after.as_millis()).unwrap_or(u64::MAX).max(1);
+    let is_hopeless = is_passcode && (wait.why == Why::Broken || after_ms > PATIENT_MS);
+    let class = if is_hopeless { Refusal::Temporary } else { Refusal::Later { after_ms } };
+    let code = match wait.why {
+        Why::Broken => "resting",
+        Why::Full => "sender_rate",
+        Why::Pair => "pair_rate",
+    };
+    refused(class, code)
+}
+
+/// Tells the operator that a number rests.
+fn tell_of(number: &Number, health: Health, outcome: &Outcome) {
+    let phone_number_id = &number.phone_number_id;
+    let code = match outcome {
+        Outcome::Refused { code, .. } => code.as_str(),
+        _ => "no_answer",
+    };
+    if health == Health::Barred {
+        let what = "the chat-app refuses this number's token or business account; it rests";
+        tracing::error!(phone_number_id, code, "{what}");
+    } else {
+        tracing::warn!(phone_number_id, code, "a number of the chat-app does not work; it rests");
     }
 }
 
+/// A number as one; what is none is nobody.
+fn digits(e164: &str) -> u64 {
+    e164.trim_start_matches('+').parse().unwrap_or_default()
+}
+
 /// No answer. Only where no request can have arrived is that a refusal.
-fn lost(failure: &NoAnswer) -> Outcome {
+fn lost(failure: &NoAnswer) -> (Outcome, Health) {
     match failure {
-        NoAnswer::Timeout | NoAnswer::Reset | NoAnswer::Protocol => Outcome::Unknown,
+        NoAnswer::Timeout | NoAnswer::Reset | NoAnswer::Protocol => {
+            (Outcome::Unknown, Health::Shaky)
+        }
         NoAnswer::NotAllowed(_)
         | NoAnswer::Name(_)
         | NoAnswer::Connect(_)
         | NoAnswer::ConnectTimeout
-        | NoAnswer::Tls(_) => refused(Refusal::Down, failure.as_str()),
+        | NoAnswer::Tls(_) => (refused(Refusal::Down, failure.as_str()), Health::Down),
     }
 }
 
@@ -230,7 +324,8 @@ impl Carrier for CloudApi {
     }
 
     fn pace(&self) -> Pace {
-        Pace { window: WINDOW, per_s: Some(PER_S), backs_off: true }
+        // Rate and rest are those of each number.
+        Pace { window: WINDOW, per_s: None, backs_off: false }
     }
 
     fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome> {
@@ -254,10 +349,10 @@ mod tests {
     #[test]
     fn only_what_cannot_have_arrived_is_a_refusal() {
         for failure in [NoAnswer::Timeout, NoAnswer::Reset, NoAnswer::Protocol] {
-            assert_eq!(lost(&failure), Outcome::Unknown, "{failure}");
+            assert_eq!(lost(&failure).0, Outcome::Unknown, "{failure}");
         }
         for failure in [NoAnswer::ConnectTimeout, NoAnswer::Tls(None), NoAnswer::Name("x".into())] {
-            assert!(matches!(lost(&failure), Outcome::Refused { .. }), "{failure}");
+            assert!(matches!(lost(&failure).0, Outcome::Refused { .. }), "{failure}");
         }
     }
 }

@@ -1,24 +1,17 @@
 //! The numbers that send on the chat-app: the deployment's own, and those of accounts that staff
-//! linked. Each has room of its own, so that one whose business account hangs keeps no other one
-//! waiting, and rests while nothing of it works.
+//! linked. Each has a gate of its own, so that one whose business account hangs keeps no other one
+//! waiting.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use hyper::body::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::Instant;
 
+use super::gate::Gate;
 use crate::config;
 use crate::kit::outgoing::{Answer, Destination, NoAnswer, Outgoing};
 use crate::kit::secret::Secret;
-
-/// Submissions under way for one number.
-const ROOM: usize = 32;
-/// How long a number rests after its token or its account was refused.
-const REST: Duration = Duration::from_secs(30);
 
 /// One number, and the business account that it belongs to.
 pub struct Number {
@@ -36,8 +29,7 @@ pub struct Number {
     allow_http: bool,
     messages: Destination,
     headers: HeaderMap,
-    room: Semaphore,
-    rests_until: Mutex<Option<Instant>>,
+    gate: Arc<Gate>,
 }
 
 impl Number {
@@ -70,24 +62,26 @@ impl Number {
             allow_http,
             messages,
             headers: HeaderMap::from_iter([(AUTHORIZATION, bearer), (CONTENT_TYPE, json)]),
-            room: Semaphore::new(ROOM),
-            rests_until: Mutex::default(),
+            gate: Arc::new(Gate::new(settings.messages_per_s)),
         }))
     }
 
-    /// Room for one submission; none while it rests, or when it is full.
-    pub(super) fn enter(&self) -> Option<SemaphorePermit<'_>> {
-        let rests_until = *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner);
-        if rests_until.is_some_and(|until| Instant::now() < until) {
-            return None;
+    /// The same behind the gate of another link of the same number, so that what they send counts
+    /// together. Another token begins afresh: with it the number may work again.
+    #[must_use]
+    pub fn beside<'a>(mut self, others: impl Iterator<Item = &'a Arc<Self>>) -> Self {
+        let is_same = |other: &&Arc<Self>| {
+            other.phone_number_id == self.phone_number_id && other.headers == self.headers
+        };
+        if let Some(gate) = others.into_iter().find(is_same).map(|same| Arc::clone(&same.gate)) {
+            self.gate = gate;
         }
-        self.room.try_acquire().ok()
+        self
     }
 
-    /// Nothing of it works now.
-    pub(super) fn rest(&self) {
-        let until = Some(Instant::now() + REST);
-        *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    /// What its messages go through.
+    pub(super) fn gate(&self) -> &Gate {
+        &self.gate
     }
 
     /// Sends a message, once.
@@ -100,13 +94,32 @@ impl Number {
         way.post_once(&self.templates("")?, self.headers.clone(), body).await
     }
 
+    /// Changes a template.
+    pub(super) async fn edit(
+        &self,
+        way: &Outgoing,
+        id: &str,
+        body: Bytes,
+    ) -> Result<Answer, NoAnswer> {
+        way.post_once(&self.at(&format!("/{id}"))?, self.headers.clone(), body).await
+    }
+
     /// Lists templates.
     pub(super) async fn list(&self, way: &Outgoing, query: &str) -> Result<Answer, NoAnswer> {
         way.get(&self.templates(query)?, self.headers.clone()).await
     }
 
+    /// Deletes templates.
+    pub(super) async fn delete(&self, way: &Outgoing, query: &str) -> Result<Answer, NoAnswer> {
+        way.delete(&self.templates(query)?, self.headers.clone()).await
+    }
+
     fn templates(&self, query: &str) -> Result<Destination, NoAnswer> {
-        let url = format!("{}/{}/message_templates{query}", self.base, self.waba_id);
+        self.at(&format!("/{}/message_templates{query}", self.waba_id))
+    }
+
+    fn at(&self, path: &str) -> Result<Destination, NoAnswer> {
+        let url = format!("{}{path}", self.base);
         Destination::parse(&url, self.allow_http).map_err(|_| NoAnswer::Protocol)
     }
 }

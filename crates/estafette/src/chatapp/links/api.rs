@@ -135,6 +135,10 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
             Error::Unknown => Self::new(Code::NotFound).detail(format!("{error}.")),
+            Error::OtherBusiness => {
+                let fault = Item::at("/phone_number_id", "invalid_enum", error.to_string());
+                Self::invalid(vec![fault])
+            }
             Error::Unusable(fault) => {
                 Self::invalid(vec![Item::at("/access_token", "invalid_type", fault)])
             }

@@ -63,6 +63,9 @@ pub(super) enum Error {
     /// There is no such account on live.
     #[error("No live account has this id: what the sandbox sends reaches no phone")]
     Unknown,
+    /// The number is linked already, or the deployment's own, with another business account.
+    #[error("is a number of another business account; check both")]
+    OtherBusiness,
     /// The settings cannot be used.
     #[error("{0}")]
     Unusable(String),
@@ -82,6 +85,9 @@ fn place(account: &AccountId) -> [&str; 3] {
 /// Links an account, in the place of what it was linked to before; answers since when.
 async fn link(app: &App, account: &AccountId, link: &Link, by: By<'_>) -> Result<Millis, Error> {
     Number::of(&link.settings(app), 1).map_err(Error::Unusable)?;
+    if is_of_another(app, account, link).await? {
+        return Err(Error::OtherBusiness);
+    }
     let plain = serde_json::to_vec(&link.secrets).unwrap_or_default();
     let sealed = app.vault.seal(&place(account), &plain);
     let mut set = WriteSet::of(account.as_str());
@@ -106,6 +112,21 @@ async fn link(app: &App, account: &AccountId, link: &Link, by: By<'_>) -> Result
     // Here at once; on other nodes within seconds.
     refresh(app).await?;
     Ok(app.now())
+}
+
+/// Whether the number belongs to another business account, as far as is known here: what is written
+/// to a number is for one business.
+async fn is_of_another(app: &App, account: &AccountId, link: &Link) -> Result<bool, DbError> {
+    let differs = |number: &str, waba_id: &str| {
+        number == link.phone_number_id && waba_id != link.waba_id && !waba_id.is_empty()
+    };
+    let own = &app.config.chatapp;
+    if differs(&own.phone_number_id, &own.waba_id) {
+        return Ok(true);
+    }
+    let all = sql::all(app).await?;
+    let mut others = all.iter().filter(|other| other.account != *account);
+    Ok(others.any(|other| differs(&other.phone_number_id, &other.waba_id)))
 }
 
 /// Reads the links that there are, and puts them in force.
@@ -134,6 +155,9 @@ pub async fn refresh(app: &App) -> Result<(), DbError> {
         match Number::of(&link.settings(app), revision) {
             Ok(Some(number)) => {
                 let key = (link.phone_number_id.clone(), revision);
+                let others =
+                    before.values().chain(cloud.numbers().shared()).chain(numbers.values());
+                let number = number.beside(others);
                 let number = numbers.entry(key).or_insert_with(|| Arc::new(number));
                 linked.insert(account, Arc::clone(number));
             }

@@ -204,8 +204,7 @@ impl From<Error> for Problem {
             Error::CountryNotAllowed(_) => told(Code::CountryNotAllowed),
             Error::OptedOut => told(Code::RecipientOptedOut),
             Error::TemplateNotApproved(_) => told(Code::TemplateNotApproved),
-            Error::Params(detail) => {
-                let pointer = "/template_params";
+            Error::Params { pointer, detail } => {
                 Self::invalid(vec![Item::at(pointer, "invalid_template_params", detail)])
             }
             Error::WindowClosed => told(Code::MessagingWindowClosed),

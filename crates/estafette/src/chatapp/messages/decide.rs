@@ -127,7 +127,7 @@ fn content(app: &App, m: &Message, said: Said) -> Content {
 
 /// Whether the carrier may take it later.
 fn is_passing(why: &Failure) -> bool {
-    matches!(why.refusal, Some(Refusal::Temporary | Refusal::Down | Refusal::Throttled { .. }))
+    why.refusal.is_some_and(Refusal::is_passing)
 }
 
 /// Moves a message up to a status and tells of it; down it never goes.

@@ -185,8 +185,13 @@ pub(super) enum Error {
     #[error("{0}")]
     TemplateNotApproved(String),
     /// What is to fill the template does not fit.
-    #[error("{0}")]
-    Params(String),
+    #[error("{detail}")]
+    Params {
+        /// The field of the request.
+        pointer: &'static str,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// The recipient wrote nothing within a day.
     #[error("The recipient has not written within the last 24 hours: send an approved template")]
     WindowClosed,

@@ -56,6 +56,9 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
         }
     });
     let text = fields.text_within("text", 1, LONGEST_TEXT);
+    if text.as_deref().is_some_and(|text| text.trim().is_empty()) {
+        fields.fault("text", "too_short", "must have more than blanks");
+    }
     let filled = filled(&mut fields);
     if text.is_none() && filled.is_none() && !fields.has_faults() {
         let detail = "is required, unless template_name names a template";

@@ -2,7 +2,10 @@
 //! the chat-app allow it at that moment. Then `dispatch` carries it, and the answer waits for
 //! nobody.
 
+use cloud_api::judge::{self, Known};
+use cloud_api::message::{Template as Wire, copies, filled as rendered};
 use cloud_api::template::{self as rules, Category};
+use serde_json::Value;
 use store::{CommitError, WriteSet};
 
 use super::parse::{Filled, Order, What, params_of};
@@ -201,9 +204,10 @@ fn fill(template: &Template, filled: &Filled) -> Result<Said, Error> {
     let params = params_of(&filled.components).unwrap_or_else(|| filled.params.clone());
     let (given, wanted) = (params.len(), template.params());
     if given != wanted {
-        return Err(Error::Params(format!(
+        let detail = format!(
             "must have as many values as the body has variables, {wanted}; {given} were given"
-        )));
+        );
+        return Err(Error::Params { pointer: "/template_params", detail });
     }
     let values: Vec<&str> = params.iter().map(String::as_str).collect();
     let mut text = rules::fill(&template.body, &values);
@@ -211,7 +215,30 @@ fn fill(template: &Template, filled: &Filled) -> Result<Said, Error> {
         text = format!("{text}\n\n{footer}");
     }
     let replies = template.replies();
-    Ok(Said { text, params, components: filled.components.clone(), replies })
+    let mut components = filled.components.clone();
+    let is_button = |part: &Value| {
+        part["type"].as_str().is_some_and(|kind| kind.eq_ignore_ascii_case("button"))
+    };
+    // A passcode stands in the text and behind the button that copies it.
+    if template.category == Category::Authentication && !components.iter().any(is_button) {
+        components.extend(values.first().map(|code| copies(code)));
+    }
+    judged(template, &values, &components)?;
+    Ok(Said { text, params, components, replies })
+}
+
+/// Refuses what the upstream would refuse, before it costs anything.
+fn judged(template: &Template, params: &[&str], components: &[Value]) -> Result<(), Error> {
+    let (name, language) = (template.name.as_str(), template.language.as_str());
+    let wire = rendered(&Wire { name, language, params, payloads: &[], components });
+    let known = Known::of(template.category, &template.body, template.buttons());
+    let verdict = judge::template(&wire).and_then(|()| known.check(&wire));
+    verdict.map_err(|fault| {
+        let is_own = components.is_empty();
+        let pointer = if is_own { "/template_params" } else { "/components" };
+        let detail = format!("is not what the chat-app takes: {}", fault.detail);
+        Error::Params { pointer, detail }
+    })
 }
 
 /// What a request with the same Idempotency-Key made, as it stands now.

@@ -249,6 +249,7 @@ mod tests {
             ended_at: None,
             created_at: START,
             next_at: Some(START + LIFE_MS),
+            in_window: false,
         }
     }
 

@@ -113,6 +113,8 @@ pub struct Session {
     ended_at: Option<Millis>,
     created_at: Millis,
     next_at: Option<Millis>,
+    /// Whether the person may be asked with buttons, and needs no template; not stored.
+    in_window: bool,
 }
 
 impl Session {

@@ -12,6 +12,7 @@ use crate::carriers::{
 };
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{self, Attempt, Failure, Leg, NewLeg, News, Owner, State, Then};
+use crate::inbound::windows;
 use crate::kit::id::{AccountId, ConsentId};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
@@ -84,10 +85,10 @@ impl Owner for Prompt {
     }
 
     async fn load(app: &App, account: &AccountId, id: &str) -> Result<Option<Session>, Error> {
-        match ConsentId::parse(id) {
-            Some(id) => sql::session(app, account, &id).await,
-            None => Ok(None),
-        }
+        let Some(id) = ConsentId::parse(id) else { return Ok(None) };
+        let Some(mut session) = sql::session(app, account, &id).await? else { return Ok(None) };
+        session.in_window = is_in_window(app, &session).await?;
+        Ok(Some(session))
     }
 
     fn content(_: &App, s: &Session, a: &Attempt) -> Option<Outbound> {
@@ -95,21 +96,27 @@ impl Owner for Prompt {
             return None;
         }
         let (text, labels) = words(s.language.starts_with("fr"));
+        let text = Secret::new(text.to_owned());
         let reply = |(label, is_yes): (&str, bool)| QuickReply {
             label: label.to_owned(),
             payload: payload(&s.id, is_yes),
         };
+        let replies = labels.into_iter().zip([true, false]).map(reply).collect();
         Some(Outbound {
             account_id: s.account.as_str().to_owned(),
             attempt_id: a.id.as_str().to_owned(),
             to: Address::Phone(Msisdn::stored(s.recipient.clone())),
             sender: String::new(),
-            content: Content::Template {
-                text: Secret::new(text.to_owned()),
-                template: Template { name: String::new(), language: s.language.clone() },
-                params: Vec::new(),
-                components: Vec::new(),
-                replies: labels.into_iter().zip([true, false]).map(reply).collect(),
+            content: if s.in_window {
+                Content::Question { text, replies }
+            } else {
+                Content::Template {
+                    text,
+                    template: Template { name: String::new(), language: s.language.clone() },
+                    params: Vec::new(),
+                    components: Vec::new(),
+                    replies,
+                }
             },
             valid_until: s.created_at + LATEST_PROMPT_MS,
         })
@@ -128,10 +135,7 @@ impl Owner for Prompt {
     }
 
     fn after(app: &App, s: &Session, _: &Attempt, why: &Failure) -> Then {
-        let passes = matches!(
-            why.refusal,
-            Some(Refusal::Temporary | Refusal::Down | Refusal::Throttled { .. })
-        );
+        let passes = why.refusal.is_some_and(Refusal::is_passing);
         let at = app.now() + RETRY_MS;
         let is_late = at > s.created_at + LATEST_PROMPT_MS;
         if why.state == State::Refused && passes && !is_late {
@@ -223,6 +227,16 @@ async fn expire(app: &App, mut s: Session) -> Result<(), CommitError> {
     app.db.commit(set).await.map(drop)
 }
 
+/// Whether a question with buttons reaches the person: their window is open, and is not about to
+/// close. Else only a template does.
+async fn is_in_window(app: &App, s: &Session) -> Result<bool, Error> {
+    if s.status != Status::Pending || !is_number(&s.recipient) {
+        return Ok(false);
+    }
+    let person = Msisdn::stored(s.recipient.clone());
+    windows::is_open(app, &s.account, &person, LATEST_PROMPT_MS).await
+}
+
 /// Sends the prompt.
 async fn ask(app: &App, mut s: Session) -> Result<(), CommitError> {
     let person = Msisdn::stored(s.recipient.clone());
@@ -246,6 +260,8 @@ async fn ask(app: &App, mut s: Session) -> Result<(), CommitError> {
         return app.db.commit(set).await.map(drop);
     };
     let attempt = slot.attempt(app, &leg);
+    let lost = |error: Error| CommitError::Unavailable(error.to_string());
+    s.in_window = is_in_window(app, &s).await.map_err(lost)?;
     s.attempt = Some(attempt.id.clone());
     shift(app, &mut set, &mut s, Standing { status, consent, reason: Reason::PromptSent });
     dispatch::open::<Prompt>(app, &mut set, &attempt);

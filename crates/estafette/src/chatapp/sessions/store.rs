@@ -82,6 +82,7 @@ impl FromRow for Session {
             ended_at: row.take(14)?,
             created_at: row.take(15)?,
             next_at: row.take(16)?,
+            in_window: false,
         })
     }
 }

@@ -12,7 +12,9 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Error, MOST, Status, Template, declare, find, parse, seen, store as sql, sync};
+use super::{
+    Error, MOST, Status, Template, declare, find, parse, remove, seen, store as sql, sync,
+};
 use crate::access::api::EmptyRequest;
 use crate::access::caller::{Caller, Templates};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
@@ -31,7 +33,7 @@ const PATH: &str = "/v1/chatapp/templates";
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list_templates, declare_template))
-        .routes(routes!(read_template))
+        .routes(routes!(read_template, delete_template))
         .routes(routes!(sync_template))
 }
 
@@ -278,6 +280,31 @@ async fn read_template(
     Ok(Json(view(&template, app.now())))
 }
 
+/// Deletes a template in one language, at the provider as well.
+///
+/// The provider may keep the name from being used again for a while. Messages that wait to go out
+/// with it fail with `template_not_approved`, and cost nothing.
+#[utoipa::path(
+    delete, path = "/v1/chatapp/templates/{name}", tag = "Chat-app",
+    params(("name" = String, Path, description = "Its name"),
+        ("language" = Option<String>, Query, description = "Its language; `fr` when left out")),
+    extensions(("x-codes" = json!([Code::CarrierError, Code::CarrierUnavailable]))),
+    responses(
+        (status = 200, body = TemplateView, description = "The template as it was"),
+    ),
+    security(("api_key" = ["chatapp:send"]))
+)]
+async fn delete_template(
+    caller: Caller<Templates>,
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    Path(name): Path<String>,
+) -> Result<Json<TemplateView>, Problem> {
+    let language = language_of(query.as_deref())?;
+    let removed = remove(&app, &caller.account.id, (&name, &language)).await?;
+    Ok(Json(view(&removed, app.now())))
+}
+
 /// Asks the provider how a template stands.
 #[utoipa::path(
     post, path = "/v1/chatapp/templates/{name}/sync", tag = "Chat-app",
@@ -341,6 +368,7 @@ impl From<Error> for Problem {
             Error::Exists { .. } => told(Code::TemplateExists),
             Error::Full => told(Code::LimitReached),
             Error::NoCarrier | Error::Silent => told(Code::CarrierUnavailable),
+            Error::Kept(_) => told(Code::CarrierError),
             Error::Refused(said) => {
                 let detail = format!("is not what the chat-app takes: {said}");
                 Self::invalid(vec![Item::at("/body", "invalid_template_params", detail)])

@@ -11,15 +11,15 @@ use std::sync::Arc;
 use ::store::{CommitError, WriteSet};
 use clock::HOUR;
 use cloud_api::answer::Class;
-use cloud_api::business::{self, Declaration, Declared as Answer, Listed, Page};
+use cloud_api::business::{
+    self, Declaration, Declared as Answer, Deleted, Lifetime, Listed, Page,
+};
 use cloud_api::callback::Template as News;
-use cloud_api::template::{Button, Category};
 
-use super::{Error, Status, Template, store as sql};
+use super::{Error, Status, Template, own, store as sql};
 use crate::app::{App, Env};
 use crate::carriers::CloudApi;
-use crate::carriers::cloud_api::Number;
-use crate::chatapp::sessions::prompts::words;
+use crate::carriers::cloud_api::{Number, Wanted};
 use crate::chores::Turn;
 use crate::kit::id::AccountId;
 
@@ -37,6 +37,8 @@ pub(super) struct Upstream<'a> {
     cloud: &'a CloudApi,
     number: Arc<Number>,
     is_shared: bool,
+    /// Of passcodes.
+    validity_s: i64,
 }
 
 impl<'a> Upstream<'a> {
@@ -45,7 +47,9 @@ impl<'a> Upstream<'a> {
         let cloud = app.carriers.cloud()?;
         let number = cloud.numbers().of(account.as_str())?;
         let is_shared = !cloud.numbers().linked().contains_key(account.as_str());
-        (!number.waba_id.is_empty()).then_some(Self { cloud, number, is_shared })
+        let validity_s = app.config.otp.validity_s;
+        let upstream = Self { cloud, number, is_shared, validity_s };
+        (!upstream.number.waba_id.is_empty()).then_some(upstream)
     }
 
     /// What a template is called there.
@@ -67,6 +71,8 @@ impl<'a> Upstream<'a> {
             body: &t.body,
             footer: t.footer.as_deref(),
             buttons: &t.buttons,
+            // No SMS follows: it is of use for as long as its code is.
+            lifetime: Lifetime::new(self.validity_s, self.validity_s),
         });
         match self.cloud.declare(&self.number, &body).await {
             Answer::Taken(listed) => {
@@ -85,18 +91,42 @@ impl<'a> Upstream<'a> {
         }
     }
 
-    /// Asks how a template stands; one whose submission was lost is submitted again.
+    /// Asks how a template stands; one whose submission was lost is submitted again, and one that
+    /// somebody deleted there can no longer be sent.
     pub(super) async fn follow(&self, t: &mut Template) -> Result<(), Error> {
-        if !self.sync(t).await? && t.provider_status == SUBMITTING {
-            self.submit(t).await?;
+        match self.sync(t).await? {
+            true => Ok(()),
+            false if t.provider_status == SUBMITTING => self.submit(t).await,
+            false => {
+                hear_of(t, "DELETED", None);
+                Ok(())
+            }
         }
-        Ok(())
+    }
+
+    /// Deletes a template. One that the upstream does not have is gone already.
+    ///
+    /// # Errors
+    /// [`Error::Kept`] where the upstream keeps it, [`Error::Silent`] where it does not say.
+    pub(super) async fn delete(&self, t: &Template) -> Result<(), Error> {
+        let mut t = t.clone();
+        // It may have one whose answer to the submission was lost.
+        if t.provider_id.is_empty() && !self.sync(&mut t).await? {
+            return Ok(());
+        }
+        let name = self.name(&t.account, &t.name);
+        match self.cloud.delete(&self.number, (&t.provider_id, &name)).await {
+            Deleted::Gone | Deleted::Missing => Ok(()),
+            Deleted::Refused { detail } => Err(Error::Kept(detail)),
+            Deleted::Unclear => Err(Error::Silent),
+        }
     }
 
     /// Asks how a template stands, and changes it to that; `false` = the upstream has none.
     async fn sync(&self, t: &mut Template) -> Result<bool, Error> {
         let name = self.name(&t.account, &t.name);
-        let page = self.cloud.list(&self.number, (Some(&name), None)).await;
+        let wanted = Wanted { name: Some(&name), ..Wanted::default() };
+        let page = self.cloud.list(&self.number, wanted).await;
         let found = page.ok_or(Error::Silent)?.templates;
         let listed = found.into_iter().find(|it| it.name == name && it.language == t.language);
         if let Some(listed) = &listed {
@@ -144,10 +174,12 @@ fn hear_of(t: &mut Template, word: &str, reason: Option<String>) {
 /// # Errors
 /// When it cannot be kept.
 pub(in crate::chatapp) async fn hear(app: &App, news: &News) -> Result<(), Error> {
+    own::hear(app, news);
     for mut t in sql::by_provider_id(app, &news.id).await? {
         let upstream = Upstream::of(app, &t.account);
         if upstream.is_some_and(|upstream| upstream.number.waba_id == news.waba_id) {
             hear_of(&mut t, &news.event.to_ascii_uppercase(), news.reason.clone());
+            t.category = news.category.unwrap_or(t.category);
             keep(app, &t).await?;
         }
     }
@@ -162,24 +194,20 @@ pub(super) async fn keep(app: &App, t: &Template) -> Result<(), CommitError> {
 }
 
 /// Compares all templates with what their business accounts say, and makes those of the deployment
-/// that are missing: for passcodes, and for prompts. Answers how many it looked at.
+/// that are missing. Answers how many it looked at.
 ///
 /// # Errors
 /// When the database cannot be read or written.
 pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
     // Chores run for the process; only live has an upstream.
     let Some(cloud) = app.carriers.cloud().filter(|_| app.env == Env::Live) else { return Ok(0) };
-    let mut numbers: Vec<Arc<Number>> = cloud.numbers().shared().cloned().into_iter().collect();
-    numbers.extend(cloud.numbers().linked().values().cloned());
-    numbers.sort_by(|one, other| one.waba_id.cmp(&other.waba_id));
-    numbers.dedup_by(|one, other| one.waba_id == other.waba_id);
     let mut count = resubmit(app).await?;
-    for number in numbers.iter().filter(|number| !number.waba_id.is_empty()) {
+    for number in &own::business_accounts(cloud) {
         let Some(listed) = read_all(cloud, number).await else {
             tracing::warn!(waba_id = number.waba_id, "its templates could not be read");
             continue;
         };
-        make_own(app, (cloud, number), &listed).await;
+        own::look(app, cloud, number).await;
         for found in listed.iter().filter(|found| !found.id.is_empty()) {
             for mut t in sql::by_provider_id(app, &found.id).await? {
                 let upstream = Upstream::of(app, &t.account);
@@ -222,7 +250,8 @@ async fn read_all(cloud: &CloudApi, number: &Number) -> Option<Vec<Listed>> {
     let mut all = Vec::new();
     let mut after: Option<String> = None;
     for _ in 0..MOST_PAGES {
-        let Page { templates, after: next } = cloud.list(number, (None, after.as_deref())).await?;
+        let wanted = Wanted { after: after.as_deref(), ..Wanted::default() };
+        let Page { templates, after: next } = cloud.list(number, wanted).await?;
         all.extend(templates);
         // A cursor that leads to itself would never end.
         if next.is_none() || next == after {
@@ -231,31 +260,6 @@ async fn read_all(cloud: &CloudApi, number: &Number) -> Option<Vec<Listed>> {
         after = next;
     }
     Some(all)
-}
-
-/// Declares the deployment's own templates where a business account has none of them.
-async fn make_own(app: &App, (cloud, number): (&CloudApi, &Number), listed: &[Listed]) {
-    let settings = &app.config.chatapp;
-    for language in ["fr", "en"] {
-        let (question, answers) = words(language == "fr");
-        let buttons = answers.map(|text| Button::QuickReply { text: text.to_owned() });
-        for (name, category, body, buttons) in [
-            (&settings.otp_template, Category::Authentication, "", &[][..]),
-            (&settings.consent_template, Category::Utility, question, &buttons[..]),
-        ] {
-            let has = listed.iter().any(|it| it.name == *name && it.language == language);
-            if has || name.is_empty() {
-                continue;
-            }
-            let declaration = Declaration { name, language, category, body, footer: None, buttons };
-            match cloud.declare(number, &business::declare(&declaration)).await {
-                Answer::Taken(_) | Answer::Exists => {
-                    tracing::info!(name, language, "template submitted to the chat-app");
-                }
-                failed => tracing::warn!(name, language, ?failed, "template not submitted"),
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod live;
+pub mod own;
 mod parse;
 mod store;
 
@@ -104,6 +105,11 @@ impl Template {
         }
     }
 
+    /// Its buttons.
+    pub(super) fn buttons(&self) -> &[Button] {
+        &self.buttons
+    }
+
     /// What is written on its quick replies.
     pub(super) fn replies(&self) -> Vec<String> {
         let replies = self.buttons.iter().filter_map(|button| match button {
@@ -157,8 +163,11 @@ pub enum Error {
     /// The upstream does not take it as it is.
     #[error("{0}")]
     Refused(String),
+    /// The upstream does not delete it.
+    #[error("The chat-app keeps the template: {0}")]
+    Kept(String),
     /// The upstream does not answer.
-    #[error("The chat-app does not say how the template stands: try again later")]
+    #[error("The chat-app does not answer: try again later")]
     Silent,
     /// No such template of this account.
     #[error("The account has no template of this name in this language")]
@@ -263,6 +272,26 @@ async fn sync(
         template.status = template.status(now);
     }
     sql::keep(&mut set, &template, now);
+    app.db.commit(set).await?;
+    Ok(template)
+}
+
+/// Deletes a template in one language: where the upstream has it, there first. Messages that wait
+/// to go out with it fail, and cost nothing.
+async fn remove(
+    app: &App,
+    account: &AccountId,
+    (name, language): (&str, &str),
+) -> Result<Template, Error> {
+    let template = sql::template(app, account, name, language).await?.ok_or(Error::Unknown)?;
+    if app.env == Env::Live && !template.is_draft {
+        // Without a way there, nothing can be sent with it either.
+        if let Some(upstream) = Upstream::of(app, account) {
+            upstream.delete(&template).await?;
+        }
+    }
+    let mut set = WriteSet::of(account.as_str());
+    sql::remove(&mut set, &template);
     app.db.commit(set).await?;
     Ok(template)
 }

@@ -32,6 +32,9 @@ const PUT: Sql = Sql("INSERT INTO chatapp_templates (account_id, name, language,
 const KEEP: Sql = Sql("UPDATE chatapp_templates SET category = $1, is_draft = $2, status = $3, \
      provider_status = $4, provider_template_id = $5, rejection_reason = $6, updated_at = $7 \
      WHERE account_id = $8 AND name = $9 AND language = $10");
+/// One that was declared anew meanwhile stays.
+const REMOVE: Sql = Sql("DELETE FROM chatapp_templates WHERE account_id = $1 AND name = $2 \
+     AND language = $3 AND provider_template_id = $4");
 /// Whose template the upstream knows by this id, in an environment.
 const BY_PROVIDER_ID: Sql = Sql("SELECT t.account_id, t.name, t.language, t.category, t.body, \
      t.footer, t.buttons, t.is_draft, t.status, t.provider_status, t.provider_template_id, \
@@ -128,6 +131,11 @@ pub(super) fn keep(set: &mut WriteSet, t: &Template, now: Millis) {
         &t.language
     ];
     set.push(KEEP, args);
+}
+
+/// Deletes a template.
+pub(super) fn remove(set: &mut WriteSet, t: &Template) {
+    set.push(REMOVE, args![&t.account, &t.name, &t.language, &t.provider_id]);
 }
 
 /// The templates of this environment that the upstream knows by an id.

@@ -9,10 +9,15 @@ pub mod api;
 mod scope;
 mod store;
 
+use std::collections::BTreeMap;
+
 use ::store::{Bell, CommitError};
 use clock::{DAY, MINUTE, Millis};
-use cloud_api::callback::{self, Fate as Told, Item, Message, Status};
+use cloud_api::callback::{
+    self, Account, Fate as Told, Item, Message, Preference, Status, Template,
+};
 use futures_util::{StreamExt, stream};
+use serde_json::Value;
 
 use self::scope::Scope;
 use self::store::{self as sql, Stored};
@@ -22,6 +27,7 @@ use crate::carriers::cloud_api::{NAME, read_echo, refusal};
 use crate::carriers::{Channel, Door, Fate, Inbound, NotNow, Receipt};
 use crate::inbound;
 use crate::kit::id::CallbackId;
+use crate::kit::keywords::Keyword;
 
 /// Where the upstream calls.
 pub const PATH: &str = "/v1/upstream/chatapp";
@@ -38,7 +44,7 @@ const RETRY_MS: i64 = 2_000;
 /// For how long that is tried, milliseconds.
 const GIVE_UP_MS: i64 = 7 * DAY;
 /// Callbacks looked at at the same time.
-const CALLBACKS: usize = 8;
+const CALLBACKS: usize = 16;
 /// Items taken in at the same time.
 const PARALLEL: usize = 32;
 
@@ -109,24 +115,19 @@ async fn take_in(app: &App, door: &Door, stored: &Stored) -> Result<(), NotNow> 
         tracing::error!(callback = %stored.id, "a callback that cannot be read is dropped");
         return Ok(());
     };
-    // What a person wrote goes in the order in which it came; statuses find their own.
-    let (mut statuses, mut messages, mut templates) = (Vec::new(), Vec::new(), Vec::new());
-    for item in items {
-        match item {
-            Item::Status(status) => statuses.push(status),
-            Item::Message(message) => messages.push(message),
-            Item::Template(news) => templates.push(news),
-            Item::Other(field) => tracing::info!(field, "a callback of another field"),
-        }
-    }
+    let Sorted { statuses, people, templates, wishes } = Sorted::of(items);
     let scope = Scope::of(app, &stored.waba_id);
     let receipts = statuses.into_iter().map(receipt).filter(|receipt| scope.covers(receipt));
     let receipts = receipts.map(|receipt| door.receipt(receipt));
     let taken: Vec<Result<(), NotNow>> =
         stream::iter(receipts).buffer_unordered(PARALLEL).collect().await;
     let mut all = taken.into_iter().fold(Ok(()), Result::and);
-    for message in messages {
-        all = all.and(hear(app, &scope, message).await);
+    let heard = people.into_values().map(|messages| hear_all(app, &scope, messages));
+    let heard: Vec<Result<(), NotNow>> =
+        stream::iter(heard).buffer_unordered(PARALLEL).collect().await;
+    all = heard.into_iter().fold(all, Result::and);
+    for wish in wishes {
+        all = all.and(prefer(app, &scope, wish).await);
     }
     for news in templates.iter().filter(|news| scope.is_of(&news.waba_id)) {
         if let Err(error) = live::hear(app, news).await {
@@ -135,6 +136,37 @@ async fn take_in(app: &App, door: &Door, stored: &Stored) -> Result<(), NotNow> 
         }
     }
     all
+}
+
+/// What a callback tells, by how it is taken in.
+#[derive(Default)]
+struct Sorted {
+    statuses: Vec<Status>,
+    /// What one person wrote goes in the order in which it came; people go side by side.
+    people: BTreeMap<String, Vec<Message>>,
+    templates: Vec<Template>,
+    wishes: Vec<Preference>,
+}
+
+impl Sorted {
+    fn of(items: Vec<Item>) -> Self {
+        let mut sorted = Self::default();
+        for item in items {
+            match item {
+                Item::Status(status) => sorted.statuses.push(status),
+                Item::Message(message) => {
+                    sorted.people.entry(message.from.clone()).or_default().push(message);
+                }
+                Item::Template(news) => sorted.templates.push(news),
+                Item::Preference(wish) => sorted.wishes.push(wish),
+                Item::Account(Account { waba_id, field, event }) => {
+                    tracing::warn!(waba_id, field, event, "news of a business account");
+                }
+                Item::Other(field) => tracing::info!(field, "a callback of another field"),
+            }
+        }
+        sorted
+    }
 }
 
 fn receipt(status: Status) -> Receipt {
@@ -153,7 +185,51 @@ fn receipt(status: Status) -> Receipt {
     }
 }
 
+/// What one person wrote, in its order. One that cannot be stored keeps no later one away.
+async fn hear_all(app: &App, scope: &Scope, messages: Vec<Message>) -> Result<(), NotNow> {
+    let mut all = Ok(());
+    for message in messages {
+        all = all.and(hear(app, scope, message).await);
+    }
+    all
+}
+
+/// What somebody told the upstream that they want to be sent.
+async fn prefer(app: &App, scope: &Scope, wish: Preference) -> Result<(), NotNow> {
+    let keyword = if wish.is_stop { Keyword::Stop } else { Keyword::Start };
+    let told = Message {
+        phone_number_id: wish.phone_number_id,
+        display_phone_number: wish.display_phone_number,
+        id: String::new(),
+        from: wish.from,
+        text: String::new(),
+        button: None,
+        context: None,
+        at_ms: wish.at_ms,
+        raw: Value::Null,
+    };
+    match addressed(app, scope, told).await? {
+        Some(told) => inbound::prefer(app, &told, keyword).await,
+        None => Ok(()),
+    }
+}
+
 async fn hear(app: &App, scope: &Scope, message: Message) -> Result<(), NotNow> {
+    match addressed(app, scope, message).await? {
+        Some(message) => inbound::take_in(app, &[message]).await,
+        None => Ok(()),
+    }
+}
+
+/// A message as every carrier brings it, with whose it is where the chat-app can tell. `None`:
+/// whoever signed it may not bring it. The owner of a linked business account has its secret, and
+/// could otherwise write to everybody else's number.
+async fn addressed(app: &App, scope: &Scope, message: Message) -> Result<Option<Inbound>, NotNow> {
+    if !scope.speaks_for(&message.phone_number_id) {
+        let number = message.phone_number_id.as_str();
+        tracing::warn!(number, "a linked business account tells of a number that is not its own");
+        return Ok(None);
+    }
     let account = match scope.account_for(app, &message).await {
         Ok(account) => account,
         Err(error) => {
@@ -161,7 +237,7 @@ async fn hear(app: &App, scope: &Scope, message: Message) -> Result<(), NotNow> 
             return Err(NotNow);
         }
     };
-    let inbound = Inbound {
+    Ok(Some(Inbound {
         carrier: NAME.to_owned(),
         upstream_id: message.id,
         channel: Channel::Chatapp,
@@ -170,10 +246,10 @@ async fn hear(app: &App, scope: &Scope, message: Message) -> Result<(), NotNow> 
         recipient: number(message.display_phone_number),
         text: message.text,
         button: message.button,
+        context: message.context,
         received_at: Millis(message.at_ms),
         raw: message.raw,
-    };
-    inbound::take_in(app, &[inbound]).await
+    }))
 }
 
 /// The upstream writes numbers without a plus.

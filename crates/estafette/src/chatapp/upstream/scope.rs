@@ -64,6 +64,11 @@ impl Scope {
             })
     }
 
+    /// Whether it may tell what people wrote to this number.
+    pub(super) fn speaks_for(&self, phone_number_id: &str) -> bool {
+        self.owners(phone_number_id).is_none_or(|owners| !owners.is_empty())
+    }
+
     /// The accounts that are linked to a number; `None` = it is the deployment's.
     fn owners(&self, phone_number_id: &str) -> Option<Vec<AccountId>> {
         let is_own = |number: &Number| {

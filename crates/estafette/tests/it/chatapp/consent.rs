@@ -232,6 +232,7 @@ async fn bring(
         recipient: "estafette".to_owned(),
         text: text.to_owned(),
         button,
+        context: None,
         received_at: at,
         raw: json!({}),
     };

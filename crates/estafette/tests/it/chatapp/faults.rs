@@ -19,6 +19,8 @@ stories!(
     what_nobody_knows_is_not_sent_again_and_costs_nothing_after_a_day,
     statuses_before_the_answer_and_a_week_late_are_one_message,
     an_expired_token_costs_nothing_and_rests_the_number,
+    a_business_account_that_hangs_keeps_no_other_waiting,
+    what_is_throttled_waits_and_is_sent_once,
     a_poisonous_item_keeps_no_other_away,
     receipts_in_any_order_lower_no_status_and_charge_once,
 );
@@ -154,6 +156,71 @@ async fn an_expired_token_costs_nothing_and_rests_the_number(world: &World, upst
     assert_eq!(status_of(&ada, &sent).await, "submitted");
 }
 
+async fn a_business_account_that_hangs_keeps_no_other_waiting(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", GRANT).await;
+    let bob = world.live_account("bob", GRANT).await;
+    upstream.add_number("777", "888");
+    let path = format!("/v1/admin/accounts/{}/chatapp", bob.account_id);
+    let link = json!({"phone_number_id": "777", "waba_id": "888", "app_secret": "s",
+        "access_token": cloud_api::ACCESS_TOKEN, "verify_token": "v"});
+    world.put(ada.env, &path).bearer(world.staff().await).json(link).await.ok();
+    let mut words = cloud_api::message_body(&phone("5678"), "wamid.B", text_message("Bonjour"));
+    words["entry"][0]["id"] = "888".into();
+    words["entry"][0]["changes"][0]["value"]["metadata"]["phone_number_id"] = "777".into();
+    upstream.tell(&words).await.unwrap();
+    heard(&bob, 1).await;
+    upstream.misbehave_at("777", Some(Chaos::Hang));
+    let before = upstream.asked();
+    let mut sent = Vec::new();
+    for _ in 0..40 {
+        sent.push(text(&bob, "5678").await.ok());
+    }
+    eventually(async || (upstream.asked() - before == 32).then_some(())).await;
+    let mut took = Vec::new();
+    for number in 6_000..6_040 {
+        let begun = tokio::time::Instant::now();
+        let body = json!({"to": phone(&number.to_string()), "delivery_mode": "chatapp"});
+        assert_eq!(ada.send(body).await.ok().word("status"), "delivered");
+        took.push(begun.elapsed());
+    }
+    took.sort();
+    // A call that hangs is given up after ten seconds: none of these waited for one.
+    assert!(took[39] < Duration::from_secs(8), "{took:?}");
+    // Nobody knows whether the first has arrived: it is not sent again, and costs nothing.
+    tokio::time::sleep(Duration::from_millis(10_500)).await;
+    assert!(upstream.asked() <= before + 40 + 40, "no message goes out twice");
+    let price = sent[0].number("charged_credits");
+    assert_eq!(bob.balance().await, GRANT - 40 * price, "held");
+    world.advance(DAY + MINUTE).await;
+    let over = read_as(&bob, sent[0].word("id"), "failed").await;
+    assert_eq!(over.field("error")["code"], "no_receipt");
+    eventually(async || (bob.balance().await == GRANT).then_some(())).await;
+}
+
+async fn what_is_throttled_waits_and_is_sent_once(world: &World, upstream: &CloudApi) {
+    let ada = in_touch(world, upstream, "5678").await;
+    let mut price = 0;
+    for (chaos, pause_ms) in [(Chaos::Throttled, 1_100), (Chaos::PairThrottled, 4_100)] {
+        upstream.misbehave(Some(chaos));
+        let (asked, taken) = (upstream.asked(), upstream.messages().len());
+        let sent = text(&ada, "5678").await.ok();
+        eventually(async || (upstream.asked() > asked).then_some(())).await;
+        world.advance(500).await;
+        assert_eq!(status_of(&ada, &sent).await, "submitted");
+        assert_eq!(upstream.asked(), asked + 1, "{chaos:?}: it is given time");
+        price += sent.number("charged_credits");
+        assert_eq!(spent(&ada).await, price, "its price is held");
+        upstream.misbehave(None);
+        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        eventually(async || {
+            world.advance(5_000).await;
+            (status_of(&ada, &sent).await == "delivered").then_some(())
+        })
+        .await;
+        assert_eq!((upstream.messages().len(), spent(&ada).await), (taken + 1, price));
+    }
+}
+
 async fn a_poisonous_item_keeps_no_other_away(world: &World, upstream: &CloudApi) {
     let ada = in_touch(world, upstream, "5678").await;
     let sent = text(&ada, "5678").await.ok();
@@ -206,10 +273,14 @@ async fn a_poisonous_item_keeps_no_other_away(world: &World, upstream: &CloudApi
 }
 
 /// A sequence of words that a seed stands for.
-struct Chance(u64);
+pub(super) struct Chance(u64);
 
 impl Chance {
-    fn below(&mut self, most: usize) -> usize {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn below(&mut self, most: usize) -> usize {
         // xorshift64: the shuffle has to be told from its seed, not to be secret.
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -221,10 +292,13 @@ impl Chance {
 async fn receipts_in_any_order_lower_no_status_and_charge_once(world: &World, upstream: &CloudApi) {
     // Each failure names it.
     let seed = u64::try_from(Clock::system().now().0).unwrap();
-    let mut chance = Chance(seed);
+    let mut chance = Chance::new(seed);
     // The upstream itself says nothing about this number.
     let ada = in_touch(world, upstream, "0003").await;
-    let price = text(&ada, "0003").await.ok().number("charged_credits");
+    let first = text(&ada, "0003").await.ok();
+    let price = first.number("charged_credits");
+    // Below, messages are told apart by the order in which the upstream had them.
+    read_as(&ada, first.word("id"), "sent").await;
     let mut due = price;
     for _ in 0..5 {
         let before = upstream.messages().len();

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use estafette::app::Env;
+use estafette::config::Config;
 use estafette::kit::secret::Secret;
 use playground::cloud_api::{self, CloudApi};
 use serde_json::{Value, json};
@@ -14,6 +15,14 @@ use crate::world::{Engine, World, eventually};
 
 /// A world whose live chat-app is the playground's, and that.
 pub(super) async fn world(engine: Engine) -> (World, CloudApi) {
+    world_with(engine, |_| {}).await
+}
+
+/// The same with more settings.
+pub(super) async fn world_with(
+    engine: Engine,
+    more: impl FnOnce(&mut Config),
+) -> (World, CloudApi) {
     let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
     let upstream = CloudApi::start(anywhere).await.unwrap();
     let address = upstream.address();
@@ -27,6 +36,7 @@ pub(super) async fn world(engine: Engine) -> (World, CloudApi) {
         chatapp.verify_token = Secret::new(cloud_api::VERIFY_TOKEN.to_owned());
         "consent".clone_into(&mut chatapp.consent_template);
         config.otp.receipt_wait_ms = 2_000;
+        more(config);
     })
     .await;
     upstream.call_back(world.address(Env::Live));
@@ -66,9 +76,11 @@ stories!(
     a_person_writes_and_is_answered,
     callbacks_doubled_shuffled_and_batched_have_one_effect_each,
     a_prompt_is_tapped_by_its_payload,
+    an_open_window_is_asked_with_buttons,
     a_template_is_submitted_judged_and_sent,
-    the_deployments_own_templates_are_made,
+    many_templates_are_compared_page_by_page,
     an_account_is_linked_to_a_number_of_its_own,
+    a_linked_business_account_speaks_for_its_own_number_only,
 );
 
 async fn a_passcode_goes_out_as_a_template_and_is_delivered(world: &World, upstream: &CloudApi) {
@@ -108,6 +120,14 @@ async fn the_handshake_and_the_signature_are_checked(world: &World, upstream: &C
         );
         world.get(Env::Live, &path)
     };
+    // What the upstream tells of the deployment's own templates is taken in.
+    eventually(async || {
+        let all = upstream.templates();
+        (all.len() == 4 && all.iter().all(|it| it["status"] == "APPROVED")).then_some(())
+    })
+    .await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    eventually(async || (stored(world).await == 0).then_some(())).await;
     let shown = ask(cloud_api::VERIFY_TOKEN).await;
     assert_eq!((shown.status, shown.text.as_str()), (200, "1158"));
     assert_eq!(ask("other").await.status, 403);
@@ -151,7 +171,7 @@ pub(super) async fn heard(ada: &Tenant<'_>, count: usize) -> Vec<Value> {
 async fn a_person_writes_and_is_answered(world: &World, upstream: &CloudApi) {
     let (ada, eve) = (world.live_account("ada", 100).await, world.live_account("eve", 100).await);
     // Eve wrote to the person before, Ada last: what they write is for Ada.
-    eve.send(json!({"to": phone("5678"), "delivery_mode": "chatapp"})).await.ok();
+    let eves = eve.send(json!({"to": phone("5678"), "delivery_mode": "chatapp"})).await.ok();
     ada.send(json!({"to": phone("5678"), "delivery_mode": "chatapp"})).await.ok();
     upstream.write(&phone("5678"), text_message("Bonjour")).await.unwrap();
     let seen = heard(&ada, 1).await;
@@ -177,9 +197,7 @@ async fn a_person_writes_and_is_answered(world: &World, upstream: &CloudApi) {
     let words: Vec<&Value> = statuses.iter().map(|data| &data["status"]).collect();
     assert_eq!(words, ["sent", "delivered", "read"]);
     // Who answers Eve's message by name answers Eve.
-    let eves = upstream.messages()[0]["biz_opaque_callback_data"].clone();
-    assert!(eves.as_str().unwrap().starts_with(&eve.account_id));
-    let context = json!({"context": {"id": "wamid.PLAY000000000001"}, "type": "text",
+    let context = json!({"context": {"id": eves.word("provider_message_id")}, "type": "text",
         "text": {"body": "for eve"}});
     upstream.write(&phone("5678"), context).await.unwrap();
     assert_eq!(heard(&eve, 1).await[0]["message"], "for eve");
@@ -234,13 +252,46 @@ async fn a_prompt_is_tapped_by_its_payload(world: &World, upstream: &CloudApi) {
     assert_eq!(ada.balance().await, 100 - world.price("chatapp", "FR") - 10);
 }
 
+/// Whoever wrote within a day is asked with buttons: no template is needed, nor its category.
+async fn an_open_window_is_asked_with_buttons(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    let quiet = json!({"to": phone("5678"), "request_messaging_consent": false});
+    ada.send(quiet).await.ok();
+    upstream.write(&phone("5678"), text_message("Bonjour")).await.unwrap();
+    heard(&ada, 1).await;
+    world.advance(31_000).await;
+    let body = json!({"to": phone("5678"), "request_messaging_consent": true, "reference": "2"});
+    ada.send(body).await.ok();
+    let prompt = eventually(async || {
+        upstream.messages().into_iter().find(|one| one["type"] == "interactive")
+    })
+    .await;
+    let buttons = &prompt["interactive"]["action"]["buttons"];
+    assert_eq!(
+        (&buttons[0]["reply"]["title"], &buttons[1]["reply"]["title"]),
+        (&json!("Oui"), &json!("Non"))
+    );
+    let tap = json!({"type": "interactive", "interactive": {"type": "button_reply",
+        "button_reply": {"id": buttons[0]["reply"]["id"], "title": "Oui"}}});
+    upstream.write(&phone("5678"), tap).await.unwrap();
+    super::session_as(&ada, "active").await;
+    // Long after that, only a template reaches them.
+    world.advance(31 * clock::DAY).await;
+    let body = json!({"to": phone("5678"), "request_messaging_consent": true, "reference": "3"});
+    ada.send(body).await.ok();
+    eventually(async || {
+        upstream.messages().into_iter().find(|one| one["template"]["name"] == "consent")
+    })
+    .await;
+}
+
 async fn a_template_is_submitted_judged_and_sent(world: &World, upstream: &CloudApi) {
     let ada = world.live_account("ada", 100).await;
     let body = json!({"name": "order", "body": "Bonjour {{1}}, c'est prêt.", "footer": "ACME",
         "category": "UTILITY"});
     let declared = ada.call("POST", "/v1/chatapp/templates").json(&body).await.ok();
     assert_eq!(declared.word("status"), "PENDING");
-    let known = upstream.templates();
+    let known = of_tenants(upstream);
     assert_eq!(declared.word("provider_template_id"), known[0]["id"].as_str().unwrap());
     let name = known[0]["name"].as_str().unwrap();
     assert!(name.starts_with("order_") && ada.account_id.ends_with(&name[6..]), "{name}");
@@ -269,24 +320,49 @@ async fn a_template_is_submitted_judged_and_sent(world: &World, upstream: &Cloud
     let eve = world.live_account("eve", 100).await;
     let body = json!({"name": "order", "body": "Hello", "submit": true});
     eve.call("POST", "/v1/chatapp/templates").json(body).await.ok();
-    assert_eq!(upstream.templates().len(), 3);
+    assert_eq!(of_tenants(upstream).len(), 3);
+    // Eve deletes hers, there as well; Ada's of the same name stays.
+    let gone = eve.call("DELETE", path).await.ok();
+    assert_eq!((gone.word("name"), gone.word("language")), ("order", "fr"));
+    eve.get(path).await.problem("not_found");
+    eve.call("DELETE", path).await.problem("not_found");
+    assert_eq!(ada.get(path).await.ok().word("status"), "APPROVED");
+    assert_eq!(of_tenants(upstream).len(), 2);
+    // The name is free again, and one that somebody deleted at the provider cannot be sent.
+    let body = json!({"name": "order", "body": "Hello"});
+    eve.call("POST", "/v1/chatapp/templates").json(body).await.ok();
+    upstream.forget_templates();
+    let synced = ada.call("POST", &format!("{path}/sync")).await.ok();
+    assert_eq!(synced.word("status"), "REJECTED");
+    assert_eq!(ada.get(path).await.ok().word("provider_status"), "DELETED");
+    assert_eq!(ada.call("DELETE", path).await.ok().word("name"), "order");
 }
 
-async fn the_deployments_own_templates_are_made(world: &World, upstream: &CloudApi) {
-    world.housekeep().await;
-    let made = eventually(async || Some(upstream.templates()).filter(|all| all.len() == 4)).await;
-    let mut names: Vec<String> =
-        made.iter().map(|it| format!("{} {}", it["name"], it["language"])).collect();
-    names.sort();
-    let expected = ["consent", "verification_code"]
-        .map(|name| ["en", "fr"].map(|language| format!("\"{name}\" \"{language}\"")));
-    assert_eq!(names, expected.concat());
-    let consent = made.iter().find(|it| it["name"] == "consent" && it["language"] == "fr").unwrap();
-    assert_eq!(consent["components"][1]["buttons"][0]["text"], "Oui");
-    // Six hours later nothing is missing.
+/// The templates there that are none of the deployment's own.
+fn of_tenants(upstream: &CloudApi) -> Vec<Value> {
+    let mut all = upstream.templates();
+    all.retain(|it| it["name"] != "consent" && it["name"] != "verification_code");
+    all
+}
+
+/// What a business account has more of than fits into what is kept of other answers.
+async fn many_templates_are_compared_page_by_page(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    for number in 0..60 {
+        let body = json!({"name": format!("t{number}"), "body": "x".repeat(200)});
+        ada.call("POST", "/v1/chatapp/templates").json(body).await.ok();
+    }
+    // What is judged afterwards would be approved again.
+    eventually(async || {
+        let all = of_tenants(upstream);
+        all.iter().all(|it| it["status"] == "APPROVED").then_some(())
+    })
+    .await;
+    upstream.retire_templates("PAUSED");
     world.advance(7 * clock::HOUR).await;
     world.housekeep().await;
-    assert_eq!(upstream.templates().len(), 4);
+    let all = ada.get("/v1/chatapp/templates?status=REJECTED").await.ok();
+    assert_eq!(all.field("templates").as_array().unwrap().len(), 60);
 }
 
 async fn an_account_is_linked_to_a_number_of_its_own(world: &World, upstream: &CloudApi) {
@@ -302,6 +378,17 @@ async fn an_account_is_linked_to_a_number_of_its_own(world: &World, upstream: &C
     for secret in ["another token", "adas-secret", "adas-word"] {
         assert!(!linked.text.contains(secret), "{}", linked.text);
     }
+    // A new business account is given the templates of the deployment at once.
+    upstream.add_number("555", "556");
+    let fresh = json!({"phone_number_id": "555", "waba_id": "556",
+        "access_token": cloud_api::ACCESS_TOKEN, "app_secret": "s", "verify_token": "v"});
+    link(&fresh).await.ok();
+    eventually(async || {
+        let all = upstream.templates();
+        (all.iter().filter(|it| it["waba_id"] == "556").count() == 4).then_some(())
+    })
+    .await;
+    link(&own).await.ok();
     // The playground knows neither token nor number: nothing of Ada's goes out, Eve's does.
     let body = json!({"to": phone("5678"), "delivery_mode": "chatapp"});
     let refused = ada.send(&body).await;
@@ -342,4 +429,40 @@ async fn an_account_is_linked_to_a_number_of_its_own(world: &World, upstream: &C
     let other = world.call("PUT", Env::Live, &path).bearer(staff).json(&own).await;
     other.problem("not_found");
     ada.desk("PUT", &path).json(&own).await.problem("invalid_token");
+}
+
+async fn a_linked_business_account_speaks_for_its_own_number_only(world: &World, _: &CloudApi) {
+    let (ada, eve) = (world.live_account("ada", 100).await, world.live_account("eve", 100).await);
+    let staff = world.staff().await;
+    let link = |whose: &Tenant<'_>, body: &Value| {
+        let path = format!("/v1/admin/accounts/{}/chatapp", whose.account_id);
+        world.call("PUT", Env::Live, &path).bearer(staff).json(body)
+    };
+    let own = json!({"phone_number_id": "777", "waba_id": "888", "access_token": "another token",
+        "app_secret": "adas-secret", "verify_token": "adas-word"});
+    link(&ada, &own).await.ok();
+    // Eve's customer, who has a passcode from the number that is everybody's.
+    eve.send(json!({"to": phone("5678"), "delivery_mode": "chatapp"})).await.ok();
+    let service = world.address(Env::Live);
+    let bring = async |number: &str, id: &str, words: &str| {
+        let mut body = cloud_api::message_body(&phone("5678"), id, text_message(words));
+        body["entry"][0]["id"] = "888".into();
+        body["entry"][0]["changes"][0]["value"]["metadata"]["phone_number_id"] = number.into();
+        let body = body.to_string();
+        cloud_api::post_signed(service, "adas-secret", body.as_bytes()).await.unwrap()
+    };
+    for (id, words) in [("wamid.F1", "forged"), ("wamid.F2", "STOP")] {
+        assert_eq!(bring(cloud_api::PHONE_NUMBER_ID, id, words).await, 200);
+    }
+    // Control: the same to her own number is heard. It came later, so the others were looked at.
+    assert_eq!(bring("777", "wamid.O1", "for Ada").await, 200);
+    assert_eq!(heard(&ada, 1).await[0]["message"], "for Ada");
+    assert!(told(&eve, "chatapp.inbound").await.is_empty());
+    let inbox = eve.get("/v1/inbound-notifications").await.ok();
+    assert!(inbox.list().is_empty(), "{}", inbox.text);
+    // One number is one business's.
+    let taken = json!({"phone_number_id": "777", "waba_id": "999", "access_token": "t",
+        "app_secret": "s", "verify_token": "v"});
+    link(&eve, &taken).await.fault("/phone_number_id", "invalid_enum");
+    link(&eve, &own).await.ok();
 }

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::{declare, events, open_window, read_as, reply, text, told, write};
 use crate::on_every_engine;
 use crate::webhooks::like_its_example;
-use crate::world::tenant::phone;
-use crate::world::{World, contract, eventually};
+use crate::world::tenant::{Tenant, phone};
+use crate::world::{Answer, World, contract, eventually};
 
 on_every_engine!(
     a_text_needs_an_open_window_and_arrives,
@@ -17,6 +17,7 @@ on_every_engine!(
     receipts_in_disorder_never_move_a_message_down,
     what_is_not_approved_is_refused_before_it_is_charged,
     faults_are_named,
+    what_does_not_fit_a_template_is_named,
     a_repeat_sends_once,
     who_said_stop_is_not_written_to,
     lists_are_filtered_and_another_account_sees_nothing,
@@ -118,6 +119,16 @@ async fn a_template_wins_over_a_text(world: &World) {
     assert_eq!((sent.word("template"), sent.word("billing_kind")), ("hello", "marketing"));
 }
 
+/// A message once it stands so, on a clock that goes on until then.
+async fn as_time_passes(world: &World, ada: &Tenant<'_>, id: &str, status: &str) -> Answer {
+    eventually(async || {
+        world.advance(1_000).await;
+        let path = format!("/v1/chatapp/messages/{id}");
+        Some(ada.get(&path).await.ok()).filter(|now| now.word("status") == status)
+    })
+    .await
+}
+
 async fn the_endings_of_numbers_are_told_and_paid_right(world: &World) {
     let ada = world.account("ada").await;
     for ending in ["0001", "0002", "0004", "0006", "0008"] {
@@ -125,8 +136,7 @@ async fn the_endings_of_numbers_are_told_and_paid_right(world: &World) {
     }
     for ending in ["0001", "0002", "0004", "0008"] {
         let sent = text(&ada, ending).await.ok();
-        world.advance(3_100).await;
-        let read = read_as(&ada, sent.word("id"), "failed").await;
+        let read = as_time_passes(world, &ada, sent.word("id"), "failed").await;
         let error = read.field("error");
         let code = (&error["code"], &error["carrier_code"]);
         assert_eq!(code, (&json!("recipient_unreachable"), &json!("131026")), "{ending}");
@@ -134,12 +144,7 @@ async fn the_endings_of_numbers_are_told_and_paid_right(world: &World) {
     }
     assert_eq!(ada.balance().await, GRANT, "what does not arrive costs nothing");
     let sent = text(&ada, "0006").await.ok();
-    eventually(async || {
-        world.advance(1_000).await;
-        let path = format!("/v1/chatapp/messages/{}", sent.word("id"));
-        Some(ada.get(&path).await.ok()).filter(|now| now.word("status") == "delivered")
-    })
-    .await;
+    as_time_passes(world, &ada, sent.word("id"), "delivered").await;
     assert_eq!(ada.balance().await, GRANT - SERVICE);
     for (ending, code) in [("0031", "insufficient_credits"), ("0032", "country_not_allowed")] {
         open_window(&ada, ending).await;
@@ -207,6 +212,7 @@ async fn faults_are_named(world: &World) {
         ("to", json!(null), "required"),
         ("text", json!(null), "text_or_template_required"),
         ("text", json!("x".repeat(4_097)), "too_long"),
+        ("text", json!(" \n "), "too_short"),
         ("billing_mode", json!(null), "required"),
         ("billing_mode", json!("credit"), "invalid_enum"),
         ("template_params", json!("x"), "invalid_type"),
@@ -226,6 +232,48 @@ async fn faults_are_named(world: &World) {
     let by = world.post(ada.env, path).key(few.word("api_key")).json(&good).await;
     by.problem("insufficient_scope");
     ada.desk("POST", path).json(&good).await.problem("missing_credentials");
+}
+
+/// What the upstream would refuse is refused before it is charged, in the sandbox as on live.
+async fn what_does_not_fit_a_template_is_named(world: &World) {
+    let ada = world.account("ada").await;
+    let declared = json!({"name": "track", "body": "Bonjour {{1}}, merci.", "buttons": [
+        {"type": "URL", "text": "Voir", "url": "https://example.com/{{1}}"},
+        {"type": "QUICK_REPLY", "text": "Merci"}]});
+    declare(world, &ada, &declared).await;
+    declare(world, &ada, &json!({"name": "code", "body": "x", "category": "AUTHENTICATION"})).await;
+    let text = |text: &str| json!([{"type": "text", "text": text}]);
+    let url = |index: usize| {
+        let values = text("12");
+        json!({"type": "button", "sub_type": "url", "index": index, "parameters": values})
+    };
+    let send = async |params: Value, components: Value| {
+        let body = json!({"to": phone("5678"), "template_name": "track", "billing_mode": "direct",
+            "template_params": params, "components": components});
+        write(&ada, &body).await
+    };
+    for (params, components, pointer) in [
+        (json!([" "]), json!([url(0)]), "/components"),
+        (json!(["a\nb"]), json!([]), "/template_params"),
+        (json!(["a     b"]), json!([]), "/template_params"),
+        (json!(["Ana"]), json!([]), "/template_params"),
+        (json!(["Ana"]), json!([url(1)]), "/components"),
+        (json!(["Ana"]), json!([url(0), url(7)]), "/components"),
+        (json!(["Ana"]), json!([{"type": "footer"}, url(0)]), "/components"),
+        (json!(["Ana"]), json!([{"type": "button", "parameters": []}]), "/components"),
+        (json!([]), json!([url(0), {"type": "body", "parameters": text("")}]), "/components"),
+    ] {
+        let refused = send(params, components.clone()).await;
+        refused.fault(pointer, "invalid_template_params");
+    }
+    assert_eq!(ada.balance().await, GRANT);
+    let sent = send(json!(["Ana"]), json!([url(0)])).await.ok();
+    read_as(&ada, sent.word("id"), "delivered").await;
+    // The code goes behind the button by itself.
+    let body = json!({"to": phone("5678"), "template_name": "code", "template_params": ["1234"],
+        "billing_mode": "direct"});
+    let sent = write(&ada, &body).await.ok();
+    read_as(&ada, sent.word("id"), "delivered").await;
 }
 
 async fn a_repeat_sends_once(world: &World) {

@@ -1,10 +1,14 @@
 //! Stories of the chat-app: messages, templates, and the sessions that people consent to.
 
 mod consent;
+mod examples;
 mod faults;
 mod forgetting;
 mod live;
 mod messages;
+mod own_templates;
+mod passcodes;
+mod reports;
 mod skips;
 mod templates;
 

@@ -24,14 +24,14 @@ const START: i64 = 1_000;
 const PRICE: i64 = 8;
 
 /// A message centre.
-struct Centre {
+pub(crate) struct Centre {
     address: SocketAddr,
     handsets: Handsets,
     task: JoinHandle<()>,
 }
 
 impl Centre {
-    async fn new(ids: IdStyle) -> Self {
+    pub(crate) async fn new(ids: IdStyle) -> Self {
         Self::at("127.0.0.1:0".parse().unwrap(), ids).await
     }
 
@@ -42,8 +42,13 @@ impl Centre {
         Self { address, handsets, task: tokio::spawn(smsc.serve()) }
     }
 
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// What came to a number, part by part.
-    fn came_to(&self, number: &str) -> Vec<Carried> {
+    pub(crate) fn came_to(&self, number: &str) -> Vec<Carried> {
         let digits = number.trim_start_matches('+');
         self.handsets.messages().into_iter().filter(|message| message.to == digits).collect()
     }
@@ -56,7 +61,7 @@ impl Drop for Centre {
 }
 
 /// Settings of carriers: one at each of these, with more lines.
-fn settings(carriers: &[(&str, SocketAddr, &str)]) -> estafette::config::Sms {
+pub(crate) fn settings(carriers: &[(&str, SocketAddr, &str)]) -> estafette::config::Sms {
     let names: Vec<String> = carriers.iter().map(|(name, ..)| format!("{name:?}")).collect();
     let mut text = format!("routes = [{{prefix = '+', carriers = [{}]}}]\n", names.join(", "));
     for (name, address, more) in carriers {

@@ -1,0 +1,113 @@
+//! The deployment's own templates on live: made, kept as the settings say, and made again when the
+//! upstream has lost them.
+
+use estafette::app::Env;
+use playground::cloud_api::{self, CloudApi};
+use serde_json::{Value, json};
+
+use super::live::{stories, world};
+use crate::world::tenant::phone;
+use crate::world::{World, eventually};
+
+stories!(
+    the_deployments_own_templates_are_made,
+    a_passcode_that_lives_too_long_is_changed_and_a_prompt_is_not,
+    templates_that_somebody_deleted_are_made_when_a_passcode_is_refused,
+    a_business_account_gets_its_templates_once_its_token_works,
+);
+
+async fn the_deployments_own_templates_are_made(world: &World, upstream: &CloudApi) {
+    // At once: no chore has run, nobody has asked.
+    let made = eventually(async || Some(upstream.templates()).filter(|all| all.len() == 4)).await;
+    let mut names: Vec<String> =
+        made.iter().map(|it| format!("{} {}", it["name"], it["language"])).collect();
+    names.sort();
+    let expected = ["consent", "verification_code"]
+        .map(|name| ["en", "fr"].map(|language| format!("\"{name}\" \"{language}\"")));
+    assert_eq!(names, expected.concat());
+    let consent = made.iter().find(|it| it["name"] == "consent" && it["language"] == "fr").unwrap();
+    assert_eq!(consent["components"][1]["buttons"][0]["text"], "Oui");
+    for passcode in made.iter().filter(|it| it["name"] == "verification_code") {
+        // The shortest that there is, since SMS follows after 20 s.
+        assert_eq!(passcode["message_send_ttl_seconds"], 30);
+        assert_eq!(passcode["components"][1]["code_expiration_minutes"], 5);
+    }
+    // Six hours later nothing is missing.
+    world.advance(7 * clock::HOUR).await;
+    world.housekeep().await;
+    assert_eq!(upstream.templates().len(), 4);
+}
+
+async fn are_made(upstream: &CloudApi, waba_id: &str) {
+    eventually(async || {
+        let all = upstream.templates();
+        let own = all.iter().filter(|it| it["waba_id"] == waba_id && it["status"] == "APPROVED");
+        (own.count() == 4).then_some(())
+    })
+    .await;
+}
+
+async fn a_passcode_that_lives_too_long_is_changed_and_a_prompt_is_not(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    are_made(upstream, cloud_api::WABA_ID).await;
+    // The upstream forgets the time to live when it changes a category by itself.
+    upstream.change_templates("message_send_ttl_seconds", &json!(600));
+    upstream.change_templates("category", &json!("MARKETING"));
+    world.advance(7 * clock::HOUR).await;
+    world.housekeep().await;
+    let lives = |name: &str| {
+        let all = upstream.templates();
+        let found = all.iter().filter(|it| it["name"] == name);
+        found.map(|it| it["message_send_ttl_seconds"].clone()).collect::<Vec<Value>>()
+    };
+    eventually(async || (lives("verification_code") == [30, 30]).then_some(())).await;
+    assert_eq!(lives("consent"), [600, 600], "how people are asked is the operator's");
+    are_made(upstream, cloud_api::WABA_ID).await;
+}
+
+async fn templates_that_somebody_deleted_are_made_when_a_passcode_is_refused(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    upstream.be_strict();
+    are_made(upstream, cloud_api::WABA_ID).await;
+    let ada = world.live_account("ada", 100).await;
+    let body = |ending: &str| json!({"to": phone(ending), "delivery_mode": "chatapp"});
+    assert_eq!(ada.send(body("5671")).await.ok().word("status"), "delivered");
+    upstream.forget_templates();
+    world.advance(61_000).await;
+    let refused = ada.send(body("5672")).await;
+    assert!(refused.status >= 400, "{}", refused.text);
+    are_made(upstream, cloud_api::WABA_ID).await;
+    assert_eq!(ada.send(body("5673")).await.ok().word("status"), "delivered");
+    assert_eq!(ada.balance().await, 100 - 2 * world.price("chatapp", "FR"));
+}
+
+async fn a_business_account_gets_its_templates_once_its_token_works(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    upstream.be_strict();
+    upstream.add_number("555", "556");
+    let ada = world.live_account("ada", 100).await;
+    let staff = world.staff().await;
+    let path = format!("/v1/admin/accounts/{}/chatapp", ada.account_id);
+    let link = |token: &str| {
+        let body = json!({"phone_number_id": "555", "waba_id": "556", "access_token": token,
+            "app_secret": "s", "verify_token": "v"});
+        world.call("PUT", Env::Live, &path).bearer(staff).json(body)
+    };
+    link("a token of another time").await.ok();
+    let body = |ending: &str| json!({"to": phone(ending), "delivery_mode": "chatapp"});
+    let refused = ada.send(body("5671")).await;
+    assert!(refused.status >= 400, "{}", refused.text);
+    let of_ada = || upstream.templates().iter().filter(|it| it["waba_id"] == "556").count();
+    assert_eq!(of_ada(), 0);
+    link(cloud_api::ACCESS_TOKEN).await.ok();
+    // The clock stands still: it is not a retry that makes them.
+    are_made(upstream, "556").await;
+    assert_eq!(ada.send(body("5672")).await.ok().word("channel"), "chatapp");
+    assert_eq!(ada.balance().await, 100 - world.price("chatapp", "FR"));
+}

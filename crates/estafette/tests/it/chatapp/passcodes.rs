@@ -1,0 +1,95 @@
+//! Passcodes over the live chat-app with SMS behind it: however the chat-app fails, the person gets
+//! one SMS with the same code, and only that is paid for.
+
+use estafette::app::Env;
+use playground::cloud_api::{self, Chaos, CloudApi};
+use playground::smsc::IdStyle;
+use serde_json::{Value, json};
+
+use super::live::{stories, world_with};
+use crate::smpp::{Centre, settings};
+use crate::world::tenant::{Tenant, phone};
+use crate::world::{Answer, Engine, World, eventually};
+
+/// The far sides of both channels.
+struct Far {
+    cloud: CloudApi,
+    centre: Centre,
+}
+
+async fn world(engine: Engine) -> (World, Far) {
+    let centre = Centre::new(IdStyle::Decimal).await;
+    let sms = settings(&[("main", centre.address(), "")]);
+    let (world, cloud) = world_with(engine, |config| config.sms = sms).await;
+    (world, Far { cloud, centre })
+}
+
+stories!(
+    who_is_not_reached_by_chat_gets_one_sms,
+    every_fault_of_the_chatapp_ends_in_one_sms,
+);
+
+const CODE: &str = "48213";
+
+/// The same code came once by SMS, which is what was paid.
+async fn came_by_sms(world: &World, far: &Far, ada: &Tenant<'_>, sent: &Answer, to: &str) {
+    let id = sent.word("challenge_id");
+    let is_there = |now: &Value| now["channel"] == "sms" && now["status"] == "delivered";
+    ada.until(id, is_there).await;
+    let came = far.centre.came_to(to);
+    assert_eq!(came.len(), 1, "{to}");
+    assert!(came[0].text.contains(CODE), "{to}: {}", came[0].text);
+    let price = world.price("sms", "FR");
+    let is_paid = async || (1_000 - ada.balance().await == price).then_some(());
+    eventually(is_paid).await;
+}
+
+async fn who_is_not_reached_by_chat_gets_one_sms(world: &World, far: &Far) {
+    for (name, ending, wait_ms) in [
+        ("at_once", "0001", 0),
+        ("by_a_status_at_once", "0008", 0),
+        ("by_a_status_later", "0002", 0),
+        ("never", "0003", 21_000),
+    ] {
+        let (ada, to) = (world.live_sender(name, 1_000).await, phone(ending));
+        let sent = ada.send(json!({"to": to, "code": CODE})).await.ok();
+        if wait_ms > 0 {
+            assert_eq!(sent.word("channel"), "chatapp", "{name}");
+            world.advance(wait_ms).await;
+        }
+        came_by_sms(world, far, &ada, &sent, &to).await;
+        ada.guess(sent.word("challenge_id"), CODE).await.ok();
+    }
+}
+
+async fn every_fault_of_the_chatapp_ends_in_one_sms(world: &World, far: &Far) {
+    let staff = world.staff().await;
+    let faults = [
+        Chaos::Down,
+        Chaos::Throttled,
+        Chaos::PairThrottled,
+        Chaos::TokenExpired,
+        Chaos::Opaque,
+        Chaos::Hang,
+    ];
+    for (number, chaos) in faults.into_iter().enumerate() {
+        // A number of its own, so that no fault is hidden behind another one's rest.
+        let (own, waba_id) = (format!("70{number}"), format!("80{number}"));
+        far.cloud.add_number(&own, &waba_id);
+        far.cloud.misbehave_at(&own, Some(chaos));
+        let (ada, to) = (world.live_sender(&own, 1_000).await, phone(&format!("210{number}")));
+        let link = json!({"phone_number_id": own, "waba_id": waba_id, "app_secret": "s",
+            "verify_token": "v", "access_token": cloud_api::ACCESS_TOKEN});
+        let path = format!("/v1/admin/accounts/{}/chatapp", ada.account_id);
+        world.call("PUT", Env::Live, &path).bearer(staff).json(link).await.ok();
+        let asked = far.cloud.asked();
+        let sent = ada.send(json!({"to": to, "code": CODE})).await.ok();
+        assert!(far.cloud.asked() > asked, "{chaos:?}: the chat-app was not asked");
+        if sent.word("channel") == "chatapp" {
+            // Nobody knows whether the chat-app has it: SMS follows when nothing is heard of it.
+            assert!([Chaos::Opaque, Chaos::Hang].contains(&chaos), "{chaos:?}");
+            world.advance(21_000).await;
+        }
+        came_by_sms(world, far, &ada, &sent, &to).await;
+    }
+}

@@ -1,0 +1,76 @@
+//! What people tell the upstream and not us: that they did not ask for a passcode, and that they
+//! want no more messages.
+
+use playground::cloud_api::{self, CloudApi};
+use serde_json::json;
+
+use super::live::{heard, stored, stories, text_message, world};
+use super::{text, told};
+use crate::world::tenant::phone;
+use crate::world::{Answer, World, eventually};
+
+stories!(a_passcode_that_nobody_asked_for_is_reported, what_people_tell_the_upstream_is_kept);
+
+async fn a_passcode_that_nobody_asked_for_is_reported(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    let send = async |reference: &str| {
+        let body = json!({"to": phone("5678"), "delivery_mode": "chatapp", "code": "4821",
+            "reference": reference, "request_messaging_consent": false});
+        ada.send(body).await.ok()
+    };
+    let first = send("one").await;
+    world.advance(31_000).await;
+    let second = send("two").await;
+    let spent = ada.balance().await;
+    let context = first.word("provider_message_id");
+    let tap = json!({"type": "button", "context": {"id": context}, "button":
+        {"payload": "DID_NOT_REQUEST_CODE", "text": "Je n'ai pas demandé ce code"}});
+    upstream.write(&phone("5678"), tap.clone()).await.unwrap();
+    assert_eq!(heard(&ada, 1).await[0]["button"], "did_not_request_code");
+    let read =
+        async |sent: &Answer| ada.get(&format!("/v1/otp/{}", sent.word("challenge_id"))).await.ok();
+    let reported = read(&first).await;
+    assert_eq!(reported.word("status"), "failed");
+    assert_eq!(reported.word("failure_reason"), "reported_by_user");
+    assert_eq!(read(&second).await.word("status"), "delivered", "the other one stays good");
+    let news = told(&ada, "otp.status").await;
+    let last = news.iter().rfind(|data| data["challenge_id"] == *first.word("challenge_id"));
+    assert_eq!(last.unwrap()["failure_reason"], "reported_by_user");
+    let guess = json!({"challenge_id": first.word("challenge_id"), "code": "4821"});
+    ada.call("POST", "/v1/otp/verify").json(guess).await.problem("otp_expired");
+    // Again, and without saying under which: the newest. It arrived, so it is not given back.
+    upstream.write(&phone("5678"), tap).await.unwrap();
+    heard(&ada, 2).await;
+    let bare =
+        json!({"type": "button", "button": {"payload": "DID_NOT_REQUEST_CODE", "text": "?"}});
+    upstream.write(&phone("5678"), bare).await.unwrap();
+    heard(&ada, 3).await;
+    assert_eq!(read(&second).await.word("status"), "failed");
+    let failed = told(&ada, "otp.status").await;
+    assert_eq!(failed.iter().filter(|data| data["status"] == "failed").count(), 2);
+    assert_eq!(ada.balance().await, spent);
+}
+
+async fn what_people_tell_the_upstream_is_kept(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    ada.send(json!({"to": phone("5678"), "delivery_mode": "chatapp"})).await.ok();
+    upstream.write(&phone("5678"), text_message("Bonjour")).await.unwrap();
+    heard(&ada, 1).await;
+    let digits = phone("5678").trim_start_matches('+').to_owned();
+    let wish = |value: &str, at: i64| {
+        json!({"object": "whatsapp_business_account", "entry": [{"id": cloud_api::WABA_ID,
+            "changes": [{"field": "user_preferences", "value": {"messaging_product": "whatsapp",
+            "metadata": {"display_phone_number": cloud_api::DISPLAY_NUMBER,
+                "phone_number_id": cloud_api::PHONE_NUMBER_ID},
+            "user_preferences": [{"wa_id": digits, "category": "marketing_messages",
+                "value": value, "timestamp": at}]}}]}]})
+    };
+    let now_s = world.now().0 / 1_000;
+    upstream.tell(&wish("stop", now_s)).await.unwrap();
+    eventually(async || (stored(world).await == 0).then_some(())).await;
+    text(&ada, "5678").await.problem("recipient_opted_out");
+    upstream.tell(&wish("resume", now_s + 1)).await.unwrap();
+    world.advance(2_000).await;
+    eventually(async || (stored(world).await == 0).then_some(())).await;
+    text(&ada, "5678").await.ok();
+}
