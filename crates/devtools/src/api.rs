@@ -121,6 +121,24 @@ impl Api {
         finish(out, body.as_bytes())
     }
 
+    /// Renders a POST of `body`, with one more header if it is given.
+    ///
+    /// # Errors
+    /// Never in practice: writing to memory.
+    pub(crate) fn post(
+        &self,
+        out: &mut Vec<u8>,
+        path: &str,
+        header: Option<(&str, &str)>,
+        body: &[u8],
+    ) -> Result<()> {
+        self.head(out, "POST", path, 0)?;
+        if let Some((name, value)) = header {
+            write!(out, "{name}: {value}\r\n")?;
+        }
+        finish(out, body)
+    }
+
     /// Renders a GET of `path`.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure throughput, latency and CPU per operation of a running service.
-    Load(load::Args),
+    Load(Box<load::Args>),
     /// Answer `hello`: what the figures of `load` are compared with.
     Hello(hello::Args),
     /// Prove that parallel guesses are counted exactly and a code verifies once.
@@ -51,7 +51,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Load(args) => load::run(args),
+        Command::Load(args) => load::run(*args),
         Command::Hello(args) => hello::run(&args),
         Command::Race(args) => race::run(&args),
         Command::Slow(args) => slow::run(&args),

@@ -65,6 +65,10 @@ pub(crate) struct Findings {
     pub(crate) stuck: u64,
     /// Messages that were held or spent for more than once.
     pub(crate) charged_twice: u64,
+    /// Consent sessions that a Yes opened.
+    pub(crate) sessions: u64,
+    /// Of these, those whose price the ledger does not have.
+    pub(crate) unpaid: u64,
     /// Other answers than promised.
     pub(crate) unexpected: u64,
     /// Repeats answered as replays.
@@ -93,6 +97,8 @@ impl Findings {
         self.sms_twice += other.sms_twice;
         self.stuck += other.stuck;
         self.charged_twice += other.charged_twice;
+        self.sessions += other.sessions;
+        self.unpaid += other.unpaid;
         self.unexpected += other.unexpected;
         self.replays += other.replays;
         self.checks += other.checks;
@@ -103,8 +109,8 @@ impl Findings {
     /// Whether nothing that fails the run was found.
     pub(crate) fn clean(&self) -> bool {
         let Self { lost, mismatched, unverifiable, double, unexpected, .. } = self;
-        lost + mismatched + unverifiable + double + unexpected + self.stuck + self.charged_twice
-            == 0
+        let paid_wrong = self.charged_twice + self.unpaid;
+        lost + mismatched + unverifiable + double + unexpected + self.stuck + paid_wrong == 0
     }
 
     pub(super) fn name(&mut self, what: String) {

@@ -32,6 +32,8 @@ pub(crate) struct Log {
     pub(crate) replays: u64,
     /// Repeats refused for good.
     pub(crate) refused: u64,
+    /// Answers to prompts that were taken.
+    pub(crate) answers: u64,
     /// Answers outside the contract.
     pub(crate) unexpected: Vec<String>,
 }
@@ -49,6 +51,8 @@ pub(crate) struct Journal {
     pub(crate) replays: u64,
     /// Repeats that ended in `recipient_unreachable`.
     pub(crate) refused: u64,
+    /// Answers to consent prompts that were taken.
+    pub(crate) answers: u64,
     /// Answers that the contract does not promise.
     pub(crate) unexpected: Vec<String>,
 }
@@ -61,6 +65,7 @@ impl Journal {
         self.unanswered += log.unanswered;
         self.replays += log.replays;
         self.refused += log.refused;
+        self.answers += log.answers;
         self.unexpected.extend(log.unexpected);
     }
 

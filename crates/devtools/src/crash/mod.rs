@@ -36,10 +36,11 @@ const EXAMPLES: &str = "Examples:
   devtools crash --binary target/release/estafette --kills 5 --control lose-acks   (must exit 1)
   devtools crash --binary target/release/estafette -- serve --config crash.toml
 
-The same seed makes the same kill times and the same requests, a third of them SMS. Exit code 1
-means that something acknowledged was lost, doubled, stuck or charged twice, or that the audit
-found something; the data directory is then kept and named. What was under way at a kill may reach
-a phone twice as an SMS: that is told, and no failure.";
+The same seed makes the same kill times and the same requests, a third of them SMS; passcodes are
+followed by consent prompts, of which some are answered again and again with Yes. Exit code 1
+means that something acknowledged was lost, doubled, stuck, charged twice or given for nothing, or
+that the audit found something; the data directory is then kept and named. What was under way at a
+kill may reach a phone twice as an SMS: that is told, and no failure.";
 
 /// Falsified journals, which the checker must see through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -298,6 +299,9 @@ impl Run {
             "sms_twice": self.findings.sms_twice,
             "stuck": self.findings.stuck,
             "charged_twice": self.findings.charged_twice,
+            "answers": self.journal.answers,
+            "sessions": self.findings.sessions,
+            "unpaid": self.findings.unpaid,
             "dangling": self.journal.pending.len(),
             "unexpected": unexpected,
             "samples": samples,

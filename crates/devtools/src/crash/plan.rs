@@ -9,9 +9,11 @@ use crate::{
 };
 
 /// Scripted endings that the send of a passcode must survive.
-const ENDINGS: [u16; 6] = [1, 2, 3, 5, 6, 8];
+const ENDINGS: [u16; 7] = [1, 2, 3, 5, 6, 8, YES];
+/// Their people answer the consent prompt with Yes.
+const YES: u16 = 11;
 /// The same of an SMS.
-const SMS_ENDINGS: [u16; 6] = [1, 4, 5, 6, 7, 21];
+const SMS_ENDINGS: [u16; 7] = [1, 4, 5, 6, 7, 21, 8];
 /// Uptime before a kill, in ms.
 const UPTIME_MS: (u64, u64) = (50, 600);
 
@@ -31,6 +33,13 @@ pub(crate) struct Planned {
     pub(crate) code: String,
     /// The `Idempotency-Key`, on every third request.
     pub(crate) key: Option<String>,
+}
+
+impl Planned {
+    /// Whether its person says Yes to the prompt that follows.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.send.text.is_none() && self.send.to.ends_with("0011")
+    }
 }
 
 impl Plan {
@@ -93,7 +102,9 @@ mod tests {
         let requests: Vec<_> = (0..2000).map(|i| plan.request(i)).collect();
         let endings: HashSet<_> =
             requests.iter().map(|r| r.send.to[r.send.to.len() - 4..].to_owned()).collect();
-        for ending in ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0021"] {
+        for ending in
+            ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0011", "0021"]
+        {
             assert!(endings.contains(ending), "{ending}");
         }
         let refused = requests.iter().filter(|r| r.send.to.ends_with("0004"));

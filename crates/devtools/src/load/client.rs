@@ -151,6 +151,14 @@ fn render(shared: &Shared, out: &mut Vec<u8>, turn: u64, own: &mut Own) -> Resul
             shared.api.get(out, index, &format!("/v1/otp/{id}"))?;
             Ok(Some(Step { expect: &[200], sent: None }))
         }
+        Workload::Callback => {
+            let Some((_, body)) = filled_at(shared, turn) else { return Ok(None) };
+            let secret = &shared.args.app_secret;
+            let signature = playground::cloud_api::signature(secret, body.as_bytes());
+            let header = ("X-Hub-Signature-256", signature.as_str());
+            shared.api.post(out, "/v1/upstream/chatapp", Some(header), body.as_bytes())?;
+            Ok(Some(Step { expect: &[200], sent: None }))
+        }
         Workload::Livez => render_get(shared, out, "/livez").map(Some),
         Workload::Hello => render_get(shared, out, "/").map(Some),
     }

@@ -5,8 +5,10 @@ mod client;
 mod pacer;
 mod prefill;
 mod tally;
+mod upstream;
 
 use std::{
+    net::SocketAddr,
     sync::{Arc, Mutex, atomic::AtomicU64},
     time::Duration,
 };
@@ -18,6 +20,7 @@ use self::{
     client::Shared,
     pacer::Pacer,
     tally::{Report, Tally},
+    upstream::Upstream,
 };
 use crate::{api::Api, machine, numbers::Numbers, stopwatch, webhooks};
 
@@ -29,11 +32,18 @@ const EXAMPLES: &str = "Examples:
   devtools load --key est_test_… --workload status --prefill 20000
   devtools load --key est_test_… --workload sms --server-pid $(pidof estafette)
   devtools load --key none --workload hello --url http://127.0.0.1:8099
+  devtools load --url http://127.0.0.1:8080 --key est_live_… --workload callback --warmup-s 0 \
+    --prefill 10000 --server-pid $(pidof estafette)
 
 The service's own limits must be out of the way: start it with
   ESTAFETTE__LIMITS__SEND_PER_S=1000000 ESTAFETTE__LIMITS__READ_PER_S=1000000
 and, for more than 256 clients,
-  ESTAFETTE__SERVER__MAX_CONNECTIONS_PER_ADDRESS=100000";
+  ESTAFETTE__SERVER__MAX_CONNECTIONS_PER_ADDRESS=100000
+
+callback needs the live environment, whose chat-app this driver plays:
+  ESTAFETTE__CHATAPP__BASE_URL=http://127.0.0.1:2790 ESTAFETTE__CHATAPP__PHONE_NUMBER_ID=1
+  ESTAFETTE__CHATAPP__ACCESS_TOKEN=t ESTAFETTE__CHATAPP__APP_SECRET=load-secret
+  ESTAFETTE__CHATAPP__MESSAGES_PER_S=1000000 ESTAFETTE__OTP__RECEIPT_WAIT_MS=0";
 
 /// CPU time that a service uses with nothing to do, at most.
 const RESTING_US_PER_S: f64 = 50_000.0;
@@ -56,6 +66,8 @@ pub(crate) enum Workload {
     Sms,
     /// The same with SMS of the class bulk.
     Bulk,
+    /// Tell of a delivery on the chat-app each time, and count what taking it in costs later.
+    Callback,
     /// Ask whether the service lives.
     Livez,
     /// Ask `devtools hello`.
@@ -65,7 +77,7 @@ pub(crate) enum Workload {
 impl Workload {
     /// Whether most of the work is done after the answer: it is waited for, and counted.
     const fn settles(self) -> bool {
-        matches!(self, Self::Prompt | Self::Sms | Self::Bulk)
+        matches!(self, Self::Prompt | Self::Sms | Self::Bulk | Self::Callback)
     }
 }
 
@@ -110,6 +122,12 @@ pub(crate) struct Args {
     /// verify: send wrong codes, going round the prefilled challenges.
     #[arg(long)]
     wrong: bool,
+    /// callback: where the service's `chatapp.base_url` leads; this driver answers there.
+    #[arg(long, default_value = "127.0.0.1:2790")]
+    upstream: SocketAddr,
+    /// callback: the service's `chatapp.app_secret`.
+    #[arg(long, default_value = "load-secret")]
+    app_secret: String,
     /// Delivery mode of the sends: auto, chatapp or sms.
     #[arg(long)]
     delivery_mode: Option<String>,
@@ -165,7 +183,15 @@ async fn measure(args: Args) -> Result<Report> {
     let warmup = Duration::try_from_secs_f64(args.warmup_s)?;
     let span = Duration::try_from_secs_f64(args.seconds)?;
     let wanted = prefill::wanted(&args);
-    let filled = prefill::fill(&args, &api, &numbers, seed, wanted).await?;
+    let played = match args.workload {
+        Workload::Callback => Some(Upstream::start(args.upstream).await?),
+        _ => None,
+    };
+    let mut filled = prefill::fill(&args, &api, &numbers, seed, wanted).await?;
+    if let Some(upstream) = played {
+        at_rest(&args.server_pids).await?;
+        filled = upstream.callbacks()?;
+    }
 
     let begin = stopwatch::now();
     let measure_from = begin + warmup;
@@ -215,6 +241,9 @@ async fn measure(args: Args) -> Result<Report> {
 
 /// Waits until the servers use less than a twentieth of a processor: nothing is in a queue then.
 async fn at_rest(servers: &[u32]) -> Result<()> {
+    if servers.is_empty() {
+        return Ok(());
+    }
     let mut before = cpu_us(servers).context("a server is gone")?;
     for _ in 0..MOST_SECONDS_TO_REST {
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -25,7 +25,7 @@ pub(crate) fn wanted(args: &Args) -> u64 {
     args.prefill.unwrap_or(match args.workload {
         Workload::Verify if args.wrong => each_once / 4,
         Workload::Verify => each_once,
-        Workload::Status => ENOUGH_TO_READ,
+        Workload::Status | Workload::Callback => ENOUGH_TO_READ,
         _ => 0,
     })
 }
@@ -51,8 +51,9 @@ pub(crate) async fn fill(
 ) -> Result<Vec<Box<str>>> {
     let (api, numbers, next) = (api.clone(), numbers.clone(), AtomicU64::new(0));
     let filling = Arc::new(Filling { api, numbers, seed, count, next });
-    let mode = args.delivery_mode.clone();
-    let consent = args.no_consent.then_some(false);
+    let is_chatapp = args.workload == Workload::Callback;
+    let mode = args.delivery_mode.clone().or(is_chatapp.then(|| "chatapp".to_owned()));
+    let consent = (args.no_consent || is_chatapp).then_some(false);
     let tasks: Vec<_> = (0..CONNECTIONS.min(count))
         .map(|_| tokio::spawn(pour(Arc::clone(&filling), mode.clone(), consent)))
         .collect();

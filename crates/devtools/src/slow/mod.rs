@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "/livez")]
     path: String,
     /// What clients that do not read ask for: more than sockets hold.
-    #[arg(long, default_value = "/docs/swagger-ui-bundle.js")]
+    #[arg(long, default_value = "/docs/viewer.js")]
     large: String,
     /// Process whose CPU time and memory are reported.
     #[arg(long)]

@@ -149,7 +149,9 @@ impl Fake {
             "/v1/messages" => self.send("sms", body, key),
             "/v1/otp/verify" => self.verify(body),
             _ if path.starts_with("/v1/sandbox/") => Ok((200, json!([]), false)),
-            _ if path.starts_with("/v1/ledger") => Ok((200, json!([]), false)),
+            _ if path.starts_with("/v1/ledger") || path.starts_with("/v1/chatapp/sessions") => {
+                Ok((200, json!([]), false))
+            }
             _ => {
                 let id = path.rsplit('/').next().unwrap_or_default();
                 let Some(otp) = self.otps.get(id) else { return Ok(problem(404, "not_found")) };
