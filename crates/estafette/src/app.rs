@@ -206,6 +206,10 @@ pub struct Heard<'a> {
     pub text: &'a str,
     /// The payload of the button that they tapped.
     pub button: Option<&'a str>,
+    /// Which carrier brought it.
+    pub carrier: &'a str,
+    /// That carrier's id of the message that was answered.
+    pub context: Option<&'a str>,
     /// Whether it is STOP.
     pub is_stop: bool,
     /// When they did, by the carrier's clock.

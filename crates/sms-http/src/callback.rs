@@ -5,7 +5,7 @@ use serde_json::Value;
 use url::form_urlencoded;
 
 use crate::answer::text_of;
-use crate::describe::{Gateway, InboundShape, ReportShape};
+use crate::describe::{Gateway, InboundShape, PartsShape, ReportShape, Ucs2Shape};
 
 /// Most items of one callback.
 const MOST_ITEMS: usize = 1_000;
@@ -90,7 +90,7 @@ pub struct Report {
 }
 
 /// What somebody wrote.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Who.
     pub from: String,
@@ -100,6 +100,23 @@ pub struct Written {
     pub text: String,
     /// The gateway's id of it.
     pub id: String,
+    /// When the gateway received it, milliseconds since 1970, where it says so.
+    pub at_ms: Option<i64>,
+    /// Which part of a long message it is, where it is one.
+    pub part: Option<Part>,
+    /// All that the gateway says of it.
+    pub raw: Value,
+}
+
+/// A place in a long message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What the parts of one message share, besides who wrote to whom.
+    pub reference: String,
+    /// Which one it is, from 1 to `total`.
+    pub number: u8,
+    /// How many there are, at least 2.
+    pub total: u8,
 }
 
 /// All that a callback brought.
@@ -140,13 +157,14 @@ fn items<'v>(value: &'v Value, list: Option<&str>) -> impl Iterator<Item = &'v V
 fn field(item: &Value, at: &str) -> Option<String> {
     let found = if at.starts_with('/') { item.pointer(at) } else { item.get(at) };
     // PostgreSQL has no text with NUL.
-    let tidy = |text: String| text.chars().filter(|it| *it != '\0').take(MOST_CHARS).collect();
+    let tidy = |text: String| text.replace('\0', "\u{fffd}").chars().take(MOST_CHARS).collect();
     found.map(text_of).map(tidy)
 }
 
 fn report(shape: &ReportShape, item: &Value) -> Option<Report> {
-    let status = field(item, &shape.status)?.to_lowercase();
-    let fate = *shape.states.get(&status)?;
+    let state = |at: &str| shape.states.get(&field(item, at)?.to_lowercase()).copied();
+    let detail = shape.detail.as_deref().and_then(state);
+    let fate = detail.or_else(|| state(&shape.status))?;
     let id = match &shape.id {
         Some(at) => field(item, at).filter(|id| !id.is_empty())?,
         None => String::new(),
@@ -158,5 +176,55 @@ fn report(shape: &ReportShape, item: &Value) -> Option<Report> {
 fn written(shape: &InboundShape, item: &Value) -> Option<Written> {
     let of = |at: &str| field(item, at).filter(|value| !value.is_empty());
     let id = shape.id.as_ref().and_then(|at| of(at)).unwrap_or_default();
-    Some(Written { from: of(&shape.from)?, to: of(&shape.to)?, text: of(&shape.text)?, id })
+    let decoded = shape.ucs2.as_ref().and_then(|shape| ucs2(shape, item));
+    let media = shape.media.as_ref().and_then(|at| of(at));
+    let media = media.map(|media| format!("[{}]", media.split('/').next().unwrap_or_default()));
+    let text = decoded.or_else(|| of(&shape.text)).or(media);
+    Some(Written {
+        from: of(&shape.from)?,
+        to: of(&shape.to)?,
+        // One without a text is a message as well; a receipt has not even the field.
+        text: text.or_else(|| field(item, &shape.text))?,
+        id,
+        at_ms: shape.at.as_ref().and_then(|at| instant(&of(at)?)),
+        part: shape.parts.as_ref().and_then(|shape| part(shape, item)),
+        raw: without_proof(item),
+    })
+}
+
+/// All that the callback says of a message, but what only the gateway may know.
+fn without_proof(item: &Value) -> Value {
+    let mut raw = item.clone();
+    if let Value::Object(members) = &mut raw {
+        members.retain(|name, _| name != "token");
+    }
+    raw
+}
+
+/// The text behind the octets of UCS-2, where the message has such.
+fn ucs2(shape: &Ucs2Shape, item: &Value) -> Option<String> {
+    if field(item, &shape.coding)? != shape.is {
+        return None;
+    }
+    let hex = field(item, &shape.hex)?;
+    let unit = |digits: &[u8]| u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+    let units: Option<Vec<u16>> = hex.as_bytes().chunks(4).map(unit).collect();
+    let text = String::from_utf16_lossy(&units?).replace('\0', "\u{fffd}");
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn part(shape: &PartsShape, item: &Value) -> Option<Part> {
+    let number = field(item, &shape.number)?.parse().ok()?;
+    let total = field(item, &shape.total)?.parse().ok()?;
+    let reference = field(item, &shape.reference)?;
+    (total > 1 && (1..=total).contains(&number)).then_some(Part { reference, number, total })
+}
+
+/// Milliseconds since 1970.
+fn instant(text: &str) -> Option<i64> {
+    if let Ok(seconds) = text.parse::<i64>() {
+        return seconds.checked_mul(1_000);
+    }
+    let read = |text: &str| text.parse::<jiff::Timestamp>().ok();
+    read(text).or_else(|| read(&format!("{text}Z"))).map(jiff::Timestamp::as_millisecond)
 }

@@ -115,6 +115,9 @@ pub(crate) struct ReportShape {
     #[serde(default)]
     pub(crate) id: Option<String>,
     pub(crate) status: String,
+    /// A more exact word; it counts where `states` knows it.
+    #[serde(default)]
+    pub(crate) detail: Option<String>,
     #[serde(default)]
     pub(crate) error: Option<String>,
     /// What its words mean, in lower case. Others say nothing.
@@ -131,6 +134,42 @@ pub(crate) struct InboundShape {
     pub(crate) text: String,
     #[serde(default)]
     pub(crate) id: Option<String>,
+    /// When the gateway received it: RFC 3339 or alike, UTC where no offset is given, or seconds
+    /// since 1970.
+    #[serde(default)]
+    pub(crate) at: Option<String>,
+    /// The media type of what was sent beside the text or instead of it.
+    #[serde(default)]
+    pub(crate) media: Option<String>,
+    /// Where a long message is brought in parts.
+    #[serde(default)]
+    pub(crate) parts: Option<PartsShape>,
+    /// Where UCS-2 is not brought as text.
+    #[serde(default)]
+    pub(crate) ucs2: Option<Ucs2Shape>,
+}
+
+/// How the parts of a message are numbered.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PartsShape {
+    /// What the parts of one message share.
+    pub(crate) reference: String,
+    /// Which part it is, from 1.
+    pub(crate) number: String,
+    /// How many there are.
+    pub(crate) total: String,
+}
+
+/// Where the octets of UCS-2 are.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ucs2Shape {
+    /// The coding of the message, and its value for UCS-2.
+    pub(crate) coding: String,
+    pub(crate) is: String,
+    /// The octets in hexadecimal.
+    pub(crate) hex: String,
 }
 
 /// How a callback proves where it comes from.
@@ -196,6 +235,12 @@ impl Gateway {
             _ => return Err(Fault::Preset(name.to_owned())),
         };
         Self::read_description(text)
+    }
+
+    /// Whether callbacks are proved by the token in their URL alone.
+    #[must_use]
+    pub fn needs_token(&self) -> bool {
+        self.verify == Verify::Token
     }
 
     /// Whether receipts bring our own ids back.

@@ -22,7 +22,7 @@ mod template;
 mod verify;
 
 pub use answer::{Answer, Meaning};
-pub use callback::{Brought, Fate, Incoming, Report, Written};
+pub use callback::{Brought, Fate, Incoming, Part, Report, Written};
 pub use describe::{Fault, Gateway};
 pub use template::{Message, Request};
 pub use verify::{Forged, Secrets};

@@ -60,6 +60,7 @@ impl Values<'_> {
             "id" => m.id.to_owned(),
             "callback_url" => m.callback_url.to_owned(),
             "validity_s" => self.validity_s().to_string(),
+            "validity_ms" => self.validity_s().saturating_mul(1_000).to_string(),
             "validity_min" => ((self.validity_s() + 59) / 60).to_string(),
             "unicode" => when(m.is_unicode, "unicode"),
             "coding" => when(m.is_unicode, "2"),

@@ -3,7 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use sms_http::{Brought, Fate, Gateway, Incoming, Meaning, Message, PRESETS, Secrets, Written};
+use sms_http::{
+    Brought, Fate, Gateway, Incoming, Meaning, Message, PRESETS, Part, Secrets, Written,
+};
 
 const SETTINGS: [(&str, &str); 3] =
     [("username", "user&1"), ("password", "se cret"), ("base_url", "http://127.0.0.1:9/")];
@@ -88,6 +90,10 @@ fn validity_stays_within_what_a_gateway_takes() {
     for (validity_s, expected) in [(301, "=301"), (86_400, "=36000")] {
         let twilio = body("twilio", validity_s);
         assert!(twilio.ends_with(&format!("&ValidityPeriod{expected}")), "{twilio}");
+    }
+    for (validity_s, expected) in [(5, "20000"), (301, "301000")] {
+        let vonage = body("vonage", validity_s);
+        assert!(vonage.contains(&format!("&ttl={expected}&")), "{vonage}");
     }
     let infobip = body("infobip", 3 * 86_400);
     assert!(infobip.contains("\"validityPeriod\":2880"), "{infobip}");
@@ -214,7 +220,7 @@ fn callbacks_bring_receipts() {
 fn callbacks_bring_what_people_wrote() {
     let written = |text: &str, id: &str| {
         let (from, to) = ("33612345678".to_owned(), "38000".to_owned());
-        vec![Written { from, to, text: text.to_owned(), id: id.to_owned() }]
+        vec![Written { from, to, text: text.to_owned(), id: id.to_owned(), ..Written::default() }]
     };
     for (preset, query, body, id) in [
         ("twilio", "", "From=33612345678&To=38000&Body=Stop+%26+go&MessageSid=SM2", "SM2"),
@@ -223,10 +229,96 @@ fn callbacks_bring_what_people_wrote() {
         ("kannel", "from=33612345678&to=38000&text=Stop+%26+go", "", ""),
         ("jasmin", "", "from=33612345678&to=38000&content=Stop+%26+go&id=J2", "J2"),
     ] {
-        let brought = taken(preset, FORM, query, body);
+        let mut brought = taken(preset, FORM, query, body);
+        let raw = std::mem::take(&mut brought.written[0].raw);
+        assert_eq!(
+            raw["from"].as_str().or(raw["From"].as_str()).or(raw["msisdn"].as_str()),
+            Some("33612345678")
+        );
         assert_eq!(brought.written, written("Stop & go", id), "{preset}");
         assert!(brought.reports.is_empty(), "{preset}");
     }
+}
+
+#[test]
+fn the_gateways_own_time_is_read_in_its_form() {
+    let at = |preset: &str, kind: &str, query: &str, body: &str| {
+        taken(preset, kind, query, body).written.first().unwrap().at_ms
+    };
+    let vonage = |time: &str| {
+        let query = format!("msisdn=336&to=1&text=a&messageId=V&message-timestamp={time}");
+        at("vonage", FORM, &query, "")
+    };
+    let noon = Some(1_763_899_200_000);
+    assert_eq!(vonage("2025-11-23+12:00:00"), noon);
+    assert_eq!(vonage("soon"), None);
+    let infobip = |time: &str| {
+        let body = format!(
+            "{{\"results\": [{{\"from\": \"336\", \"to\": \"1\", \"text\": \"a\", \
+             \"receivedAt\": \"{time}\"}}]}}"
+        );
+        at("infobip", JSON, "", &body)
+    };
+    assert_eq!(infobip("2025-11-23T12:00:00.000+0000"), noon);
+    assert_eq!(infobip("2025-11-23T14:00:00.000+0200"), noon);
+    assert_eq!(at("kannel", FORM, "from=336&to=1&text=a&time=1763899200", ""), noon);
+    assert_eq!(at("kannel", FORM, "from=336&to=1&text=a&time=99999999999999999", ""), None);
+    let africa = "from=336&to=1&text=a&id=A&date=2025-11-23+12%3A00%3A00";
+    assert_eq!(at("africastalking", FORM, "", africa), noon);
+}
+
+#[test]
+fn parts_and_octets_are_read() {
+    let part = |rest: &str| {
+        let query = format!("msisdn=336&to=1&text=a&messageId=V&concat=true&{rest}");
+        taken("vonage", FORM, &query, "").written.first().unwrap().part.clone()
+    };
+    let second = Part { reference: "7".to_owned(), number: 2, total: 3 };
+    assert_eq!(part("concat-ref=7&concat-total=3&concat-part=2"), Some(second));
+    for whole in [
+        "",
+        "concat-ref=7&concat-total=1&concat-part=1",
+        "concat-ref=7&concat-total=2",
+        "concat-ref=7&concat-total=2&concat-part=3",
+        "concat-ref=7&concat-total=2&concat-part=0",
+        "concat-ref=7&concat-total=999&concat-part=1",
+    ] {
+        assert_eq!(part(whole), None, "{whole}");
+    }
+    let text = |rest: &str| {
+        let body = format!("from=336&to=1&id=J&content=%04%4F&{rest}");
+        taken("jasmin", FORM, "", &body).written.first().unwrap().text.clone()
+    };
+    assert_eq!(text("coding=8&binary=044f043D0020D83DDE00"), "ян 😀");
+    assert_eq!(text("coding=0&binary=044F"), "\u{4}O");
+    assert_eq!(text("coding=8&binary=04zz"), "\u{4}O");
+}
+
+#[test]
+fn what_has_no_text_is_a_message_all_the_same() {
+    let picture = "From=336&To=1&Body=&MessageSid=MM1&NumMedia=1&MediaContentType0=image%2Fjpeg\
+        &MediaUrl0=https%3A%2F%2Fexample.com%2F1";
+    let incoming = taken("twilio", FORM, "token=t", picture);
+    assert_eq!(incoming.written[0].text, "[image]");
+    assert_eq!(incoming.written[0].raw["MediaUrl0"], "https://example.com/1");
+    assert!(incoming.written[0].raw.get("token").is_none());
+    let empty = taken("twilio", FORM, "", "From=336&To=1&Body=&MessageSid=SM1");
+    assert_eq!(empty.written[0].text, "");
+    let nul = taken("twilio", FORM, "", "From=336&To=1&Body=a%00b&MessageSid=SM1");
+    assert_eq!(nul.written[0].text, "a\u{fffd}b");
+}
+
+#[test]
+fn what_the_operator_has_is_not_delivered() {
+    let fate = |name: &str| {
+        let body = format!(
+            "{{\"results\": [{{\"messageId\": \"m\", \"status\": \
+             {{\"groupName\": \"DELIVERED\", \"name\": \"{name}\"}}}}]}}"
+        );
+        taken("infobip", JSON, "", &body).reports.first().unwrap().fate
+    };
+    assert_eq!(fate("DELIVERED_TO_OPERATOR"), Fate::Sent);
+    assert_eq!(fate("DELIVERED_TO_HANDSET"), Fate::Delivered);
 }
 
 #[test]

@@ -354,6 +354,8 @@ pub(super) async fn replace_password(
 /// Lists the account's API keys, newest first.
 #[utoipa::path(get, path = "/v1/api-keys", tag = "Account", security(("portal_token" = [])),
     params(
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200, default 50"),
         ("cursor" = Option<String>, Query, description = "From the `Link` of the page before"),
     ),
@@ -365,11 +367,13 @@ async fn list_api_keys(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
-    let page = query.page_of(&app.vault, caller.account.id.as_str(), KEYS)?;
-    let keys = list_keys(&app, &caller.account.id, &page).await?;
+    let query = Query::read(query.as_deref(), &["since", "until", "limit", "cursor"])?;
+    let path = query.path_with(KEYS, &["since", "until"]);
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let since = query.between(&mut page, |at| KeyId::bound(at).into())?;
+    let keys = since.keep(list_keys(&app, &caller.account.id, &page).await?, |key| key.id.as_str());
     let views = keys.into_iter().map(KeyView::from).collect();
-    Ok(page::answer(&app.vault, KEYS, &page, views, |view: &KeyView| view.id.clone()))
+    Ok(page::answer(&app.vault, &path, &page, views, |view: &KeyView| view.id.clone()))
 }
 
 /// Makes an API key. The raw key is in this answer only; a repeat with the same
@@ -448,6 +452,11 @@ fn new_key(app: &App, body: &[u8]) -> Result<NewKey, Problem> {
     let mut fields = Fields::read(body)?;
     let scopes = Scope::read(&mut fields);
     let name = fields.required_within("name", 1, 100);
+    if name.as_ref().is_some_and(|name| name.contains(char::is_control)) {
+        // It is shown in lists, also on terminals.
+        let detail = "must have no line breaks or other control characters";
+        fields.fault("name", "invalid_type", detail);
+    }
     fields.finish(app.is_strict())?;
     let name = name.ok_or(Code::InternalError)?;
     Ok(NewKey { name, scopes })

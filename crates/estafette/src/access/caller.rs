@@ -17,7 +17,7 @@ use super::store as sql;
 use super::token::{self, Kind};
 use super::who::Who;
 use super::{account, key};
-use crate::app::{Account, App, KnownKey, Standing};
+use crate::app::{Account, App, Env, KnownKey, Standing};
 use crate::kit::id::{AccountId, KeyId, StaffId, UserId};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
@@ -254,7 +254,11 @@ fn needs_one_of(accepted: &[Scope], scopes: u16) -> Result<(), Problem> {
 async fn by_key<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
     let env = key::check(text).map_err(|_| Code::InvalidApiKey)?;
     if env != app.env {
-        return Err(Code::WrongEnvironment.into());
+        let server = &app.config.server;
+        let home = if env == Env::Live { &server.live_url } else { &server.sandbox_url };
+        let (key, here) = (env.as_str(), app.env.as_str());
+        let detail = format!("This is a {key} key: it works at {home}. This address is {here}.");
+        return Err(Problem::new(Code::WrongEnvironment).detail(detail));
     }
     let known = known_key(app, text).await?.ok_or(Code::InvalidApiKey)?;
     Ok(Caller {

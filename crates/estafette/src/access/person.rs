@@ -83,7 +83,9 @@ pub fn email(typed: &str) -> Option<String> {
         && domain.contains('.')
         && !domain.split('.').any(str::is_empty)
         && text.chars().count() <= LONGEST_EMAIL
-        && !text.chars().any(|letter| letter.is_whitespace() || letter.is_control());
+        && !text.chars().any(|letter| letter.is_whitespace() || letter.is_control())
+        // One that no letter reaches could neither be confirmed nor get a new password.
+        && ::email::Address::parse(&text).is_ok();
     is_good.then_some(text)
 }
 
@@ -285,6 +287,8 @@ mod tests {
             "a@.c",
             "a@b.",
             "a\u{0}@b.c",
+            "é@x.example",
+            "a@[127.0.0.1]",
             &long,
         ];
         for text in bad {

@@ -26,6 +26,8 @@ pub struct Inbound {
     pub text: String,
     /// The payload of the button that they tapped, if they did.
     pub button: Option<String>,
+    /// The carrier's id of the message that it answers, if it says so.
+    pub context: Option<String>,
     /// When the carrier received it. What lies ahead of our clock counts as now.
     pub received_at: Millis,
     /// The payload as the carrier brought it, for whoever looks into a complaint.

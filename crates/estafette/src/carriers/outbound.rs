@@ -59,6 +59,13 @@ pub enum Content {
         /// The quick replies under it.
         replies: Vec<QuickReply>,
     },
+    /// A question with buttons, to somebody whose window on the chat-app is open.
+    Question {
+        /// What a phone shows.
+        text: Secret,
+        /// What it can be answered with.
+        replies: Vec<QuickReply>,
+    },
     /// A text of the customer's own.
     Text {
         /// All of it.
@@ -86,9 +93,10 @@ impl Content {
     #[must_use]
     pub fn text(&self) -> Option<&Secret> {
         match self {
-            Self::Passcode { text, .. } | Self::Template { text, .. } | Self::Text { text, .. } => {
-                Some(text)
-            }
+            Self::Passcode { text, .. }
+            | Self::Template { text, .. }
+            | Self::Question { text, .. }
+            | Self::Text { text, .. } => Some(text),
             Self::Email(_) => None,
         }
     }
@@ -97,7 +105,10 @@ impl Content {
     #[must_use]
     pub fn parts(&self) -> u32 {
         match self {
-            Self::Passcode { .. } | Self::Template { .. } | Self::Email(_) => 1,
+            Self::Passcode { .. }
+            | Self::Template { .. }
+            | Self::Question { .. }
+            | Self::Email(_) => 1,
             Self::Text { parts, .. } => (*parts).max(1),
         }
     }

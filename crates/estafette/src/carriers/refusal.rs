@@ -19,6 +19,12 @@ pub enum Refusal {
         /// How long to wait, milliseconds.
         after_ms: u64,
     },
+    /// It was held back, because its sender or its recipient has had enough for now. The carrier
+    /// is well; the same submission may go again later.
+    Later {
+        /// How long to wait, milliseconds.
+        after_ms: u64,
+    },
     /// It may work later.
     Temporary,
     /// It will not work later either: credentials, template, configuration, content.
@@ -38,7 +44,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::WindowClosed,
         Self::OptedOut,
         Self::Template,
@@ -46,6 +52,7 @@ impl Refusal {
         Self::BadRecipient,
         Self::BadSender,
         Self::Throttled { after_ms: 0 },
+        Self::Later { after_ms: 0 },
         Self::Temporary,
         Self::Permanent,
         Self::Down,
@@ -61,6 +68,7 @@ impl Refusal {
             Self::BadRecipient => "bad_recipient",
             Self::BadSender => "bad_sender",
             Self::Throttled { .. } => "throttled",
+            Self::Later { .. } => "later",
             Self::Temporary => "temporary",
             Self::Permanent => "permanent",
             Self::Down => "down",
@@ -70,6 +78,23 @@ impl Refusal {
             Self::OptedOut => "opted_out",
             Self::Template => "template",
         }
+    }
+}
+
+impl Refusal {
+    /// After how many milliseconds the same submission goes again, where it only has to wait.
+    #[must_use]
+    pub const fn after_ms(self) -> Option<u64> {
+        match self {
+            Self::Throttled { after_ms } | Self::Later { after_ms } => Some(after_ms),
+            _ => None,
+        }
+    }
+
+    /// Whether the carrier may take it later.
+    #[must_use]
+    pub const fn is_passing(self) -> bool {
+        self.after_ms().is_some() || matches!(self, Self::Temporary | Self::Down)
     }
 }
 

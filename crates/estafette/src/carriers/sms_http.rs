@@ -3,18 +3,20 @@
 
 use std::time::Duration;
 
-use ::sms_http::{Answer, Gateway, Incoming, Meaning, Message, Report, Request, Secrets, Written};
+use ::sms_http::{
+    Answer, Gateway, Incoming, Meaning, Message, Part, Report, Request, Secrets, Written,
+};
 use bytes::Bytes;
-use clock::Clock;
+use clock::{Clock, Millis};
 use futures_util::future::BoxFuture;
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::json;
 use sms_text::{Encoding, Reference, Segments};
 
 use super::upstream::{Called, Taken};
 use super::{
-    Carrier, Channel, Door, Echo, Fate, Inbound, Outbound, Outcome, Pace, Receipt, Refusal,
+    Carrier, Channel, Door, Echo, Fate, Inbound, InboundPart, NotNow, Outbound, Outcome, Pace,
+    Receipt, Refusal,
 };
 use crate::config;
 use crate::kit::outgoing::{Destination, NoAnswer, Outgoing};
@@ -24,6 +26,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How long a message waits where a gateway throttles and does not say for how long, and at most.
 const AGAIN_MS: u64 = 1_000;
 const LONGEST_AGAIN_S: u64 = 30;
+
+/// Nothing that it calls back with would be believed, so no message would ever be delivered.
+const NO_TOKEN: &str = "callback_token is needed: it proves the gateway's callbacks";
 
 /// A gateway.
 pub struct SmsHttp {
@@ -82,6 +87,9 @@ impl SmsHttp {
         let gateway = described(&settings).map_err(wrong)?;
         // What is missing is said at the start, not at the first message.
         request(&settings, &gateway, &Message::default()).map(drop).map_err(wrong)?;
+        if gateway.needs_token() && settings.callback_token.is_empty() {
+            return Err(wrong(NO_TOKEN.to_owned()));
+        }
         let limit = Duration::from_secs(settings.timeout_s);
         let outgoing = Outgoing::to_upstreams(CONNECT.min(limit), limit)?;
         let name = name.to_owned();
@@ -191,14 +199,23 @@ impl SmsHttp {
                 return Some(Err(not_now));
             }
         }
-        let written: Vec<Inbound> =
-            brought.written.into_iter().map(|written| self.inbound(written)).collect();
-        if !written.is_empty()
-            && let Err(not_now) = self.door.inbound(written).await
-        {
-            return Some(Err(not_now));
+        let taken = self.bring(brought.written).await;
+        Some(taken.map(|()| self.gateway.reply().to_owned()))
+    }
+
+    /// What people wrote: parts one by one, and the rest together.
+    async fn bring(&self, written: Vec<Written>) -> Result<(), NotNow> {
+        let mut whole = Vec::new();
+        for mut written in written {
+            let part = written.part.take();
+            let message = self.inbound(written);
+            let Some(Part { reference, number, total }) = part else {
+                whole.push(message);
+                continue;
+            };
+            self.door.part(InboundPart { message, reference, number, total }).await?;
         }
-        Some(Ok(self.gateway.reply().to_owned()))
+        if whole.is_empty() { Ok(()) } else { self.door.inbound(whole).await }
     }
 
     fn receipt(&self, report: Report, echo: Option<(String, String)>) -> Receipt {
@@ -220,8 +237,7 @@ impl SmsHttp {
     }
 
     fn inbound(&self, written: Written) -> Inbound {
-        let Written { from, to, text, id } = written;
-        let raw = json!({ "from": from, "to": to, "text": text, "id": id });
+        let Written { from, to, text, id, at_ms, raw, part: _ } = written;
         Inbound {
             carrier: self.name.clone(),
             upstream_id: id,
@@ -231,7 +247,8 @@ impl SmsHttp {
             recipient: to,
             text,
             button: None,
-            received_at: self.clock.now(),
+            context: None,
+            received_at: at_ms.map_or_else(|| self.clock.now(), Millis),
             raw,
         }
     }

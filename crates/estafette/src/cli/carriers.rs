@@ -27,7 +27,13 @@ pub(super) async fn run(
     let found = carriers.iter().find(|(known, _)| known == name);
     let Some((_, carrier)) = found else {
         let known: Vec<&str> = carriers.iter().map(|(name, _)| *name).collect();
-        bail!("there is no carrier {name} under sms.carriers, which has: {}", known.join(", "));
+        if known.is_empty() {
+            bail!(
+                "the settings have no carriers; add [sms.carriers.{name}] (docs/sms.md), and name \
+                 the file with --config"
+            );
+        }
+        bail!("there is no carrier {name} under sms.carriers; there is {}", known.join(", "));
     };
     match carrier {
         SmsCarrier::Smpp(settings) => check_smpp(name, settings, output).await,

@@ -2,10 +2,20 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::ensure;
+use hyper::{Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use super::commands::HealthArgs;
 use super::output::Output;
@@ -23,7 +33,7 @@ pub(super) async fn run(
     let address = reachable(config.server.live);
     ensure!(address.port() != 0, "server.live has port 0: nobody can know where the service is");
     let path = if args.ready { "readyz" } else { "livez" };
-    let is_well = is_well(address, path).await;
+    let is_well = is_well(Asked { address, has_tls: config.server.has_tls(), path }).await;
     output.answer(&json!({ "ok": is_well }), || {
         let verdict = if is_well { "well" } else { "NOT well" };
         format!("{address}/{path}: {verdict}")
@@ -31,12 +41,95 @@ pub(super) async fn run(
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether a path is answered with success, soon.
-pub(super) async fn is_well(listener: SocketAddr, path: &str) -> bool {
-    let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
-    let Ok(client) = client else { return false };
-    let answer = client.get(format!("http://{}/{path}", reachable(listener))).send().await;
-    answer.is_ok_and(|answer| answer.status().is_success())
+/// What is asked of a listener.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+    /// Whether it speaks TLS.
+    pub(super) has_tls: bool,
+    /// What is asked for, without the first slash.
+    pub(super) path: &'static str,
+}
+
+/// Whether it is answered with success, soon.
+pub(super) async fn is_well(Asked { address, has_tls, path }: Asked) -> bool {
+    let address = reachable(address);
+    let asked = async {
+        let tcp = TcpStream::connect(address).await.ok()?;
+        if !has_tls {
+            return status(tcp, path).await;
+        }
+        let name = ServerName::IpAddress(address.ip().into());
+        status(connector()?.connect(name, tcp).await.ok()?, path).await
+    };
+    let status = tokio::time::timeout(PATIENCE, asked).await.ok().flatten();
+    status.is_some_and(|status| status.is_success())
+}
+
+/// One request over HTTP/1.1.
+async fn status<S>(stream: S, path: &str) -> Option<StatusCode>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let client = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = client.ok()?;
+    let driver = tokio::spawn(connection);
+    let request = Request::get(format!("/{path}")).header(header::HOST, "localhost");
+    let answer = sender.send_request(request.body(String::new()).ok()?).await;
+    driver.abort();
+    Some(answer.ok()?.status())
+}
+
+/// TLS to whoever listens there, whatever its certificate is for: this machine asks itself, by an
+/// address that no certificate names, and tells no secret.
+fn connector() -> Option<TlsConnector> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider));
+    let config = config.with_safe_default_protocol_versions().ok()?;
+    let config = config.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider)));
+    Some(Arc::new(config.with_no_client_auth()).into())
+}
+
+/// Takes every certificate whose key the other side has.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 /// All addresses are reached by the loopback one.

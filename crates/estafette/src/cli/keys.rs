@@ -56,7 +56,7 @@ async fn list(config: Config, args: &KeysArgs, output: Output) -> anyhow::Result
     let views: Vec<KeyView> = keys.map(KeyView::from).collect();
     let line = |view: &KeyView| {
         let state = if view.active { "active" } else { "disabled" };
-        format!("{}  {state:<8}  {}…  {}", view.id, view.key_prefix, view.name)
+        format!("{}  {state:<8}  {}…  {}", view.id, view.key_prefix, view.name.escape_debug())
     };
     let text = views.iter().map(line).collect::<Vec<_>>().join("\n");
     output.answer(&json!({ "keys": views, "more": more }), || text);

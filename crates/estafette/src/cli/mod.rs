@@ -28,7 +28,7 @@ use clap::Parser;
 use crate::config::{self, Config};
 use crate::telemetry;
 use crate::wiring::{self, Service};
-use commands::{Cli, Command};
+use commands::{Cli, Command, ConfigArgs};
 use output::Output;
 
 /// Runs what the arguments say: 0 when it worked, 1 when it did not, 2 for wrong arguments.
@@ -64,10 +64,16 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
     // The demo touches no database but its own, unless its very command line names one.
     let demo_database =
         if let Command::Demo(_) = command { flags.database_url.take() } else { None };
+    for stranger in config::strangers(&environment) {
+        output.hint(&format!(
+            "warning: {stranger} is not read: settings begin with ESTAFETTE__ (two underscores)"
+        ));
+    }
     let load = || config::load(file.as_deref(), environment.into_iter(), flags);
     match command {
         Command::Playground(args) => return playground::run(&args, output).await,
         Command::Openapi => return upkeep::openapi(output),
+        Command::Config(ConfigArgs { template: true }) => return Ok(upkeep::template(output)),
         // What cannot be loaded is a finding.
         Command::Doctor => return doctor::run(load().map_err(Into::into), output).await,
         _ => {}
@@ -89,7 +95,7 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         Command::RotateKey(args) => rotate_key::run(config, &args, output).await,
         Command::Clock(args) => clock::run(config, &args, output).await,
         Command::Carriers(command) => carriers::run(&config, &command, output).await,
-        Command::Config => Ok(upkeep::config(&config, output)),
+        Command::Config(_) => Ok(upkeep::config(&config, output)),
         Command::Playground(_) | Command::Openapi | Command::Doctor => Ok(ExitCode::SUCCESS),
     }
 }

@@ -17,7 +17,9 @@ use super::output::Output;
 pub(super) async fn run(args: &PlaygroundArgs, output: Output) -> anyhow::Result<ExitCode> {
     let sink = WebhookSink::bind(args.webhook_sink)
         .await
-        .with_context(|| format!("cannot listen on {}", args.webhook_sink))?;
+        .with_context(|| format!("cannot listen on {}", args.webhook_sink))?
+        .with_secrets(&args.webhook_secret)
+        .context("--webhook-secret must be a signing secret (whsec_…)")?;
     let centre = Smsc::bind(args.smsc, options(args), Clock::system())
         .await
         .with_context(|| format!("cannot listen on {}", args.smsc))?;
@@ -41,7 +43,9 @@ pub(super) async fn run(args: &PlaygroundArgs, output: Output) -> anyhow::Result
     });
     output.answer(&shown, || {
         format!(
-            "Webhook sink on {url}: takes any POST, GET {url}/requests lists the last ones.\n\
+            "Webhook sink on {url}: takes any POST and shows it; GET {url}/requests lists the last \
+             ones.\n  \
+             curl -X PUT {url}/secrets -d whsec_… lets it look at signatures.\n\
              SMPP message centre on {smsc}: any login; numbers that end in 9001 to 9019 script \
              what happens.\n  \
              GET {told}/messages lists what arrived; POST {told}/mo with from, to and text makes a \
@@ -83,6 +87,10 @@ fn options(args: &PlaygroundArgs) -> SmscOptions {
 
 fn line(received: &Received) -> String {
     let id = received.webhook_id.as_deref().unwrap_or("no webhook-id");
-    let Received { received_at, method, path, size, .. } = received;
-    format!("{received_at} {method} {path} {id} {size} bytes")
+    let Received { received_at, method, path, signature, size, body, .. } = received;
+    let read: Option<serde_json::Value> = serde_json::from_str(body).ok();
+    let shown = read.and_then(|body| serde_json::to_string_pretty(&body).ok());
+    let shown = shown.as_ref().unwrap_or(body).replace('\n', "\n    ");
+    let signature = signature.words();
+    format!("{received_at} {method} {path} {id} {size} bytes, {signature}\n    {shown}")
 }

@@ -8,6 +8,8 @@ use super::output::Output;
 use crate::config::Config;
 use crate::wiring;
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Runs it.
 pub(super) async fn run(config: Config, output: Output) -> anyhow::Result<ExitCode> {
     let shown = config.clone();
@@ -18,6 +20,7 @@ pub(super) async fn run(config: Config, output: Output) -> anyhow::Result<ExitCo
         () = told_to_stop() => return Ok(ExitCode::SUCCESS),
     };
     let addresses = Addresses::of(&running.addresses, &shown);
+    addresses.log(&shown);
     if output.is_json() {
         output.answer(&addresses.json(), String::new);
     }
@@ -29,8 +32,11 @@ pub(super) async fn run(config: Config, output: Output) -> anyhow::Result<ExitCo
     };
     hint(&banner(&addresses, &shown));
     told_to_stop().await;
+    tracing::info!("stopping");
     hint("Stopping: running requests are finished first. Ctrl-C again stops at once.");
-    Ok(stop(running).await)
+    let code = stop(running).await;
+    tracing::info!("stopped");
+    Ok(code)
 }
 
 /// Stops gracefully, or at once when told a second time.
@@ -81,6 +87,16 @@ impl Addresses {
         }
     }
 
+    /// Says in the log what runs, where, and what it lacks.
+    fn log(&self, config: &Config) {
+        let Self { live, sandbox, metrics, .. } = self;
+        tracing::info!(version = VERSION, live, sandbox, metrics, "serving");
+        let missing = missing_for_live(config);
+        if !missing.is_empty() {
+            tracing::info!(missing = missing.join(", "), "not set up for live");
+        }
+    }
+
     fn json(&self) -> serde_json::Value {
         json!({ "live": self.live, "sandbox": self.sandbox, "metrics": self.metrics })
     }
@@ -99,15 +115,14 @@ fn banner(addresses: &Addresses, config: &Config) -> String {
         )
     };
     format!(
-        "estafette {version}\n  \
+        "estafette {VERSION}: one-time passcodes and messages, run by yourself\n  \
+         sandbox   {sandbox}  simulated carriers, play money\n  \
          live      {live}\n  \
-         sandbox   {sandbox}\n  \
-         reference {sandbox}/docs\n  \
          metrics   {metrics}\n  \
          data      {data}\n\
-         {missing}\
-         First account: estafette account add --email you@example.com (beside this process)",
-        version = env!("CARGO_PKG_VERSION"),
+         Begin at {sandbox}/docs: it leads from signing up to the first passcode.\n\
+         For live, in another shell: estafette account add --email you@example.com\n\
+         {missing}Ctrl-C stops."
     )
 }
 

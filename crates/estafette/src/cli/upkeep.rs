@@ -238,6 +238,13 @@ pub(super) fn config(config: &Config, output: Output) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Prints the file of settings that operators begin with.
+pub(super) fn template(output: Output) -> ExitCode {
+    let text = crate::config::template();
+    output.answer(&json!({ "toml": text }), || text.clone());
+    ExitCode::SUCCESS
+}
+
 /// Prints the description of the API.
 pub(super) fn openapi(output: Output) -> anyhow::Result<ExitCode> {
     let document = wiring::openapi();

@@ -59,6 +59,7 @@ fn server(server: &Server) -> Check {
     url("server.sandbox_url", &server.sandbox_url)?;
     within("server.request_timeout_ms", signed(server.request_timeout_ms), 100, 600_000)?;
     within("server.drain_timeout_ms", signed(server.drain_timeout_ms), 0, 600_000)?;
+    within("server.drain_accept_ms", signed(server.drain_accept_ms), 0, 60_000)?;
     connections(server)
 }
 

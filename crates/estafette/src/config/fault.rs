@@ -46,6 +46,14 @@ pub enum LoadError {
         /// Who gave it.
         from: Source,
     },
+    /// An environment variable that lacks underscores.
+    #[error("the environment variable {name} is not read; did you mean {meant}?")]
+    Misspelt {
+        /// Its name.
+        name: String,
+        /// The setting that it would be.
+        meant: String,
+    },
     /// A value of another type.
     #[error("{key}: expected {expected} (from {from})")]
     Mistyped {

@@ -1,7 +1,7 @@
 //! Reads the settings: `default.toml`, then a file, then the environment, then flags. Every error
 //! names the key and where its value came from, and never shows the value of a secret.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -15,6 +15,14 @@ use crate::kit::secret::Secret;
 pub(super) const DEFAULTS: &str = include_str!("../../../../default.toml");
 
 const PREFIX: &str = "ESTAFETTE__";
+/// What a variable begins with that was meant to be a setting.
+const LIKE_PREFIX: &str = "ESTAFETTE_";
+/// Variables that begin so are somebody else's: those of the tests, and those that Kubernetes gives
+/// every container where a service is called `estafette`.
+const FOREIGN: [&str; 3] = ["ESTAFETTE_TEST_", "ESTAFETTE_SERVICE_", "ESTAFETTE_PORT"];
+/// Settings that are addresses to listen on.
+const LISTENERS: [(&str, &str); 4] =
+    [("server", "live"), ("server", "sandbox"), ("server", "metrics"), ("email", "reports")];
 
 /// Settings from the command line; they overrule everything.
 #[derive(Clone, Debug, Default)]
@@ -45,13 +53,17 @@ pub fn load(
         lay_file(&mut layers, file)?;
     }
     for (name, value) in environment {
-        let Some(path) = name.strip_prefix(PREFIX) else { continue };
+        let Some(path) = name.strip_prefix(PREFIX) else {
+            must_not_be_meant(&name)?;
+            continue;
+        };
         let path: Vec<String> = path.split("__").map(str::to_ascii_lowercase).collect();
         layers.set(2, &path, Given::Text(value), Source::Variable(name))?;
     }
     lay_flags(&mut layers, flags)?;
     let master_key_path = layers.file_of("master_key");
-    let values = layers.finish()?;
+    let mut values = layers.finish()?;
+    look_up(&mut values, &layers)?;
     let mut config = typed(values, &layers)?;
     config.master_key_path = master_key_path;
     follow_listeners(&mut config, &layers);
@@ -61,6 +73,67 @@ pub fn load(
         reason: fault.reason,
     })?;
     Ok(config)
+}
+
+/// Names of variables that look like settings and are none.
+#[must_use]
+pub fn strangers(environment: &[(String, String)]) -> Vec<&str> {
+    let names = environment.iter().map(|(name, _)| name.as_str());
+    names.filter(|name| is_strange(name)).collect()
+}
+
+fn is_strange(name: &str) -> bool {
+    name.starts_with(LIKE_PREFIX)
+        && !name.starts_with(PREFIX)
+        && !FOREIGN.iter().any(|foreign| name.starts_with(foreign))
+}
+
+/// A variable that only lacks underscores was meant to be that setting, and somebody relies on it.
+fn must_not_be_meant(name: &str) -> Result<(), LoadError> {
+    if !is_strange(name) {
+        return Ok(());
+    }
+    let defaults = table_of(DEFAULTS, Path::new("default.toml"))?;
+    let variables = leaves(defaults).into_iter().map(|(path, _)| path.join("__").to_uppercase());
+    let bare = |name: &str| name.replace('_', "");
+    match variables.map(|key| format!("{PREFIX}{key}")).find(|known| bare(known) == bare(name)) {
+        Some(meant) => Err(LoadError::Misspelt { name: name.to_owned(), meant }),
+        None => Ok(()),
+    }
+}
+
+/// An address with its port; a name is looked up, and has an IPv4 address rather than another.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn address_of(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let parts = text.rsplit_once(':').filter(|(name, _)| !name.is_empty());
+    let Some((name, _)) = parts.filter(|(_, port)| port.parse::<u16>().is_ok()) else {
+        return Err("must be an address or a name, and a port, such as 127.0.0.1:8080".to_owned());
+    };
+    let found = text.to_socket_addrs().map(Iterator::collect::<Vec<_>>).unwrap_or_default();
+    let best = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    best.copied().ok_or_else(|| format!("the name {name} cannot be looked up"))
+}
+
+/// Puts addresses in the places of names to listen on.
+fn look_up(values: &mut Table, layers: &Layers) -> Result<(), LoadError> {
+    for (section, key) in LISTENERS {
+        let value = values.get_mut(section).and_then(|section| section.get_mut(key));
+        let Some(Value::String(text)) = value else { continue };
+        if text.is_empty() {
+            continue;
+        }
+        let key = format!("{section}.{key}");
+        let from = layers.source_above(&key);
+        let address =
+            address_of(text).map_err(|reason| LoadError::Invalid { key, from, reason })?;
+        *text = address.to_string();
+    }
+    Ok(())
 }
 
 fn lay_file(layers: &mut Layers, file: &Path) -> Result<(), LoadError> {

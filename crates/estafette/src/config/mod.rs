@@ -8,6 +8,7 @@ mod fault;
 mod layers;
 mod load;
 mod show;
+mod template;
 #[cfg(test)]
 mod tests;
 
@@ -22,8 +23,9 @@ use crate::kit::words::{UnknownWord, must_be_one_of, words};
 
 pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, SmsHttp, ValidityForm};
 pub use fault::{LoadError, Source};
-pub use load::{Flags, load};
+pub use load::{Flags, address_of, load, strangers};
 pub use show::{show, show_json};
+pub use template::template;
 
 /// Everything that can be set.
 #[derive(Clone, Debug, Deserialize)]
@@ -31,8 +33,7 @@ pub use show::{show, show_json};
 pub struct Config {
     /// Where the embedded database, the master key and files live.
     pub data_dir: PathBuf,
-    /// Master keys, 64 hexadecimal digits each, with white space between them; empty = `master.key`
-    /// in `data_dir`.
+    /// Master keys, 64 hexadecimal digits each; empty = `master.key` in `data_dir`.
     pub master_key: Secret,
     /// The file that `master_key` was read from, where it was one: it is read again for new keys.
     #[serde(skip)]
@@ -85,8 +86,7 @@ impl Config {
             return shared.clone();
         }
         let url = url::Url::parse(&self.server.live_url).ok();
-        let host = url.as_ref().and_then(url::Url::domain);
-        host.unwrap_or("localhost").to_owned()
+        url.as_ref().and_then(url::Url::domain).unwrap_or("localhost").to_owned()
     }
 
     /// Whether a process that serves keeps the sandbox's handsets to itself.
@@ -117,6 +117,8 @@ pub struct Server {
     pub request_timeout_ms: u64,
     /// How long a stop waits for running requests, milliseconds.
     pub drain_timeout_ms: u64,
+    /// How long a stop goes on accepting connections and refuses what they ask, milliseconds.
+    pub drain_accept_ms: u64,
     /// For the TLS handshake, and again for the head of a request, milliseconds.
     pub header_timeout_ms: u64,
     /// How long the body of a request may pause, milliseconds.
@@ -197,8 +199,7 @@ pub struct Access {
     pub portal_token_s: i64,
     /// Life of a staff token, seconds.
     pub staff_token_s: i64,
-    /// Passwords of guests and users hashed at the same time; each takes 19 MiB. Staff have one
-    /// more.
+    /// Passwords of guests and users hashed at a time, 19 MiB each. Staff have one more.
     pub password_hashers: usize,
 }
 
@@ -262,8 +263,7 @@ pub struct Otp {
     pub recipient_per_10_min: u32,
     /// Sends to one recipient in a day (live); at most 10.
     pub recipient_per_day: u32,
-    /// Wrong guesses at one recipient's codes in a day, after which sends to it are an hour apart
-    /// (live); at most 20.
+    /// Wrong guesses at a recipient in a day, then live sends are an hour apart; at most 20.
     pub wrong_guesses_per_day: u32,
     /// Against passcodes that nobody verifies (live).
     pub fraud_guard: FraudGuard,
@@ -415,6 +415,8 @@ pub struct Chatapp {
     pub app_secret: Secret,
     /// Handshake of callbacks.
     pub verify_token: Secret,
+    /// Messages a second that one number may send from each node.
+    pub messages_per_s: u32,
     /// Template of passcodes where a request names none.
     pub otp_template: String,
     /// Template that asks for consent.

@@ -92,6 +92,7 @@ fn chatapp(chatapp: &Chatapp) -> Value {
         ("access_token", masked(&chatapp.access_token)),
         ("app_secret", masked(&chatapp.app_secret)),
         ("verify_token", masked(&chatapp.verify_token)),
+        ("messages_per_s", plain(&chatapp.messages_per_s)),
         ("otp_template", plain(&chatapp.otp_template)),
         ("consent_template", plain(&chatapp.consent_template)),
     ])

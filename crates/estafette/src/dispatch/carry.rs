@@ -116,7 +116,9 @@ pub(super) async fn carry_queued<O: Owner>(
         let _told = over(&app, &mut leg, Failure::expired()).await;
         return;
     };
-    if let Outcome::Refused { class: Refusal::Throttled { after_ms }, .. } = outcome {
+    if let Outcome::Refused { class, .. } = &outcome
+        && let Some(after_ms) = class.after_ms()
+    {
         return postpone(&app, &leg.attempt, after_ms).await;
     }
     for _ in 0..STALE_TRIES {
@@ -208,7 +210,10 @@ async fn submit<O: Owner>(app: &App, leg: &Leg<O>) -> Outcome {
             return down("lane_full");
         };
         match hand_over(app, *channel, &message, permit).await {
-            Outcome::Refused { class: Refusal::Throttled { after_ms }, .. } if tries < TRIES => {
+            Outcome::Refused { class, code } if tries < TRIES => {
+                let Some(after_ms) = class.after_ms() else {
+                    return Outcome::Refused { class, code };
+                };
                 tokio::time::sleep(Duration::from_millis(after_ms.min(THROTTLED_MS))).await;
                 tries += 1;
             }

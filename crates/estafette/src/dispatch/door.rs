@@ -88,6 +88,9 @@ async fn look_after_parked(app: &App, owners: &[Entry]) {
     }
 }
 
+/// How often a receipt looks at an attempt that others move at the same moment.
+const LOOKS: u32 = 5;
+
 async fn receive(
     app: &App,
     receipt: &Receipt,
@@ -104,7 +107,6 @@ async fn receive(
             Ok(())
         }
         Ok(Taken::Nowhere) => keep(app, receipt, guesses).await,
-        // A sender or due work moved the attempt meanwhile: look again later.
         Ok(Taken::NotNow) => Err(NotNow),
         Err(error) => {
             tracing::warn!(%error, carrier = receipt.carrier, "receipt not stored");
@@ -171,17 +173,28 @@ async fn take_to(
     place: &Place,
     owners: &[Entry],
 ) -> Result<Taken, retention::Error> {
-    let found = sql::find(app, &place.account, &place.attempt).await?;
-    let Some(found) = found else { return Ok(Taken::Nowhere) };
-    let Some(entry) = Entry::find(owners, &found.kind) else { return Ok(Taken::Nowhere) };
+    let look = async || sql::find(app, &place.account, &place.attempt).await;
+    let mut found = look().await?;
+    let kind = found.as_ref().map(|found| found.kind.as_str());
+    let Some(entry) = kind.and_then(|kind| Entry::find(owners, kind)) else {
+        return Ok(Taken::Nowhere);
+    };
     if parts::weigh(app, receipt, place).await? == Weighed::Noted {
         return Ok(Taken::Durable);
     }
     // What led here is known, and may be the id of one part, or written in another way.
     let named = receipt.provider_id.clone().filter(|_| receipt.echo.is_some());
     let receipt = Receipt { provider_id: named, ..receipt.clone() };
-    let taken = (entry.take_in)(app, found.attempt, &receipt).await?;
-    Ok(if taken.is_ok() { Taken::Durable } else { Taken::NotNow })
+    for _ in 0..LOOKS {
+        let Some(now) = found else { return Ok(Taken::Nowhere) };
+        match (entry.take_in)(app, now.attempt, &receipt).await? {
+            Ok(()) => return Ok(Taken::Durable),
+            // Another receipt, a sender or due work was faster: what it wrote may say it all.
+            Err(Unwritten::Stale) => found = look().await?,
+            Err(Unwritten::Lost) => return Ok(Taken::NotNow),
+        }
+    }
+    Ok(Taken::NotNow)
 }
 
 /// Parks a receipt that leads nowhere.

@@ -48,7 +48,7 @@ pub use entry::Entry;
 pub use queue::{Slot, drained, serve, slot};
 pub use routes::follow as follow_routes;
 pub use settle::{arrived, buy, give_back, open, over, settle, write};
-pub use store::{attempt, attempt_of};
+pub use store::{attempt, attempt_of, object_of};
 
 /// Another was faster: read again and decide again. No other refusal of a guard is a lost race.
 pub const STALE: Reject = Reject("dispatch_stale");

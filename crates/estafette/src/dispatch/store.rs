@@ -161,6 +161,25 @@ pub async fn attempt_of(
     app.db.row(OF_OBJECT, args![object_id]).await
 }
 
+/// The kind and id of what went out under a carrier's id, if it is this account's.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn object_of(
+    app: &App,
+    account: &AccountId,
+    (carrier, provider_id): (&str, &str),
+) -> Result<Option<(String, String)>, Error> {
+    let Some((owner, attempt, _)) = submission(app, carrier, provider_id).await? else {
+        return Ok(None);
+    };
+    if owner != *account {
+        return Ok(None);
+    }
+    let found = find(app, account, &attempt).await?;
+    Ok(found.map(|found| (found.kind, found.attempt.object_id)))
+}
+
 /// Reads an attempt.
 ///
 /// # Errors

@@ -120,7 +120,7 @@ impl Owner for Email {
 
 /// Whether the relay may take it later.
 fn is_passing(why: &Failure) -> bool {
-    matches!(why.refusal, Some(Refusal::Temporary | Refusal::Down | Refusal::Throttled { .. }))
+    why.refusal.is_some_and(Refusal::is_passing)
 }
 
 fn may_go_again(a: &Attempt) -> bool {
@@ -153,7 +153,10 @@ fn end(app: &App, set: &mut WriteSet, piece: &mut Piece, (a, why): (&Attempt, &F
         return lapsed(app, set, piece, a);
     }
     let (status, cause) = match ending(why) {
-        _ if piece.is_suppressed => (Status::Suppressed, Cause::Suppressed),
+        // What a relay had is no better for what happened to the address since.
+        _ if piece.is_suppressed && piece.status == Status::Queued => {
+            (Status::Suppressed, Cause::Suppressed)
+        }
         ending => ending,
     };
     piece.cause = Some(cause);

@@ -102,7 +102,7 @@ impl Fields {
         let text = self.text(name)?;
         let length = text.chars().count();
         if length < min {
-            self.fault(name, "too_short", format!("must have at least {min} characters"));
+            self.fault(name, "too_short", at_least(min));
             return None;
         }
         if length > max {
@@ -267,6 +267,14 @@ impl Fields {
 
     fn is_missing(&self, name: &str) -> bool {
         self.map.get(name).is_none_or(Value::is_null)
+    }
+}
+
+fn at_least(min: usize) -> String {
+    if min == 1 {
+        "must not be empty".to_owned()
+    } else {
+        format!("must have at least {min} characters")
     }
 }
 

@@ -37,7 +37,7 @@ impl Hash for Msisdn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// It is not a phone number of any country.
-    #[error("is not a valid phone number in international format, such as +33612345678")]
+    #[error("is not a valid phone number: write + and the country code first, as in +33612345678")]
     NotANumber,
     /// It is a number that costs its caller: fraud pays itself with these.
     #[error("is a premium-rate, shared-cost, toll-free or pager number, which cannot receive")]

@@ -141,7 +141,9 @@ impl Problem {
             };
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(value));
         }
-        if matches!(code.status(), 429 | 503) || code == Code::IdempotencyInProgress {
+        // A carrier that is not there comes when somebody brings it, not in a second.
+        let is_passing = matches!(code.status(), 429 | 503) && code != Code::CarrierUnavailable;
+        if is_passing || code == Code::IdempotencyInProgress {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         let inner = Inner {

@@ -293,6 +293,14 @@ async fn send_chatapp_otp(
             "max_attempts": 5,
             "attempts_remaining": 4,
         })),
+        (status = 410, body = WrongCode, description = "`otp_attempts_exhausted`", example = json!({
+            "verified": false,
+            "challenge_id": "otp_01kdvqh6m4e5s8w2t9zb3y7n1f",
+            "challenge_status": "failed",
+            "attempts": 5,
+            "max_attempts": 5,
+            "attempts_remaining": 0,
+        })),
     ))]
 async fn verify_otp(
     caller: Caller<CheckOtp>,
@@ -431,6 +439,26 @@ pub(super) fn view(challenge: Challenge, status: Status) -> ChallengeView {
     }
 }
 
+/// How a challenge stands after a wrong guess.
+struct Guessed {
+    status: Status,
+    attempts: i64,
+    max_attempts: i64,
+}
+
+impl Guessed {
+    /// Adds the members of [`WrongCode`].
+    fn tell(self, problem: Problem, challenge: &ChallengeId) -> Problem {
+        problem
+            .with("verified", false)
+            .with("challenge_id", challenge.as_str())
+            .with("challenge_status", self.status.as_str())
+            .with("attempts", self.attempts)
+            .with("max_attempts", self.max_attempts)
+            .with("attempts_remaining", (self.max_attempts - self.attempts).max(0))
+    }
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
@@ -451,17 +479,15 @@ impl From<Error> for Problem {
             Error::Failed(reason) => told(Code::OtpExpired)
                 .with("challenge_status", Status::Failed.as_str())
                 .with("failure_reason", reason),
-            Error::Exhausted => told(Code::OtpAttemptsExhausted),
+            Error::Exhausted { challenge, attempts, max_attempts } => {
+                let guessed = Guessed { status: Status::Failed, attempts, max_attempts };
+                guessed.tell(told(Code::OtpAttemptsExhausted), &challenge)
+            }
             Error::AlreadyVerified => told(Code::OtpAlreadyVerified),
             Error::InProgress => told(Code::IdempotencyInProgress),
             Error::WrongCode { challenge, status, attempts, max_attempts } => {
-                told(Code::OtpCodeInvalid)
-                    .with("verified", false)
-                    .with("challenge_id", challenge.as_str())
-                    .with("challenge_status", status.as_str())
-                    .with("attempts", attempts)
-                    .with("max_attempts", max_attempts)
-                    .with("attempts_remaining", max_attempts - attempts)
+                let guessed = Guessed { status, attempts, max_attempts };
+                guessed.tell(told(Code::OtpCodeInvalid), &challenge)
             }
             Error::Credits(error) => error.into(),
             Error::Db(error) => error.into(),

@@ -16,6 +16,7 @@ mod list;
 mod order;
 mod owner;
 mod parse;
+mod reports;
 pub mod retention;
 mod send;
 mod sent;
@@ -38,6 +39,7 @@ use crate::kit::words::{UnknownWord, words};
 
 pub use due::{oldest_due, run, run_due};
 pub use owner::Otp;
+pub use reports::report;
 pub use sent::sent_to;
 pub use view::show;
 
@@ -113,6 +115,8 @@ words! {
         InsufficientCredits = "insufficient_credits",
         /// All guesses are used up.
         AttemptsExhausted = "attempts_exhausted",
+        /// The recipient says that they did not ask for it.
+        ReportedByUser = "reported_by_user",
         /// The recipient asked to be forgotten.
         Erased = "erased",
     }
@@ -125,7 +129,9 @@ impl Reason {
             Self::Unreachable => Some(Error::Unreachable),
             Self::CarrierError => Some(Error::CarrierFailed),
             Self::InsufficientCredits => Some(Error::CreditsRanOut),
-            Self::Undelivered | Self::AttemptsExhausted | Self::Erased => None,
+            Self::Undelivered | Self::AttemptsExhausted | Self::ReportedByUser | Self::Erased => {
+                None
+            }
         }
     }
 }
@@ -191,6 +197,10 @@ impl Challenge {
     }
 }
 
+fn guesses(left: i64) -> String {
+    if left == 1 { "1 guess is".to_owned() } else { format!("{left} guesses are") }
+}
+
 /// Why a passcode was not sent or not verified, in sentences for whoever called: what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -211,8 +221,8 @@ pub enum Error {
     SenderNotApproved,
     /// A passcode went out a moment ago.
     #[error(
-        "Wait {wait_s} s before sending to this recipient on this channel again; the passcode that \
-         went out stays good."
+        "Wait {wait_s} s before sending to this recipient on this channel again. A passcode that \
+         arrived stays good."
     )]
     ResendTooSoon {
         /// Seconds to wait.
@@ -227,14 +237,14 @@ pub enum Error {
     /// Every channel that was asked for refused.
     #[error(
         "Every channel that was asked for refused this recipient. Check the number, or allow \
-         another channel in `delivery_mode`."
+         another channel."
     )]
     Unreachable,
     /// The carrier failed for reasons that are not the recipient's.
     #[error("It did not take the message, and nothing was charged. Try again later.")]
     CarrierFailed,
     /// No carrier for a channel that was asked for.
-    #[error("None is configured for {0}. Ask the operator, or use another `delivery_mode`.")]
+    #[error("None is configured for {0}. Ask the operator, or use another channel.")]
     NoCarrier(&'static str),
     /// No such challenge of this account.
     #[error(
@@ -247,7 +257,14 @@ pub enum Error {
     Expired,
     /// All guesses are used up.
     #[error("The code can no longer be tried, not even the right one. Send a new passcode.")]
-    Exhausted,
+    Exhausted {
+        /// The challenge.
+        challenge: ChallengeId,
+        /// Guesses so far.
+        attempts: i64,
+        /// Guesses allowed.
+        max_attempts: i64,
+    },
     /// It was verified before.
     #[error("A passcode works once. Treat the earlier verification as the one that counts.")]
     AlreadyVerified,
@@ -258,7 +275,7 @@ pub enum Error {
     )]
     Failed(&'static str),
     /// A wrong guess.
-    #[error("Ask the person to type the code again; {} guesses are left.", max_attempts - attempts)]
+    #[error("Ask the person to type the code again; {} left.", guesses(max_attempts - attempts))]
     WrongCode {
         /// The challenge.
         challenge: ChallengeId,

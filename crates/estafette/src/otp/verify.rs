@@ -98,7 +98,7 @@ impl Judgement {
         let Self { status, attempts, max_attempts, at } = self;
         match status {
             Status::Verified => Ok(Verified { id, at }),
-            Status::Failed => Err(Error::Exhausted),
+            Status::Failed => Err(Error::Exhausted { challenge: id, attempts, max_attempts }),
             status => Err(Error::WrongCode { challenge: id, status, attempts, max_attempts }),
         }
     }
@@ -160,7 +160,8 @@ pub(super) async fn why_not(
     Ok(match challenge.shown_status(app.now()) {
         Status::Verified => Error::AlreadyVerified,
         Status::Failed if challenge.failure_reason == Some(Reason::AttemptsExhausted) => {
-            Error::Exhausted
+            let Challenge { id, attempts, max_attempts, .. } = challenge;
+            Error::Exhausted { challenge: id, attempts, max_attempts }
         }
         Status::Failed => {
             Error::Failed(challenge.failure_reason.unwrap_or(Reason::Undelivered).as_str())

@@ -63,7 +63,7 @@ pub(super) struct Reply<'a> {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     /// There is no button to tap.
-    #[error("this phone has not received a prompt with buttons")]
+    #[error("needs a prompt with buttons, and this phone has received none")]
     NoPrompt,
     /// The message could not be stored.
     #[error("the message was not stored")]
@@ -126,6 +126,7 @@ pub(super) async fn send(
         recipient,
         text,
         button: payload,
+        context: None,
         received_at: at,
         raw,
     };

@@ -100,6 +100,8 @@ pub struct NamedDecision {
 #[utoipa::path(
     get, path = "/v1/senders", tag = "Senders",
     params(
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
@@ -113,14 +115,12 @@ async fn list_senders(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let path = "/v1/senders";
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page_of(
-        &app.vault,
-        caller.account.id.as_str(),
-        path,
-    )?;
+    let query = Query::read(query.as_deref(), &["since", "until", "limit", "cursor"])?;
+    let path = query.path_with("/v1/senders", &["since", "until"]);
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let since = query.between(&mut page, |at| SenderId::bound(at).into())?;
     let rows = super::list(&app, Some(&caller.account.id), "", &page).await?;
-    Ok(show(&app, path, &page, rows))
+    Ok(show(&app, &path, &page, since.keep(rows, |sender| sender.id.as_str())))
 }
 
 /// Asks for a sender.
@@ -168,6 +168,8 @@ async fn create_sender(
     params(
         ("status" = Option<SenderStatus>, Query, description = "Only those that stand so"),
         ("account_id" = Option<String>, Query, description = "Only this account's"),
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
@@ -181,9 +183,11 @@ async fn list_all_senders(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let query = Query::read(query.as_deref(), &["status", "account_id", "limit", "cursor"])?;
-    let path = query.path_with("/v1/admin/senders", &["status", "account_id"]);
-    let page = query.page(&app.vault, &path)?;
+    let known = ["status", "account_id", "since", "until", "limit", "cursor"];
+    let query = Query::read(query.as_deref(), &known)?;
+    let path = query.path_with("/v1/admin/senders", &known[..4]);
+    let mut page = query.page(&app.vault, &path)?;
+    let since = query.between(&mut page, |at| SenderId::bound(at).into())?;
     let status = query.get("status").unwrap_or("");
     if !status.is_empty() && !STATUSES.contains(&status) {
         let detail = format!("must be one of {}", STATUSES.join(", "));
@@ -191,7 +195,7 @@ async fn list_all_senders(
     }
     let account = query.get("account_id").map(|id| AccountId::stored(id.to_owned()));
     let rows = super::list(&app, account.as_ref(), status, &page).await?;
-    Ok(show(&app, &path, &page, rows))
+    Ok(show(&app, &path, &page, since.keep(rows, |sender| sender.id.as_str())))
 }
 
 /// Approves or rejects a sender.

@@ -118,7 +118,7 @@ impl Owner for Sms {
 
 /// Whether the carrier may take it later.
 fn is_passing(why: &Failure) -> bool {
-    matches!(why.refusal, Some(Refusal::Temporary | Refusal::Down | Refusal::Throttled { .. }))
+    why.refusal.is_some_and(Refusal::is_passing)
 }
 
 /// Whether a message of unclear fate is sent once more.

@@ -162,6 +162,8 @@ impl FromRequest<App> for Posted {
 #[utoipa::path(
     get, path = "/v1/webhooks", tag = "Webhooks",
     params(
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
@@ -175,25 +177,27 @@ async fn list_webhooks(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let path = "/v1/webhooks";
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page_of(
-        &app.vault,
-        caller.account.id.as_str(),
-        path,
-    )?;
+    let query = Query::read(query.as_deref(), &["since", "until", "limit", "cursor"])?;
+    let path = query.path_with("/v1/webhooks", &["since", "until"]);
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let since = query.between(&mut page, |at| WebhookId::bound(at).into())?;
     let rows = super::list(&app, &caller.account.id, &page).await?;
+    let rows = since.keep(rows, |target| target.id.as_str());
     let views: Vec<WebhookView> = rows.into_iter().map(WebhookView::from).collect();
-    Ok(page::answer(&app.vault, path, &page, views, |view| view.id.clone()))
+    Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
 }
 
 /// Makes a webhook target.
 ///
 /// The answer has the signing secret; nothing else ever shows it. A repeat with the same
-/// `Idempotency-Key` shows it again for ten minutes.
+/// `Idempotency-Key` shows it again for ten minutes; where the target was deleted since, it is 404
+/// `not_found`.
 #[utoipa::path(
     post, path = "/v1/webhooks", tag = "Webhooks",
     request_body = NewWebhook,
-    extensions(("x-codes" = json!([Code::LimitReached, Code::WebhookUrlNotAllowed]))),
+    extensions(("x-codes" = json!([
+        Code::LimitReached, Code::NotFound, Code::WebhookUrlNotAllowed,
+    ]))),
     responses(
         (status = 200, body = WebhookView, description = "The target, with its secret"),
     ),

@@ -179,7 +179,9 @@ pub async fn vet(app: &App, place: &outgoing::Destination) -> Result<(), Error> 
     let patience = std::time::Duration::from_millis(LOOK_UP_MS);
     match tokio::time::timeout(patience, app.outgoing.vet(place)).await {
         Ok(Err(outgoing::NoAnswer::NotAllowed(_))) => Err(Error::NotAllowed(
-            "the host is not public; use one that has public addresses only".to_owned(),
+            "the host is not public; use one that has public addresses only, or let the operator \
+             name its network in webhooks.allow_networks"
+                .to_owned(),
         )),
         _ => Ok(()),
     }

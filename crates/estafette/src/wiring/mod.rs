@@ -8,6 +8,7 @@ mod opening;
 mod outgo;
 mod pace;
 mod pages;
+mod reference;
 mod routes;
 #[cfg(test)]
 mod upgrades;
@@ -26,7 +27,7 @@ use store::{Db, Lite, LiteOptions, Pg, PgOptions};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::app::{App, Correspondence, Env, EventRef, Memo, Shared};
+use crate::app::{App, Correspondence, Env, EventRef, Heard, Memo, Reaction, Shared};
 use crate::carriers::door::{Arrivals, Door, door};
 use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::simulated::SimulatedMail;
@@ -223,6 +224,7 @@ fn way_out(webhooks: &Webhooks) -> anyhow::Result<Outgoing> {
         dns_server: webhooks.dns_server.parse().ok(),
         connect_timeout: Duration::from_millis(webhooks.connect_timeout_ms),
         timeout: Duration::from_millis(webhooks.timeout_ms),
+        keeps_bodies: false,
     };
     let ca_file = (!webhooks.ca_file.is_empty()).then(|| Path::new(&webhooks.ca_file));
     Outgoing::new(rules, ca_file)
@@ -233,8 +235,18 @@ fn way_out(webhooks: &Webhooks) -> anyhow::Result<Outgoing> {
 const CORRESPONDENCE: Correspondence = Correspondence {
     owners_of: senders::owners_of,
     sent_to: &[otp::sent_to, sms::sent_to, chatapp::sent_to],
-    hear: chatapp::hear,
+    hear,
 };
+
+/// What follows from what a person wrote: a passcode that they did not ask for, or a session.
+fn hear<'a>(app: &'a App, heard: Heard<'a>) -> BoxFuture<'a, Result<Reaction, store::Error>> {
+    Box::pin(async move {
+        match otp::report(app, &heard).await? {
+            Some(reaction) => Ok(reaction),
+            None => chatapp::hear(app, heard).await,
+        }
+    })
+}
 
 /// The channels.
 static OWNERS: &[Entry] = &[
@@ -333,6 +345,7 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
         tokio::spawn(otp::run(sandbox_app.clone())),
         tokio::spawn(chatapp::upstream::run(live_app.clone(), service.live_door.clone())),
         tokio::spawn(chatapp::links::run(live_app.clone())),
+        tokio::spawn(chatapp::templates::own::keep(live_app.clone())),
         tokio::spawn(chatapp::run(live_app.clone())),
         tokio::spawn(chatapp::run(sandbox_app.clone())),
         tokio::spawn(otp::fraud::run(live_app.clone())),
@@ -406,10 +419,12 @@ impl Running {
         Ok(otp::run_due(app).await? + sessions + attempts)
     }
 
-    /// Stops: readiness off, no new connections, running requests finish, storage closes.
+    /// Stops: readiness off, and requests are refused while load balancers take notice; then no
+    /// connection is accepted, running requests finish, storage closes.
     pub async fn stop(self) {
         let app = &self.service.live;
         app.drain();
+        tokio::time::sleep(Duration::from_millis(app.config.server.drain_accept_ms)).await;
         self.stop.send_replace(true);
         let limit = Duration::from_millis(app.config.server.drain_timeout_ms);
         let aborts: Vec<_> = self.tasks.iter().map(JoinHandle::abort_handle).collect();

@@ -7,39 +7,29 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, HeaderValue, header};
-use axum::middleware;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use utoipa_swagger_ui::SwaggerUi;
 
 use super::description;
 use crate::app::App;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
-/// What the reference may load and who may show it: its own files ask this address only, and no
-/// other page can put it into a frame. The viewer writes styles into its elements.
-const REFERENCE: &str = "default-src 'none'; script-src 'self'; \
-    style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; \
-    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// The same for a page with nothing but text.
+/// What a page with nothing but text may load, and who may show it.
 const TEXT: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";
 
 pub(super) fn router(app: &App) -> Router<App> {
-    let text = description::text();
-    let viewer =
-        SwaggerUi::new("/docs").config(utoipa_swagger_ui::Config::from("/v1/openapi.json"));
+    let env = app.env;
     let readiness = Arc::<Readiness>::default();
     Router::<App>::new()
         .route("/", get(|| async { Redirect::temporary("/docs/") }))
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(move |State(app)| async move { readiness.of(&app).await }))
-        .route("/v1/openapi.json", get(move || std::future::ready(openapi(text.clone()))))
+        .route("/v1/openapi.json", get(move || std::future::ready(openapi(description::text(env)))))
         .route("/errors/{code}", get(error_page))
-        .merge(Router::from(viewer).layer(middleware::map_response(reference)).with_state(()))
         .with_state::<App>(app.clone())
 }
 
@@ -93,24 +83,8 @@ impl Readiness {
     }
 }
 
-/// Pages of the viewer are a few hundred bytes; the rest of it is not looked at.
-const PAGE_LIMIT: usize = 64 * 1024;
-
-async fn reference(response: Response) -> Response {
-    let (mut parts, body) = response.into_parts();
-    let kind = parts.headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    if !kind.is_some_and(|kind| kind.starts_with(b"text/html")) {
-        return (shielded(REFERENCE), Response::from_parts(parts, body)).into_response();
-    }
-    let page = axum::body::to_bytes(body, PAGE_LIMIT).await.unwrap_or_default();
-    let page = String::from_utf8_lossy(&page);
-    let page = page.replace("<title>Swagger UI</title>", "<title>estafette API reference</title>");
-    parts.headers.remove(header::CONTENT_LENGTH);
-    (shielded(REFERENCE), Response::from_parts(parts, axum::body::Body::from(page))).into_response()
-}
-
 /// Headers of a page that a browser shows.
-fn shielded(policy: &'static str) -> [(HeaderName, HeaderValue); 3] {
+pub(super) fn shielded(policy: &'static str) -> [(HeaderName, HeaderValue); 3] {
     [
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy)),
         // For browsers that do not know frame-ancestors.

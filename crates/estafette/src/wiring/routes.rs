@@ -5,7 +5,7 @@ use axum::middleware;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{edge, pages};
+use super::{edge, pages, reference};
 use crate::app::{App, Env};
 use crate::kit::problem::ProblemBody;
 use crate::{
@@ -91,6 +91,7 @@ pub(super) fn router(app: &App) -> Router {
     let (api, described) = api(app.env).split_for_parts();
     let around = (app.clone(), edge::Operations::of(&described));
     api.merge(pages::router(app))
+        .merge(reference::router(app.env))
         .merge(emails::unsubscribe::api::router())
         .fallback(edge::no_route)
         .method_not_allowed_fallback(edge::no_method)

@@ -337,6 +337,22 @@ async fn the_reference_is_served(world: &World) {
         assert!(page.head("content-security-policy").starts_with("default-src 'none'"));
         let front = world.get(env, "/").await;
         assert_eq!((front.status, front.head("location")), (307, "/docs/"));
+        let shown = world.get(env, "/docs/openapi.json").await.ok();
+        let tags = shown.body["tags"].as_array().unwrap();
+        let guide = tags.iter().find(|tag| tag["name"] == "OTP").expect("passcodes");
+        assert!(guide["description"].as_str().unwrap().contains("## "), "{guide}");
+        let begin = shown.body["info"]["description"].as_str().unwrap();
+        assert!(begin.starts_with("# First steps"), "{begin}");
+        let script = world.get(env, "/docs/viewer.js").await.ok();
+        assert_eq!(script.head("content-encoding"), "gzip");
+        // Handsets are in the description of the address that has them.
+        for document in [&document.body, &shown.body] {
+            let has_handsets = document.to_string().contains("/v1/sandbox/handsets");
+            let paths = document["paths"].as_object().unwrap();
+            let is_listed = paths.keys().any(|path| path.starts_with("/v1/sandbox/"));
+            assert_eq!(is_listed, env == Env::Sandbox, "{env:?}");
+            assert!(has_handsets || env == Env::Live, "{env:?}");
+        }
     }
 }
 

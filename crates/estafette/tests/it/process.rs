@@ -1,7 +1,7 @@
 //! The program as operators start it: which directory it uses, who may serve from it, and what it
 //! does while its database is away. Real processes, killed with SIGKILL.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -75,6 +75,26 @@ impl Serving {
 
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// A request to the sandbox on a connection of its own; `None` when none is accepted.
+    pub async fn ask(&self, path: &str) -> Option<(u16, String)> {
+        let url = format!("{}{path}", self.at["sandbox"].as_str().unwrap());
+        let answer = reqwest::Client::new().get(url).send().await.ok()?;
+        Some((answer.status().as_u16(), answer.text().await.ok()?))
+    }
+
+    /// Tells it to stop, as a supervisor does.
+    pub fn terminate(&self) {
+        let told = Command::new("kill").arg(self.id().to_string()).status().unwrap();
+        assert!(told.success());
+    }
+
+    /// Its exit code and what it said on the error output, once it has ended.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().code(), said)
     }
 
     /// A request to the sandbox.
@@ -181,6 +201,55 @@ async fn a_second_serve_names_the_first_which_a_kill_lets_go() {
     drop(first);
     let second = Serving::on(folder.path());
     assert_eq!(second.get("/readyz").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_is_announced_before_connections_are_refused() {
+    for format in ["text", "json"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = estafette(folder.path());
+        command.env("ESTAFETTE__LOG__FORMAT", format);
+        command.env("ESTAFETTE__SERVER__DRAIN_ACCEPT_MS", "700");
+        let serving = Serving::of(command);
+        assert_eq!(serving.ask("/readyz").await, Some((200, "ready\n".to_owned())));
+        serving.terminate();
+        let draining = async |path: &str| {
+            let (status, said) = serving.ask(path).await?;
+            (status == 503 && said.contains("\"draining\"")).then_some(())
+        };
+        eventually(async || draining("/readyz").await).await;
+        assert!(draining("/v1/me").await.is_some(), "accepted, and refused in words");
+        eventually(async || serving.ask("/livez").await.is_none().then_some(())).await;
+        let (code, said) = serving.end();
+        assert_eq!(code, Some(0), "{said}");
+        let mut lines = said.lines();
+        for word in ["serving", "not set up for live", "stopping", "stopped"] {
+            let line = lines.find(|line| line.contains(word));
+            let line = line.unwrap_or_else(|| panic!("no `{word}` in its place: {said}"));
+            assert!(line.contains("INFO"), "{line}");
+            if format == "json" {
+                let line: Value = serde_json::from_str(line).unwrap();
+                assert_eq!(line["message"], word, "{line}");
+                assert_eq!(line["version"].is_string(), word == "serving", "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_variable_that_looks_like_a_setting_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = |name: &str| estafette(folder.path()).arg("config").env(name, "300").output();
+    let refused = config("ESTAFETTE_OTP_VALIDITY_S").unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(told(&refused).contains("ESTAFETTE__OTP__VALIDITY_S"), "{}", told(&refused));
+    let warned = config("ESTAFETTE_OTP_VALIDTY").unwrap();
+    assert!(warned.status.success());
+    assert!(told(&warned).contains("ESTAFETTE_OTP_VALIDTY is not read"), "{}", told(&warned));
+    // Kubernetes gives these to every container beside a service called `estafette`.
+    for name in ["ESTAFETTE__OTP__VALIDITY_S", "ESTAFETTE_SERVICE_HOST", "ESTAFETTE_PORT_80_TCP"] {
+        assert_eq!(told(&config(name).unwrap()), "", "{name}");
+    }
 }
 
 /// Leads a port of this machine to a server, and can cut all that goes through it.

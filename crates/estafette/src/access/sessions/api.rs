@@ -57,6 +57,8 @@ impl SessionView {
 #[utoipa::path(get, path = "/v1/auth/sessions", tag = "Account",
     security(("portal_token" = [])),
     params(
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200, default 50"),
         ("cursor" = Option<String>, Query, description = "From the `Link` of the page before"),
     ),
@@ -68,14 +70,14 @@ async fn list_sessions(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page_of(
-        &app.vault,
-        caller.who.id(),
-        SESSIONS,
-    )?;
+    let query = Query::read(query.as_deref(), &["since", "until", "limit", "cursor"])?;
+    let path = query.path_with(SESSIONS, &["since", "until"]);
+    let mut page = query.page_of(&app.vault, caller.who.id(), &path)?;
+    let since = query.between(&mut page, |at| SessionId::bound(at).into())?;
     let sessions = super::list(&app, caller.who.id(), &page).await?;
+    let sessions = since.keep(sessions, |session| session.id.as_str());
     let views = sessions.iter().map(|session| SessionView::of(session, caller.token)).collect();
-    Ok(page::answer(&app.vault, SESSIONS, &page, views, |view: &SessionView| view.id.clone()))
+    Ok(page::answer(&app.vault, &path, &page, views, |view: &SessionView| view.id.clone()))
 }
 
 /// Shows one login.

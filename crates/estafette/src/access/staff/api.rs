@@ -158,6 +158,8 @@ async fn change_password(
 /// Lists the staff, newest first.
 #[utoipa::path(get, path = "/v1/admin/staff", tag = "Operator",
     params(
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
@@ -170,10 +172,13 @@ async fn list_staff(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page(&app.vault, STAFF)?;
-    let rows = super::list_staff(&app, &page).await?;
+    let query = Query::read(query.as_deref(), &["since", "until", "limit", "cursor"])?;
+    let path = query.path_with(STAFF, &["since", "until"]);
+    let mut page = query.page(&app.vault, &path)?;
+    let since = query.between(&mut page, |at| StaffId::bound(at).into())?;
+    let rows = since.keep(super::list_staff(&app, &page).await?, |member| member.id.as_str());
     let views = rows.into_iter().map(StaffView::from).collect();
-    Ok(page::answer(&app.vault, STAFF, &page, views, |view: &StaffView| view.id.clone()))
+    Ok(page::answer(&app.vault, &path, &page, views, |view: &StaffView| view.id.clone()))
 }
 
 /// Adds a member of staff. A password that was made up is in this answer only; a repeat with the

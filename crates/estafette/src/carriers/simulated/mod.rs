@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use super::handsets::Received;
 use super::{
     Carrier, Channel, Content, Door, Echo, Fate, Handsets, Inbound, Outbound, Outcome, Pace,
-    QuickReply, Receipt, Refusal,
+    QuickReply, Receipt, Refusal, cloud_api,
 };
 use crate::kit::id::{HandsetMessageId, HandsetReplyId};
 use crate::kit::msisdn::Msisdn;
@@ -46,7 +46,7 @@ pub(super) fn rehearsed(to: &Msisdn) -> Option<Rehearsed> {
 /// The quick replies under a message.
 fn replies(message: &Outbound) -> &[QuickReply] {
     match &message.content {
-        Content::Template { replies, .. } => replies,
+        Content::Template { replies, .. } | Content::Question { replies, .. } => replies,
         Content::Passcode { .. } | Content::Text { .. } | Content::Email(_) => &[],
     }
 }
@@ -85,7 +85,10 @@ impl Simulated {
     async fn hand_over(&self, message: &Outbound, to: &Msisdn) {
         let code = match &message.content {
             Content::Passcode { code, .. } => Some(code.expose().to_owned()),
-            Content::Template { .. } | Content::Text { .. } | Content::Email(_) => None,
+            Content::Template { .. }
+            | Content::Question { .. }
+            | Content::Text { .. }
+            | Content::Email(_) => None,
         };
         let replies = replies(message);
         let payloads = replies.iter().filter(|reply| !reply.payload.is_empty());
@@ -132,6 +135,7 @@ impl Simulated {
             recipient: NOBODY.to_owned(),
             text,
             button,
+            context: None,
             received_at: self.clock.now(),
             raw,
         })
@@ -142,6 +146,13 @@ impl Simulated {
             let code = "no_phone".to_owned();
             return Outcome::Refused { class: Refusal::BadRecipient, code };
         };
+        // The real one reads what tenants write, and so does this one.
+        if self.channel == Channel::Chatapp
+            && !matches!(message.content, Content::Passcode { .. })
+            && let Some(code) = cloud_api::refuses(message, to.e164())
+        {
+            return Outcome::Refused { class: Refusal::Permanent, code };
+        }
         let ending = ending(self.channel, to.ending());
         if ending.throttled_first && self.is_throttled(&message.attempt_id) {
             let class = Refusal::Throttled { after_ms: 50 };

@@ -123,6 +123,7 @@ impl Inner {
             recipient,
             text,
             button: None,
+            context: None,
             received_at: self.now(),
             raw,
         };

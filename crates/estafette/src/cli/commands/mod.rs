@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::Flags;
+use crate::config::{Flags, address_of};
 use crate::kit::secret::Secret;
 pub(super) use people::{
     AccountArgs, AccountCommand, AccountsArgs, DisableKeyArgs, KeyArgs, KeyCommand, KeysArgs,
@@ -47,13 +47,13 @@ pub(super) struct Global {
     #[arg(long, global = true)]
     pub(super) json: bool,
     /// Where the live environment listens.
-    #[arg(long, global = true, value_name = "IP:PORT")]
+    #[arg(long, global = true, value_name = "ADDRESS:PORT", value_parser = address_of)]
     live: Option<SocketAddr>,
     /// Where the sandbox listens.
-    #[arg(long, global = true, value_name = "IP:PORT")]
+    #[arg(long, global = true, value_name = "ADDRESS:PORT", value_parser = address_of)]
     sandbox: Option<SocketAddr>,
     /// Where Prometheus metrics are.
-    #[arg(long, global = true, value_name = "IP:PORT")]
+    #[arg(long, global = true, value_name = "ADDRESS:PORT", value_parser = address_of)]
     metrics: Option<SocketAddr>,
     /// Where the embedded database, the master key and files live.
     #[arg(long, global = true, value_name = "DIR")]
@@ -234,9 +234,9 @@ Examples:
     /// Print the settings in force, secrets masked.
     #[command(after_help = "\
 Examples:
-  estafette config > estafette.toml       a start for a file of your own
+  estafette config --template > estafette.toml   a start for a file of your own
   ESTAFETTE__OTP__VALIDITY_S=120 estafette config --json")]
-    Config,
+    Config(ConfigArgs),
     /// Print the OpenAPI 3.1 description of the API.
     #[command(after_help = "\
 The same document as at /v1/openapi.json. It is JSON with and without --json.
@@ -249,8 +249,10 @@ Example:
     Carriers(CarriersCommand),
     /// Run simulated upstreams on this machine.
     #[command(after_help = "\
-A webhook sink: takes any POST, prints one line for each, and lists the last 1,000 at
-GET /requests. To let the service reach it, start that with
+A webhook sink: takes any POST, prints it and whether its signature is right, and lists the last
+1,000 at GET /requests. Give it the webhook's secret with --webhook-secret, or while it runs with
+  curl -X PUT 127.0.0.1:9099/secrets -d whsec_...
+To let the service reach it, start that with
   ESTAFETTE__WEBHOOKS__ALLOW_HTTP=true ESTAFETTE__WEBHOOKS__ALLOW_NETWORKS='[\"127.0.0.0/8\"]'
 
 An SMPP message centre: takes any login. Numbers that end in 9001 to 9019 script what happens. To
@@ -264,6 +266,14 @@ Examples:
   curl 127.0.0.1:2780/mo -H 'Content-Type: application/json' \\
     -d '{\"from\": \"+33612345678\", \"to\": \"38000\", \"text\": \"STOP\"}'")]
     Playground(PlaygroundArgs),
+}
+
+/// Of `config`.
+#[derive(Args)]
+pub(super) struct ConfigArgs {
+    /// Print a file with every setting, its default and what it is for, all of it as comments.
+    #[arg(long)]
+    pub(super) template: bool,
 }
 
 /// Of `demo`.
@@ -337,6 +347,9 @@ pub(super) struct PlaygroundArgs {
     /// Where the webhook sink listens.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9099")]
     pub(super) webhook_sink: SocketAddr,
+    /// Signing secrets of webhooks, to look at their signatures with.
+    #[arg(long, value_name = "WHSEC")]
+    pub(super) webhook_secret: Vec<String>,
     /// Where the message centre listens.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:2775")]
     pub(super) smsc: SocketAddr,

@@ -123,6 +123,8 @@ fn free_ports(config: &Config, output: Output) -> anyhow::Result<(config::Server
         *address = got;
         held.push(listener);
     }
+    // Nobody balances load between demos.
+    server.drain_accept_ms = 0;
     // The visitor speaks plain HTTP, and no certificate is for a demo.
     server.tls_cert_file.clear();
     server.tls_key_file.clear();

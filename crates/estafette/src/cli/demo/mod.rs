@@ -38,7 +38,7 @@ pub(super) async fn run(
          sandbox,\nwhere carriers are simulated and credits are play money.",
         addresses.live, addresses.sandbox
     ));
-    let toured = tour(&addresses, output).await;
+    let toured = tour(&addresses, once, output).await;
     if toured.is_ok() && !once {
         output.tell(if is_lent {
             "\nStill serving; Ctrl-C stops. What the demo wrote stays in your database."
@@ -52,13 +52,13 @@ pub(super) async fn run(
     toured.map(|()| stopped)
 }
 
-async fn tour(addresses: &Addresses, output: Output) -> anyhow::Result<()> {
+async fn tour(addresses: &Addresses, once: bool, output: Output) -> anyhow::Result<()> {
     let mut visitor = visitor::Visitor::new(&addresses.sandbox, output)?;
     let tour = steps::all(&mut visitor)
         .await
         .with_context(|| format!("step {} did not return what it should", visitor.count()))?;
     let object = summary(&tour, addresses, visitor.steps());
-    output.answer(&object, || farewell(&tour, addresses));
+    output.answer(&object, || if once { ended() } else { farewell(&tour, addresses) });
     Ok(())
 }
 
@@ -77,6 +77,14 @@ fn summary(tour: &Tour, addresses: &Addresses, steps: &[Value]) -> Value {
         "balance_credits": tour.balance_credits,
         "steps": steps,
     })
+}
+
+/// What there was to try is gone when this is read.
+fn ended() -> String {
+    "\nAll of it worked. The demo has ended, and nothing of it is left.\n  \
+     estafette demo    the same, and it stays for you to try\n  \
+     estafette         serves with data that is kept"
+        .to_owned()
 }
 
 fn farewell(tour: &Tour, addresses: &Addresses) -> String {

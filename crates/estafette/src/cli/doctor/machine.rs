@@ -1,14 +1,13 @@
 //! The machine: the data directory, its disk, and the addresses to listen on.
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::path::Path;
 
 use rustix::fs::{Access, access, statvfs};
 use tokio::net::TcpListener;
 
-use super::{Finding, Health};
-use crate::cli::health;
+use super::Finding;
+use crate::cli::health::{self, Asked};
 use crate::config::Config;
 
 const MIB: u64 = 1 << 20;
@@ -25,16 +24,8 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
         ("sandbox", config.server.sandbox, "livez"),
         ("metrics", config.server.metrics, "metrics"),
     ] {
-        let is_encrypted = config.server.has_tls() && about != "metrics";
-        findings.push(match listener(about, address, path).await {
-            // We have no reason to trust the certificate, so we do not ask.
-            taken if is_encrypted && taken.health == Health::Fault => Finding::warning(
-                about,
-                format!("{address} cannot be listened on now"),
-                "nothing to do if that is the service; it speaks TLS, and was not asked",
-            ),
-            found => found,
-        });
+        let has_tls = config.server.has_tls() && about != "metrics";
+        findings.push(listener(about, Asked { address, has_tls, path }).await);
     }
     findings
 }
@@ -89,11 +80,12 @@ fn disk(folder: &Path) -> Option<Finding> {
 }
 
 /// Whether the service could listen there, or does.
-async fn listener(about: &str, address: SocketAddr, path: &str) -> Finding {
+async fn listener(about: &str, asked: Asked) -> Finding {
+    let Asked { address, path, .. } = asked;
     match TcpListener::bind(address).await {
         Ok(_bound) => Finding::fine(about, format!("{address} is free")),
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            if health::is_well(address, path).await {
+            if health::is_well(asked).await {
                 Finding::fine(about, format!("{address}: the service answers"))
             } else {
                 let found = format!("{address} is taken, and /{path} is not answered there");

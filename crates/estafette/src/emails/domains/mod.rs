@@ -40,10 +40,11 @@ pub(super) const NOT_VERIFIED: Reject = Reject("email_domain_not_verified");
 pub(super) const NOTICES_FROM: &str = "no-reply";
 
 /// Local parts of a shared domain that look like the operator's own.
-const RESERVED: [&str; 9] = [
+const RESERVED: [&str; 10] = [
     "abuse",
     "admin",
     "administrator",
+    "bounce",
     "hostmaster",
     "mailer-daemon",
     NOTICES_FROM,
@@ -119,9 +120,11 @@ pub(super) fn is_shared(app: &App, from: &email::Address) -> bool {
         _ => {
             let shared = &app.config.email.shared_domain;
             let local = from.local().to_ascii_lowercase();
+            // What is behind the + is for the reader's filters; people look at what is before it.
+            let local = local.split('+').next().unwrap_or_default();
             !shared.is_empty()
                 && from.domain().eq_ignore_ascii_case(shared)
-                && !RESERVED.contains(&local.as_str())
+                && !RESERVED.contains(&local)
         }
     }
 }

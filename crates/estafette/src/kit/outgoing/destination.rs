@@ -82,7 +82,11 @@ impl Destination {
         let is_tls = match url.scheme() {
             "https" => true,
             "http" if allow_http => false,
-            _ => return Err(Fault::NotAllowed("must begin with https://")),
+            _ => {
+                return Err(Fault::NotAllowed(
+                    "must begin with https://; for http:// the operator sets webhooks.allow_http",
+                ));
+            }
         };
         if !url.username().is_empty() || url.password().is_some() || has_userinfo(text) {
             return Err(Fault::NotAllowed("must not contain a user name or password"));

@@ -55,6 +55,8 @@ pub struct Rules {
     pub connect_timeout: Duration,
     /// Time for everything, the answer's body included.
     pub timeout: Duration,
+    /// Whether bodies of answers are kept as far as they are read; else the first [`KEPT`] bytes.
+    pub keeps_bodies: bool,
 }
 
 /// An answer, whatever its status.
@@ -64,7 +66,7 @@ pub struct Answer {
     pub status: u16,
     /// Its headers.
     pub headers: HeaderMap,
-    /// The first [`KEPT`] bytes of its body.
+    /// The first bytes of its body: see [`Rules::keeps_bodies`].
     pub body: Vec<u8>,
 }
 
@@ -174,6 +176,7 @@ impl Outgoing {
             dns_server: None,
             connect_timeout,
             timeout,
+            keeps_bodies: false,
         };
         Self::new(rules, None)
     }
@@ -252,10 +255,8 @@ impl Outgoing {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Answer, NoAnswer> {
-        let limit = self.inner.rules.timeout;
         let request = request(destination, Method::POST, headers, body)?;
-        let done = timeout(limit, self.exchange(destination, request, Again::Yes)).await;
-        done.unwrap_or(Err(NoAnswer::Timeout))
+        self.in_time(destination, request, Again::Yes).await
     }
 
     /// Sends a GET and reads the answer, all within the time for everything.
@@ -267,13 +268,24 @@ impl Outgoing {
         destination: &Destination,
         headers: HeaderMap,
     ) -> Result<Answer, NoAnswer> {
-        let limit = self.inner.rules.timeout;
         let request = request(destination, Method::GET, headers, Bytes::new())?;
-        let done = timeout(limit, self.exchange(destination, request, Again::Yes)).await;
-        done.unwrap_or(Err(NoAnswer::Timeout))
+        self.in_time(destination, request, Again::Yes).await
     }
 
-    /// The same, and never on two connections: what may have been sent is not sent again.
+    /// Sends a DELETE and reads the answer, all within the time for everything.
+    ///
+    /// # Errors
+    /// See [`NoAnswer`]. The request may have reached its target all the same.
+    pub async fn delete(
+        &self,
+        destination: &Destination,
+        headers: HeaderMap,
+    ) -> Result<Answer, NoAnswer> {
+        let request = request(destination, Method::DELETE, headers, Bytes::new())?;
+        self.in_time(destination, request, Again::Yes).await
+    }
+
+    /// Sends a POST, and never on two connections: what may have been sent is not sent again.
     ///
     /// # Errors
     /// See [`NoAnswer`].
@@ -297,9 +309,19 @@ impl Outgoing {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Answer, NoAnswer> {
-        let limit = self.inner.rules.timeout;
         let request = request(destination, method, headers, body)?;
-        let done = timeout(limit, self.exchange(destination, request, Again::No)).await;
+        self.in_time(destination, request, Again::No).await
+    }
+
+    /// The whole exchange, or [`NoAnswer::Timeout`].
+    async fn in_time(
+        &self,
+        destination: &Destination,
+        request: Request<Full<Bytes>>,
+        again: Again,
+    ) -> Result<Answer, NoAnswer> {
+        let limit = self.inner.rules.timeout;
+        let done = timeout(limit, self.exchange(destination, request, again)).await;
         done.unwrap_or(Err(NoAnswer::Timeout))
     }
 
@@ -398,7 +420,8 @@ impl Outgoing {
             let frame = frame.map_err(|error| NoAnswer::http(&error))?;
             let Some(data) = frame.data_ref() else { continue };
             read += data.len();
-            let room = KEPT - body.len();
+            let kept = if self.inner.rules.keeps_bodies { READ } else { KEPT };
+            let room = kept - body.len();
             body.extend_from_slice(data.get(..room).unwrap_or(data));
         }
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })

@@ -149,14 +149,18 @@ async fn names_without_an_address_say_so() {
 
 /// A way out to the loopback address, in a hurry.
 fn local() -> Outgoing {
-    let rules = Rules {
+    Outgoing::new(local_rules(), None).unwrap()
+}
+
+fn local_rules() -> Rules {
+    Rules {
         allow_http: true,
         allow_networks: vec!["127.0.0.0/8".parse().unwrap()],
         dns_server: None,
         connect_timeout: Duration::from_millis(300),
         timeout: Duration::from_millis(500),
-    };
-    Outgoing::new(rules, None).unwrap()
+        keeps_bodies: false,
+    }
 }
 
 #[tokio::test]
@@ -199,6 +203,10 @@ async fn an_endless_answer_is_read_no_further_than_its_bound() {
     let destination = outgoing.destination(&zoo.url("/endless")).unwrap();
     let answer = outgoing.post(&destination, HeaderMap::new(), Bytes::new()).await.unwrap();
     assert_eq!(answer.body.len(), super::KEPT);
+    let rules = Rules { keeps_bodies: true, ..local_rules() };
+    let outgoing = Outgoing::new(rules, None).unwrap();
+    let answer = outgoing.get(&destination, HeaderMap::new()).await.unwrap();
+    assert_eq!(answer.body.len(), super::READ);
     tokio::time::sleep(Duration::from_millis(200)).await;
     let before = zoo.endless_bytes();
     tokio::time::sleep(Duration::from_millis(200)).await;

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::kit::id::TicketId;
+use crate::kit::json;
 use crate::sockets::{Frame, Present, features};
 use crate::support::view::{AdminTicketMessageView, TicketMessageView};
 use crate::support::{LONGEST_MESSAGE, Message, Side, Ticket};
@@ -33,9 +34,13 @@ const MEMBERS: [&str; 5] = ["type", "message", "client_message_id", "internal", 
 /// # Errors
 /// What is wrong.
 pub(super) fn read(text: &str, side: Side, is_strict: bool) -> Result<Incoming, Fault> {
-    let Ok(Value::Object(members)) = serde_json::from_str(text) else {
-        let detail = "The frame is not a JSON object.".to_owned();
-        return Err(Fault { detail, client_message_id: None });
+    let refused = |detail: String| Err(Fault { detail, client_message_id: None });
+    let members = match json::read(text.as_bytes()) {
+        Ok(Value::Object(members)) => members,
+        Err(json::Fault::Doubled { pointer }) => {
+            return refused(format!("{pointer} is given twice."));
+        }
+        _ => return refused("The frame is not a JSON object.".to_owned()),
     };
     let client_message_id = client_message_id(&members);
     let known = client_message_id.clone().ok().flatten();
@@ -225,6 +230,7 @@ mod tests {
             &long,
             r#"{"message": "a\u0000"}"#,
             r#"{"type": "x", "message": "m"}"#,
+            r#"{"message": "a", "message": "b"}"#,
             r#"{"type": "read"}"#,
             r#"{"message": "m", "client_message_id": 5}"#,
             r#"{"message": "m", "client_message_id": ""}"#,

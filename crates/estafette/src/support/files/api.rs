@@ -199,8 +199,9 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
     params(("file_id" = String, Path, description = "The file")),
     extensions(("x-codes" = json!([Code::FileExpired]))),
     responses(
-        (status = 200, body = Vec<u8>, content_type = "application/octet-stream",
-         description = "The file, with its own type"),
+        (status = 200, description = "The file", content(
+            (Vec<u8> = "application/pdf"), (Vec<u8> = "image/gif"), (Vec<u8> = "image/jpeg"),
+            (Vec<u8> = "image/png"), (Vec<u8> = "image/webp"))),
     ),
     security(("portal_token" = []))
 )]
@@ -219,8 +220,9 @@ async fn download_ticket_file(
     params(("file_id" = String, Path, description = "The file")),
     extensions(("x-codes" = json!([Code::FileExpired]))),
     responses(
-        (status = 200, body = Vec<u8>, content_type = "application/octet-stream",
-         description = "The file, with its own type"),
+        (status = 200, description = "The file", content(
+            (Vec<u8> = "application/pdf"), (Vec<u8> = "image/gif"), (Vec<u8> = "image/jpeg"),
+            (Vec<u8> = "image/png"), (Vec<u8> = "image/webp"))),
     ),
     security(("staff_token" = []))
 )]
@@ -241,8 +243,8 @@ async fn download_any_ticket_file(
     params(("file_id" = String, Path, description = "The file")),
     extensions(("x-codes" = json!([Code::FileExpired]))),
     responses(
-        (status = 200, body = Vec<u8>, content_type = "image/png",
-         description = "PNG, or JPEG where the original is one"),
+        (status = 200, description = "PNG, or JPEG where the original is one",
+         content((Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"))),
     ),
     security(("portal_token" = []))
 )]
@@ -261,8 +263,8 @@ async fn preview_ticket_file(
     params(("file_id" = String, Path, description = "The file")),
     extensions(("x-codes" = json!([Code::FileExpired]))),
     responses(
-        (status = 200, body = Vec<u8>, content_type = "image/png",
-         description = "PNG, or JPEG where the original is one"),
+        (status = 200, description = "PNG, or JPEG where the original is one",
+         content((Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"))),
     ),
     security(("staff_token" = []))
 )]

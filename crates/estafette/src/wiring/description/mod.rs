@@ -5,13 +5,14 @@
 mod answers;
 mod examples;
 mod facts;
+mod live;
 mod pushed;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use axum::body::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::response::Response;
@@ -24,6 +25,7 @@ use utoipa::openapi::{
 };
 
 use super::routes;
+use crate::app::Env;
 use crate::kit::problem_code::Code;
 use answers::Members;
 use facts::{Facts, declared};
@@ -54,11 +56,44 @@ pub fn openapi() -> OpenApi {
     document
 }
 
-/// The same as JSON, made once.
-pub(super) fn text() -> Bytes {
-    static TEXT: LazyLock<Bytes> =
-        LazyLock::new(|| serde_json::to_vec(&openapi()).unwrap_or_default().into());
-    TEXT.clone()
+/// What one environment answers, as JSON.
+pub(super) fn document(env: Env) -> Value {
+    static WHOLE: LazyLock<Value> =
+        LazyLock::new(|| serde_json::to_value(openapi()).unwrap_or_default());
+    match env {
+        Env::Live => live::without_sandbox(WHOLE.clone()),
+        Env::Sandbox => WHOLE.clone(),
+    }
+}
+
+/// A document as text, of each environment. It is made when somebody asks for it: no start waits.
+pub(super) struct Texts {
+    live: LazyLock<Bytes>,
+    sandbox: LazyLock<Bytes>,
+}
+
+impl Texts {
+    /// Texts that these make.
+    pub(super) const fn new(live: fn() -> Bytes, sandbox: fn() -> Bytes) -> Self {
+        Self { live: LazyLock::new(live), sandbox: LazyLock::new(sandbox) }
+    }
+
+    /// That of an environment.
+    pub(super) fn of(&self, env: Env) -> Bytes {
+        match env {
+            Env::Live => Bytes::clone(&self.live),
+            Env::Sandbox => Bytes::clone(&self.sandbox),
+        }
+    }
+}
+
+/// What one environment answers, as text.
+pub(super) fn text(env: Env) -> Bytes {
+    fn made(env: Env) -> Bytes {
+        serde_json::to_vec(&document(env)).unwrap_or_default().into()
+    }
+    static TEXTS: Texts = Texts::new(|| made(Env::Live), || made(Env::Sandbox));
+    TEXTS.of(env)
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
@@ -78,6 +113,9 @@ fn complete(operation: &mut Operation, facts: &Facts, components: &mut Component
     share_parameters(operation, facts);
     secure(operation, facts);
     examples::add(operation, components);
+    // A title has no full stop; the first sentence of a comment has.
+    operation.summary =
+        operation.summary.take().map(|summary| summary.trim_end_matches('.').to_owned());
     let told = operation.description.take().filter(|told| !told.is_empty());
     let told = told.map_or_else(|| facts.who(), |told| format!("{told}\n\n{}", facts.who()));
     operation.description = Some(told);

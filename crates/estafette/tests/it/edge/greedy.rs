@@ -9,7 +9,7 @@ use super::wire::Raw;
 use crate::world::tenant::{SCOPES, phone};
 use crate::world::{Engine, World, eventually};
 
-const LARGE: &str = "/docs/swagger-ui-bundle.js";
+const LARGE: &str = "/docs/openapi.json";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_of_85_000_bad_values_gets_a_short_answer() {

@@ -109,7 +109,7 @@ async fn a_line_of_a_head_ends_in_crlf() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_for_browsers_load_nothing_foreign_and_are_in_no_frame() {
     let world = World::new(Engine::Lite).await;
-    for path in ["/docs/", "/docs/swagger-initializer.js", "/errors/not_found"] {
+    for path in ["/docs/", "/docs/start.js", "/errors/not_found"] {
         let mut raw = Raw::open(&world).await;
         raw.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n")).await;
         let (head, _) = raw.answer().await;

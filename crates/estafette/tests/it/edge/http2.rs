@@ -130,7 +130,7 @@ async fn http2_is_served_without_asking() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_answer_comes_whole_over_http2() {
     let world = World::new(Engine::Lite).await;
-    let path = "/docs/swagger-ui-bundle.js";
+    let path = "/docs/openapi.json";
     let expected = world.get(Env::Sandbox, path).await.ok().text;
     let mut client = client(&world).await;
     let (response, _) = client.send_request(request("GET", path), true).unwrap();
@@ -276,7 +276,7 @@ async fn a_stream_whose_answer_gets_no_room_is_reset() {
     let mut raw = Raw::open(&world).await;
     // SETTINGS_INITIAL_WINDOW_SIZE = 0: no byte of a body may come.
     let closed = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
-    raw.send([PREFACE, &closed, &get(1, "/docs/swagger-ui-bundle.js")].concat()).await;
+    raw.send([PREFACE, &closed, &get(1, "/docs/viewer.js")].concat()).await;
     let (bytes, after) = raw.rest().await;
     let all = frames(&bytes);
     assert!(all.iter().any(|came| came.kind == RST_STREAM && came.stream == 1), "{all:?}");
@@ -297,7 +297,7 @@ async fn an_http2_client_that_does_not_read_is_ended() {
     let mut said = [PREFACE, &frame(SETTINGS, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff])].concat();
     said.extend(frame(WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes()));
     for number in 0..20 {
-        said.extend(get(number * 2 + 1, "/docs/swagger-ui-bundle.js"));
+        said.extend(get(number * 2 + 1, "/docs/viewer.js"));
     }
     raw.send(said).await;
     let cut = "estafette_connections_cut_total{reason=\"write\"}";

@@ -15,7 +15,7 @@ const HALF_BODY: &str = "POST /v1/auth/login HTTP/1.1\r\nHost: x\r\n\
 /// All of the beginning of an HTTP/2 connection but its last byte.
 const HALF_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r";
 /// An answer that no socket buffer holds.
-const LARGE: &str = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
+const LARGE: &str = "GET /docs/viewer.js HTTP/1.1\r\nHost: x\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_says_nothing_is_ended() {

@@ -79,7 +79,7 @@ async fn http2_is_negotiated_over_tls() {
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);
     let mut client = client.ready().await.unwrap();
-    for path in ["/readyz", "/docs/swagger-ui-bundle.js"] {
+    for path in ["/readyz", "/docs/viewer.js"] {
         let uri = format!("https://localhost{path}");
         let request = http::Request::get(uri).body(()).unwrap();
         let (response, _) = client.send_request(request, true).unwrap();
@@ -142,7 +142,7 @@ async fn a_client_without_tls_is_let_go() {
 async fn a_client_that_does_not_read_is_ended_over_tls() {
     let secure = secure().await;
     let mut raw = Raw::over(secure.connect(&[]).await);
-    raw.send("GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n".repeat(20)).await;
+    raw.send("GET /docs/viewer.js HTTP/1.1\r\nHost: x\r\n\r\n".repeat(20)).await;
     let cut = "estafette_connections_cut_total{reason=\"write\"}";
     let world = &secure.world;
     crate::world::eventually(async || (figure(world, cut).await >= 1).then_some(())).await;

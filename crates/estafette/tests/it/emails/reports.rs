@@ -14,6 +14,7 @@ use crate::world::{World, eventually};
 on_every_engine!(
     a_bounce_comes_back_and_suppresses_the_address with listening,
     what_is_full_or_unwelcome_bounces_and_may_be_written_to_again with listening,
+    a_bounce_is_a_bounce_also_when_the_address_is_suppressed_since with listening,
     a_complaint_comes_back_and_suppresses_the_person with listening,
     a_server_that_gives_up_after_days_is_still_heard with listening,
     reports_of_what_nobody_sent_change_nothing with listening,
@@ -111,6 +112,22 @@ async fn a_bounce_comes_back_and_suppresses_the_address(world: &World) {
         (bounced > 0).then_some(bounced)
     });
     assert_eq!(told.await, 1, "told once");
+}
+
+async fn a_bounce_is_a_bounce_also_when_the_address_is_suppressed_since(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let to = "bob@example.org";
+    let (first, first_path) = sent(&ada, &mx, to).await;
+    let (second, second_path) = sent(&ada, &mx, to).await;
+    let report = bounce(to, "5.1.1", "550 5.1.1 no such user");
+    for (id, path) in [(first, first_path), (second, second_path)] {
+        assert_eq!(bring(world, &path, &report).await, "250 2.0.0 taken\r\n");
+        let error = error_of(&ada, &id, "bounced").await;
+        assert_eq!(error["code"], "mailbox_unavailable");
+    }
+    // Control: the next one is not sent.
+    assert_eq!(send(&ada, mail(to)).await.ok().word("status"), "suppressed");
+    assert_eq!(ada.balance().await, 98);
 }
 
 async fn what_is_full_or_unwelcome_bounces_and_may_be_written_to_again(world: &World) {

@@ -26,6 +26,7 @@ fn sms(world: &World, id: &str, (from, to): (&str, &str), text: &str) -> Inbound
         recipient: to.to_owned(),
         text: text.to_owned(),
         button: None,
+        context: None,
         received_at: world.now(),
         raw: json!({"id": id, "text": text}),
     }

@@ -201,7 +201,7 @@ async fn a_button_needs_a_prompt(world: &World) {
     ada.send_to(&ana).await.ok();
     let tap = || reply(&ada, &ana, json!({"button": "no"}));
     let refused = tap().await.fault("/button", "invalid_enum");
-    assert!(refused.word("detail").contains("not received a prompt"), "{}", refused.text);
+    assert!(refused.word("detail").contains("received none"), "{}", refused.text);
     assert!(texts(&ada).await.is_empty());
     let prompt = Received {
         id: "hms_7zzzzzzzzzzzzzzzzzzzzzzzzz".to_owned(),

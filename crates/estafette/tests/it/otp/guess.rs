@@ -65,8 +65,14 @@ async fn the_fifth_wrong_guess_ends_the_challenge(world: &World) {
     for _ in 0..4 {
         ada.guess(&id, "482917").await.problem("otp_code_invalid");
     }
-    ada.guess(&id, "482917").await.problem("otp_attempts_exhausted");
-    ada.guess(&id, "482916").await.problem("otp_attempts_exhausted");
+    for code in ["482917", "482916"] {
+        // The members are those of the four before: a program reads them in one way.
+        let over = ada.guess(&id, code).await.problem("otp_attempts_exhausted");
+        assert_eq!((over.number("attempts"), over.number("attempts_remaining")), (5, 0));
+        assert_eq!(over.word("challenge_id"), id);
+        assert_eq!(over.word("challenge_status"), "failed");
+        assert_eq!(over.field("verified"), false);
+    }
     let read = ada.challenge(&id).await.ok();
     assert_eq!(read.word("status"), "failed");
     assert_eq!(read.word("failure_reason"), "attempts_exhausted");

@@ -24,6 +24,10 @@ on_every_engine!(
     our_ids_come_back_by_the_url_of_a_receipt,
     what_a_gateway_refuses_is_told_and_costs_nothing,
     every_gateway_is_understood_both_ways,
+    a_long_message_that_comes_in_parts_is_one,
+    the_wish_of_the_gateways_clock_holds,
+    receipts_of_one_moment_are_all_taken,
+    one_number_is_one_recipient_however_it_is_written,
     a_signed_callback_is_believed_and_a_changed_one_is_not,
 );
 
@@ -235,4 +239,103 @@ async fn a_signed_callback_is_believed_and_a_changed_one_is_not(world: &World) {
     assert_eq!(ada.sms(&id).await.ok().word("status"), "submitted");
     call("MessageSid=SM1&MessageStatus=delivered").await.ok();
     ada.sms_until(&id, "delivered").await;
+}
+
+/// What a phone wrote, as Vonage brings it.
+async fn vonage_brings(world: &World, query: &str) {
+    let place = format!("/v1/upstream/sms/main?token=token+1&{query}");
+    world.get(Env::Live, &place).await.ok();
+}
+
+async fn a_long_message_that_comes_in_parts_is_one(world: &World) {
+    let (_far, address) = Far::open(200, "").await;
+    give(world, "vonage", address).await;
+    let ada = sender(world, "ada").await;
+    ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok();
+    let part = async |number: u8, text: &str| {
+        let from = &phone("5678")[1..];
+        let query = format!(
+            "msisdn={from}&to=ACME&text={text}&messageId=V{number}&concat=true&concat-ref=7&\
+             concat-total=2&concat-part={number}"
+        );
+        vonage_brings(world, &query).await;
+    };
+    part(2, "arrives").await;
+    assert!(ada.get("/v1/inbound-notifications").await.ok().list().is_empty());
+    part(1, "what%20").await;
+    part(2, "arrives").await;
+    let all = ada.get("/v1/inbound-notifications").await.ok();
+    assert_eq!((all.list().len(), &all.list()[0]["message"]), (1, &json!("what arrives")));
+}
+
+async fn the_wish_of_the_gateways_clock_holds(world: &World) {
+    let (_far, address) = Far::open(200, "").await;
+    give(world, "vonage", address).await;
+    let ada = sender(world, "ada").await;
+    let to = phone("5678");
+    let may_write = async || ada.text(json!({"to": to, "text": "hi"})).await.status == 200;
+    assert!(may_write().await);
+    let now = world.now().0 / 1_000;
+    let says = async |word: &str, id: &str, at: i64| {
+        let from = &to[1..];
+        let query =
+            format!("msisdn={from}&to=ACME&text={word}&messageId={id}&message-timestamp={at}");
+        vonage_brings(world, &query).await;
+    };
+    says("STOP", "V1", now - 90).await;
+    assert!(!may_write().await);
+    says("START", "V2", now - 30).await;
+    assert!(may_write().await);
+    // A STOP from before that, brought late.
+    says("STOP", "V3", now - 60).await;
+    assert!(may_write().await);
+    let all = ada.get("/v1/inbound-notifications").await.ok();
+    assert_eq!(all.list().len(), 3, "all of them are shown");
+    says("STOP", "V4", now - 10).await;
+    assert!(!may_write().await);
+}
+
+async fn one_number_is_one_recipient_however_it_is_written(world: &World) {
+    let (_far, address) = Far::open(200, "").await;
+    give(world, "vonage", address).await;
+    let ada = sender(world, "ada").await;
+    ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok();
+    // No numbering plan knows this one.
+    for (number, to) in ["33700000001", "%2B33700000001", "38000"].iter().enumerate() {
+        let from = &phone("5678")[1..];
+        vonage_brings(world, &format!("msisdn={from}&to={to}&text={to}&messageId=V{number}")).await;
+    }
+    let to = async |filter: &str| {
+        let path = format!("/v1/inbound-notifications?recipient={filter}");
+        ada.get(&path).await.ok().list().len()
+    };
+    for form in ["33700000001", "%2B33700000001", "0033700000001"] {
+        assert_eq!(to(form).await, 2, "{form}");
+    }
+    assert_eq!(to("38000").await, 1);
+}
+
+async fn receipts_of_one_moment_are_all_taken(world: &World) {
+    let (far, address) = Far::open(200, "").await;
+    give(world, "vonage", address).await;
+    let ada = sender(world, "ada").await;
+    for round in 0..5 {
+        let taken = format!(r#"{{"messages": [{{"status": "0", "message-id": "A{round}"}}]}}"#);
+        *far.answer.lock().unwrap() = (200, taken);
+        let id =
+            ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
+        ada.sms_until(&id, "submitted").await;
+        let receipts = (0..10).map(|number| {
+            let fate = if number % 2 == 0 { "delivered" } else { "failed" };
+            let query = format!("token=token+1&messageId=A{round}&status={fate}");
+            world.get(Env::Live, &format!("/v1/upstream/sms/main?{query}")).into_future()
+        });
+        for answer in futures_util::future::join_all(receipts).await {
+            answer.ok();
+        }
+        let read = ada.sms(&id).await.ok();
+        let is_final = ["delivered", "undelivered"].contains(&read.word("status"));
+        assert!(is_final, "round {round}: {}", read.text);
+    }
+    assert_eq!(ada.balance().await, START - 5 * PRICE, "a carrier took them");
 }

@@ -29,6 +29,7 @@ async fn bring(world: &World, reference: &str, number: u8, text: &str) {
         recipient: "ACME".to_owned(),
         text: text.to_owned(),
         button: None,
+        context: None,
         received_at: world.now(),
         raw: serde_json::Value::Null,
     };

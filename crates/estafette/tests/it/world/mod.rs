@@ -416,6 +416,7 @@ fn settings(folder: &TempDir) -> Config {
     config.server.live = anywhere;
     config.server.sandbox = anywhere;
     config.server.metrics = anywhere;
+    config.server.drain_accept_ms = 0;
     config.otp.receipt_wait_ms = 300;
     config.limits.send_per_s = 1_000_000;
     config.limits.read_per_s = 1_000_000;

@@ -1,0 +1,144 @@
+//! The API reference at `/docs`: a kept viewer (docs/decisions/0025) that loads nothing foreign,
+//! and the description with the guides of `docs/` beside the endpoints that they are about.
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::{HeaderValue, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::get;
+use serde_json::Value;
+
+use super::description::{self, Texts};
+use super::pages::shielded;
+use crate::app::{App, Env};
+
+/// What the page may load and who may show it: its own files ask this address only, and no other
+/// page can put it into a frame. The viewer writes styles into its elements.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+    img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'none'";
+const PAGE: &str = include_str!("../../viewer/index.html");
+const START: &str = include_str!("../../viewer/start.js");
+/// As `scripts/viewer` fetched it, compressed: no browser wants it otherwise.
+const VIEWER: &[u8] = include_bytes!("../../viewer/viewer.js.gz");
+/// The viewer changes with the program alone, and is large.
+const AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+
+/// What stands before all endpoints.
+const INTRODUCTION: [&str; 2] = [
+    include_str!("../../../../docs/first-steps.md"),
+    include_str!("../../../../docs/api-design.md"),
+];
+/// The guide of each tag, with the name of its file.
+const GUIDES: [(&str, &str, &str); 8] = [
+    ("OTP", "otp.md", include_str!("../../../../docs/otp.md")),
+    ("Chat-app", "chatapp.md", include_str!("../../../../docs/chatapp.md")),
+    ("SMS", "sms.md", include_str!("../../../../docs/sms.md")),
+    ("Email", "email.md", include_str!("../../../../docs/email.md")),
+    ("Credits", "credits.md", include_str!("../../../../docs/credits.md")),
+    ("Webhooks", "webhooks.md", include_str!("../../../../docs/webhooks.md")),
+    ("Events", "events.md", include_str!("../../../../docs/events.md")),
+    ("Support", "support.md", include_str!("../../../../docs/support.md")),
+];
+
+/// The page, its two scripts and what it shows.
+pub(super) fn router(env: Env) -> Router<App> {
+    Router::new()
+        .route("/docs", get(|| async { Redirect::temporary("/docs/") }))
+        .route("/docs/", get(|| async { (shielded(POLICY), Html(PAGE)) }))
+        .route("/docs/start.js", get(|| async { script(START.as_bytes()) }))
+        .route("/docs/viewer.js", get(viewer))
+        .route("/docs/openapi.json", get(move || std::future::ready(json(document(env)))))
+}
+
+async fn viewer() -> Response {
+    let head = [
+        (header::CONTENT_ENCODING, HeaderValue::from_static("gzip")),
+        (header::CACHE_CONTROL, AN_HOUR),
+    ];
+    (head, script(VIEWER)).into_response()
+}
+
+fn script(text: &'static [u8]) -> Response {
+    let kind = HeaderValue::from_static("text/javascript; charset=utf-8");
+    let text = Bytes::from_static(text);
+    (shielded(POLICY), [(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+fn json(text: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response()
+}
+
+/// The description with guides.
+fn document(env: Env) -> Bytes {
+    static TEXTS: Texts = Texts::new(|| guided(Env::Live), || guided(Env::Sandbox));
+    TEXTS.of(env)
+}
+
+fn guided(env: Env) -> Bytes {
+    let mut document = description::document(env);
+    if let Some(text) = document.pointer_mut("/info/description") {
+        let introduction = INTRODUCTION.map(|guide| relinked(guide, "#description/introduction"));
+        *text = introduction.join("\n").into();
+    }
+    let tags = document.pointer_mut("/tags").and_then(Value::as_array_mut);
+    for tag in tags.into_iter().flatten() {
+        let name = tag.pointer("/name").and_then(Value::as_str).unwrap_or_default();
+        let Some((name, _, guide)) = GUIDES.iter().find(|(tag, ..)| *tag == name) else { continue };
+        let about = tag.pointer("/description").and_then(Value::as_str).unwrap_or_default();
+        let told = format!("{about}\n\n{}", relinked(without_title(guide), &place(name)));
+        if let Some(text) = tag.pointer_mut("/description") {
+            *text = told.into();
+        }
+    }
+    serde_json::to_vec(&document).unwrap_or_default().into()
+}
+
+/// Where the viewer shows a tag.
+fn place(tag: &str) -> String {
+    format!("#tag/{}", tag.to_ascii_lowercase())
+}
+
+/// The tag is the title.
+fn without_title(guide: &str) -> &str {
+    match guide.strip_prefix("# ").and_then(|text| text.split_once('\n')) {
+        Some((_, text)) => text,
+        None => guide,
+    }
+}
+
+/// Links from file to file, as links from tag to tag; what is no guide is beside the program, and
+/// links to it lead back to `here`.
+fn relinked(guide: &str, here: &str) -> String {
+    let mut text = String::with_capacity(guide.len());
+    let mut rest = guide;
+    while let Some((before, after)) = rest.split_once("](") {
+        let Some((target, after)) = after.split_once(')') else { break };
+        let file = target.split('#').next().unwrap_or_default();
+        let known = GUIDES.iter().find(|(_, name, _)| *name == file);
+        let target = match known {
+            Some((tag, ..)) => place(tag),
+            None if target.starts_with("http") => target.to_owned(),
+            None => here.to_owned(),
+        };
+        text.push_str(&format!("{before}]({target})"));
+        rest = after;
+    }
+    text.push_str(rest);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{relinked, without_title};
+
+    #[test]
+    fn links_between_files_are_links_between_tags() {
+        let guide = "# SMS\nSee [codes](otp.md#fraud), [all](../README.md), [top](#x) and \
+                     [the web](https://example.com/a).";
+        let told = relinked(without_title(guide), "#tag/sms");
+        let expected = "See [codes](#tag/otp), [all](#tag/sms), [top](#tag/sms) and \
+                        [the web](https://example.com/a).";
+        assert_eq!(told, expected);
+    }
+}
