@@ -61,44 +61,46 @@ impl Lifetime {
 /// The body of `POST /{waba_id}/message_templates`. Every variable has an example: without, the
 /// upstream refuses it.
 #[must_use]
-pub fn declare(d: &Declaration<'_>) -> Value {
+pub fn declare(declaration: &Declaration<'_>) -> Value {
     let mut body = json!({
-        "name": d.name, "language": d.language, "category": d.category.as_str(),
-        "components": components(d),
+        "name": declaration.name, "language": declaration.language,
+        "category": declaration.category.as_str(),
+        "components": components(declaration),
     });
-    if d.category == Category::Authentication {
-        body["message_send_ttl_seconds"] = d.lifetime.ttl_s.into();
+    if declaration.category == Category::Authentication {
+        body["message_send_ttl_seconds"] = declaration.lifetime.ttl_s.into();
     }
     body
 }
 
 /// The body of `POST /{template_id}`, which puts another lifetime in the place of a passcode's.
 #[must_use]
-pub fn edit(d: &Declaration<'_>) -> Value {
-    json!({ "components": components(d), "message_send_ttl_seconds": d.lifetime.ttl_s })
+pub fn edit(declaration: &Declaration<'_>) -> Value {
+    let (components, ttl_s) = (components(declaration), declaration.lifetime.ttl_s);
+    json!({ "components": components, "message_send_ttl_seconds": ttl_s })
 }
 
-fn components(d: &Declaration<'_>) -> Vec<Value> {
-    if d.category == Category::Authentication {
-        let copy = if d.language.starts_with("fr") { "Copier" } else { "Copy" };
+fn components(declaration: &Declaration<'_>) -> Vec<Value> {
+    if declaration.category == Category::Authentication {
+        let copy = if declaration.language.starts_with("fr") { "Copier" } else { "Copy" };
         return vec![
             json!({ "type": "BODY", "add_security_recommendation": true }),
-            json!({ "type": "FOOTER", "code_expiration_minutes": d.lifetime.minutes }),
+            json!({ "type": "FOOTER", "code_expiration_minutes": declaration.lifetime.minutes }),
             json!({ "type": "BUTTONS", "buttons": [
                 { "type": "OTP", "otp_type": "COPY_CODE", "text": copy },
             ] }),
         ];
     }
-    let mut text = json!({ "type": "BODY", "text": d.body });
-    let count = variables(d.body).unwrap_or(0);
+    let mut text = json!({ "type": "BODY", "text": declaration.body });
+    let count = variables(declaration.body).unwrap_or(0);
     if count > 0 {
         let examples: Vec<String> = (1..=count).map(|number| format!("exemple {number}")).collect();
         text["example"] = json!({ "body_text": [examples] });
     }
     let mut parts = vec![text];
-    parts.extend(d.footer.map(|footer| json!({ "type": "FOOTER", "text": footer })));
-    if !d.buttons.is_empty() {
-        let buttons: Vec<Value> = d.buttons.iter().map(button).collect();
+    parts.extend(declaration.footer.map(|footer| json!({ "type": "FOOTER", "text": footer })));
+    if !declaration.buttons.is_empty() {
+        let buttons: Vec<Value> = declaration.buttons.iter().map(button).collect();
         parts.push(json!({ "type": "BUTTONS", "buttons": buttons }));
     }
     parts

@@ -121,7 +121,7 @@ impl Api {
         finish(out, body.as_bytes())
     }
 
-    /// Renders a POST of `body`, with one more header if it is given.
+    /// Renders a POST of `body`, with one more header line if it is given.
     ///
     /// # Errors
     /// Never in practice: writing to memory.
@@ -129,12 +129,12 @@ impl Api {
         &self,
         out: &mut Vec<u8>,
         path: &str,
-        header: Option<(&str, &str)>,
+        header: Option<&str>,
         body: &[u8],
     ) -> Result<()> {
         self.head(out, "POST", path, 0)?;
-        if let Some((name, value)) = header {
-            write!(out, "{name}: {value}\r\n")?;
+        if let Some(line) = header {
+            write!(out, "{line}\r\n")?;
         }
         finish(out, body)
     }

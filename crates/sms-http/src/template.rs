@@ -51,22 +51,22 @@ pub(crate) struct Values<'a> {
 
 impl Values<'_> {
     fn get(&self, name: &str) -> Result<String, Fault> {
-        let m = self.message;
+        let message = self.message;
         Ok(match name {
-            "to" => m.to.to_owned(),
-            "to_digits" => m.to.trim_start_matches('+').to_owned(),
-            "from" => m.from.to_owned(),
-            "text" => m.text.to_owned(),
-            "id" => m.id.to_owned(),
-            "callback_url" => m.callback_url.to_owned(),
+            "to" => message.to.to_owned(),
+            "to_digits" => message.to.trim_start_matches('+').to_owned(),
+            "from" => message.from.to_owned(),
+            "text" => message.text.to_owned(),
+            "id" => message.id.to_owned(),
+            "callback_url" => message.callback_url.to_owned(),
             "validity_s" => self.validity_s().to_string(),
             "validity_ms" => self.validity_s().saturating_mul(1_000).to_string(),
             "validity_min" => ((self.validity_s() + 59) / 60).to_string(),
-            "unicode" => when(m.is_unicode, "unicode"),
-            "coding" => when(m.is_unicode, "2"),
-            "coding_jasmin" => when(m.is_unicode, "8"),
-            "text_plain" => when(!m.is_unicode, m.text),
-            "text_ucs2_hex" => when(m.is_unicode, &hex_of_ucs2(m.text)),
+            "unicode" => when(message.is_unicode, "unicode"),
+            "coding" => when(message.is_unicode, "2"),
+            "coding_jasmin" => when(message.is_unicode, "8"),
+            "text_plain" => when(!message.is_unicode, message.text),
+            "text_ucs2_hex" => when(message.is_unicode, &hex_of_ucs2(message.text)),
             _ => {
                 let given = self.settings.iter().find(|(known, _)| *known == name);
                 let given = given.map(|(_, value)| (*value).to_owned());

@@ -155,7 +155,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     pub async fn login(
         &mut self,
         offered: &Extensions,
-        (user, password): (&str, &str),
+        user: &str,
+        password: &str,
     ) -> Result<(), Error> {
         let reply = if offered.auth_plain {
             let words = STANDARD.encode(format!("\0{user}\0{password}"));

@@ -155,8 +155,8 @@ fn render(shared: &Shared, out: &mut Vec<u8>, turn: u64, own: &mut Own) -> Resul
             let Some((_, body)) = filled_at(shared, turn) else { return Ok(None) };
             let secret = &shared.args.app_secret;
             let signature = playground::cloud_api::signature(secret, body.as_bytes());
-            let header = ("X-Hub-Signature-256", signature.as_str());
-            shared.api.post(out, "/v1/upstream/chatapp", Some(header), body.as_bytes())?;
+            let header = format!("X-Hub-Signature-256: {signature}");
+            shared.api.post(out, "/v1/upstream/chatapp", Some(&header), body.as_bytes())?;
             Ok(Some(Step { expect: &[200], sent: None }))
         }
         Workload::Livez => render_get(shared, out, "/livez").map(Some),

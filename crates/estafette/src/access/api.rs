@@ -230,14 +230,8 @@ pub struct DisabledKeyView {
     responses(
         (status = 200, body = LoginView, description = "Logged in"),
     ))]
-async fn login(
-    guest: Guest,
-    State(app): State<App>,
-    _: NoQuery,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Problem> {
-    log_in(&app, Kind::Portal, &guest, ("POST /v1/auth/login", &headers, &body)).await
+async fn login(guest: Guest, State(app): State<App>, post: Post) -> Result<Response, Problem> {
+    log_in(&app, Kind::Portal, &guest, "POST /v1/auth/login", &post).await
 }
 
 /// What a login does, for users and for staff.
@@ -248,11 +242,12 @@ pub(super) async fn log_in(
     app: &App,
     kind: Kind,
     guest: &Guest,
-    (route, headers, body): (&str, &HeaderMap, &[u8]),
+    route: &str,
+    post: &Post,
 ) -> Result<Response, Problem> {
-    let (email, password) = credentials(app, body)?;
+    let (email, password) = credentials(app, &post.body)?;
     let owner = guest.owner(app);
-    let request = Repeatable::by_guest(&owner, headers, route, body);
+    let request = Repeatable::by_guest(&owner, &post.headers, route, &post.body);
     let fresh = async |claim: Claim| {
         let credentials = Credentials { email: &email, password: &password };
         Ok(super::login(app, kind, credentials, guest, &claim).await?)
@@ -274,11 +269,9 @@ pub(super) async fn log_in(
 async fn logout(
     leaver: Leaver<Portal>,
     State(app): State<App>,
-    _: NoQuery,
-    headers: HeaderMap,
-    body: Bytes,
+    post: Post,
 ) -> Result<Response, Problem> {
-    log_out(&app, Kind::Portal, &leaver, ("POST /v1/auth/logout", &headers, &body)).await
+    log_out(&app, Kind::Portal, &leaver, "POST /v1/auth/logout", &post).await
 }
 
 /// What a logout does, for users and for staff.
@@ -289,10 +282,11 @@ pub(super) async fn log_out<P>(
     app: &App,
     kind: Kind,
     leaver: &Leaver<P>,
-    (route, headers, body): (&str, &HeaderMap, &[u8]),
+    route: &str,
+    post: &Post,
 ) -> Result<Response, Problem> {
-    Fields::read(body)?.finish(app.is_strict())?;
-    let request = Repeatable::by_person(&leaver.who, headers, route, body);
+    Fields::read(&post.body)?.finish(app.is_strict())?;
+    let request = Repeatable::by_person(&leaver.who, &post.headers, route, &post.body);
     let fresh = async |claim: Claim| match &leaver.refused {
         Some(problem) => Err(problem.clone()),
         None => Ok(super::logout(app, kind, leaver.by(), leaver.token, &claim).await?),

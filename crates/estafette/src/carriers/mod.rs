@@ -268,7 +268,8 @@ impl Carriers {
     pub fn with_sms(
         self,
         sms: &config::Sms,
-        (clock, public_url): (&clock::Clock, &str),
+        clock: &clock::Clock,
+        public_url: &str,
         door: &Door,
     ) -> Result<Self, String> {
         let mut lanes = Vec::new();
@@ -279,12 +280,7 @@ impl Carriers {
                 }
                 SmsCarrier::Http(http) => {
                     let url = format!("{public_url}/v1/upstream/sms/{name}");
-                    Arc::new(sms_http::SmsHttp::new(
-                        name,
-                        *http,
-                        (clock.clone(), url),
-                        door.clone(),
-                    )?)
+                    Arc::new(sms_http::SmsHttp::new(name, *http, clock.clone(), url, door.clone())?)
                 }
             };
             lanes.push(Lane::of(carrier));

@@ -80,7 +80,8 @@ impl SmsHttp {
     pub fn new(
         name: &str,
         settings: config::SmsHttp,
-        (clock, callback_url): (Clock, String),
+        clock: Clock,
+        callback_url: String,
         door: Door,
     ) -> Result<Self, String> {
         let wrong = |fault: String| format!("{name}: {fault}");
@@ -193,6 +194,7 @@ impl SmsHttp {
         }
         let brought = self.gateway.take(&incoming);
         let echo = incoming.parameter("account").zip(incoming.parameter("attempt"));
+        let echo = echo.map(|(account_id, attempt_id)| Echo { account_id, attempt_id });
         for report in brought.reports {
             let receipt = self.receipt(report, echo.clone());
             if let Err(not_now) = self.door.receipt(receipt).await {
@@ -218,9 +220,8 @@ impl SmsHttp {
         if whole.is_empty() { Ok(()) } else { self.door.inbound(whole).await }
     }
 
-    fn receipt(&self, report: Report, echo: Option<(String, String)>) -> Receipt {
+    fn receipt(&self, report: Report, echo: Option<Echo>) -> Receipt {
         let echo = echo.filter(|_| self.gateway.echoes());
-        let echo = echo.map(|(account_id, attempt_id)| Echo { account_id, attempt_id });
         Receipt {
             carrier: self.name.clone(),
             echo,

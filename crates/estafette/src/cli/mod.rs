@@ -38,22 +38,22 @@ pub fn run(
 ) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
-        Err(e) => {
+        Err(error) => {
             // Help and version come this way too, for the standard output and with code 0.
-            let _printed = e.print();
-            return ExitCode::from(u8::try_from(e.exit_code()).unwrap_or(2));
+            let _printed = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
     let environment = environment.collect();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(e) => return output::failed(&anyhow::Error::new(e)),
+        Err(error) => return output::failed(&anyhow::Error::new(error)),
     };
     let code = runtime.block_on(dispatch(cli, environment));
     telemetry::flush();
     // Whatever still runs now was told to stop and did not: the process does not wait for it.
     runtime.shutdown_background();
-    code.unwrap_or_else(|e| output::failed(&e))
+    code.unwrap_or_else(|error| output::failed(&error))
 }
 
 async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Result<ExitCode> {

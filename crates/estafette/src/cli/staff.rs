@@ -39,7 +39,7 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
     let password = Password::of(login, &service.live.clock)?;
     let credentials = Credentials { email: &login.email, password: &password.secret };
     let id =
-        access::add_staff(&service.live, credentials, By::CLI, (&Claim::default(), false)).await?;
+        access::add_staff(&service.live, credentials, By::CLI, &Claim::default(), false).await?;
     service.close().await;
     let object = password.shown_in(json!({ "staff_id": id.as_str() }));
     output.answer(&object, || format!("Added {} as staff: {id}{}", login.email, password.hint()));

@@ -139,8 +139,8 @@ pub(super) async fn carry_queued<O: Owner>(
 }
 
 /// The carrier's id, or our own where it gives none.
-fn named(a: &Attempt, provider_id: String) -> String {
-    if provider_id.is_empty() { a.id.as_str().to_owned() } else { provider_id }
+fn named(attempt: &Attempt, provider_id: String) -> String {
+    if provider_id.is_empty() { attempt.id.as_str().to_owned() } else { provider_id }
 }
 
 async fn at_once(waiter: &mut Waiter, wait: Duration) -> Option<inbox::HeldReceipt> {

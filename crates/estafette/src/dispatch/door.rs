@@ -245,18 +245,20 @@ async fn look_at(app: &App, parked: &Parked, owners: &[Entry]) -> Result<Taken, 
 /// Makes a receipt durable. News that changes nothing (late, double, out of order) is dropped.
 pub(super) async fn take_in<O: Owner>(
     app: &App,
-    a: Attempt,
+    attempt: Attempt,
     receipt: &Receipt,
 ) -> Result<Result<(), Unwritten>, ::store::Error> {
-    let is_news = receipt.fate == Fate::Read && a.state == State::Delivered;
-    if !a.state.is_undecided() && !is_news {
+    let is_news = receipt.fate == Fate::Read && attempt.state == State::Delivered;
+    if !attempt.state.is_undecided() && !is_news {
         return Ok(Ok(()));
     }
-    let Some(message) = O::load(app, &a.account, &a.object_id).await? else { return Ok(Ok(())) };
+    let Some(message) = O::load(app, &attempt.account, &attempt.object_id).await? else {
+        return Ok(Ok(()));
+    };
     let provider_id = receipt.provider_id.as_deref().filter(|_| O::may_name(&message));
-    let own = a.id.as_str().to_owned();
-    let is_held = a.state.is_held();
-    let mut leg = Leg::<O>::new(message, a);
+    let own = attempt.id.as_str().to_owned();
+    let is_held = attempt.state.is_held();
+    let mut leg = Leg::<O>::new(message, attempt);
     Ok(match receipt.fate {
         Fate::Delivered => settle(app, &mut leg, News::Delivered { provider_id }).await,
         Fate::Read => settle(app, &mut leg, News::Read { provider_id }).await,

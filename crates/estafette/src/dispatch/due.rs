@@ -84,37 +84,37 @@ async fn prolong(app: &App) -> Result<(), CommitError> {
 /// What is due for an attempt. The claim keeps other nodes away meanwhile.
 pub(super) async fn visit<O: Owner>(
     app: &App,
-    a: Attempt,
+    attempt: Attempt,
 ) -> Result<Result<(), Unwritten>, ::store::Error> {
     // The claim has prolonged it.
-    if a.state == State::Sending && app.carriers.inbox().is_waiting(a.id.as_str()) {
+    if attempt.state == State::Sending && app.carriers.inbox().is_waiting(attempt.id.as_str()) {
         return Ok(Ok(()));
     }
-    let Some(message) = O::load(app, &a.account, &a.object_id).await? else {
-        tracing::error!(object = a.object_id, "an attempt without its message");
+    let Some(message) = O::load(app, &attempt.account, &attempt.object_id).await? else {
+        tracing::error!(object = attempt.object_id, "an attempt without its message");
         return Ok(Ok(()));
     };
-    Ok(look_at(app, Leg::<O>::new(message, a)).await)
+    Ok(look_at(app, Leg::<O>::new(message, attempt)).await)
 }
 
 async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> {
-    let a = &leg.attempt;
-    let is_over = app.now() >= a.give_up_at;
-    match a.state {
+    let attempt = &leg.attempt;
+    let is_over = app.now() >= attempt.give_up_at;
+    match attempt.state {
         // The node that was sending it is gone: maybe it went out.
         State::Sending => settle(app, &mut leg, News::Unknown).await,
         State::Queued if is_over => give_up(app, leg, Failure::expired()).await,
         State::Unknown | State::Accepted if is_over => give_up(app, leg, Failure::silence()).await,
-        State::Queued => enqueue(app, &leg, a.resends).await,
-        State::Unknown if O::unknown(app, &leg.message, a) != Unsure::Stays => {
-            enqueue(app, &leg, a.resends + 1).await
+        State::Queued => enqueue(app, &leg, attempt.resends).await,
+        State::Unknown if O::unknown(app, &leg.message, attempt) != Unsure::Stays => {
+            enqueue(app, &leg, attempt.resends + 1).await
         }
         // It is looked at again when its message ends.
         state => {
-            let mut set = WriteSet::of(a.account.as_str());
-            let next_at = state.is_undecided().then_some(a.give_up_at);
-            sql::shift(&mut set, a, state, None, next_at);
-            write(app, &a.object_id, set).await
+            let mut set = WriteSet::of(attempt.account.as_str());
+            let next_at = state.is_undecided().then_some(attempt.give_up_at);
+            sql::shift(&mut set, attempt, state, None, next_at);
+            write(app, &attempt.object_id, set).await
         }
     }
 }
@@ -129,22 +129,23 @@ async fn give_up<O: Owner>(app: &App, mut leg: Leg<O>, why: Failure) -> Result<(
 /// Puts an attempt into the queue of a lane: of the carrier that it had, or of another if that one
 /// fails now and certainly does not have it.
 async fn enqueue<O: Owner>(app: &App, leg: &Leg<O>, resends: i64) -> Result<(), Unwritten> {
-    let a = &leg.attempt;
-    let mut lane = app.carriers.lane(&a.carrier).cloned();
-    let may_change = a.state == State::Queued && a.resends == 0;
+    let attempt = &leg.attempt;
+    let mut lane = app.carriers.lane(&attempt.carrier).cloned();
+    let may_change = attempt.state == State::Queued && attempt.resends == 0;
     let fails = |lane: &Arc<Lane>| lane.is_resting() || lane.presence() == Presence::Nowhere;
     if may_change && lane.as_ref().is_none_or(fails) {
-        let content = O::content(app, &leg.message, a);
-        let account = a.account.as_str();
-        let best = content.and_then(|it| app.carriers.best(a.channel, account, a.priority, &it.to));
+        let content = O::content(app, &leg.message, attempt);
+        let account = attempt.account.as_str();
+        let best = content
+            .and_then(|it| app.carriers.best(attempt.channel, account, attempt.priority, &it.to));
         lane = best.or(lane);
     }
-    let carrier = lane.as_ref().map_or(a.carrier.as_str(), |lane| lane.carrier().name());
-    let queued_at = Some(a.queued_at.unwrap_or(app.now()));
-    let later = Requeue::later(a, None, a.give_up_at);
-    let mut set = WriteSet::of(a.account.as_str());
-    sql::put_back(&mut set, a, Requeue { queued_at, resends, carrier, ..later });
-    write(app, &a.object_id, set).await?;
+    let carrier = lane.as_ref().map_or(attempt.carrier.as_str(), |lane| lane.carrier().name());
+    let queued_at = Some(attempt.queued_at.unwrap_or(app.now()));
+    let later = Requeue::later(attempt, None, attempt.give_up_at);
+    let mut set = WriteSet::of(attempt.account.as_str());
+    sql::put_back(&mut set, attempt, Requeue { queued_at, resends, carrier, ..later });
+    write(app, &attempt.object_id, set).await?;
     if let Some(lane) = lane {
         lane.wake();
     }

@@ -16,24 +16,24 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Whether only other nodes reach the carrier of an attempt.
-pub(super) fn is_elsewhere(app: &App, a: &Attempt) -> bool {
-    let lane = app.carriers.lane(&a.carrier);
+pub(super) fn is_elsewhere(app: &App, attempt: &Attempt) -> bool {
+    let lane = app.carriers.lane(&attempt.carrier);
     lane.is_some_and(|lane| lane.presence() == Presence::Elsewhere)
 }
 
 /// Leaves an attempt that a request carries to a node that reaches its carrier, and waits for what
 /// becomes of it, for as long as somebody can be expected to wait.
 pub(super) async fn hand_over<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritten> {
-    let a = &leg.attempt;
-    let mut set = WriteSet::of(a.account.as_str());
-    let later = Requeue::later(a, None, a.give_up_at);
-    sql::put_back(&mut set, a, Requeue { queued_at: Some(app.now()), tries: 0, ..later });
-    write(app, &a.object_id, set).await?;
+    let attempt = &leg.attempt;
+    let mut set = WriteSet::of(attempt.account.as_str());
+    let later = Requeue::later(attempt, None, attempt.give_up_at);
+    sql::put_back(&mut set, attempt, Requeue { queued_at: Some(app.now()), tries: 0, ..later });
+    write(app, &attempt.object_id, set).await?;
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         sleep(LOOK_AGAIN).await;
-        let read = sql::attempt(app, &a.account, &a.id).await;
-        let now = read.ok().flatten().map(|a| a.state);
+        let read = sql::attempt(app, &attempt.account, &attempt.id).await;
+        let now = read.ok().flatten().map(|attempt| attempt.state);
         if !matches!(now, Some(State::Queued | State::Sending)) {
             break;
         }

@@ -370,7 +370,13 @@ pub trait Owner: Send + Sync + Sized + 'static {
     }
 
     /// Another leg takes the place of the one that failed.
-    fn adopt(app: &App, set: &mut WriteSet, message: &mut Self::Message, leg: (&Attempt, &Failure));
+    fn adopt(
+        app: &App,
+        set: &mut WriteSet,
+        message: &mut Self::Message,
+        leg: &Attempt,
+        why: &Failure,
+    );
 
     /// Writes what the news means for the message. The attempt reads as before it.
     fn decide(

@@ -191,17 +191,22 @@ impl Clerk {
 /// lease ends.
 pub(super) fn take_out<O: Owner>(
     app: App,
-    a: Attempt,
+    attempt: Attempt,
     permit: Permit,
 ) -> impl Future<Output = ()> + Send + 'static {
     // At once: a stop waits for it.
-    let waiter = app.carriers.inbox().expect(a.id.as_str());
+    let waiter = app.carriers.inbox().expect(attempt.id.as_str());
     async move {
-        match O::load(&app, &a.account, &a.object_id).await {
-            Ok(Some(message)) => carry_queued(app, Leg::<O>::new(message, a), permit, waiter).await,
-            Ok(None) => tracing::error!(object = a.object_id, "an attempt without its message"),
+        match O::load(&app, &attempt.account, &attempt.object_id).await {
+            Ok(Some(message)) => {
+                carry_queued(app, Leg::<O>::new(message, attempt), permit, waiter).await
+            }
+            Ok(None) => {
+                tracing::error!(object = attempt.object_id, "an attempt without its message")
+            }
             Err(error) => {
-                tracing::warn!(%error, object = a.object_id, "message not read; trying again");
+                let object = attempt.object_id.as_str();
+                tracing::warn!(%error, object, "message not read; trying again");
             }
         }
     }

@@ -36,39 +36,44 @@ pub fn buy<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
 
 /// The attempt did not work out: the money goes back, unless it has done so before or its owner
 /// keeps the price of what the carrier had. Answers how the attempt stands then.
-pub fn give_back<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt, why: &Failure) -> State {
-    if !a.state.is_undecided() {
-        return a.state;
+pub fn give_back<O: Owner>(
+    app: &App,
+    set: &mut WriteSet,
+    attempt: &Attempt,
+    why: &Failure,
+) -> State {
+    if !attempt.state.is_undecided() {
+        return attempt.state;
     }
     // A receipt that says no says that the carrier had it.
-    let went_out = a.state == State::Accepted || why.state == State::Failed;
-    let keeps_price = went_out && O::keeps_price(a, why);
+    let went_out = attempt.state == State::Accepted || why.state == State::Failed;
+    let keeps_price = went_out && O::keeps_price(attempt, why);
     let state = match why.state {
         State::Failed if keeps_price => State::Undelivered,
         _ if keeps_price => State::Accepted,
         state => state,
     };
-    sql::shift(set, a, state, why.code.as_deref(), None);
-    let Some(charge) = a.charge::<O>() else { return state };
-    match (a.state.is_held(), keeps_price) {
-        (true, true) => credits::post(app, set, &a.account, &charge),
-        (true, false) => credits::void(app, set, &a.account, &charge),
+    sql::shift(set, attempt, state, why.code.as_deref(), None);
+    let Some(charge) = attempt.charge::<O>() else { return state };
+    match (attempt.state.is_held(), keeps_price) {
+        (true, true) => credits::post(app, set, &attempt.account, &charge),
+        (true, false) => credits::void(app, set, &attempt.account, &charge),
         (false, true) => {}
-        (false, false) => credits::refund(app, set, &a.account, &charge),
+        (false, false) => credits::refund(app, set, &attempt.account, &charge),
     }
     state
 }
 
 /// The attempt arrived, or is as good as arrived: its price is due.
-pub fn arrived<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
-    sql::shift(set, a, State::Delivered, None, None);
-    post::<O>(app, set, a);
+pub fn arrived<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
+    sql::shift(set, attempt, State::Delivered, None, None);
+    post::<O>(app, set, attempt);
 }
 
 /// What was held for the attempt is spent.
-fn post<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
-    if let Some(charge) = a.charge::<O>().filter(|_| a.state.is_held()) {
-        credits::post(app, set, &a.account, &charge);
+fn post<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
+    if let Some(charge) = attempt.charge::<O>().filter(|_| attempt.state.is_held()) {
+        credits::post(app, set, &attempt.account, &charge);
     }
 }
 
@@ -81,41 +86,41 @@ pub async fn settle<O: Owner>(
     leg: &mut Leg<O>,
     news: News<'_>,
 ) -> Result<(), Unwritten> {
-    let a = &leg.attempt;
-    let mut set = WriteSet::of(a.account.as_str());
+    let attempt = &leg.attempt;
+    let mut set = WriteSet::of(attempt.account.as_str());
     let (state, next_at) = match news {
         // A receipt that it was read may be the first one.
-        News::Read { .. } if a.state == State::Delivered => (State::Delivered, None),
+        News::Read { .. } if attempt.state == State::Delivered => (State::Delivered, None),
         News::Delivered { provider_id } | News::Read { provider_id } => {
             // It arrived before anybody said that it was accepted.
-            if let Some(provider_id) = provider_id.filter(|_| a.state.is_held()) {
-                found(app, &mut set, a, provider_id);
+            if let Some(provider_id) = provider_id.filter(|_| attempt.state.is_held()) {
+                found(app, &mut set, attempt, provider_id);
             }
-            arrived::<O>(app, &mut set, a);
+            arrived::<O>(app, &mut set, attempt);
             (State::Delivered, None)
         }
         News::Unknown => {
-            let until = match O::unknown(app, &leg.message, a) {
-                Unsure::Stays => a.give_up_at,
+            let until = match O::unknown(app, &leg.message, attempt) {
+                Unsure::Stays => attempt.give_up_at,
                 Unsure::Again { after_ms } => app.now() + after_ms,
             };
-            let next_at = a.look_at(until);
-            sql::shift(&mut set, a, State::Unknown, None, next_at);
+            let next_at = attempt.look_at(until);
+            sql::shift(&mut set, attempt, State::Unknown, None, next_at);
             (State::Unknown, next_at)
         }
         News::Accepted { provider_id } => {
-            name(app, &mut set, a, provider_id, &leg.parts);
-            let next_at = a.look_at(a.give_up_at);
-            sql::shift(&mut set, a, State::Accepted, None, next_at);
-            post::<O>(app, &mut set, a);
+            name(app, &mut set, attempt, provider_id, &leg.parts);
+            let next_at = attempt.look_at(attempt.give_up_at);
+            sql::shift(&mut set, attempt, State::Accepted, None, next_at);
+            post::<O>(app, &mut set, attempt);
             (State::Accepted, next_at)
         }
         News::Over(_) | News::Owed(_) | News::Retry { .. } => return Ok(()),
     };
     let mut message = leg.message.clone();
-    O::decide(app, &mut set, &mut message, a, news);
+    O::decide(app, &mut set, &mut message, attempt, news);
     if !set.is_empty() {
-        write(app, &a.object_id, set).await?;
+        write(app, &attempt.object_id, set).await?;
     }
     leg.message = message;
     leg.attempt.state = state;
@@ -125,25 +130,25 @@ pub async fn settle<O: Owner>(
 }
 
 /// Keeps what the carrier calls the attempt, where its receipts name nothing else.
-fn name(app: &App, set: &mut WriteSet, a: &Attempt, provider_id: &str, parts: &[String]) {
-    let carrier = app.carriers.lane(&a.carrier).map(|lane| lane.carrier());
+fn name(app: &App, set: &mut WriteSet, attempt: &Attempt, provider_id: &str, parts: &[String]) {
+    let carrier = app.carriers.lane(&attempt.carrier).map(|lane| lane.carrier());
     let Some(carrier) = carrier.filter(|carrier| !carrier.echoes()) else { return };
     let whole = [provider_id.to_owned()];
     let ids = if parts.is_empty() { &whole } else { parts };
     let total = i64::try_from(ids.len()).unwrap_or(i64::MAX);
     // One that the carrier did not say cannot lead anywhere.
     for (part, id) in (1..).zip(ids).filter(|(_, id)| !id.is_empty()) {
-        let place = Submission { part, parts: total, of: a };
+        let place = Submission { part, parts: total, of: attempt };
         sql::submitted(set, carrier.name(), &carrier.key_of(id), place);
     }
     set.ring(bell::bell(app));
 }
 
 /// The same of one that arrived before the carrier's answer did: what is known already stays.
-fn found(app: &App, set: &mut WriteSet, a: &Attempt, provider_id: &str) {
-    let carrier = app.carriers.lane(&a.carrier).map(|lane| lane.carrier());
+fn found(app: &App, set: &mut WriteSet, attempt: &Attempt, provider_id: &str) {
+    let carrier = app.carriers.lane(&attempt.carrier).map(|lane| lane.carrier());
     if let Some(carrier) = carrier.filter(|carrier| !carrier.echoes()) {
-        sql::found(set, carrier.name(), &carrier.key_of(provider_id), a);
+        sql::found(set, carrier.name(), &carrier.key_of(provider_id), attempt);
     }
 }
 
@@ -165,8 +170,8 @@ pub async fn over<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result
 
 /// Whether the same submission may go out again: the carrier does not have it for certain, and
 /// there is time.
-fn may_retry(a: &Attempt, at: Millis) -> bool {
-    a.state.is_held() && a.next_at.is_some() && at < a.give_up_at
+fn may_retry(attempt: &Attempt, at: Millis) -> bool {
+    attempt.state.is_held() && attempt.next_at.is_some() && at < attempt.give_up_at
 }
 
 async fn retry<O: Owner>(
@@ -175,12 +180,12 @@ async fn retry<O: Owner>(
     why: &Failure,
     at: Millis,
 ) -> Result<Next, Unwritten> {
-    let a = &leg.attempt;
-    let mut set = WriteSet::of(a.account.as_str());
-    sql::put_back(&mut set, a, Requeue::later(a, why.code.as_deref(), at));
+    let attempt = &leg.attempt;
+    let mut set = WriteSet::of(attempt.account.as_str());
+    sql::put_back(&mut set, attempt, Requeue::later(attempt, why.code.as_deref(), at));
     let mut message = leg.message.clone();
-    O::decide(app, &mut set, &mut message, a, News::Retry { why, at });
-    write(app, &a.object_id, set).await?;
+    O::decide(app, &mut set, &mut message, attempt, News::Retry { why, at });
+    write(app, &attempt.object_id, set).await?;
     leg.message = message;
     leg.attempt.state = State::Queued;
     leg.attempt.next_at = Some(at);
@@ -237,7 +242,7 @@ async fn follow<O: Owner>(
     give_back::<O>(app, &mut set, &leg.attempt, &why);
     open::<O>(app, &mut set, &next);
     let mut message = leg.message.clone();
-    O::adopt(app, &mut set, &mut message, (&next, &why));
+    O::adopt(app, &mut set, &mut message, &next, &why);
     match app.db.commit(set).await {
         Ok(_) => {
             leg.message = message;
@@ -258,19 +263,19 @@ async fn end<O: Owner>(
     why: Failure,
     is_unpaid: bool,
 ) -> Result<Next, Unwritten> {
-    let a = &leg.attempt;
+    let attempt = &leg.attempt;
     let lost = |error: ::store::Error| {
-        unwritten(app, &a.object_id, &CommitError::Unavailable(error.to_string()))
+        unwritten(app, &attempt.object_id, &CommitError::Unavailable(error.to_string()))
     };
-    let is_last = !sql::has_other_leg(app, a).await.map_err(lost)?;
+    let is_last = !sql::has_other_leg(app, attempt).await.map_err(lost)?;
     let ending = Ending { why, is_unpaid, is_last };
-    let mut set = WriteSet::of(a.account.as_str());
-    let state = give_back::<O>(app, &mut set, a, &ending.why);
+    let mut set = WriteSet::of(attempt.account.as_str());
+    let state = give_back::<O>(app, &mut set, attempt, &ending.why);
     let mut message = leg.message.clone();
-    O::decide(app, &mut set, &mut message, a, News::Over(&ending));
-    write(app, &a.object_id, set).await?;
+    O::decide(app, &mut set, &mut message, attempt, News::Over(&ending));
+    write(app, &attempt.object_id, set).await?;
     // What ended otherwise meanwhile stays so, which only the database knows.
-    let found = O::load(app, &a.account, &a.object_id).await;
+    let found = O::load(app, &attempt.account, &attempt.object_id).await;
     leg.message = found.ok().flatten().unwrap_or(message);
     leg.attempt.state = state;
     Ok(Next::Nothing(Carried::Over(ending)))
@@ -314,12 +319,13 @@ fn unwritten(app: &App, object: &str, error: &CommitError) -> Unwritten {
 }
 
 /// The carrier asked to slow down: this message goes out later, and it was no try.
-pub(super) async fn postpone(app: &App, a: &Attempt, after_ms: u64) {
+pub(super) async fn postpone(app: &App, attempt: &Attempt, after_ms: u64) {
     let after_ms = i64::try_from(after_ms).unwrap_or(THROTTLED_MS).clamp(1, THROTTLED_MS);
-    let next_at = (app.now() + after_ms).min(a.give_up_at);
-    let mut set = WriteSet::of(a.account.as_str());
-    let place = Requeue { tries: a.tries - 1, ..Requeue::later(a, Some("throttled"), next_at) };
-    sql::put_back(&mut set, a, place);
+    let next_at = (app.now() + after_ms).min(attempt.give_up_at);
+    let mut set = WriteSet::of(attempt.account.as_str());
+    let place =
+        Requeue { tries: attempt.tries - 1, ..Requeue::later(attempt, Some("throttled"), next_at) };
+    sql::put_back(&mut set, attempt, place);
     // What is not written is found again when the lease ends.
-    let _lost = write(app, &a.object_id, set).await;
+    let _lost = write(app, &attempt.object_id, set).await;
 }

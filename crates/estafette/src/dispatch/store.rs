@@ -168,7 +168,8 @@ pub async fn attempt_of(
 pub async fn object_of(
     app: &App,
     account: &AccountId,
-    (carrier, provider_id): (&str, &str),
+    carrier: &str,
+    provider_id: &str,
 ) -> Result<Option<(String, String)>, Error> {
     let Some((owner, attempt, _)) = submission(app, carrier, provider_id).await? else {
         return Ok(None);
@@ -201,29 +202,29 @@ pub(super) async fn find(
 }
 
 /// Whether another leg of the message brought it or still may.
-pub(super) async fn has_other_leg(app: &App, a: &Attempt) -> Result<bool, Error> {
-    let args = args![&a.account, &a.object_id, &a.id];
+pub(super) async fn has_other_leg(app: &App, attempt: &Attempt) -> Result<bool, Error> {
+    let args = args![&attempt.account, &attempt.object_id, &attempt.id];
     Ok(app.db.row::<(String,)>(OTHER_LEG, args).await?.is_some())
 }
 
-pub(super) fn insert<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
+pub(super) fn insert<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
     let args = args![
-        &a.account,
-        &a.id,
+        &attempt.account,
+        &attempt.id,
         O::KIND,
-        &a.object_id,
-        a.channel.as_str(),
-        &a.carrier,
-        a.priority.number(),
-        a.state.as_str(),
-        a.credits,
-        a.tries,
+        &attempt.object_id,
+        attempt.channel.as_str(),
+        &attempt.carrier,
+        attempt.priority.number(),
+        attempt.state.as_str(),
+        attempt.credits,
+        attempt.tries,
         app.node,
-        a.lease_until,
+        attempt.lease_until,
         app.now(),
-        a.queued_at,
-        a.next_at,
-        a.give_up_at
+        attempt.queued_at,
+        attempt.next_at,
+        attempt.give_up_at
     ];
     set.push(INSERT, args);
 }
@@ -231,12 +232,13 @@ pub(super) fn insert<O: Owner>(app: &App, set: &mut WriteSet, a: &Attempt) {
 /// Moves an attempt from the state it was read in, out of any queue; refused if another was faster.
 pub(super) fn shift(
     set: &mut WriteSet,
-    a: &Attempt,
+    attempt: &Attempt,
     to: State,
     error: Option<&str>,
     next_at: Option<Millis>,
 ) {
-    let args = args![to.as_str(), error, next_at, &a.account, &a.id, a.state.as_str()];
+    let args =
+        args![to.as_str(), error, next_at, &attempt.account, &attempt.id, attempt.state.as_str()];
     set.guard(SHIFT, args, STALE);
 }
 
@@ -256,14 +258,14 @@ pub(super) struct Requeue<'a> {
 
 impl<'a> Requeue<'a> {
     /// As an attempt is, for the time of its next try.
-    pub(super) fn later(a: &'a Attempt, error: Option<&'a str>, next_at: Millis) -> Self {
-        let Attempt { tries, resends, carrier, .. } = a;
+    pub(super) fn later(attempt: &'a Attempt, error: Option<&'a str>, next_at: Millis) -> Self {
+        let Attempt { tries, resends, carrier, .. } = attempt;
         Self { error, queued_at: None, next_at, tries: *tries, resends: *resends, carrier }
     }
 }
 
 /// Lets an attempt go out again; refused if another was faster.
-pub(super) fn put_back(set: &mut WriteSet, a: &Attempt, place: Requeue<'_>) {
+pub(super) fn put_back(set: &mut WriteSet, attempt: &Attempt, place: Requeue<'_>) {
     let Requeue { error, queued_at, next_at, tries, resends, carrier } = place;
     let args = args![
         error,
@@ -272,9 +274,9 @@ pub(super) fn put_back(set: &mut WriteSet, a: &Attempt, place: Requeue<'_>) {
         tries,
         resends,
         carrier,
-        &a.account,
-        &a.id,
-        a.state.as_str()
+        &attempt.account,
+        &attempt.id,
+        attempt.state.as_str()
     ];
     set.guard(PUT_BACK, args, STALE);
 }

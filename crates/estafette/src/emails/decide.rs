@@ -31,12 +31,12 @@ impl Owner for Email {
 
     async fn load(app: &App, account: &AccountId, id: &str) -> Result<Option<Piece>, Error> {
         match read_object_id(id) {
-            Some((email, position)) => sql::piece(app, account, (&email, position)).await,
+            Some((email, position)) => sql::piece(app, account, &email, position).await,
             None => Ok(None),
         }
     }
 
-    fn content(app: &App, piece: &Piece, a: &Attempt) -> Option<Outbound> {
+    fn content(app: &App, piece: &Piece, attempt: &Attempt) -> Option<Outbound> {
         if piece.is_suppressed {
             return None;
         }
@@ -49,7 +49,7 @@ impl Owner for Email {
         let mail = Mail { return_path, front: Vec::new(), message: message.into() };
         Some(Outbound {
             account_id: piece.account.as_str().to_owned(),
-            attempt_id: a.id.as_str().to_owned(),
+            attempt_id: attempt.id.as_str().to_owned(),
             to: Address::Email(piece.address()?),
             sender: from,
             content: Content::Email(mail),
@@ -70,12 +70,12 @@ impl Owner for Email {
     }
 
     /// What may work later goes to the relay again, by the schedule of the settings.
-    fn after(app: &App, _: &Piece, a: &Attempt, why: &Failure) -> Then {
-        let last = a.give_up_at - LAST_TRY_MS;
+    fn after(app: &App, _: &Piece, attempt: &Attempt, why: &Failure) -> Then {
+        let last = attempt.give_up_at - LAST_TRY_MS;
         if why.state != State::Refused || !is_passing(why) || app.now() >= last {
             return Then::End;
         }
-        let step = usize::try_from(a.tries.saturating_sub(1)).unwrap_or(usize::MAX);
+        let step = usize::try_from(attempt.tries.saturating_sub(1)).unwrap_or(usize::MAX);
         match app.config.email.retry_schedule_s.get(step) {
             Some(wait_s) => Then::Retry { at: last.min(app.now() + wait_s * 1_000) },
             None => Then::End,
@@ -83,35 +83,35 @@ impl Owner for Email {
     }
 
     /// It goes once more, with the same Message-ID, by which mailboxes know it again.
-    fn unknown(_: &App, _: &Piece, a: &Attempt) -> Unsure {
-        if may_go_again(a) { Unsure::Again { after_ms: UNSURE_MS } } else { Unsure::Stays }
+    fn unknown(_: &App, _: &Piece, attempt: &Attempt) -> Unsure {
+        if may_go_again(attempt) { Unsure::Again { after_ms: UNSURE_MS } } else { Unsure::Stays }
     }
 
     /// A relay that took it has done its work, whatever became of it.
-    fn keeps_price(a: &Attempt, why: &Failure) -> bool {
+    fn keeps_price(attempt: &Attempt, why: &Failure) -> bool {
         match why.state {
-            State::Lapsed => a.state == State::Accepted,
+            State::Lapsed => attempt.state == State::Accepted,
             State::Failed => true,
             _ => false,
         }
     }
 
     /// There is no other way for an email.
-    fn adopt(_: &App, _: &mut WriteSet, _: &mut Piece, _: (&Attempt, &Failure)) {}
+    fn adopt(_: &App, _: &mut WriteSet, _: &mut Piece, _: &Attempt, _: &Failure) {}
 
-    fn decide(app: &App, set: &mut WriteSet, piece: &mut Piece, a: &Attempt, news: News<'_>) {
+    fn decide(app: &App, set: &mut WriteSet, piece: &mut Piece, attempt: &Attempt, news: News<'_>) {
         // What is over stays as it is, whatever a late report says.
         if !matches!(piece.status, Status::Queued | Status::Sent) {
             return;
         }
         match news {
-            News::Unknown if may_go_again(a) => {}
+            News::Unknown if may_go_again(attempt) => {}
             News::Accepted { .. } | News::Unknown => sent(app, set, piece),
             News::Delivered { .. } | News::Read { .. } => {
                 sent(app, set, piece);
                 delivered(app, set, piece);
             }
-            News::Over(over) => end(app, set, piece, (a, &over.why)),
+            News::Over(over) => end(app, set, piece, attempt, &over.why),
             // It stays queued, and no other leg ever takes its place.
             News::Retry { .. } | News::Owed(_) => {}
         }
@@ -123,8 +123,8 @@ fn is_passing(why: &Failure) -> bool {
     why.refusal.is_some_and(Refusal::is_passing)
 }
 
-fn may_go_again(a: &Attempt) -> bool {
-    a.resends == 0
+fn may_go_again(attempt: &Attempt) -> bool {
+    attempt.resends == 0
 }
 
 /// A relay has it, or may have it.
@@ -144,13 +144,13 @@ fn delivered(app: &App, set: &mut WriteSet, piece: &mut Piece) {
 }
 
 /// It did not arrive. A report that says so says that a relay had it.
-fn end(app: &App, set: &mut WriteSet, piece: &mut Piece, (a, why): (&Attempt, &Failure)) {
+fn end(app: &App, set: &mut WriteSet, piece: &mut Piece, attempt: &Attempt, why: &Failure) {
     if why.state == State::Failed {
         sent(app, set, piece);
     }
     if why.state == State::Lapsed {
         // Nobody said anything, as is usual: what a relay has is as good as delivered.
-        return lapsed(app, set, piece, a);
+        return lapsed(app, set, piece, attempt);
     }
     let (status, cause) = match ending(why) {
         // What a relay had is no better for what happened to the address since.
@@ -166,12 +166,12 @@ fn end(app: &App, set: &mut WriteSet, piece: &mut Piece, (a, why): (&Attempt, &F
     if cause == Cause::MailboxUnavailable {
         suppress(app, set, piece, Reason::Bounced);
     }
-    shift_at(app, set, piece, status, !Email::keeps_price(a, why));
+    shift_at(app, set, piece, status, !Email::keeps_price(attempt, why));
 }
 
-fn lapsed(app: &App, set: &mut WriteSet, piece: &mut Piece, a: &Attempt) {
+fn lapsed(app: &App, set: &mut WriteSet, piece: &mut Piece, attempt: &Attempt) {
     // What a relay only may have costs nothing.
-    if a.state != State::Accepted {
+    if attempt.state != State::Accepted {
         shift_at(app, set, piece, Status::Sent, true);
     }
 }
@@ -216,7 +216,7 @@ pub(super) fn suppress(app: &App, set: &mut WriteSet, piece: &Piece, reason: Rea
     let Some(address) = piece.address() else { return };
     let is_fixed = app.carriers.scripted(&address).is_some() && !address.local().contains('+');
     if !is_fixed {
-        suppressions::add(app, set, &piece.account, (&address, reason));
+        suppressions::add(app, set, &piece.account, &address, reason);
     }
 }
 
@@ -236,12 +236,7 @@ fn shift_at(app: &App, set: &mut WriteSet, piece: &mut Piece, status: Status, is
     piece.status = status;
     piece.change_count += 1;
     sql::shift(set, piece);
-    sql::tell(
-        app,
-        set,
-        (&piece.account, &piece.email, piece.position),
-        Change { tally, given_back },
-    );
+    sql::tell(app, set, piece, Change { tally, given_back });
 }
 
 /// What an attempt that did not work out is to the recipient.

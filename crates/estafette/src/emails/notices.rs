@@ -42,7 +42,7 @@ impl Owner for Notices {
         }
     }
 
-    fn content(app: &App, notice: &Notice, a: &Attempt) -> Option<Outbound> {
+    fn content(app: &App, notice: &Notice, attempt: &Attempt) -> Option<Outbound> {
         if app.now() >= notice.valid_until {
             return None;
         }
@@ -69,7 +69,7 @@ impl Owner for Notices {
         let mail = Mail { return_path: sender.clone(), front: Vec::new(), message: message.into() };
         Some(Outbound {
             account_id: notice.account.as_str().to_owned(),
-            attempt_id: a.id.as_str().to_owned(),
+            attempt_id: attempt.id.as_str().to_owned(),
             to: Address::Email(address),
             sender,
             content: Content::Email(mail),
@@ -90,7 +90,7 @@ impl Owner for Notices {
     }
 
     /// What may work later goes to the relay again, by the schedule of emails.
-    fn after(app: &App, notice: &Notice, a: &Attempt, why: &Failure) -> Then {
+    fn after(app: &App, notice: &Notice, attempt: &Attempt, why: &Failure) -> Then {
         let passes = matches!(
             why.refusal,
             Some(Refusal::Temporary | Refusal::Down | Refusal::Throttled { .. })
@@ -99,7 +99,7 @@ impl Owner for Notices {
         if why.state != Sending::Refused || !passes || app.now() >= last {
             return Then::End;
         }
-        let step = usize::try_from(a.tries.saturating_sub(1)).unwrap_or(usize::MAX);
+        let step = usize::try_from(attempt.tries.saturating_sub(1)).unwrap_or(usize::MAX);
         match app.config.email.retry_schedule_s.get(step) {
             Some(wait_s) => Then::Retry { at: last.min(app.now() + wait_s * 1_000) },
             None => Then::End,
@@ -107,7 +107,7 @@ impl Owner for Notices {
     }
 
     /// There is no other way for a notice.
-    fn adopt(_: &App, _: &mut WriteSet, _: &mut Notice, _: (&Attempt, &Failure)) {}
+    fn adopt(_: &App, _: &mut WriteSet, _: &mut Notice, _: &Attempt, _: &Failure) {}
 
     fn decide(_: &App, set: &mut WriteSet, notice: &mut Notice, _: &Attempt, news: News<'_>) {
         if notice.state != State::Queued {

@@ -51,12 +51,17 @@ pub(super) async fn send(
     taking: Taking<'_>,
 ) -> Result<Letter, Error> {
     let price = credits::price(app, Channel::Email.as_str(), CATEGORY, "").await?;
-    let macs = suppressed(app, &account.id, &order).await?;
-    let outs = outs(app, account, (&order, &macs), &taking, price)?;
+    let screened = screen(app, &account.id, &order).await?;
+    let outs = outs(app, account, &screened, &taking, price)?;
     let is_open = domains::is_shared(app, &order.from.address);
     let domain = order.from.address.domain().to_owned();
     let signers = if is_open { None } else { domains::signers(app, &account.id, &domain).await? };
-    let (letter, sealed) = letter(app, account, order, (&taking, &outs, signers.as_ref()))?;
+    let (mut letter, message) = letter(app, account, order, &taking, &outs);
+    let message = signed(app, signers.as_ref(), message)?;
+    letter.size_bytes = i64::try_from(message.len()).unwrap_or(i64::MAX);
+    let goes_out = outs.iter().any(|out| out.way.is_some());
+    let sealed = goes_out.then(|| app.vault.seal(&place(&account.id, &letter.id), &message));
+    let sealed: Option<Sealed> = sealed.map(Arc::from);
     let mut set = WriteSet::of(account.id.as_str());
     if !is_open {
         domains::guard(&mut set, &account.id, &domain);
@@ -73,14 +78,13 @@ pub(super) async fn send(
         sql::insert_recipient(&mut set, piece, *kind);
     }
     for out in outs.iter().filter(|out| out.way.is_none()) {
-        let whom = (&account.id, &letter.id, out.piece.position);
-        sql::tell(app, &mut set, whom, Change::default());
+        sql::tell(app, &mut set, &out.piece, Change::default());
     }
     match app.db.commit(set).await {
         Ok(_) => go(app, outs, sealed.as_ref()),
         Err(CommitError::Rejected(sql::EXISTS)) => {}
         Err(error) => {
-            return Err(refused(app, account, (domain, letter.charged_credits), error).await);
+            return Err(refused(app, account, domain, letter.charged_credits, error).await);
         }
     }
     Ok(letter)
@@ -95,40 +99,53 @@ fn go(app: &App, outs: Vec<Out>, sealed: Option<&Sealed>) {
     }
 }
 
-/// For each recipient the keyed hash, and whether the account does not write to it.
-async fn suppressed(
+/// An order whose recipients were compared with the account's suppression list.
+struct Screened<'a> {
+    order: &'a Order,
+    /// In the order's order.
+    people: Vec<Person>,
+}
+
+/// What is known of a recipient.
+struct Person {
+    address_mac: Vec<u8>,
+    /// The account does not write to them.
+    is_suppressed: bool,
+}
+
+async fn screen<'a>(
     app: &App,
     account: &AccountId,
-    order: &Order,
-) -> Result<Vec<(Vec<u8>, bool)>, Error> {
+    order: &'a Order,
+) -> Result<Screened<'a>, Error> {
     let looks = order.recipients.iter().map(|(_, mailbox)| async move {
-        let mac = address_mac(app, account, &mailbox.address);
+        let address_mac = address_mac(app, account, &mailbox.address);
         let is_scripted = app.carriers.scripted(&mailbox.address) == Some(Script::Suppressed);
-        let is_suppressed = is_scripted || suppressions::has(app, account, &mac).await?;
-        Ok::<_, Error>((mac, is_suppressed))
+        let is_suppressed = is_scripted || suppressions::has(app, account, &address_mac).await?;
+        Ok::<_, Error>(Person { address_mac, is_suppressed })
     });
-    try_join_all(looks).await
+    Ok(Screened { order, people: try_join_all(looks).await? })
 }
 
 fn outs(
     app: &App,
     account: &Account,
-    (order, macs): (&Order, &[(Vec<u8>, bool)]),
+    screened: &Screened<'_>,
     taking: &Taking<'_>,
     price: i64,
 ) -> Result<Vec<Out>, Error> {
     let last_try_s: i64 = app.config.email.retry_schedule_s.iter().sum();
     let give_up_at = app.now() + last_try_s * 1_000 + SLACK_MS;
-    let mut outs = Vec::with_capacity(macs.len());
-    for ((position, (kind, mailbox)), (mac, is_suppressed)) in
-        (0_i64..).zip(&order.recipients).zip(macs)
-    {
+    let Screened { order, people } = screened;
+    let mut outs = Vec::with_capacity(people.len());
+    let recipients = (0_i64..).zip(&order.recipients).zip(people);
+    for ((position, (kind, mailbox)), person) in recipients {
         let mut piece = Piece {
             account: account.id.clone(),
             email: taking.id.clone(),
             position,
             mailbox: mailbox.to_string(),
-            address_mac: mac.clone(),
+            address_mac: person.address_mac.clone(),
             status: Status::Queued,
             cause: None,
             detail: None,
@@ -140,7 +157,7 @@ fn outs(
             is_suppressed: false,
             sealed: None,
         };
-        if *is_suppressed {
+        if person.is_suppressed {
             piece.status = Status::Suppressed;
             piece.cause = Some(Cause::Suppressed);
             piece.credits = 0;
@@ -166,13 +183,14 @@ fn outs(
     Ok(outs)
 }
 
-/// The row, and what it says: sealed, if it has to go to anybody.
+/// The row, and what it says.
 fn letter(
     app: &App,
     account: &Account,
     order: Order,
-    (taking, outs, signers): (&Taking<'_>, &[Out], Option<&Signers>),
-) -> Result<(Letter, Option<Sealed>), Error> {
+    taking: &Taking<'_>,
+    outs: &[Out],
+) -> (Letter, Vec<u8>) {
     let now = app.now();
     let Order { from, from_email, to, cc, reply_to, subject, text, html, .. } = order;
     let domain = from.address.domain().to_owned();
@@ -180,9 +198,9 @@ fn letter(
     let unique = taking.id.as_str().trim_start_matches("eml_").to_owned();
     let mut headers = order.headers;
     if taking.priority == Priority::Bulk && outs.len() == 1 {
-        unsubscribe::offer(app, (&account.id, &taking.id), &mut headers);
+        unsubscribe::offer(app, &account.id, &taking.id, &mut headers);
     }
-    let mut message = email::compose::compose(email::Draft {
+    let message = email::compose::compose(email::Draft {
         message_id: format!("{unique}@{domain}"),
         date_s: now.0.div_euclid(1_000),
         subject: subject.clone(),
@@ -195,13 +213,6 @@ fn letter(
         text,
         html,
     });
-    if let Some(signers) = signers {
-        let mut signed = signers.sign(&message, app.clock.now().0 / 1_000).ok_or(Error::NoKeys)?;
-        signed.append(&mut message);
-        message = signed;
-    }
-    let goes_out = outs.iter().any(|out| out.way.is_some());
-    let sealed = goes_out.then(|| app.vault.seal(&place(&account.id, &taking.id), &message));
     let letter = Letter {
         account: account.id.clone(),
         id: taking.id.clone(),
@@ -209,7 +220,7 @@ fn letter(
         reply_to: reply_to_text,
         subject,
         reference: order.reference,
-        size_bytes: i64::try_from(message.len()).unwrap_or(i64::MAX),
+        size_bytes: 0,
         priority: taking.priority,
         tally: Tally::of(outs.iter().map(|out| out.piece.status)),
         charged_credits: outs.iter().map(|out| out.piece.credits).sum(),
@@ -217,14 +228,23 @@ fn letter(
         created_at: now,
         updated_at: now,
     };
-    Ok((letter, sealed.map(Arc::from)))
+    (letter, message)
+}
+
+/// A message with its signatures in front of it, where its domain has keys.
+fn signed(app: &App, signers: Option<&Signers>, mut message: Vec<u8>) -> Result<Vec<u8>, Error> {
+    let Some(signers) = signers else { return Ok(message) };
+    let mut signed = signers.sign(&message, app.clock.now().0 / 1_000).ok_or(Error::NoKeys)?;
+    signed.append(&mut message);
+    Ok(signed)
 }
 
 /// Why commit A did not happen.
 async fn refused(
     app: &App,
     account: &Account,
-    (domain, credits): (String, i64),
+    domain: String,
+    credits: i64,
     error: CommitError,
 ) -> Error {
     match error {

@@ -202,7 +202,8 @@ pub(super) async fn recipients(
 pub(super) async fn piece(
     app: &App,
     account: &AccountId,
-    (email, position): (&EmailId, i64),
+    email: &EmailId,
+    position: i64,
 ) -> Result<Option<Piece>, Error> {
     app.db.row(PIECE, args![account, email, position]).await
 }
@@ -273,12 +274,8 @@ pub(super) struct Change {
 }
 
 /// Counts a change of one recipient, and tells of it.
-pub(super) fn tell(
-    app: &App,
-    set: &mut WriteSet,
-    (account, email, position): (&AccountId, &EmailId, i64),
-    change: Change,
-) {
+pub(super) fn tell(app: &App, set: &mut WriteSet, piece: &Piece, change: Change) {
+    let Piece { account, email, position, .. } = piece;
     let [queued, sent, delivered, bounced, failed, suppressed] = change.tally.0;
     let args = args![
         queued,

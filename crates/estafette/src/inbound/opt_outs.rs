@@ -51,7 +51,8 @@ pub fn opt_out(
     app: &App,
     set: &mut WriteSet,
     account: &AccountId,
-    (person, channel): (&Msisdn, Channel),
+    person: &Msisdn,
+    channel: Channel,
 ) {
     let (keyword, said_at) = (Keyword::Stop, app.now());
     note(app, set, account, Wish { person, keyword, channel, said_at });

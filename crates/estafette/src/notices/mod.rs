@@ -119,13 +119,13 @@ pub fn is_on(app: &App) -> bool {
 /// nobody.
 pub fn verify(app: &App, set: &mut WriteSet, reader: Reader<'_>) {
     if is_on(app) {
-        prove(app, set, reader, (Kind::VerifyEmail, &NoticeId::new(&app.clock)));
+        prove(app, set, reader, Kind::VerifyEmail, &NoticeId::new(&app.clock));
     }
 }
 
 /// Adds a notice with a proof to a write set.
-fn prove(app: &App, set: &mut WriteSet, reader: Reader<'_>, what: (Kind, &NoticeId)) {
-    let (Reader { user, live }, (kind, id), now) = (reader, what, app.now());
+fn prove(app: &App, set: &mut WriteSet, reader: Reader<'_>, kind: Kind, id: &NoticeId) {
+    let (Reader { user, live }, now) = (reader, app.now());
     let token = format!("{FIXED}{}", key::random(&app.clock, RANDOM));
     let sealed = app.vault.seal(&place(live, id), token.as_bytes());
     let life_s = match kind {
@@ -140,11 +140,11 @@ fn prove(app: &App, set: &mut WriteSet, reader: Reader<'_>, what: (Kind, &Notice
 
 /// Adds news for the owner of an account, of either environment, to a write set; once an hour for
 /// the same object.
-pub fn tell_owner(app: &App, set: &mut WriteSet, account: &AccountId, news: (Kind, &str)) {
+pub fn tell_owner(app: &App, set: &mut WriteSet, account: &AccountId, kind: Kind, object_id: &str) {
     if !is_on(app) {
         return;
     }
-    let (now, (kind, object_id)) = (app.now(), news);
+    let now = app.now();
     let id = NoticeId::new(&app.clock);
     let args = args![&id, kind.as_str(), object_id, now + NEWS_MS, now, account, now - HOUR];
     set.push(sql::ADD_FOR_OWNER, args);

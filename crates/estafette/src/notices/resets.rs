@@ -53,7 +53,7 @@ pub async fn answer(app: &App, asked: &Asked) -> Result<(), CommitError> {
     let most = app.config.email.resets_per_hour - 1;
     let kind = Kind::PasswordReset;
     set.absent(sql::IS_ENOUGH, args![&user.id, kind.as_str(), since, most], ENOUGH);
-    prove(app, &mut set, Reader { user: &user.id, live: &user.live }, (kind, &asked.id));
+    prove(app, &mut set, Reader { user: &user.id, live: &user.live }, kind, &asked.id);
     match app.db.commit(set).await {
         Err(CommitError::Rejected(ENOUGH)) => forget(app, asked).await,
         done => done.map(drop),

@@ -25,12 +25,12 @@ pub fn letter(app: &App, notice: &Notice) -> Option<Letter> {
         Kind::VerifyEmail => Letter {
             subject: "Confirmez votre adresse / Confirm your address",
             text: both(
-                (
+                &words(
                     "Quelqu'un, sans doute vous, a créé un compte avec cette adresse. Pour la \
                      confirmer :",
                     "Sinon, ignorez ce message.",
                 ),
-                (
+                &words(
                     "Somebody, probably you, signed up with this address. To confirm it:",
                     "If it was not you, ignore this message.",
                 ),
@@ -40,12 +40,12 @@ pub fn letter(app: &App, notice: &Notice) -> Option<Letter> {
         Kind::PasswordReset => Letter {
             subject: "Votre mot de passe / Your password",
             text: both(
-                (
+                &words(
                     "Quelqu'un, sans doute vous, a demandé un nouveau mot de passe. Pour le \
                      choisir :",
                     "Sinon, ignorez ce message : votre mot de passe reste le même.",
                 ),
-                (
+                &words(
                     "Somebody, probably you, asked for a new password. To choose it:",
                     "If it was not you, ignore this message: your password stays as it is.",
                 ),
@@ -55,11 +55,11 @@ pub fn letter(app: &App, notice: &Notice) -> Option<Letter> {
         Kind::TicketAnswered => Letter {
             subject: "Réponse du support / Answer from support",
             text: both(
-                (
+                &words(
                     "Le support a répondu à votre demande :",
                     "La réponse se lit dans le ticket (GET /v1/support/tickets/{id}/messages).",
                 ),
-                (
+                &words(
                     "Support has answered your ticket:",
                     "Read the answer in the ticket (GET /v1/support/tickets/{id}/messages).",
                 ),
@@ -69,12 +69,12 @@ pub fn letter(app: &App, notice: &Notice) -> Option<Letter> {
         Kind::WebhookDisabled => Letter {
             subject: "Webhook désactivé / Webhook disabled",
             text: both(
-                (
+                &words(
                     "Cette cible ne répond plus et a été désactivée :",
                     "Une fois réparée, réactivez-la (PATCH, \"active\": true), puis demandez ce \
                      qu'elle a manqué (recover).",
                 ),
-                (
+                &words(
                     "This target does not work any more and was disabled:",
                     "Once it is repaired, enable it (PATCH, \"active\": true), then ask for what \
                      it missed (recover).",
@@ -85,9 +85,19 @@ pub fn letter(app: &App, notice: &Notice) -> Option<Letter> {
     })
 }
 
-/// What stands between the two sentences of each language stands in both.
-fn both(french: (&str, &str), english: (&str, &str), middle: &str) -> String {
-    let part = |(before, after): (&str, &str)| format!("{before}\n\n{middle}\n\n{after}\n");
+/// A notice in one language: what stands before and after what it is about.
+struct Words {
+    before: &'static str,
+    after: &'static str,
+}
+
+const fn words(before: &'static str, after: &'static str) -> Words {
+    Words { before, after }
+}
+
+/// Both languages, about the same.
+fn both(french: &Words, english: &Words, middle: &str) -> String {
+    let part = |words: &Words| format!("{}\n\n{middle}\n\n{}\n", words.before, words.after);
     format!("{}\n--\n\n{}", part(french), part(english))
 }
 
@@ -98,13 +108,14 @@ fn way(url: &str, proof: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{both, way};
+    use super::{both, way, words};
 
     #[test]
     fn both_languages_lead_to_the_same_place() {
         assert_eq!(way("", "est_pf_x"), "est_pf_x");
         let way = way("https://a.example/reset#{token}", "est_pf_x");
         assert_eq!(way, "https://a.example/reset#est_pf_x");
-        assert_eq!(both(("un", "deux"), ("one", "two"), &way).matches(&way).count(), 2);
+        let both = both(&words("un", "deux"), &words("one", "two"), &way);
+        assert_eq!(both.matches(&way).count(), 2);
     }
 }

@@ -20,8 +20,8 @@ pub(super) fn seal(app: &App, account: &AccountId, id: &ChallengeId, code: &Secr
 }
 
 /// The code of a challenge while it is still kept.
-pub(super) fn code_of(app: &App, c: &Challenge) -> Option<Secret> {
-    let place = ["challenges", c.account.as_str(), c.id.as_str()];
-    let code = app.vault.open(&place, c.code_sealed.as_ref()?)?;
+pub(super) fn code_of(app: &App, challenge: &Challenge) -> Option<Secret> {
+    let place = ["challenges", challenge.account.as_str(), challenge.id.as_str()];
+    let code = app.vault.open(&place, challenge.code_sealed.as_ref()?)?;
     String::from_utf8(code).ok().map(Secret::new)
 }

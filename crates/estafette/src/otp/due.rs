@@ -63,7 +63,7 @@ async fn visit(app: &App, account: AccountId, id: ChallengeId) {
     match look_at(app, &account, &id).await {
         // Whoever was faster came to the same result; what was lost is logged, and due again when
         // the claim ends.
-        Ok(Some((c, a))) => drop(settle_due(app, c, a).await),
+        Ok(Some((challenge, attempt))) => drop(settle_due(app, challenge, attempt).await),
         Ok(None) => {}
         Err(error) => {
             tracing::warn!(%error, challenge = %id, "due passcode not read; trying again");
@@ -76,71 +76,80 @@ async fn look_at(
     account: &AccountId,
     id: &ChallengeId,
 ) -> Result<Option<(Challenge, Attempt)>, ::store::Error> {
-    let Some(c) = sql::challenge(app, account, id).await? else { return Ok(None) };
-    let a = dispatch::attempt(app, account, &c.attempt).await?;
-    Ok(a.map(|a| (c, a)))
+    let Some(challenge) = sql::challenge(app, account, id).await? else { return Ok(None) };
+    let attempt = dispatch::attempt(app, account, &challenge.attempt).await?;
+    Ok(attempt.map(|attempt| (challenge, attempt)))
 }
 
-async fn settle_due(app: &App, c: Challenge, a: Attempt) -> Result<(), Unwritten> {
+async fn settle_due(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), Unwritten> {
     let now = app.now();
-    if a.state == State::Sending && now < a.lease_until {
-        return postpone(app, &c, a.lease_until).await;
+    if attempt.state == State::Sending && now < attempt.lease_until {
+        return postpone(app, &challenge, attempt.lease_until).await;
     }
-    match c.shown_status(now) {
-        Status::Sent | Status::Delivered => watch(app, c, a).await,
-        status => end(app, &c, &a, status).await,
+    match challenge.shown_status(now) {
+        Status::Sent | Status::Delivered => watch(app, challenge, attempt).await,
+        status => end(app, &challenge, &attempt, status).await,
     }
 }
 
 /// An open challenge: the lease, the watchdog's time or nothing in particular is over.
-async fn watch(app: &App, c: Challenge, a: Attempt) -> Result<(), Unwritten> {
-    let watchdog_at = a.lease_until - LEASE_MS + c.fallback_ms;
-    match a.state {
+async fn watch(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), Unwritten> {
+    let watchdog_at = attempt.lease_until - LEASE_MS + challenge.fallback_ms;
+    match attempt.state {
         // The process that was sending it died: maybe it went out, so it is not sent again.
         State::Sending => {
-            let next = if c.falls_back() { watchdog_at.min(c.expires_at) } else { c.expires_at };
-            let mut leg = Leg::<Otp>::new(c, a);
+            let next = if challenge.falls_back() {
+                watchdog_at.min(challenge.expires_at)
+            } else {
+                challenge.expires_at
+            };
+            let mut leg = Leg::<Otp>::new(challenge, attempt);
             dispatch::settle(app, &mut leg, News::Unknown).await?;
             postpone(app, &leg.message, next).await
         }
-        State::Unknown | State::Accepted if c.falls_back() && app.now() < watchdog_at => {
-            postpone(app, &c, watchdog_at.min(c.expires_at)).await
+        State::Unknown | State::Accepted if challenge.falls_back() && app.now() < watchdog_at => {
+            postpone(app, &challenge, watchdog_at.min(challenge.expires_at)).await
         }
         // Nobody said anything, or SMS is owed since it could not take over at once.
         State::Unknown | State::Accepted | State::Refused | State::Failed | State::Lapsed
-            if c.falls_back() =>
+            if challenge.falls_back() =>
         {
-            let mut leg = Leg::<Otp>::new(c, a);
+            let mut leg = Leg::<Otp>::new(challenge, attempt);
             if dispatch::over(app, &mut leg, Failure::silence()).await? == Next::Attempt {
                 carry(app, &mut leg).await;
             }
             Ok(())
         }
-        _ => postpone(app, &c, c.expires_at).await,
+        _ => postpone(app, &challenge, challenge.expires_at).await,
     }
 }
 
 /// A challenge that is over: what its attempt still holds is posted if the code came through.
-async fn end(app: &App, c: &Challenge, a: &Attempt, status: Status) -> Result<(), Unwritten> {
-    let mut set = WriteSet::of(c.account.as_str());
-    if a.state.is_held() {
+async fn end(
+    app: &App,
+    challenge: &Challenge,
+    attempt: &Attempt,
+    status: Status,
+) -> Result<(), Unwritten> {
+    let mut set = WriteSet::of(challenge.account.as_str());
+    if attempt.state.is_held() {
         if status == Status::Verified {
-            dispatch::arrived::<Otp>(app, &mut set, a);
+            dispatch::arrived::<Otp>(app, &mut set, attempt);
         } else {
-            dispatch::give_back::<Otp>(app, &mut set, a, &Failure::silence());
+            dispatch::give_back::<Otp>(app, &mut set, attempt, &Failure::silence());
         }
     }
-    if status == Status::Expired && c.status.is_open() {
-        sql::expire(&mut set, c);
-        events::stands(app, &mut set, c, Status::Expired);
+    if status == Status::Expired && challenge.status.is_open() {
+        sql::expire(&mut set, challenge);
+        events::stands(app, &mut set, challenge, Status::Expired);
     } else {
-        sql::close(&mut set, c, status, None);
+        sql::close(&mut set, challenge, status, None);
     }
-    write(app, c.id.as_str(), set).await
+    write(app, challenge.id.as_str(), set).await
 }
 
-async fn postpone(app: &App, c: &Challenge, until: clock::Millis) -> Result<(), Unwritten> {
-    let mut set = WriteSet::of(c.account.as_str());
-    sql::postpone(&mut set, c, until.max(app.now() + 1));
-    write(app, c.id.as_str(), set).await
+async fn postpone(app: &App, challenge: &Challenge, until: clock::Millis) -> Result<(), Unwritten> {
+    let mut set = WriteSet::of(challenge.account.as_str());
+    sql::postpone(&mut set, challenge, until.max(app.now() + 1));
+    write(app, challenge.id.as_str(), set).await
 }

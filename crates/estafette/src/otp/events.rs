@@ -22,28 +22,35 @@ struct Telling<'a> {
 
 impl<'a> Telling<'a> {
     /// That it stands so, with its current attempt.
-    fn of(c: &'a Challenge, status: Status) -> Self {
-        let (attempt, status) = (c.attempt.as_str(), status.as_str());
-        Self { account: &c.account, id: &c.id, attempt, status, reason: "", provider_id: None }
+    fn of(challenge: &'a Challenge, status: Status) -> Self {
+        let (attempt, status) = (challenge.attempt.as_str(), status.as_str());
+        Self {
+            account: &challenge.account,
+            id: &challenge.id,
+            attempt,
+            status,
+            reason: "",
+            provider_id: None,
+        }
     }
 }
 
 /// Tells that a challenge stands so, if it does: with its current attempt.
-pub(super) fn stands(app: &App, set: &mut WriteSet, c: &Challenge, status: Status) {
-    tell(app, set, &Telling::of(c, status));
+pub(super) fn stands(app: &App, set: &mut WriteSet, challenge: &Challenge, status: Status) {
+    tell(app, set, &Telling::of(challenge, status));
 }
 
 /// Tells that an attempt went out under this id of the carrier's, before the set says that it came
 /// through: who counts steps misses none.
-pub(super) fn went_out(app: &App, set: &mut WriteSet, c: &Challenge, provider_id: &str) {
+pub(super) fn went_out(app: &App, set: &mut WriteSet, challenge: &Challenge, provider_id: &str) {
     let provider_id = Some(provider_id);
-    tell(app, set, &Telling { provider_id, ..Telling::of(c, Status::Sent) });
+    tell(app, set, &Telling { provider_id, ..Telling::of(challenge, Status::Sent) });
 }
 
 /// Tells that a challenge failed for this reason, if it did.
-pub(super) fn failed(app: &App, set: &mut WriteSet, c: &Challenge, reason: Reason) {
+pub(super) fn failed(app: &App, set: &mut WriteSet, challenge: &Challenge, reason: Reason) {
     let reason = reason.as_str();
-    tell(app, set, &Telling { reason, ..Telling::of(c, Status::Failed) });
+    tell(app, set, &Telling { reason, ..Telling::of(challenge, Status::Failed) });
 }
 
 /// Tells what a guess came to, if it ended the challenge.

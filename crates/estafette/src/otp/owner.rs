@@ -40,20 +40,20 @@ impl Owner for Otp {
         }
     }
 
-    fn content(app: &App, c: &Challenge, a: &Attempt) -> Option<Outbound> {
-        let code = code_of(app, c)?;
-        let wording = Wording::of_stored(&c.wording);
+    fn content(app: &App, challenge: &Challenge, attempt: &Attempt) -> Option<Outbound> {
+        let code = code_of(app, challenge)?;
+        let wording = Wording::of_stored(&challenge.wording);
         Some(Outbound {
-            account_id: c.account.as_str().to_owned(),
-            attempt_id: a.id.as_str().to_owned(),
-            to: recipient(c),
+            account_id: challenge.account.as_str().to_owned(),
+            attempt_id: attempt.id.as_str().to_owned(),
+            to: recipient(challenge),
             sender: wording.sender.clone(),
             content: Content::Passcode {
                 text: Secret::new(wording.text(code.expose())),
                 template: wording.template(),
                 code,
             },
-            valid_until: c.expires_at,
+            valid_until: challenge.expires_at,
         })
     }
 
@@ -66,125 +66,152 @@ impl Owner for Otp {
         channel == Channel::Chatapp
     }
 
-    fn may_name(c: &Challenge) -> bool {
-        is_number(&c.recipient)
+    fn may_name(challenge: &Challenge) -> bool {
+        is_number(&challenge.recipient)
     }
 
-    fn number(c: &Challenge) -> Option<&str> {
-        is_number(&c.recipient).then_some(c.recipient.as_str())
+    fn number(challenge: &Challenge) -> Option<&str> {
+        is_number(&challenge.recipient).then_some(challenge.recipient.as_str())
     }
 
-    fn after(app: &App, c: &Challenge, a: &Attempt, _: &Failure) -> Then {
-        let is_current = c.attempt == a.id;
-        let can_fall_back = c.falls_back() && c.is_open(app.now());
-        if !is_current || !can_fall_back || !app.carriers.offers(Channel::Sms, c.account.as_str()) {
+    fn after(app: &App, challenge: &Challenge, attempt: &Attempt, _: &Failure) -> Then {
+        let is_current = challenge.attempt == attempt.id;
+        let can_fall_back = challenge.falls_back() && challenge.is_open(app.now());
+        if !is_current
+            || !can_fall_back
+            || !app.carriers.offers(Channel::Sms, challenge.account.as_str())
+        {
             return Then::End;
         }
-        Then::Leg { channel: Channel::Sms, category: "authentication", to: recipient(c) }
+        Then::Leg { channel: Channel::Sms, category: "authentication", to: recipient(challenge) }
     }
 
-    fn adopt(app: &App, set: &mut WriteSet, c: &mut Challenge, (leg, why): (&Attempt, &Failure)) {
-        note_unreachable(app, set, c, c.channel, why);
-        let (mode, asks_consent) = (c.mode, c.asks_consent);
+    fn adopt(
+        app: &App,
+        set: &mut WriteSet,
+        challenge: &mut Challenge,
+        leg: &Attempt,
+        why: &Failure,
+    ) {
+        note_unreachable(app, set, challenge, challenge.channel, why);
+        let (mode, asks_consent) = (challenge.mode, challenge.asks_consent);
         let next = NextLeg { attempt: leg, mode, fallback_used: true, asks_consent };
-        sql::next_leg(set, c, next, app.now());
-        limits::count_fallback(app, set, c);
-        *c = c.carried_by(leg, true);
+        sql::next_leg(set, challenge, next, app.now());
+        limits::count_fallback(app, set, challenge);
+        *challenge = challenge.carried_by(leg, true);
     }
 
-    fn decide(app: &App, set: &mut WriteSet, c: &mut Challenge, a: &Attempt, news: News<'_>) {
+    fn decide(
+        app: &App,
+        set: &mut WriteSet,
+        challenge: &mut Challenge,
+        attempt: &Attempt,
+        news: News<'_>,
+    ) {
         if let News::Over(Ending { why, .. }) | News::Owed(why) = news {
-            note_unreachable(app, set, c, a.channel, why);
+            note_unreachable(app, set, challenge, attempt.channel, why);
         }
         // News of an attempt that another took the place of change nothing else.
-        if c.attempt != a.id {
+        if challenge.attempt != attempt.id {
             return;
         }
         match news {
             News::Accepted { provider_id } => {
-                sql::settle(set, c, provider_id, Status::Sent, next_visit(app, c));
-                events::stands(app, set, c, Status::Sent);
-                provider_id.clone_into(&mut c.provider_message_id);
-                c.settled = true;
+                sql::settle(set, challenge, provider_id, Status::Sent, next_visit(app, challenge));
+                events::stands(app, set, challenge, Status::Sent);
+                provider_id.clone_into(&mut challenge.provider_message_id);
+                challenge.settled = true;
             }
-            News::Read { .. } if a.state == State::Delivered => {}
+            News::Read { .. } if attempt.state == State::Delivered => {}
             News::Delivered { provider_id } | News::Read { provider_id } => {
-                delivered(app, set, c, a, provider_id);
+                delivered(app, set, challenge, attempt, provider_id);
             }
             News::Unknown => {
-                sql::postpone(set, c, next_visit(app, c));
-                events::stands(app, set, c, Status::Sent);
+                sql::postpone(set, challenge, next_visit(app, challenge));
+                events::stands(app, set, challenge, Status::Sent);
             }
-            News::Over(ending) => over(app, set, c, ending),
-            News::Owed(_) => sql::leg_over(set, c, c.expires_at.min(app.now() + OWED_MS)),
+            News::Over(ending) => over(app, set, challenge, ending),
+            News::Owed(_) => {
+                sql::leg_over(set, challenge, challenge.expires_at.min(app.now() + OWED_MS))
+            }
             // Passcodes go out inline: there is no later.
             News::Retry { .. } => {}
         }
     }
 }
 
-fn recipient(c: &Challenge) -> Address {
-    Address::Phone(Msisdn::stored(c.recipient.clone()))
+fn recipient(challenge: &Challenge) -> Address {
+    Address::Phone(Msisdn::stored(challenge.recipient.clone()))
 }
 
 fn delivered(
     app: &App,
     set: &mut WriteSet,
-    c: &mut Challenge,
-    a: &Attempt,
+    challenge: &mut Challenge,
+    attempt: &Attempt,
     provider_id: Option<&str>,
 ) {
-    let provider_id = provider_id.unwrap_or(&c.provider_message_id).to_owned();
-    if a.state == State::Sending {
-        events::went_out(app, set, c, &provider_id);
+    let provider_id = provider_id.unwrap_or(&challenge.provider_message_id).to_owned();
+    if attempt.state == State::Sending {
+        events::went_out(app, set, challenge, &provider_id);
     }
-    sql::settle(set, c, &provider_id, Status::Delivered, c.expires_at);
-    events::stands(app, set, c, Status::Delivered);
-    if c.asks_consent && a.channel == Channel::Chatapp {
-        ask_consent(app, set, c);
+    sql::settle(set, challenge, &provider_id, Status::Delivered, challenge.expires_at);
+    events::stands(app, set, challenge, Status::Delivered);
+    if challenge.asks_consent && attempt.channel == Channel::Chatapp {
+        ask_consent(app, set, challenge);
     }
-    c.provider_message_id = provider_id;
-    if c.status == Status::Sent {
-        c.status = Status::Delivered;
+    challenge.provider_message_id = provider_id;
+    if challenge.status == Status::Sent {
+        challenge.status = Status::Delivered;
     }
-    c.settled = true;
+    challenge.settled = true;
 }
 
 /// The person has the passcode on the chat-app, so they can be asked there.
-fn ask_consent(app: &App, set: &mut WriteSet, c: &Challenge) {
-    let language = Wording::of_stored(&c.wording).language;
+fn ask_consent(app: &App, set: &mut WriteSet, challenge: &Challenge) {
+    let language = Wording::of_stored(&challenge.wording).language;
     let wanted = Wanted {
-        account: &c.account,
-        challenge_id: c.id.as_str(),
-        recipient: &c.recipient,
+        account: &challenge.account,
+        challenge_id: challenge.id.as_str(),
+        recipient: &challenge.recipient,
         language: &language,
     };
     chatapp::want(app, set, wanted);
 }
 
-fn over(app: &App, set: &mut WriteSet, c: &mut Challenge, ending: &Ending) {
+fn over(app: &App, set: &mut WriteSet, challenge: &mut Challenge, ending: &Ending) {
     let reason = Reason::of_ending(ending);
     if ending.is_last {
-        sql::fail(set, c, reason);
-        events::failed(app, set, c, reason);
-        if c.status == Status::Sent {
-            c.status = Status::Failed;
-            c.failure_reason = Some(reason);
+        sql::fail(set, challenge, reason);
+        events::failed(app, set, challenge, reason);
+        if challenge.status == Status::Sent {
+            challenge.status = Status::Failed;
+            challenge.failure_reason = Some(reason);
         }
     }
-    sql::leg_over(set, c, c.expires_at);
+    sql::leg_over(set, challenge, challenge.expires_at);
 }
 
 /// Remembers that the chat-app refused the recipient, if that is why.
-fn note_unreachable(app: &App, set: &mut WriteSet, c: &Challenge, channel: Channel, why: &Failure) {
+fn note_unreachable(
+    app: &App,
+    set: &mut WriteSet,
+    challenge: &Challenge,
+    channel: Channel,
+    why: &Failure,
+) {
     if channel == Channel::Chatapp && why.is_unreachable() {
-        limits::remember_unreachable(app, set, c);
+        limits::remember_unreachable(app, set, challenge);
     }
 }
 
 /// When a challenge needs a visit after a submission: the watchdog's time, or its end.
-fn next_visit(app: &App, c: &Challenge) -> clock::Millis {
-    if c.falls_back() { c.expires_at.min(app.now() + c.fallback_ms) } else { c.expires_at }
+fn next_visit(app: &App, challenge: &Challenge) -> clock::Millis {
+    if challenge.falls_back() {
+        challenge.expires_at.min(app.now() + challenge.fallback_ms)
+    } else {
+        challenge.expires_at
+    }
 }
 
 impl Reason {

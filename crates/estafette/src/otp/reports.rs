@@ -41,7 +41,7 @@ pub async fn report(app: &App, heard: &Heard<'_>) -> Result<Option<Reaction>, Er
 async fn reported(app: &App, heard: &Heard<'_>) -> Result<Option<Challenge>, Error> {
     let account = heard.account;
     let named = match heard.context {
-        Some(context) => dispatch::object_of(app, account, (heard.carrier, context)).await?,
+        Some(context) => dispatch::object_of(app, account, heard.carrier, context).await?,
         None => None,
     };
     let id = match named {

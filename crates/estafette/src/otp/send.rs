@@ -87,9 +87,9 @@ async fn record(
 /// Somebody else moved the challenge: how it stands now, and why it failed if it did. What cannot
 /// be read stays as it was known.
 async fn read_again(app: &App, leg: &mut Leg<Otp>) -> Option<Reason> {
-    let c = &leg.message;
-    let now = sql::challenge(app, &c.account, &c.id).await.ok().flatten()?;
-    if let Ok(true) = limits::is_unreachable(app, &c.account, &c.recipient).await {
+    let challenge = &leg.message;
+    let now = sql::challenge(app, &challenge.account, &challenge.id).await.ok().flatten()?;
+    if let Ok(true) = limits::is_unreachable(app, &challenge.account, &challenge.recipient).await {
         let why = Failure::refused(Refusal::Unreachable, String::new());
         leg.failures.push((Channel::Chatapp, why));
     }
@@ -148,7 +148,7 @@ async fn rehearse(app: &App, account: &Account, order: &Order) -> Result<(), Err
             Err(Error::CountryNotAllowed(to.country().to_owned()))
         }
         Some(Rehearsed::InsufficientCredits) => {
-            let (channel, _) = first_channel(app, account, (order, &Past::None));
+            let (channel, _) = first_channel(app, account, order, &Past::None);
             let price = credits::price(app, channel.as_str(), "authentication", to.country());
             let required = price.await?;
             Err(credits::Error::Insufficient { required, available: 0 }.into())
@@ -204,7 +204,7 @@ impl Past {
 }
 
 /// Where the first attempt goes, and whether that is a fallback already.
-fn first_channel(app: &App, account: &Account, (order, past): (&Order, &Past)) -> (Channel, bool) {
+fn first_channel(app: &App, account: &Account, order: &Order, past: &Past) -> (Channel, bool) {
     let has = |channel| app.carriers.offers(channel, account.id.as_str());
     match order.mode {
         Mode::Only(channel) => (channel, false),
@@ -224,7 +224,7 @@ async fn begin(
     past: Past,
 ) -> Result<(Leg<Otp>, bool), Error> {
     let now = app.now();
-    let (channel, fallback) = first_channel(app, account, (order, &past));
+    let (channel, fallback) = first_channel(app, account, order, &past);
     let price = credits::price(app, channel.as_str(), "authentication", order.to.country()).await?;
     let open = past.found().filter(|challenge| challenge.is_open(now));
     let id = open.map_or_else(|| past.new_id(app), |open| open.id.clone());

@@ -41,15 +41,15 @@ impl Owner for Sms {
         }
     }
 
-    fn content(app: &App, m: &Message, a: &Attempt) -> Option<Outbound> {
-        let text = text_of(app, m)?;
+    fn content(app: &App, message: &Message, attempt: &Attempt) -> Option<Outbound> {
+        let text = text_of(app, message)?;
         Some(Outbound {
-            account_id: m.account.as_str().to_owned(),
-            attempt_id: a.id.as_str().to_owned(),
-            to: Address::Phone(Msisdn::stored(m.recipient.clone())),
-            sender: m.sender.clone(),
-            content: Content::Text { text, parts: u32::try_from(m.segments).unwrap_or(1) },
-            valid_until: m.valid_until,
+            account_id: message.account.as_str().to_owned(),
+            attempt_id: attempt.id.as_str().to_owned(),
+            to: Address::Phone(Msisdn::stored(message.recipient.clone())),
+            sender: message.sender.clone(),
+            content: Content::Text { text, parts: u32::try_from(message.segments).unwrap_or(1) },
+            valid_until: message.valid_until,
         })
     }
 
@@ -61,55 +61,65 @@ impl Owner for Sms {
         false
     }
 
-    fn may_name(m: &Message) -> bool {
-        is_number(&m.recipient)
+    fn may_name(message: &Message) -> bool {
+        is_number(&message.recipient)
     }
 
-    fn number(m: &Message) -> Option<&str> {
-        is_number(&m.recipient).then_some(m.recipient.as_str())
+    fn number(message: &Message) -> Option<&str> {
+        is_number(&message.recipient).then_some(message.recipient.as_str())
     }
 
     /// What may work later goes to the carrier again, as long as the message is valid.
-    fn after(app: &App, _: &Message, a: &Attempt, why: &Failure) -> Then {
-        let last = a.give_up_at - LAST_TRY_MS;
+    fn after(app: &App, _: &Message, attempt: &Attempt, why: &Failure) -> Then {
+        let last = attempt.give_up_at - LAST_TRY_MS;
         if why.state != State::Refused || !is_passing(why) || app.now() >= last {
             return Then::End;
         }
-        let step = usize::try_from(a.tries.saturating_sub(1)).unwrap_or(usize::MAX);
+        let step = usize::try_from(attempt.tries.saturating_sub(1)).unwrap_or(usize::MAX);
         let wait_ms = RETRIES_MS.get(step).or(RETRIES_MS.last()).copied().unwrap_or(MINUTE);
         Then::Retry { at: last.min(app.now() + wait_ms) }
     }
 
     /// Twice is better than never for what somebody waits for; of a campaign it is not.
-    fn unknown(_: &App, m: &Message, a: &Attempt) -> Unsure {
-        if may_go_again(m, a) { Unsure::Again { after_ms: UNSURE_MS } } else { Unsure::Stays }
+    fn unknown(_: &App, message: &Message, attempt: &Attempt) -> Unsure {
+        if may_go_again(message, attempt) {
+            Unsure::Again { after_ms: UNSURE_MS }
+        } else {
+            Unsure::Stays
+        }
     }
 
     /// Carriers charge for what they took, whether or not they could bring it to the phone.
-    fn keeps_price(a: &Attempt, why: &Failure) -> bool {
+    fn keeps_price(attempt: &Attempt, why: &Failure) -> bool {
         match why.state {
-            State::Lapsed => a.state == State::Accepted,
+            State::Lapsed => attempt.state == State::Accepted,
             State::Failed => ending(why).0 != Status::Failed,
             _ => false,
         }
     }
 
     /// There is no other way for an SMS.
-    fn adopt(_: &App, _: &mut WriteSet, _: &mut Message, _: (&Attempt, &Failure)) {}
+    fn adopt(_: &App, _: &mut WriteSet, _: &mut Message, _: &Attempt, _: &Failure) {}
 
-    fn decide(app: &App, set: &mut WriteSet, m: &mut Message, a: &Attempt, news: News<'_>) {
+    fn decide(
+        app: &App,
+        set: &mut WriteSet,
+        message: &mut Message,
+        attempt: &Attempt,
+        news: News<'_>,
+    ) {
         // What is over stays as it is, whatever a late receipt says.
-        if !matches!(m.status, Status::Queued | Status::Submitted) {
+        if !matches!(message.status, Status::Queued | Status::Submitted) {
             return;
         }
         match news {
-            News::Accepted { .. } => submitted(app, set, m, false),
-            News::Unknown => submitted(app, set, m, may_go_again(m, a)),
+            News::Accepted { .. } => submitted(app, set, message, false),
+            News::Unknown => submitted(app, set, message, may_go_again(message, attempt)),
             News::Delivered { .. } | News::Read { .. } => {
-                submitted(app, set, m, false);
-                shift(app, set, m, Status::Delivered);
+                submitted(app, set, message, false);
+                shift(app, set, message, Status::Delivered);
             }
-            News::Over(over) => end(app, set, m, a, &over.why),
+            News::Over(over) => end(app, set, message, attempt, &over.why),
             // It stays queued, and no other leg ever takes its place.
             News::Retry { .. } | News::Owed(_) => {}
         }
@@ -122,45 +132,46 @@ fn is_passing(why: &Failure) -> bool {
 }
 
 /// Whether a message of unclear fate is sent once more.
-fn may_go_again(m: &Message, a: &Attempt) -> bool {
-    m.class == Class::Transactional && a.resends == 0
+fn may_go_again(message: &Message, attempt: &Attempt) -> bool {
+    message.class == Class::Transactional && attempt.resends == 0
 }
 
 /// A carrier has it, or may have it. Its text is kept only where it may have to go again.
-fn submitted(app: &App, set: &mut WriteSet, m: &mut Message, keeps_text: bool) {
-    if m.status == Status::Queued {
-        m.text_sealed.take_if(|_| !keeps_text);
-        shift(app, set, m, Status::Submitted);
-    } else if !keeps_text && m.text_sealed.take().is_some() {
-        sql::drop_text(set, m);
+fn submitted(app: &App, set: &mut WriteSet, message: &mut Message, keeps_text: bool) {
+    if message.status == Status::Queued {
+        message.text_sealed.take_if(|_| !keeps_text);
+        shift(app, set, message, Status::Submitted);
+    } else if !keeps_text && message.text_sealed.take().is_some() {
+        sql::drop_text(set, message);
     }
 }
 
 /// It did not arrive. A receipt that says so says that a carrier had it.
-fn end(app: &App, set: &mut WriteSet, m: &mut Message, a: &Attempt, why: &Failure) {
+fn end(app: &App, set: &mut WriteSet, message: &mut Message, attempt: &Attempt, why: &Failure) {
     if why.state == State::Failed {
-        submitted(app, set, m, false);
+        submitted(app, set, message, false);
     }
     let (status, cause) = ending(why);
-    m.cause = Some(cause);
-    m.carrier_code = why.code.as_deref().map(short);
-    if !Sms::keeps_price(a, why) {
-        m.charged_credits = 0;
+    message.cause = Some(cause);
+    message.carrier_code = why.code.as_deref().map(short);
+    if !Sms::keeps_price(attempt, why) {
+        message.charged_credits = 0;
     }
-    shift(app, set, m, status);
+    shift(app, set, message, status);
 }
 
 /// Moves a message to a status and tells of it.
-fn shift(app: &App, set: &mut WriteSet, m: &mut Message, status: Status) {
+fn shift(app: &App, set: &mut WriteSet, message: &mut Message, status: Status) {
     if status != Status::Submitted {
-        m.text_sealed = None;
+        message.text_sealed = None;
     }
-    m.status = status;
-    m.updated_at = app.now();
-    m.event_count += 1;
-    sql::shift(set, m);
-    let (kind, state) = (Kind::SmsDelivery, view::state_of(m));
-    let (account, object_id, sequence) = (&m.account, m.id.as_str(), m.event_count);
+    message.status = status;
+    message.updated_at = app.now();
+    message.event_count += 1;
+    sql::shift(set, message);
+    let (kind, state) = (Kind::SmsDelivery, view::state_of(message));
+    let (account, object_id, sequence) =
+        (&message.account, message.id.as_str(), message.event_count);
     events::note(app, set, Note { account, kind, object_id, sequence, state: &state });
 }
 
@@ -188,10 +199,10 @@ fn short(code: &str) -> String {
 }
 
 /// Ends a message that no carrier has, because its recipient is erased.
-pub(super) fn erase(app: &App, set: &mut WriteSet, m: &mut Message) {
-    m.cause = Some(Cause::Erased);
-    m.charged_credits = 0;
-    shift(app, set, m, Status::Failed);
+pub(super) fn erase(app: &App, set: &mut WriteSet, message: &mut Message) {
+    message.cause = Some(Cause::Erased);
+    message.charged_credits = 0;
+    shift(app, set, message, Status::Failed);
 }
 
 #[cfg(test)]

@@ -155,9 +155,9 @@ fn seal(app: &App, account: &AccountId, id: &SmsId, text: &str) -> Vec<u8> {
 }
 
 /// What a message says, while it is kept.
-fn text_of(app: &App, m: &Message) -> Option<Secret> {
-    let place = ["sms_messages", m.account.as_str(), m.id.as_str()];
-    let text = app.vault.open(&place, m.text_sealed.as_ref()?)?;
+fn text_of(app: &App, message: &Message) -> Option<Secret> {
+    let place = ["sms_messages", message.account.as_str(), message.id.as_str()];
+    let text = app.vault.open(&place, message.text_sealed.as_ref()?)?;
     String::from_utf8(text).ok().map(Secret::new)
 }
 

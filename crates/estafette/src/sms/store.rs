@@ -110,44 +110,44 @@ pub(super) async fn stretch(
     }
 }
 
-pub(super) fn insert(set: &mut WriteSet, m: &Message) {
+pub(super) fn insert(set: &mut WriteSet, message: &Message) {
     let args = args![
-        &m.account,
-        &m.id,
-        &m.recipient,
-        m.reference.as_deref(),
-        &m.sender,
-        m.text_sealed.clone(),
-        m.class.as_str(),
-        m.encoding.as_str(),
-        m.segments,
-        m.charged_credits,
-        &m.attempt,
-        m.status.as_str(),
-        m.valid_until,
-        m.created_at
+        &message.account,
+        &message.id,
+        &message.recipient,
+        message.reference.as_deref(),
+        &message.sender,
+        message.text_sealed.clone(),
+        message.class.as_str(),
+        message.encoding.as_str(),
+        message.segments,
+        message.charged_credits,
+        &message.attempt,
+        message.status.as_str(),
+        message.valid_until,
+        message.created_at
     ];
     set.push(INSERT, args);
 }
 
 /// Makes the row what the message in hand is, which is one event further.
-pub(super) fn shift(set: &mut WriteSet, m: &Message) {
+pub(super) fn shift(set: &mut WriteSet, message: &Message) {
     let args = args![
-        m.status.as_str(),
-        m.cause.map(Cause::as_str),
-        m.carrier_code.as_deref(),
-        m.charged_credits,
-        m.updated_at,
-        m.text_sealed.is_some(),
-        &m.account,
-        &m.id,
-        m.event_count - 1
+        message.status.as_str(),
+        message.cause.map(Cause::as_str),
+        message.carrier_code.as_deref(),
+        message.charged_credits,
+        message.updated_at,
+        message.text_sealed.is_some(),
+        &message.account,
+        &message.id,
+        message.event_count - 1
     ];
     set.guard(SHIFT, args, STALE);
 }
 
-pub(super) fn drop_text(set: &mut WriteSet, m: &Message) {
-    set.push(DROP_TEXT, args![&m.account, &m.id]);
+pub(super) fn drop_text(set: &mut WriteSet, message: &Message) {
+    set.push(DROP_TEXT, args![&message.account, &message.id]);
 }
 
 /// See [`super::sent_to`].

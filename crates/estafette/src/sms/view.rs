@@ -67,53 +67,53 @@ pub(super) struct SmsError {
 }
 
 impl From<Message> for SentSms {
-    fn from(m: Message) -> Self {
+    fn from(message: Message) -> Self {
         Self {
-            id: m.id.into(),
-            status: m.status,
-            to: shown(m.recipient),
-            sender: (!m.sender.is_empty()).then_some(m.sender),
-            reference: m.reference,
-            segments: m.segments,
-            encoding: m.encoding,
-            charged_credits: m.charged_credits,
-            created_at: m.created_at.to_string(),
+            id: message.id.into(),
+            status: message.status,
+            to: shown(message.recipient),
+            sender: (!message.sender.is_empty()).then_some(message.sender),
+            reference: message.reference,
+            segments: message.segments,
+            encoding: message.encoding,
+            charged_credits: message.charged_credits,
+            created_at: message.created_at.to_string(),
         }
     }
 }
 
 impl From<Message> for SmsMessage {
-    fn from(mut m: Message) -> Self {
-        let error = m.cause.map(|cause| SmsError {
+    fn from(mut message: Message) -> Self {
+        let error = message.cause.map(|cause| SmsError {
             code: cause,
             detail: cause.sentence(),
-            carrier_code: m.carrier_code.take(),
+            carrier_code: message.carrier_code.take(),
         });
-        Self { error, updated_at: m.updated_at.to_string(), sms: m.into() }
+        Self { error, updated_at: message.updated_at.to_string(), sms: message.into() }
     }
 }
 
 /// What was so at an event, in words that [`as_of`] reads. The carrier's code comes last, because
 /// it may hold anything.
-pub(super) fn state_of(m: &Message) -> String {
-    let (cause, code) = (m.cause.map_or("-", Cause::as_str), m.carrier_code.as_deref());
-    let Millis(updated_at) = m.updated_at;
-    let (status, charged) = (m.status.as_str(), m.charged_credits);
+pub(super) fn state_of(message: &Message) -> String {
+    let (cause, code) = (message.cause.map_or("-", Cause::as_str), message.carrier_code.as_deref());
+    let Millis(updated_at) = message.updated_at;
+    let (status, charged) = (message.status.as_str(), message.charged_credits);
     format!("{status} {charged} {updated_at} {cause} {}", code.unwrap_or_default())
 }
 
 /// The message as `state` says. Without it (somebody was erased): as it stands now.
-fn as_of(m: Message, state: &str) -> Message {
+fn as_of(message: Message, state: &str) -> Message {
     let mut words = state.splitn(5, ' ');
     let mut word = || words.next().unwrap_or_default();
-    let Ok(status) = word().parse() else { return m };
+    let Ok(status) = word().parse() else { return message };
     Message {
         status,
         charged_credits: word().parse().unwrap_or_default(),
         updated_at: Millis(word().parse().unwrap_or_default()),
         cause: word().parse().ok(),
         carrier_code: Some(word().to_owned()).filter(|code| !code.is_empty()),
-        ..m
+        ..message
     }
 }
 

@@ -129,6 +129,6 @@ fn disable(app: &App, set: &mut WriteSet, target: &Target, reason: &'static str,
         }),
     };
     events::emit(app, set, &event);
-    notices::tell_owner(app, set, account, (notices::Kind::WebhookDisabled, id.as_str()));
+    notices::tell_owner(app, set, account, notices::Kind::WebhookDisabled, id.as_str());
     tracing::info!(webhook = %id, reason, "a webhook was disabled");
 }

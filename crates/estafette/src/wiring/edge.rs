@@ -100,7 +100,7 @@ pub(super) async fn edge(
             life::extend(pace.longest(MOST_BYTES));
             within(limit, request, next).instrument(span.clone()).await
         }
-        None => match intake::whole(request, pace, (started, largest(&route))).await {
+        None => match intake::whole(request, pace, started, largest(&route)).await {
             Ok(request) => within(limit(&app), request, next).instrument(span.clone()).await,
             Err(problem) => problem.into_response(),
         },

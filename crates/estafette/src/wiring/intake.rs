@@ -110,13 +110,14 @@ fn largest(headers: &HeaderMap) -> &str {
 pub(super) async fn whole(
     request: Request,
     pace: Pace,
-    (started, most): (Instant, usize),
+    started: Instant,
+    most: usize,
 ) -> Result<Request, Problem> {
     if request.body().is_end_stream() {
         return Ok(request);
     }
     let (parts, body) = request.into_parts();
-    match (Intake { body, late: None, held: 0 }).read(pace, (started, most)).await {
+    match (Intake { body, late: None, held: 0 }).read(pace, started, most).await {
         Ok(bytes) => Ok(Request::from_parts(parts, Body::from(bytes))),
         Err(problem) => Err(closing(problem, parts.version)),
     }
@@ -194,11 +195,7 @@ impl Drop for Intake {
 }
 
 impl Intake {
-    async fn read(
-        mut self,
-        pace: Pace,
-        (started, most): (Instant, usize),
-    ) -> Result<Bytes, Problem> {
+    async fn read(mut self, pace: Pace, started: Instant, most: usize) -> Result<Bytes, Problem> {
         if self.body.size_hint().lower() > most as u64 {
             return Err(Code::PayloadTooLarge.into());
         }

@@ -151,7 +151,7 @@ pub fn open_through(
 fn real_carriers(shared: &Shared, door: &Door) -> anyhow::Result<Carriers> {
     let config = &shared.config;
     let carriers =
-        Carriers::none().with_sms(&config.sms, (&shared.clock, &config.server.live_url), door);
+        Carriers::none().with_sms(&config.sms, &shared.clock, &config.server.live_url, door);
     let carriers = carriers.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
     let carriers = carriers.with_chatapp(&config.chatapp);
     let carriers = carriers.map_err(|fault| anyhow::anyhow!("chatapp: {fault}"))?;

@@ -31,6 +31,7 @@ mod locked;
 mod nodes;
 mod numbers;
 mod otp;
+mod parameters;
 mod people;
 mod postgres;
 mod process;

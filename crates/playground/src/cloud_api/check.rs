@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 /// An error in the upstream's shape.
 pub(super) fn error(http: u16, code: i64, message: &str) -> Response {
-    error_with(http, (code, 0), message)
+    error_with(http, code, 0, message)
 }
 
 /// The same with a subcode; 0 = none.
-pub(super) fn error_with(http: u16, (code, subcode): (i64, i64), message: &str) -> Response {
+pub(super) fn error_with(http: u16, code: i64, subcode: i64, message: &str) -> Response {
     let mut body = json!({ "error": {
         "message": format!("(#{code}) {message}"),
         "type": "OAuthException",

@@ -67,11 +67,7 @@ pub(super) async fn declare(
             it["waba_id"] == waba_id && it["name"] == name.as_str() && it["language"] == language
         };
         if templates.iter().any(is_same) {
-            return check::error_with(
-                400,
-                (100, EXISTS),
-                "Content in this language already exists",
-            );
+            return check::error_with(400, 100, EXISTS, "Content in this language already exists");
         }
         templates.push(template);
     }
@@ -214,7 +210,7 @@ pub(super) async fn delete(
     });
     if templates.len() == before {
         let what = "Message template not found";
-        return check::error_with(400, (100, cloud_api::business::NOT_FOUND), what);
+        return check::error_with(400, 100, cloud_api::business::NOT_FOUND, what);
     }
     Json(json!({ "success": true })).into_response()
 }

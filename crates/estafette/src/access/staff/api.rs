@@ -105,14 +105,8 @@ pub struct NewStaffView {
     responses(
         (status = 200, body = LoginView, description = "Logged in"),
     ))]
-async fn login(
-    guest: Guest,
-    State(app): State<App>,
-    _: NoQuery,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Problem> {
-    log_in(&app, Kind::Staff, &guest, ("POST /v1/admin/auth/login", &headers, &body)).await
+async fn login(guest: Guest, State(app): State<App>, post: Post) -> Result<Response, Problem> {
+    log_in(&app, Kind::Staff, &guest, "POST /v1/admin/auth/login", &post).await
 }
 
 /// Ends the staff token that it is called with. A repeat with the same `Idempotency-Key` and the
@@ -127,11 +121,9 @@ async fn login(
 async fn logout(
     leaver: Leaver<Staff>,
     State(app): State<App>,
-    _: NoQuery,
-    headers: HeaderMap,
-    body: Bytes,
+    post: Post,
 ) -> Result<Response, Problem> {
-    log_out(&app, Kind::Staff, &leaver, ("POST /v1/admin/auth/logout", &headers, &body)).await
+    log_out(&app, Kind::Staff, &leaver, "POST /v1/admin/auth/logout", &post).await
 }
 
 /// Replaces the password and ends all other tokens of the member of staff. It must differ from the
@@ -209,7 +201,7 @@ async fn add_staff(
         let is_made_up = given.is_none();
         let password = given.unwrap_or_else(|| key::made_up_password(&app.clock));
         let credentials = Credentials { email: &email, password: &password };
-        let id = super::add_staff(&app, credentials, staff.by(), (&claim, is_made_up)).await?;
+        let id = super::add_staff(&app, credentials, staff.by(), &claim, is_made_up).await?;
         Ok(view(id.to_string(), email, is_made_up.then_some(password)))
     };
     let again = async |seen: Seen| {

@@ -45,7 +45,8 @@ pub async fn add_staff(
     app: &App,
     credentials: Credentials<'_>,
     by: By<'_>,
-    (claim, is_made_up): (&Claim, bool),
+    claim: &Claim,
+    is_made_up: bool,
 ) -> Result<StaffId, Error> {
     let email = email(credentials.email).ok_or(Error::InvalidEmail)?;
     password::check(credentials.password.expose(), &email).map_err(Error::Password)?;

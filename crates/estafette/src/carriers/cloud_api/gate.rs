@@ -144,7 +144,7 @@ impl Gate {
             let left = rest.until.saturating_duration_since(now);
             let wait = if left.is_zero() && book.taken > 0 { PROBE } else { left };
             if !wait.is_zero() {
-                return Err(self.turn_away(&mut book, who, (now + wait, rest.why)));
+                return Err(self.turn_away(&mut book, who, now + wait, rest.why));
             }
         }
         if let Some(after) = book.pairs.wait(who.to, now) {
@@ -157,7 +157,7 @@ impl Gate {
             book.taken < PATIENT_PLACES && own < OWN_PLACES
         };
         if !has_place {
-            return Err(self.turn_away(&mut book, who, (now, Why::Full)));
+            return Err(self.turn_away(&mut book, who, now, Why::Full));
         }
         book.pairs.take(who.to, now);
         book.taken += 1;
@@ -168,7 +168,7 @@ impl Gate {
 
     /// Those of an account that find no way come back one after another, at the number's rate, so
     /// that they do not all knock at once.
-    fn turn_away(&self, book: &mut Book, who: Who<'_>, (from, why): (Instant, Why)) -> Wait {
+    fn turn_away(&self, book: &mut Book, who: Who<'_>, from: Instant, why: Why) -> Wait {
         let now = Instant::now();
         let [_, longest] = REST;
         let share = book.share(who.account, now);

@@ -113,7 +113,7 @@ impl CloudApi {
         let echo = echo(&message.account_id, &message.attempt_id);
         let names =
             Names { otp: &self.settings.otp_template, consent: &self.settings.consent_template };
-        let Some(body) = wire::body(message, (to.e164(), &echo), names) else {
+        let Some(body) = wire::body(message, to.e164(), &echo, names) else {
             return refused(Refusal::Permanent, "email");
         };
         let is_passcode = matches!(message.content, Content::Passcode { .. });
@@ -194,7 +194,7 @@ impl CloudApi {
     }
 
     /// Deletes a template in one language.
-    pub async fn delete(&self, number: &Number, (id, name): (&str, &str)) -> Deleted {
+    pub async fn delete(&self, number: &Number, id: &str, name: &str) -> Deleted {
         let is_plain = |text: &str| {
             text.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_') && !text.is_empty()
         };

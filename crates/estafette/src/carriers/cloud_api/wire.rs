@@ -15,11 +15,7 @@ pub(super) struct Names<'a> {
 }
 
 /// The body of the request; `None`: it is nothing that a chat shows.
-pub(super) fn body(
-    message: &Outbound,
-    (to, echo): (&str, &str),
-    names: Names<'_>,
-) -> Option<Value> {
+pub(super) fn body(message: &Outbound, to: &str, echo: &str, names: Names<'_>) -> Option<Value> {
     let encode = |content: Wire<'_>| Some(encode(&Message { to, echo, content }));
     match &message.content {
         Content::Text { text, .. } => encode(Wire::Text(text.expose())),
@@ -53,6 +49,6 @@ fn or<'a>(name: &'a str, own: &'a str) -> &'a str {
 
 /// The number with which the Cloud API refuses to read a message; `None` = it does not.
 pub(in crate::carriers) fn refuses(message: &Outbound, to: &str) -> Option<String> {
-    let body = body(message, (to, ""), Names { otp: "otp", consent: "consent" })?;
+    let body = body(message, to, "", Names { otp: "otp", consent: "consent" })?;
     judge::message(&body).err().map(|fault| fault.code.to_string())
 }

@@ -98,7 +98,7 @@ impl Way {
             offered = client.hello(&self.own_name).await?;
         }
         if let Some((user, password)) = &self.login {
-            client.login(&offered, (user, password.expose())).await?;
+            client.login(&offered, user, password.expose()).await?;
         }
         Ok(client)
     }

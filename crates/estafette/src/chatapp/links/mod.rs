@@ -91,7 +91,7 @@ async fn link(app: &App, account: &AccountId, link: &Link, by: By<'_>) -> Result
     let plain = serde_json::to_vec(&link.secrets).unwrap_or_default();
     let sealed = app.vault.seal(&place(account), &plain);
     let mut set = WriteSet::of(account.as_str());
-    sql::put(app, &mut set, (account, link), sealed, NO_ACCOUNT);
+    sql::put(app, &mut set, account, link, sealed);
     let entry = Entry {
         actor: by.who,
         action: "chatapp.link",

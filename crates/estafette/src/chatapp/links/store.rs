@@ -1,6 +1,6 @@
 //! The SQL of links.
 
-use store::{Error, FromRow, Reject, Row, Sql, WriteSet, args};
+use store::{Error, FromRow, Row, Sql, WriteSet, args};
 
 use super::Link;
 use crate::app::{App, Env};
@@ -42,9 +42,9 @@ impl FromRow for Stored {
 pub(super) fn put(
     app: &App,
     set: &mut WriteSet,
-    (account, link): (&AccountId, &Link),
+    account: &AccountId,
+    link: &Link,
     secrets_sealed: Vec<u8>,
-    no_account: Reject,
 ) {
     let revision = i64::try_from(1 + app.clock.below(u64::MAX / 4)).unwrap_or(1);
     let args = args![
@@ -56,7 +56,7 @@ pub(super) fn put(
         account,
         Env::Live.as_str()
     ];
-    set.guard(PUT, args, no_account);
+    set.guard(PUT, args, super::NO_ACCOUNT);
 }
 
 /// Every link: there are as many as staff made.

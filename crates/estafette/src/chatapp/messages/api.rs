@@ -167,9 +167,9 @@ struct Filter {
 }
 
 impl Filter {
-    fn keeps(&self, m: &Message) -> bool {
-        self.status.is_none_or(|status| status == m.status)
-            && self.reference.as_ref().is_none_or(|own| m.reference.as_ref() == Some(own))
+    fn keeps(&self, message: &Message) -> bool {
+        self.status.is_none_or(|status| status == message.status)
+            && self.reference.as_ref().is_none_or(|own| message.reference.as_ref() == Some(own))
     }
 }
 

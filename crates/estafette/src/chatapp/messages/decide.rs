@@ -43,18 +43,18 @@ impl Owner for Chatapp {
         }
     }
 
-    fn content(app: &App, m: &Message, a: &Attempt) -> Option<Outbound> {
-        if !is_number(&m.recipient) {
+    fn content(app: &App, message: &Message, attempt: &Attempt) -> Option<Outbound> {
+        if !is_number(&message.recipient) {
             return None;
         }
-        let said = Said::of(app, m)?;
+        let said = Said::of(app, message)?;
         Some(Outbound {
-            account_id: m.account.as_str().to_owned(),
-            attempt_id: a.id.as_str().to_owned(),
-            to: Address::Phone(Msisdn::stored(m.recipient.clone())),
+            account_id: message.account.as_str().to_owned(),
+            attempt_id: attempt.id.as_str().to_owned(),
+            to: Address::Phone(Msisdn::stored(message.recipient.clone())),
             sender: String::new(),
-            content: content(app, m, said),
-            valid_until: m.valid_until,
+            content: content(app, message, said),
+            valid_until: message.valid_until,
         })
     }
 
@@ -66,59 +66,65 @@ impl Owner for Chatapp {
         false
     }
 
-    fn may_name(m: &Message) -> bool {
-        is_number(&m.recipient)
+    fn may_name(message: &Message) -> bool {
+        is_number(&message.recipient)
     }
 
     /// What may work later goes to the carrier again, as long as the message is valid.
-    fn after(app: &App, _: &Message, a: &Attempt, why: &Failure) -> Then {
-        let last = a.give_up_at - LAST_TRY_MS;
+    fn after(app: &App, _: &Message, attempt: &Attempt, why: &Failure) -> Then {
+        let last = attempt.give_up_at - LAST_TRY_MS;
         if why.state != State::Refused || !is_passing(why) || app.now() >= last {
             return Then::End;
         }
-        let step = usize::try_from(a.tries.saturating_sub(1)).unwrap_or(usize::MAX);
+        let step = usize::try_from(attempt.tries.saturating_sub(1)).unwrap_or(usize::MAX);
         let wait_ms = RETRIES_MS.get(step).or(RETRIES_MS.last()).copied().unwrap_or(MINUTE);
         Then::Retry { at: last.min(app.now() + wait_ms) }
     }
 
     /// What the carrier has, and says nothing more of, may have arrived.
-    fn keeps_price(a: &Attempt, why: &Failure) -> bool {
-        why.state == State::Lapsed && a.state == State::Accepted
+    fn keeps_price(attempt: &Attempt, why: &Failure) -> bool {
+        why.state == State::Lapsed && attempt.state == State::Accepted
     }
 
     /// There is no other way for a chat-app message.
-    fn adopt(_: &App, _: &mut WriteSet, _: &mut Message, _: (&Attempt, &Failure)) {}
+    fn adopt(_: &App, _: &mut WriteSet, _: &mut Message, _: &Attempt, _: &Failure) {}
 
-    fn decide(app: &App, set: &mut WriteSet, m: &mut Message, a: &Attempt, news: News<'_>) {
+    fn decide(
+        app: &App,
+        set: &mut WriteSet,
+        message: &mut Message,
+        attempt: &Attempt,
+        news: News<'_>,
+    ) {
         match news {
-            News::Accepted { .. } => rise(app, set, m, Status::Sent),
-            News::Unknown => drop_content(set, m),
+            News::Accepted { .. } => rise(app, set, message, Status::Sent),
+            News::Unknown => drop_content(set, message),
             News::Delivered { .. } => {
-                rise(app, set, m, Status::Sent);
-                rise(app, set, m, Status::Delivered);
+                rise(app, set, message, Status::Sent);
+                rise(app, set, message, Status::Delivered);
             }
             News::Read { .. } => {
-                rise(app, set, m, Status::Sent);
-                rise(app, set, m, Status::Delivered);
-                rise(app, set, m, Status::Read);
+                rise(app, set, message, Status::Sent);
+                rise(app, set, message, Status::Delivered);
+                rise(app, set, message, Status::Read);
             }
-            News::Over(over) if Self::keeps_price(a, &over.why) => {}
-            News::Over(over) => fail(app, set, m, &over.why),
+            News::Over(over) if Self::keeps_price(attempt, &over.why) => {}
+            News::Over(over) => fail(app, set, message, &over.why),
             // It stays submitted, and no other leg ever takes its place.
             News::Retry { .. } | News::Owed(_) => {}
         }
     }
 }
 
-fn content(app: &App, m: &Message, said: Said) -> Content {
+fn content(app: &App, message: &Message, said: Said) -> Content {
     let Said { text, params, components, replies } = said;
     let text = Secret::new(text);
-    let Some(name) = &m.template else { return Content::Text { text, parts: 1 } };
-    let name = upstream_name(app, &m.account, name);
+    let Some(name) = &message.template else { return Content::Text { text, parts: 1 } };
+    let name = upstream_name(app, &message.account, name);
     let reply = |label| QuickReply { label, payload: String::new() };
     Content::Template {
         text,
-        template: Template { name, language: m.language.clone().unwrap_or_default() },
+        template: Template { name, language: message.language.clone().unwrap_or_default() },
         params: params.into_iter().map(Secret::new).collect(),
         components,
         replies: replies.into_iter().map(reply).collect(),
@@ -131,40 +137,41 @@ fn is_passing(why: &Failure) -> bool {
 }
 
 /// Moves a message up to a status and tells of it; down it never goes.
-fn rise(app: &App, set: &mut WriteSet, m: &mut Message, status: Status) {
-    if status.rank() <= m.status.rank() {
+fn rise(app: &App, set: &mut WriteSet, message: &mut Message, status: Status) {
+    if status.rank() <= message.status.rank() {
         return;
     }
-    m.content_sealed = None;
-    m.status = status;
-    m.updated_at = app.now();
-    m.event_count += 1;
-    sql::shift(set, m);
-    let (kind, state) = (Kind::ChatappStatus, view::state_of(m));
-    let (account, object_id, sequence) = (&m.account, m.id.as_str(), m.event_count);
+    message.content_sealed = None;
+    message.status = status;
+    message.updated_at = app.now();
+    message.event_count += 1;
+    sql::shift(set, message);
+    let (kind, state) = (Kind::ChatappStatus, view::state_of(message));
+    let (account, object_id, sequence) =
+        (&message.account, message.id.as_str(), message.event_count);
     events::note(app, set, Note { account, kind, object_id, sequence, state: &state });
 }
 
 /// It is never sent again, so nobody needs what it says.
-fn drop_content(set: &mut WriteSet, m: &mut Message) {
-    if m.content_sealed.take().is_some() {
-        sql::drop_content(set, m);
+fn drop_content(set: &mut WriteSet, message: &mut Message) {
+    if message.content_sealed.take().is_some() {
+        sql::drop_content(set, message);
     }
 }
 
-fn fail(app: &App, set: &mut WriteSet, m: &mut Message, why: &Failure) {
+fn fail(app: &App, set: &mut WriteSet, message: &mut Message, why: &Failure) {
     // What is over stays as it is, whatever a late receipt says.
-    if !matches!(m.status, Status::Submitted | Status::Sent) {
+    if !matches!(message.status, Status::Submitted | Status::Sent) {
         return;
     }
-    m.cause = Some(cause(why));
-    m.carrier_code = why.code.as_deref().map(short);
-    m.charged_credits = 0;
-    if why.refusal == Some(Refusal::OptedOut) && is_number(&m.recipient) {
-        let person = Msisdn::stored(m.recipient.clone());
-        opt_outs::opt_out(app, set, &m.account, (&person, Channel::Chatapp));
+    message.cause = Some(cause(why));
+    message.carrier_code = why.code.as_deref().map(short);
+    message.charged_credits = 0;
+    if why.refusal == Some(Refusal::OptedOut) && is_number(&message.recipient) {
+        let person = Msisdn::stored(message.recipient.clone());
+        opt_outs::opt_out(app, set, &message.account, &person, Channel::Chatapp);
     }
-    rise(app, set, m, Status::Failed);
+    rise(app, set, message, Status::Failed);
 }
 
 /// What an attempt that did not work out is to the message.
@@ -187,10 +194,10 @@ fn short(code: &str) -> String {
 }
 
 /// Ends a message that no carrier has, because its recipient is erased.
-pub(in crate::chatapp) fn erase(app: &App, set: &mut WriteSet, m: &mut Message) {
-    m.cause = Some(Cause::Erased);
-    m.charged_credits = 0;
-    rise(app, set, m, Status::Failed);
+pub(in crate::chatapp) fn erase(app: &App, set: &mut WriteSet, message: &mut Message) {
+    message.cause = Some(Cause::Erased);
+    message.charged_credits = 0;
+    rise(app, set, message, Status::Failed);
 }
 
 #[cfg(test)]

@@ -165,9 +165,9 @@ impl Said {
     }
 
     /// What a message says, while it is kept.
-    fn of(app: &App, m: &Message) -> Option<Self> {
-        let place = ["chatapp_messages", m.account.as_str(), m.id.as_str()];
-        let json = app.vault.open(&place, m.content_sealed.as_ref()?)?;
+    fn of(app: &App, message: &Message) -> Option<Self> {
+        let place = ["chatapp_messages", message.account.as_str(), message.id.as_str()];
+        let json = app.vault.open(&place, message.content_sealed.as_ref()?)?;
         serde_json::from_slice(&json).ok()
     }
 }

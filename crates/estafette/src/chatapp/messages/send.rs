@@ -91,7 +91,7 @@ pub(super) async fn send(
         updated_at: app.now(),
     };
     let mut set = WriteSet::of(account.id.as_str());
-    guard(app, &mut set, account, (order, &message));
+    guard(app, &mut set, account, order, &message);
     claim.add_to(&mut set, message.id.as_str(), None, app.now());
     dispatch::open::<Chatapp>(app, &mut set, &attempt);
     sql::insert(&mut set, &message);
@@ -103,9 +103,9 @@ pub(super) async fn send(
 }
 
 /// What must be so at the moment of commit A. None of it writes anything.
-fn guard(app: &App, set: &mut WriteSet, account: &Account, (order, m): (&Order, &Message)) {
+fn guard(app: &App, set: &mut WriteSet, account: &Account, order: &Order, message: &Message) {
     opt_outs::guard(app, set, &account.id, &order.to);
-    if let Some(session) = &m.session {
+    if let Some(session) = &message.session {
         sessions::guard(app, set, &account.id, session);
     }
     if matches!(order.what, What::Text(_)) {

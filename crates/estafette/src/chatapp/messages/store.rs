@@ -101,46 +101,46 @@ pub(super) async fn stretch(
     }
 }
 
-pub(super) fn insert(set: &mut WriteSet, m: &Message) {
+pub(super) fn insert(set: &mut WriteSet, message: &Message) {
     let args = args![
-        &m.account,
-        &m.id,
-        &m.recipient,
-        &m.country,
-        m.reference.as_deref(),
-        m.client_id.as_deref(),
-        m.billing_mode.as_str(),
-        m.billing_kind.as_str(),
-        m.template.as_deref(),
-        m.language.as_deref(),
-        m.content_sealed.clone(),
-        m.charged_credits,
-        m.session.clone().map(String::from),
-        &m.attempt,
-        m.status.as_str(),
-        m.valid_until,
-        m.created_at
+        &message.account,
+        &message.id,
+        &message.recipient,
+        &message.country,
+        message.reference.as_deref(),
+        message.client_id.as_deref(),
+        message.billing_mode.as_str(),
+        message.billing_kind.as_str(),
+        message.template.as_deref(),
+        message.language.as_deref(),
+        message.content_sealed.clone(),
+        message.charged_credits,
+        message.session.clone().map(String::from),
+        &message.attempt,
+        message.status.as_str(),
+        message.valid_until,
+        message.created_at
     ];
     set.push(INSERT, args);
 }
 
 /// Makes the row what the message in hand is, which is one event further.
-pub(super) fn shift(set: &mut WriteSet, m: &Message) {
+pub(super) fn shift(set: &mut WriteSet, message: &Message) {
     let args = args![
-        m.status.as_str(),
-        m.cause.map(Cause::as_str),
-        m.carrier_code.as_deref(),
-        m.charged_credits,
-        m.updated_at,
-        &m.account,
-        &m.id,
-        m.event_count - 1
+        message.status.as_str(),
+        message.cause.map(Cause::as_str),
+        message.carrier_code.as_deref(),
+        message.charged_credits,
+        message.updated_at,
+        &message.account,
+        &message.id,
+        message.event_count - 1
     ];
     set.guard(SHIFT, args, STALE);
 }
 
-pub(super) fn drop_content(set: &mut WriteSet, m: &Message) {
-    set.push(DROP_CONTENT, args![&m.account, &m.id]);
+pub(super) fn drop_content(set: &mut WriteSet, message: &Message) {
+    set.push(DROP_CONTENT, args![&message.account, &message.id]);
 }
 
 /// See [`super::sent_to`].

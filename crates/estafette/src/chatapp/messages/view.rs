@@ -79,29 +79,29 @@ pub(super) struct ChatappError {
 }
 
 impl From<Message> for ChatappMessage {
-    fn from(m: Message) -> Self {
-        let carrier_code = m.carrier_code;
-        let error = m.cause.map(|cause| ChatappError {
+    fn from(message: Message) -> Self {
+        let carrier_code = message.carrier_code;
+        let error = message.cause.map(|cause| ChatappError {
             code: cause,
             detail: cause.sentence(),
             carrier_code,
         });
         Self {
-            id: m.id.into(),
+            id: message.id.into(),
             channel: "chatapp",
             provider: PROVIDER,
-            billing_mode: m.billing_mode,
-            to: shown(m.recipient).trim_start_matches('+').to_owned(),
-            country: m.country,
-            status: m.status,
-            template: m.template,
-            language: m.language,
-            billing_kind: m.billing_kind,
-            charged_credits: m.charged_credits,
-            session_id: m.session.map(Into::into),
-            created_at: m.created_at.to_string(),
-            reference: m.reference,
-            client_id: m.client_id,
+            billing_mode: message.billing_mode,
+            to: shown(message.recipient).trim_start_matches('+').to_owned(),
+            country: message.country,
+            status: message.status,
+            template: message.template,
+            language: message.language,
+            billing_kind: message.billing_kind,
+            charged_credits: message.charged_credits,
+            session_id: message.session.map(Into::into),
+            created_at: message.created_at.to_string(),
+            reference: message.reference,
+            client_id: message.client_id,
             error,
         }
     }
@@ -109,25 +109,25 @@ impl From<Message> for ChatappMessage {
 
 /// What was so at an event, in words that [`as_of`] reads. The carrier's code comes last, because
 /// it may hold anything.
-pub(super) fn state_of(m: &Message) -> String {
-    let (cause, code) = (m.cause.map_or("-", Cause::as_str), m.carrier_code.as_deref());
-    let Millis(updated_at) = m.updated_at;
-    let (status, charged) = (m.status.as_str(), m.charged_credits);
+pub(super) fn state_of(message: &Message) -> String {
+    let (cause, code) = (message.cause.map_or("-", Cause::as_str), message.carrier_code.as_deref());
+    let Millis(updated_at) = message.updated_at;
+    let (status, charged) = (message.status.as_str(), message.charged_credits);
     format!("{status} {charged} {updated_at} {cause} {}", code.unwrap_or_default())
 }
 
 /// The message as `state` says. Without it (somebody was erased): as it stands now.
-fn as_of(m: Message, state: &str) -> Message {
+fn as_of(message: Message, state: &str) -> Message {
     let mut words = state.splitn(5, ' ');
     let mut word = || words.next().unwrap_or_default();
-    let Ok(status) = word().parse() else { return m };
+    let Ok(status) = word().parse() else { return message };
     Message {
         status,
         charged_credits: word().parse().unwrap_or_default(),
         updated_at: Millis(word().parse().unwrap_or_default()),
         cause: word().parse().ok(),
         carrier_code: Some(word().to_owned()).filter(|code| !code.is_empty()),
-        ..m
+        ..message
     }
 }
 

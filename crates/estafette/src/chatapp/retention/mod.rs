@@ -165,12 +165,16 @@ async fn of_place(
 /// Ends a message whose price is still only held; `false` when a carrier has it or it is over.
 async fn end(app: &App, account: &AccountId, id: &MessageId) -> Result<bool, Error> {
     for _ in 0..TRIES {
-        let Some(mut m) = of_messages::message(app, account, id).await? else { return Ok(false) };
-        let attempt = dispatch::attempt(app, account, &m.attempt).await?;
-        let Some(a) = attempt.filter(|attempt| attempt.state.is_held()) else { return Ok(false) };
+        let Some(mut message) = of_messages::message(app, account, id).await? else {
+            return Ok(false);
+        };
+        let attempt = dispatch::attempt(app, account, &message.attempt).await?;
+        let Some(attempt) = attempt.filter(|attempt| attempt.state.is_held()) else {
+            return Ok(false);
+        };
         let mut set = WriteSet::of(account.as_str());
-        dispatch::give_back::<Chatapp>(app, &mut set, &a, &Failure::silence());
-        decide::erase(app, &mut set, &mut m);
+        dispatch::give_back::<Chatapp>(app, &mut set, &attempt, &Failure::silence());
+        decide::erase(app, &mut set, &mut message);
         if of_dispatch::is_erased(app, set).await? {
             return Ok(true);
         }
@@ -182,12 +186,14 @@ async fn end(app: &App, account: &AccountId, id: &MessageId) -> Result<bool, Err
 /// Ends a session that is open; `false` when it is over.
 async fn end_session(app: &App, account: &AccountId, id: &ConsentId) -> Result<bool, Error> {
     for _ in 0..TRIES {
-        let Some(mut s) = of_sessions::session(app, account, id).await? else { return Ok(false) };
-        if !s.is_open() {
+        let Some(mut session) = of_sessions::session(app, account, id).await? else {
+            return Ok(false);
+        };
+        if !session.is_open() {
             return Ok(false);
         }
         let mut set = WriteSet::of(account.as_str());
-        sessions::erase(app, &mut set, &mut s);
+        sessions::erase(app, &mut set, &mut session);
         if of_dispatch::is_erased(app, set).await? {
             return Ok(true);
         }

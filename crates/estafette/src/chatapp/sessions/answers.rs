@@ -39,7 +39,7 @@ pub fn hear<'a>(app: &'a App, heard: Heard<'a>) -> BoxFuture<'a, Result<Reaction
             Answer::No => Some("no"),
             Answer::Stop => None,
         };
-        follow(app, &mut reaction.set, session, (answer, &heard)).await?;
+        follow(app, &mut reaction.set, session, answer, &heard).await?;
         Ok(reaction)
     })
 }
@@ -94,29 +94,29 @@ enum Verdict {
 /// A Yes counts for a prompt that waits for one, and also after a No or after the sweep if the
 /// person said it while the prompt could be answered. After STOP, only a new prompt counts. A No
 /// and STOP end what is open, unless the person said Yes after that.
-fn judge(s: &Session, answer: Answer, (said_at, now): (Millis, Millis)) -> Verdict {
-    let is_newer = s.consent_at.is_none_or(|consent_at| consent_at <= said_at);
+fn judge(session: &Session, answer: Answer, said_at: Millis, now: Millis) -> Verdict {
+    let is_newer = session.consent_at.is_none_or(|consent_at| consent_at <= said_at);
     match answer {
-        Answer::Yes => judge_yes(s, (said_at, now)),
-        Answer::No => match s.shown_status(now) {
+        Answer::Yes => judge_yes(session, said_at, now),
+        Answer::No => match session.shown_status(now) {
             Status::Pending => Verdict::Ends(Reason::Declined),
             Status::Active if is_newer => Verdict::Ends(Reason::Withdrawn),
             _ => Verdict::Nothing,
         },
-        Answer::Stop if s.is_open() && is_newer => Verdict::Ends(Reason::Stop),
+        Answer::Stop if session.is_open() && is_newer => Verdict::Ends(Reason::Stop),
         Answer::Stop => Verdict::Nothing,
     }
 }
 
-fn judge_yes(s: &Session, (said_at, now): (Millis, Millis)) -> Verdict {
-    let may_count = match s.status {
+fn judge_yes(session: &Session, said_at: Millis, now: Millis) -> Verdict {
+    let may_count = match session.status {
         Status::Pending => true,
-        Status::Declined => s.reason == Reason::Declined,
-        Status::Expired => s.reason == Reason::NoAnswer,
+        Status::Declined => session.reason == Reason::Declined,
+        Status::Expired => session.reason == Reason::NoAnswer,
         Status::Active | Status::Failed => false,
     };
     // Our clock and the upstream's may differ, so what is said before the prompt counts as well.
-    if !may_count || said_at >= s.created_at + LIFE_MS {
+    if !may_count || said_at >= session.created_at + LIFE_MS {
         return Verdict::Nothing;
     }
     if said_at + LIFE_MS <= now { Verdict::TooLate } else { Verdict::Opens }
@@ -125,13 +125,14 @@ fn judge_yes(s: &Session, (said_at, now): (Millis, Millis)) -> Verdict {
 async fn follow(
     app: &App,
     set: &mut WriteSet,
-    mut s: Session,
-    (answer, heard): (Answer, &Heard<'_>),
+    mut session: Session,
+    answer: Answer,
+    heard: &Heard<'_>,
 ) -> Result<(), Error> {
-    let verdict = judge(&s, answer, (heard.said_at, app.now()));
-    let comes_back = verdict != Verdict::Nothing && !s.is_open();
+    let verdict = judge(&session, answer, heard.said_at, app.now());
+    let comes_back = verdict != Verdict::Nothing && !session.is_open();
     // The person may have been asked again meanwhile: that one is theirs to answer.
-    if comes_back && sql::open(app, &s.account, &s.recipient).await?.is_some() {
+    if comes_back && sql::open(app, &session.account, &session.recipient).await?.is_some() {
         return Ok(());
     }
     let to = match verdict {
@@ -143,9 +144,9 @@ async fn follow(
             let reason = Reason::AnsweredTooLate;
             Standing { status: Status::Expired, consent: Consent::Yes, reason }
         }
-        Verdict::Opens => match price(app, &s).await? {
+        Verdict::Opens => match price(app, &session).await? {
             Some(price) if heard.can_pay => {
-                activate(app, set, s, (heard.said_at, price));
+                activate(app, set, session, heard.said_at, price);
                 return Ok(());
             }
             _ => {
@@ -154,13 +155,13 @@ async fn follow(
             }
         },
     };
-    shift(app, set, &mut s, to);
+    shift(app, set, &mut session, to);
     Ok(())
 }
 
 /// What a session costs; `None` = nothing says.
-async fn price(app: &App, s: &Session) -> Result<Option<i64>, Error> {
-    match credits::price(app, Channel::Chatapp.as_str(), "session", &s.country).await {
+async fn price(app: &App, session: &Session) -> Result<Option<i64>, Error> {
+    match credits::price(app, Channel::Chatapp.as_str(), "session", &session.country).await {
         Ok(price) => Ok(Some(price)),
         Err(credits::Error::NoPrice { .. }) => Ok(None),
         Err(credits::Error::Db(error)) => Err(error),
@@ -170,7 +171,7 @@ async fn price(app: &App, s: &Session) -> Result<Option<i64>, Error> {
 
 impl Session {
     /// It is paid for, from the moment of the Yes.
-    fn open(&mut self, (said_at, price): (Millis, i64)) -> Standing {
+    fn open(&mut self, said_at: Millis, price: i64) -> Standing {
         self.billed_credits = price;
         self.expires_at = said_at + LIFE_MS;
         self.consent_at = Some(said_at);
@@ -180,11 +181,11 @@ impl Session {
 }
 
 /// Charges and opens. The set is refused as a whole where the account cannot pay.
-fn activate(app: &App, set: &mut WriteSet, mut s: Session, (said_at, price): (Millis, i64)) {
-    let address = Address::Phone(Msisdn::stored(s.recipient.clone()));
+fn activate(app: &App, set: &mut WriteSet, mut session: Session, said_at: Millis, price: i64) {
+    let address = Address::Phone(Msisdn::stored(session.recipient.clone()));
     let leg = NewLeg {
-        account: &s.account,
-        object_id: s.id.as_str(),
+        account: &session.account,
+        object_id: session.id.as_str(),
         channel: Channel::Chatapp,
         to: &address,
         priority: Priority::Transactional,
@@ -192,7 +193,7 @@ fn activate(app: &App, set: &mut WriteSet, mut s: Session, (said_at, price): (Mi
         give_up_at: app.now(),
     };
     let opening = Attempt {
-        id: AttemptId::of(s.id.uuid()),
+        id: AttemptId::of(session.id.uuid()),
         carrier: String::new(),
         state: State::Delivered,
         tries: 0,
@@ -200,8 +201,8 @@ fn activate(app: &App, set: &mut WriteSet, mut s: Session, (said_at, price): (Mi
         ..Attempt::new(app, &leg)
     };
     dispatch::buy::<Prompt>(app, set, &opening);
-    let to = s.open((said_at, price));
-    shift(app, set, &mut s, to);
+    let to = session.open(said_at, price);
+    shift(app, set, &mut session, to);
 }
 
 #[cfg(test)]
@@ -282,26 +283,26 @@ mod tests {
     }
 
     /// Does what [`follow`] and the sweep do, without a database; `true` = it was charged.
-    fn happens(s: &mut Session, it: Happening, now: Millis) -> bool {
+    fn happens(session: &mut Session, it: Happening, now: Millis) -> bool {
         let said_at = now - it.delay_ms;
         let Some(answer) = it.answer else {
-            if s.is_open() && now >= s.expires_at {
-                s.stand(s.run_out(), now);
+            if session.is_open() && now >= session.expires_at {
+                session.stand(session.run_out(), now);
             }
             return false;
         };
-        let (status, consent, reason) = match judge(s, answer, (said_at, now)) {
+        let (status, consent, reason) = match judge(session, answer, said_at, now) {
             Verdict::Nothing => return false,
             Verdict::Ends(reason) => (Status::Declined, Consent::No, reason),
             Verdict::TooLate => (Status::Expired, Consent::Yes, Reason::AnsweredTooLate),
             Verdict::Opens if it.can_pay => {
-                let to = s.open((said_at, PRICE));
-                s.stand(to, now);
+                let to = session.open(said_at, PRICE);
+                session.stand(to, now);
                 return true;
             }
             Verdict::Opens => (Status::Failed, Consent::Yes, Reason::InsufficientCredits),
         };
-        s.stand(Standing { status, consent, reason }, now);
+        session.stand(Standing { status, consent, reason }, now);
         false
     }
 

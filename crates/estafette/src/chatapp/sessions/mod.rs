@@ -155,11 +155,12 @@ struct Standing {
 }
 
 /// Moves a session and tells of it.
-fn shift(app: &App, set: &mut WriteSet, s: &mut Session, to: Standing) {
-    s.stand(to, app.now());
-    sql::shift(set, s);
-    let (kind, state) = (Kind::ChatappConsent, view::state_of(s));
-    let (account, object_id, sequence) = (&s.account, s.id.as_str(), s.event_count);
+fn shift(app: &App, set: &mut WriteSet, session: &mut Session, to: Standing) {
+    session.stand(to, app.now());
+    sql::shift(set, session);
+    let (kind, state) = (Kind::ChatappConsent, view::state_of(session));
+    let (account, object_id, sequence) =
+        (&session.account, session.id.as_str(), session.event_count);
     events::note(app, set, Note { account, kind, object_id, sequence, state: &state });
 }
 
@@ -185,8 +186,9 @@ pub fn want(app: &App, set: &mut WriteSet, wanted: Wanted<'_>) {
     }
     let id = ConsentId::of(credits::new_hold(app));
     let country = Msisdn::stored(wanted.recipient.to_owned()).country().to_owned();
-    let mac = app.vault.recipient_mac(wanted.account.as_str(), wanted.recipient);
-    sql::want(set, (&id, &country, &mac), wanted, app.now());
+    let recipient_mac = app.vault.recipient_mac(wanted.account.as_str(), wanted.recipient);
+    let new = sql::New { id: &id, country: &country, recipient_mac, wanted };
+    sql::want(set, &new, app.now());
     set.ring(prompts::bell(app));
 }
 
@@ -202,11 +204,11 @@ pub(super) async fn active(
 
 /// Refuses the set with [`NO_SESSION`] unless the session is active.
 pub(super) fn guard(app: &App, set: &mut WriteSet, account: &AccountId, session: &ConsentId) {
-    sql::active_guard(set, (account, session), app.now(), NO_SESSION);
+    sql::active_guard(set, account, session, app.now(), NO_SESSION);
 }
 
 /// Ends a session, because its person is erased.
-pub(super) fn erase(app: &App, set: &mut WriteSet, s: &mut Session) {
-    let to = Standing { status: Status::Expired, consent: s.consent, reason: Reason::Erased };
-    shift(app, set, s, to);
+pub(super) fn erase(app: &App, set: &mut WriteSet, session: &mut Session) {
+    let to = Standing { status: Status::Expired, consent: session.consent, reason: Reason::Erased };
+    shift(app, set, session, to);
 }

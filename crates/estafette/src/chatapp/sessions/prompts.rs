@@ -91,34 +91,34 @@ impl Owner for Prompt {
         Ok(Some(session))
     }
 
-    fn content(_: &App, s: &Session, a: &Attempt) -> Option<Outbound> {
-        if !is_number(&s.recipient) {
+    fn content(_: &App, session: &Session, attempt: &Attempt) -> Option<Outbound> {
+        if !is_number(&session.recipient) {
             return None;
         }
-        let (text, labels) = words(s.language.starts_with("fr"));
+        let (text, labels) = words(session.language.starts_with("fr"));
         let text = Secret::new(text.to_owned());
         let reply = |(label, is_yes): (&str, bool)| QuickReply {
             label: label.to_owned(),
-            payload: payload(&s.id, is_yes),
+            payload: payload(&session.id, is_yes),
         };
         let replies = labels.into_iter().zip([true, false]).map(reply).collect();
         Some(Outbound {
-            account_id: s.account.as_str().to_owned(),
-            attempt_id: a.id.as_str().to_owned(),
-            to: Address::Phone(Msisdn::stored(s.recipient.clone())),
+            account_id: session.account.as_str().to_owned(),
+            attempt_id: attempt.id.as_str().to_owned(),
+            to: Address::Phone(Msisdn::stored(session.recipient.clone())),
             sender: String::new(),
-            content: if s.in_window {
+            content: if session.in_window {
                 Content::Question { text, replies }
             } else {
                 Content::Template {
                     text,
-                    template: Template { name: String::new(), language: s.language.clone() },
+                    template: Template { name: String::new(), language: session.language.clone() },
                     params: Vec::new(),
                     components: Vec::new(),
                     replies,
                 }
             },
-            valid_until: s.created_at + LATEST_PROMPT_MS,
+            valid_until: session.created_at + LATEST_PROMPT_MS,
         })
     }
 
@@ -130,14 +130,14 @@ impl Owner for Prompt {
         false
     }
 
-    fn may_name(s: &Session) -> bool {
-        is_number(&s.recipient)
+    fn may_name(session: &Session) -> bool {
+        is_number(&session.recipient)
     }
 
-    fn after(app: &App, s: &Session, _: &Attempt, why: &Failure) -> Then {
+    fn after(app: &App, session: &Session, _: &Attempt, why: &Failure) -> Then {
         let passes = why.refusal.is_some_and(Refusal::is_passing);
         let at = app.now() + RETRY_MS;
-        let is_late = at > s.created_at + LATEST_PROMPT_MS;
+        let is_late = at > session.created_at + LATEST_PROMPT_MS;
         if why.state == State::Refused && passes && !is_late {
             Then::Retry { at }
         } else {
@@ -145,20 +145,20 @@ impl Owner for Prompt {
         }
     }
 
-    fn keeps_price(a: &Attempt, why: &Failure) -> bool {
-        why.state == State::Lapsed && a.state == State::Accepted
+    fn keeps_price(attempt: &Attempt, why: &Failure) -> bool {
+        why.state == State::Lapsed && attempt.state == State::Accepted
     }
 
     /// There is no other way for a prompt.
-    fn adopt(_: &App, _: &mut WriteSet, _: &mut Session, _: (&Attempt, &Failure)) {}
+    fn adopt(_: &App, _: &mut WriteSet, _: &mut Session, _: &Attempt, _: &Failure) {}
 
     /// Only that it did not arrive changes the session. Silence does not: the person may have it.
-    fn decide(app: &App, set: &mut WriteSet, s: &mut Session, _: &Attempt, news: News<'_>) {
+    fn decide(app: &App, set: &mut WriteSet, session: &mut Session, _: &Attempt, news: News<'_>) {
         let News::Over(ending) = news else { return };
-        if s.status == Status::Pending && ending.why.state != State::Lapsed {
+        if session.status == Status::Pending && ending.why.state != State::Lapsed {
             let reason = Reason::PromptUndeliverable;
             let to = Standing { status: Status::Failed, consent: Consent::Pending, reason };
-            shift(app, set, s, to);
+            shift(app, set, session, to);
         }
     }
 }
@@ -201,12 +201,12 @@ pub async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
     sql::oldest_due(app).await
 }
 
-async fn visit(app: &App, s: Session) {
-    let id = s.id.clone();
-    let done = if app.now() >= s.expires_at {
-        expire(app, s).await
-    } else if s.attempt.is_none() && s.status == Status::Pending {
-        ask(app, s).await
+async fn visit(app: &App, session: Session) {
+    let id = session.id.clone();
+    let done = if app.now() >= session.expires_at {
+        expire(app, session).await
+    } else if session.attempt.is_none() && session.status == Status::Pending {
+        ask(app, session).await
     } else {
         Ok(())
     };
@@ -220,28 +220,28 @@ async fn visit(app: &App, s: Session) {
 }
 
 /// Its time is over.
-async fn expire(app: &App, mut s: Session) -> Result<(), CommitError> {
-    let mut set = WriteSet::of(s.account.as_str());
-    let to = s.run_out();
-    shift(app, &mut set, &mut s, to);
+async fn expire(app: &App, mut session: Session) -> Result<(), CommitError> {
+    let mut set = WriteSet::of(session.account.as_str());
+    let to = session.run_out();
+    shift(app, &mut set, &mut session, to);
     app.db.commit(set).await.map(drop)
 }
 
 /// Whether a question with buttons reaches the person: their window is open, and is not about to
 /// close. Else only a template does.
-async fn is_in_window(app: &App, s: &Session) -> Result<bool, Error> {
-    if s.status != Status::Pending || !is_number(&s.recipient) {
+async fn is_in_window(app: &App, session: &Session) -> Result<bool, Error> {
+    if session.status != Status::Pending || !is_number(&session.recipient) {
         return Ok(false);
     }
-    let person = Msisdn::stored(s.recipient.clone());
-    windows::is_open(app, &s.account, &person, LATEST_PROMPT_MS).await
+    let person = Msisdn::stored(session.recipient.clone());
+    windows::is_open(app, &session.account, &person, LATEST_PROMPT_MS).await
 }
 
 /// Sends the prompt.
-async fn ask(app: &App, mut s: Session) -> Result<(), CommitError> {
-    let person = Msisdn::stored(s.recipient.clone());
-    let (account, address) = (s.account.clone(), Address::Phone(person.clone()));
-    let id = s.id.clone();
+async fn ask(app: &App, mut session: Session) -> Result<(), CommitError> {
+    let person = Msisdn::stored(session.recipient.clone());
+    let (account, address) = (session.account.clone(), Address::Phone(person.clone()));
+    let id = session.id.clone();
     let leg = NewLeg {
         account: &account,
         object_id: id.as_str(),
@@ -249,24 +249,24 @@ async fn ask(app: &App, mut s: Session) -> Result<(), CommitError> {
         to: &address,
         priority: Priority::Transactional,
         credits: 0,
-        give_up_at: s.expires_at,
+        give_up_at: session.expires_at,
     };
     let mut set = WriteSet::of(account.as_str());
     let (status, consent) = (Status::Pending, Consent::Pending);
-    let slot = dispatch::slot(app, &leg).filter(|_| is_number(&s.recipient));
+    let slot = dispatch::slot(app, &leg).filter(|_| is_number(&session.recipient));
     let Some(slot) = slot else {
         let reason = Reason::PromptUndeliverable;
-        shift(app, &mut set, &mut s, Standing { status: Status::Failed, consent, reason });
+        shift(app, &mut set, &mut session, Standing { status: Status::Failed, consent, reason });
         return app.db.commit(set).await.map(drop);
     };
     let attempt = slot.attempt(app, &leg);
     let lost = |error: Error| CommitError::Unavailable(error.to_string());
-    s.in_window = is_in_window(app, &s).await.map_err(lost)?;
-    s.attempt = Some(attempt.id.clone());
-    shift(app, &mut set, &mut s, Standing { status, consent, reason: Reason::PromptSent });
+    session.in_window = is_in_window(app, &session).await.map_err(lost)?;
+    session.attempt = Some(attempt.id.clone());
+    shift(app, &mut set, &mut session, Standing { status, consent, reason: Reason::PromptSent });
     dispatch::open::<Prompt>(app, &mut set, &attempt);
     app.db.commit(set).await?;
-    slot.go(app, Leg::<Prompt>::new(s, attempt));
+    slot.go(app, Leg::<Prompt>::new(session, attempt));
     Ok(())
 }
 

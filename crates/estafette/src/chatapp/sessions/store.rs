@@ -124,51 +124,55 @@ pub(super) async fn active(
     Ok(found.filter(|session| session.shown_status(app.now()) == Status::Active))
 }
 
+/// A session that may be asked for.
+pub(super) struct New<'a> {
+    pub(super) id: &'a ConsentId,
+    pub(super) country: &'a str,
+    pub(super) recipient_mac: [u8; 32],
+    pub(super) wanted: Wanted<'a>,
+}
+
 /// See [`super::want`].
-pub(super) fn want(
-    set: &mut WriteSet,
-    (id, country, mac): (&ConsentId, &str, &[u8; 32]),
-    wanted: Wanted<'_>,
-    now: Millis,
-) {
-    let Wanted { account, challenge_id, recipient, language } = wanted;
+pub(super) fn want(set: &mut WriteSet, new: &New<'_>, now: Millis) {
+    let Wanted { account, challenge_id, recipient, language } = new.wanted;
     let args = args![
         account,
-        id,
+        new.id,
         recipient,
-        country,
+        new.country,
         challenge_id,
         language,
         now + LIFE_MS,
         now,
         now - DECLINED_MS,
-        *mac
+        new.recipient_mac
     ];
     set.push(WANT, args);
 }
 
 /// Makes the row what the session in hand is, which is one event further.
-pub(super) fn shift(set: &mut WriteSet, s: &Session) {
+pub(super) fn shift(set: &mut WriteSet, session: &Session) {
     let args = args![
-        s.consent.as_str(),
-        s.status.as_str(),
-        s.reason.as_str(),
-        s.billed_credits,
-        s.attempt.as_ref().map_or("", AttemptId::as_str),
-        s.expires_at,
-        s.consent_at,
-        s.ended_at,
-        s.next_at,
-        &s.account,
-        &s.id,
-        s.event_count - 1
+        session.consent.as_str(),
+        session.status.as_str(),
+        session.reason.as_str(),
+        session.billed_credits,
+        session.attempt.as_ref().map_or("", AttemptId::as_str),
+        session.expires_at,
+        session.consent_at,
+        session.ended_at,
+        session.next_at,
+        &session.account,
+        &session.id,
+        session.event_count - 1
     ];
     set.guard(SHIFT, args, STALE);
 }
 
 pub(super) fn active_guard(
     set: &mut WriteSet,
-    (account, id): (&AccountId, &ConsentId),
+    account: &AccountId,
+    id: &ConsentId,
     now: Millis,
     reject: Reject,
 ) {

@@ -63,51 +63,59 @@ struct Told {
     reason: &'static str,
 }
 
-fn base(s: &Session, status: Status) -> SessionBase {
+fn base(session: &Session, status: Status) -> SessionBase {
     SessionBase {
-        id: s.id.as_str().to_owned(),
-        recipient: shown(s.recipient.clone()),
-        country: s.country.clone(),
-        consent_status: s.consent,
+        id: session.id.as_str().to_owned(),
+        recipient: shown(session.recipient.clone()),
+        country: session.country.clone(),
+        consent_status: session.consent,
         status,
-        billed_credits: s.billed_credits,
-        expires_at: s.expires_at.to_string(),
+        billed_credits: session.billed_credits,
+        expires_at: session.expires_at.to_string(),
     }
 }
 
-pub(super) fn row(s: &Session, now: Millis) -> SessionRow {
-    SessionRow { base: base(s, s.shown_status(now)), otp_challenge_id: s.challenge.clone() }
+pub(super) fn row(session: &Session, now: Millis) -> SessionRow {
+    SessionRow {
+        base: base(session, session.shown_status(now)),
+        otp_challenge_id: session.challenge.clone(),
+    }
 }
 
-pub(super) fn detail(s: &Session, status: Status) -> SessionDetail {
-    SessionDetail { base: base(s, status), consent_at: s.consent_at.map(|at| at.to_string()) }
+pub(super) fn detail(session: &Session, status: Status) -> SessionDetail {
+    SessionDetail {
+        base: base(session, status),
+        consent_at: session.consent_at.map(|at| at.to_string()),
+    }
 }
 
 /// What was so at an event, in words that [`as_of`] reads.
-pub(super) fn state_of(s: &Session) -> String {
-    let (Millis(expires_at), consent_at) = (s.expires_at, s.consent_at.map_or(0, |at| at.0));
-    let (status, consent, reason) = (s.status.as_str(), s.consent.as_str(), s.reason.as_str());
-    format!("{status} {consent} {reason} {} {expires_at} {consent_at}", s.billed_credits)
+pub(super) fn state_of(session: &Session) -> String {
+    let (Millis(expires_at), consent_at) =
+        (session.expires_at, session.consent_at.map_or(0, |at| at.0));
+    let (status, consent, reason) =
+        (session.status.as_str(), session.consent.as_str(), session.reason.as_str());
+    format!("{status} {consent} {reason} {} {expires_at} {consent_at}", session.billed_credits)
 }
 
 /// The session as `state` says. Without it (somebody was erased): as it stands now.
-fn as_of(s: Session, state: &str, now: Millis) -> Session {
+fn as_of(session: Session, state: &str, now: Millis) -> Session {
     let mut words = state.split(' ');
     let mut word = || words.next().unwrap_or_default();
     let Ok(status) = word().parse() else {
-        return Session { status: s.shown_status(now), ..s };
+        return Session { status: session.shown_status(now), ..session };
     };
     let (consent, reason) = (word().parse(), word().parse());
     let mut number = || word().parse::<i64>().unwrap_or_default();
     let (billed_credits, expires_at, consent_at) = (number(), number(), number());
     Session {
         status,
-        consent: consent.unwrap_or(s.consent),
-        reason: reason.unwrap_or(s.reason),
+        consent: consent.unwrap_or(session.consent),
+        reason: reason.unwrap_or(session.reason),
         billed_credits,
         expires_at: Millis(expires_at),
         consent_at: (consent_at > 0).then_some(Millis(consent_at)),
-        ..s
+        ..session
     }
 }
 

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{FromRequest, Path, RawQuery, Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use clock::Millis;
@@ -301,7 +301,7 @@ async fn delete_template(
     Path(name): Path<String>,
 ) -> Result<Json<TemplateView>, Problem> {
     let language = language_of(query.as_deref())?;
-    let removed = remove(&app, &caller.account.id, (&name, &language)).await?;
+    let removed = remove(&app, &caller.account.id, &name, &language).await?;
     Ok(Json(view(&removed, app.now())))
 }
 
@@ -321,11 +321,8 @@ async fn sync_template(
     caller: Caller<Templates>,
     State(app): State<App>,
     Path(name): Path<String>,
-    asked: (RawQuery, HeaderMap),
-    body: Bytes,
+    OneLanguage { language, headers, body }: OneLanguage,
 ) -> Result<Response, Problem> {
-    let (RawQuery(query), headers) = asked;
-    let language = language_of(query.as_deref())?;
     if !body.is_empty() {
         Fields::read(&body)?.finish(app.is_strict())?;
     }
@@ -333,7 +330,7 @@ async fn sync_template(
     let account = &caller.account.id;
     let route = format!("POST {PATH}/{name}/sync?language={language}");
     let request = Repeatable::by_tenant(account, &headers, &route, &body);
-    let fresh = async |claim: Claim| Ok(sync(&app, account, (&name, &language), &claim).await?);
+    let fresh = async |claim: Claim| Ok(sync(&app, account, &name, &language, &claim).await?);
     let again = async |seen: Seen| Ok(self::seen(&app, account, &seen.object_id).await?);
     let once = idempotency::once(&app, request, fresh, again).await?;
     let now = app.now();
@@ -345,6 +342,24 @@ async fn sync_template(
         provider_template_id: None,
     };
     Ok(once.map(|template| Json(answer(template))).into_response())
+}
+
+/// A POST about a template in one language.
+struct OneLanguage {
+    language: String,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl<S: Send + Sync> FromRequest<S> for OneLanguage {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let language = language_of(request.uri().query())?;
+        let headers = request.headers().clone();
+        let body = Bytes::from_request(request, state).await.map_err(|_| Code::InternalError)?;
+        Ok(Self { language, headers, body })
+    }
 }
 
 /// The language that the query of a path with a name says.

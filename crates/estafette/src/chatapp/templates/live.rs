@@ -11,9 +11,7 @@ use std::sync::Arc;
 use ::store::{CommitError, WriteSet};
 use clock::HOUR;
 use cloud_api::answer::Class;
-use cloud_api::business::{
-    self, Declaration, Declared as Answer, Deleted, Lifetime, Listed, Page,
-};
+use cloud_api::business::{self, Declaration, Declared as Answer, Deleted, Lifetime, Listed, Page};
 use cloud_api::callback::Template as News;
 
 use super::{Error, Status, Template, own, store as sql};
@@ -62,25 +60,25 @@ impl<'a> Upstream<'a> {
     ///
     /// # Errors
     /// [`Error::Refused`] where it is not what the upstream takes.
-    pub(super) async fn submit(&self, t: &mut Template) -> Result<(), Error> {
-        let name = self.name(&t.account, &t.name);
+    pub(super) async fn submit(&self, template: &mut Template) -> Result<(), Error> {
+        let name = self.name(&template.account, &template.name);
         let body = business::declare(&Declaration {
             name: &name,
-            language: &t.language,
-            category: t.category,
-            body: &t.body,
-            footer: t.footer.as_deref(),
-            buttons: &t.buttons,
+            language: &template.language,
+            category: template.category,
+            body: &template.body,
+            footer: template.footer.as_deref(),
+            buttons: &template.buttons,
             // No SMS follows: it is of use for as long as its code is.
             lifetime: Lifetime::new(self.validity_s, self.validity_s),
         });
         match self.cloud.declare(&self.number, &body).await {
             Answer::Taken(listed) => {
-                take_over(t, &listed);
+                take_over(template, &listed);
                 Ok(())
             }
             // An earlier try whose answer was lost.
-            Answer::Exists => match self.sync(t).await {
+            Answer::Exists => match self.sync(template).await {
                 Err(Error::Silent) => Ok(()),
                 done => done.map(drop),
             },
@@ -93,12 +91,12 @@ impl<'a> Upstream<'a> {
 
     /// Asks how a template stands; one whose submission was lost is submitted again, and one that
     /// somebody deleted there can no longer be sent.
-    pub(super) async fn follow(&self, t: &mut Template) -> Result<(), Error> {
-        match self.sync(t).await? {
+    pub(super) async fn follow(&self, template: &mut Template) -> Result<(), Error> {
+        match self.sync(template).await? {
             true => Ok(()),
-            false if t.provider_status == SUBMITTING => self.submit(t).await,
+            false if template.provider_status == SUBMITTING => self.submit(template).await,
             false => {
-                hear_of(t, "DELETED", None);
+                hear_of(template, "DELETED", None);
                 Ok(())
             }
         }
@@ -108,14 +106,14 @@ impl<'a> Upstream<'a> {
     ///
     /// # Errors
     /// [`Error::Kept`] where the upstream keeps it, [`Error::Silent`] where it does not say.
-    pub(super) async fn delete(&self, t: &Template) -> Result<(), Error> {
-        let mut t = t.clone();
+    pub(super) async fn delete(&self, template: &Template) -> Result<(), Error> {
+        let mut template = template.clone();
         // It may have one whose answer to the submission was lost.
-        if t.provider_id.is_empty() && !self.sync(&mut t).await? {
+        if template.provider_id.is_empty() && !self.sync(&mut template).await? {
             return Ok(());
         }
-        let name = self.name(&t.account, &t.name);
-        match self.cloud.delete(&self.number, (&t.provider_id, &name)).await {
+        let name = self.name(&template.account, &template.name);
+        match self.cloud.delete(&self.number, &template.provider_id, &name).await {
             Deleted::Gone | Deleted::Missing => Ok(()),
             Deleted::Refused { detail } => Err(Error::Kept(detail)),
             Deleted::Unclear => Err(Error::Silent),
@@ -123,14 +121,15 @@ impl<'a> Upstream<'a> {
     }
 
     /// Asks how a template stands, and changes it to that; `false` = the upstream has none.
-    async fn sync(&self, t: &mut Template) -> Result<bool, Error> {
-        let name = self.name(&t.account, &t.name);
+    async fn sync(&self, template: &mut Template) -> Result<bool, Error> {
+        let name = self.name(&template.account, &template.name);
         let wanted = Wanted { name: Some(&name), ..Wanted::default() };
         let page = self.cloud.list(&self.number, wanted).await;
         let found = page.ok_or(Error::Silent)?.templates;
-        let listed = found.into_iter().find(|it| it.name == name && it.language == t.language);
+        let listed =
+            found.into_iter().find(|it| it.name == name && it.language == template.language);
         if let Some(listed) = &listed {
-            take_over(t, listed);
+            take_over(template, listed);
         }
         Ok(listed.is_some())
     }
@@ -149,22 +148,22 @@ fn shared_name(account: &AccountId, name: &str) -> String {
 }
 
 /// What the upstream says of a template is so from now on.
-fn take_over(t: &mut Template, listed: &Listed) {
+fn take_over(template: &mut Template, listed: &Listed) {
     if !listed.id.is_empty() {
-        t.provider_id.clone_from(&listed.id);
+        template.provider_id.clone_from(&listed.id);
     }
     if let Some(category) = listed.category {
-        t.category = category;
+        template.category = category;
     }
-    hear_of(t, &listed.status, listed.reason.clone());
+    hear_of(template, &listed.status, listed.reason.clone());
 }
 
-fn hear_of(t: &mut Template, word: &str, reason: Option<String>) {
+fn hear_of(template: &mut Template, word: &str, reason: Option<String>) {
     if let Some(status) = business::status(word).and_then(|word| word.parse().ok()) {
-        t.status = status;
-        word.clone_into(&mut t.provider_status);
+        template.status = status;
+        word.clone_into(&mut template.provider_status);
         let why = reason.unwrap_or_else(|| word.to_owned());
-        t.rejection_reason = (status == Status::Rejected).then_some(why);
+        template.rejection_reason = (status == Status::Rejected).then_some(why);
     }
 }
 
@@ -175,21 +174,21 @@ fn hear_of(t: &mut Template, word: &str, reason: Option<String>) {
 /// When it cannot be kept.
 pub(in crate::chatapp) async fn hear(app: &App, news: &News) -> Result<(), Error> {
     own::hear(app, news);
-    for mut t in sql::by_provider_id(app, &news.id).await? {
-        let upstream = Upstream::of(app, &t.account);
+    for mut template in sql::by_provider_id(app, &news.id).await? {
+        let upstream = Upstream::of(app, &template.account);
         if upstream.is_some_and(|upstream| upstream.number.waba_id == news.waba_id) {
-            hear_of(&mut t, &news.event.to_ascii_uppercase(), news.reason.clone());
-            t.category = news.category.unwrap_or(t.category);
-            keep(app, &t).await?;
+            hear_of(&mut template, &news.event.to_ascii_uppercase(), news.reason.clone());
+            template.category = news.category.unwrap_or(template.category);
+            keep(app, &template).await?;
         }
     }
     Ok(())
 }
 
 /// Keeps how a template stands.
-pub(super) async fn keep(app: &App, t: &Template) -> Result<(), CommitError> {
-    let mut set = WriteSet::of(t.account.as_str());
-    sql::keep(&mut set, t, app.now());
+pub(super) async fn keep(app: &App, template: &Template) -> Result<(), CommitError> {
+    let mut set = WriteSet::of(template.account.as_str());
+    sql::keep(&mut set, template, app.now());
     app.db.commit(set).await.map(drop)
 }
 
@@ -209,11 +208,11 @@ pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
         };
         own::look(app, cloud, number).await;
         for found in listed.iter().filter(|found| !found.id.is_empty()) {
-            for mut t in sql::by_provider_id(app, &found.id).await? {
-                let upstream = Upstream::of(app, &t.account);
+            for mut template in sql::by_provider_id(app, &found.id).await? {
+                let upstream = Upstream::of(app, &template.account);
                 if upstream.is_some_and(|it| it.number.waba_id == number.waba_id) {
-                    take_over(&mut t, found);
-                    keep(app, &t).await?;
+                    take_over(&mut template, found);
+                    keep(app, &template).await?;
                     count += 1;
                 }
             }
@@ -228,15 +227,15 @@ pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
 /// Submits what the upstream may not have yet, unless it has it.
 async fn resubmit(app: &App) -> Result<u64, Error> {
     let mut count = 0;
-    for mut t in sql::waiting(app).await? {
-        let Some(upstream) = Upstream::of(app, &t.account) else { continue };
-        match upstream.follow(&mut t).await {
-            Ok(()) => keep(app, &t).await?,
+    for mut template in sql::waiting(app).await? {
+        let Some(upstream) = Upstream::of(app, &template.account) else { continue };
+        match upstream.follow(&mut template).await {
+            Ok(()) => keep(app, &template).await?,
             // It says nothing now; six hours later it may.
             Err(Error::Silent) => {}
             Err(Error::Refused(said)) => {
-                hear_of(&mut t, "REJECTED", Some(said));
-                keep(app, &t).await?;
+                hear_of(&mut template, "REJECTED", Some(said));
+                keep(app, &template).await?;
             }
             Err(error) => return Err(error),
         }

@@ -257,7 +257,8 @@ fn begin(app: &App, account: &AccountId, declared: Declared) -> Template {
 async fn sync(
     app: &App,
     account: &AccountId,
-    (name, language): (&str, &str),
+    name: &str,
+    language: &str,
     claim: &Claim,
 ) -> Result<Template, Error> {
     let mut template = find(app, account, name, language).await?.ok_or(Error::Unknown)?;
@@ -281,7 +282,8 @@ async fn sync(
 async fn remove(
     app: &App,
     account: &AccountId,
-    (name, language): (&str, &str),
+    name: &str,
+    language: &str,
 ) -> Result<Template, Error> {
     let template = sql::template(app, account, name, language).await?.ok_or(Error::Unknown)?;
     if app.env == Env::Live && !template.is_draft {

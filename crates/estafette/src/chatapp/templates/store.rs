@@ -95,47 +95,50 @@ pub(super) async fn all(
 }
 
 /// Declares a template; refused where one is there that is no draft.
-pub(super) fn put(set: &mut WriteSet, t: &Template, exists: Reject) {
-    let buttons = serde_json::to_string(&t.buttons).unwrap_or_else(|_| "[]".to_owned());
+pub(super) fn put(set: &mut WriteSet, template: &Template, exists: Reject) {
+    let buttons = serde_json::to_string(&template.buttons).unwrap_or_else(|_| "[]".to_owned());
     let args = args![
-        &t.account,
-        &t.name,
-        &t.language,
-        t.category.as_str(),
-        &t.body,
-        t.footer.as_deref(),
+        &template.account,
+        &template.name,
+        &template.language,
+        template.category.as_str(),
+        &template.body,
+        template.footer.as_deref(),
         buttons,
-        t.is_draft,
-        t.status.as_str(),
-        &t.provider_status,
-        &t.provider_id,
-        t.rejection_reason.as_deref(),
-        t.approves_at,
-        t.created_at
+        template.is_draft,
+        template.status.as_str(),
+        &template.provider_status,
+        &template.provider_id,
+        template.rejection_reason.as_deref(),
+        template.approves_at,
+        template.created_at
     ];
     set.guard(PUT, args, exists);
 }
 
 /// Keeps how a template stands.
-pub(super) fn keep(set: &mut WriteSet, t: &Template, now: Millis) {
+pub(super) fn keep(set: &mut WriteSet, template: &Template, now: Millis) {
     let args = args![
-        t.category.as_str(),
-        t.is_draft,
-        t.status.as_str(),
-        &t.provider_status,
-        &t.provider_id,
-        t.rejection_reason.as_deref(),
+        template.category.as_str(),
+        template.is_draft,
+        template.status.as_str(),
+        &template.provider_status,
+        &template.provider_id,
+        template.rejection_reason.as_deref(),
         now,
-        &t.account,
-        &t.name,
-        &t.language
+        &template.account,
+        &template.name,
+        &template.language
     ];
     set.push(KEEP, args);
 }
 
 /// Deletes a template.
-pub(super) fn remove(set: &mut WriteSet, t: &Template) {
-    set.push(REMOVE, args![&t.account, &t.name, &t.language, &t.provider_id]);
+pub(super) fn remove(set: &mut WriteSet, template: &Template) {
+    set.push(
+        REMOVE,
+        args![&template.account, &template.name, &template.language, &template.provider_id],
+    );
 }
 
 /// The templates of this environment that the upstream knows by an id.
@@ -149,6 +152,10 @@ pub(super) async fn waiting(app: &App) -> Result<Vec<Template>, Error> {
 }
 
 /// Refuses the set where the account has `most` templates, and this is another.
-pub(super) fn absent_if_full(set: &mut WriteSet, t: &Template, most: i64, full: Reject) {
-    set.absent(LAST_OF_ALL, args![&t.account, &t.name, &t.language, most - 1], full);
+pub(super) fn absent_if_full(set: &mut WriteSet, template: &Template, most: i64, full: Reject) {
+    set.absent(
+        LAST_OF_ALL,
+        args![&template.account, &template.name, &template.language, most - 1],
+        full,
+    );
 }

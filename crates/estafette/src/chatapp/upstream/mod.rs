@@ -52,7 +52,7 @@ const PARALLEL: usize = 32;
 async fn keep(app: &App, signer: &str, body: &[u8]) -> Result<(), CommitError> {
     let id = CallbackId::new(&app.clock);
     let sealed = app.vault.seal(&place(&id), body);
-    sql::keep(app, (&id, signer), sealed, BELL).await
+    sql::keep(app, &id, signer, sealed, BELL).await
 }
 
 fn place(id: &CallbackId) -> [&str; 3] {

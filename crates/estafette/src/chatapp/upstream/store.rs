@@ -51,7 +51,8 @@ impl FromRow for Stored {
 
 pub(super) async fn keep(
     app: &App,
-    (id, signer): (&CallbackId, &str),
+    id: &CallbackId,
+    signer: &str,
     body_sealed: Vec<u8>,
     bell: store::Bell,
 ) -> Result<(), CommitError> {

@@ -30,7 +30,7 @@ pub(super) struct Keys {
 }
 
 /// Makes the keys of a new domain; `None` is a fault of the program.
-pub(super) async fn make(app: &App, (account, name): (&AccountId, &str)) -> Option<Keys> {
+pub(super) async fn make(app: &App, account: &AccountId, name: &str) -> Option<Keys> {
     if app.env == Env::Sandbox {
         let rsa_public = STANDARD.decode(SANDBOX_RSA).ok()?;
         // Somebody may publish it by mistake: only who has our keys could sign with it.
@@ -80,7 +80,8 @@ impl Signers {
     /// Opens what is stored; `None` where it cannot be.
     pub(super) fn open(
         app: &App,
-        (account, id): (&AccountId, &EmailDomainId),
+        account: &AccountId,
+        id: &EmailDomainId,
         domain: &str,
         sealed: &[u8],
     ) -> Option<Self> {

@@ -150,7 +150,7 @@ async fn add(app: &App, account: &AccountId, name: &str, claim: &Claim) -> Resul
     if app.env == Env::Live {
         app.throttle.take(Class::Keys, account.as_str()).map_err(Error::TooManyKeys)?;
     }
-    let keys = keys::make(app, (account, name)).await.ok_or(Error::NoKeys)?;
+    let keys = keys::make(app, account, name).await.ok_or(Error::NoKeys)?;
     let mut random = [0_u8; 16];
     app.clock.fill(&mut random);
     let mut set = WriteSet::of(account.as_str());
@@ -236,7 +236,7 @@ pub(super) async fn signers(
     let found: Option<(EmailDomainId, Option<Vec<u8>>)> =
         app.db.row(sql::KEYS, args![account, name]).await?;
     let Some((id, Some(sealed))) = found else { return Ok(None) };
-    Signers::open(app, (account, &id), name, &sealed).ok_or(Error::NoKeys).map(Some)
+    Signers::open(app, account, &id, name, &sealed).ok_or(Error::NoKeys).map(Some)
 }
 
 async fn remove(app: &App, account: &AccountId, id: &EmailDomainId) -> Result<(), Error> {

@@ -117,7 +117,7 @@ impl Intake {
             Action::Delayed | Action::Relayed | Action::Expanded => return Ok(Heard::Ignored),
         };
         let error = (heard == Heard::Bounced).then_some(detail);
-        self.receipt(&account, copy, (fate, error)).await?;
+        self.receipt(&account, copy, fate, error).await?;
         self.settle_late(&account, copy, &late).await?;
         Ok(heard)
     }
@@ -125,7 +125,7 @@ impl Intake {
     async fn complaint(&self, copy: &Copy) -> Result<Heard, NotNow> {
         let Some((account, _)) = self.find(copy).await? else { return Ok(Heard::Ignored) };
         // Whoever complains got it.
-        self.receipt(&account, copy, (Fate::Delivered, None)).await?;
+        self.receipt(&account, copy, Fate::Delivered, None).await?;
         self.settle_late(&account, copy, &Late::Complained).await?;
         Ok(Heard::Complained)
     }
@@ -136,7 +136,8 @@ impl Intake {
         &self,
         account: &AccountId,
         copy: &Copy,
-        (fate, error): (Fate, Option<String>),
+        fate: Fate,
+        error: Option<String>,
     ) -> Result<(), NotNow> {
         let Some(piece) = self.piece(account, copy).await? else { return Ok(()) };
         let attempt = dispatch::attempt(&self.app, account, &piece.attempt).await;

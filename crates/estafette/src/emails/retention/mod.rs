@@ -220,12 +220,14 @@ async fn sent_to(app: &App, account: &AccountId, mac: &[u8]) -> Result<Vec<Kept>
 /// Ends a copy whose price is still only held; `false` when a relay has it or it is over.
 async fn end(app: &App, account: &AccountId, row: &Kept) -> Result<bool, Error> {
     for _ in 0..TRIES {
-        let found = of_emails::piece(app, account, (&row.id, row.position)).await?;
+        let found = of_emails::piece(app, account, &row.id, row.position).await?;
         let Some(mut piece) = found else { return Ok(false) };
         let attempt = dispatch::attempt(app, account, &piece.attempt).await?;
-        let Some(a) = attempt.filter(|attempt| attempt.state.is_held()) else { return Ok(false) };
+        let Some(attempt) = attempt.filter(|attempt| attempt.state.is_held()) else {
+            return Ok(false);
+        };
         let mut set = WriteSet::of(account.as_str());
-        dispatch::give_back::<Email>(app, &mut set, &a, &Failure::silence());
+        dispatch::give_back::<Email>(app, &mut set, &attempt, &Failure::silence());
         decide::erase(app, &mut set, &mut piece);
         if of_dispatch::is_erased(app, set).await? {
             return Ok(true);

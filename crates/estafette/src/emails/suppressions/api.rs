@@ -132,7 +132,7 @@ async fn add_suppression(
     let request = Repeatable::by_tenant(account, &headers, "POST /v1/email-suppressions", &body);
     let fresh = async |claim: Claim| {
         let mut set = WriteSet::of(account.as_str());
-        let id = super::add(&app, &mut set, account, (&address, Reason::Manual));
+        let id = super::add(&app, &mut set, account, &address, Reason::Manual);
         claim.add_to(&mut set, id.as_str(), None, app.now());
         app.db.commit(set).await?;
         Ok(super::find(&app, account, &address).await?.ok_or(Code::InternalError)?)

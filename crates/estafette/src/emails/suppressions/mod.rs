@@ -49,7 +49,8 @@ pub(super) fn add(
     app: &App,
     set: &mut WriteSet,
     account: &AccountId,
-    (address, reason): (&email::Address, Reason),
+    address: &email::Address,
+    reason: Reason,
 ) -> SuppressionId {
     let (id, mac) = (SuppressionId::new(&app.clock), address_mac(app, account, address));
     let args = args![account, mac.clone(), &id, address.key(), reason.as_str(), app.now()];
@@ -64,7 +65,8 @@ pub(super) fn add(
 pub(super) fn add_forgotten(
     app: &App,
     set: &mut WriteSet,
-    (account, mac): (&AccountId, &[u8]),
+    account: &AccountId,
+    mac: &[u8],
     reason: Reason,
 ) {
     let id = SuppressionId::new(&app.clock);

@@ -29,7 +29,8 @@ const PREFIXES: (&str, &str) = ("acc_", "eml_");
 /// Adds the headers to an email with one recipient, unless the account brings its own.
 pub(super) fn offer(
     app: &App,
-    (account, email): (&AccountId, &EmailId),
+    account: &AccountId,
+    email: &EmailId,
     headers: &mut Vec<(String, String)>,
 ) {
     let is_ours =
@@ -77,8 +78,8 @@ async fn act(app: &App, piece: &Piece) -> Result<(), CommitError> {
     if piece.address().is_some() {
         decide::suppress(app, &mut set, piece, Reason::Unsubscribed);
     } else {
-        let whom = (&piece.account, piece.address_mac.as_slice());
-        suppressions::add_forgotten(app, &mut set, whom, Reason::Unsubscribed);
+        let Piece { account, address_mac, .. } = piece;
+        suppressions::add_forgotten(app, &mut set, account, address_mac, Reason::Unsubscribed);
     }
     app.db.commit(set).await.map(drop)
 }

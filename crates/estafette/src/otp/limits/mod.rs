@@ -86,9 +86,12 @@ pub(super) fn count_send(app: &App, set: &mut WriteSet, way: Way<'_>) {
 }
 
 /// Counts a fallback: it is part of a send that was let through, and counts against later ones.
-pub(super) fn count_fallback(app: &App, set: &mut WriteSet, c: &Challenge) {
+pub(super) fn count_fallback(app: &App, set: &mut WriteSet, challenge: &Challenge) {
     if app.env == Env::Live {
-        set.push(sql::COUNT_FALLBACK, args![app.now(), &c.account, c.recipient.as_str()]);
+        set.push(
+            sql::COUNT_FALLBACK,
+            args![app.now(), &challenge.account, challenge.recipient.as_str()],
+        );
     }
 }
 
@@ -142,7 +145,10 @@ pub(super) async fn is_unreachable(
 }
 
 /// Remembers for a day that the chat-app refused the recipient.
-pub(super) fn remember_unreachable(app: &App, set: &mut WriteSet, c: &Challenge) {
+pub(super) fn remember_unreachable(app: &App, set: &mut WriteSet, challenge: &Challenge) {
     let until = app.now() + UNREACHABLE_MS;
-    set.push(sql::REMEMBER_UNREACHABLE, args![&c.account, c.recipient.as_str(), until]);
+    set.push(
+        sql::REMEMBER_UNREACHABLE,
+        args![&challenge.account, challenge.recipient.as_str(), until],
+    );
 }

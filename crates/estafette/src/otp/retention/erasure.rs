@@ -134,19 +134,19 @@ async fn of_recipient(
 async fn end(app: &App, account: &AccountId, id: &ChallengeId) -> Result<bool, Error> {
     let mut is_ours = false;
     for _ in 0..TRIES {
-        let Some(c) = store::challenge(app, account, id).await? else { return Ok(is_ours) };
-        if !c.is_open(app.now()) {
+        let Some(challenge) = store::challenge(app, account, id).await? else { return Ok(is_ours) };
+        if !challenge.is_open(app.now()) {
             return Ok(is_ours);
         }
-        let Some(a) = dispatch::attempt(app, account, &c.attempt).await? else {
+        let Some(attempt) = dispatch::attempt(app, account, &challenge.attempt).await? else {
             return Ok(is_ours);
         };
         let mut set = WriteSet::of(account.as_str());
-        if a.state.is_held() {
-            dispatch::give_back::<Otp>(app, &mut set, &a, &Failure::silence());
+        if attempt.state.is_held() {
+            dispatch::give_back::<Otp>(app, &mut set, &attempt, &Failure::silence());
         }
-        store::close(&mut set, &c, Status::Failed, Some(Reason::Erased));
-        events::failed(app, &mut set, &c, Reason::Erased);
+        store::close(&mut set, &challenge, Status::Failed, Some(Reason::Erased));
+        events::failed(app, &mut set, &challenge, Reason::Erased);
         is_ours |= is_erased(app, set).await?;
     }
     // It changed all the time: the next try finds it quiet.

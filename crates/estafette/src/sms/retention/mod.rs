@@ -123,12 +123,16 @@ async fn sent_to(app: &App, account: &AccountId, recipient: &str) -> Result<Vec<
 /// Ends a message whose price is still only held; `false` when a carrier has it or it is over.
 async fn end(app: &App, account: &AccountId, id: &SmsId) -> Result<bool, Error> {
     for _ in 0..TRIES {
-        let Some(mut m) = of_messages::message(app, account, id).await? else { return Ok(false) };
-        let attempt = dispatch::attempt(app, account, &m.attempt).await?;
-        let Some(a) = attempt.filter(|attempt| attempt.state.is_held()) else { return Ok(false) };
+        let Some(mut message) = of_messages::message(app, account, id).await? else {
+            return Ok(false);
+        };
+        let attempt = dispatch::attempt(app, account, &message.attempt).await?;
+        let Some(attempt) = attempt.filter(|attempt| attempt.state.is_held()) else {
+            return Ok(false);
+        };
         let mut set = WriteSet::of(account.as_str());
-        dispatch::give_back::<Sms>(app, &mut set, &a, &Failure::silence());
-        decide::erase(app, &mut set, &mut m);
+        dispatch::give_back::<Sms>(app, &mut set, &attempt, &Failure::silence());
+        decide::erase(app, &mut set, &mut message);
         if of_dispatch::is_erased(app, set).await? {
             return Ok(true);
         }

@@ -370,7 +370,7 @@ async fn mark_ticket_read_by_staff(
 ) -> Result<Response, Problem> {
     let route = format!("POST /v1/admin/support/tickets/{}/read", posted.id);
     let request = Repeatable::by_person(&staff.who, &posted.headers, &route, &posted.body);
-    let reader = (Reader::Staff, &author(&staff));
-    let read = read_up_to(&app, reader, &posted.id, request).await?;
+    let author = author(&staff);
+    let read = read_up_to(&app, Reader::Staff, &author, &posted.id, request).await?;
     Ok(read.map(|ticket| Json(AdminTicketView::from(ticket))).into_response())
 }

@@ -160,7 +160,7 @@ async fn create_socket_token(
     let session = caller.token.ok_or(Code::InternalError)?;
     let route = format!("POST /v1/support/tickets/{}/ws-token", posted.id);
     let request = Repeatable::by_tenant(account, &posted.headers, &route, &posted.body);
-    made(&app, &posted.id, (Side::User, session), request).await
+    made(&app, &posted.id, Side::User, session, request).await
 }
 
 /// Makes a token that opens one socket of the staff's side of the ticket, within 30 seconds.
@@ -180,7 +180,7 @@ async fn create_staff_socket_token(
     tickets::find(&app, Reader::Staff, &posted.id).await?;
     let route = format!("POST /v1/admin/support/tickets/{}/ws-token", posted.id);
     let request = Repeatable::by_person(&staff.who, &posted.headers, &route, &posted.body);
-    made(&app, &posted.id, (Side::Admin, staff.token), request).await
+    made(&app, &posted.id, Side::Admin, staff.token, request).await
 }
 
 fn gone() -> Problem {
@@ -192,11 +192,12 @@ fn gone() -> Problem {
 async fn made(
     app: &App,
     ticket: &TicketId,
-    (side, session): (Side, [u8; 32]),
+    side: Side,
+    session: [u8; 32],
     request: Repeatable<'_>,
 ) -> Result<Response, Problem> {
     Fields::read(request.body())?.finish(app.is_strict())?;
-    let fresh = async |claim: Claim| Ok(token::make(app, ticket, (side, session), &claim).await?);
+    let fresh = async |claim: Claim| Ok(token::make(app, ticket, side, session, &claim).await?);
     let again = async |seen: Seen| token::again(app, &seen).ok_or_else(gone);
     let once = idempotency::once(app, request, fresh, again).await?;
     let view = |(token, expires_at): (Secret, Millis)| SocketToken {

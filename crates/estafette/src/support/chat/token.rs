@@ -28,7 +28,8 @@ const USED: Reject = Reject("chat_token_used");
 pub(super) async fn make(
     app: &App,
     ticket: &TicketId,
-    (side, session_hash): (Side, [u8; 32]),
+    side: Side,
+    session_hash: [u8; 32],
     claim: &Claim,
 ) -> Result<(Secret, Millis), Error> {
     let mut random = [0_u8; 32];

@@ -214,14 +214,15 @@ async fn mark_ticket_read(
     let route = format!("POST /v1/support/tickets/{}/read", posted.id);
     let request = Repeatable::by_tenant(account, &posted.headers, &route, &posted.body);
     let author = user(&caller)?;
-    let read = read_up_to(&app, (Reader::User(account), &author), &posted.id, request).await?;
+    let read = read_up_to(&app, Reader::User(account), &author, &posted.id, request).await?;
     Ok(read.map(|ticket| Json(TicketView::from(ticket))).into_response())
 }
 
 /// Notes how far somebody has read, and answers the ticket as it is then.
 pub(in crate::support) async fn read_up_to(
     app: &App,
-    (reader, author): (Reader<'_>, &Author),
+    reader: Reader<'_>,
+    author: &Author,
     id: &TicketId,
     request: Repeatable<'_>,
 ) -> Result<Once<Ticket>, Problem> {

@@ -94,8 +94,8 @@ async fn try_write(
     }
     let is_answer = new.author.side() == Side::Admin && !new.internal;
     if is_answer && !chat::has_user(app, ticket).await? {
-        let news = (notices::Kind::TicketAnswered, ticket.as_str());
-        notices::tell_owner(app, &mut set, &before.account, news);
+        let kind = notices::Kind::TicketAnswered;
+        notices::tell_owner(app, &mut set, &before.account, kind, ticket.as_str());
     }
     chat::tell_nodes(app, &mut set, &before.account, ticket);
     let (seq,) = app.db.commit(set).await?.only()?;

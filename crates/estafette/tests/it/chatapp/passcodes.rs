@@ -24,10 +24,7 @@ async fn world(engine: Engine) -> (World, Far) {
     (world, Far { cloud, centre })
 }
 
-stories!(
-    who_is_not_reached_by_chat_gets_one_sms,
-    every_fault_of_the_chatapp_ends_in_one_sms,
-);
+stories!(who_is_not_reached_by_chat_gets_one_sms, every_fault_of_the_chatapp_ends_in_one_sms,);
 
 const CODE: &str = "48213";
 

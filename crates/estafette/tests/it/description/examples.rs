@@ -35,7 +35,7 @@ async fn examples_of_requests_work_as_they_are(world: &World) {
     let email = login()["email"].as_str().unwrap().to_owned();
     let credentials = estafette::access::Credentials { email: &email, password: &secret };
     let by = estafette::access::By::CLI;
-    estafette::access::add_staff(&app, credentials, by, (&Claim::default(), false))
+    estafette::access::add_staff(&app, credentials, by, &Claim::default(), false)
         .await
         .expect("a member of staff");
     let mut all = operations(&document);

@@ -103,7 +103,7 @@ impl Owner for Notes {
         why.refusal == Some(Refusal::Undelivered) || why.state == State::Lapsed
     }
 
-    fn adopt(_: &App, _: &mut WriteSet, _: &mut Note, _: (&Attempt, &Failure)) {}
+    fn adopt(_: &App, _: &mut WriteSet, _: &mut Note, _: &Attempt, _: &Failure) {}
 
     fn decide(_: &App, _: &mut WriteSet, note: &mut Note, _: &Attempt, news: News<'_>) {
         let word = match news {

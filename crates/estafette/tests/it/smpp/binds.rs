@@ -22,7 +22,7 @@ impl Second {
     async fn beside(world: &World, sms: &estafette::config::Sms) -> Self {
         let mut service = wiring::open(world.config().clone(), world.clock().clone()).unwrap();
         let make = |clock: &Clock, door: &Door| {
-            Carriers::none().with_sms(sms, (clock, "http://127.0.0.1:1"), door)
+            Carriers::none().with_sms(sms, clock, "http://127.0.0.1:1", door)
         };
         service.live.carriers = make(world.clock(), &service.live_door).unwrap().into();
         let running = wiring::start(service).await.unwrap();

@@ -149,7 +149,7 @@ async fn a_long_message_is_delivered_when_all_of_its_parts_are(world: &World) {
     let (shown, sms) = (Arc::clone(&door), settings(&[("main", centre.address, "")]));
     let make = move |clock: &Clock, door: &Door| {
         *shown.lock().unwrap() = Some(door.clone());
-        Carriers::none().with_sms(&sms, (clock, "http://127.0.0.1:1"), door).unwrap()
+        Carriers::none().with_sms(&sms, clock, "http://127.0.0.1:1", door).unwrap()
     };
     world.give_live(Box::new(make)).await;
     until_up(world, "main").await;

@@ -71,7 +71,7 @@ async fn give(world: &World, preset: &str, address: SocketAddr) {
     );
     let sms: estafette::config::Sms = toml::from_str(&text).unwrap();
     let make = move |clock: &Clock, door: &Door| {
-        Carriers::none().with_sms(&sms, (clock, HOME), door).unwrap()
+        Carriers::none().with_sms(&sms, clock, HOME, door).unwrap()
     };
     world.give_live(Box::new(make)).await;
 }

@@ -77,7 +77,7 @@ pub(crate) fn settings(carriers: &[(&str, SocketAddr, &str)]) -> estafette::conf
 /// Gives live these carriers.
 async fn give(world: &World, sms: estafette::config::Sms) {
     let make = move |clock: &Clock, door: &Door| {
-        Carriers::none().with_sms(&sms, (clock, "http://127.0.0.1:1"), door).unwrap()
+        Carriers::none().with_sms(&sms, clock, "http://127.0.0.1:1", door).unwrap()
     };
     world.give_live(Box::new(make)).await;
 }

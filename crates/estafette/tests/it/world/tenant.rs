@@ -204,7 +204,7 @@ pub async fn staff_token(world: &World) -> String {
     let (email, password) = ("staff@example.com", Secret::new(PASSWORD.to_owned()));
     let app = world.app(Env::Live).await;
     let credentials = Credentials { email, password: &password };
-    access::add_staff(&app, credentials, By::CLI, (&Claim::default(), false))
+    access::add_staff(&app, credentials, By::CLI, &Claim::default(), false)
         .await
         .expect("a member of staff");
     let body = json!({"email": email, "password": PASSWORD});
