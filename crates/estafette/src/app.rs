@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use crate::carriers::{Carriers, Channel, Handsets};
 use crate::config::Config;
 use crate::kit::conversion::Conversion;
-use crate::kit::described::{described, described_words};
+use crate::kit::described::described;
 use crate::kit::dns::Dns;
 use crate::kit::hashers::Hashers;
 use crate::kit::id::{AccountId, KeyId};
@@ -43,12 +43,19 @@ described!(
     Self::ALL.iter().map(|env| env.as_str())
 );
 
-/// Ways to pay, as stored and shown.
-pub const BILLING_MODES: &[&str] = &["prepaid", "postpaid"];
+words! {
+    /// How an account pays.
+    pub enum BillingMode {
+        /// Before it sends.
+        Prepaid = "prepaid",
+        /// Afterwards, down to its credit limit.
+        Postpaid = "postpaid",
+    }
+}
 
-described_words!(
-    pub(crate) BillingMode: "How an account pays.",
-    BILLING_MODES.iter().copied()
+described!(
+    BillingMode as "BillingMode": "How an account pays.",
+    Self::ALL.iter().map(|mode| mode.as_str())
 );
 
 /// What an account may set for its passcodes; `None` = the deployment's setting.

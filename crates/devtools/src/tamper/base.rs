@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use clock::{Clock, HOUR, MINUTE, Millis};
 use estafette::{
     access::{self, By, Credentials, MadeBy, NewKey, NewUser, Scope, idempotency::Claim},
-    app::App,
+    app::{App, BillingMode},
     config::{self, Config, Flags},
     credits::{self, audit::Report, audit::Scope as AuditScope, seals},
     kit::{id::AccountId, sealing::SealHead, secret::Secret},
@@ -189,8 +189,11 @@ async fn by_hand(app: &App, account: &AccountId) -> Result<()> {
     credits::correct(app, &mut set, account, 200, "slip");
     app.db.commit(set).await?;
     for limit in [900, 50] {
-        let patch =
-            Patch { billing_mode: Some("postpaid"), credit_limit: Some(limit), ..Patch::default() };
+        let patch = Patch {
+            billing_mode: Some(BillingMode::Postpaid),
+            credit_limit: Some(limit),
+            ..Patch::default()
+        };
         app.clock.advance(1);
         accounts::change(app, account, &patch, By::CLI).await?;
     }

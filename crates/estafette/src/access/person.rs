@@ -11,7 +11,7 @@ use super::guesses::Guesser;
 use super::password::{self, Asker};
 use super::store as sql;
 use super::who::Who;
-use crate::app::{App, Env, Standing};
+use crate::app::{App, BillingMode, Env, Standing};
 use crate::kit::hashers::Desk;
 use crate::kit::id::{AccountId, UserId};
 use crate::kit::secret::Secret;
@@ -91,19 +91,19 @@ pub fn email(typed: &str) -> Option<String> {
 
 /// How an account begins.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms<'a> {
+pub struct Terms {
     /// What it may do.
     pub standing: Standing,
-    /// `prepaid` or `postpaid`.
-    pub billing_mode: &'a str,
+    /// How it pays.
+    pub billing_mode: BillingMode,
     /// How far below zero it may go, credits.
     pub credit_limit: i64,
 }
 
-impl Terms<'static> {
+impl Terms {
     /// Pays in advance, from now on.
     pub const PREPAID: Self =
-        Self { standing: Standing::Active, billing_mode: "prepaid", credit_limit: 0 };
+        Self { standing: Standing::Active, billing_mode: BillingMode::Prepaid, credit_limit: 0 };
 }
 
 /// A user to be made, with both accounts.
@@ -114,7 +114,7 @@ pub struct Newcomer<'a> {
     /// The hash of their password.
     pub password_hash: &'a str,
     /// How their live account begins. The one in the sandbox is [`Terms::PREPAID`].
-    pub live: Terms<'a>,
+    pub live: Terms,
     /// Who makes them; `None` = they themselves.
     pub maker: Option<&'a Who>,
     /// The request; empty on the command line.
@@ -152,7 +152,7 @@ struct NewAccount<'a> {
     user: &'a UserId,
     account: &'a AccountId,
     env: Env,
-    terms: Terms<'a>,
+    terms: Terms,
 }
 
 /// The account, and the line of the audit log that the ledger's proof knows its terms from.
@@ -160,11 +160,11 @@ fn add_account(app: &App, set: &mut WriteSet, by: By<'_>, new: NewAccount<'_>) {
     let NewAccount { user, account, env, terms } = new;
     let Terms { standing, billing_mode, credit_limit } = terms;
     let (env, status) = (env.as_str(), standing.as_str());
-    let args = args![account, user, env, status, billing_mode, credit_limit, app.now()];
+    let args = args![account, user, env, status, billing_mode.as_str(), credit_limit, app.now()];
     set.push(sql::ADD_ACCOUNT, args);
     let detail = json!({
         "env": env, "user_id": user.as_str(), "status": status,
-        "billing_mode": billing_mode, "credit_limit": credit_limit,
+        "billing_mode": billing_mode.as_str(), "credit_limit": credit_limit,
     });
     let entry = Entry {
         actor: by.who,

@@ -8,7 +8,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-use crate::config::Config;
+use crate::config::{Config, LogFormat};
 use crate::telemetry;
 
 /// Starts both for the whole process.
@@ -18,7 +18,7 @@ use crate::telemetry;
 pub(super) fn start(config: &Config) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.log.level).context("log.level")?;
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let lines = if config.log.format == "json" {
+    let lines = if config.log.format == LogFormat::Json {
         lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
     } else {
         lines.with_ansi(std::io::stderr().is_terminal()).boxed()

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::output::Output;
-use crate::config::Config;
+use crate::config::{Config, LogFormat};
 use crate::wiring;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -26,7 +26,7 @@ pub(super) async fn run(config: Config, output: Output) -> anyhow::Result<ExitCo
     }
     // A log of JSON lines stays one of nothing but JSON lines.
     let hint = |text: &str| {
-        if shown.log.format == "text" {
+        if shown.log.format == LogFormat::Text {
             output.hint(text);
         }
     };

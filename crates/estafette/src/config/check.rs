@@ -29,9 +29,7 @@ pub(super) fn all(config: &Config) -> Check {
     url("chatapp.base_url", &config.chatapp.base_url)?;
     sms(&config.sms)?;
     email(&config.email)?;
-    one_of("sandbox.handsets", &config.sandbox.handsets, &["auto", "memory", "database"])?;
     within("sandbox.handset_messages", config.sandbox.handset_messages, 1, 100_000_000)?;
-    one_of("log.format", &config.log.format, &["text", "json"])?;
     telemetry(&config.telemetry)
 }
 

@@ -4,6 +4,7 @@
 mod bounds;
 mod carriers;
 mod check;
+mod choices;
 mod fault;
 mod layers;
 mod load;
@@ -19,9 +20,9 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::kit::secret::Secret;
-use crate::kit::words::{UnknownWord, must_be_one_of, words};
 
 pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, SmsHttp, ValidityForm};
+pub use choices::{FraudGuard, HandsetStore, LogFormat};
 pub use fault::{LoadError, Source};
 pub use load::{Flags, address_of, load, strangers};
 pub use show::{show, show_json};
@@ -92,9 +93,10 @@ impl Config {
     /// Whether a process that serves keeps the sandbox's handsets to itself.
     #[must_use]
     pub fn keeps_handsets_in_memory(&self) -> bool {
-        match self.sandbox.handsets.as_str() {
-            "auto" => !self.database.is_shared(),
-            word => word != "database",
+        match self.sandbox.handsets {
+            HandsetStore::Auto => !self.database.is_shared(),
+            HandsetStore::Memory => true,
+            HandsetStore::Database => false,
         }
     }
 }
@@ -182,7 +184,7 @@ impl Database {
 #[serde(deny_unknown_fields)]
 pub struct Sandbox {
     /// Where they keep their messages: `auto`, `memory` or `database`.
-    pub handsets: String,
+    pub handsets: HandsetStore,
     /// Messages that an account keeps in the database.
     pub handset_messages: i64,
 }
@@ -267,34 +269,6 @@ pub struct Otp {
     pub wrong_guesses_per_day: u32,
     /// Against passcodes that nobody verifies (live).
     pub fraud_guard: FraudGuard,
-}
-
-words! {
-    /// What the guard against passcodes that nobody verifies does.
-    #[derive(Deserialize, Serialize)]
-    #[serde(try_from = "String", into = "&'static str")]
-    pub enum FraudGuard {
-        /// Nothing.
-        Off = "off",
-        /// It tells of them.
-        Watch = "watch",
-        /// It refuses them.
-        Block = "block",
-    }
-}
-
-impl TryFrom<String> for FraudGuard {
-    type Error = String;
-
-    fn try_from(word: String) -> Result<Self, String> {
-        word.parse().map_err(|UnknownWord| must_be_one_of::<Self>())
-    }
-}
-
-impl From<FraudGuard> for &'static str {
-    fn from(guard: FraudGuard) -> Self {
-        guard.as_str()
-    }
 }
 
 /// Webhooks.
@@ -484,7 +458,7 @@ pub struct Email {
 #[serde(deny_unknown_fields)]
 pub struct Log {
     /// `text` or `json`.
-    pub format: String,
+    pub format: LogFormat,
     /// `error`, `warn`, `info`, `debug`, or directives of tracing-subscriber.
     pub level: String,
 }

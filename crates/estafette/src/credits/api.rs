@@ -8,10 +8,9 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Error, Transfer};
+use super::{Error, Transfer, TransferKind};
 use crate::access::caller::{Caller, ReadAccount};
 use crate::app::App;
-use crate::kit::described::described_words;
 use crate::kit::id::TransferId;
 use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::{Item, Problem};
@@ -160,8 +159,3 @@ fn sentence(error: &Error) -> String {
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
     format!("{first}{}.", letters.as_str())
 }
-
-described_words!(
-    TransferKind: "What moved credits.",
-    ["topup", "correction", "hold", "post", "void", "refund"]
-);

@@ -20,9 +20,11 @@ use clock::Millis;
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::kit::described::described;
 use crate::kit::id::{AccountId, TransferId};
 use crate::kit::page::Page;
 use crate::kit::seal::{Vault, sha256_of};
+use crate::kit::words::words;
 
 pub use prices::{price, seed_prices};
 
@@ -138,12 +140,42 @@ impl Balance {
     }
 }
 
+words! {
+    /// What moved credits.
+    pub enum TransferKind {
+        /// The operator's.
+        Topup = "topup",
+        /// The operator took some back.
+        Correction = "correction",
+        /// They are set aside for a message.
+        Hold = "hold",
+        /// The message is paid.
+        Post = "post",
+        /// The message costs nothing after all.
+        Void = "void",
+        /// The message was paid, and is paid back.
+        Refund = "refund",
+    }
+}
+
+described!(
+    TransferKind as "TransferKind": "What moved credits.",
+    Self::ALL.iter().map(|kind| kind.as_str())
+);
+
+impl TransferKind {
+    /// Whether it is the first of the transfers that belong together.
+    const fn begins(self) -> bool {
+        matches!(self, Self::Topup | Self::Correction | Self::Hold)
+    }
+}
+
 /// One row of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// Its id.
     pub id: TransferId,
-    /// `topup`, `correction`, `hold`, `post`, `void` or `refund`.
+    /// A [`TransferKind`], as it is stored: what somebody changed is still shown to be so.
     pub kind: String,
     /// Credits, never negative.
     pub amount: i64,
@@ -163,11 +195,16 @@ impl Transfer {
     /// What it did to the credits that can be spent.
     #[must_use]
     pub fn effect(&self) -> i64 {
-        match self.kind.as_str() {
-            "topup" | "void" | "refund" => self.amount,
-            "hold" | "correction" => self.amount.saturating_neg(),
-            _ => 0,
+        match self.kind() {
+            Some(TransferKind::Topup | TransferKind::Void | TransferKind::Refund) => self.amount,
+            Some(TransferKind::Hold | TransferKind::Correction) => self.amount.saturating_neg(),
+            Some(TransferKind::Post) | None => 0,
         }
+    }
+
+    /// What it is; `None` = nothing that the service writes.
+    fn kind(&self) -> Option<TransferKind> {
+        self.kind.parse().ok()
     }
 
     /// The hash that the row must carry.
@@ -220,19 +257,19 @@ pub fn refund_of(hold: &TransferId) -> TransferId {
 /// Takes the amount from what is available; the set is refused with [`INSUFFICIENT`] otherwise.
 pub fn hold(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge) {
     set.contended(store::HOLD, args![charge.amount, account], INSUFFICIENT);
-    let transfer = of_charge(app, charge, "hold", charge.hold.clone(), None);
+    let transfer = of_charge(app, charge, TransferKind::Hold, charge.hold.clone(), None);
     insert(app, set, account, transfer, TRANSFER_EXISTS);
 }
 
 /// The held amount is spent; refused with [`RESOLVED`] when the hold is resolved already.
 pub fn post(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge) {
-    resolve(app, set, account, charge, "post");
+    resolve(app, set, account, charge, TransferKind::Post);
     set.contended(store::POST, args![charge.amount, account, &charge.hold], NO_HOLD);
 }
 
 /// The held amount is free again; refused with [`RESOLVED`] when the hold is resolved already.
 pub fn void(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge) {
-    resolve(app, set, account, charge, "void");
+    resolve(app, set, account, charge, TransferKind::Void);
     set.contended(store::VOID, args![charge.amount, account, &charge.hold], NO_HOLD);
 }
 
@@ -240,7 +277,7 @@ pub fn void(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge)
 pub fn refund(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge) {
     let post = resolution_of(&charge.hold);
     let id = refund_of(&charge.hold);
-    let transfer = of_charge(app, charge, "refund", id, Some(post.clone()));
+    let transfer = of_charge(app, charge, TransferKind::Refund, id, Some(post.clone()));
     insert(app, set, account, transfer, RESOLVED);
     set.contended(store::REFUND, args![charge.amount, account, &post], NOT_POSTED);
 }
@@ -255,7 +292,7 @@ pub fn grant(
 ) -> TransferId {
     let amount = amount.max(0);
     set.contended(store::GRANT, args![amount, account], NO_ACCOUNT);
-    by_hand(app, set, account, ByHand { kind: "topup", amount, reason })
+    by_hand(app, set, account, ByHand { kind: TransferKind::Topup, amount, reason })
 }
 
 /// The play money of a new sandbox account, as the configuration says.
@@ -276,7 +313,7 @@ pub fn correct(
     reason: &str,
 ) -> TransferId {
     set.contended(store::CORRECT, args![amount, account], NOT_AVAILABLE);
-    by_hand(app, set, account, ByHand { kind: "correction", amount, reason })
+    by_hand(app, set, account, ByHand { kind: TransferKind::Correction, amount, reason })
 }
 
 /// The counters of an account.
@@ -306,7 +343,13 @@ pub async fn ledger(app: &App, account: &AccountId, page: &Page) -> Result<Vec<T
     Ok(app.db.rows(store::LEDGER, args).await?)
 }
 
-fn resolve(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge, kind: &str) {
+fn resolve(
+    app: &App,
+    set: &mut WriteSet,
+    account: &AccountId,
+    charge: &Charge,
+    kind: TransferKind,
+) {
     let id = resolution_of(&charge.hold);
     let transfer = of_charge(app, charge, kind, id, Some(charge.hold.clone()));
     insert(app, set, account, transfer, RESOLVED);
@@ -315,13 +358,13 @@ fn resolve(app: &App, set: &mut WriteSet, account: &AccountId, charge: &Charge, 
 fn of_charge(
     app: &App,
     charge: &Charge,
-    kind: &str,
+    kind: TransferKind,
     id: TransferId,
     of: Option<TransferId>,
 ) -> Transfer {
     Transfer {
         id,
-        kind: kind.to_owned(),
+        kind: kind.as_str().to_owned(),
         amount: charge.amount,
         of,
         reason: charge.reason.to_owned(),
@@ -334,7 +377,7 @@ fn of_charge(
 /// A movement that the operator makes.
 #[derive(Clone, Copy)]
 struct ByHand<'a> {
-    kind: &'static str,
+    kind: TransferKind,
     amount: i64,
     reason: &'a str,
 }
@@ -344,7 +387,7 @@ fn by_hand(app: &App, set: &mut WriteSet, account: &AccountId, movement: ByHand<
     let id = TransferId::of(new_hold(app));
     let transfer = Transfer {
         id: id.clone(),
-        kind: kind.to_owned(),
+        kind: kind.as_str().to_owned(),
         amount,
         of: None,
         reason: reason.to_owned(),

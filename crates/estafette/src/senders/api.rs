@@ -11,13 +11,12 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{AskError, DECISIONS, MOST, STATUSES, Sender};
+use super::{AskError, MOST, Sender, Status, Verdict};
 use crate::access::audit::{self, Entry};
 use crate::access::caller::{Caller, Portal, Staff};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
-use crate::kit::described::described_words;
 use crate::kit::id::{AccountId, SenderId};
 use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
@@ -43,7 +42,7 @@ pub struct SenderView {
     #[schema(example = "Estafette")]
     pub value: String,
     /// `pending`, `approved` or `rejected`.
-    #[schema(value_type = SenderStatus)]
+    #[schema(value_type = Status)]
     pub status: String,
     /// What staff said about it.
     pub reason: Option<String>,
@@ -58,7 +57,7 @@ impl From<Sender> for SenderView {
             id: sender.id.into(),
             account_id: sender.account.into(),
             value: sender.value,
-            status: sender.status,
+            status: sender.status.as_str().to_owned(),
             reason: sender.reason,
             created_at: sender.created_at.to_string(),
         }
@@ -77,7 +76,7 @@ pub struct NewSender {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct Decision {
     /// `approved` or `rejected`.
-    #[schema(value_type = SenderDecision)]
+    #[schema(value_type = Verdict)]
     pub status: String,
     /// What the account is told, up to 200 characters.
     pub reason: Option<String>,
@@ -90,7 +89,7 @@ pub struct NamedDecision {
     #[schema(example = "snd_01h455vb4pex5vsknk084sn02q")]
     pub id: String,
     /// `approved` or `rejected`.
-    #[schema(value_type = SenderDecision)]
+    #[schema(value_type = Verdict)]
     pub status: String,
     /// What the account is told, up to 200 characters.
     pub reason: Option<String>,
@@ -119,7 +118,7 @@ async fn list_senders(
     let path = query.path_with("/v1/senders", &["since", "until"]);
     let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let since = query.between(&mut page, |at| SenderId::bound(at).into())?;
-    let rows = super::list(&app, Some(&caller.account.id), "", &page).await?;
+    let rows = super::list(&app, Some(&caller.account.id), None, &page).await?;
     Ok(show(&app, &path, &page, since.keep(rows, |sender| sender.id.as_str())))
 }
 
@@ -166,7 +165,7 @@ async fn create_sender(
 #[utoipa::path(
     get, path = "/v1/admin/senders", tag = "Operator",
     params(
-        ("status" = Option<SenderStatus>, Query, description = "Only those that stand so"),
+        ("status" = Option<Status>, Query, description = "Only those that stand so"),
         ("account_id" = Option<String>, Query, description = "Only this account's"),
         ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
         ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
@@ -188,11 +187,7 @@ async fn list_all_senders(
     let path = query.path_with("/v1/admin/senders", &known[..4]);
     let mut page = query.page(&app.vault, &path)?;
     let since = query.between(&mut page, |at| SenderId::bound(at).into())?;
-    let status = query.get("status").unwrap_or("");
-    if !status.is_empty() && !STATUSES.contains(&status) {
-        let detail = format!("must be one of {}", STATUSES.join(", "));
-        return Err(Problem::bad_request("?status", "invalid_enum", detail));
-    }
+    let status = query.word("status")?;
     let account = query.get("account_id").map(|id| AccountId::stored(id.to_owned()));
     let rows = super::list(&app, account.as_ref(), status, &page).await?;
     Ok(show(&app, &path, &page, since.keep(rows, |sender| sender.id.as_str())))
@@ -244,12 +239,13 @@ async fn carry_out(
     id: Option<String>,
 ) -> Result<Json<SenderView>, Problem> {
     let id = if id.is_some() { id } else { fields.required("id") };
-    let status = required_choice(&mut fields);
+    let verdict: Option<Verdict> = fields.required_word("status");
     let reason = fields.text_within("reason", 1, 200);
     fields.finish(app.is_strict())?;
-    let (Some(id), Some(status)) = (id, status) else {
+    let (Some(id), Some(verdict)) = (id, verdict) else {
         return Err(Problem::from(Code::InternalError));
     };
+    let status = verdict.status();
     let id = SenderId::parse(&id).ok_or(Code::NotFound)?;
     let mut sender = super::find(app, &id).await?.ok_or(Code::NotFound)?;
     let mut set = WriteSet::of(sender.account.as_str());
@@ -260,11 +256,11 @@ async fn carry_out(
         object_id: id.as_str(),
         account: Some(&sender.account),
         request_id: &staff.request_id,
-        detail: serde_json::json!({ "status": status, "reason": reason }),
+        detail: serde_json::json!({ "status": status.as_str(), "reason": reason }),
     };
     audit::record(app, &mut set, &entry);
     app.db.commit(set).await?;
-    status.clone_into(&mut sender.status);
+    sender.status = status;
     sender.reason = reason;
     Ok(Json(sender.into()))
 }
@@ -281,26 +277,7 @@ impl From<AskError> for Problem {
     }
 }
 
-fn required_choice(fields: &mut Fields) -> Option<&'static str> {
-    let word = fields.required("status")?;
-    let found = DECISIONS.iter().copied().find(|choice| *choice == word);
-    if found.is_none() {
-        let detail = format!("must be one of {}", DECISIONS.join(", "));
-        fields.fault("status", "invalid_enum", detail);
-    }
-    found
-}
-
 fn show(app: &App, path: &str, page: &page::Page, rows: Vec<Sender>) -> Response {
     let views: Vec<SenderView> = rows.into_iter().map(SenderView::from).collect();
     page::answer(&app.vault, path, page, views, |view| view.id.clone())
 }
-
-described_words!(
-    SenderStatus: "Whether a sender may be used.",
-    STATUSES.iter().copied()
-);
-described_words!(
-    SenderDecision: "What staff decided about a sender.",
-    DECISIONS.iter().copied()
-);

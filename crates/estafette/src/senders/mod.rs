@@ -12,9 +12,11 @@ use crate::access::audit::{self, By, Entry};
 use crate::access::idempotency::Claim;
 use crate::access::limits::{self, Limited};
 use crate::app::App;
+use crate::kit::described::described;
 use crate::kit::id::{AccountId, SenderId};
 use crate::kit::keywords::Keyword;
 use crate::kit::page::Page;
+use crate::kit::words::words;
 
 /// The sender disappeared between the look-up and the decision.
 const GONE: Reject = Reject("sender_gone");
@@ -30,10 +32,47 @@ pub const MOST: i64 = 50;
 
 /// Most accounts that one sender is looked up for.
 const MOST_OWNERS: i64 = 1_000;
-/// What a sender may be decided to.
-pub const DECISIONS: &[&str] = &["approved", "rejected"];
-/// All that a sender can be.
-pub const STATUSES: &[&str] = &["pending", "approved", "rejected"];
+
+words! {
+    /// Whether a sender may be used.
+    pub enum Status {
+        /// Staff have not looked at it.
+        Pending = "pending",
+        /// It may.
+        Approved = "approved",
+        /// It may not.
+        Rejected = "rejected",
+    }
+
+    /// What staff decide about a sender.
+    pub enum Verdict {
+        /// It may be used.
+        Approved = "approved",
+        /// It may not.
+        Rejected = "rejected",
+    }
+}
+
+described!(
+    Status as "SenderStatus": "Whether a sender may be used.",
+    Self::ALL.iter().map(|status| status.as_str())
+);
+
+described!(
+    Verdict as "SenderDecision": "What staff decide about a sender.",
+    Self::ALL.iter().map(|verdict| verdict.as_str())
+);
+
+impl Verdict {
+    /// How the sender stands then.
+    #[must_use]
+    pub const fn status(self) -> Status {
+        match self {
+            Self::Approved => Status::Approved,
+            Self::Rejected => Status::Rejected,
+        }
+    }
+}
 
 /// A sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +83,8 @@ pub struct Sender {
     pub id: SenderId,
     /// As the recipient sees it.
     pub value: String,
-    /// One of [`STATUSES`].
-    pub status: String,
+    /// Whether it may be used.
+    pub status: Status,
     /// Why it was rejected, or what staff noted.
     pub reason: Option<String>,
     /// When it was asked for.
@@ -92,7 +131,7 @@ fn is_well_formed(value: &str) -> bool {
 /// When the database cannot be read.
 pub async fn is_approved(app: &App, account: &AccountId, value: &str) -> Result<bool, Error> {
     let found: Option<Sender> = app.db.row(store::BY_VALUE, args![account, value]).await?;
-    Ok(found.is_some_and(|sender| sender.status == "approved"))
+    Ok(found.is_some_and(|sender| sender.status == Status::Approved))
 }
 
 /// Refuses the set with [`NOT_APPROVED`] if the account may not use this sender. It writes nothing.
@@ -153,7 +192,7 @@ pub async fn ask(
         account: account.clone(),
         id: SenderId::new(&app.clock),
         value: value.to_owned(),
-        status: "pending".to_owned(),
+        status: Status::Pending,
         reason: None,
         created_at: app.now(),
     };
@@ -182,7 +221,11 @@ fn add(app: &App, set: &mut WriteSet, new: &Sender, by: By<'_>) {
     set.push(store::MAKE_ROOM, args![account, value, MOST]);
     set.absent(store::LAST_OF_ALL, args![account, value, MOST - 1], FULL);
     let reason: Option<String> = None;
-    set.guard(store::INSERT, args![account, id, value, status, reason, new.created_at], ASKED);
+    set.guard(
+        store::INSERT,
+        args![account, id, value, status.as_str(), reason, new.created_at],
+        ASKED,
+    );
     let entry = Entry {
         actor: by.who,
         action: "sender.request",
@@ -203,22 +246,22 @@ pub async fn find(app: &App, id: &SenderId) -> Result<Option<Sender>, Error> {
 }
 
 /// Adds staff's decision to a set.
-pub fn decide(set: &mut WriteSet, sender: &Sender, status: &str, reason: Option<&str>) {
-    set.guard(store::DECIDE, args![status, reason, &sender.account, &sender.id], GONE);
+pub fn decide(set: &mut WriteSet, sender: &Sender, status: Status, reason: Option<&str>) {
+    set.guard(store::DECIDE, args![status.as_str(), reason, &sender.account, &sender.id], GONE);
 }
 
 /// One page of senders, newest first, with one row more when there are more. No account: all
-/// accounts, for staff. An empty status does not filter.
+/// accounts, for staff.
 ///
 /// # Errors
 /// When the database cannot be read.
 pub async fn list(
     app: &App,
     account: Option<&AccountId>,
-    status: &str,
+    status: Option<Status>,
     page: &Page,
 ) -> Result<Vec<Sender>, Error> {
-    let limit = page.limit.saturating_add(1);
+    let (status, limit) = (status.map_or("", Status::as_str), page.limit.saturating_add(1));
     match account {
         Some(account) => {
             app.db.rows(store::OF_ACCOUNT, args![account, &page.after, status, limit]).await

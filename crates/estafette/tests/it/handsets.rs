@@ -7,9 +7,10 @@ use crate::world::{Engine, World};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stored_handset_outlives_its_node_and_shows_no_code_on_the_disk() {
-    let world =
-        World::with(Engine::Lite, |config| "database".clone_into(&mut config.sandbox.handsets))
-            .await;
+    let world = World::with(Engine::Lite, |config| {
+        config.sandbox.handsets = estafette::config::HandsetStore::Database;
+    })
+    .await;
     let ada = world.account("ada").await;
     let bob = world.account("bob").await;
     for code in ["48211", "59322"] {

@@ -32,7 +32,7 @@ fn kept_as_on_live(config: &mut Config) {
 }
 
 fn few_handset_messages(config: &mut Config) {
-    "database".clone_into(&mut config.sandbox.handsets);
+    config.sandbox.handsets = estafette::config::HandsetStore::Database;
     config.sandbox.handset_messages = 5;
 }
 

@@ -3,8 +3,9 @@
 use ::store::{Error, FromRow, Row};
 use clock::Millis;
 
-use crate::credits::{Transfer, resolution_of};
+use crate::credits::{Transfer, TransferKind, resolution_of};
 use crate::kit::id::AttemptId;
+use crate::kit::words::words;
 
 /// One finding before it has an account: invariant and words.
 pub(super) type Finding = (&'static str, String);
@@ -13,13 +14,35 @@ pub(super) type Finding = (&'static str, String);
 #[derive(Clone, Debug)]
 pub(super) struct Attempt {
     pub(super) id: String,
-    pub(super) state: String,
+    /// A [`State`], as it is stored.
+    state: String,
     pub(super) credits: i64,
     pub(super) object_id: String,
     pub(super) give_up_at: Millis,
 }
 
+words! {
+    /// Where an attempt stands. The audit says it again, because it judges whoever says it first.
+    pub(super) enum State {
+        Queued = "queued",
+        Sending = "sending",
+        Unknown = "unknown",
+        Accepted = "accepted",
+        Delivered = "delivered",
+        Undelivered = "undelivered",
+        Refused = "refused",
+        Failed = "failed",
+        Lapsed = "lapsed",
+        Expired = "expired",
+    }
+}
+
 impl Attempt {
+    /// Where it stands; `None` = nowhere that the service writes.
+    pub(super) fn state(&self) -> Option<State> {
+        self.state.parse().ok()
+    }
+
     pub(super) fn key(&self) -> Option<u128> {
         AttemptId::parse(&self.id).map(|id| id.uuid().as_u128())
     }
@@ -64,15 +87,15 @@ impl Group {
 
     /// Whether it pays for a message, rather than being made by hand.
     pub(super) fn is_of_attempt(&self) -> bool {
-        self.first.as_ref().is_some_and(|first| first.kind == "hold")
+        self.first.as_ref().is_some_and(|first| first.kind() == Some(TransferKind::Hold))
     }
 
     pub(super) fn is_open(&self) -> bool {
         self.second.is_none() && self.is_of_attempt()
     }
 
-    fn is_resolved_as(&self, kind: &str) -> bool {
-        self.second.as_ref().is_some_and(|second| second.kind == kind)
+    fn is_resolved_as(&self, kind: TransferKind) -> bool {
+        self.second.as_ref().is_some_and(|second| second.kind() == Some(kind))
     }
 
     /// What the transfers must be to each other.
@@ -82,7 +105,7 @@ impl Group {
             findings.push(("I1", format!("{} {} belongs to no book", stray.kind, stray.id)));
         }
         match &self.first {
-            Some(first) if matches!(first.kind.as_str(), "topup" | "correction" | "hold") => {}
+            Some(first) if first.kind().is_some_and(TransferKind::begins) => {}
             Some(first) => {
                 findings.push(("I1", format!("{} {} belongs to no book", first.kind, first.id)));
             }
@@ -103,7 +126,9 @@ impl Group {
         let mut findings = Vec::new();
         let Some(hold) = &self.first else { return findings };
         if let Some(second) = &self.second {
-            let is_one = matches!(second.kind.as_str(), "post" | "void") && hold.kind == "hold";
+            let resolves =
+                self.is_resolved_as(TransferKind::Post) || self.is_resolved_as(TransferKind::Void);
+            let is_one = resolves && self.is_of_attempt();
             if !is_one || second.of.as_ref() != Some(&hold.id) || second.amount != hold.amount {
                 let detail = format!("{} does not resolve its hold as it is", second.id);
                 findings.push(("I4", detail));
@@ -111,7 +136,8 @@ impl Group {
         }
         if let Some(refund) = &self.refund {
             let is_of_post = refund.of.as_ref() == Some(&resolution_of(&hold.id));
-            let is_refund = refund.kind == "refund" && self.is_resolved_as("post");
+            let is_refund = refund.kind() == Some(TransferKind::Refund)
+                && self.is_resolved_as(TransferKind::Post);
             if !is_refund || !is_of_post || refund.amount > hold.amount {
                 findings.push(("I7", format!("{} does not refund a posted hold", refund.id)));
             }
@@ -125,18 +151,19 @@ impl Group {
         if attempt.credits == 0 && self.rows().next().is_none() {
             return None;
         }
-        let state = attempt.state.as_str();
         let is_held = self.is_of_attempt();
         let is_open = self.is_open() && self.refund.is_none();
-        let is_voided = self.is_resolved_as("void") && self.refund.is_none();
-        let is_posted = self.is_resolved_as("post");
+        let is_voided = self.is_resolved_as(TransferKind::Void) && self.refund.is_none();
+        let is_posted = self.is_resolved_as(TransferKind::Post);
         let is_refunded = is_posted && self.refund.is_some();
-        let (invariant, is_right) = match state {
-            "queued" | "sending" | "unknown" => ("I5", is_open),
-            "accepted" | "delivered" | "undelivered" => ("I5", is_posted && !is_refunded),
-            "refused" | "expired" => ("I6", is_voided),
-            "failed" | "lapsed" => ("I6", is_voided || is_refunded),
-            _ => ("I5", false),
+        let (invariant, is_right) = match attempt.state() {
+            Some(State::Queued | State::Sending | State::Unknown) => ("I5", is_open),
+            Some(State::Accepted | State::Delivered | State::Undelivered) => {
+                ("I5", is_posted && !is_refunded)
+            }
+            Some(State::Refused | State::Expired) => ("I6", is_voided),
+            Some(State::Failed | State::Lapsed) => ("I6", is_voided || is_refunded),
+            None => ("I5", false),
         };
         let money = match (is_held, is_refunded, is_posted, is_voided, is_open) {
             (false, ..) => "not held",
@@ -147,7 +174,10 @@ impl Group {
             _ => "in disorder",
         };
         if !is_held || !is_right {
-            return Some((invariant, format!("the attempt is {state}, its credits are {money}")));
+            return Some((
+                invariant,
+                format!("the attempt is {}, its credits are {money}", attempt.state),
+            ));
         }
         self.check_attempt(attempt)
     }

@@ -6,7 +6,7 @@ use clock::DAY;
 use uuid::Uuid;
 
 use super::chain::{Blocks, difference};
-use super::group::{Attempt, Finding, Group};
+use super::group::{Attempt, Finding, Group, State};
 use super::{Dangling, MOST, Report, SECOND_LOOK, Scope, rest, store as sql};
 use crate::app::App;
 use crate::credits::seals::{self, Forgotten, Kind, NOBODY, Tally, terms::Terms};
@@ -138,7 +138,7 @@ impl Walk<'_> {
         }
         let has_findings = match &own {
             Some(attempt) => {
-                self.report.attempts_unknown += u64::from(attempt.state == "unknown");
+                self.report.attempts_unknown += u64::from(attempt.state() == Some(State::Unknown));
                 group.check_fate(attempt).is_some()
             }
             None => is_bereft(&group, key, forgotten),
@@ -157,7 +157,7 @@ impl Walk<'_> {
             let detail = "the attempt cannot be read".to_owned();
             return self.report.blame("I5", self.account, &id, detail);
         };
-        self.report.attempts_unknown += u64::from(attempt.state == "unknown");
+        self.report.attempts_unknown += u64::from(attempt.state() == Some(State::Unknown));
         if let Some(key) = attempt.key() {
             // What costs nothing needs no hold.
             if attempt.credits == 0 {

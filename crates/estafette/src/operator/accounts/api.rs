@@ -18,7 +18,7 @@ use crate::access::caller::Staff;
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::access::staff::{self, api::new_person};
 use crate::access::{self, NewUser, key, password};
-use crate::app::{App, BILLING_MODES, Env, Settings};
+use crate::app::{App, BillingMode, Env, Settings};
 use crate::kit::body::Fields;
 use crate::kit::described::described_words;
 use crate::kit::id::AccountId;
@@ -111,7 +111,7 @@ impl From<AccountRow> for AdminAccountView {
             email_verified: row.email_verified_at.is_some(),
             env: row.env,
             status: row.status,
-            billing_mode: row.billing_mode,
+            billing_mode: row.billing_mode.as_str().to_owned(),
             credit_limit: row.credit_limit,
             balance_credits: row.posted.saturating_sub(row.held),
             held_credits: row.held,
@@ -258,7 +258,7 @@ async fn create_account(
 fn read_new(app: &App, body: &[u8]) -> Result<Order, Problem> {
     let mut fields = Fields::read(body)?;
     let (email, given) = new_person(&mut fields);
-    let mode = fields.choice("billing_mode", BILLING_MODES).unwrap_or("prepaid");
+    let mode = fields.word("billing_mode").unwrap_or(BillingMode::Prepaid);
     let credit_limit = fields.integer("credit_limit", 0, HIGHEST_LIMIT).unwrap_or(0);
     fields.finish(app.is_strict())?;
     let email = email.ok_or(Code::InternalError)?;
@@ -306,7 +306,7 @@ async fn change_account(
     let mut fields = Fields::read(&body)?;
     let patch = Patch {
         status: fields.choice("status", SETTABLE),
-        billing_mode: fields.choice("billing_mode", BILLING_MODES),
+        billing_mode: fields.word("billing_mode"),
         credit_limit: fields.integer("credit_limit", 0, HIGHEST_LIMIT),
         settings: SettingsPatch::read(&mut fields, app.is_strict()),
     };

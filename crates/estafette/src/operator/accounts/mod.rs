@@ -11,7 +11,7 @@ use crate::access::audit::{By, Entry, record};
 use crate::access::caller::forget_account;
 use crate::access::idempotency::Claim;
 use crate::access::{self, NewUser, Newcomer, Terms};
-use crate::app::{App, Env, Settings, Standing};
+use crate::app::{App, BillingMode, Env, Settings, Standing};
 use crate::credits;
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, UserId};
@@ -74,8 +74,8 @@ pub struct AccountRow {
     pub env: String,
     /// A [`Standing`].
     pub status: String,
-    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
-    pub billing_mode: String,
+    /// How it pays.
+    pub billing_mode: BillingMode,
     /// How far below zero it may go.
     pub credit_limit: i64,
     /// All posted movements.
@@ -104,8 +104,8 @@ pub struct Filter {
 /// How a new account pays.
 #[derive(Clone, Debug)]
 pub struct Billing {
-    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
-    pub mode: &'static str,
+    /// Before it sends, or afterwards.
+    pub mode: BillingMode,
     /// How far below zero it may go.
     pub credit_limit: i64,
 }
@@ -115,8 +115,8 @@ pub struct Billing {
 pub struct Patch {
     /// A [`Standing`].
     pub status: Option<&'static str>,
-    /// One of [`BILLING_MODES`](crate::app::BILLING_MODES).
-    pub billing_mode: Option<&'static str>,
+    /// How it pays.
+    pub billing_mode: Option<BillingMode>,
     /// 0 to [`HIGHEST_LIMIT`].
     pub credit_limit: Option<i64>,
     /// Settings that are named; null = the deployment's.
@@ -303,7 +303,7 @@ pub async fn create(
     claim: &Claim,
 ) -> Result<NewUser, Fault> {
     let Order { email, password, is_made_up, billing } = order;
-    if billing.mode == "prepaid" && billing.credit_limit != 0 {
+    if billing.mode == BillingMode::Prepaid && billing.credit_limit != 0 {
         return Err(Fault::PrepaidLimit);
     }
     let newcomer = Newcomer {
@@ -365,11 +365,13 @@ pub async fn change(
 ) -> Result<AccountRow, Fault> {
     for _ in 0..TRIES {
         let before = find(app, id).await?;
-        let mode = patch.billing_mode.unwrap_or(&before.billing_mode);
+        let mode = patch.billing_mode.unwrap_or(before.billing_mode);
         let limit = match patch.credit_limit {
-            Some(limit) if mode == "prepaid" && limit > 0 => return Err(Fault::PrepaidLimit),
+            Some(limit) if mode == BillingMode::Prepaid && limit > 0 => {
+                return Err(Fault::PrepaidLimit);
+            }
             Some(limit) => limit,
-            None if mode == "prepaid" => 0,
+            None if mode == BillingMode::Prepaid => 0,
             None => before.credit_limit,
         };
         let used = before.held.saturating_sub(before.posted);
@@ -383,12 +385,12 @@ pub async fn change(
         let (old, held) = (&before, before.credit_limit);
         let args = args![
             status,
-            mode,
+            mode.as_str(),
             limit,
             &settings,
             id,
             &old.status,
-            &old.billing_mode,
+            old.billing_mode.as_str(),
             held,
             &old.settings
         ];
@@ -400,7 +402,7 @@ pub async fn change(
             account: Some(id),
             request_id: by.request_id,
             detail: json!({
-                "status": status, "billing_mode": mode, "credit_limit": limit,
+                "status": status, "billing_mode": mode.as_str(), "credit_limit": limit,
                 "settings": serde_json::from_str::<Value>(&settings).unwrap_or_default(),
             }),
         };
