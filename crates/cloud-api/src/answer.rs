@@ -59,10 +59,12 @@ pub enum Class {
 pub const fn classify(code: i64, http: u16) -> Class {
     match code {
         131_026 | 130_403 => Class::Unreachable,
-        131_021 => Class::BadRecipient,
+        // To oneself, and to who is not on the list of a number for tests: of this recipient alone.
+        131_021 | 131_030 => Class::BadRecipient,
         131_047 => Class::WindowClosed,
         131_050 => Class::OptedOut,
-        131_049 | 130_472 => Class::Suppressed,
+        // Of this person, their country or the kind of message: the number goes on.
+        131_049 | 130_472 | 130_497 | 131_063 => Class::Suppressed,
         132_001 | 132_007 | 132_015 | 132_016 => Class::Template,
         131_008 | 132_000 | 132_005 | 132_008 | 132_012 | 132_018 => Class::Params,
         4 | 80_007 | 130_429 => Class::Throttled,
@@ -75,15 +77,12 @@ pub const fn classify(code: i64, http: u16) -> Class {
         | 190
         | 200..=299
         | 368
-        | 130_497
         | 131_005
-        | 131_030
         | 131_031
         | 131_037
         | 131_042
         | 131_045
         | 131_048
-        | 131_063
         | 131_064
         | 133_010 => Class::Sender,
         100 | 131_009 | 131_051 | 131_052 | 131_062 | 135_000 | 137_000 => Class::Request,

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::answer::{Class, classify};
+use crate::salvage;
 use crate::template::Category;
 
 /// Most items of one body that are read: more than any body of 3 MB that makes sense.
@@ -131,10 +132,13 @@ pub struct Template {
     pub at_ms: i64,
 }
 
-/// Reads a body; `None` = it is no JSON object.
+/// Reads a body; `None` = it is no JSON object. What of it cannot be read is left out.
 #[must_use]
 pub fn decode(body: &[u8]) -> Option<Vec<Item>> {
-    let json: Value = serde_json::from_slice(body).ok()?;
+    let json: Value = match serde_json::from_slice(body) {
+        Ok(json) => json,
+        Err(_) => salvage::salvage(&String::from_utf8_lossy(body)),
+    };
     json.as_object()?;
     let mut items = Vec::new();
     for entry in list(&json["entry"]) {

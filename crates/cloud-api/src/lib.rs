@@ -6,4 +6,5 @@ pub mod business;
 pub mod callback;
 pub mod judge;
 pub mod message;
+mod salvage;
 pub mod template;

@@ -10,5 +10,5 @@ fn main() -> ExitCode {
     // Names and values that are not UTF-8 cannot be settings of ours.
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    estafette::cli::run(std::env::args_os(), environment)
+    estafette::cli::run(std::env::args_os().collect(), environment.collect())
 }

@@ -7,8 +7,7 @@ const METHODS = ["post", "get", "put", "patch", "delete"];
 const rank = ({ httpVerb, method, path }) =>
   METHODS.indexOf((httpVerb ?? method).toLowerCase()) * 100 + path.split("/").length;
 
-Scalar.createApiReference("#reference", {
-  url: "/docs/openapi.json",
+const SETTINGS = {
   operationsSorter: (one, other) =>
     rank(one) - rank(other) || one.path.localeCompare(other.path),
   // curl, Python and TypeScript; a key that is put in stands in all of them.
@@ -29,6 +28,14 @@ Scalar.createApiReference("#reference", {
   showDeveloperTools: "never",
   agent: { disabled: true },
   mcp: { disabled: true },
+};
+
+// The guides show a sandbox on a laptop; the page of a sandbox shows its own address.
+const LAPTOP = "http://127.0.0.1:8081";
+fetch("/docs/openapi.json").then((answer) => answer.text()).then((description) => {
+  const isSandbox = description.includes('"/v1/sandbox/');
+  const content = isSandbox ? description.replaceAll(LAPTOP, location.origin) : description;
+  Scalar.createApiReference("#reference", { content, ...SETTINGS });
 });
 
 // What the viewer writes with `fetch` is TypeScript as it stands, and called so here.

@@ -31,11 +31,10 @@ use crate::wiring::{self, Service};
 use commands::{Cli, Command, ConfigArgs};
 use output::Output;
 
-/// Runs what the arguments say: 0 when it worked, 1 when it did not, 2 for wrong arguments.
-pub fn run(
-    arguments: impl Iterator<Item = OsString>,
-    environment: impl Iterator<Item = (String, String)>,
-) -> ExitCode {
+/// Runs what the arguments say: 0 when it worked, 1 when it did not, 2 for wrong arguments. Not
+/// generic: the whole program would be compiled in the binary, after the library.
+#[must_use]
+pub fn run(arguments: Vec<OsString>, environment: Vec<(String, String)>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -44,7 +43,6 @@ pub fn run(
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let environment = environment.collect();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return output::failed(&anyhow::Error::new(error)),

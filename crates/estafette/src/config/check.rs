@@ -8,6 +8,7 @@ use super::{
     Access, Config, Credits, Email, Otp, Retention, Server, Sms, SmsCarrier, Support, Telemetry,
     Webhooks,
 };
+use crate::kit::msisdn;
 
 const YEAR_S: i64 = 366 * 86_400;
 
@@ -126,9 +127,8 @@ fn credits(credits: &Credits) -> Check {
             ["authentication", "utility", "marketing", "service", "session", "message"];
         one_of(&key("category"), &price.category, &categories)?;
         let country = price.country.as_str();
-        let is_code = country.len() == 2 && country.bytes().all(|b| b.is_ascii_uppercase());
-        let says = "must be two capital letters (ISO 3166), or *";
-        ensure(is_code || country == "*", &key("country"), says)?;
+        let says = "must be * or the ISO 3166 code of a country, like DE or GB";
+        ensure(country == "*" || msisdn::is_country(country), &key("country"), says)?;
         within(&key("credits"), price.credits, 0, 1_000_000_000)?;
         let is_new = seen.insert((&price.channel, &price.category, country));
         ensure(is_new, &key("country"), "there are two prices for this")?;

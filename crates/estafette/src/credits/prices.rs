@@ -11,6 +11,7 @@ use super::{Error, store};
 use crate::app::{App, KnownPrice};
 use crate::kit::described::described_words;
 use crate::kit::id::PriceId;
+use crate::kit::msisdn;
 use crate::kit::page::Page;
 use crate::kit::seal::sha256;
 
@@ -75,10 +76,10 @@ pub struct Filter {
     pub country: String,
 }
 
-/// Whether a price may be set for this text: `*` or two upper-case letters.
+/// Whether a price may be set for this text: `*` or a country's code.
 #[must_use]
 pub fn is_country(text: &str) -> bool {
-    text == EVERYWHERE || (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_uppercase()))
+    text == EVERYWHERE || msisdn::is_country(text)
 }
 
 /// The price of one message or segment now: the country's own, else the one of all others.
@@ -215,11 +216,11 @@ mod tests {
     use super::{is_country, seeded_id};
 
     #[test]
-    fn countries_of_prices_are_two_capitals_or_the_star() {
-        for good in ["*", "DE", "IQ"] {
+    fn prices_are_of_countries_with_phone_numbers_or_the_star() {
+        for good in ["*", "DE", "IQ", "GB"] {
             assert!(is_country(good), "{good}");
         }
-        for bad in ["", "de", "DEU", "D", "**", "D1", "Ä"] {
+        for bad in ["", "de", "DEU", "D", "**", "D1", "Ä", "XX", "ZZ", "UK", "001"] {
             assert!(!is_country(bad), "{bad}");
         }
     }

@@ -112,6 +112,13 @@ pub fn national(e164: &str) -> Option<String> {
     Some(number.get_national_significant_number())
 }
 
+/// Whether this is the code of a country that has phone numbers (ISO 3166, `GB` and never `UK`).
+#[must_use]
+pub fn is_country(code: &str) -> bool {
+    let mut regions = PHONE_NUMBER_UTIL.get_supported_regions();
+    regions.any(|region| region.as_region_str().as_str() == code)
+}
+
 impl Msisdn {
     /// Reads a number in international form. Spaces, dots, dashes and brackets are dropped; the
     /// plus may be missing or be `00`.

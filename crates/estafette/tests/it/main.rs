@@ -11,6 +11,7 @@
 
 mod access;
 mod admin;
+mod between;
 mod canary;
 mod chatapp;
 mod circles;

@@ -71,6 +71,8 @@ struct Shared {
     chaos: Mutex<Option<Chaos>>,
     /// Further numbers, each with its business account and what goes wrong with it.
     others: Mutex<HashMap<String, Other>>,
+    /// With what the next message is refused.
+    refused: Mutex<Option<i64>>,
     /// Messages that it was asked to take.
     asked: AtomicU64,
     /// Whether it knows which templates and windows there are.
@@ -93,6 +95,7 @@ impl CloudApi {
             windows: Mutex::default(),
             chaos: Mutex::default(),
             others: Mutex::default(),
+            refused: Mutex::default(),
             asked: AtomicU64::new(0),
             is_strict: AtomicBool::new(false),
         });
@@ -135,6 +138,11 @@ impl CloudApi {
     /// What goes wrong with every message from now on; `None` = nothing.
     pub fn misbehave(&self, chaos: Option<Chaos>) {
         *lock(&self.shared.chaos) = chaos;
+    }
+
+    /// The next message is refused with this number.
+    pub fn refuse_once(&self, code: i64) {
+        *lock(&self.shared.refused) = Some(code);
     }
 
     /// Somebody deletes all templates where the service does not see it.
@@ -315,6 +323,9 @@ async fn take(
     }
     if let Some(refusal) = chaos.and_then(Chaos::refusal) {
         return refusal;
+    }
+    if let Some(code) = lock(&server.shared.refused).take() {
+        return check::error(400, code, "Refused, as a story wants it");
     }
     let message = match admitted(&server, &body) {
         Ok(message) => message,

@@ -101,7 +101,9 @@ fn outcome(sent: Sent, to: &str) -> Outcome {
         Sent::NotTaken(Error::Refused(reply)) if reply.is_passing() => {
             refused(Refusal::Temporary, &said(&reply, to))
         }
-        Sent::NotTaken(_) => refused(Refusal::Down, "connection_lost"),
+        // The relay greeted us and read the last message: it is this one that it hangs up on. Were
+        // it for the relay as a whole, whose recipients are refused so would rest it for everybody.
+        Sent::NotTaken(_) => refused(Refusal::Temporary, "connection_lost"),
         Sent::Unknown(_) => Outcome::Unknown,
     }
 }
@@ -171,8 +173,7 @@ mod tests {
         let closing = Sent::NotTaken(Error::Refused(reply(421, "4.3.2 closing")));
         let temporary = |found| matches!(found, Outcome::Refused { class: Refusal::Temporary, .. });
         assert!(temporary(outcome(closing, "a@b.c")));
-        let down = outcome(Sent::NotTaken(Error::Broken), "a@b.c");
-        assert!(matches!(down, Outcome::Refused { class: Refusal::Down, .. }));
+        assert!(temporary(outcome(Sent::NotTaken(Error::Broken), "a@b.c")), "nobody else rests");
         assert_eq!(outcome(Sent::Unknown(Error::Broken), "a@b.c"), Outcome::Unknown);
     }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::BillingMode;
 use crate::app::App;
+use crate::chatapp::sessions::prompts::PAYLOAD_PREFIX;
 use crate::kit::body::Fields;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::problem::Problem;
@@ -133,9 +134,20 @@ fn components(fields: &mut Fields) -> Vec<Value> {
         if !item.is_object() {
             let pointer = format!("components/{index}");
             fields.fault(&pointer, "invalid_type", "must be an object");
+        } else if answers_prompts(item) {
+            let detail = "must not have a payload that begins with c1: answers to consent do";
+            fields.fault(&format!("components/{index}"), "invalid_template_params", detail);
         }
     }
     items
+}
+
+/// Whether a button of a message would be taken for an answer to a prompt.
+fn answers_prompts(component: &Value) -> bool {
+    let is_answer = |one: &Value| {
+        one["payload"].as_str().is_some_and(|payload| payload.starts_with(PAYLOAD_PREFIX))
+    };
+    component["parameters"].as_array().is_some_and(|all| all.iter().any(is_answer))
 }
 
 /// The texts that a request's own `body` part fills the template with; `None` = it has no such

@@ -12,7 +12,7 @@ use super::{Consent, LIFE_MS, Reason, Session, Standing, Status, shift, store as
 use crate::app::{App, Heard, Reaction};
 use crate::carriers::{Address, Channel, Priority};
 use crate::credits;
-use crate::dispatch::{self, Attempt, NewLeg, State};
+use crate::dispatch::{self, Attempt, NewLeg, Owner, State};
 use crate::kit::id::AttemptId;
 use crate::kit::msisdn::Msisdn;
 
@@ -48,8 +48,11 @@ pub fn hear<'a>(app: &'a App, heard: Heard<'a>) -> BoxFuture<'a, Result<Reaction
 async fn answered(app: &App, heard: &Heard<'_>) -> Result<Option<(Session, Answer)>, Error> {
     let (account, person) = (heard.account, heard.person.e164());
     if heard.is_stop {
-        let open = sql::open(app, account, person).await?;
-        return Ok(open.map(|session| (session, Answer::Stop)));
+        let found = match sql::open(app, account, person).await? {
+            None => sql::reopenable(app, account, person).await?,
+            open => open,
+        };
+        return Ok(found.map(|session| (session, Answer::Stop)));
     }
     if heard.channel != Channel::Chatapp {
         return Ok(None);
@@ -65,7 +68,15 @@ async fn answered(app: &App, heard: &Heard<'_>) -> Result<Option<(Session, Answe
     let open = sql::open(app, account, person).await?;
     let asked =
         open.filter(|session| session.status == Status::Pending && session.attempt.is_some());
-    Ok(asked.map(|session| (session, answer)))
+    let Some(session) = asked else { return Ok(None) };
+    // Words in answer to another message are no answer to the prompt.
+    if let Some(context) = heard.context {
+        let named = dispatch::object_of(app, account, heard.carrier, context).await?;
+        if named.is_none_or(|(kind, id)| kind != Prompt::KIND || id != session.id.as_str()) {
+            return Ok(None);
+        }
+    }
+    Ok(Some((session, answer)))
 }
 
 /// The answer that a whole message is.
@@ -104,17 +115,23 @@ fn judge(session: &Session, answer: Answer, said_at: Millis, now: Millis) -> Ver
             _ => Verdict::Nothing,
         },
         Answer::Stop if session.is_open() && is_newer => Verdict::Ends(Reason::Stop),
+        // A late Yes would open it otherwise.
+        Answer::Stop if may_reopen(session) => Verdict::Ends(Reason::Stop),
         Answer::Stop => Verdict::Nothing,
     }
 }
 
-fn judge_yes(session: &Session, said_at: Millis, now: Millis) -> Verdict {
-    let may_count = match session.status {
-        Status::Pending => true,
+/// Whether a Yes may open one that is over.
+fn may_reopen(session: &Session) -> bool {
+    match session.status {
         Status::Declined => session.reason == Reason::Declined,
         Status::Expired => session.reason == Reason::NoAnswer,
-        Status::Active | Status::Failed => false,
-    };
+        Status::Pending | Status::Active | Status::Failed => false,
+    }
+}
+
+fn judge_yes(session: &Session, said_at: Millis, now: Millis) -> Verdict {
+    let may_count = session.status == Status::Pending || may_reopen(session);
     // Our clock and the upstream's may differ, so what is said before the prompt counts as well.
     if !may_count || said_at >= session.created_at + LIFE_MS {
         return Verdict::Nothing;
@@ -313,7 +330,7 @@ mod tests {
         fn whatever_people_say_a_session_is_charged_once_and_ends_for_good(
             all in proptest::collection::vec(happening(), 1..12)
         ) {
-            let (mut s, mut now, mut charges) = (asked(), START, 0);
+            let (mut s, mut now, mut charges, mut is_stopped) = (asked(), START, 0, false);
             for it in all {
                 now = now + it.after_ms;
                 let before = s.clone();
@@ -337,7 +354,9 @@ mod tests {
                 }
                 if it.answer == Some(Answer::Stop) && it.delay_ms == 0 {
                     prop_assert!(!s.is_open(), "a STOP that is new ends everything");
+                    is_stopped = true;
                 }
+                prop_assert!(!is_stopped || !s.is_open(), "nothing opens it after STOP");
             }
         }
     }

@@ -45,14 +45,17 @@ pub(super) fn are_offered(app: &App, account: &AccountId) -> bool {
     app.carriers.handsets().is_some() || (is_set && is_offered)
 }
 
+/// What payloads of prompts begin with, and no others.
+pub(in crate::chatapp) const PAYLOAD_PREFIX: &str = "c1:";
+
 /// The payload that a button of a session's prompt sends back.
 pub(super) fn payload(session: &ConsentId, is_yes: bool) -> String {
-    format!("c1:{session}:{}", if is_yes { 'y' } else { 'n' })
+    format!("{PAYLOAD_PREFIX}{session}:{}", if is_yes { 'y' } else { 'n' })
 }
 
 /// The session and the answer that a payload stands for; `None` = it is no answer to a prompt.
 pub(in crate::chatapp) fn read_payload(payload: &str) -> Option<(ConsentId, bool)> {
-    let (id, answer) = payload.strip_prefix("c1:")?.rsplit_once(':')?;
+    let (id, answer) = payload.strip_prefix(PAYLOAD_PREFIX)?.rsplit_once(':')?;
     let is_yes = match answer {
         "y" => true,
         "n" => false,

@@ -24,6 +24,13 @@ const OPEN: Sql =
      consent_status, status, reason, billed_credits, attempt_id, event_count, expires_at, \
      consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
      WHERE recipient = $1 AND account_id = $2 AND status IN ('pending', 'active')");
+/// The newest that a Yes may open although it is over.
+const REOPENABLE: Sql =
+    Sql("SELECT account_id, session_id, recipient, country, challenge_id, language, \
+     consent_status, status, reason, billed_credits, attempt_id, event_count, expires_at, \
+     consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
+     WHERE recipient = $1 AND account_id = $2 AND ((status = 'declined' AND reason = 'declined') \
+     OR (status = 'expired' AND reason = 'no_answer')) ORDER BY session_id DESC LIMIT 1");
 /// Has a person asked. `event_count` 0 says that it has not been done.
 const WANT: Sql = Sql("INSERT INTO chatapp_sessions (account_id, session_id, recipient, country, \
      challenge_id, language, consent_status, status, reason, billed_credits, attempt_id, \
@@ -112,6 +119,15 @@ pub(super) async fn open(
     person: &str,
 ) -> Result<Option<Session>, Error> {
     app.db.row(OPEN, args![person, account]).await
+}
+
+/// The newest session with a person that is over, and that a Yes would open.
+pub(super) async fn reopenable(
+    app: &App,
+    account: &AccountId,
+    person: &str,
+) -> Result<Option<Session>, Error> {
+    app.db.row(REOPENABLE, args![person, account]).await
 }
 
 /// The one that is active now.

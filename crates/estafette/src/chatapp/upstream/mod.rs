@@ -117,8 +117,7 @@ async fn take_in(app: &App, door: &Door, stored: &Stored) -> Result<(), NotNow> 
     };
     let Sorted { statuses, people, templates, wishes } = Sorted::of(items);
     let scope = Scope::of(app, &stored.waba_id);
-    let receipts = statuses.into_iter().map(receipt).filter(|receipt| scope.covers(receipt));
-    let receipts = receipts.map(|receipt| door.receipt(receipt));
+    let receipts = statuses.into_iter().map(|status| tell(app, door, &scope, receipt(status)));
     let taken: Vec<Result<(), NotNow>> =
         stream::iter(receipts).buffer_unordered(PARALLEL).collect().await;
     let mut all = taken.into_iter().fold(Ok(()), Result::and);
@@ -136,6 +135,18 @@ async fn take_in(app: &App, door: &Door, stored: &Stored) -> Result<(), NotNow> 
         }
     }
     all
+}
+
+/// Brings a receipt to its message, unless it is not the signer's to tell of.
+async fn tell(app: &App, door: &Door, scope: &Scope, receipt: Receipt) -> Result<(), NotNow> {
+    match scope.covers(app, &receipt).await {
+        Ok(true) => door.receipt(receipt).await,
+        Ok(false) => Ok(()),
+        Err(error) => {
+            tracing::warn!(%error, "whose message a status is about cannot be read");
+            Err(NotNow)
+        }
+    }
 }
 
 /// What a callback tells, by how it is taken in.

@@ -55,13 +55,19 @@ impl Scope {
         self.waba_id.is_empty() || self.waba_id == waba_id
     }
 
-    /// Whether it may tell of this message.
-    pub(super) fn covers(&self, receipt: &Receipt) -> bool {
-        self.waba_id.is_empty()
-            || receipt.echo.as_ref().is_some_and(|echo| {
-                let number = self.linked.get(&echo.account_id);
-                number.is_some_and(|number| number.waba_id == self.waba_id)
-            })
+    /// Whether it may tell of this message: the account is linked to it whose message it is, by our
+    /// own id or, where that did not come back, by the upstream's.
+    pub(super) async fn covers(&self, app: &App, receipt: &Receipt) -> Result<bool, Error> {
+        if self.waba_id.is_empty() {
+            return Ok(true);
+        }
+        let account = match (&receipt.echo, &receipt.provider_id) {
+            (Some(echo), _) => Some(echo.account_id.clone()),
+            (None, Some(id)) => sql::of_message(app, NAME, id).await?.map(String::from),
+            (None, None) => None,
+        };
+        let number = account.and_then(|account| self.linked.get(&account));
+        Ok(number.is_some_and(|number| number.waba_id == self.waba_id))
     }
 
     /// Whether it may tell what people wrote to this number.

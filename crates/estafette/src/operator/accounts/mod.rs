@@ -15,6 +15,7 @@ use crate::app::{App, BillingMode, Env, Settings, Standing};
 use crate::credits;
 use crate::kit::body::Fields;
 use crate::kit::id::{AccountId, UserId};
+use crate::kit::msisdn;
 use crate::kit::page::{Page, Since};
 use crate::kit::secret::Secret;
 use crate::senders;
@@ -218,14 +219,18 @@ fn countries(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option
     let mut countries = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         match item.as_str() {
-            Some(code) if code.len() == 2 && code.bytes().all(|b| b.is_ascii_uppercase()) => {
+            Some(code) if msisdn::is_country(code) => {
                 if !countries.iter().any(|known| known == code) {
                     countries.push(code.to_owned());
                 }
             }
             _ => {
                 let name = format!("settings/countries/{index}");
-                fields.fault(&name, "invalid_enum", "must be an ISO 3166 code like DE");
+                fields.fault(
+                    &name,
+                    "invalid_enum",
+                    "must be the ISO 3166 code of a country, like DE or GB",
+                );
             }
         }
     }

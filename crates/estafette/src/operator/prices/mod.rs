@@ -138,7 +138,11 @@ impl Reader<'_> {
     fn country(&mut self) -> Option<String> {
         let text = self.text("country")?;
         if !is_country(&text) {
-            self.fault("country", "invalid_enum", "must be * or two capital letters");
+            self.fault(
+                "country",
+                "invalid_enum",
+                "must be * or the ISO 3166 code of a country, like DE or GB",
+            );
             return None;
         }
         Some(text)

@@ -300,7 +300,7 @@ async fn receipts_in_any_order_lower_no_status_and_charge_once(world: &World, up
     // Below, messages are told apart by the order in which the upstream had them.
     read_as(&ada, first.word("id"), "sent").await;
     let mut due = price;
-    for _ in 0..5 {
+    for _ in 0..12 {
         let before = upstream.messages().len();
         let sent = text(&ada, "0003").await.ok();
         let echo = eventually(async || {

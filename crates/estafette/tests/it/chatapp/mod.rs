@@ -4,6 +4,7 @@ mod consent;
 mod examples;
 mod faults;
 mod forgetting;
+mod hostile;
 mod live;
 mod messages;
 mod own_templates;
