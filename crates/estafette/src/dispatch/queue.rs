@@ -199,10 +199,10 @@ pub(super) fn take_out<O: Owner>(
     async move {
         match O::load(&app, &attempt.account, &attempt.object_id).await {
             Ok(Some(message)) => {
-                carry_queued(app, Leg::<O>::new(message, attempt), permit, waiter).await
+                carry_queued(app, Leg::<O>::new(message, attempt), permit, waiter).await;
             }
             Ok(None) => {
-                tracing::error!(object = attempt.object_id, "an attempt without its message")
+                tracing::error!(object = attempt.object_id, "an attempt without its message");
             }
             Err(error) => {
                 let object = attempt.object_id.as_str();

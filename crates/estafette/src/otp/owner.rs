@@ -132,7 +132,7 @@ impl Owner for Otp {
             }
             News::Over(ending) => over(app, set, challenge, ending),
             News::Owed(_) => {
-                sql::leg_over(set, challenge, challenge.expires_at.min(app.now() + OWED_MS))
+                sql::leg_over(set, challenge, challenge.expires_at.min(app.now() + OWED_MS));
             }
             // Passcodes go out inline: there is no later.
             News::Retry { .. } => {}
