@@ -47,8 +47,7 @@ async fn a_user_signs_up_logs_in_and_out(world: &World) {
     let token = answer.word("token");
     assert!(token.len() >= 43, "256 bits");
     world.get(Env::Sandbox, "/v1/me").bearer(token).await.ok();
-    let out = world.post(Env::Sandbox, "/v1/auth/logout").bearer(token).await;
-    assert!([200, 204].contains(&out.status), "{}", out.text);
+    world.post(Env::Sandbox, "/v1/auth/logout").bearer(token).await.ok();
     world.get(Env::Sandbox, "/v1/me").bearer(token).await.problem("invalid_token");
     ada.me().await;
     let twice = json!({"email": ada.email, "password": PASSWORD});
@@ -139,8 +138,7 @@ async fn a_changed_password_counts_at_once(world: &World) {
     let short = change(PASSWORD, "short").await;
     short.fault("/new", "too_short");
     let other = login(world, Env::Sandbox, &ada.email, PASSWORD).await.ok();
-    let done = change(PASSWORD, "another horse battery 43").await;
-    assert!([200, 204].contains(&done.status), "{}", done.text);
+    change(PASSWORD, "another horse battery 43").await.ok();
     login(world, Env::Sandbox, &ada.email, PASSWORD).await.problem("invalid_login");
     login(world, Env::Sandbox, &ada.email, "another horse battery 43").await.ok();
     let before = world.get(Env::Sandbox, "/v1/me").bearer(other.word("token")).await;

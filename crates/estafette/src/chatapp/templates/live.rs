@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use ::store::{CommitError, WriteSet};
-use clock::HOUR;
+use clock::{HOUR, MINUTE, Millis};
 use cloud_api::answer::Class;
 use cloud_api::business::{self, Declaration, Declared as Answer, Deleted, Lifetime, Listed, Page};
 use cloud_api::callback::Template as News;
@@ -25,6 +25,8 @@ use crate::kit::id::AccountId;
 pub const RECONCILE_MS: i64 = 6 * HOUR;
 /// The row of a template that the upstream may not have yet.
 pub(super) const SUBMITTING: &str = "SUBMITTING";
+/// By so much the upstream's clock may be behind ours, milliseconds.
+const CLOCKS_DIFFER_MS: i64 = MINUTE;
 /// Pages of a business account that are read at a time: more than it may have templates.
 const MOST_PAGES: usize = 100;
 /// Characters of an account's id that end its names on the deployment's business account.
@@ -168,7 +170,7 @@ fn hear_of(template: &mut Template, word: &str, reason: Option<String>) {
 }
 
 /// Takes in what a callback tells of a template. One that the upstream knows by no id of ours is
-/// none of ours.
+/// none of ours; what is older than what is known changes nothing.
 ///
 /// # Errors
 /// When it cannot be kept.
@@ -176,7 +178,8 @@ pub(in crate::chatapp) async fn hear(app: &App, news: &News) -> Result<(), Error
     own::hear(app, news);
     for mut template in sql::by_provider_id(app, &news.id).await? {
         let upstream = Upstream::of(app, &template.account);
-        if upstream.is_some_and(|upstream| upstream.number.waba_id == news.waba_id) {
+        let is_old = Millis(news.at_ms) + CLOCKS_DIFFER_MS < template.updated_at;
+        if !is_old && upstream.is_some_and(|upstream| upstream.number.waba_id == news.waba_id) {
             hear_of(&mut template, &news.event.to_ascii_uppercase(), news.reason.clone());
             template.category = news.category.unwrap_or(template.category);
             keep(app, &template).await?;

@@ -65,6 +65,8 @@ pub(super) struct Template {
     rejection_reason: Option<String>,
     approves_at: Option<Millis>,
     created_at: Millis,
+    /// When it was last known how it stands.
+    updated_at: Millis,
 }
 
 impl Template {
@@ -250,6 +252,7 @@ fn begin(app: &App, account: &AccountId, declared: Declared) -> Template {
         rejection_reason: rejection.filter(|_| submit && !is_live),
         approves_at: (submit && !is_live).then(|| now + JUDGED_AFTER_MS),
         created_at: now,
+        updated_at: now,
     }
 }
 

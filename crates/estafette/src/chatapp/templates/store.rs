@@ -10,11 +10,11 @@ use crate::kit::id::AccountId;
 
 const BY_NAME: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
      is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
-     created_at FROM chatapp_templates \
+     created_at, updated_at FROM chatapp_templates \
      WHERE account_id = $1 AND name = $2 AND language = $3");
 const ALL: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
      is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
-     created_at FROM chatapp_templates \
+     created_at, updated_at FROM chatapp_templates \
      WHERE account_id = $1 ORDER BY name, language LIMIT $2");
 /// Declares a template, or takes a draft's place.
 const PUT: Sql = Sql("INSERT INTO chatapp_templates (account_id, name, language, category, body, \
@@ -38,14 +38,14 @@ const REMOVE: Sql = Sql("DELETE FROM chatapp_templates WHERE account_id = $1 AND
 /// Whose template the upstream knows by this id, in an environment.
 const BY_PROVIDER_ID: Sql = Sql("SELECT t.account_id, t.name, t.language, t.category, t.body, \
      t.footer, t.buttons, t.is_draft, t.status, t.provider_status, t.provider_template_id, \
-     t.rejection_reason, t.approves_at, t.created_at FROM chatapp_templates t \
+     t.rejection_reason, t.approves_at, t.created_at, t.updated_at FROM chatapp_templates t \
      WHERE t.provider_template_id = $1 AND EXISTS (SELECT 1 FROM accounts a \
        WHERE a.account_id = t.account_id AND a.env = $2) LIMIT 10");
 /// Those that the upstream may not have yet.
 const WAITING: Sql = Sql("SELECT account_id, name, language, category, body, footer, buttons, \
      is_draft, status, provider_status, provider_template_id, rejection_reason, approves_at, \
-     created_at FROM chatapp_templates WHERE provider_status = 'SUBMITTING' AND account_id > $1 \
-     ORDER BY account_id LIMIT 1000");
+     created_at, updated_at FROM chatapp_templates \
+     WHERE provider_status = 'SUBMITTING' AND account_id > $1 ORDER BY account_id LIMIT 1000");
 /// The template that stands for all that an account may have, if there are so many and the one that
 /// is declared is not among them.
 const LAST_OF_ALL: Sql = Sql("SELECT name FROM chatapp_templates WHERE account_id = $1 \
@@ -72,6 +72,7 @@ impl FromRow for Template {
             rejection_reason: row.take(11)?,
             approves_at: row.take(12)?,
             created_at: row.take(13)?,
+            updated_at: row.take(14)?,
         })
     }
 }

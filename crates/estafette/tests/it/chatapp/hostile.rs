@@ -4,7 +4,7 @@ use estafette::app::Env;
 use playground::cloud_api::{self, CloudApi};
 use serde_json::{Value, json};
 
-use super::live::{heard, stories, world};
+use super::live::{heard, stored, stories, world};
 use super::{read_as, session_as, text, write};
 use crate::world::tenant::{Tenant, phone};
 use crate::world::{World, eventually};
@@ -16,6 +16,7 @@ stories!(
     no_message_of_a_tenant_answers_a_prompt,
     who_may_not_be_written_to_does_not_rest_the_number,
     a_linked_account_is_told_without_our_id,
+    old_news_of_a_template_change_nothing,
 );
 
 /// A message as a part of a body that is written by hand.
@@ -130,11 +131,12 @@ async fn no_message_of_a_tenant_answers_a_prompt(world: &World, upstream: &Cloud
 
 async fn who_may_not_be_written_to_does_not_rest_the_number(world: &World, upstream: &CloudApi) {
     let (ada, eve) = (world.live_account("ada", 100).await, world.live_account("eve", 100).await);
-    for code in [131_030, 130_497, 131_063] {
+    for (code, problem) in
+        [(131_030, "recipient_unreachable"), (130_497, "carrier_error"), (131_063, "carrier_error")]
+    {
         upstream.refuse_once(code);
         let body = json!({"to": phone("5670"), "delivery_mode": "chatapp"});
-        let refused = ada.send(body).await;
-        assert!(refused.status >= 400, "{code}: {}", refused.text);
+        ada.send(body).await.problem(problem);
         world.advance(61_000).await;
         let body = json!({"to": phone("5671"), "delivery_mode": "chatapp"});
         assert_eq!(eve.send(body).await.ok().word("status"), "delivered", "{code}");
@@ -170,4 +172,35 @@ async fn a_linked_account_is_told_without_our_id(world: &World, upstream: &Cloud
     ada.until(sent[0].word("challenge_id"), |now| now["status"] == "delivered").await;
     // Control: Eve's, told before it, is not Ada's to tell of.
     assert_eq!(eve.challenge(sent[1].word("challenge_id")).await.ok().word("status"), "sent");
+}
+
+async fn old_news_of_a_template_change_nothing(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    let body = json!({"name": "parcel", "language": "fr", "category": "UTILITY",
+        "body": "Votre colis est en route."});
+    ada.call("POST", "/v1/chatapp/templates").json(body).await.ok();
+    let stands = async |status: &str| {
+        let now = ada.get("/v1/chatapp/templates/parcel").await.ok();
+        (now.word("status") == status).then_some(())
+    };
+    eventually(async || stands("APPROVED").await).await;
+    let templates = upstream.templates();
+    let own = templates.iter().find(|it| it["name"].as_str().unwrap().starts_with("parcel"));
+    let id: u64 = own.unwrap()["id"].as_str().unwrap().parse().unwrap();
+    let tell = async |event: &str, at_s: i64| {
+        let value = json!({"event": event, "message_template_id": id, "reason": "NONE",
+            "message_template_name": "parcel", "message_template_language": "fr"});
+        let change = json!({"field": "message_template_status_update", "value": value});
+        let entry = json!({"id": cloud_api::WABA_ID, "time": at_s, "changes": [change]});
+        let body = json!({"object": "whatsapp_business_account", "entry": [entry]});
+        upstream.tell(&body).await.unwrap();
+        eventually(async || (stored(world).await == 0).then_some(())).await;
+    };
+    let now_s = world.now().0 / 1_000;
+    tell("PAUSED", now_s - 3_600).await;
+    stands("APPROVED").await.expect("it was paused an hour before it was approved");
+    tell("PAUSED", now_s).await;
+    stands("REJECTED").await.expect("control: news of now count");
+    tell("APPROVED", now_s - 7 * 86_400).await;
+    stands("REJECTED").await.expect("repeats come for a week");
 }
