@@ -55,6 +55,20 @@ pub fn described(settings: &config::SmsHttp) -> Result<Gateway, String> {
     Gateway::read_description(&text).map_err(|fault| format!("{place}: {fault}"))
 }
 
+/// What the settings name, if a carrier can be made of it.
+///
+/// # Errors
+/// The description cannot be used, or a setting is missing that it needs.
+pub fn usable(settings: &config::SmsHttp) -> Result<Gateway, String> {
+    let gateway = described(settings)?;
+    // What is missing is said at the start, not at the first message.
+    request(settings, &gateway, &Message::default())?;
+    if gateway.needs_token() && settings.callback_token.is_empty() {
+        return Err(NO_TOKEN.to_owned());
+    }
+    Ok(gateway)
+}
+
 /// The request that a message makes.
 ///
 /// # Errors
@@ -84,13 +98,7 @@ impl SmsHttp {
         callback_url: String,
         door: Door,
     ) -> Result<Self, String> {
-        let wrong = |fault: String| format!("{name}: {fault}");
-        let gateway = described(&settings).map_err(wrong)?;
-        // What is missing is said at the start, not at the first message.
-        request(&settings, &gateway, &Message::default()).map(drop).map_err(wrong)?;
-        if gateway.needs_token() && settings.callback_token.is_empty() {
-            return Err(wrong(NO_TOKEN.to_owned()));
-        }
+        let gateway = usable(&settings).map_err(|fault| format!("{name}: {fault}"))?;
         let limit = Duration::from_secs(settings.timeout_s);
         let outgoing = Outgoing::to_upstreams(CONNECT.min(limit), limit)?;
         let name = name.to_owned();

@@ -206,11 +206,16 @@ impl SmsCarrier {
     /// Reads a carrier's table.
     pub(super) fn read(name: &str, table: &Table) -> Result<Self, Fault> {
         let key = format!("sms.carriers.{name}");
-        let wrong = |reason: String| {
-            // An unknown key is named by itself, so that the error says who gave it.
-            let named = reason.split('`').nth(1).filter(|name| table.contains_key(*name));
+        let wrong = |error: toml::de::Error| {
+            // The key is named by itself, so that the fault says who gave it: on the last line of
+            // the error if its value is at fault, in its message if there is no such key.
+            let text = error.to_string();
+            let last = text.trim_end().rsplit_once("\nin `").map(|(_, key)| key.trim_matches('`'));
+            let named = last.or_else(|| error.message().split('`').nth(1));
+            let named = named.filter(|name| table.contains_key(*name));
             let key = named.map_or_else(|| key.clone(), |name| format!("{key}.{name}"));
-            Fault { key, reason }
+            // The message names the key and the type, and no secret: their types are checked before.
+            Fault { key, reason: error.message().to_owned() }
         };
         match table.get("kind").and_then(Value::as_str).unwrap_or_default() {
             "smpp" => {
@@ -231,9 +236,8 @@ impl SmsCarrier {
     }
 }
 
-fn typed<T: serde::de::DeserializeOwned>(table: &Table) -> Result<T, String> {
-    // The message names the key and the type, and no secret: the types of those are checked before.
-    table.clone().try_into().map_err(|error: toml::de::Error| error.message().to_owned())
+fn typed<T: serde::de::DeserializeOwned>(table: &Table) -> Result<T, toml::de::Error> {
+    table.clone().try_into()
 }
 
 fn check_http(key: &str, http: &SmsHttp) -> Result<(), Fault> {

@@ -262,6 +262,10 @@ fn email(email: &Email) -> Check {
     let is_relay = relay.starts_with("smtp://") || relay.starts_with("smtps://");
     let says = "must be empty, smtp://host:port or smtps://host:port";
     ensure(relay.is_empty() || is_relay, "email.relay_url", says)?;
+    let shared = email.shared_domain.as_str();
+    let is_domain = shared.is_empty() || ::email::domain_of(shared).as_deref() == Some(shared);
+    let says = "must be empty or a domain in lower-case ASCII, such as mail.example.com";
+    ensure(is_domain, "email.shared_domain", says)?;
     schedule("email.retry_schedule_s", &email.retry_schedule_s)?;
     let is_address = email.reports.parse::<std::net::SocketAddr>().is_ok();
     let says = "must be empty or address:port, such as 0.0.0.0:25";
@@ -274,8 +278,10 @@ fn email(email: &Email) -> Check {
     for (key, url) in
         [("email.verify_url", &email.verify_url), ("email.reset_url", &email.reset_url)]
     {
-        let is_page = url.contains("{token}") && url::Url::parse(url).is_ok();
-        ensure(url.is_empty() || is_page, key, "must be empty or a URL with {token} in it")?;
+        let is_web = |url: url::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+        let is_page = url.contains("{token}") && url::Url::parse(url).is_ok_and(is_web);
+        let says = "must be empty, or the http or https address of a page, with {token} in it";
+        ensure(url.is_empty() || is_page, key, says)?;
     }
     within("email.verify_life_s", email.verify_life_s, 60, 86_400)?;
     within("email.reset_life_s", email.reset_life_s, 60, 86_400)?;

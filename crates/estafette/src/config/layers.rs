@@ -117,11 +117,17 @@ impl Layers {
         self.origins.get(key).map_or(Source::Default, |origin| origin.source.clone())
     }
 
-    /// Who set the longest known beginning of `key`, for faults deep inside a list.
+    /// Who set the longest known beginning of `key`, for faults deep inside a list. Of a table, who
+    /// set something in it: what is missing there is missing from them.
     pub(super) fn source_above(&self, key: &str) -> Source {
         let mut key = key;
         loop {
             if let Some(origin) = self.origins.get(key) {
+                return origin.source.clone();
+            }
+            let inside = format!("{key}.");
+            let first = self.origins.range(inside.clone()..).next();
+            if let Some((_, origin)) = first.filter(|(known, _)| known.starts_with(&inside)) {
                 return origin.source.clone();
             }
             let Some((above, _)) = key.rsplit_once('.') else { return Source::Default };

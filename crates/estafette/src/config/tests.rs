@@ -74,6 +74,37 @@ fn an_unknown_key_is_refused_with_its_source() {
 }
 
 #[test]
+fn a_fault_in_a_carrier_names_its_key_and_its_file() {
+    let told = |lines: &str| fault(from_file(&format!("[sms.carriers.main]\n{lines}\n")));
+    for (lines, key) in [
+        ("kind = \"smpp\"\nmessage_id = \"octal\"", "sms.carriers.main.message_id:"),
+        ("kind = \"smpp\"\nport = \"x\"", "sms.carriers.main.port:"),
+        ("kind = \"smpp\"\nwindows = 5", "sms.carriers.main.windows:"),
+        ("kind = \"http\"", "sms.carriers.main.preset:"),
+        ("host = \"h\"", "sms.carriers.main.kind:"),
+    ] {
+        let text = told(lines);
+        assert!(text.starts_with(key) && text.contains("estafette.toml"), "{text}");
+    }
+    let text = fault(from_file("[sms.carriers.\"my own\"]\nkind = \"smpp\"\n"));
+    assert!(text.starts_with("sms.carriers.my own:") && text.contains(".toml)"), "{text}");
+}
+
+#[test]
+fn addresses_that_no_browser_or_mail_server_takes_are_refused() {
+    for (key, bad) in [
+        ("VERIFY_URL", "javascript:alert({token})"),
+        ("RESET_URL", "{token}"),
+        ("SHARED_DOMAIN", "not a domain"),
+        ("SHARED_DOMAIN", "Mail.example"),
+    ] {
+        let name = format!("ESTAFETTE__EMAIL__{key}");
+        let text = fault(from_environment(&[(&name, bad)]));
+        assert!(text.contains("must be empty") && text.contains(&name), "{text}");
+    }
+}
+
+#[test]
 fn digits_stay_text_where_text_is_expected() {
     let key = "0".repeat(63) + "7";
     let config = from_environment(&[

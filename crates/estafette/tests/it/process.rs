@@ -436,9 +436,39 @@ fn the_doctor_finds_what_would_end_a_start() {
         ("ESTAFETTE__EMAIL__RELAY_URL", "smtp://127.0.0.1:1"),
     ];
     let (seen, code) = examined(folder.path(), &carrier);
-    assert_eq!((code, finding(&seen, "sms main").0), (1, "error"), "{seen}");
-    assert_eq!(finding(&seen, "email").0, "error", "{seen}");
+    assert_eq!((code, finding(&seen, "sms main").0), (0, "warning"), "a start works: {seen}");
+    let (health, found) = finding(&seen, "email");
+    assert_eq!(health, "warning", "{seen}");
+    assert!(found.starts_with("127.0.0.1:1: no connection:"), "{seen}");
     assert!(!seen.to_string().contains("geheim"));
+}
+
+#[test]
+fn the_doctor_finds_what_serve_would_stumble_over() {
+    let folder = tempfile::tempdir().unwrap();
+    answer(folder.path(), &["migrate"]);
+    // It listens and says nothing, like a web server.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let broken = [
+        ("ESTAFETTE__SMS__CARRIERS__GATE__KIND", "http"),
+        ("ESTAFETTE__SMS__CARRIERS__GATE__PRESET", "vonage"),
+        ("ESTAFETTE__SMS__CARRIERS__GATE__USERNAME", "us"),
+        ("ESTAFETTE__SMS__CARRIERS__GATE__PASSWORD", "geheim"),
+        ("ESTAFETTE__EMAIL__REPORTS", &*address),
+        ("ESTAFETTE__EMAIL__DNS_SERVER", "127.0.0.1:1"),
+        ("ESTAFETTE__WEBHOOKS__DNS_SERVER", "127.0.0.1:1"),
+    ];
+    let (seen, code) = examined(folder.path(), &broken);
+    assert_eq!(code, 1, "{seen}");
+    let (health, found) = finding(&seen, "sms gate");
+    assert!(health == "error" && found.contains("callback_token"), "{seen}");
+    let (health, found) = finding(&seen, "email.reports");
+    assert!(health == "error" && found.contains("is taken"), "{seen}");
+    assert_eq!(finding(&seen, "email dns").0, "warning", "{seen}");
+    assert_eq!(finding(&seen, "webhooks").0, "warning", "{seen}");
+    let serve = estafette(folder.path()).args(["serve"]).envs(broken[..4].to_vec()).output();
+    assert!(told(&serve.unwrap()).contains("callback_token"), "serve ends for the same reason");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

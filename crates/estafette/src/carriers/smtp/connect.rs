@@ -29,6 +29,23 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Both for T {}
 #[error("must be smtp://host:port or smtps://host:port, credentials in the URL")]
 pub struct BadUrl;
 
+/// Why no connection to a relay is ready for messages.
+#[derive(Debug, thiserror::Error)]
+pub enum NoConnection {
+    /// Its name has no address, or nothing listens there.
+    #[error("no connection: {0}")]
+    Unreachable(#[source] std::io::Error),
+    /// Nobody answered in time.
+    #[error("no connection in {} s", .0.as_secs())]
+    Silent(Duration),
+    /// No TLS that can be trusted.
+    #[error("no TLS: {0}")]
+    Untrusted(#[source] std::io::Error),
+    /// What was said then.
+    #[error(transparent)]
+    Said(#[from] Error),
+}
+
 /// Where a relay is, and how it is spoken to.
 pub(super) struct Way {
     host: String,
@@ -71,15 +88,16 @@ impl Way {
         Ok(Self { host, port, server, is_implicit, is_here, login, own_name, tls })
     }
 
-    /// For logs.
-    pub(super) fn name(&self) -> &str {
-        &self.host
+    /// For logs, without the login.
+    pub(super) fn place(&self) -> String {
+        format!("{}:{}", self.host, self.port)
     }
 
     /// A new connection, ready for messages.
-    pub(super) async fn connect(&self, patience: Duration) -> Result<Client<Stream>, Error> {
+    pub(super) async fn connect(&self, patience: Duration) -> Result<Client<Stream>, NoConnection> {
         let tcp = timeout(patience, TcpStream::connect((self.host.as_str(), self.port))).await;
-        let tcp = tcp.map_err(|_elapsed| Error::TooLate)?.map_err(|_| Error::Broken)?;
+        let tcp = tcp.map_err(|_elapsed| NoConnection::Silent(patience))?;
+        let tcp = tcp.map_err(NoConnection::Unreachable)?;
         drop(tcp.set_nodelay(true));
         let stream: Stream = Box::new(tcp);
         let mut client = if self.is_implicit {
@@ -90,7 +108,7 @@ impl Way {
         let mut offered = client.hello(&self.own_name).await?;
         if !self.is_implicit && !self.is_here {
             if !offered.start_tls {
-                return Err(Error::Missing("STARTTLS"));
+                return Err(Error::Missing("STARTTLS").into());
             }
             let stream = self.encrypted(client.start_tls().await?, patience).await?;
             client = Client::resume(stream, patience);
@@ -103,13 +121,10 @@ impl Way {
         Ok(client)
     }
 
-    async fn encrypted(&self, stream: Stream, patience: Duration) -> Result<Stream, Error> {
+    async fn encrypted(&self, stream: Stream, patience: Duration) -> Result<Stream, NoConnection> {
         let done = timeout(patience, self.tls.connect(self.server.clone(), stream)).await;
-        let stream = done.map_err(|_elapsed| Error::TooLate)?.map_err(|error| {
-            tracing::warn!(%error, relay = self.host, "no TLS with the mail relay");
-            Error::Broken
-        })?;
-        Ok(Box::new(stream))
+        let done = done.map_err(|_elapsed| NoConnection::Silent(patience))?;
+        Ok(Box::new(done.map_err(NoConnection::Untrusted)?))
     }
 }
 

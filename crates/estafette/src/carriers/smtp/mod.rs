@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{Address, Carrier, Content, Outbound, Outcome, Pace, Refusal};
 use connect::{Stream, Way};
 
-pub use connect::BadUrl;
+pub use connect::{BadUrl, NoConnection};
 
 /// How long the relay may take for each answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -40,17 +40,23 @@ impl Relay {
         Ok(Self { way: Way::read(url, own_name)?, idle: Mutex::default() })
     }
 
+    /// Its host and port.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.way.place()
+    }
+
     /// Connects, encrypts and logs in, as for a message, and leaves.
     ///
     /// # Errors
     /// What a message would meet.
-    pub async fn probe(&self) -> Result<(), Error> {
+    pub async fn probe(&self) -> Result<(), NoConnection> {
         self.way.connect(PATIENCE).await?.quit().await;
         Ok(())
     }
 
     /// A connection that was used before and still lives, else a new one.
-    async fn connection(&self) -> Result<Client<Stream>, Error> {
+    async fn connection(&self) -> Result<Client<Stream>, NoConnection> {
         loop {
             let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let Some((mut client, since)) = kept else { return self.way.connect(PATIENCE).await };
@@ -75,7 +81,8 @@ impl Relay {
         let mut client = match self.connection().await {
             Ok(client) => client,
             Err(error) => {
-                tracing::warn!(%error, relay = self.way.name(), "no connection to the mail relay");
+                let relay = self.way.place();
+                tracing::warn!(%error, relay, "no connection to the mail relay");
                 return refused(Refusal::Down, "no_connection");
             }
         };

@@ -1,15 +1,21 @@
 //! The machine: the data directory, its disk, and the addresses to listen on.
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{Access, access, statvfs};
-use tokio::net::TcpListener;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
 use super::Finding;
 use crate::cli::health::{self, Asked};
 use crate::config::Config;
 
+/// How long a greeting may take.
+const PATIENCE: Duration = Duration::from_secs(3);
 const MIB: u64 = 1 << 20;
 /// Below this the service soon cannot write, MiB.
 const TOO_LITTLE: u64 = 100;
@@ -25,9 +31,25 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
         ("metrics", config.server.metrics, "metrics"),
     ] {
         let has_tls = config.server.has_tls() && about != "metrics";
-        findings.push(listener(about, Asked { address, has_tls, path }).await);
+        findings.push(
+            listener(about, address, health::is_well(Asked { address, has_tls, path })).await,
+        );
+    }
+    if let Ok(address) = config.email.reports.parse() {
+        findings.push(listener("email.reports", address, greets(address)).await);
     }
     findings
+}
+
+/// Whether a mail server answers there (RFC 5321 §4.2).
+async fn greets(address: SocketAddr) -> bool {
+    let greeting = async {
+        let mut connection = TcpStream::connect(health::reachable(address)).await?;
+        let mut code = [0; 3];
+        connection.read_exact(&mut code).await?;
+        Ok::<bool, std::io::Error>(&code == b"220")
+    };
+    timeout(PATIENCE, greeting).await.is_ok_and(|greeting| greeting.unwrap_or(false))
 }
 
 fn directory(folder: &Path) -> Finding {
@@ -80,16 +102,21 @@ fn disk(folder: &Path) -> Option<Finding> {
 }
 
 /// Whether the service could listen there, or does.
-async fn listener(about: &str, asked: Asked) -> Finding {
-    let Asked { address, path, .. } = asked;
+async fn listener(
+    about: &str,
+    address: SocketAddr,
+    is_ours: impl Future<Output = bool>,
+) -> Finding {
+    let setting = if about.contains('.') { about.to_owned() } else { format!("server.{about}") };
     match TcpListener::bind(address).await {
         Ok(_bound) => Finding::fine(about, format!("{address} is free")),
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            if health::is_well(asked).await {
+            if is_ours.await {
                 Finding::fine(about, format!("{address}: the service answers"))
             } else {
-                let found = format!("{address} is taken, and /{path} is not answered there");
-                let remedy = "end what listens there, or choose another address (server.*)";
+                let found = format!("{address} is taken by something other than estafette");
+                let remedy =
+                    format!("end what listens there, or choose another address ({setting})");
                 Finding::fault(about, found, remedy)
             }
         }
@@ -97,9 +124,9 @@ async fn listener(about: &str, asked: Asked) -> Finding {
             let found = format!("{address} cannot be listened on: {error}");
             let remedy = match error.kind() {
                 ErrorKind::PermissionDenied => {
-                    "ports below 1024 need CAP_NET_BIND_SERVICE; the unit file shows how"
+                    "ports below 1024 need CAP_NET_BIND_SERVICE; the unit file shows how".to_owned()
                 }
-                _ => "choose an address of this machine (server.*)",
+                _ => format!("choose an address of this machine ({setting})"),
             };
             Finding::fault(about, found, remedy)
         }

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use smtp::Error;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout};
 use url::Url;
 
 use super::Finding;
 use crate::carriers::sms_http;
-use crate::carriers::smtp::Relay;
+use crate::carriers::smtp::{NoConnection, Relay};
 use crate::config::{Config, SmsCarrier, SmsHttp};
+use crate::kit::dns::Dns;
 use crate::support;
 
 /// How long a connection may take.
@@ -21,6 +23,7 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
     let mut findings = sms(config).await;
     findings.push(chatapp(config).await);
     findings.push(email(config).await);
+    findings.extend(email_names(config).await);
     findings.push(webhooks(config).await);
     findings.push(files(config).await);
     if !config.support.clamd.is_empty() {
@@ -65,7 +68,7 @@ async fn sms(config: &Config) -> Vec<Finding> {
 
 /// Where the requests of a gateway go, as its description makes them.
 fn gateway_host(settings: &SmsHttp) -> Result<String, String> {
-    let gateway = sms_http::described(settings)?;
+    let gateway = sms_http::usable(settings)?;
     let request = sms_http::request(settings, &gateway, &::sms_http::Message::default())?;
     let url = Url::parse(&request.url).ok();
     let place =
@@ -98,18 +101,71 @@ async fn email(config: &Config) -> Finding {
         Ok(relay) => relay,
         Err(error) => return Finding::fault("email", error.to_string(), "correct email.relay_url"),
     };
+    let place = relay.place();
     match relay.probe().await {
-        Ok(()) => Finding::fine("email", "the relay takes the login"),
-        Err(error) => Finding::fault("email", error.to_string(), "correct email.relay_url"),
+        Ok(()) => Finding::fine("email", format!("{place} is ready for mail")),
+        Err(error) => {
+            Finding::warning("email", format!("{place}: {error}"), relay_remedy(&error, &place))
+        }
     }
+}
+
+/// What to do about a relay that cannot be used.
+fn relay_remedy(why: &NoConnection, place: &str) -> String {
+    let url = "correct email.relay_url";
+    match why {
+        NoConnection::Unreachable(_) | NoConnection::Silent(_) => {
+            format!("see that {place} can be reached from this machine, or {url}")
+        }
+        NoConnection::Untrusted(_) => format!(
+            "smtps:// is TLS from the first byte (port 465), smtp:// is STARTTLS (587); the \
+             certificate must be valid for the name in the URL: {url}"
+        ),
+        NoConnection::Said(Error::Missing(_)) => {
+            "passwords and mail never go in the clear: turn TLS and logins on at the relay, or \
+             use smtps://"
+                .to_owned()
+        }
+        NoConnection::Said(Error::Refused(_)) => format!("see what it says; for a login, {url}"),
+        NoConnection::Said(_) => format!("see that a mail server listens there, or {url}"),
+    }
+}
+
+/// The name server that sending domains are looked up by.
+async fn email_names(config: &Config) -> Option<Finding> {
+    let server = config.email.dns_server.as_str();
+    if server.is_empty() {
+        return None;
+    }
+    let about = "email dns";
+    let there = Dns::new(server).texts(A_NAME).await;
+    Some(match there {
+        Ok(_) => Finding::fine(about, format!("{server} answers")),
+        Err(error) => {
+            let remedy = "correct email.dns_server, or leave it empty for this machine's: until \
+                          then no domain is verified";
+            Finding::warning(about, format!("{server}: {error}"), remedy)
+        }
+    })
 }
 
 async fn webhooks(config: &Config) -> Finding {
     let networks = &config.webhooks.allow_networks;
-    let resolved = timeout(PATIENCE, lookup_host((A_NAME, 443))).await;
-    if !resolved.is_ok_and(|found| found.is_ok()) {
-        let found = format!("{A_NAME} has no address from here: targets cannot be looked up");
-        return Finding::warning("webhooks", found, "give this machine a DNS server");
+    let server = config.webhooks.dns_server.as_str();
+    let has_names = if server.is_empty() {
+        let resolved = timeout(PATIENCE, lookup_host((A_NAME, 443))).await;
+        resolved.is_ok_and(|found| found.is_ok())
+    } else {
+        Dns::new(server).texts(A_NAME).await.is_ok()
+    };
+    if !has_names {
+        let found = format!("{A_NAME} cannot be looked up, so no target can");
+        let remedy = if server.is_empty() {
+            "give this machine a DNS server"
+        } else {
+            "correct webhooks.dns_server, or leave it empty for this machine's"
+        };
+        return Finding::warning("webhooks", found, remedy);
     }
     if networks.is_empty() && !config.webhooks.allow_http {
         return Finding::fine("webhooks", "names resolve; https to public addresses only");
@@ -151,6 +207,7 @@ async fn reach(place: &str) -> Result<u128, String> {
 fn reached(about: &str, place: &str, there: Result<u128, String>, remedy: &str) -> Finding {
     match there {
         Ok(ms) => Finding::fine(about, format!("{place} answers in {ms} ms")),
-        Err(why) => Finding::fault(about, format!("{place}: {why}"), remedy),
+        // The service starts without it, and tries again by itself.
+        Err(why) => Finding::warning(about, format!("{place}: {why}"), remedy),
     }
 }
