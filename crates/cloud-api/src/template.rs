@@ -121,6 +121,8 @@ pub enum Kind {
     Variables,
     /// Not an address.
     Url,
+    /// Not a phone number.
+    Phone,
 }
 
 fn fault(place: impl Into<String>, kind: Kind, detail: impl Into<String>) -> Fault {
@@ -306,6 +308,8 @@ fn button(value: &Value, strict: bool) -> Result<Button, Vec<Fault>> {
         }
         "PHONE_NUMBER" => {
             let phone_number = needed("phone_number", phone_number);
+            let is_empty = phone_number.is_empty();
+            faults.extend((!is_empty).then(|| check_phone(&phone_number)).flatten());
             Some(Button::PhoneNumber { text, phone_number })
         }
         "QUICK_REPLY" => Some(Button::QuickReply { text }),
@@ -338,6 +342,16 @@ fn member(value: &Value, longest: usize) -> Result<Option<String>, (Kind, String
         Value::String(text) => Ok(Some(text.clone())),
         _ => Err((Kind::Type, "must be a string".to_owned())),
     }
+}
+
+/// A number to call: digits with the code of its country; the plus may be missing.
+fn check_phone(number: &str) -> Option<Fault> {
+    let digits = number.strip_prefix('+').unwrap_or(number);
+    let is_good = (7..=15).contains(&digits.len())
+        && digits.bytes().all(|b| b.is_ascii_digit())
+        && !digits.starts_with('0');
+    let detail = "must be a number with + and its country code, such as +33612345678";
+    (!is_good).then(|| fault("/phone_number", Kind::Phone, detail))
 }
 
 /// An address may have one variable, at its end.
@@ -400,6 +414,7 @@ mod tests {
             json!({"type": "LINK", "text": "x"}),
             json!({"type": "PHONE_NUMBER", "colour": 1}),
             json!(7),
+            json!({"type": "PHONE_NUMBER", "text": "Call", "phone_number": "call me"}),
         ];
         let faults = buttons(&bad, true).unwrap_err();
         let places: Vec<_> = faults.iter().map(|one| (one.place.as_str(), one.kind)).collect();
@@ -410,6 +425,7 @@ mod tests {
             ("/2/text", Kind::Required),
             ("/2/phone_number", Kind::Required),
             ("/3", Kind::Type),
+            ("/4/phone_number", Kind::Phone),
         ];
         assert_eq!(places, expected);
     }

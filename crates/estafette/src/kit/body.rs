@@ -194,7 +194,11 @@ impl Fields {
         let mut texts = Vec::with_capacity(items.len());
         for (index, item) in items.into_iter().enumerate() {
             match item {
-                Value::String(text) if !text.contains('\0') => texts.push(text),
+                Value::String(text) if text.contains('\0') => {
+                    let detail = "must not contain the NUL character";
+                    self.fault(&format!("{name}/{index}"), "invalid_type", detail);
+                }
+                Value::String(text) => texts.push(text),
                 _ => self.fault(&format!("{name}/{index}"), "invalid_type", "must be a string"),
             }
         }

@@ -73,6 +73,7 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("forget_mailbox_messages", HOUR, sandbox::forget_old_mail),
         chore!("check_email_domains", DAY, emails::domains::check_again),
         chore!("reconcile_templates", live::RECONCILE_MS, live::reconcile),
+        chore!("resubmit_templates", live::RESUBMIT_MS, live::resubmit),
     ]
 }
 

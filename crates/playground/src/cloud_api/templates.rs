@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{CloudApi, check, is_known, lock};
+use super::{Chaos, CloudApi, check, is_known, lock};
 
 /// How long it takes to judge.
 const JUDGED_AFTER: Duration = Duration::from_millis(300);
@@ -218,6 +218,11 @@ pub(super) async fn delete(
 /// Whoever has the token, about the business account that there is.
 #[expect(clippy::result_large_err, reason = "an answer is what a test server fails with")]
 fn admit(server: &CloudApi, headers: &HeaderMap, waba_id: &str) -> Result<(), Response> {
+    // Other faults are those of messages.
+    let chaos = lock(&server.shared.chaos).filter(|chaos| *chaos == Chaos::Down);
+    if let Some(refusal) = chaos.and_then(Chaos::refusal) {
+        return Err(refusal);
+    }
     if !is_known(headers) {
         return Err(check::error(401, 190, "Invalid OAuth access token"));
     }

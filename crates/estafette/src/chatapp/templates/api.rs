@@ -171,6 +171,11 @@ fn sentence(template: &Template, now: Millis) -> String {
         Status::Pending if template.is_draft => {
             "The template is a draft: declare it again with `submit: true`.".to_owned()
         }
+        Status::Pending if template.is_unanswered() => {
+            "The chat-app has not confirmed the template yet. It is submitted again every five \
+             minutes until it does."
+                .to_owned()
+        }
         Status::Pending => "The template waits for approval.".to_owned(),
         Status::Approved => "The template is approved and ready for delivery.".to_owned(),
         Status::Rejected => {
@@ -245,7 +250,7 @@ async fn declare_template(
     let now = app.now();
     let answer = |template: Template| TemplateResult {
         message: match template.status(now) {
-            Status::Pending if !template.is_draft => {
+            Status::Pending if !template.is_draft && !template.is_unanswered() => {
                 "The template was submitted for approval.".to_owned()
             }
             _ => sentence(&template, now),

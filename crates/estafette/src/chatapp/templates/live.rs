@@ -1,11 +1,12 @@
 //! Templates on live: submitted to the business account that the template's account is linked to,
 //! or to the deployment's. A row is written before the upstream is asked, so that a template that
 //! it has is always known here; what it says of it comes by its answer, by a callback, by a sync,
-//! and every six hours.
+//! and every six hours. What it did not answer is submitted again every five minutes.
 //!
 //! On the deployment's business account names of several accounts meet, so they have the account's
 //! own ending there; nobody sees it but the upstream.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ::store::{CommitError, WriteSet};
@@ -23,6 +24,8 @@ use crate::kit::id::AccountId;
 
 /// How often everything is compared, milliseconds.
 pub const RECONCILE_MS: i64 = 6 * HOUR;
+/// How often what the upstream may not have yet is submitted again, milliseconds.
+pub const RESUBMIT_MS: i64 = 5 * MINUTE;
 /// The row of a template that the upstream may not have yet.
 pub(super) const SUBMITTING: &str = "SUBMITTING";
 /// By so much the upstream's clock may be behind ours, milliseconds.
@@ -58,7 +61,7 @@ impl<'a> Upstream<'a> {
     }
 
     /// Submits a template, and changes it to how it stands then. One that the upstream cannot take
-    /// now waits: a sync submits it again, and every six hours all of them are.
+    /// now waits: a sync submits it again, and so does [`resubmit`].
     ///
     /// # Errors
     /// [`Error::Refused`] where it is not what the upstream takes.
@@ -203,7 +206,7 @@ pub(super) async fn keep(app: &App, template: &Template) -> Result<(), CommitErr
 pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
     // Chores run for the process; only live has an upstream.
     let Some(cloud) = app.carriers.cloud().filter(|_| app.env == Env::Live) else { return Ok(0) };
-    let mut count = resubmit(app).await?;
+    let mut count = 0;
     for number in &own::business_accounts(cloud) {
         let Some(listed) = read_all(cloud, number).await else {
             tracing::warn!(waba_id = number.waba_id, "its templates could not be read");
@@ -227,15 +230,29 @@ pub async fn reconcile(app: &App, turn: &Turn) -> Result<u64, Error> {
     Ok(count)
 }
 
-/// Submits what the upstream may not have yet, unless it has it.
-async fn resubmit(app: &App) -> Result<u64, Error> {
+/// Submits what the upstream may not have yet, unless it has it. A business account that says
+/// nothing is asked once, whatever waits for it. Answers how many it looked at.
+///
+/// # Errors
+/// When the database cannot be read or written.
+pub async fn resubmit(app: &App, turn: &Turn) -> Result<u64, Error> {
     let mut count = 0;
+    let mut silent = BTreeSet::new();
     for mut template in sql::waiting(app).await? {
         let Some(upstream) = Upstream::of(app, &template.account) else { continue };
+        if silent.contains(&upstream.number.waba_id) {
+            continue;
+        }
         match upstream.follow(&mut template).await {
-            Ok(()) => keep(app, &template).await?,
-            // It says nothing now; six hours later it may.
-            Err(Error::Silent) => {}
+            Ok(()) => {
+                if template.is_unanswered() {
+                    silent.insert(upstream.number.waba_id.clone());
+                }
+                keep(app, &template).await?;
+            }
+            Err(Error::Silent) => {
+                silent.insert(upstream.number.waba_id.clone());
+            }
             Err(Error::Refused(said)) => {
                 hear_of(&mut template, "REJECTED", Some(said));
                 keep(app, &template).await?;
@@ -243,6 +260,9 @@ async fn resubmit(app: &App) -> Result<u64, Error> {
             Err(error) => return Err(error),
         }
         count += 1;
+        if !turn.rest().await {
+            break;
+        }
     }
     Ok(count)
 }

@@ -94,6 +94,11 @@ impl Template {
         }
     }
 
+    /// It was submitted, and the upstream has not said that it has it.
+    fn is_unanswered(&self) -> bool {
+        !self.is_draft && self.provider_status == live::SUBMITTING
+    }
+
     fn rejection_reason(&self, now: Millis) -> Option<&str> {
         let is_rejected = self.status(now) == Status::Rejected;
         is_rejected.then(|| self.rejection_reason.as_deref().unwrap_or("NONE"))

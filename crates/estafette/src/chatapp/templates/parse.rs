@@ -21,6 +21,9 @@ pub(super) fn declare(app: &App, body: &[u8]) -> Result<Declared, Problem> {
     if let Some(Err(fault)) = text.as_deref().map(rules::variables) {
         note(&mut fields, "body", fault);
     }
+    if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        fields.fault("body", "too_short", "must not be blank");
+    }
     let footer = fields.text_within("footer", 1, rules::LONGEST_FOOTER);
     if let Some(fault) = footer.as_deref().and_then(rules::check_footer) {
         note(&mut fields, "footer", fault);
@@ -79,6 +82,7 @@ fn note(fields: &mut Fields, name: &str, fault: Fault) {
         Kind::Unknown => "unknown_field",
         Kind::Variables => "invalid_template_params",
         Kind::Url => "invalid_url",
+        Kind::Phone => "invalid_phone_number",
     };
     fields.fault(&format!("{name}{}", fault.place), code, fault.detail);
 }

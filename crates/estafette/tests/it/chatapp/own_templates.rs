@@ -1,8 +1,9 @@
 //! The deployment's own templates on live: made, kept as the settings say, and made again when the
 //! upstream has lost them.
 
+use clock::MINUTE;
 use estafette::app::Env;
-use playground::cloud_api::{self, CloudApi};
+use playground::cloud_api::{self, Chaos, CloudApi};
 use serde_json::{Value, json};
 
 use super::live::{stories, world};
@@ -14,6 +15,7 @@ stories!(
     a_passcode_that_lives_too_long_is_changed_and_a_prompt_is_not,
     templates_that_somebody_deleted_are_made_when_a_passcode_is_refused,
     a_business_account_gets_its_templates_once_its_token_works,
+    a_template_that_nobody_confirmed_is_submitted_again_within_minutes,
 );
 
 async fn the_deployments_own_templates_are_made(world: &World, upstream: &CloudApi) {
@@ -108,4 +110,29 @@ async fn a_business_account_gets_its_templates_once_its_token_works(
     are_made(upstream, "556").await;
     assert_eq!(ada.send(body("5672")).await.ok().word("channel"), "chatapp");
     assert_eq!(ada.balance().await, 100 - world.price("chatapp", "FR"));
+}
+
+async fn a_template_that_nobody_confirmed_is_submitted_again_within_minutes(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    let ada = world.live_account("ada", 100).await;
+    upstream.misbehave(Some(Chaos::Down));
+    let body = json!({"name": "order", "body": "Bonjour"});
+    let declared = ada.call("POST", "/v1/chatapp/templates").json(&body).await.ok();
+    assert_eq!((declared.word("status"), declared.word("provider_template_id")), ("PENDING", ""));
+    assert!(declared.word("message").contains("has not confirmed"), "{}", declared.text);
+    let path = "/v1/chatapp/templates/order";
+    world.advance(6 * MINUTE).await;
+    world.housekeep().await;
+    assert_eq!(ada.get(path).await.ok().word("provider_status"), "", "it is still down");
+    upstream.misbehave(None);
+    world.advance(6 * MINUTE).await;
+    world.housekeep().await;
+    let approved =
+        async || Some(ada.get(path).await.ok()).filter(|now| now.word("status") == "APPROVED");
+    eventually(approved).await;
+    let known = upstream.templates();
+    let known = known.iter().filter(|it| it["name"].as_str().unwrap().starts_with("order_"));
+    assert_eq!(known.count(), 1);
 }

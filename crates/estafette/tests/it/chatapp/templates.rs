@@ -90,6 +90,7 @@ async fn faults_of_a_template_are_named(world: &World) {
         ("body", json!("a {{2}} b"), "/body", "invalid_template_params"),
         ("body", json!("a {{1}} {{3}}"), "/body", "invalid_template_params"),
         ("body", json!("x".repeat(1_025)), "/body", "too_long"),
+        ("body", json!(" \n "), "/body", "too_short"),
         ("footer", json!("a {{1}}"), "/footer", "invalid_template_params"),
         ("category", json!("OTHER"), "/category", "invalid_enum"),
         ("language", json!("français"), "/language", "invalid_enum"),
