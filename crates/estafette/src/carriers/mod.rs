@@ -249,8 +249,8 @@ impl Carriers {
     ///
     /// # Errors
     /// What of the settings cannot be used.
-    pub fn with_chatapp(self, settings: &config::Chatapp) -> Result<Self, String> {
-        let cloud = Arc::new(CloudApi::new(settings)?);
+    pub fn with_chatapp(self, settings: &config::Chatapp, door: &Door) -> Result<Self, String> {
+        let cloud = Arc::new(CloudApi::new(settings, door.clone())?);
         let carrier: Arc<dyn Carrier> = Arc::clone(&cloud) as _;
         Ok(Self { chatapp: vec![Lane::of(carrier)], cloud: Some(cloud), ..self })
     }

@@ -21,7 +21,7 @@ use futures_util::future::BoxFuture;
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use super::{Carrier, Content, Outbound, Outcome, Pace, Refusal};
+use super::{Carrier, Content, Door, Outbound, Outcome, Pace, Refusal};
 use crate::config;
 use crate::kit::outgoing::{NoAnswer, Outgoing, Rules};
 
@@ -68,6 +68,8 @@ pub struct CloudApi {
     outgoing: Outgoing,
     numbers: Numbers,
     settings: config::Chatapp,
+    /// Where its callbacks go.
+    door: Door,
     /// See [`Self::doubtful`].
     doubtful: Mutex<BTreeSet<String>>,
 }
@@ -77,7 +79,7 @@ impl CloudApi {
     ///
     /// # Errors
     /// What of the settings cannot be used.
-    pub fn new(settings: &config::Chatapp) -> Result<Self, String> {
+    pub fn new(settings: &config::Chatapp, door: Door) -> Result<Self, String> {
         // The operator's own address, wherever it leads.
         let everywhere = ["0.0.0.0/0", "::/0"].into_iter().filter_map(|net| net.parse().ok());
         let rules = Rules {
@@ -93,8 +95,15 @@ impl CloudApi {
             outgoing: Outgoing::new(rules, None)?,
             numbers: Numbers::new(Number::of(settings, 0)?),
             settings: settings.clone(),
+            door,
             doubtful: Mutex::default(),
         })
+    }
+
+    /// Where what its callbacks tell is taken in.
+    #[must_use]
+    pub fn door(&self) -> &Door {
+        &self.door
     }
 
     /// The numbers that send.

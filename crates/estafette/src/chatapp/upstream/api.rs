@@ -64,14 +64,14 @@ fn is_expected(app: &App, given: &str) -> bool {
     })
 }
 
-/// Takes what the chat-app's upstream tells: it is stored, and then worked on.
+/// Takes what the chat-app's upstream tells: it is durable before the answer.
 #[utoipa::path(
     post, path = "/v1/upstream/chatapp", tag = "Operator",
     params(("X-Hub-Signature-256" = String, Header,
         description = "`sha256=` and the HMAC of the body by `chatapp.app_secret`, hexadecimal")),
     request_body(content = String, content_type = "application/json"),
     responses(
-        (status = 200, description = "It is stored"),
+        (status = 200, description = "It is durable"),
     )
 )]
 async fn take_callback(
@@ -86,6 +86,6 @@ async fn take_callback(
                       with the secret of the linked business account that it is about.";
         return Err(Problem::new(Code::InvalidToken).detail(detail));
     };
-    super::keep(&app, &signer, &body).await?;
+    super::take(&app, &signer, &body).await?;
     Ok(().into_response())
 }

@@ -1,6 +1,8 @@
 //! Callbacks of the chat-app's upstream: stored, answered, and then taken in item by item, each in
 //! a write set of its own. A callback that comes twice changes nothing, and an item that fails
-//! keeps no other one away; the callback is looked at again until all of it is taken in.
+//! keeps no other one away; the callback is looked at again until all of it is taken in. A single
+//! status, which most callbacks are, is settled before the answer instead, and stored only where
+//! that does not work at once.
 //!
 //! On a number that accounts share, a message is for exactly one of them: whose prompt was tapped,
 //! whose message is answered, who has an active session, and else as for any channel (`inbound`).
@@ -10,6 +12,7 @@ mod scope;
 mod store;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ::store::{Bell, CommitError};
 use clock::{DAY, MINUTE, Millis};
@@ -18,6 +21,7 @@ use cloud_api::callback::{
 };
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use self::scope::Scope;
 use self::store::{self as sql, Stored};
@@ -43,10 +47,32 @@ const CLAIM_MS: i64 = MINUTE;
 const RETRY_MS: i64 = 2_000;
 /// For how long that is tried, milliseconds.
 const GIVE_UP_MS: i64 = 7 * DAY;
+/// Longest body that is read before the answer, bytes: several times what one status takes.
+const MOST_AT_ONCE: usize = 8 * 1024;
+/// How long the upstream waits for a status to be settled before it is stored instead.
+const AT_ONCE: Duration = Duration::from_secs(2);
 /// Callbacks looked at at the same time.
 const CALLBACKS: usize = 16;
 /// Items taken in at the same time.
 const PARALLEL: usize = 32;
+
+/// Makes a callback durable: by settling it, or by storing it for [`run`].
+async fn take(app: &App, signer: &str, body: &[u8]) -> Result<(), CommitError> {
+    if settles(app, signer, body).await { Ok(()) } else { keep(app, signer, body).await }
+}
+
+/// Settles the one status that a callback tells; `false` = it tells something else, or that does
+/// not work at once.
+async fn settles(app: &App, signer: &str, body: &[u8]) -> bool {
+    let Some(cloud) = app.carriers.cloud().filter(|_| body.len() <= MOST_AT_ONCE) else {
+        return false;
+    };
+    let items = callback::decode(body).unwrap_or_default();
+    let Ok([Item::Status(status)]) = <[Item; 1]>::try_from(items) else { return false };
+    let scope = Scope::of(app, signer);
+    let told = tell(app, cloud.door(), &scope, receipt(status));
+    timeout(AT_ONCE, told).await.is_ok_and(|told| told.is_ok())
+}
 
 /// Stores a callback and whose it is; it is taken in by [`run`].
 async fn keep(app: &App, signer: &str, body: &[u8]) -> Result<(), CommitError> {
