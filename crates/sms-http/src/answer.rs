@@ -56,7 +56,7 @@ impl Gateway {
             (Some(_), _) => vec![&none],
             (None, _) => vec![&json],
         };
-        let judged = parts.iter().map(|part| self.judge(status, &text, part));
+        let judged = parts.iter().map(|part| self.judge(status, &text, part, &json));
         // The first that was not taken decides: the phone would get no more than a piece.
         let worst = judged.clone().position(|meaning| meaning != Meaning::Accepted);
         let at = worst.unwrap_or(0);
@@ -80,8 +80,8 @@ impl Gateway {
         Answer { meaning, ids, code }
     }
 
-    fn judge(&self, status: u16, text: &str, part: &Value) -> Meaning {
-        let rule = self.answer.rules.iter().find(|rule| rule.fits(status, text, part));
+    fn judge(&self, status: u16, text: &str, part: &Value, whole: &Value) -> Meaning {
+        let rule = self.answer.rules.iter().find(|rule| rule.fits(status, text, part, whole));
         rule.map_or_else(|| by_status(status), |rule| rule.is)
     }
 }
@@ -98,11 +98,11 @@ const fn by_status(status: u16) -> Meaning {
 }
 
 impl Rule {
-    fn fits(&self, status: u16, text: &str, part: &Value) -> bool {
+    fn fits(&self, status: u16, text: &str, part: &Value, whole: &Value) -> bool {
         let is_status = self.status.is_none_or(|[from, to]| (from..=to).contains(&status));
         let begins = self.begins.as_ref().is_none_or(|begin| text.trim_start().starts_with(begin));
         let is_value = self.at.as_ref().is_none_or(|at| {
-            let value = part.pointer(at).map(text_of);
+            let value = part.pointer(at).or(whole.pointer(at)).map(text_of);
             value.is_some_and(|value| self.values.is_empty() || self.values.contains(&value))
         });
         is_status && begins && is_value

@@ -94,6 +94,7 @@ pub(crate) struct Rule {
     /// HTTP statuses from and to.
     #[serde(default)]
     pub(crate) status: Option<[u16; 2]>,
+    /// A place in the part, else in the whole answer.
     #[serde(default)]
     pub(crate) at: Option<String>,
     /// Values of it; as texts, whatever they are in JSON.

@@ -148,6 +148,9 @@ fn answers_of_africas_talking_and_infobip_mean_what_they_say() {
     africa(501, (Temporary, &[], "S"));
     let nobody = r#"{"SMSMessageData": {"Message": "InvalidSenderId", "Recipients": []}}"#;
     says("africastalking", 201, nobody, (Permanent, &[], "http 201"));
+    // A page in between says neither yes nor no.
+    says("africastalking", 200, "<html>", (Unknown, &[], "http 200"));
+    says("africastalking", 200, "{}", (Unknown, &[], "http 200"));
     let infobip = |group: &str, name: &str, means| {
         let body = format!(
             "{{\"messages\": [{{\"to\": \"33612345678\", \"messageId\": \"m1\", \"status\": \
@@ -167,6 +170,8 @@ fn answers_of_kannel_and_jasmin_mean_what_they_say() {
     use Meaning::{Accepted, Permanent, Temporary, Throttled, Unknown};
     let kannel = |status, body: &str, means| says("kannel", status, body, means);
     kannel(202, "0: Accepted for delivery", (Accepted, &[""], "http 202"));
+    kannel(200, "3: Queued for later delivery", (Accepted, &[""], "http 200"));
+    kannel(200, "<html>", (Unknown, &[], "http 200"));
     kannel(503, "Temporal failure, try again later.", (Temporary, &[], "http 503"));
     kannel(403, "Authorization failed for sendsms", (Permanent, &[], "http 403"));
     let id = "07033084-5cfd-4812-90a4-e4d24ffb6e3d";

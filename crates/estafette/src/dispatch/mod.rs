@@ -369,6 +369,12 @@ pub trait Owner: Send + Sync + Sized + 'static {
         false
     }
 
+    /// Whether a copy that did not go out says nothing of one that did before it.
+    #[must_use]
+    fn may_have_arrived(_attempt: &Attempt, _why: &Failure) -> bool {
+        false
+    }
+
     /// Another leg takes the place of the one that failed.
     fn adopt(
         app: &App,

@@ -164,6 +164,9 @@ pub async fn over<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result
             next_leg(app, leg, why, Way { channel, category, to }).await
         }
         Then::Retry { at } if may_retry(&leg.attempt, at) => retry(app, leg, &why, at).await,
+        Then::Retry { .. } | Then::End if O::may_have_arrived(&leg.attempt, &why) => {
+            settle(app, leg, News::Unknown).await.map(|()| Next::Nothing(Carried::Stands))
+        }
         Then::Retry { .. } | Then::End => end(app, leg, why, false).await,
     }
 }

@@ -72,6 +72,10 @@ impl Owner for Email {
     /// What may work later goes to the relay again, by the schedule of the settings.
     fn after(app: &App, _: &Piece, attempt: &Attempt, why: &Failure) -> Then {
         let last = attempt.give_up_at - LAST_TRY_MS;
+        // The one more time is over once the relay has seen it.
+        if !may_go_again(attempt) && why.refusal == Some(Refusal::Temporary) {
+            return Then::End;
+        }
         if why.state != State::Refused || !is_passing(why) || app.now() >= last {
             return Then::End;
         }
@@ -94,6 +98,11 @@ impl Owner for Email {
             State::Failed => true,
             _ => false,
         }
+    }
+
+    /// A second copy that is refused leaves the first where it is.
+    fn may_have_arrived(attempt: &Attempt, why: &Failure) -> bool {
+        !may_go_again(attempt) && matches!(why.state, State::Refused | State::Expired)
     }
 
     /// There is no other way for an email.

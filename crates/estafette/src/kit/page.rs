@@ -80,6 +80,15 @@ impl Query {
         Ok(Self { pairs })
     }
 
+    /// The same for callers that nobody here can correct: what is unknown is left out, and of
+    /// what is given twice the first counts.
+    #[must_use]
+    pub fn read_known(query: Option<&str>, known: &[&str]) -> Self {
+        let pairs = form_urlencoded::parse(query.unwrap_or("").as_bytes());
+        let kept = pairs.filter(|(name, _)| known.contains(&name.as_ref()));
+        Self { pairs: kept.map(|(name, value)| (name.into_owned(), value.into_owned())).collect() }
+    }
+
     /// The value of a parameter.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {

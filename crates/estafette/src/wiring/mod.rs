@@ -154,7 +154,7 @@ fn real_carriers(shared: &Shared, door: &Door) -> anyhow::Result<Carriers> {
         Carriers::none().with_sms(&config.sms, &shared.clock, &config.server.live_url, door);
     let carriers = carriers.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
     let carriers = carriers.with_chatapp(&config.chatapp, door);
-    let carriers = carriers.map_err(|fault| anyhow::anyhow!("chatapp: {fault}"))?;
+    let carriers = carriers.map_err(|fault| anyhow::anyhow!("chatapp.{fault}"))?;
     carriers.with_relay(&config.email, &config.mail_name()).context("email.relay_url")
 }
 

@@ -8,7 +8,8 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Error, Link, Secrets, link};
+use super::store::Linked;
+use super::{Error, Link, Secrets, link, linked, unlink};
 use crate::access::caller::Staff;
 use crate::app::App;
 use crate::chatapp::upstream::PATH;
@@ -26,7 +27,7 @@ const LONGEST_SECRET: usize = 1_024;
 /// The routes of links.
 #[must_use]
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(link_account))
+    OpenApiRouter::new().routes(routes!(link_account, read_link, unlink_account))
 }
 
 /// A business account of the chat-app and its number.
@@ -92,13 +93,61 @@ async fn link_account(
     let wanted = read(&app, &body)?;
     let account = AccountId::parse(&id).ok_or(Code::NotFound)?;
     let linked_at = link(&app, &account, &wanted, staff.by()).await?;
-    Ok(Json(ChatappLinkView {
+    let Link { phone_number_id, waba_id, .. } = wanted;
+    Ok(view(&app, &account, Linked { phone_number_id, waba_id, linked_at }))
+}
+
+/// Reads what an account is linked to, without the secrets.
+#[utoipa::path(
+    get, path = "/v1/admin/accounts/{account_id}/chatapp", tag = "Operator",
+    params(("account_id" = String, Path, description = "The account")),
+    responses(
+        (status = 200, body = ChatappLinkView, description = "What the account is linked to"),
+    ),
+    security(("staff_token" = []))
+)]
+async fn read_link(
+    _: Staff,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    _: NoQuery,
+) -> Result<Json<ChatappLinkView>, Problem> {
+    let account = AccountId::parse(&id).ok_or(Code::NotFound)?;
+    let found = linked(&app, &account).await?;
+    Ok(view(&app, &account, found))
+}
+
+/// Ends the link of an account.
+///
+/// What it sends goes out from the deployment's number again, here at once and from other nodes
+/// within seconds. The answer says what the account was linked to.
+#[utoipa::path(
+    delete, path = "/v1/admin/accounts/{account_id}/chatapp", tag = "Operator",
+    params(("account_id" = String, Path, description = "The account")),
+    responses(
+        (status = 200, body = ChatappLinkView, description = "What the account was linked to"),
+    ),
+    security(("staff_token" = []))
+)]
+async fn unlink_account(
+    staff: Staff,
+    State(app): State<App>,
+    Path(id): Path<String>,
+    _: NoQuery,
+) -> Result<Json<ChatappLinkView>, Problem> {
+    let account = AccountId::parse(&id).ok_or(Code::NotFound)?;
+    let was = unlink(&app, &account, staff.by()).await?;
+    Ok(view(&app, &account, was))
+}
+
+fn view(app: &App, account: &AccountId, linked: Linked) -> Json<ChatappLinkView> {
+    Json(ChatappLinkView {
         account_id: account.as_str().to_owned(),
-        phone_number_id: wanted.phone_number_id,
-        waba_id: wanted.waba_id,
+        phone_number_id: linked.phone_number_id,
+        waba_id: linked.waba_id,
         callback_url: format!("{}{PATH}", app.config.server.live_url),
-        linked_at: linked_at.to_string(),
-    }))
+        linked_at: linked.linked_at.to_string(),
+    })
 }
 
 fn read(app: &App, body: &[u8]) -> Result<Link, Problem> {
@@ -134,13 +183,16 @@ fn id(fields: &mut Fields, name: &'static str) -> Option<String> {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
-            Error::Unknown => Self::new(Code::NotFound).detail(format!("{error}.")),
+            Error::Unknown | Error::NotLinked => {
+                Self::new(Code::NotFound).detail(format!("{error}."))
+            }
             Error::OtherBusiness => {
                 let fault = Item::at("/phone_number_id", "invalid_enum", error.to_string());
                 Self::invalid(vec![fault])
             }
             Error::Unusable(fault) => {
-                Self::invalid(vec![Item::at("/access_token", "invalid_type", fault)])
+                let says = fault.trim_start_matches("access_token ");
+                Self::invalid(vec![Item::at("/access_token", "invalid_type", says)])
             }
             Error::Db(error) => error.into(),
             Error::Commit(error) => error.into(),

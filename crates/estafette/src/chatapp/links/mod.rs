@@ -12,7 +12,7 @@ use clock::Millis;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use self::store as sql;
+use self::store::{self as sql, Linked};
 use crate::access::{self, By, Entry};
 use crate::app::App;
 use crate::carriers::cloud_api::Number;
@@ -26,6 +26,9 @@ const BELL: Bell = Bell("chatapp links");
 const PAUSE_MS: u64 = 2_000;
 /// No live account has this id.
 const NO_ACCOUNT: Reject = Reject("no_live_account");
+
+/// The account is linked to nothing of its own.
+const NO_LINK: Reject = Reject("no_link");
 
 /// A business account and its number. No `Debug`: it holds a token.
 #[derive(Clone, Serialize, Deserialize)]
@@ -63,6 +66,9 @@ pub(super) enum Error {
     /// There is no such account on live.
     #[error("No live account has this id: what the sandbox sends reaches no phone")]
     Unknown,
+    /// There is no such link.
+    #[error("The account is not linked to a business account of its own")]
+    NotLinked,
     /// The number is linked already, or the deployment's own, with another business account.
     #[error("is a number of another business account; check both")]
     OtherBusiness,
@@ -112,6 +118,35 @@ async fn link(app: &App, account: &AccountId, link: &Link, by: By<'_>) -> Result
     // Here at once; on other nodes within seconds.
     refresh(app).await?;
     Ok(app.now())
+}
+
+/// What an account is linked to.
+async fn linked(app: &App, account: &AccountId) -> Result<Linked, Error> {
+    sql::one(app, account).await?.ok_or(Error::NotLinked)
+}
+
+/// Ends a link: the account sends from the deployment's number again, where there is one.
+async fn unlink(app: &App, account: &AccountId, by: By<'_>) -> Result<Linked, Error> {
+    let was = linked(app, account).await?;
+    let mut set = WriteSet::of(account.as_str());
+    sql::remove(&mut set, account);
+    let entry = Entry {
+        actor: by.who,
+        action: "chatapp.unlink",
+        object_id: account.as_str(),
+        account: Some(account),
+        request_id: by.request_id,
+        detail: json!({ "phone_number_id": was.phone_number_id, "waba_id": was.waba_id }),
+    };
+    access::record(app, &mut set, &entry);
+    set.ring(BELL);
+    match app.db.commit(set).await {
+        Ok(_) => {}
+        Err(CommitError::Rejected(NO_LINK)) => return Err(Error::NotLinked),
+        Err(error) => return Err(error.into()),
+    }
+    refresh(app).await?;
+    Ok(was)
 }
 
 /// Whether the number belongs to another business account, as far as is known here: what is written

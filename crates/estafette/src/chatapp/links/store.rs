@@ -1,5 +1,6 @@
 //! The SQL of links.
 
+use clock::Millis;
 use store::{Error, FromRow, Row, Sql, WriteSet, args};
 
 use super::Link;
@@ -16,6 +17,24 @@ const PUT: Sql = Sql("INSERT INTO chatapp_links (account_id, phone_number_id, wa
      revision = excluded.revision, linked_at = excluded.linked_at");
 const ALL: Sql = Sql("SELECT account_id, phone_number_id, waba_id, secrets_sealed, revision \
      FROM chatapp_links WHERE account_id > $1 ORDER BY account_id LIMIT 10000");
+
+const ONE: Sql = Sql("SELECT phone_number_id, waba_id, linked_at FROM chatapp_links \
+     WHERE account_id = $1");
+const DELETE: Sql = Sql("DELETE FROM chatapp_links WHERE account_id = $1");
+
+/// What an account is linked to, as staff see it.
+pub(super) struct Linked {
+    pub(super) phone_number_id: String,
+    pub(super) waba_id: String,
+    pub(super) linked_at: Millis,
+}
+
+impl FromRow for Linked {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let (phone_number_id, waba_id) = (row.take(0)?, row.take(1)?);
+        Ok(Self { phone_number_id, waba_id, linked_at: row.take(2)? })
+    }
+}
 
 /// A link as stored. No `Debug`: it holds what is sealed.
 pub(super) struct Stored {
@@ -57,6 +76,16 @@ pub(super) fn put(
         Env::Live.as_str()
     ];
     set.guard(PUT, args, super::NO_ACCOUNT);
+}
+
+/// What an account is linked to; `None` = nothing of its own.
+pub(super) async fn one(app: &App, account: &AccountId) -> Result<Option<Linked>, Error> {
+    app.db.row(ONE, args![account]).await
+}
+
+/// Ends a link; the set is refused where there is none.
+pub(super) fn remove(set: &mut WriteSet, account: &AccountId) {
+    set.guard(DELETE, args![account], super::NO_LINK);
 }
 
 /// Every link: there are as many as staff made.

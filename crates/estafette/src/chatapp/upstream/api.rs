@@ -42,11 +42,12 @@ async fn verify_callback(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let query = Query::read(query.as_deref(), &KNOWN)?;
+    let query = Query::read_known(query.as_deref(), &KNOWN);
     let given = query.get("hub.verify_token").unwrap_or_default();
     let is_meant = query.get("hub.mode") == Some("subscribe") && is_expected(&app, given);
     if !is_meant {
-        let detail = "`hub.verify_token` is not the word in `chatapp.verify_token`.";
+        let detail = "`hub.verify_token` is neither `chatapp.verify_token` nor the word of a linked \
+                      business account, or `hub.mode` is not `subscribe`.";
         return Err(Problem::new(Code::WrongEnvironment).detail(detail));
     }
     Ok(query.get("hub.challenge").unwrap_or_default().to_owned().into_response())

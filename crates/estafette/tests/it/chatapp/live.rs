@@ -394,7 +394,7 @@ async fn an_account_is_linked_to_a_number_of_its_own(world: &World, upstream: &C
     assert_eq!(ada.balance().await, 100, "what is refused costs nothing");
     eve.send(&body).await.ok();
     assert_eq!(upstream.messages().len(), 1);
-    let word = "hub.mode=subscribe&hub.verify_token=adas-word&hub.challenge=7";
+    let word = "hub.mode=subscribe&hub.verify_token=adas-word&hub.challenge=7&via=proxy";
     let shown = world.get(Env::Live, &format!("/v1/upstream/chatapp?{word}")).await;
     assert_eq!((shown.status, shown.text.as_str()), (200, "7"));
     // What her secret signs is for her alone, and only about her business account.
@@ -419,6 +419,17 @@ async fn an_account_is_linked_to_a_number_of_its_own(world: &World, upstream: &C
     link(&shared).await.ok();
     ada.send(json!({"to": phone("5679"), "delivery_mode": "chatapp"})).await.ok();
     assert_eq!(upstream.messages().len(), 2);
+    // Staff see what she is linked to, without secrets, and take her back.
+    let call = |method: &str| world.call(method, Env::Live, &path).bearer(staff);
+    let seen = call("GET").await.ok();
+    assert_eq!((seen.names(), seen.word("waba_id")), (names.to_vec(), cloud_api::WABA_ID));
+    assert!(!seen.text.contains("adas-secret"), "{}", seen.text);
+    assert_eq!(call("DELETE").await.ok().word("waba_id"), cloud_api::WABA_ID);
+    call("GET").await.problem("not_found");
+    call("DELETE").await.problem("not_found");
+    ada.desk("GET", &path).await.problem("invalid_token");
+    ada.send(json!({"to": phone("5670"), "delivery_mode": "chatapp"})).await.ok();
+    assert_eq!(upstream.messages().len(), 3);
     let mut bad = own.clone();
     bad["waba_id"] = json!("../x");
     link(&bad).await.fault("/waba_id", "invalid_type");

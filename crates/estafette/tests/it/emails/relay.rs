@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use clock::MINUTE;
+use clock::{HOUR, MINUTE};
 use estafette::carriers::smtp::Relay;
 use estafette::carriers::{Carriers, smtp};
 use estafette::config::Config;
@@ -22,6 +22,7 @@ on_every_engine!(
     what_a_relay_puts_off_goes_to_it_again with shared,
     what_a_relay_refuses_is_told_and_free with shared,
     after_the_final_dot_it_goes_once_more with shared,
+    a_second_copy_that_is_refused_leaves_the_first_sent with shared,
     the_bulk_of_one_account_does_not_delay_the_mail_of_another with shared,
 );
 
@@ -68,6 +69,11 @@ impl Mx {
         *tries == 1
     }
 
+    /// How often it was asked to take something for this recipient, where it counts that.
+    fn tries(&self, to: &str) -> u32 {
+        self.tries.lock().unwrap().get(to).copied().unwrap_or_default()
+    }
+
     /// `None` = the connection ends.
     async fn serve(&self, stream: TcpStream) -> Option<()> {
         let mut stream = BufReader::new(stream);
@@ -101,6 +107,8 @@ impl Mx {
                     match to.split('@').next().unwrap_or_default() {
                         "nobody" => "550 5.1.1 <nobody@example.org>: no such user\r\n",
                         "policy" => "554 5.7.1 not wanted\r\n",
+                        "lost.later" if !self.is_first(&to) => "451 4.7.1 come back later\r\n",
+                        "lost.never" if !self.is_first(&to) => "550 5.1.1 no such user\r\n",
                         "grey" if self.is_first(&to) => "451 4.7.1 come back later\r\n",
                         _ => "250 ok\r\n",
                     }
@@ -119,7 +127,7 @@ impl Mx {
                         self.answers.acquire().await.ok()?.forget();
                         *self.hanging.lock().unwrap() -= 1;
                     }
-                    if to.starts_with("lost") && self.is_first(&to) {
+                    if to.starts_with("lost.") || to.starts_with("lost@") && self.is_first(&to) {
                         return None;
                     }
                     "250 2.0.0 queued\r\n"
@@ -245,6 +253,35 @@ async fn after_the_final_dot_it_goes_once_more(world: &World) {
     assert_eq!(taken.len(), 2);
     assert_eq!(taken[0], taken[1], "the same bytes, hence the same Message-ID");
     assert_eq!(ada.balance().await, 99);
+}
+
+async fn a_second_copy_that_is_refused_leaves_the_first_sent(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let all = ["lost.later@example.org", "lost.never@example.org"];
+    let unknown = store::Sql("SELECT attempt_id FROM attempts WHERE state = 'unknown'");
+    let mut sent = Vec::new();
+    for to in all {
+        sent.push(send(&ada, mail(to)).await.ok());
+    }
+    let app = world.app(ada.env).await;
+    let count = async || app.db.rows::<(String,)>(unknown, store::args![]).await.unwrap().len();
+    eventually(async || (count().await == 2).then_some(())).await;
+    world.advance(2 * MINUTE).await;
+    for sent in &sent {
+        until(&ada, sent.word("id"), "sent").await;
+    }
+    // The relay refused the second copy of both, the one for now and the other for good: neither
+    // goes a third time, and nobody is told that it failed.
+    for _ in 0..4 {
+        world.advance(HOUR).await;
+    }
+    assert_eq!(mx.taken().len(), 2);
+    assert_eq!(mx.tries("lost.later@example.org"), 2);
+    for sent in &sent {
+        until(&ada, sent.word("id"), "sent").await;
+    }
+    let listed = ada.get("/v1/email-suppressions").await.ok();
+    assert!(!listed.text.contains("lost.never"), "{}", listed.text);
 }
 
 async fn the_bulk_of_one_account_does_not_delay_the_mail_of_another(world: &World) {
