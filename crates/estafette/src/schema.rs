@@ -126,4 +126,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "notices",
         sql: include_str!("../../../migrations/0036_notices.sql"),
     },
+    Migration {
+        version: 37,
+        name: "email_records_seen",
+        sql: include_str!("../../../migrations/0037_email_records_seen.sql"),
+    },
 ];

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use clock::Clock;
 use serde_json::{Value, json};
 use smpp::{Ended, Probe};
@@ -12,8 +12,9 @@ use sms_text::{Encoding, Reference, Segments};
 use super::commands::CarriersCommand;
 use super::output::Output;
 use crate::carriers::smpp::link_settings;
-use crate::carriers::sms_http::{described, request};
+use crate::carriers::sms_http::{request, usable};
 use crate::config::{Config, Smpp, SmsCarrier, SmsHttp};
+use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
 
 /// Runs a command.
@@ -38,12 +39,25 @@ pub(super) async fn run(
     match carrier {
         SmsCarrier::Smpp(settings) => check_smpp(name, settings, output).await,
         SmsCarrier::Http(settings) => {
-            let place = format!("{}/v1/upstream/sms/{name}", config.server.live_url);
-            let message = Message { to, text, ..sample(&place) };
+            let to = Msisdn::parse(to).map_err(|fault| anyhow!("--to {to} {fault}"))?;
+            ensure!(!text.trim().is_empty(), "--text is empty");
+            let fits = Segments::of(text, Reference::Octet).is_ok();
+            ensure!(fits, "--text is longer than a message may be; POST /v1/sms would refuse it");
+            let token = if settings.callback_token.is_empty() { "" } else { "token=***&" };
+            let place = format!(
+                "{}/v1/upstream/sms/{name}?{token}account={ACCOUNT}&attempt={ATTEMPT}",
+                config.server.live_url
+            );
+            let message = Message { to: to.e164(), text, ..sample(&place) };
             dry_run(name, (**settings).clone(), &message, output)
         }
     }
 }
+
+/// Whose message the sample would be.
+const ACCOUNT: &str = "acc_1";
+/// Its attempt.
+const ATTEMPT: &str = "att_1";
 
 fn sample(callback_url: &str) -> Message<'_> {
     let (to, text) = ("+33612345678", "hello");
@@ -52,7 +66,7 @@ fn sample(callback_url: &str) -> Message<'_> {
         text,
         callback_url,
         from: "ACME",
-        id: "att_1",
+        id: ATTEMPT,
         validity_s: 86_400,
         is_unicode: false,
     }
@@ -65,7 +79,7 @@ fn dry_run(
     message: &Message<'_>,
     output: Output,
 ) -> anyhow::Result<ExitCode> {
-    let gateway = described(&settings).map_err(anyhow::Error::msg)?;
+    let gateway = usable(&settings).map_err(anyhow::Error::msg)?;
     let encoding = Segments::of(message.text, Reference::Octet).map(|it| it.encoding());
     let message = Message { is_unicode: encoding != Ok(Encoding::Gsm7), ..*message };
     // Replaced before it is encoded: a password in a query or a body has other letters there.

@@ -19,6 +19,7 @@ mod conventions;
 mod credits;
 mod description;
 mod dispatch;
+mod doctor;
 mod edge;
 mod emails;
 mod erasure;

@@ -74,6 +74,10 @@ pub(super) struct RecordView {
     value: String,
     /// `verified`: it was seen as it should be.
     status: Status,
+    /// What was at this name when it was looked at last: at most 5 texts, of which other services
+    /// may have made some. Empty = nothing; null = not looked at, or no name server answered.
+    #[schema(example = json!(["estafette-verify=6f1ed002ab5595859014ebf0951522d9"]))]
+    seen: Option<Vec<String>>,
     /// Whether the domain is verified only with it.
     #[schema(example = true)]
     required: bool,
@@ -85,6 +89,7 @@ fn view(app: &App, domain: Domain) -> DomainView {
         name: record.name(&domain.name),
         value: record.value(app, &domain),
         status: if domain.found.has(record) { Status::Verified } else { Status::Pending },
+        seen: domain.found.seen(record).map(<[String]>::to_vec),
         required: record.is_required(),
     };
     let records = Record::ALL.iter().copied().map(record).collect();

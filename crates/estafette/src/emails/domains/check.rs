@@ -54,8 +54,11 @@ async fn check_one(
     let verified_at = domain.verified_at.filter(|_| !is_lost);
     let missing_since = missing_since.filter(|_| !is_lost);
     let mut set = WriteSet::of(account.as_str());
-    let (words, id, seen_at) = (found.to_stored(), &domain.id, domain.checked_at);
-    let args = args![status.as_str(), words, now, verified_at, missing_since, account, id, seen_at];
+    let (words, seen) = (found.to_stored(), found.seen_to_stored());
+    let (id, checked_at) = (&domain.id, domain.checked_at);
+    let status_word = status.as_str();
+    let args =
+        args![status_word, words, now, verified_at, missing_since, seen, account, id, checked_at];
     set.push(sql::CHECKED_AGAIN, args);
     app.db.commit(set).await?;
     if is_lost {

@@ -7,6 +7,8 @@ mod keys;
 mod records;
 mod store;
 
+use std::collections::BTreeMap;
+
 use ::store::{Error as DbError, Reject, WriteSet, args};
 use clock::Millis;
 use futures_util::future::join_all;
@@ -15,7 +17,7 @@ use utoipa::ToSchema;
 
 pub use self::check::check_again;
 pub(super) use self::keys::Signers;
-use self::records::Record;
+use self::records::{Record, Seen};
 use self::store as sql;
 use super::Error;
 use crate::access::idempotency::Claim;
@@ -30,6 +32,11 @@ use crate::kit::words::words;
 
 /// Domains of one account.
 pub const MOST: i64 = 50;
+
+/// Most texts at the name of a record that are kept to be shown.
+const MOST_SEEN: usize = 5;
+/// Their longest, characters: a key of 4,096 bits has about 750.
+const LONGEST_SEEN: usize = 1_000;
 
 /// The account has [`MOST`] domains.
 const FULL: Reject = Reject("email_domains_full");
@@ -66,25 +73,45 @@ words! {
     }
 }
 
-/// Which records of a domain were seen as they should be.
+/// Which records of a domain were seen as they should be, and what was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found(Vec<Record>);
+pub(super) struct Found {
+    records: Vec<Record>,
+    /// By the word of a record; one of which no server said anything is not among them.
+    seen: BTreeMap<String, Vec<String>>,
+}
 
 impl Found {
-    fn stored(words: &str) -> Self {
-        Self(words.split(' ').filter_map(|word| word.parse().ok()).collect())
+    fn stored(words: &str, seen: &str) -> Self {
+        let records = words.split(' ').filter_map(|word| word.parse().ok()).collect();
+        Self { records, seen: serde_json::from_str(seen).unwrap_or_default() }
     }
 
     fn to_stored(&self) -> String {
-        self.0.iter().map(|record| record.as_str()).collect::<Vec<_>>().join(" ")
+        self.records.iter().map(|record| record.as_str()).collect::<Vec<_>>().join(" ")
     }
 
-    fn all() -> Self {
-        Self(Record::ALL.to_vec())
+    fn seen_to_stored(&self) -> String {
+        serde_json::to_string(&self.seen).unwrap_or_default()
     }
 
     fn has(&self, record: Record) -> bool {
-        self.0.contains(&record)
+        self.records.contains(&record)
+    }
+
+    /// What was at its name; `None` = nobody could say.
+    fn seen(&self, record: Record) -> Option<&[String]> {
+        self.seen.get(record.as_str()).map(Vec::as_slice)
+    }
+
+    /// Adds what was seen of a record.
+    fn note(&mut self, record: Record, seen: Seen) {
+        if seen.is_good {
+            self.records.push(record);
+        }
+        let shown = seen.texts.into_iter().take(MOST_SEEN);
+        let shown = shown.map(|text| text.chars().take(LONGEST_SEEN).collect()).collect();
+        self.seen.insert(record.as_str().to_owned(), shown);
     }
 
     /// Whether nothing is missing that has to be there.
@@ -204,8 +231,8 @@ async fn verify(
         Status::Pending => None,
     };
     let mut set = WriteSet::of(account.as_str());
-    let stored = found.to_stored();
-    let args = args![status.as_str(), stored, now, verified_at, account, &domain.id];
+    let (stored, seen) = (found.to_stored(), found.seen_to_stored());
+    let args = args![status.as_str(), stored, now, verified_at, seen, account, &domain.id];
     set.push(sql::CHECKED, args);
     claim.add_to(&mut set, domain.id.as_str(), None, now);
     app.db.commit(set).await?;
@@ -215,16 +242,25 @@ async fn verify(
 /// Which records are there. The sandbox has a DNS of its own, in which everybody has published
 /// what they should, but nobody has a name under `.invalid` (RFC 2606 §2).
 async fn look(app: &App, domain: &Domain) -> Found {
-    if app.env == Env::Sandbox {
-        let is_there = !domain.name.ends_with(".invalid");
-        return if is_there { Found::all() } else { Found::default() };
-    }
+    let is_sandbox = app.env == Env::Sandbox;
+    let is_invalid = domain.name.ends_with(".invalid");
     let looks = Record::ALL.iter().map(|&record| async move {
-        // Where nobody can say, it stays as it was.
-        let is_there = record.is_published(app, domain).await;
-        is_there.unwrap_or(domain.found.has(record)).then_some(record)
+        match (is_sandbox, is_invalid) {
+            (true, true) => Ok(Seen::default()),
+            (true, false) => Ok(Seen { is_good: true, texts: vec![record.value(app, domain)] }),
+            (false, _) => record.look(app, domain).await,
+        }
     });
-    Found(join_all(looks).await.into_iter().flatten().collect())
+    let mut found = Found::default();
+    for (record, seen) in Record::ALL.iter().zip(join_all(looks).await) {
+        match seen {
+            Ok(seen) => found.note(*record, seen),
+            // Where nobody can say, it stays as it was.
+            Err(_) if domain.found.has(*record) => found.records.push(*record),
+            Err(_) => {}
+        }
+    }
+    found
 }
 
 /// What signs the mail of a domain; `None` where nothing does: in the sandbox.

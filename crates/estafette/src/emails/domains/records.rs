@@ -33,6 +33,15 @@ words! {
     }
 }
 
+/// What name servers say of a record.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// It is as it should be.
+    pub(super) is_good: bool,
+    /// What is at its name.
+    pub(super) texts: Vec<String>,
+}
+
 impl Record {
     /// Whether a domain is verified only with it.
     pub(super) const fn is_required(self) -> bool {
@@ -59,11 +68,12 @@ impl Record {
         format!("{front}.{domain}")
     }
 
-    /// Whether it is in DNS and says what it should; other records beside it do not matter.
-    pub(super) async fn is_published(self, app: &App, domain: &Domain) -> Result<bool, NoAnswer> {
+    /// What is at its name, and whether it is among that; other records beside it do not matter.
+    pub(super) async fn look(self, app: &App, domain: &Domain) -> Result<Seen, NoAnswer> {
         let (name, wanted) = (self.name(&domain.name), self.value(app, domain));
         if self == Self::ReturnPath {
-            return Ok(app.dns.aliases(&name).await?.contains(&wanted));
+            let texts = app.dns.aliases(&name).await?;
+            return Ok(Seen { is_good: texts.contains(&wanted), texts });
         }
         let texts = app.dns.texts(&name).await?;
         let is_it = |text: &String| match self {
@@ -73,7 +83,7 @@ impl Record {
             Self::Dmarc => text.trim_start().starts_with("v=DMARC1"),
             Self::Ownership | Self::ReturnPath => text.trim() == wanted,
         };
-        Ok(texts.iter().any(is_it))
+        Ok(Seen { is_good: texts.iter().any(is_it), texts })
     }
 
     /// What it should say.

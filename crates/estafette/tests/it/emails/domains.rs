@@ -142,6 +142,12 @@ async fn publish(zone: &Zone) -> NameServer {
     names.await.unwrap()
 }
 
+/// What was seen of each record.
+fn seen(domain: &Answer) -> Vec<Value> {
+    let records = domain.field("records").as_array().unwrap();
+    records.iter().map(|record| record["seen"].clone()).collect()
+}
+
 async fn verified_by_dns(engine: Engine) {
     let zone = Zone::default();
     let names = publish(&zone).await;
@@ -156,7 +162,9 @@ async fn verified_by_dns(engine: Engine) {
     let id = domain.word("id");
     let records = domain.field("records").as_array().unwrap();
     assert_eq!(records[3]["value"], "rp.mail.example");
-    assert_eq!(stands(&verify(&ada, id).await.ok()), ["pending"; 5]);
+    assert_eq!(seen(&domain), vec![Value::Null; 5], "nobody has looked yet");
+    let looked = verify(&ada, id).await.ok();
+    assert_eq!((stands(&looked), seen(&looked)), (vec!["pending"; 5], vec![json!([]); 5]));
     let mut body = mail("ada@example.org");
     body["from_email"] = json!("shop@example.com");
     send(&ada, &body).await.problem("domain_not_verified");
@@ -168,6 +176,11 @@ async fn verified_by_dns(engine: Engine) {
     let looked = verify(&ada, id).await.ok();
     assert_eq!(stands(&looked), ["verified", "pending", "pending", "verified", "pending"]);
     assert_eq!(looked.word("status"), "pending");
+    let at_name = seen(&looked);
+    assert_eq!(at_name[1], json!(["v=DKIM1; k=rsa; p=AAAA"]), "what stands in its place");
+    assert_eq!((&at_name[3], &at_name[4]), (&json!(["rp.mail.example"]), &json!([])));
+    let read = ada.get(&format!("/v1/email-domains/{id}")).await.ok();
+    assert_eq!(seen(&read), at_name, "it is kept");
     // The order of tags and their spaces do not matter.
     let key = records[1]["value"].as_str().unwrap().rsplit("p=").next().unwrap().to_owned();
     let spaced = format!("p={} {}; k=rsa;v=DKIM1", &key[..100], &key[100..]);
@@ -184,7 +197,8 @@ async fn verified_by_dns(engine: Engine) {
     }
     // Where no name server answers, nothing changes.
     drop(names);
-    assert_eq!(verify(&ada, id).await.ok().word("status"), "verified");
+    let looked = verify(&ada, id).await.ok();
+    assert_eq!((looked.word("status"), seen(&looked)), ("verified", vec![Value::Null; 5]));
     world.finish().await;
 }
 

@@ -1,0 +1,138 @@
+//! `estafette doctor`: on installations that are whole and on broken ones.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::process::{Serving, answer, estafette, told};
+use crate::world::{Database, postgres};
+
+/// What the doctor says about one thing, and its health.
+fn finding<'v>(seen: &'v Value, about: &str) -> (&'v str, &'v str) {
+    let findings = seen["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["about"] == about);
+    let found = found.unwrap_or_else(|| panic!("nothing about {about}: {seen}"));
+    (found["health"].as_str().unwrap(), found["found"].as_str().unwrap())
+}
+
+/// Its answer and exit code; the listeners take any free port.
+fn examined(folder: &Path, settings: &[(&str, &str)]) -> (Value, i32) {
+    let anywhere =
+        ["--live", "127.0.0.1:0", "--sandbox", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let mut command = estafette(folder);
+    command.args(anywhere).args(["doctor", "--json"]).envs(settings.iter().copied());
+    let done = command.output().unwrap();
+    let seen = serde_json::from_slice(&done.stdout);
+    (seen.unwrap_or_else(|_| panic!("{}", told(&done))), done.status.code().unwrap())
+}
+
+#[test]
+fn the_doctor_changes_nothing_and_names_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = folder.path().join("mistyped");
+    let (seen, code) = examined(&nowhere, &[]);
+    assert_eq!((code, &seen["ok"]), (0, &true.into()), "{seen}");
+    assert_eq!(finding(&seen, "data directory").0, "warning");
+    assert_eq!(finding(&seen, "database").0, "warning");
+    assert_eq!(finding(&seen, "sms").0, "warning");
+    assert!(!nowhere.exists(), "it made the directory");
+
+    answer(folder.path(), &["migrate"]);
+    let (seen, code) = examined(folder.path(), &[]);
+    assert_eq!(code, 0, "{seen}");
+    assert!(finding(&seen, "database").1.starts_with("SQLite 3."), "{seen}");
+    for about in ["settings", "disk", "live", "schema", "time", "master key", "files"] {
+        assert_eq!(finding(&seen, about).0, "ok", "{about}: {seen}");
+    }
+}
+
+#[test]
+fn the_doctor_finds_what_would_end_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let (seen, code) = examined(folder.path(), &[("ESTAFETTE__OTP__VALIDITY_S", "soon")]);
+    assert_eq!((code, finding(&seen, "settings").0), (1, "error"), "{seen}");
+
+    answer(folder.path(), &["migrate"]);
+    let key = folder.path().join("master.key");
+    let kept = std::fs::read(&key).unwrap();
+    std::fs::write(&key, "7b".repeat(32)).unwrap();
+    let (seen, code) = examined(folder.path(), &[]);
+    assert_eq!((code, finding(&seen, "master key").0), (1, "error"), "{seen}");
+    std::fs::remove_file(&key).unwrap();
+    let (seen, code) = examined(folder.path(), &[]);
+    assert_eq!((code, finding(&seen, "master key").0), (1, "error"), "{seen}");
+    assert!(!key.exists(), "it made a key");
+    std::fs::write(&key, kept).unwrap();
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().map(|address| (taken, address.to_string())).unwrap();
+    let done = estafette(folder.path()).args(["--live", &taken.1, "doctor", "--json"]).output();
+    let seen: Value = serde_json::from_slice(&done.unwrap().stdout).unwrap();
+    assert_eq!(finding(&seen, "live").0, "error", "{seen}");
+
+    let carrier = [
+        ("ESTAFETTE__SMS__CARRIERS__MAIN__KIND", "smpp"),
+        ("ESTAFETTE__SMS__CARRIERS__MAIN__HOST", "127.0.0.1"),
+        ("ESTAFETTE__SMS__CARRIERS__MAIN__PORT", "1"),
+        ("ESTAFETTE__SMS__CARRIERS__MAIN__SYSTEM_ID", "us"),
+        ("ESTAFETTE__SMS__CARRIERS__MAIN__PASSWORD", "geheim"),
+        ("ESTAFETTE__EMAIL__RELAY_URL", "smtp://127.0.0.1:1"),
+    ];
+    let (seen, code) = examined(folder.path(), &carrier);
+    assert_eq!((code, finding(&seen, "sms main").0), (0, "warning"), "a start works: {seen}");
+    let (health, found) = finding(&seen, "email");
+    assert_eq!(health, "warning", "{seen}");
+    assert!(found.starts_with("127.0.0.1:1: no connection:"), "{seen}");
+    assert!(!seen.to_string().contains("geheim"));
+}
+
+#[test]
+fn the_doctor_finds_what_serve_would_stumble_over() {
+    let folder = tempfile::tempdir().unwrap();
+    answer(folder.path(), &["migrate"]);
+    // It listens and says nothing, like a web server.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let broken = [
+        ("ESTAFETTE__SMS__CARRIERS__GATE__KIND", "http"),
+        ("ESTAFETTE__SMS__CARRIERS__GATE__PRESET", "vonage"),
+        ("ESTAFETTE__SMS__CARRIERS__GATE__USERNAME", "us"),
+        ("ESTAFETTE__SMS__CARRIERS__GATE__PASSWORD", "geheim"),
+        ("ESTAFETTE__EMAIL__REPORTS", &*address),
+        ("ESTAFETTE__EMAIL__DNS_SERVER", "127.0.0.1:1"),
+        ("ESTAFETTE__WEBHOOKS__DNS_SERVER", "127.0.0.1:1"),
+    ];
+    let (seen, code) = examined(folder.path(), &broken);
+    assert_eq!(code, 1, "{seen}");
+    let (health, found) = finding(&seen, "sms gate");
+    assert!(health == "error" && found.contains("callback_token"), "{seen}");
+    let (health, found) = finding(&seen, "email.reports");
+    assert!(health == "error" && found.contains("is taken"), "{seen}");
+    assert_eq!(finding(&seen, "email dns").0, "warning", "{seen}");
+    assert_eq!(finding(&seen, "webhooks").0, "warning", "{seen}");
+    let serve = estafette(folder.path()).args(["serve"]).envs(broken[..4].to_vec()).output();
+    assert!(told(&serve.unwrap()).contains("callback_token"), "serve ends for the same reason");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_doctor_looks_at_a_running_service_and_at_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = Serving::on(folder.path());
+    let live = serving.at["live"].as_str().unwrap().replace("http://", "");
+    let done = estafette(folder.path()).args(["--live", &live, "doctor", "--json"]).output();
+    let seen: Value = serde_json::from_slice(&done.unwrap().stdout).unwrap();
+    assert_eq!(finding(&seen, "live"), ("ok", &*format!("{live}: the service answers")));
+
+    let database = Database::empty().await;
+    let url = format!("{}/{}", postgres(), database.name);
+    let key = "5a".repeat(32);
+    let server = [("ESTAFETTE__DATABASE__URL", &*url), ("ESTAFETTE__MASTER_KEY", &*key)];
+    let (seen, _) = examined(folder.path(), &server);
+    assert!(finding(&seen, "database").1.starts_with("PostgreSQL "), "{seen}");
+    assert_eq!(finding(&seen, "clock").0, "ok", "{seen}");
+    assert_eq!(finding(&seen, "schema").0, "warning", "{seen}");
+    let away = [("ESTAFETTE__DATABASE__URL", "postgres://u:geheim@127.0.0.1:1/x"), server[1]];
+    let (seen, code) = examined(folder.path(), &away);
+    assert_eq!((code, finding(&seen, "database").0), (1, "error"), "{seen}");
+    assert!(!seen.to_string().contains("geheim"));
+}
