@@ -214,7 +214,7 @@ impl SmsCarrier {
             let named = last.or_else(|| error.message().split('`').nth(1));
             let named = named.filter(|name| table.contains_key(*name));
             let key = named.map_or_else(|| key.clone(), |name| format!("{key}.{name}"));
-            // The message names the key and the type, and no secret: their types are checked before.
+            // The message names key and type, and no secret: their types are checked before.
             Fault { key, reason: error.message().to_owned() }
         };
         match table.get("kind").and_then(Value::as_str).unwrap_or_default() {

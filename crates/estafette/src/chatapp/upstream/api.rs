@@ -46,8 +46,8 @@ async fn verify_callback(
     let given = query.get("hub.verify_token").unwrap_or_default();
     let is_meant = query.get("hub.mode") == Some("subscribe") && is_expected(&app, given);
     if !is_meant {
-        let detail = "`hub.verify_token` is neither `chatapp.verify_token` nor the word of a linked \
-                      business account, or `hub.mode` is not `subscribe`.";
+        let detail = "`hub.verify_token` is neither `chatapp.verify_token` nor the word of a \
+                      linked business account, or `hub.mode` is not `subscribe`.";
         return Err(Problem::new(Code::WrongEnvironment).detail(detail));
     }
     Ok(query.get("hub.challenge").unwrap_or_default().to_owned().into_response())

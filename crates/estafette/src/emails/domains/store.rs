@@ -14,15 +14,15 @@ pub(super) const LAST_OF_ALL: Sql = Sql("SELECT domain_id FROM email_domains \
      WHERE account_id = $1 AND NOT EXISTS (SELECT 1 FROM email_domains \
        WHERE account_id = $1 AND domain = $2) ORDER BY domain_id LIMIT 1 OFFSET $3");
 pub(super) const BY_NAME: Sql = Sql("SELECT domain_id, domain, status, token, rsa_key, \
-     ed25519_key, found, created_at, checked_at, verified_at, missing_since, seen FROM email_domains \
-     WHERE account_id = $1 AND domain = $2");
+     ed25519_key, found, created_at, checked_at, verified_at, missing_since, seen \
+     FROM email_domains WHERE account_id = $1 AND domain = $2");
 pub(super) const BY_ID: Sql =
     Sql("SELECT domain_id, domain, status, token, rsa_key, ed25519_key, \
-     found, created_at, checked_at, verified_at, missing_since, seen FROM email_domains \
-     WHERE account_id = $1 AND domain_id = $2");
+     found, created_at, checked_at, verified_at, missing_since, seen \
+     FROM email_domains WHERE account_id = $1 AND domain_id = $2");
 pub(super) const PAGE: Sql = Sql("SELECT domain_id, domain, status, token, rsa_key, ed25519_key, \
-     found, created_at, checked_at, verified_at, missing_since, seen FROM email_domains \
-     WHERE account_id = $1 AND domain_id < $2 ORDER BY domain_id DESC LIMIT $3");
+     found, created_at, checked_at, verified_at, missing_since, seen \
+     FROM email_domains WHERE account_id = $1 AND domain_id < $2 ORDER BY domain_id DESC LIMIT $3");
 /// What a look at the records found.
 pub(super) const CHECKED: Sql = Sql("UPDATE email_domains SET status = $1, found = $2, \
      checked_at = $3, verified_at = $4, missing_since = NULL, seen = $5 \
@@ -33,8 +33,8 @@ pub(super) const CHECKED_AGAIN: Sql = Sql("UPDATE email_domains SET status = $1,
      WHERE account_id = $7 AND domain_id = $8 AND status = 'verified' AND checked_at = $9");
 /// Verified domains of an account that were not looked at for a while.
 pub(super) const TO_CHECK: Sql = Sql("SELECT domain_id, domain, status, token, rsa_key, \
-     ed25519_key, found, created_at, checked_at, verified_at, missing_since, seen FROM email_domains \
-     WHERE account_id = $1 AND status = 'verified' AND checked_at <= $2");
+     ed25519_key, found, created_at, checked_at, verified_at, missing_since, seen \
+     FROM email_domains WHERE account_id = $1 AND status = 'verified' AND checked_at <= $2");
 pub(super) const DELETE: Sql =
     Sql("DELETE FROM email_domains WHERE account_id = $1 AND domain_id = $2");
 /// The keys of a domain.
