@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::store::Linked;
+use super::store::Current;
 use super::{Error, Link, Secrets, link, linked, unlink};
 use crate::access::caller::Staff;
 use crate::app::App;
@@ -94,7 +94,7 @@ async fn link_account(
     let account = AccountId::parse(&id).ok_or(Code::NotFound)?;
     let linked_at = link(&app, &account, &wanted, staff.by()).await?;
     let Link { phone_number_id, waba_id, .. } = wanted;
-    Ok(view(&app, &account, Linked { phone_number_id, waba_id, linked_at }))
+    Ok(view(&app, &account, Current { phone_number_id, waba_id, linked_at }))
 }
 
 /// Reads what an account is linked to, without the secrets.
@@ -140,7 +140,7 @@ async fn unlink_account(
     Ok(view(&app, &account, was))
 }
 
-fn view(app: &App, account: &AccountId, linked: Linked) -> Json<ChatappLinkView> {
+fn view(app: &App, account: &AccountId, linked: Current) -> Json<ChatappLinkView> {
     Json(ChatappLinkView {
         account_id: account.as_str().to_owned(),
         phone_number_id: linked.phone_number_id,

@@ -12,7 +12,7 @@ use clock::Millis;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use self::store::{self as sql, Linked};
+use self::store::{self as sql, Current};
 use crate::access::{self, By, Entry};
 use crate::app::App;
 use crate::carriers::cloud_api::Number;
@@ -121,12 +121,12 @@ async fn link(app: &App, account: &AccountId, link: &Link, by: By<'_>) -> Result
 }
 
 /// What an account is linked to.
-async fn linked(app: &App, account: &AccountId) -> Result<Linked, Error> {
+async fn linked(app: &App, account: &AccountId) -> Result<Current, Error> {
     sql::one(app, account).await?.ok_or(Error::NotLinked)
 }
 
 /// Ends a link: the account sends from the deployment's number again, where there is one.
-async fn unlink(app: &App, account: &AccountId, by: By<'_>) -> Result<Linked, Error> {
+async fn unlink(app: &App, account: &AccountId, by: By<'_>) -> Result<Current, Error> {
     let was = linked(app, account).await?;
     let mut set = WriteSet::of(account.as_str());
     sql::remove(&mut set, account);

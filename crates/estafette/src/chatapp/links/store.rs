@@ -23,13 +23,13 @@ const ONE: Sql = Sql("SELECT phone_number_id, waba_id, linked_at FROM chatapp_li
 const DELETE: Sql = Sql("DELETE FROM chatapp_links WHERE account_id = $1");
 
 /// What an account is linked to, as staff see it.
-pub(super) struct Linked {
+pub(super) struct Current {
     pub(super) phone_number_id: String,
     pub(super) waba_id: String,
     pub(super) linked_at: Millis,
 }
 
-impl FromRow for Linked {
+impl FromRow for Current {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let (phone_number_id, waba_id) = (row.take(0)?, row.take(1)?);
         Ok(Self { phone_number_id, waba_id, linked_at: row.take(2)? })
@@ -79,7 +79,7 @@ pub(super) fn put(
 }
 
 /// What an account is linked to; `None` = nothing of its own.
-pub(super) async fn one(app: &App, account: &AccountId) -> Result<Option<Linked>, Error> {
+pub(super) async fn one(app: &App, account: &AccountId) -> Result<Option<Current>, Error> {
     app.db.row(ONE, args![account]).await
 }
 
