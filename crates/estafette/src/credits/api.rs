@@ -75,6 +75,7 @@ pub struct TransferView {
     /// What it is about: a challenge, a message, or the account itself.
     pub object_id: String,
     /// The hold that a post or void resolves, or the post that a refund returns; else null.
+    #[schema(required = true)]
     pub of: Option<String>,
     /// When.
     #[schema(format = DateTime, example = "2026-01-31T12:00:00.000Z")]

@@ -47,7 +47,7 @@ pub const TRANSFER_EXISTS: Reject = Reject("transfer_exists");
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// Less is available than is needed.
-    #[error("{required} credits are needed, {available} are available")]
+    #[error("This costs {required} in credits, and {available} are available")]
     Insufficient {
         /// What it costs.
         required: i64,

@@ -49,7 +49,7 @@ pub struct NewEmail {
     #[schema(min_items = 1, max_items = 50, example = json!(["ada@example.com"]))]
     pub to: Vec<String>,
     /// The sender, on a verified domain of the account or a shared one of the service.
-    #[schema(example = "Shop <shop@sandbox.estafette.test>")]
+    #[schema(min_length = 3, example = "Shop <shop@sandbox.estafette.test>")]
     pub from_email: String,
     /// What it is about.
     #[schema(min_length = 1, max_length = 998, example = "Your order")]
@@ -67,10 +67,10 @@ pub struct NewEmail {
     #[schema(max_items = 50, example = json!([]))]
     pub bcc: Option<Vec<String>>,
     /// Where answers go.
-    #[schema(example = "help@example.com")]
+    #[schema(min_length = 3, example = "help@example.com")]
     pub reply_to: Option<String>,
     /// Headers of your own, at most 50; not those that the service writes itself.
-    #[schema(value_type = Option<Object>, example = json!({"X-Order": "4711"}))]
+    #[schema(value_type = Option<std::collections::HashMap<String, String>>, example = json!({"X-Order": "4711"}))]
     pub headers: Option<serde_json::Map<String, serde_json::Value>>,
     /// Files, at most 20.
     #[schema(max_items = 20, example = json!([]))]

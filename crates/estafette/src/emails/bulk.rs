@@ -15,15 +15,21 @@ use uuid::Uuid;
 use super::parse::Order;
 use super::send::{Taking, send};
 use super::store as sql;
-use super::{Error, Letter};
+use super::{Error, Letter, Status};
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::{Account, App};
 use crate::carriers::Priority;
+use crate::kit::described::described_words;
 use crate::kit::id::EmailId;
 use crate::kit::problem::Problem;
 
 /// Emails of one request that are stored at the same time.
 const AT_ONCE: usize = 8;
+
+described_words!(
+    BulkStatus: "Where an email of many stands; `rejected` = it was refused.",
+    Status::ALL.iter().map(|status| status.as_str()).chain(["rejected"])
+);
 
 /// What became of one of many emails.
 #[derive(Serialize, ToSchema)]
@@ -32,10 +38,10 @@ pub(super) struct BulkResult {
     #[schema(minimum = 0, example = 0)]
     index: usize,
     /// Its id; null when it was refused.
-    #[schema(example = "eml_01kdvqh6m4e5s8w2t9zb3y7n1f")]
+    #[schema(required = true, example = "eml_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     id: Option<String>,
     /// Where it stands; `rejected` when it was refused.
-    #[schema(example = "queued")]
+    #[schema(value_type = BulkStatus)]
     status: &'static str,
     /// Why it was refused, as it would be refused alone: `code`, `detail`, and `errors` where
     /// fields are at fault.

@@ -23,7 +23,7 @@ pub(super) struct SentEmail {
     /// Where it stands: while recipients differ, what is still to come, then the worst.
     status: Status,
     /// Yours.
-    #[schema(example = "order-4711")]
+    #[schema(required = true, example = "order-4711")]
     reference: Option<String>,
     /// What it costs: held for each recipient until a relay has it, then charged.
     #[schema(example = 1)]
@@ -49,6 +49,7 @@ pub(super) struct EmailView {
     /// Who else gets it, and nobody sees that.
     bcc: Vec<String>,
     /// Where answers go.
+    #[schema(required = true)]
     reply_to: Option<String>,
     /// Its subject; empty once it is forgotten.
     #[schema(example = "Your order")]
@@ -73,6 +74,7 @@ pub(super) struct RecipientView {
     /// Where it stands.
     status: Status,
     /// Why it did not arrive, or was not wanted; else null.
+    #[schema(required = true)]
     error: Option<EmailError>,
 }
 

@@ -140,6 +140,8 @@ async fn read_inbound_notification(
 #[utoipa::path(
     get, path = "/v1/admin/inbound-notifications", tag = "Operator",
     params(
+        ("sender" = Option<String>, Query, description = "Only what this number wrote"),
+        ("recipient" = Option<String>, Query, description = "Only what was written to this"),
         ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
         ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
@@ -156,11 +158,11 @@ async fn list_parked_notifications(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let query = Query::read(query.as_deref(), &["since", "until", "limit", "cursor"])?;
-    let path = query.path_with(PARKED, &["since", "until"]);
+    let known = ["sender", "recipient", "since", "until", "limit", "cursor"];
+    let query = Query::read(query.as_deref(), &known)?;
+    let path = query.path_with(PARKED, &known[..4]);
     let page = query.page(&app.vault, &path)?;
-    let (since, until) = (query.instant("since")?, query.instant("until")?);
-    let filter = Filter { since, until, ..Filter::default() };
+    let filter = read_filter(&query)?;
     let (rows, next) = super::parked(&app, &filter, &page).await?;
     Ok(show(&app, &path, &page, rows, next.as_deref()))
 }

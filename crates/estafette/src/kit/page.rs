@@ -71,6 +71,10 @@ impl Query {
             if pairs.iter().any(|(seen, _)| *seen == name) {
                 return Err(Problem::bad_request(&pointer, "invalid_type", "is given twice"));
             }
+            if value.is_empty() {
+                let detail = "must not be empty; leave it out";
+                return Err(Problem::bad_request(&pointer, "too_short", detail));
+            }
             if value.contains('\0') {
                 let detail = "must not contain the NUL character";
                 return Err(Problem::bad_request(&pointer, "invalid_type", detail));

@@ -148,7 +148,8 @@ impl Throttle {
 impl Budget {
     fn per_second(word: &'static str, requests: u32) -> Self {
         let burst = requests.saturating_mul(2);
-        Self::of(word, Quota::per_second(some(requests)).allow_burst(some(burst)), requests, 1)
+        // So many in two seconds, which may all come in the first.
+        Self::of(word, Quota::per_second(some(requests)).allow_burst(some(burst)), burst, 2)
     }
 
     fn per_minute(word: &'static str, requests: u32) -> Self {
@@ -158,7 +159,7 @@ impl Budget {
     fn sign_ups(per_min: u32) -> Self {
         let burst = per_min.saturating_mul(2);
         let quota = Quota::per_minute(some(per_min)).allow_burst(some(burst));
-        Self::of("signup", quota, per_min, 60)
+        Self::of("signup", quota, burst, 120)
     }
 
     fn per_hour(word: &'static str, requests: u32) -> Self {

@@ -16,6 +16,7 @@ mod list;
 mod order;
 mod owner;
 mod parse;
+mod problems;
 mod reports;
 pub mod retention;
 mod send;
@@ -205,7 +206,7 @@ fn guesses(left: i64) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The account's list does not have the recipient's country.
-    #[error("This account may not send to {0}. Ask the operator to open the country.")]
+    #[error("The account may not send to {0}: ask the operator to open the country")]
     CountryNotAllowed(String),
     /// Too few of the passcodes to this country or range of numbers are verified.
     #[error(
@@ -241,10 +242,10 @@ pub enum Error {
     )]
     Unreachable,
     /// The carrier failed for reasons that are not the recipient's.
-    #[error("It did not take the message, and nothing was charged. Try again later.")]
+    #[error("The carrier did not take the message, and nothing was charged. Try again later.")]
     CarrierFailed,
     /// No carrier for a channel that was asked for.
-    #[error("None is configured for {0}. Ask the operator, or use another channel.")]
+    #[error("No carrier is configured for {0}. Ask the operator, or use another channel.")]
     NoCarrier(&'static str),
     /// No such challenge of this account.
     #[error(
@@ -253,10 +254,10 @@ pub enum Error {
     )]
     Unknown,
     /// Its time is over.
-    #[error("Its time is over. Send a new passcode.")]
+    #[error("The passcode is no longer valid. Send a new one.")]
     Expired,
     /// All guesses are used up.
-    #[error("The code can no longer be tried, not even the right one. Send a new passcode.")]
+    #[error("The challenge takes no more guesses, not even the right code. Send a new passcode.")]
     Exhausted {
         /// The challenge.
         challenge: ChallengeId,
@@ -269,10 +270,7 @@ pub enum Error {
     #[error("A passcode works once. Treat the earlier verification as the one that counts.")]
     AlreadyVerified,
     /// It failed before it could be verified.
-    #[error(
-        "The passcode failed ({0}), so its code counts no more, not even the right one. Send a new \
-         passcode."
-    )]
+    #[error("The passcode was not delivered ({0}), so no code verifies it. Send a new one.")]
     Failed(&'static str),
     /// A wrong guess.
     #[error("Ask the person to type the code again; {} left.", guesses(max_attempts - attempts))]

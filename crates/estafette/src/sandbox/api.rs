@@ -41,12 +41,12 @@ pub struct HandsetMessage {
     #[schema(example = "hms_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     id: String,
     /// `chatapp` or `sms`.
-    #[schema(value_type = crate::carriers::Channel)]
+    #[schema(value_type = crate::otp::api::OtpChannel)]
     channel: &'static str,
     sender: String,
     text: String,
     /// The passcode; null for what is none.
-    #[schema(example = "482913")]
+    #[schema(required = true, example = "482913")]
     code: Option<String>,
     /// Quick-reply buttons.
     buttons: Vec<String>,

@@ -45,6 +45,7 @@ pub struct SenderView {
     #[schema(value_type = Status)]
     pub status: String,
     /// What staff said about it.
+    #[schema(required = true)]
     pub reason: Option<String>,
     /// When it was asked for.
     #[schema(format = DateTime, example = "2026-01-31T12:00:00.000Z")]
@@ -68,7 +69,7 @@ impl From<Sender> for SenderView {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct NewSender {
     /// Up to 11 letters, digits, spaces and `.-_&` with at least one letter, or 3 to 15 digits.
-    #[schema(example = "Estafette")]
+    #[schema(min_length = 1, max_length = 16, example = "Estafette")]
     pub value: String,
 }
 
@@ -79,6 +80,7 @@ pub struct Decision {
     #[schema(value_type = Verdict)]
     pub status: String,
     /// What the account is told, up to 200 characters.
+    #[schema(min_length = 1, max_length = 200)]
     pub reason: Option<String>,
 }
 
@@ -92,6 +94,7 @@ pub struct NamedDecision {
     #[schema(value_type = Verdict)]
     pub status: String,
     /// What the account is told, up to 200 characters.
+    #[schema(min_length = 1, max_length = 200)]
     pub reason: Option<String>,
 }
 
@@ -99,6 +102,7 @@ pub struct NamedDecision {
 #[utoipa::path(
     get, path = "/v1/senders", tag = "Senders",
     params(
+        ("status" = Option<Status>, Query, description = "Only those that stand so"),
         ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
         ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
@@ -114,11 +118,13 @@ async fn list_senders(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let query = Query::read(query.as_deref(), &["since", "until", "limit", "cursor"])?;
-    let path = query.path_with("/v1/senders", &["since", "until"]);
+    let known = ["status", "since", "until", "limit", "cursor"];
+    let query = Query::read(query.as_deref(), &known)?;
+    let path = query.path_with("/v1/senders", &known[..3]);
     let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
     let since = query.between(&mut page, |at| SenderId::bound(at).into())?;
-    let rows = super::list(&app, Some(&caller.account.id), None, &page).await?;
+    let status = query.word("status")?;
+    let rows = super::list(&app, Some(&caller.account.id), status, &page).await?;
     Ok(show(&app, &path, &page, since.keep(rows, |sender| sender.id.as_str())))
 }
 

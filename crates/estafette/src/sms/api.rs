@@ -36,13 +36,13 @@ pub fn routes() -> OpenApiRouter<App> {
 #[derive(Deserialize, ToSchema)]
 pub struct NewSms {
     /// International-format phone number.
-    #[schema(example = "+33612345678")]
+    #[schema(min_length = 8, example = "+33612345678")]
     pub to: String,
     /// Approved sender; left out, the account's `default_sender`. Only the sandbox sends without.
     #[schema(min_length = 1, max_length = 16)]
     pub sender: Option<String>,
     /// What it says, at most 10 segments.
-    #[schema(min_length = 1, example = "Your parcel arrives today at 9.")]
+    #[schema(max_length = 1530, min_length = 1, example = "Your parcel arrives today at 9.")]
     pub text: String,
     /// Yours, for finding the message again.
     #[schema(min_length = 1, max_length = 128, example = "order-4711")]

@@ -23,10 +23,10 @@ pub(super) struct SentSms {
     #[schema(example = "+33612345678")]
     to: String,
     /// The sender as the recipient sees it; null = the carrier's own (sandbox only).
-    #[schema(example = "Estafette")]
+    #[schema(required = true, example = "Estafette")]
     sender: Option<String>,
     /// Yours.
-    #[schema(example = "order-4711")]
+    #[schema(required = true, example = "order-4711")]
     reference: Option<String>,
     /// Segments: what is charged for.
     #[schema(minimum = 1, maximum = 10, example = 1)]
@@ -47,6 +47,7 @@ pub(super) struct SmsMessage {
     #[serde(flatten)]
     sms: SentSms,
     /// Why it did not arrive; else null.
+    #[schema(required = true)]
     error: Option<SmsError>,
     /// When its status changed last.
     #[schema(format = DateTime, example = "2026-01-01T00:00:01.500Z")]
@@ -62,7 +63,7 @@ pub(super) struct SmsError {
     #[schema(example = "The network could not deliver the message.")]
     detail: &'static str,
     /// The carrier's own word, where it said one: for support.
-    #[schema(example = "UNDELIV")]
+    #[schema(required = true, example = "UNDELIV")]
     carrier_code: Option<String>,
 }
 

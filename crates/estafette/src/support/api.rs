@@ -37,18 +37,23 @@ pub fn routes() -> OpenApiRouter<App> {
 #[derive(Deserialize, ToSchema)]
 pub struct NewTicketBody {
     /// 1 to 200 characters.
-    #[schema(example = "No receipts since noon", max_length = 200)]
+    #[schema(min_length = 1, example = "No receipts since noon", max_length = 200)]
     pub subject: String,
     /// 1 to 50 characters of your choice.
-    #[schema(example = "delivery", max_length = 50)]
+    #[schema(min_length = 1, example = "delivery", max_length = 50)]
     pub category: String,
     /// `low`, `normal` or `high`.
     #[schema(value_type = Priority)]
     pub priority: String,
     /// The first message, 1 to 10,000 characters.
-    #[schema(example = "Since noon no receipt has come for any passcode.", max_length = 10000)]
+    #[schema(
+        min_length = 1,
+        example = "Since noon no receipt has come for any passcode.",
+        max_length = 10000
+    )]
     pub message: String,
     /// The closed ticket that this one goes on with.
+    #[schema(pattern = "^tkt_")]
     pub follows: Option<String>,
 }
 
@@ -56,10 +61,10 @@ pub struct NewTicketBody {
 #[derive(Deserialize, ToSchema)]
 pub struct NewRating {
     /// 1 (bad) to 5 (good).
-    #[schema(example = 5)]
+    #[schema(minimum = 1, maximum = 5, example = 5)]
     pub score: i64,
     /// Up to 1,000 characters, for staff.
-    #[schema(max_length = 1000)]
+    #[schema(min_length = 1, max_length = 1000)]
     pub comment: Option<String>,
 }
 

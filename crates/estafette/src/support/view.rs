@@ -33,6 +33,7 @@ pub struct TicketView {
     #[schema(value_type = super::Status)]
     pub status: String,
     /// The member of staff who deals with it.
+    #[schema(required = true)]
     pub assignee: Option<String>,
     /// The number of the newest message; a user's view knows of no note.
     #[schema(example = 1)]
@@ -41,10 +42,13 @@ pub struct TicketView {
     #[schema(example = 0)]
     pub read_seq: i64,
     /// 1 to 5, given by the user after the end.
+    #[schema(required = true)]
     pub rating: Option<i64>,
     /// The ticket that goes on with it.
+    #[schema(required = true)]
     pub merged_into: Option<String>,
     /// The closed ticket that this one goes on with.
+    #[schema(required = true)]
     pub follows: Option<String>,
     /// When it was opened.
     #[schema(format = DateTime, example = "2026-01-31T12:00:00.000Z")]
@@ -53,10 +57,10 @@ pub struct TicketView {
     #[schema(format = DateTime)]
     pub updated_at: String,
     /// When it was resolved, if it is.
-    #[schema(format = DateTime)]
+    #[schema(required = true, format = DateTime)]
     pub resolved_at: Option<String>,
     /// When it was closed, if it is.
-    #[schema(format = DateTime)]
+    #[schema(required = true, format = DateTime)]
     pub closed_at: Option<String>,
 }
 
@@ -90,25 +94,26 @@ pub struct AdminTicketView {
     pub ticket: TicketView,
     /// Whose it is.
     pub account_id: String,
-    /// `live` or `sandbox`.
-    #[schema(example = "live")]
+    /// Where the account is.
+    #[schema(value_type = crate::app::Env)]
     pub environment: String,
     /// How far staff have read.
     pub staff_read_seq: i64,
     /// When staff answered first.
-    #[schema(format = DateTime)]
+    #[schema(required = true, format = DateTime)]
     pub first_reply_at: Option<String>,
     /// When the first answer is due; null = no target, or it is met or missed, or stands still.
-    #[schema(format = DateTime)]
+    #[schema(required = true, format = DateTime)]
     pub first_reply_due_at: Option<String>,
     /// Whether it came too late.
     pub first_reply_missed: bool,
     /// When the resolution is due; null = no target, or it is met or missed, or stands still.
-    #[schema(format = DateTime)]
+    #[schema(required = true, format = DateTime)]
     pub resolution_due_at: Option<String>,
     /// Whether it comes too late.
     pub resolution_missed: bool,
     /// What the user said with the rating.
+    #[schema(required = true)]
     pub rating_comment: Option<String>,
 }
 
@@ -178,6 +183,7 @@ pub struct TicketMessageView {
     #[schema(example = "We have looked into it.")]
     pub message: String,
     /// The sender's own id of it.
+    #[schema(required = true)]
     pub client_message_id: Option<String>,
     /// Files that came with it.
     pub attachments: Vec<AttachmentView>,
@@ -224,10 +230,10 @@ pub struct TicketChangeView {
     #[schema(example = "status")]
     pub field: String,
     /// What it was.
-    #[schema(example = "open")]
+    #[schema(required = true, example = "open")]
     pub was: Option<String>,
     /// What it became.
-    #[schema(example = "resolved")]
+    #[schema(required = true, example = "resolved")]
     pub became: Option<String>,
 }
 

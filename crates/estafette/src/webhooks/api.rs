@@ -49,16 +49,16 @@ pub struct WebhookView {
     active: bool,
     /// Why not: `manual` (somebody switched it off), `gone` (it answered 410) or `failing` (every
     /// try of five days failed).
-    #[schema(value_type = Option<DisabledReason>)]
+    #[schema(required = true, value_type = Option<DisabledReason>)]
     disabled_reason: Option<String>,
     /// Since when not.
-    #[schema(format = DateTime)]
+    #[schema(required = true, format = DateTime)]
     disabled_at: Option<String>,
     /// Since when every try failed.
-    #[schema(format = DateTime)]
+    #[schema(required = true, format = DateTime)]
     failing_since: Option<String>,
     /// When a try last succeeded.
-    #[schema(format = DateTime)]
+    #[schema(required = true, format = DateTime)]
     last_success_at: Option<String>,
     /// When it was made.
     #[schema(format = DateTime)]
@@ -92,15 +92,19 @@ impl From<Target> for WebhookView {
 pub struct NewWebhook {
     /// An https URL that leads to a public address; port 443 or 1024 to 65535, no credentials, no
     /// fragment.
-    #[schema(example = "https://hooks.example.com/estafette", max_length = 2048)]
+    #[schema(
+        pattern = "^https?://",
+        example = "https://hooks.example.com/estafette",
+        max_length = 2048
+    )]
     pub url: String,
     /// Signs the requests: `whsec_` and base64 of 24 to 64 bytes, or any text of 16 to 64 bytes.
     /// Left out: one is made.
-    #[schema(max_length = 100)]
+    #[schema(min_length = 16, max_length = 100)]
     pub secret: Option<String>,
     /// Types, families such as `chatapp.*`, or `*`. Left out: `sms.delivery` only.
     #[schema(example = json!(["otp.status"]))]
-    #[schema(value_type = Option<Vec<super::pattern::EventPattern>>)]
+    #[schema(min_items = 1, value_type = Option<Vec<super::pattern::EventPattern>>)]
     pub events: Option<Vec<String>>,
 }
 
@@ -108,10 +112,10 @@ pub struct NewWebhook {
 #[derive(Deserialize, ToSchema)]
 pub struct WebhookChange {
     /// As when it is made.
-    #[schema(max_length = 2048)]
+    #[schema(pattern = "^https?://", max_length = 2048)]
     pub url: Option<String>,
     /// As when it is made.
-    #[schema(value_type = Option<Vec<super::pattern::EventPattern>>)]
+    #[schema(min_items = 1, value_type = Option<Vec<super::pattern::EventPattern>>)]
     pub events: Option<Vec<String>>,
     /// `true` starts afresh a target that was disabled; what it missed is delivered by `recover`.
     #[schema(example = true)]
@@ -122,7 +126,7 @@ pub struct WebhookChange {
 #[derive(Deserialize, ToSchema)]
 pub struct NewSecret {
     /// As when the target is made. Left out: one is made.
-    #[schema(max_length = 100)]
+    #[schema(min_length = 16, max_length = 100)]
     pub secret: Option<String>,
 }
 

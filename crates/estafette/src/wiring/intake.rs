@@ -44,7 +44,10 @@ pub(super) fn oversize(request: &Request) -> Option<Problem> {
     let total: usize = request.headers().iter().map(size).sum();
     (total > HEADERS_LIMIT).then(|| {
         let largest = largest(request.headers());
-        let detail = format!("all headers together have {total} bytes, at most {HEADERS_LIMIT}");
+        let detail = format!(
+            "is the largest; all headers together have {total} bytes, and at most \
+                 {HEADERS_LIMIT} are read"
+        );
         Problem::bad_request(&format!("header:{largest}"), "too_long", detail)
     })
 }

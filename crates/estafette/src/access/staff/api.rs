@@ -52,7 +52,7 @@ pub struct StaffView {
     #[schema(format = DateTime, example = "2026-01-31T12:00:00.000Z")]
     pub created_at: String,
     /// When they last logged in; null = never.
-    #[schema(format = DateTime, example = "2026-02-01T08:00:00.000Z")]
+    #[schema(required = true, format = DateTime, example = "2026-02-01T08:00:00.000Z")]
     pub last_login_at: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl From<StaffMember> for StaffView {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct NewStaff {
     /// The email to log in with.
-    #[schema(example = "ops@example.com")]
+    #[schema(format = Email, example = "ops@example.com")]
     pub email: String,
     /// 12 to 256 characters; made up when left out.
     #[schema(format = Password, min_length = 12, max_length = 256)]
@@ -177,6 +177,7 @@ async fn list_staff(
 /// same `Idempotency-Key` carries it for ten minutes, and is without it afterwards.
 #[utoipa::path(post, path = "/v1/admin/staff", tag = "Operator",
     request_body = NewStaff,
+    extensions(("x-codes" = json!([Code::NotFound]))),
     responses(
         (status = 200, body = NewStaffView, description = "The member of staff"),
     ),

@@ -34,10 +34,10 @@ pub fn routes() -> OpenApiRouter<App> {
 #[derive(Deserialize, ToSchema)]
 pub struct ChatappLink {
     /// The id of the number that sends.
-    #[schema(min_length = 1, max_length = 64, example = "106540352242922")]
+    #[schema(pattern = "^[A-Za-z0-9]{1,64}$", example = "106540352242922")]
     pub phone_number_id: String,
     /// The id of the business account.
-    #[schema(min_length = 1, max_length = 64, example = "102290129340398")]
+    #[schema(pattern = "^[A-Za-z0-9]{1,64}$", example = "102290129340398")]
     pub waba_id: String,
     /// The token for sending. Never shown again.
     #[schema(min_length = 1, max_length = 1024, example = "a system user's token")]

@@ -38,22 +38,23 @@ pub fn routes() -> OpenApiRouter<App> {
 #[derive(Deserialize, ToSchema)]
 pub struct NewChatappMessage {
     /// International-format phone number.
-    #[schema(example = "+33612345678")]
+    #[schema(min_length = 8, example = "+33612345678")]
     pub to: String,
     /// A free-form text, while the recipient's window is open. Required unless `template_name` is
     /// set; beside it, the template is sent.
     #[schema(min_length = 1, max_length = 4096, example = "Votre colis est arrivé.")]
     pub text: Option<String>,
     /// An approved template.
-    #[schema(max_length = 512)]
+    #[schema(min_length = 1, max_length = 512)]
     pub template_name: Option<String>,
     /// The template's language, `fr` when left out.
     #[schema(pattern = "^[a-z]{2,3}([_-][A-Za-z]{2,4})?$")]
     pub template_language: Option<String>,
     /// What the variables of its text stand for, in order.
+    #[schema(max_items = 200)]
     pub template_params: Option<Vec<String>>,
     /// The provider's id of the template, which must be this one.
-    #[schema(max_length = 128)]
+    #[schema(min_length = 1, max_length = 128)]
     pub template_id: Option<String>,
     /// Parts in the provider's form; one of type `body` takes the place of `template_params`.
     #[schema(value_type = Option<Vec<Object>>)]

@@ -2,7 +2,7 @@
 //! the chat-app allow it at that moment. Then `dispatch` carries it, and the answer waits for
 //! nobody.
 
-use cloud_api::judge::{self, Known};
+use cloud_api::judge::{self, Fault, Known};
 use cloud_api::message::{Template as Wire, copies, filled as rendered};
 use cloud_api::template::{self as rules, Category};
 use serde_json::Value;
@@ -232,13 +232,14 @@ fn judged(template: &Template, params: &[&str], components: &[Value]) -> Result<
     let (name, language) = (template.name.as_str(), template.language.as_str());
     let wire = rendered(&Wire { name, language, params, payloads: &[], components });
     let known = Known::of(template.category, &template.body, template.buttons());
-    let verdict = judge::template(&wire).and_then(|()| known.check(&wire));
-    verdict.map_err(|fault| {
-        let is_own = components.is_empty();
-        let pointer = if is_own { "/template_params" } else { "/components" };
+    let at = |pointer: &'static str, fault: Fault| {
         let detail = format!("is not what the chat-app takes: {}", fault.detail);
         Error::Params { pointer, detail }
-    })
+    };
+    let values = if components.is_empty() { "/template_params" } else { "/components" };
+    judge::template(&wire).map_err(|fault| at(values, fault))?;
+    // The body has its values by now: what is missing are those of the header and of buttons.
+    known.check(&wire).map_err(|fault| at("/components", fault))
 }
 
 /// What a request with the same Idempotency-Key made, as it stands now.

@@ -35,10 +35,10 @@ pub(super) struct ChatappMessage {
     /// Where it stands.
     status: Status,
     /// The template; null for a text.
-    #[schema(example = "order_update")]
+    #[schema(required = true, example = "order_update")]
     template: Option<String>,
     /// The template's language; null for a text.
-    #[schema(example = "fr")]
+    #[schema(required = true, example = "fr")]
     language: Option<String>,
     /// What the price is of.
     billing_kind: BillingKind,
@@ -47,7 +47,7 @@ pub(super) struct ChatappMessage {
     #[schema(example = 3)]
     charged_credits: i64,
     /// The session that covered it.
-    #[schema(example = "ses_01kdvqh6m4e5s8w2t9zb3y7n1f")]
+    #[schema(required = true, example = "ses_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     session_id: Option<String>,
     /// When it was taken.
     #[schema(format = DateTime, example = "2026-01-01T00:00:00.000Z")]
@@ -74,7 +74,7 @@ pub(super) struct ChatappError {
     #[schema(example = "The recipient cannot be reached on the chat-app.")]
     detail: &'static str,
     /// The carrier's own code, where it said one: for support.
-    #[schema(example = "131026")]
+    #[schema(required = true, example = "131026")]
     carrier_code: Option<String>,
 }
 

@@ -161,6 +161,11 @@ async fn follow(
             let reason = Reason::AnsweredTooLate;
             Standing { status: Status::Expired, consent: Consent::Yes, reason }
         }
+        // It could not write to the person, so it pays for nothing.
+        Verdict::Opens if sql::is_suspended(app, &session.account).await? => {
+            let reason = Reason::AccountSuspended;
+            Standing { status: Status::Failed, consent: Consent::Yes, reason }
+        }
         Verdict::Opens => match price(app, &session).await? {
             Some(price) if heard.can_pay => {
                 activate(app, set, session, heard.said_at, price);

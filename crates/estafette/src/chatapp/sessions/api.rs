@@ -1,13 +1,14 @@
 //! The endpoints of consent sessions.
 
+use ::store::Error as DbError;
 use axum::Json;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::store as sql;
 use super::view::{self, SessionDetail, SessionRow};
+use super::{Session, Status, store as sql};
 use crate::access::caller::{Caller, ReadAccount};
 use crate::app::App;
 use crate::kit::id::ConsentId;
@@ -16,6 +17,7 @@ use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
 const PATH: &str = "/v1/chatapp/sessions";
+const KNOWN: [&str; 6] = ["recipient", "status", "since", "until", "limit", "cursor"];
 
 /// The routes of consent sessions.
 #[must_use]
@@ -27,6 +29,10 @@ pub fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(
     get, path = "/v1/chatapp/sessions", operation_id = "list_consent_sessions", tag = "Chat-app",
     params(
+        ("recipient" = Option<String>, Query, description = "Only with this person"),
+        ("status" = Option<Status>, Query, description = "Only those that stand so"),
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
          minimum = 1, maximum = 200),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
@@ -41,18 +47,26 @@ async fn list_sessions(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
-    let page = query.page_of(&app.vault, caller.account.id.as_str(), PATH)?;
+    let query = Query::read(query.as_deref(), &KNOWN)?;
     let account = &caller.account.id;
-    let rows = sql::stretch(&app, account, &page.after, page.limit.saturating_add(1)).await?;
-    let now = app.now();
-    let rows: Vec<(String, SessionRow)> =
-        rows.iter().map(|s| (s.id.as_str().to_owned(), view::row(s, now))).collect();
-    let next = usize::try_from(page.limit).unwrap_or(usize::MAX);
-    let last = rows.get(next.saturating_sub(1)).filter(|_| rows.len() > next);
-    let last = last.map(|(id, _)| id.clone());
-    let shown: Vec<SessionRow> = rows.into_iter().take(next).map(|(_, row)| row).collect();
-    Ok(page::answer_until(&app.vault, PATH, &page, &shown, last.as_deref()))
+    let path = query.path_with(PATH, &KNOWN[..4]);
+    let mut page = query.page_of(&app.vault, account.as_str(), &path)?;
+    let since = query.between(&mut page, |at| ConsentId::bound(at).into())?;
+    let person = query.phone("recipient")?.map(|person| person.e164().to_owned());
+    let (status, now) = (query.word::<Status>("status")?, app.now());
+    let read = async |after: String, limit| {
+        let rows = match &person {
+            Some(person) => sql::stretch_with(&app, account, person, &after, limit).await?,
+            None => sql::stretch(&app, account, &after, limit).await?,
+        };
+        Ok::<_, DbError>(since.keep(rows, |session: &Session| session.id.as_str()))
+    };
+    let keeps = |session: &Session| status == Some(session.shown_status(now));
+    let keep = status.map(|_| &keeps as &(dyn Fn(&Session) -> bool + Sync));
+    let id_of = |session: &Session| session.id.as_str().to_owned();
+    let (rows, next) = page::sift(&page, read, id_of, keep).await?;
+    let shown: Vec<SessionRow> = rows.iter().map(|session| view::row(session, now)).collect();
+    Ok(page::answer_until(&app.vault, &path, &page, &shown, next.as_deref()))
 }
 
 /// Reads a consent session.

@@ -88,6 +88,7 @@ words! {
         WindowEnded = "window_ended",
         PromptUndeliverable = "prompt_undeliverable",
         InsufficientCredits = "insufficient_credits",
+        AccountSuspended = "account_suspended",
         Erased = "erased",
     }
 }

@@ -4,7 +4,7 @@ use clock::Millis;
 use store::{CommitError, Error, FromRow, Reject, Row, Sql, WriteSet, args};
 
 use super::{DECLINED_MS, LIFE_MS, Session, Status, Wanted};
-use crate::app::App;
+use crate::app::{App, Standing};
 use crate::dispatch::STALE;
 use crate::kit::id::{AccountId, AttemptId, ConsentId};
 
@@ -18,6 +18,11 @@ const STRETCH: Sql = Sql("SELECT account_id, session_id, recipient, country, cha
      expires_at, consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
      WHERE account_id = $1 AND session_id < $2 AND event_count > 0 \
      ORDER BY session_id DESC LIMIT $3");
+const STRETCH_WITH: Sql = Sql("SELECT account_id, session_id, recipient, country, challenge_id, \
+     language, consent_status, status, reason, billed_credits, attempt_id, event_count, \
+     expires_at, consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
+     WHERE recipient = $1 AND account_id = $2 AND session_id < $3 AND event_count > 0 \
+     ORDER BY session_id DESC LIMIT $4");
 /// The open session of an account with a person; there is one at most.
 const OPEN: Sql =
     Sql("SELECT account_id, session_id, recipient, country, challenge_id, language, \
@@ -50,6 +55,7 @@ const SHIFT: Sql = Sql("UPDATE chatapp_sessions SET consent_status = $1, status 
 const IS_NOT_ACTIVE: Sql = Sql("SELECT 1 WHERE NOT EXISTS (SELECT session_id \
      FROM chatapp_sessions WHERE account_id = $1 AND session_id = $2 AND status = 'active' \
      AND expires_at > $3)");
+const STATUS: Sql = Sql("SELECT status FROM accounts WHERE account_id = $1");
 const ANY_DUE: Sql = Sql("SELECT d.next_at FROM chatapp_sessions d WHERE d.next_at <= $1 \
      AND EXISTS (SELECT 1 FROM accounts c WHERE c.account_id = d.account_id AND c.env = $2) \
      ORDER BY d.next_at LIMIT 1");
@@ -110,6 +116,17 @@ pub(super) async fn stretch(
     limit: i64,
 ) -> Result<Vec<Session>, Error> {
     app.db.rows(STRETCH, args![account, before, limit]).await
+}
+
+/// The same of one person (`+` and digits).
+pub(super) async fn stretch_with(
+    app: &App,
+    account: &AccountId,
+    person: &str,
+    before: &str,
+    limit: i64,
+) -> Result<Vec<Session>, Error> {
+    app.db.rows(STRETCH_WITH, args![person, account, before, limit]).await
 }
 
 /// The session that is pending or active with a person (`+` and digits), perhaps over its time.
@@ -217,4 +234,10 @@ pub(super) async fn claim_due(
 pub(super) async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
     let found = app.db.row::<(Millis,)>(OLDEST_DUE, args![app.now()]).await?;
     Ok(found.map(|(next_at,)| next_at))
+}
+
+/// Whether the operator has stopped an account.
+pub(super) async fn is_suspended(app: &App, account: &AccountId) -> Result<bool, Error> {
+    let found = app.db.row::<(Standing,)>(STATUS, args![account]).await?;
+    Ok(found.is_some_and(|(standing,)| standing == Standing::Suspended))
 }

@@ -51,7 +51,7 @@ pub(super) struct SessionDetail {
     #[serde(flatten)]
     base: SessionBase,
     /// When the person said Yes.
-    #[schema(format = DateTime, example = "2026-01-01T00:00:01.500Z")]
+    #[schema(required = true, format = DateTime, example = "2026-01-01T00:00:01.500Z")]
     consent_at: Option<String>,
 }
 

@@ -57,7 +57,7 @@ pub struct NewTemplate {
     )]
     pub body: String,
     /// A line below, without variables.
-    #[schema(max_length = 60, example = "Estafette")]
+    #[schema(min_length = 1, max_length = 60, example = "Estafette")]
     pub footer: Option<String>,
     /// At most 10: 2 of type URL, 1 of type `PHONE_NUMBER`, quick replies side by side.
     pub buttons: Option<Vec<TemplateButton>>,
@@ -125,7 +125,7 @@ pub struct TemplateView {
     name: String,
     #[schema(example = "fr")]
     language: String,
-    #[schema(example = "UTILITY")]
+    #[schema(value_type = TemplateCategory)]
     category: &'static str,
     status: Status,
     /// The provider's own word for it; empty for a draft.
@@ -226,7 +226,7 @@ async fn list_templates(
     post, path = "/v1/chatapp/templates", tag = "Chat-app",
     request_body = NewTemplate,
     extensions(("x-codes" = json!([
-        Code::TemplateExists, Code::LimitReached, Code::CarrierUnavailable,
+        Code::TemplateExists, Code::LimitReached, Code::CarrierUnavailable, Code::NotFound,
     ]))),
     responses(
         (status = 200, body = TemplateResult, description = "The template is declared"),

@@ -1,5 +1,6 @@
 //! The endpoints of domains.
 
+use ::store::Error as DbError;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
@@ -16,6 +17,7 @@ use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
+use crate::kit::described::described_words;
 use crate::kit::id::{AccountId, EmailDomainId};
 use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::posted::Posted;
@@ -49,22 +51,24 @@ pub(super) struct DomainView {
     #[schema(format = DateTime, example = "2026-01-01T00:00:00.000Z")]
     created_at: String,
     /// When its records were looked at last; null = never.
-    #[schema(format = DateTime, example = "2026-01-01T00:00:00.000Z")]
+    #[schema(required = true, format = DateTime, example = "2026-01-01T00:00:00.000Z")]
     checked_at: Option<String>,
     /// Since when it is verified; null while it is not.
-    #[schema(format = DateTime, example = "2026-01-01T00:00:00.000Z")]
+    #[schema(required = true, format = DateTime, example = "2026-01-01T00:00:00.000Z")]
     verified_at: Option<String>,
     /// Since when a required record is missing; null while none is. Records are looked at every
     /// day; after three days without them the domain is `pending`.
-    #[schema(format = DateTime, example = json!(null))]
+    #[schema(required = true, format = DateTime, example = json!(null))]
     missing_since: Option<String>,
 }
+
+described_words!(RecordType: "A type of record in DNS.", ["TXT", "CNAME"]);
 
 /// A record to publish.
 #[derive(Serialize, ToSchema)]
 pub(super) struct RecordView {
     /// `TXT` or `CNAME`.
-    #[schema(example = "TXT")]
+    #[schema(value_type = RecordType)]
     r#type: &'static str,
     /// Its whole name.
     #[schema(example = "_estafette.example.com")]
@@ -76,7 +80,7 @@ pub(super) struct RecordView {
     status: Status,
     /// What was at this name when it was looked at last: at most 5 texts, of which other services
     /// may have made some. Empty = nothing; null = not looked at, or no name server answered.
-    #[schema(example = json!(["estafette-verify=6f1ed002ab5595859014ebf0951522d9"]))]
+    #[schema(required = true, example = json!(["estafette-verify=6f1ed002ab5595859014ebf0951522d9"]))]
     seen: Option<Vec<String>>,
     /// Whether the domain is verified only with it.
     #[schema(example = true)]
@@ -109,7 +113,7 @@ fn view(app: &App, domain: Domain) -> DomainView {
 #[derive(Deserialize, ToSchema)]
 pub struct NewDomain {
     /// Its name; an internationalised one becomes ASCII.
-    #[schema(example = "example.com")]
+    #[schema(min_length = 3, max_length = 253, example = "example.com")]
     pub domain: String,
 }
 
@@ -117,6 +121,9 @@ pub struct NewDomain {
 #[utoipa::path(
     get, path = "/v1/email-domains", tag = "Email",
     params(
+        ("status" = Option<Status>, Query, description = "Only those that stand so"),
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
          minimum = 1, maximum = 200),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
@@ -131,14 +138,22 @@ async fn list_domains(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let page = Query::read(query.as_deref(), &["limit", "cursor"])?.page_of(
-        &app.vault,
-        caller.account.id.as_str(),
-        PATH,
-    )?;
-    let rows = super::page(&app, &caller.account.id, &page).await?;
+    let known = ["status", "since", "until", "limit", "cursor"];
+    let query = Query::read(query.as_deref(), &known)?;
+    let path = query.path_with(PATH, &known[..3]);
+    let mut page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;
+    let since = query.between(&mut page, |at| EmailDomainId::bound(at).into())?;
+    let status = query.word::<Status>("status")?;
+    let read = async |after: String, limit| {
+        let rows = super::stretch(&app, &caller.account.id, &after, limit).await?;
+        Ok::<_, DbError>(since.keep(rows, |domain: &Domain| domain.id.as_str()))
+    };
+    let keeps = |domain: &Domain| status == Some(domain.status);
+    let keep = status.map(|_| &keeps as &(dyn Fn(&Domain) -> bool + Sync));
+    let id_of = |domain: &Domain| domain.id.as_str().to_owned();
+    let (rows, next) = page::sift(&page, read, id_of, keep).await?;
     let views: Vec<DomainView> = rows.into_iter().map(|domain| view(&app, domain)).collect();
-    Ok(page::answer(&app.vault, PATH, &page, views, |view| view.id.clone()))
+    Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
 
 /// Adds a domain, and answers what to publish.

@@ -25,7 +25,6 @@ use crate::access::limits::{self, Limited};
 use crate::app::{App, Env};
 use crate::carriers::simulated;
 use crate::kit::id::{AccountId, EmailDomainId};
-use crate::kit::page::Page;
 use crate::kit::seal::hex;
 use crate::kit::throttle::Class;
 use crate::kit::words::words;
@@ -212,8 +211,14 @@ async fn find(
     app.db.row(sql::BY_ID, args![account, id]).await
 }
 
-async fn page(app: &App, account: &AccountId, page: &Page) -> Result<Vec<Domain>, DbError> {
-    app.db.rows(sql::PAGE, args![account, &page.after, page.limit.saturating_add(1)]).await
+/// At most so many domains before an id, newest first.
+async fn stretch(
+    app: &App,
+    account: &AccountId,
+    before: &str,
+    limit: i64,
+) -> Result<Vec<Domain>, DbError> {
+    app.db.rows(sql::PAGE, args![account, before, limit]).await
 }
 
 /// Looks at the records of a domain, and says how it stands by them.

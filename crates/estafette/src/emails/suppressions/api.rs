@@ -16,6 +16,7 @@ use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
+use crate::kit::id::SuppressionId;
 use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
@@ -60,7 +61,7 @@ impl From<Suppression> for SuppressionView {
 #[derive(Deserialize, ToSchema)]
 pub struct NewSuppression {
     /// The address.
-    #[schema(example = "ada@example.com")]
+    #[schema(format = Email, example = "ada@example.com")]
     pub address: String,
 }
 
@@ -69,6 +70,8 @@ pub struct NewSuppression {
     get, path = "/v1/email-suppressions", tag = "Email",
     params(
         ("address" = Option<String>, Query, description = "Only this address"),
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
          minimum = 1, maximum = 200),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
@@ -83,10 +86,12 @@ async fn list_suppressions(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let query = Query::read(query.as_deref(), &["address", "limit", "cursor"])?;
-    let path = query.path_with(PATH, &["address"]);
+    let known = ["address", "since", "until", "limit", "cursor"];
+    let query = Query::read(query.as_deref(), &known)?;
+    let path = query.path_with(PATH, &known[..3]);
     let account = &caller.account.id;
-    let page = query.page_of(&app.vault, account.as_str(), &path)?;
+    let mut page = query.page_of(&app.vault, account.as_str(), &path)?;
+    let since = query.between(&mut page, |at| SuppressionId::bound(at).into())?;
     let rows = match query.get("address") {
         None => super::page(&app, account, &page).await?,
         Some(text) => {
@@ -97,6 +102,7 @@ async fn list_suppressions(
             found.into_iter().filter(|row| row.id.as_str() < page.after.as_str()).collect()
         }
     };
+    let rows = since.keep(rows, |row| row.id.as_str());
     let views: Vec<SuppressionView> = rows.into_iter().map(Into::into).collect();
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
 }

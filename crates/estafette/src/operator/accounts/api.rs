@@ -125,15 +125,16 @@ impl From<AccountRow> for AdminAccountView {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct NewAccount {
     /// The email to log in with.
-    #[schema(example = "dev@example.com")]
+    #[schema(format = Email, example = "dev@example.com")]
     pub email: String,
     /// 12 to 256 characters; made up when left out.
+    #[schema(format = Password, min_length = 12, max_length = 256)]
     pub password: Option<String>,
     /// Of the live account: `prepaid` (when left out) or `postpaid`.
     #[schema(value_type = Option<crate::app::BillingMode>)]
     pub billing_mode: Option<String>,
     /// Of a postpaid live account, in credits; 0 when left out.
-    #[schema(example = 0)]
+    #[schema(minimum = 0, maximum = 1_000_000_000_000_i64, example = 0)]
     pub credit_limit: Option<i64>,
 }
 
@@ -176,6 +177,7 @@ pub struct AccountPatch {
     #[schema(value_type = Option<crate::app::BillingMode>)]
     pub billing_mode: Option<String>,
     /// Of a postpaid account, in credits; not below what is used of it.
+    #[schema(minimum = 0, maximum = 1_000_000_000_000_i64)]
     pub credit_limit: Option<i64>,
     /// Settings that are named change; null = the deployment's.
     pub settings: Option<SettingsView>,

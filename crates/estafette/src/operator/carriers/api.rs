@@ -20,6 +20,7 @@ use crate::carriers::binds::Presence;
 use crate::carriers::{Channel, Lane};
 use crate::dispatch;
 use crate::kit::body::Fields;
+use crate::kit::described::described_words;
 use crate::kit::page::NoQuery;
 use crate::kit::problem::Problem;
 
@@ -28,18 +29,23 @@ pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list_carriers)).routes(routes!(list_routes, put_routes))
 }
 
+described_words!(
+    LaneState: "How a carrier does, seen from this node.",
+    ["up", "resting", "elsewhere", "down"]
+);
+
 /// A way out for messages, as the node that answers sees it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CarrierView {
     /// Its name.
     #[schema(example = "main")]
     pub name: String,
-    /// `chatapp`, `sms` or `email`.
-    #[schema(example = "sms")]
+    /// What it carries.
+    #[schema(value_type = crate::carriers::Channel)]
     pub channel: String,
     /// `up`, `resting` (it fails or throttles, and is asked again soon), `elsewhere` (its
     /// connection is on another node), or `down`.
-    #[schema(example = "up")]
+    #[schema(value_type = LaneState)]
     pub state: String,
     /// Its connections, where it has some.
     #[schema(example = 1)]
@@ -54,7 +60,7 @@ pub struct CarrierView {
     #[schema(example = 0)]
     pub waiting: usize,
     /// Segments a second at present; `null` = no limit.
-    #[schema(example = 100)]
+    #[schema(required = true, example = 100)]
     pub rate_per_s: Option<u64>,
     /// Answers that asked to slow down.
     #[schema(example = 0)]

@@ -8,7 +8,13 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::carriers::routes::{Choice, Class, MOST_ROUTES, Route, RouteFault};
+use crate::kit::described::described_words;
 use crate::kit::problem::Item;
+
+described_words!(
+    pub(crate) RouteClass: "What the messages of a route are for.",
+    ["passcode", "transactional", "bulk"]
+);
 
 /// A route of SMS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -23,7 +29,7 @@ pub struct RouteView {
     pub account_id: Option<String>,
     /// Only for messages of this class: `passcode`, `transactional` or `bulk`.
     #[serde(default)]
-    #[schema(value_type = Option<String>, example = "passcode")]
+    #[schema(value_type = Option<RouteClass>)]
     pub class: Option<Class>,
     /// Carriers whose `price` is above this are left out.
     #[serde(default)]

@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::credits::api::TransferView;
 use crate::credits::{self, Error};
 use crate::kit::body::Fields;
-use crate::kit::id::AccountId;
+use crate::kit::id::{AccountId, TransferId};
 use crate::kit::page::{self, Query};
 use crate::kit::posted::Posted;
 use crate::kit::problem::Problem;
@@ -34,10 +34,10 @@ pub fn routes() -> OpenApiRouter<App> {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct NewCredits {
     /// Credits to add, or to take back when negative; not 0.
-    #[schema(example = 1000)]
+    #[schema(minimum = -1_000_000_000_000_i64, maximum = 1_000_000_000_000_i64, example = 1000)]
     pub amount: i64,
     /// Why, 1 to 200 characters; the account sees it in its ledger.
-    #[schema(example = "invoice 2026-014")]
+    #[schema(min_length = 1, max_length = 200, example = "invoice 2026-014")]
     pub reason: String,
 }
 
@@ -133,6 +133,8 @@ async fn show(app: &App, account: &AccountId, transfer_id: String) -> Result<Cre
     get, path = "/v1/admin/accounts/{account_id}/ledger", tag = "Operator",
     params(
         ("account_id" = String, Path, description = "The account"),
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
@@ -147,12 +149,15 @@ async fn account_ledger(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
+    let query = Query::read(query.as_deref(), &["since", "until", "limit", "cursor"])?;
     let account = AccountId::parse(&id).ok_or(Code::NotFound)?;
     let path = format!("/v1/admin/accounts/{account}/ledger");
-    let page = query.page(&app.vault, &path)?;
+    let path = query.path_with(&path, &["since", "until"]);
+    let mut page = query.page(&app.vault, &path)?;
+    let since = query.between(&mut page, |at| TransferId::bound(at).into())?;
     credits::balance(&app, &account).await?;
     let rows = credits::ledger(&app, &account, &page).await?;
+    let rows = since.keep(rows, |row| row.id.as_str());
     let views: Vec<TransferView> = rows.into_iter().map(TransferView::from).collect();
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
 }

@@ -26,6 +26,8 @@ pub fn routes() -> OpenApiRouter<App> {
     get, path = "/v1/admin/accounts/{account_id}/api-keys", tag = "Operator",
     params(
         ("account_id" = String, Path, description = "The account"),
+        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
+        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
@@ -40,12 +42,15 @@ async fn list_account_keys(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
+    let query = Query::read(query.as_deref(), &["since", "until", "limit", "cursor"])?;
     let account = AccountId::parse(&id).ok_or(Code::NotFound)?;
     let path = format!("/v1/admin/accounts/{account}/api-keys");
-    let page = query.page(&app.vault, &path)?;
+    let path = query.path_with(&path, &["since", "until"]);
+    let mut page = query.page(&app.vault, &path)?;
+    let since = query.between(&mut page, |at| KeyId::bound(at).into())?;
     accounts::find(&app, &account).await?;
     let keys = list_keys(&app, &account, &page).await?;
+    let keys = since.keep(keys, |key| key.id.as_str());
     let views: Vec<KeyView> = keys.into_iter().map(KeyView::from).collect();
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
 }

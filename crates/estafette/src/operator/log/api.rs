@@ -10,6 +10,7 @@ use utoipa_axum::routes;
 use super::{Filter, LogLine};
 use crate::access::caller::Staff;
 use crate::app::App;
+use crate::kit::described::described_words;
 use crate::kit::id::AuditId;
 use crate::kit::page::{self, Query};
 use crate::kit::problem::Problem;
@@ -18,6 +19,11 @@ use crate::kit::problem::Problem;
 pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list_audit_log))
 }
+
+described_words!(
+    pub(crate) ActorKind: "Who did something.",
+    ["key", "user", "staff", "cli", "service", "stranger"]
+);
 
 /// One line of the audit log.
 #[derive(Debug, Serialize, ToSchema)]
@@ -29,7 +35,7 @@ pub struct LogView {
     #[schema(format = DateTime, example = "2026-01-31T12:00:00.000Z")]
     pub at: String,
     /// `staff`, `user`, `key`, or the command line.
-    #[schema(example = "staff")]
+    #[schema(value_type = ActorKind)]
     pub actor_kind: String,
     /// Who did it.
     pub actor_id: String,
@@ -39,6 +45,7 @@ pub struct LogView {
     /// What it was done to.
     pub object_id: String,
     /// The account that it concerns.
+    #[schema(required = true)]
     pub account_id: Option<String>,
     /// The request; empty for the command line.
     pub request_id: String,

@@ -46,7 +46,7 @@ pub struct PriceView {
     pub valid_from: String,
     /// Until this instant: the end of a promotion, or the start of the next base price. Null =
     /// until replaced.
-    #[schema(format = DateTime)]
+    #[schema(required = true, format = DateTime)]
     pub valid_until: Option<String>,
 }
 
@@ -78,10 +78,10 @@ pub struct NewPrice {
     #[schema(value_type = crate::credits::prices::PriceCategory)]
     pub category: String,
     /// ISO 3166 code, or `*`.
-    #[schema(example = "IQ")]
+    #[schema(pattern = "^([*]|[A-Z]{2})$", example = "IQ")]
     pub country: String,
     /// Credits for one message or segment, 0 to 1,000,000,000.
-    #[schema(example = 12)]
+    #[schema(minimum = 0, maximum = 1_000_000_000, example = 12)]
     pub credits: i64,
     /// From this instant on; now when left out or in the past.
     #[schema(format = DateTime)]
@@ -96,6 +96,7 @@ pub struct NewPrice {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct NewPrices {
     /// 1 to 1,000 of them.
+    #[schema(min_items = 1)]
     pub prices: Vec<NewPrice>,
 }
 
@@ -126,12 +127,34 @@ async fn list_prices(
     let query = Query::read(query.as_deref(), &known)?;
     let path = query.path_with("/v1/admin/prices", &filters);
     let page = query.page(&app.vault, &path)?;
-    let text = |name| query.get(name).unwrap_or("").to_owned();
-    let filter =
-        Filter { channel: text("channel"), category: text("category"), country: text("country") };
+    let filter = Filter {
+        channel: one_of(&query, "channel", prices::CHANNELS)?,
+        category: one_of(&query, "category", prices::CATEGORIES)?,
+        country: country(&query)?,
+    };
     let rows = prices::list(&app, &filter, &page).await?;
     let views: Vec<PriceView> = rows.into_iter().map(PriceView::from).collect();
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
+}
+
+/// A filter that is one of these words; empty = it is not given.
+fn one_of(query: &Query, name: &str, words: &[&str]) -> Result<String, Problem> {
+    let Some(word) = query.get(name) else { return Ok(String::new()) };
+    if words.contains(&word) {
+        return Ok(word.to_owned());
+    }
+    let detail = format!("must be one of {}", words.join(", "));
+    Err(Problem::bad_request(&format!("?{name}"), "invalid_enum", detail))
+}
+
+/// The filter by country; empty = it is not given.
+fn country(query: &Query) -> Result<String, Problem> {
+    let Some(country) = query.get("country") else { return Ok(String::new()) };
+    if prices::is_country(country) {
+        return Ok(country.to_owned());
+    }
+    let detail = "must be * or the ISO 3166 code of a country, like DE or GB";
+    Err(Problem::bad_request("?country", "invalid_enum", detail))
 }
 
 /// Sets prices.

@@ -21,6 +21,7 @@ use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::otp::Error;
 use crate::otp::api::{ChallengeView, challenge_view};
+use crate::otp::problems::Over;
 use crate::otp::store as sql;
 
 /// Days that are shown where nobody says since when.
@@ -62,7 +63,10 @@ pub struct ConversionView {
     extensions(("x-codes" = json!([
         Code::OtpAlreadyVerified, Code::OtpExpired, Code::OtpAttemptsExhausted,
     ]))),
-    responses((status = 200, body = ChallengeView, description = "The challenge as it stands")))]
+    responses(
+        (status = 200, body = ChallengeView, description = "The challenge as it stands"),
+        (status = 410, body = Over, description = "`otp_attempts_exhausted`, `otp_expired`"),
+    ))]
 async fn report_verified(
     caller: Caller<CheckOtp>,
     State(app): State<App>,

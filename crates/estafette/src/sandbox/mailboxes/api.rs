@@ -35,12 +35,15 @@ struct MailboxMessage {
     /// Who else gets it, as it says.
     cc: Vec<String>,
     /// Where answers go.
+    #[schema(required = true)]
     reply_to: Option<String>,
     /// Its subject.
     subject: String,
     /// Its plain text, the first 256 KiB.
+    #[schema(required = true)]
     text: Option<String>,
     /// Its HTML, the first 256 KiB.
+    #[schema(required = true)]
     html: Option<String>,
     /// Whether text or HTML are longer.
     cut: bool,

@@ -56,14 +56,14 @@ pub struct TicketPatch {
 #[derive(Deserialize, ToSchema)]
 pub struct NewStaffMessageBody {
     /// 1 to 10,000 characters. Left out where `canned_reply_id` is given.
-    #[schema(example = "We have looked into it.", max_length = 10000)]
+    #[schema(min_length = 1, example = "We have looked into it.", max_length = 10000)]
     pub message: Option<String>,
     /// An answer kept at hand, with its variables filled in.
     pub canned_reply_id: Option<String>,
     /// Whether it is a note that no user ever sees. `false` when left out.
     pub internal: Option<bool>,
     /// Your own id of it, 1 to 64 characters: a repeat is no second message.
-    #[schema(max_length = 64)]
+    #[schema(min_length = 1, max_length = 64)]
     pub client_message_id: Option<String>,
 }
 

@@ -65,11 +65,15 @@ impl From<Reply> for CannedReplyView {
 #[derive(Deserialize, ToSchema)]
 pub struct NewCannedReply {
     /// 1 to 100 characters.
-    #[schema(example = "Receipts are late", max_length = 100)]
+    #[schema(min_length = 1, example = "Receipts are late", max_length = 100)]
     pub title: String,
     /// 1 to 10,000 characters. `{{ticket_id}}`, `{{subject}}`, `{{priority}}` and `{{status}}`
     /// stand for what the ticket has.
-    #[schema(example = "About {{subject}}: receipts are late today.", max_length = 10000)]
+    #[schema(
+        min_length = 1,
+        example = "About {{subject}}: receipts are late today.",
+        max_length = 10000
+    )]
     pub body: String,
 }
 
@@ -77,10 +81,10 @@ pub struct NewCannedReply {
 #[derive(Deserialize, ToSchema)]
 pub struct CannedReplyChange {
     /// As when it is made.
-    #[schema(max_length = 100, example = "Receipts are late today")]
+    #[schema(min_length = 1, max_length = 100, example = "Receipts are late today")]
     pub title: Option<String>,
     /// As when it is made.
-    #[schema(max_length = 10000)]
+    #[schema(min_length = 1, max_length = 10000)]
     pub body: Option<String>,
 }
 
@@ -112,7 +116,7 @@ async fn list_canned_replies(
 #[utoipa::path(
     post, path = "/v1/admin/canned-replies", tag = "Operator",
     request_body = NewCannedReply,
-    extensions(("x-codes" = json!([Code::LimitReached]))),
+    extensions(("x-codes" = json!([Code::LimitReached, Code::NotFound]))),
     responses(
         (status = 200, body = CannedReplyView, description = "The reply"),
     ),

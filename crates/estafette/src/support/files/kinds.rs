@@ -56,14 +56,14 @@ impl FileKind {
             Self::Webp => bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP"),
         };
         let Some(kind) = Self::ALL.into_iter().find(begins) else {
-            return Err("begins as none of PDF, JPG, PNG, GIF and WEBP");
+            return Err("is not a PDF, JPG, PNG, GIF or WEBP");
         };
         let end = match kind {
             Self::Pdf => {
                 return if pdf_ends(bytes) {
                     Ok(kind)
                 } else {
-                    Err("has not the first line and the end of a PDF")
+                    Err("begins as a PDF, and its first line or its end is not that of one")
                 };
             }
             Self::Jpeg => jpeg(bytes),

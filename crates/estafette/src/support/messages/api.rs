@@ -34,10 +34,10 @@ pub fn routes() -> OpenApiRouter<App> {
 #[derive(Deserialize, ToSchema)]
 pub struct NewMessageBody {
     /// 1 to 10,000 characters.
-    #[schema(example = "It works again, thank you.", max_length = 10000)]
+    #[schema(min_length = 1, example = "It works again, thank you.", max_length = 10000)]
     pub message: String,
     /// Your own id of it, 1 to 64 characters: a repeat is no second message.
-    #[schema(max_length = 64)]
+    #[schema(min_length = 1, max_length = 64)]
     pub client_message_id: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct NewMessageBody {
 #[derive(Deserialize, ToSchema)]
 pub struct ReadUpTo {
     /// The number of the last message that was read.
-    #[schema(example = 1)]
+    #[schema(minimum = 0, example = 1)]
     pub seq: i64,
 }
 

@@ -63,10 +63,10 @@ pub struct DeliveryView {
     /// Tries so far.
     attempt_count: i64,
     /// When it is tried next.
-    #[schema(format = DateTime)]
+    #[schema(required = true, format = DateTime)]
     next_attempt_at: Option<String>,
     /// When it was delivered or given up.
-    #[schema(format = DateTime)]
+    #[schema(required = true, format = DateTime)]
     settled_at: Option<String>,
     /// When the event happened.
     #[schema(format = DateTime)]
@@ -84,17 +84,20 @@ pub struct AttemptView {
     #[schema(format = DateTime)]
     at: String,
     /// The HTTP status of the answer; null when there was none.
-    #[schema(example = 200)]
+    #[schema(required = true, example = 200)]
     status: Option<u16>,
     /// Why there was no answer: `dns_error`, `address_not_allowed`, `connection_failed`,
     /// `connect_timeout`, `tls_error`, `timeout`, `connection_reset` or `invalid_response`.
+    #[schema(required = true)]
     error: Option<String>,
     /// The same for people.
+    #[schema(required = true)]
     detail: Option<String>,
     /// From the beginning of the try to the end of the answer.
     latency_ms: i64,
     /// The first 4 KiB of the answer's body, in the reading of one delivery. What is not UTF-8 is
     /// replaced.
+    #[schema(required = true)]
     response: Option<String>,
 }
 
@@ -118,7 +121,7 @@ impl AttemptView {
 pub struct TestRequest {
     /// An event type, whose example is sent with `test: true` in its data. Left out:
     /// `webhook.test`.
-    #[schema(example = "otp.status")]
+    #[schema(value_type = Option<crate::events::Kind>, example = "otp.status")]
     pub r#type: Option<String>,
 }
 
@@ -130,6 +133,8 @@ pub struct RecoverRequest {
     pub since: String,
 }
 
+described_words!(RecoveryStatus: "How a recovery stands.", ["started"]);
+
 /// Events that are being looked through.
 #[derive(Serialize, ToSchema)]
 pub struct Recovery {
@@ -138,7 +143,7 @@ pub struct Recovery {
     #[schema(format = DateTime)]
     since: String,
     /// Always `started`; the log of the target shows what is delivered.
-    #[schema(example = "started")]
+    #[schema(value_type = RecoveryStatus)]
     status: &'static str,
 }
 

@@ -167,8 +167,10 @@ fn headers_of(codes: &[Code]) -> Vec<&'static str> {
     if has(401) {
         headers.push("WwwAuthenticate");
     }
-    if has(429) {
-        headers.extend(["RateLimit", "RateLimitPolicy"]);
+    // Whoever is known has a budget, whatever the answer.
+    headers.extend(["RateLimit", "RateLimitPolicy"]);
+    if has(402) || has(410) || has(502) || codes.contains(&Code::IdempotencyKeyReused) {
+        headers.push("IdempotentReplayed");
     }
     if has(429) || has(503) || codes.contains(&Code::IdempotencyInProgress) {
         headers.push("RetryAfter");

@@ -20,6 +20,7 @@ on_every_engine!(
     nobody_answers_and_the_prompt_expires,
     a_session_ends_after_a_day,
     a_yes_without_credits_fails_and_charges_nothing,
+    a_yes_to_a_suspended_account_charges_nothing,
     a_yes_that_comes_a_week_late_opens_nothing,
     a_yes_of_somebody_else_or_for_nothing_is_only_a_message,
     a_word_is_an_answer_where_one_is_asked_for,
@@ -212,6 +213,21 @@ async fn a_yes_without_credits_fails_and_charges_nothing(world: &World) {
     tap(&ada, "5678", "yes").await;
     session_as(&ada, "failed").await;
     assert_eq!(ada.balance().await, SESSION - 1 + 100);
+}
+
+async fn a_yes_to_a_suspended_account_charges_nothing(world: &World) {
+    let ada = world.account("ada").await;
+    ask(&ada, "5678").await;
+    let session = session_as(&ada, "pending").await;
+    prompt_on(&ada, "5678").await;
+    let before = ada.balance().await;
+    world.set(&ada, json!({"status": "suspended"})).await.ok();
+    let yes = format!("c1:{}:y", session["id"].as_str().unwrap());
+    bring(world, &ada, "late", ("Oui", Some(yes)), world.now()).await;
+    world.set(&ada, json!({"status": "active"})).await.ok();
+    assert_eq!(session_as(&ada, "failed").await["billed_credits"], 0);
+    assert_eq!(reasons(&ada).await.last().unwrap(), "failed account_suspended");
+    assert_eq!(ada.balance().await, before);
 }
 
 /// An answer as a carrier brings it.

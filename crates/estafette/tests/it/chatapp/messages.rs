@@ -256,7 +256,7 @@ async fn what_does_not_fit_a_template_is_named(world: &World) {
         (json!([" "]), json!([url(0)]), "/components"),
         (json!(["a\nb"]), json!([]), "/template_params"),
         (json!(["a     b"]), json!([]), "/template_params"),
-        (json!(["Ana"]), json!([]), "/template_params"),
+        (json!(["Ana"]), json!([]), "/components"),
         (json!(["Ana"]), json!([url(1)]), "/components"),
         (json!(["Ana"]), json!([url(0), url(7)]), "/components"),
         (json!(["Ana"]), json!([{"type": "footer"}, url(0)]), "/components"),

@@ -100,7 +100,7 @@ async fn all_keys_of_an_account_together_have_five_times_the_limit_of_one() {
     assert!(!refused.is_empty(), "twenty keys could send forty at once");
     for answer in refused {
         let answer = answer.problem("rate_limited");
-        assert_eq!(answer.head("ratelimit-policy"), "\"account-send\";q=5;w=1");
+        assert_eq!(answer.head("ratelimit-policy"), "\"account-send\";q=10;w=2");
     }
     eve.send_to(&phone("5678")).await.ok();
     world.finish().await;

@@ -1,0 +1,120 @@
+//! What problems of passcodes say, and what they tell beside their usual members.
+
+use utoipa::ToSchema;
+
+use super::{Error, Reason, Status};
+use crate::kit::id::ChallengeId;
+use crate::kit::problem::Problem;
+use crate::kit::problem_code::Code;
+
+/// What a problem tells of a wrong code, beside its usual members.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it is written as members of a problem; this describes them")]
+pub(super) struct WrongCode {
+    /// Always false.
+    verified: bool,
+    /// Which challenge was guessed at.
+    #[schema(example = "otp_01kdvqh6m4e5s8w2t9zb3y7n1f")]
+    challenge_id: String,
+    /// Where it stands now.
+    challenge_status: Status,
+    /// Guesses so far, this one included.
+    #[schema(example = 1)]
+    attempts: i64,
+    /// Guesses allowed.
+    #[schema(example = 5)]
+    max_attempts: i64,
+    /// Guesses left.
+    #[schema(example = 4)]
+    attempts_remaining: i64,
+}
+
+/// What a problem tells of a challenge that takes no more guesses, beside its usual members.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it is written as members of a problem; this describes them")]
+pub(super) struct Over {
+    /// Always false; with `otp_attempts_exhausted`, as all of these but `failure_reason`.
+    verified: Option<bool>,
+    /// Which challenge it is.
+    #[schema(example = "otp_01kdvqh6m4e5s8w2t9zb3y7n1f")]
+    challenge_id: Option<String>,
+    /// Where it stands; also with `otp_expired`, if it failed rather than expired.
+    challenge_status: Option<Status>,
+    /// Why it failed; with `otp_expired`.
+    failure_reason: Option<Reason>,
+    /// Guesses so far.
+    #[schema(example = 5)]
+    attempts: Option<i64>,
+    /// Guesses allowed.
+    #[schema(example = 5)]
+    max_attempts: Option<i64>,
+    /// Guesses left.
+    #[schema(example = 0)]
+    attempts_remaining: Option<i64>,
+}
+
+/// What a problem tells of a passcode that did not go out, beside its usual members.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it is written as a member of a problem; this describes it")]
+pub(super) struct NotSent {
+    /// The challenge, which has failed; left out where none was made.
+    #[schema(example = "otp_01kdvqh6m4e5s8w2t9zb3y7n1f")]
+    challenge_id: Option<String>,
+}
+
+/// How a challenge stands after a wrong guess.
+struct Guessed {
+    status: Status,
+    attempts: i64,
+    max_attempts: i64,
+}
+
+impl Guessed {
+    /// Adds the members of [`WrongCode`].
+    fn tell(self, problem: Problem, challenge: &ChallengeId) -> Problem {
+        problem
+            .with("verified", false)
+            .with("challenge_id", challenge.as_str())
+            .with("challenge_status", self.status.as_str())
+            .with("attempts", self.attempts)
+            .with("max_attempts", self.max_attempts)
+            .with("attempts_remaining", (self.max_attempts - self.attempts).max(0))
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let detail = error.to_string();
+        let told = |code| Self::new(code).detail(detail.clone());
+        match error {
+            Error::CountryNotAllowed(_) => told(Code::CountryNotAllowed),
+            Error::FraudBlocked(_) => told(Code::FraudBlocked),
+            Error::SenderNotApproved => told(Code::SenderNotApproved),
+            Error::ResendTooSoon { wait_s } => told(Code::ResendTooSoon).retry_after_s(wait_s),
+            Error::RecipientLimit { wait_s } => told(Code::RateLimited).retry_after_s(wait_s),
+            Error::Unreachable => told(Code::RecipientUnreachable),
+            Error::CarrierFailed => told(Code::CarrierError),
+            Error::NoCarrier(_) => told(Code::CarrierUnavailable),
+            Error::CreditsRanOut => told(Code::InsufficientCredits),
+            Error::Unknown => told(Code::NotFound),
+            Error::Expired => told(Code::OtpExpired),
+            // Gone as an expired one is, and the members say why.
+            Error::Failed(reason) => told(Code::OtpExpired)
+                .with("challenge_status", Status::Failed.as_str())
+                .with("failure_reason", reason),
+            Error::Exhausted { challenge, attempts, max_attempts } => {
+                let guessed = Guessed { status: Status::Failed, attempts, max_attempts };
+                guessed.tell(told(Code::OtpAttemptsExhausted), &challenge)
+            }
+            Error::AlreadyVerified => told(Code::OtpAlreadyVerified),
+            Error::InProgress => told(Code::IdempotencyInProgress),
+            Error::WrongCode { challenge, status, attempts, max_attempts } => {
+                let guessed = Guessed { status, attempts, max_attempts };
+                guessed.tell(told(Code::OtpCodeInvalid), &challenge)
+            }
+            Error::Credits(error) => error.into(),
+            Error::Db(error) => error.into(),
+            Error::Commit(error) => error.into(),
+        }
+    }
+}
