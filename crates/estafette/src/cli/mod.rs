@@ -35,6 +35,9 @@ use output::Output;
 /// generic: the whole program would be compiled in the binary, after the library.
 #[must_use]
 pub fn run(arguments: Vec<OsString>, environment: Vec<(String, String)>) -> ExitCode {
+    // What is written is for this user alone: customers' files, copies of the database, keys.
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {

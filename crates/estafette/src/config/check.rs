@@ -30,8 +30,24 @@ pub(super) fn all(config: &Config) -> Check {
     url("chatapp.base_url", &config.chatapp.base_url)?;
     sms(&config.sms)?;
     email(&config.email)?;
+    log_level(&config.log.level)?;
     within("sandbox.handset_messages", config.sandbox.handset_messages, 1, 100_000_000)?;
     telemetry(&config.telemetry)
+}
+
+/// What is no level would be taken for the name of a part of the program, and everything else
+/// would be silent.
+fn log_level(directives: &str) -> Check {
+    let is_level = |word: &str| {
+        let word = word.trim().to_ascii_lowercase();
+        ["off", "error", "warn", "info", "debug", "trace"].contains(&word.as_str())
+    };
+    let is_good = |directive: &str| match directive.rsplit_once('=') {
+        None => is_level(directive),
+        Some((target, level)) => !target.trim().is_empty() && is_level(level),
+    };
+    let says = "must be error, warn, info, debug or trace, or such as info,store=debug";
+    ensure(directives.split(',').all(is_good), "log.level", says)
 }
 
 fn master_key(config: &Config) -> Check {

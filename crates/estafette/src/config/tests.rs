@@ -105,6 +105,18 @@ fn addresses_that_no_browser_or_mail_server_takes_are_refused() {
 }
 
 #[test]
+fn a_level_that_would_silence_the_log_is_refused() {
+    for good in ["warn", "INFO", "info,store=debug", "off, estafette::otp=trace"] {
+        let config = from_environment(&[("ESTAFETTE__LOG__LEVEL", good)]).unwrap();
+        assert_eq!(config.log.level, good);
+    }
+    for bad in ["verbose", "", "x y", ":::", "info,chatty", "=debug", "store=loud"] {
+        let text = fault(from_environment(&[("ESTAFETTE__LOG__LEVEL", bad)]));
+        assert!(text.starts_with("log.level: must be"), "{bad}: {text}");
+    }
+}
+
+#[test]
 fn digits_stay_text_where_text_is_expected() {
     let key = "0".repeat(63) + "7";
     let config = from_environment(&[

@@ -70,7 +70,10 @@ pub struct NewEmail {
     #[schema(min_length = 3, example = "help@example.com")]
     pub reply_to: Option<String>,
     /// Headers of your own, at most 50; not those that the service writes itself.
-    #[schema(value_type = Option<std::collections::HashMap<String, String>>, example = json!({"X-Order": "4711"}))]
+    #[schema(
+        value_type = Option<std::collections::HashMap<String, String>>,
+        example = json!({"X-Order": "4711"})
+    )]
     pub headers: Option<serde_json::Map<String, serde_json::Value>>,
     /// Files, at most 20.
     #[schema(max_items = 20, example = json!([]))]

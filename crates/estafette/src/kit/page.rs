@@ -71,7 +71,9 @@ impl Query {
             if pairs.iter().any(|(seen, _)| *seen == name) {
                 return Err(Problem::bad_request(&pointer, "invalid_type", "is given twice"));
             }
-            if value.is_empty() {
+            // Those of pages have codes of their own, and a socket says by its close code what a
+            // token lacks.
+            if value.is_empty() && !["limit", "cursor", "token"].contains(&name.as_ref()) {
                 let detail = "must not be empty; leave it out";
                 return Err(Problem::bad_request(&pointer, "too_short", detail));
             }

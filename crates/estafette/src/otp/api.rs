@@ -41,7 +41,7 @@ pub fn routes() -> OpenApiRouter<App> {
 }
 
 described_words!(
-    pub(crate) OtpChannel: "What carries a passcode.",
+    OtpChannel: "What carries a passcode.",
     [Channel::Chatapp.as_str(), Channel::Sms.as_str()]
 );
 
@@ -49,7 +49,7 @@ described_words!(
 #[derive(Deserialize, ToSchema)]
 pub struct SendRequest {
     /// International-format phone number.
-    #[schema(min_length = 8, example = "+33612345678")]
+    #[schema(pattern = "[0-9]", example = "+33612345678")]
     pub to: String,
     /// Client reference for later verification.
     #[schema(min_length = 1, max_length = 128, example = "login-42")]
@@ -92,7 +92,7 @@ pub enum DeliveryMode {
 #[derive(Deserialize, ToSchema)]
 pub struct ChatappSendRequest {
     /// International-format phone number.
-    #[schema(min_length = 8, example = "+33612345678")]
+    #[schema(pattern = "[0-9]", example = "+33612345678")]
     pub to: String,
     /// 4 to 8 digits.
     #[schema(pattern = "^[0-9]{4,8}$", example = "482915")]
@@ -123,7 +123,7 @@ pub struct VerifyRequest {
     #[schema(min_length = 1, max_length = 128, example = "login-42")]
     pub reference: Option<String>,
     /// The newest challenge of this recipient.
-    #[schema(min_length = 8)]
+    #[schema(pattern = "[0-9]")]
     pub to: Option<String>,
 }
 

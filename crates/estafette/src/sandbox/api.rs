@@ -41,7 +41,7 @@ pub struct HandsetMessage {
     #[schema(example = "hms_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     id: String,
     /// `chatapp` or `sms`.
-    #[schema(value_type = crate::otp::api::OtpChannel)]
+    #[schema(value_type = ReplyChannel)]
     channel: &'static str,
     sender: String,
     text: String,

@@ -69,7 +69,7 @@ impl From<Sender> for SenderView {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct NewSender {
     /// Up to 11 letters, digits, spaces and `.-_&` with at least one letter, or 3 to 15 digits.
-    #[schema(min_length = 1, max_length = 16, example = "Estafette")]
+    #[schema(pattern = "^[A-Za-z0-9 ._&+-]{1,16}$", example = "Estafette")]
     pub value: String,
 }
 

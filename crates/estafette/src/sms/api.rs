@@ -36,7 +36,7 @@ pub fn routes() -> OpenApiRouter<App> {
 #[derive(Deserialize, ToSchema)]
 pub struct NewSms {
     /// International-format phone number.
-    #[schema(min_length = 8, example = "+33612345678")]
+    #[schema(pattern = "[0-9]", example = "+33612345678")]
     pub to: String,
     /// Approved sender; left out, the account's `default_sender`. Only the sandbox sends without.
     #[schema(min_length = 1, max_length = 16)]

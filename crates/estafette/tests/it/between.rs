@@ -12,6 +12,7 @@ use crate::world::{Answer, World};
 on_every_engine!(
     every_list_with_times_is_cut_at_an_instant,
     a_time_that_is_none_is_named_on_every_list,
+    an_empty_filter_is_named_and_shows_nothing_by_accident,
 );
 
 /// Lists of an account's program, of its owner, and of staff. On those of the first column that
@@ -29,7 +30,12 @@ const LISTS: &[(bool, Who, &str)] = &[
     (true, Who::Owner, "/v1/api-keys"),
     (true, Who::Owner, "/v1/auth/sessions"),
     (true, Who::Owner, "/v1/support/tickets"),
+    (false, Who::Owner, "/v1/chatapp/sessions"),
+    (true, Who::Owner, "/v1/email-domains"),
+    (true, Who::Owner, "/v1/email-suppressions"),
     (true, Who::Staff, "/v1/admin/accounts"),
+    (true, Who::Staff, "/v1/admin/accounts/{account}/ledger"),
+    (true, Who::Staff, "/v1/admin/accounts/{account}/api-keys"),
     (true, Who::Staff, "/v1/admin/audit-log"),
     (true, Who::Staff, "/v1/admin/senders"),
     (true, Who::Staff, "/v1/admin/staff"),
@@ -45,6 +51,7 @@ enum Who {
 }
 
 async fn read(ada: &Tenant<'_>, who: Who, path: &str) -> Answer {
+    let path = &path.replace("{account}", &ada.account_id);
     match who {
         Who::Program => ada.get(path).await,
         Who::Owner => ada.desk("GET", path).await,
@@ -78,6 +85,10 @@ async fn make(world: &World, ada: &Tenant<'_>, run: &str) {
         .await
         .ok();
     ada.desk("POST", "/v1/senders").json(json!({"value": format!("ACME{run}")})).await.ok();
+    let domain = json!({"domain": format!("shop{run}.example")});
+    ada.desk("POST", "/v1/email-domains").json(domain).await.ok();
+    let gone = json!({"address": format!("gone{run}@example.com")});
+    ada.desk("POST", "/v1/email-suppressions").json(gone).await.ok();
     ada.new_key(run, &["otp:send"]).await;
     let login = json!({"email": ada.email, "password": PASSWORD});
     world.post(Env::Sandbox, "/v1/auth/login").json(login).await.ok();
@@ -119,5 +130,31 @@ async fn a_time_that_is_none_is_named_on_every_list(world: &World) {
             let answer = answer.problem("invalid_request");
             assert_eq!(answer.item(&format!("?{name}")), Some("invalid_type".to_owned()), "{path}");
         }
+    }
+}
+
+async fn an_empty_filter_is_named_and_shows_nothing_by_accident(world: &World) {
+    let ada = world.account("ada").await;
+    for (who, path, filter) in [
+        (Who::Program, "/v1/otp", "reference"),
+        (Who::Program, "/v1/events", "type"),
+        (Who::Owner, "/v1/senders", "status"),
+        (Who::Owner, "/v1/chatapp/sessions", "recipient"),
+        (Who::Staff, "/v1/admin/accounts", "email"),
+        (Who::Staff, "/v1/admin/audit-log", "account_id"),
+        (Who::Staff, "/v1/admin/prices", "channel"),
+        (Who::Staff, "/v1/admin/inbound-notifications", "sender"),
+    ] {
+        let answer = read(&ada, who, &format!("{path}?{filter}=")).await;
+        let answer = answer.problem("invalid_request");
+        assert_eq!(answer.item(&format!("?{filter}")), Some("too_short".to_owned()), "{path}");
+    }
+    for (path, filter) in [
+        ("/v1/admin/prices?channel=fax", "channel"),
+        ("/v1/admin/prices?category=x", "category"),
+        ("/v1/admin/prices?country=XX", "country"),
+    ] {
+        let answer = read(&ada, Who::Staff, path).await.problem("invalid_request");
+        assert_eq!(answer.item(&format!("?{filter}")), Some("invalid_enum".to_owned()), "{path}");
     }
 }

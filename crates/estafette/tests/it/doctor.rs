@@ -1,5 +1,6 @@
 //! `estafette doctor`: on installations that are whole and on broken ones.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::Value;
@@ -36,6 +37,10 @@ fn the_doctor_changes_nothing_and_names_what_is_missing() {
     assert_eq!(finding(&seen, "database").0, "warning");
     assert_eq!(finding(&seen, "sms").0, "warning");
     assert!(!nowhere.exists(), "it made the directory");
+    answer(&nowhere, &["migrate"]);
+    let mode = std::fs::metadata(&nowhere).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "it is for its user alone: {mode:o}");
+    assert_eq!(finding(&examined(&nowhere, &[]).0, "data directory").0, "ok");
 
     answer(folder.path(), &["migrate"]);
     let (seen, code) = examined(folder.path(), &[]);

@@ -38,7 +38,7 @@ pub fn routes() -> OpenApiRouter<App> {
 #[derive(Deserialize, ToSchema)]
 pub struct NewChatappMessage {
     /// International-format phone number.
-    #[schema(min_length = 8, example = "+33612345678")]
+    #[schema(pattern = "[0-9]", example = "+33612345678")]
     pub to: String,
     /// A free-form text, while the recipient's window is open. Required unless `template_name` is
     /// set; beside it, the template is sent.

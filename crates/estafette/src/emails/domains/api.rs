@@ -80,7 +80,10 @@ pub(super) struct RecordView {
     status: Status,
     /// What was at this name when it was looked at last: at most 5 texts, of which other services
     /// may have made some. Empty = nothing; null = not looked at, or no name server answered.
-    #[schema(required = true, example = json!(["estafette-verify=6f1ed002ab5595859014ebf0951522d9"]))]
+    #[schema(
+        required = true,
+        example = json!(["estafette-verify=6f1ed002ab5595859014ebf0951522d9"])
+    )]
     seen: Option<Vec<String>>,
     /// Whether the domain is verified only with it.
     #[schema(example = true)]
@@ -113,7 +116,7 @@ fn view(app: &App, domain: Domain) -> DomainView {
 #[derive(Deserialize, ToSchema)]
 pub struct NewDomain {
     /// Its name; an internationalised one becomes ASCII.
-    #[schema(min_length = 3, max_length = 253, example = "example.com")]
+    #[schema(pattern = r"^\S+$", example = "example.com")]
     pub domain: String,
 }
 

@@ -128,7 +128,7 @@ pub struct TestRequest {
 /// From when on events are looked through.
 #[derive(Deserialize, ToSchema)]
 pub struct RecoverRequest {
-    /// At most 30 days ago.
+    /// Events are kept for 30 days: what is earlier means all of them.
     #[schema(format = DateTime, example = "2025-12-31T23:00:00.000Z")]
     pub since: String,
 }
@@ -301,11 +301,11 @@ fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
         return None;
     };
     let now = app.now();
-    if since > now || now - since > KEPT {
-        fields.fault("since", "out_of_range", "must be in the past, at most 30 days ago");
+    if since > now {
+        fields.fault("since", "out_of_range", "must be in the past");
         return None;
     }
-    Some(since)
+    Some(since.max(now - KEPT))
 }
 
 /// Reads a delivery with its tries.

@@ -21,6 +21,7 @@ on_every_engine!(
     a_session_ends_after_a_day,
     a_yes_without_credits_fails_and_charges_nothing,
     a_yes_to_a_suspended_account_charges_nothing,
+    sessions_are_found_by_person_and_status,
     a_yes_that_comes_a_week_late_opens_nothing,
     a_yes_of_somebody_else_or_for_nothing_is_only_a_message,
     a_word_is_an_answer_where_one_is_asked_for,
@@ -228,6 +229,29 @@ async fn a_yes_to_a_suspended_account_charges_nothing(world: &World) {
     assert_eq!(session_as(&ada, "failed").await["billed_credits"], 0);
     assert_eq!(reasons(&ada).await.last().unwrap(), "failed account_suspended");
     assert_eq!(ada.balance().await, before);
+}
+
+async fn sessions_are_found_by_person_and_status(world: &World) {
+    let ada = world.account("ada").await;
+    for ending in ["5678", "5679", "5680"] {
+        ask(&ada, ending).await;
+        prompt_on(&ada, ending).await;
+    }
+    tap(&ada, "5679", "yes").await;
+    tap(&ada, "5680", "no").await;
+    let found = async |query: &str| {
+        let page = ada.desk("GET", &format!("/v1/chatapp/sessions?{query}")).await.ok();
+        let all = page.list().iter().map(|row| row["recipient"].as_str().unwrap().to_owned());
+        all.collect::<Vec<_>>()
+    };
+    let person = |ending: &str| phone(ending).replace('+', "%2B");
+    assert_eq!(found("status=active").await, [phone("5679")]);
+    assert_eq!(found("status=declined").await, [phone("5680")]);
+    assert_eq!(found(&format!("recipient={}", person("5678"))).await, [phone("5678")]);
+    let none = format!("recipient={}&status=active", person("5678"));
+    assert!(found(&none).await.is_empty());
+    let wrong = ada.desk("GET", "/v1/chatapp/sessions?status=open").await;
+    wrong.problem("invalid_request");
 }
 
 /// An answer as a carrier brings it.
