@@ -330,7 +330,9 @@ impl Problem {
             // What happened is the title; this says what to do.
             [] => self.inner.code.advice().to_owned(),
             [item] => format!("{}.", item.sentence()),
-            [first, ..] => format!("{}; and {} more.", first.sentence(), count - 1),
+            [first, ..] => {
+                format!("{}, and there is more: see `errors` ({count} faults).", first.sentence())
+            }
         }
     }
 }

@@ -69,8 +69,8 @@ codes! {
         "Send an API key in `X-API-Key` or `Authorization: Bearer`, or a token in `Authorization: \
          Bearer`, whichever this endpoint takes.";
     401 InvalidApiKey "invalid_api_key" "The API key is not valid":
-        "The key is mistyped, unknown or disabled. Create a new one in the portal or with \
-         `estafette key add`.";
+        "The key is mistyped, unknown or disabled. Make one with `POST /v1/api-keys`, or ask \
+         the operator.";
     401 InvalidToken "invalid_token" "The token is not valid":
         "The token is mistyped, revoked, or of another kind (portal tokens do not open staff \
          routes). Log in again.";
@@ -89,8 +89,8 @@ codes! {
         "Keys that start with `est_test_` work on the sandbox address, `est_live_` on the live \
          one.";
     403 AccountSuspended "account_suspended" "The account is suspended":
-        "The operator has suspended this account. Its owner can still read it in the portal; its \
-         API keys no longer work. Ask the operator.";
+        "The operator has suspended this account. Its owner can still read it with a portal \
+         token; its API keys no longer work. Ask the operator.";
     403 AccountPending "account_pending" "The account is not active yet":
         "The operator reviews new accounts before they can send. Until then this one is read-only. \
          Ask the operator, and use the sandbox meanwhile.";

@@ -33,7 +33,7 @@ use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::simulated::SimulatedMail;
 use crate::carriers::{Carriers, Handsets, Mailboxes};
 use crate::chatapp::{self, Chatapp, Prompt};
-use crate::config::{Config, Limits, Webhooks};
+use crate::config::{Config, Limits, Server, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
 use crate::emails::notices::Notices;
@@ -213,6 +213,22 @@ fn handsets(config: &Config, db: &Db, vault: &Vault) -> Handsets {
     } else {
         Arc::new(StoredShelf::new(db.clone(), vault.clone()))
     })
+}
+
+/// Whether the certificates of the service's own listeners can be used, as a start finds out.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check_tls(server: &Server) -> anyhow::Result<()> {
+    listen::check_tls(server)
+}
+
+/// Whether the authorities that targets are trusted by can be read, as a start finds out.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn trusted(config: &Config) -> anyhow::Result<()> {
+    way_out(&config.webhooks).map(drop)
 }
 
 /// The way out to URLs of tenants, by the settings.

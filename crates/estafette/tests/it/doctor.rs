@@ -106,6 +106,13 @@ fn the_doctor_finds_what_serve_would_stumble_over() {
         ("ESTAFETTE__EMAIL__REPORTS", &*address),
         ("ESTAFETTE__EMAIL__DNS_SERVER", "127.0.0.1:1"),
         ("ESTAFETTE__WEBHOOKS__DNS_SERVER", "127.0.0.1:1"),
+        ("ESTAFETTE__SERVER__TLS_CERT_FILE", "/nowhere/cert.pem"),
+        ("ESTAFETTE__SERVER__TLS_KEY_FILE", "/nowhere/key.pem"),
+        ("ESTAFETTE__CHATAPP__ACCESS_TOKEN", "geheim"),
+        ("ESTAFETTE__SUPPORT__STORAGE", "s3://bucket"),
+        ("ESTAFETTE__SUPPORT__S3_ENDPOINT", "http://127.0.0.1:1"),
+        ("ESTAFETTE__SUPPORT__S3_ACCESS_KEY_ID", "us"),
+        ("ESTAFETTE__SUPPORT__S3_SECRET_ACCESS_KEY", "geheim"),
     ];
     let (seen, code) = examined(folder.path(), &broken);
     assert_eq!(code, 1, "{seen}");
@@ -115,6 +122,12 @@ fn the_doctor_finds_what_serve_would_stumble_over() {
     assert!(health == "error" && found.contains("is taken"), "{seen}");
     assert_eq!(finding(&seen, "email dns").0, "warning", "{seen}");
     assert_eq!(finding(&seen, "webhooks").0, "warning", "{seen}");
+    let (health, found) = finding(&seen, "tls");
+    assert!(health == "error" && found.contains("/nowhere/cert.pem"), "{seen}");
+    let (health, found) = finding(&seen, "chat-app");
+    assert!(health == "warning" && found.contains("phone_number_id"), "{seen}");
+    assert_eq!(finding(&seen, "files").0, "warning", "only uploads need it: {seen}");
+    assert!(!seen.to_string().contains("geheim"));
     let serve = estafette(folder.path()).args(["serve"]).envs(broken[..4].to_vec()).output();
     assert!(told(&serve.unwrap()).contains("callback_token"), "serve ends for the same reason");
 }

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::Finding;
 use crate::cli::health::{self, Asked};
 use crate::config::Config;
+use crate::wiring;
 
 /// How long a greeting may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -25,6 +26,15 @@ const LITTLE: u64 = 2_048;
 pub(super) async fn examine(config: &Config) -> Vec<Finding> {
     let mut findings = vec![directory(&config.data_dir)];
     findings.extend(disk(&config.data_dir));
+    if config.server.has_tls() {
+        findings.push(match wiring::check_tls(&config.server) {
+            Ok(()) => Finding::fine("tls", "certificate and key fit together"),
+            Err(error) => {
+                let remedy = "correct server.tls_cert_file and server.tls_key_file";
+                Finding::fault("tls", format!("{error:#}"), remedy)
+            }
+        });
+    }
     for (about, address, path) in [
         ("live", config.server.live, "livez"),
         ("sandbox", config.server.sandbox, "livez"),

@@ -1,7 +1,9 @@
 //! The ways out: carriers of each channel, webhooks, and the file storage.
 
+use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::{Access, access};
 use smtp::Error;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout};
@@ -13,6 +15,7 @@ use crate::carriers::smtp::{NoConnection, Relay};
 use crate::config::{Config, SmsCarrier, SmsHttp};
 use crate::kit::dns::Dns;
 use crate::support;
+use crate::wiring;
 
 /// How long a connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -82,6 +85,21 @@ async fn chatapp(config: &Config) -> Finding {
         let found = "no business account: live chat-app messages answer 503";
         return Finding::warning("chat-app", found, "fill in [chatapp]; see docs/chatapp.md");
     }
+    let missing: Vec<&str> = [
+        ("phone_number_id", settings.phone_number_id.is_empty()),
+        ("waba_id", settings.waba_id.is_empty()),
+        ("app_secret", settings.app_secret.is_empty()),
+        ("verify_token", settings.verify_token.is_empty()),
+    ]
+    .into_iter()
+    .filter_map(|(key, is_empty)| is_empty.then_some(key))
+    .collect();
+    if !missing.is_empty() {
+        let found = format!("[chatapp] lacks {}", missing.join(", "));
+        let remedy = "fill them in; without the first nothing goes out, without the last two no \
+                      callback is believed; see docs/chatapp.md";
+        return Finding::warning("chat-app", found, remedy);
+    }
     let place = Url::parse(&settings.base_url)
         .ok()
         .and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?)));
@@ -150,6 +168,9 @@ async fn email_names(config: &Config) -> Option<Finding> {
 }
 
 async fn webhooks(config: &Config) -> Finding {
+    if let Err(error) = wiring::trusted(config) {
+        return Finding::fault("webhooks", error.to_string(), "correct webhooks.ca_file");
+    }
     let networks = &config.webhooks.allow_networks;
     let server = config.webhooks.dns_server.as_str();
     let has_names = if server.is_empty() {
@@ -182,14 +203,23 @@ async fn webhooks(config: &Config) -> Finding {
 async fn files(config: &Config) -> Finding {
     let place = config.support.storage.as_str();
     if !place.starts_with("s3://") {
-        let place = if place.is_empty() { "the data directory" } else { place };
-        return Finding::fine("files", format!("attachments are kept in {place}"));
+        let own = config.data_dir.join("files");
+        let folder = if place.is_empty() { own.as_path() } else { Path::new(place) };
+        let is_usable =
+            access(folder, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).is_ok();
+        if folder.exists() && !is_usable {
+            let found = format!("{} cannot be written by this user", folder.display());
+            return Finding::warning("files", found, "chown it to the user of the service");
+        }
+        return Finding::fine("files", format!("attachments are kept in {}", folder.display()));
     }
     match support::files::storage::probe(config).await {
         Ok(()) => Finding::fine("files", format!("{place} answers")),
         Err(error) => {
             let found = format!("{place}: {error}");
-            Finding::fault("files", found, "correct support.s3_*, and what the key may do")
+            let remedy = "until it answers, uploads are 503: correct support.s3_*, or what the key \
+                          may do";
+            Finding::warning("files", found, remedy)
         }
     }
 }

@@ -271,3 +271,11 @@ fn concerns_only_the_client(error: &io::Error) -> bool {
             | io::ErrorKind::TimedOut
     )
 }
+
+/// Whether the files of TLS can be used.
+///
+/// # Errors
+/// What is wrong with them.
+pub(super) fn check_tls(server: &Server) -> anyhow::Result<()> {
+    Tls::open(server).map(drop)
+}
