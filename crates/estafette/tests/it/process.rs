@@ -218,7 +218,7 @@ async fn a_stop_is_announced_before_connections_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let mut command = estafette(folder.path());
         command.env("ESTAFETTE__LOG__FORMAT", format);
-        command.env("ESTAFETTE__SERVER__DRAIN_ACCEPT_MS", "700");
+        command.env("ESTAFETTE__SERVER__DRAIN_ACCEPT_MS", "4000");
         let serving = Serving::of(command);
         assert_eq!(serving.ask("/readyz").await, Some((200, "ready\n".to_owned())));
         serving.terminate();
