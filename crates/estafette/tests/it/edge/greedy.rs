@@ -28,7 +28,8 @@ async fn a_body_of_85_000_bad_values_gets_a_short_answer() {
     let body = format!("{{\"url\":\"https://example.com/\",{}}}", names.join(","));
     let answer = send("/v1/webhooks", body).await.problem("validation_failed");
     assert_eq!(answer.field("errors").as_array().unwrap().len(), 20);
-    assert!(answer.word("detail").ends_with(", and there is more: see `errors` (900 faults)."), "{}", answer.word("detail"));
+    let detail = answer.word("detail");
+    assert!(detail.ends_with(", and there is more: see `errors` (900 faults)."), "{detail}");
     assert!(answer.text.len() < 20_000, "{} bytes", answer.text.len());
     world.finish().await;
 }
