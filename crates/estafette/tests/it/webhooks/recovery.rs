@@ -77,6 +77,8 @@ async fn what_a_target_missed_is_recovered_once(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
     let ada = ada(world).await;
     let made = hook(&ada, &zoo.url("/ok"), &["sms.*"]).await;
+    // It sees what the other target misses, so that the story knows when it was missed.
+    hook(&ada, &zoo.url("/witness"), &["*"]).await;
     let path = format!("/v1/webhooks/{}", made.word("id"));
     let before = happen(&ada, Kind::SmsDelivery, 2).await;
     visited(&zoo, "/ok", 2).await;
@@ -87,6 +89,7 @@ async fn what_a_target_missed_is_recovered_once(world: &World) {
     ada.desk("PATCH", &path).json(json!({"active": false})).await.ok();
     let missed = happen(&ada, Kind::SmsDelivery, 5).await;
     happen(&ada, Kind::EmailDelivery, 5).await;
+    visited(&zoo, "/witness", 2 + 1 + 5 + 5).await;
     ada.desk("PATCH", &path).json(json!({"active": true})).await.ok();
     zoo.tell("/ok", &[400]);
     let refused = happen(&ada, Kind::SmsInbound, 1).await;
