@@ -1,5 +1,9 @@
 //! What a check of one setting comes to, and the checks that all of them are made of.
 
+use ipnet::IpNet;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
 /// One setting that cannot work.
 pub(super) struct Fault {
     pub(super) key: String,
@@ -29,4 +33,16 @@ pub(super) fn url(key: &str, url: &str) -> Check {
     ensure(!rest.ends_with('/'), key, "must not end with a slash")?;
     let is_plain = !rest.is_empty() && !rest.contains(['?', '#', '@', ' ']);
     ensure(is_plain, key, "must be a plain address without query, fragment or credentials")
+}
+
+/// Networks, of which each says what is wrong with it.
+pub(super) fn networks<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<IpNet>, D::Error> {
+    let read =
+        |text: &String| text.parse().map_err(|_no_network| D::Error::custom(no_network(text)));
+    Vec::<String>::deserialize(from)?.iter().map(read).collect()
+}
+
+/// What is said of a text that is no network.
+pub(super) fn no_network(text: &str) -> String {
+    format!("{text:?} is not a network such as 10.0.0.0/8 or fd00::/8")
 }

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::bounds::{Fault, url, within};
+use super::plain;
 use crate::kit::secret::Secret;
 
 /// One SMS carrier.
@@ -215,7 +216,7 @@ impl SmsCarrier {
             let named = named.filter(|name| table.contains_key(*name));
             let key = named.map_or_else(|| key.clone(), |name| format!("{key}.{name}"));
             // The message names key and type, and no secret: their types are checked before.
-            Fault { key, reason: error.message().to_owned() }
+            Fault { key, reason: plain::reason(&error) }
         };
         match table.get("kind").and_then(Value::as_str).unwrap_or_default() {
             "smpp" => {

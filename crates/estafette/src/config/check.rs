@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use super::bounds::{Check, ensure, url, within};
+use ipnet::IpNet;
+
+use super::bounds::{Check, ensure, no_network, url, within};
 use super::{
-    Access, Config, Credits, Email, Otp, Retention, Server, Sms, SmsCarrier, Support, Telemetry,
-    Webhooks,
+    Access, Chatapp, Config, Credits, Email, Otp, Retention, Server, Sms, SmsCarrier, Support,
+    Telemetry, Webhooks,
 };
 use crate::kit::msisdn;
 
@@ -27,7 +29,7 @@ pub(super) fn all(config: &Config) -> Check {
     webhooks(&config.webhooks)?;
     support(&config.support)?;
     retention(&config.retention)?;
-    url("chatapp.base_url", &config.chatapp.base_url)?;
+    chatapp(&config.chatapp)?;
     sms(&config.sms)?;
     email(&config.email)?;
     log_level(&config.log.level)?;
@@ -94,9 +96,10 @@ fn connections(server: &Server) -> Check {
     within("server.max_connections_per_address", each, 1, 1_000_000)?;
     within("server.http2_streams", server.http2_streams.into(), 1, 10_000)?;
     let has_key = !server.tls_key_file.as_os_str().is_empty();
-    let says = "is missing: a certificate and its key go together";
-    ensure(has_key || !server.has_tls(), "server.tls_key_file", says)?;
-    ensure(!has_key || server.has_tls(), "server.tls_cert_file", says)
+    let says = "needs server.tls_key_file too: a certificate and its key go together";
+    ensure(has_key || !server.has_tls(), "server.tls_cert_file", says)?;
+    let says = "needs server.tls_cert_file too: a certificate and its key go together";
+    ensure(!has_key || server.has_tls(), "server.tls_key_file", says)
 }
 
 fn clash(one: SocketAddr, other: SocketAddr) -> bool {
@@ -111,6 +114,8 @@ fn database(config: &Config) -> Check {
     let is_file = url.strip_prefix("sqlite:").is_some_and(|path| !path.is_empty());
     let says = "must be empty, sqlite:PATH or postgres://…";
     ensure(url.is_empty() || is_file || is_postgres, "database.url", says)?;
+    let bare = url.split_once("://").is_some_and(|(_, rest)| rest.is_empty());
+    ensure(!bare, "database.url", "must name a host: postgres://user@host/database")?;
     let says = "must be given on PostgreSQL, the same for every process";
     ensure(!(is_postgres && config.master_key.is_empty()), "master_key", says)?;
     let queue = i64::try_from(config.database.queue).unwrap_or(i64::MAX);
@@ -166,8 +171,8 @@ fn otp(otp: &Otp, request_timeout_ms: u64) -> Check {
 
 fn webhooks(webhooks: &Webhooks) -> Check {
     for network in &webhooks.allow_networks {
-        let says = format!("{network} is not a network such as 10.0.0.0/8 or fd00::/8");
-        ensure(is_network(network), "webhooks.allow_networks", &says)?;
+        let is_network = network.parse::<IpNet>().is_ok();
+        ensure(is_network, "webhooks.allow_networks", &no_network(network))?;
     }
     schedule("webhooks.retry_schedule_s", &webhooks.retry_schedule_s)?;
     within("webhooks.timeout_ms", signed(webhooks.timeout_ms), 100, 60_000)?;
@@ -197,11 +202,19 @@ fn support(support: &Support) -> Check {
     within("support.open_tickets", support.open_tickets, 1, 100_000)?;
     let is_s3 = support.storage.starts_with("s3://");
     let has_key = !support.s3_access_key_id.is_empty() && !support.s3_secret_access_key.is_empty();
-    ensure(!is_s3 || has_key, "support.s3_access_key_id", "is missing: s3:// needs a key")?;
+    let says = "is s3://, which needs support.s3_access_key_id and s3_secret_access_key";
+    ensure(!is_s3 || has_key, "support.storage", says)?;
     if !support.s3_endpoint.is_empty() {
         url("support.s3_endpoint", &support.s3_endpoint)?;
     }
     within("support.account_storage_mib", support.account_storage_mib, 1, 1_000_000_000)?;
+    let clamd = support.clamd.as_str();
+    let is_scanner = match clamd.strip_prefix("unix:") {
+        Some(path) => !path.is_empty(),
+        None => clamd.is_empty() || is_host_and_port(clamd),
+    };
+    let says = "must be empty, host:port or unix:PATH";
+    ensure(is_scanner, "support.clamd", says)?;
     within("support.clamd_timeout_ms", signed(support.clamd_timeout_ms), 100, 20_000)?;
     support.origins.iter().try_for_each(|origin| url("support.origins", origin))?;
     let sockets = i64::try_from(support.sockets_per_person).unwrap_or(i64::MAX);
@@ -234,16 +247,6 @@ fn telemetry(telemetry: &Telemetry) -> Check {
     let says = "must be http://host:port; a collector on this machine or network takes it on";
     ensure(endpoint.is_empty() || endpoint.starts_with("http://"), key, says)?;
     within("telemetry.sample_percent", telemetry.sample_percent.into(), 0, 100)
-}
-
-fn is_network(text: &str) -> bool {
-    let Some((ip, bits)) = text.split_once('/') else { return false };
-    let most = match ip.parse() {
-        Ok(IpAddr::V4(_)) => 32_u8,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    bits.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
 fn sms(sms: &Sms) -> Check {
@@ -287,10 +290,8 @@ fn email(email: &Email) -> Check {
     let says = "must be empty or address:port, such as 0.0.0.0:25";
     ensure(email.reports.is_empty() || is_address, "email.reports", says)?;
     let dns = email.dns_server.as_str();
-    let is_dns = dns.rsplit_once(':').is_some_and(|(host, port)| {
-        !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
-    });
-    ensure(dns.is_empty() || is_dns, "email.dns_server", "must be empty or host:port")?;
+    let is_dns = dns.is_empty() || is_host_and_port(dns);
+    ensure(is_dns, "email.dns_server", "must be empty or host:port")?;
     for (key, url) in
         [("email.verify_url", &email.verify_url), ("email.reset_url", &email.reset_url)]
     {
@@ -302,6 +303,20 @@ fn email(email: &Email) -> Check {
     within("email.verify_life_s", email.verify_life_s, 60, 86_400)?;
     within("email.reset_life_s", email.reset_life_s, 60, 86_400)?;
     within("email.resets_per_hour", email.resets_per_hour, 1, 100)
+}
+
+fn is_host_and_port(text: &str) -> bool {
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port != 0);
+    text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && is_port(port))
+}
+
+fn chatapp(chatapp: &Chatapp) -> Check {
+    url("chatapp.base_url", &chatapp.base_url)?;
+    let number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let version = chatapp.api_version.strip_prefix('v').and_then(|rest| rest.split_once('.'));
+    let is_version = version.is_some_and(|(major, minor)| number(major) && number(minor));
+    ensure(is_version, "chatapp.api_version", "must be a version such as v23.0")?;
+    within("chatapp.messages_per_s", chatapp.messages_per_s.into(), 1, 100_000)
 }
 
 fn schedule(key: &str, pauses: &[i64]) -> Check {

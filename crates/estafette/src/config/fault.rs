@@ -3,13 +3,20 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::plain::variable_of;
+
 /// Where a value came from, in the words of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The embedded `default.toml`.
     Default,
     /// The file of `--config`.
-    File(PathBuf),
+    File {
+        /// Which.
+        file: PathBuf,
+        /// The line of the key, from 1.
+        line: Option<usize>,
+    },
     /// An environment variable.
     Variable(String),
     /// A flag of the command line.
@@ -20,11 +27,41 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default.toml"),
-            Self::File(path) => write!(f, "the file {}", path.display()),
+            Self::File { file, line: None } => write!(f, "the file {}", file.display()),
+            Self::File { file, line: Some(line) } => {
+                write!(f, "the file {}, line {line}", file.display())
+            }
             Self::Variable(name) => write!(f, "the environment variable {name}"),
             Self::Flag(name) => write!(f, "the flag {name}"),
         }
     }
+}
+
+impl Source {
+    /// Behind a fault; nothing where nobody set the key.
+    fn behind(&self) -> String {
+        if *self == Self::Default { String::new() } else { format!(" (from {self})") }
+    }
+
+    /// A key as this source writes it.
+    fn spell(&self, key: &str) -> String {
+        match self {
+            Self::Variable(_) => variable_of(key),
+            Self::Default | Self::File { .. } | Self::Flag(_) => key.to_owned(),
+        }
+    }
+}
+
+/// What is said of a key that is not there.
+fn unknown(key: &str, from: &Source, meant: Option<&str>) -> String {
+    if key.is_empty() {
+        return format!("{from} names no setting");
+    }
+    let advice = match meant {
+        Some(meant) => format!("did you mean {}?", from.spell(meant)),
+        None => "`estafette config --template` lists them all".to_owned(),
+    };
+    format!("{key}: no such setting{}; {advice}", from.behind())
 }
 
 /// Why the settings cannot be used.
@@ -39,12 +76,14 @@ pub enum LoadError {
         reason: String,
     },
     /// There is no such key.
-    #[error("{key}: no such setting (from {from}); `estafette config` lists them all")]
+    #[error("{}", unknown(key, from, meant.as_deref()))]
     Unknown {
         /// Its path.
         key: String,
         /// Who gave it.
         from: Source,
+        /// The setting that is spelt almost like it.
+        meant: Option<String>,
     },
     /// An environment variable that lacks underscores.
     #[error("the environment variable {name} is not read; did you mean {meant}?")]
@@ -55,7 +94,7 @@ pub enum LoadError {
         meant: String,
     },
     /// A value of another type.
-    #[error("{key}: expected {expected} (from {from})")]
+    #[error("{key}: must be {expected}{}", from.behind())]
     Mistyped {
         /// Its path.
         key: String,
@@ -75,7 +114,9 @@ pub enum LoadError {
         second: Source,
     },
     /// A secret's file.
-    #[error("{key}: its file {file} cannot be used: {reason} (from {from})", file = file.display())]
+    #[error(
+        "{key}: its file {file} cannot be used: {reason}{}", from.behind(), file = file.display()
+    )]
     SecretFile {
         /// Path of the secret.
         key: String,
@@ -87,7 +128,7 @@ pub enum LoadError {
         reason: String,
     },
     /// A value that cannot work.
-    #[error("{key}: {reason} (from {from})")]
+    #[error("{key}: {reason}{}", from.behind())]
     Invalid {
         /// Its path.
         key: String,

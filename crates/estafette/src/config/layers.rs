@@ -40,15 +40,32 @@ impl Kind {
         }
     }
 
-    const fn expected(self) -> &'static str {
+    /// What is right for a key of this type.
+    fn expected(self, key: &str) -> &'static str {
         match self {
-            Self::Text => "text (in a file: between quotes)",
-            Self::Integer => "an integer",
+            Self::Text => "text, between quotes",
+            Self::Integer => "a whole number",
             Self::Bool => "true or false",
-            Self::List => "a list, written as a TOML array such as [5, 300]",
+            Self::List => list_of(key),
             Self::Any => "a single value",
             Self::Section => "a section with keys, not a value",
         }
+    }
+}
+
+/// What a list holds, by its key.
+fn list_of(key: &str) -> &'static str {
+    match key {
+        "server.trusted_proxies" | "webhooks.allow_networks" => {
+            "a list of networks, such as [\"10.0.0.0/8\"]"
+        }
+        "support.origins" => "a list of origins, such as [\"https://desk.example.com\"]",
+        "sms.routes" => "a list of routes, such as [{ prefix = \"+49\", carriers = [\"main\"] }]",
+        "credits.prices" => {
+            "a list of prices, such as [{ channel = \"sms\", category = \"message\", country = \
+             \"*\", credits = 5 }]"
+        }
+        _ => "a list of whole numbers, such as [5, 300]",
     }
 }
 
@@ -92,7 +109,8 @@ impl Layers {
         }
         let key = path.join(".");
         let Some(kind) = self.kind(path) else {
-            return Err(LoadError::Unknown { key, from: source });
+            let meant = self.nearest(&key);
+            return Err(LoadError::Unknown { key, from: source, meant });
         };
         if kind == Kind::Section {
             let is_table = matches!(&given, Given::Typed(Value::Table(_)));
@@ -165,6 +183,18 @@ impl Layers {
         }
         self.origins.insert(key.to_owned(), Origin { layer, source });
         Ok(())
+    }
+
+    /// The setting that a key was probably meant to be: spelt almost like it, or elsewhere.
+    fn nearest(&self, key: &str) -> Option<String> {
+        let known = || leaves(self.shape.clone()).into_iter().map(|(path, _)| path.join("."));
+        let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
+        let spelt = |known: &String| known.replace('.', "_") == key.replace('.', "_");
+        let distance = |known: &String| strsim::osa_distance(known, key);
+        known()
+            .find(spelt)
+            .or_else(|| known().filter(|known| distance(known) <= 2).min_by_key(distance))
+            .or_else(|| known().find(|known| last(known) == last(key)))
     }
 
     fn kind(&self, path: &[String]) -> Option<Kind> {
@@ -303,5 +333,6 @@ fn list(text: &str) -> Option<Value> {
 }
 
 fn mistyped(path: &[String], source: Source, kind: Kind) -> LoadError {
-    LoadError::Mistyped { key: path.join("."), from: source, expected: kind.expected() }
+    let key = path.join(".");
+    LoadError::Mistyped { expected: kind.expected(&key), key, from: source }
 }

@@ -1,6 +1,7 @@
 //! Reads the settings: `default.toml`, then a file, then the environment, then flags. Every error
 //! names the key and where its value came from, and never shows the value of a secret.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 
@@ -8,13 +9,13 @@ use toml::{Table, Value};
 
 use super::fault::{LoadError, Source};
 use super::layers::{Given, Layers, leaves};
-use super::{Config, check};
+use super::plain::{PREFIX, variable_of};
+use super::{Config, check, plain};
 use crate::kit::secret::Secret;
 
 /// The built-in settings.
 pub(super) const DEFAULTS: &str = include_str!("../../../../default.toml");
 
-const PREFIX: &str = "ESTAFETTE__";
 /// What a variable begins with that was meant to be a setting.
 const LIKE_PREFIX: &str = "ESTAFETTE_";
 /// Variables that begin so are somebody else's: those of the tests, and those that Kubernetes gives
@@ -94,9 +95,9 @@ fn must_not_be_meant(name: &str) -> Result<(), LoadError> {
         return Ok(());
     }
     let defaults = table_of(DEFAULTS, Path::new("default.toml"))?;
-    let variables = leaves(defaults).into_iter().map(|(path, _)| path.join("__").to_uppercase());
+    let mut variables = leaves(defaults).into_iter().map(|(path, _)| variable_of(&path.join(".")));
     let bare = |name: &str| name.replace('_', "");
-    match variables.map(|key| format!("{PREFIX}{key}")).find(|known| bare(known) == bare(name)) {
+    match variables.find(|known| bare(known) == bare(name)) {
         Some(meant) => Err(LoadError::Misspelt { name: name.to_owned(), meant }),
         None => Ok(()),
     }
@@ -139,8 +140,11 @@ fn look_up(values: &mut Table, layers: &Layers) -> Result<(), LoadError> {
 fn lay_file(layers: &mut Layers, file: &Path) -> Result<(), LoadError> {
     let text = std::fs::read_to_string(file)
         .map_err(|e| LoadError::File { file: file.to_owned(), reason: e.to_string() })?;
-    for (path, value) in leaves(table_of(&text, file)?) {
-        layers.set(1, &path, Given::Typed(value), Source::File(file.to_owned()))?;
+    let table = table_of(&text, file)?;
+    let lines: BTreeMap<Vec<String>, usize> = plain::lines(&text).into_iter().collect();
+    for (path, value) in leaves(table) {
+        let source = Source::File { file: file.to_owned(), line: lines.get(&path).copied() };
+        layers.set(1, &path, Given::Typed(value), source)?;
     }
     Ok(())
 }
@@ -166,9 +170,8 @@ fn lay_flags(layers: &mut Layers, flags: Flags) -> Result<(), LoadError> {
 /// message and the line's number are passed on.
 fn table_of(text: &str, file: &Path) -> Result<Table, LoadError> {
     toml::from_str(text).map_err(|e| {
-        let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        let reason = format!("line {line}: {}", e.message().lines().next().unwrap_or("not TOML"));
+        let line = plain::line_at(text, e.span().map_or(0, |span| span.start));
+        let reason = format!("line {line}: {}", plain::syntax(&e));
         LoadError::File { file: file.to_owned(), reason }
     })
 }
@@ -176,12 +179,22 @@ fn table_of(text: &str, file: &Path) -> Result<Table, LoadError> {
 /// Into the structs. Keys and the types of single values are known to be right by now, so what can
 /// fail is an address, a number out of its type's range, or the inside of a list.
 fn typed(values: Table, layers: &Layers) -> Result<Config, LoadError> {
-    Value::Table(values).try_into().map_err(|e: toml::de::Error| {
+    Value::Table(values.clone()).try_into().map_err(|e: toml::de::Error| {
         let text = e.to_string();
         let key = text.split('`').nth_back(1).unwrap_or("settings").to_owned();
-        let reason = e.message().to_owned();
+        let reason = bounds_of(values, &key, &e).unwrap_or_else(|| plain::reason(&e));
         LoadError::Invalid { from: layers.source_above(&key), key, reason }
     })
+}
+
+/// The bounds of a number that its type cannot even hold: what is said of the nearest that it can.
+fn bounds_of(mut values: Table, key: &str, error: &toml::de::Error) -> Option<String> {
+    let plain::OutOfRange { given, nearest } = plain::out_of_range(error)?;
+    plain::replace(&mut values, key, nearest);
+    let config: Config = Value::Table(values).try_into().ok()?;
+    let fault = check::all(&config).err().filter(|fault| fault.key == key)?;
+    let bounds = fault.reason.strip_suffix(&format!("is {nearest}"))?;
+    Some(format!("{bounds}is {given}"))
 }
 
 /// A public address that nobody set is where the service listens.

@@ -8,6 +8,7 @@ mod choices;
 mod fault;
 mod layers;
 mod load;
+mod plain;
 mod show;
 mod template;
 #[cfg(test)]
@@ -138,6 +139,7 @@ pub struct Server {
     /// Requests at a time on one HTTP/2 connection.
     pub http2_streams: u32,
     /// Networks of proxies whose `X-Forwarded-For` is believed.
+    #[serde(deserialize_with = "bounds::networks")]
     pub trusted_proxies: Vec<IpNet>,
     /// The certificate chain, PEM; empty = plain HTTP.
     pub tls_cert_file: PathBuf,

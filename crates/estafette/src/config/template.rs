@@ -3,8 +3,8 @@
 use super::load::DEFAULTS;
 
 const HEAD: &str = "\
-# Take the # away from a line to change a setting. What stays a comment follows the defaults of the
-# program that reads it.
+# To change a setting, take the # away from its line and change the value. Every other setting
+# keeps the default of the program that reads this file, also after an upgrade.
 #
 ";
 

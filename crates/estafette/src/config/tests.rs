@@ -87,7 +87,7 @@ fn a_fault_in_a_carrier_names_its_key_and_its_file() {
         assert!(text.starts_with(key) && text.contains("estafette.toml"), "{text}");
     }
     let text = fault(from_file("[sms.carriers.\"my own\"]\nkind = \"smpp\"\n"));
-    assert!(text.starts_with("sms.carriers.my own:") && text.contains(".toml)"), "{text}");
+    assert!(text.starts_with("sms.carriers.my own:") && text.contains(".toml, line 2)"), "{text}");
 }
 
 #[test]
@@ -256,4 +256,38 @@ fn passcodes_are_not_deleted_before_their_recipient_is_forgotten() {
     assert!(from_file("[retention]\nrecipients_d = 30\nchallenges_d = 30\n").is_ok());
     let text = fault(from_environment(&[("ESTAFETTE__RETENTION__TOKENS_D", "0")]));
     assert!(text.contains("retention.tokens_d"), "{text}");
+}
+
+#[test]
+fn a_fault_says_what_would_be_right_and_in_which_line() {
+    for (file, told) in [
+        ("\n[server]\nlive = 127.0.0.1:80\n", "line 3: invalid float (text goes between quotes)"),
+        ("[server]\n\nhttp2_streams = 9999999999\n", "must be 1 to 10000, is 9999999999 (from"),
+        ("[telemetry]\nsample_percent = 300\n", "must be 0 to 100, is 300"),
+        ("[telemetry]\nsample_percent = -1\n", "must not be negative: -1"),
+        ("[server]\ntrusted_proxies = ['x']\n", "\"x\" is not a network such as 10.0.0.0/8"),
+        ("[server]\ntrusted_proxies = 'x'\n", "must be a list of networks, such as [\"10."),
+        ("[sms]\nroutes = ['x']\n", "must be a table with keys"),
+        ("[[sms.routes]]\nprefix = '+'\ncarriers = 'x'\n", "must be a list"),
+        ("[[credits.prices]]\nchannel = 'sms'\n", "category is missing"),
+        ("[server]\nliev = ''\n", "did you mean server.live?"),
+        ("[otp]\nsend_per_s = 1\n", "did you mean limits.send_per_s?"),
+        ("[server]\ntls_key_file = 'x'\n", "server.tls_key_file: needs server.tls_cert_file"),
+        ("[support]\nclamd = 'nonsense'\n", "host:port or unix:PATH"),
+        ("[chatapp]\napi_version = '25'\n", "such as v23.0"),
+        ("[chatapp]\nmessages_per_s = 0\n", "must be 1 to 100000, is 0"),
+        ("[database]\nurl = 'postgres://'\n", "must name a host"),
+        ("[sms.carriers.m]\nkind = 'smpp'\nwindows = 1\n", "did you mean window?"),
+    ] {
+        let text = fault(from_file(file));
+        assert!(text.contains(told), "{file}: {text}");
+        let line = if file.starts_with('\n') { "line 3" } else { "toml, line " };
+        assert!(text.contains(line), "{file}: {text}");
+        let words = ["usize", "u32", "i64", "u8", "struct ", "invalid type", "`"];
+        assert!(!words.iter().any(|word| text.contains(word)), "{text}");
+    }
+    let text = fault(from_environment(&[("ESTAFETTE__OTP_VALIDITY_S", "60")]));
+    assert!(text.ends_with("did you mean ESTAFETTE__OTP__VALIDITY_S?"), "{text}");
+    let text = fault(from_environment(&[("ESTAFETTE__", "1")]));
+    assert_eq!(text, "the environment variable ESTAFETTE__ names no setting");
 }
