@@ -88,6 +88,13 @@ pub trait Engine: Send + Sync + 'static {
     }
     /// Applies the migrations that are missing, once, however many processes try.
     fn migrate<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<u32, Error>>;
+    /// Does what a start does, a change of the schema included, and takes it back: whether one
+    /// would succeed, without a trace.
+    fn rehearse<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<(), Error>>;
+    /// The process that has reserved the database; `None` = none, or it cannot be known.
+    fn reserved_by(&self) -> Option<u32> {
+        None
+    }
     /// Copies the database to a file while it is in use.
     fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<(), Error>>;
     /// Prepares a statement and says what it would do.
@@ -240,6 +247,20 @@ impl Db {
     /// See [`Error`].
     pub async fn migrate(&self, migrations: &[Migration]) -> Result<u32, Error> {
         self.engine.migrate(migrations).await
+    }
+
+    /// See [`Engine::rehearse`].
+    ///
+    /// # Errors
+    /// What a start would end with.
+    pub async fn rehearse(&self, migrations: &[Migration]) -> Result<(), Error> {
+        self.engine.rehearse(migrations).await
+    }
+
+    /// See [`Engine::reserved_by`].
+    #[must_use]
+    pub fn reserved_by(&self) -> Option<u32> {
+        self.engine.reserved_by()
     }
 
     /// See [`Engine::backup`].

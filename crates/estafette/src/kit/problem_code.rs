@@ -116,7 +116,8 @@ codes! {
         "Check the path and its spelling against the reference at `/docs`. All API paths start \
          with `/v1`.";
     405 MethodNotAllowed "method_not_allowed" "The method is not allowed here":
-        "The `Allow` header lists what this path takes.";
+        "The `Allow` header lists what this path takes. If that is not what you expect, see \
+         whether the path is misspelt.";
     406 NotAcceptable "not_acceptable" "The answer is not available in an accepted format":
         "Answers are JSON. Send `Accept: application/json` or leave the header out.";
     408 RequestTimeout "request_timeout" "The request took too long to arrive":

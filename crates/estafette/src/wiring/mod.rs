@@ -223,6 +223,12 @@ pub fn check_tls(server: &Server) -> anyhow::Result<()> {
     listen::check_tls(server)
 }
 
+/// When the certificate of the service's own listeners ends, if it can be read.
+#[must_use]
+pub fn certificate_ends(server: &Server) -> Option<clock::Millis> {
+    listen::certificate_ends(server)
+}
+
 /// Whether the authorities that targets are trusted by can be read, as a start finds out.
 ///
 /// # Errors

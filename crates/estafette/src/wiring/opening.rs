@@ -24,8 +24,8 @@ pub enum OpenError {
     #[error(transparent)]
     Db(#[from] store::Error),
     /// The master key, and where it is read from.
-    #[error("{0}. It is read from {1}")]
-    Key(#[source] rotation::Error, String),
+    #[error("{0}. The key is read from {1}: put the right one there")]
+    Key(rotation::Error, String),
     /// The prices of a new database, or the seals.
     #[error(transparent)]
     Prices(#[from] credits::Error),

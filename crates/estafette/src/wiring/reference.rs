@@ -3,6 +3,7 @@
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
@@ -23,6 +24,9 @@ const START: &str = include_str!("../../viewer/start.js");
 const VIEWER: &[u8] = include_bytes!("../../viewer/viewer.js.gz");
 /// The viewer changes with the program alone, and is large.
 const AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+
+/// Where the guides say that the sandbox is: where it is by default.
+const SANDBOX: &str = "http://127.0.0.1:8081";
 
 /// What stands before all endpoints.
 const INTRODUCTION: [&str; 2] = [
@@ -48,7 +52,17 @@ pub(super) fn router(env: Env) -> Router<App> {
         .route("/docs/", get(|| async { (shielded(POLICY), Html(PAGE)) }))
         .route("/docs/start.js", get(|| async { script(START.as_bytes()) }))
         .route("/docs/viewer.js", get(viewer))
-        .route("/docs/openapi.json", get(move || std::future::ready(json(document(env)))))
+        .route("/docs/openapi.json", get(move |state| described(env, state)))
+}
+
+/// The description, with the sandbox of this deployment in the first steps.
+async fn described(env: Env, State(app): State<App>) -> Response {
+    let text = document(env);
+    let sandbox = &app.config.server.sandbox_url;
+    if sandbox == SANDBOX {
+        return json(text);
+    }
+    json(String::from_utf8_lossy(&text).replace(SANDBOX, sandbox).into())
 }
 
 async fn viewer() -> Response {

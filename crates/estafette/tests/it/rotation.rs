@@ -148,7 +148,7 @@ async fn a_missing_or_other_master_key_stops_the_start_and_says_what_to_put_back
     let path = folder.path().join("master.key");
     answer(folder.path(), &["migrate"]);
     let key = std::fs::read_to_string(&path).unwrap();
-    for (other, says) in [(None, "is missing"), (Some("ab".repeat(32)), "is needed")] {
+    for (other, says) in [(None, "is missing"), (Some("ab".repeat(32)), "another database's")] {
         std::fs::remove_file(&path).unwrap();
         if let Some(other) = &other {
             std::fs::write(&path, other).unwrap();
@@ -159,6 +159,7 @@ async fn a_missing_or_other_master_key_stops_the_start_and_says_what_to_put_back
             let told = told(&refused);
             assert!(told.contains(says), "{arguments:?}: {told}");
             assert!(told.contains(path.to_str().unwrap()), "{arguments:?}: {told}");
+            assert_eq!(told.matches("another database's").count(), usize::from(other.is_some()));
             assert!(other.is_none() || told.contains(&id_of(&key)), "{arguments:?}: {told}");
             assert!(!told.contains(key.trim()), "the key itself is told");
             assert_eq!(path.exists(), other.is_some(), "no new key is made");

@@ -44,6 +44,13 @@ impl Lock {
     }
 }
 
+/// The process that holds the lock of the database at `path`, which is not asked for.
+pub(super) fn holder_of(path: &Path) -> Option<u32> {
+    // Never closed, see [`Lock`].
+    let file = ManuallyDrop::new(File::open(path).ok()?);
+    locker(&file)
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // Only a lock that is not held cannot be released.
@@ -61,6 +68,17 @@ fn beside(path: &Path) -> PathBuf {
 fn note(path: &Path) -> std::io::Result<()> {
     let mut file = private().write(true).create(true).truncate(true).open(beside(path))?;
     writeln!(file, "{}", std::process::id())
+}
+
+/// Whether this process could be noted beside the database, as [`Lock::take`] does.
+pub(super) fn can_note(path: &Path) -> Result<(), Error> {
+    let note = beside(path);
+    match private().write(true).open(&note) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::Unavailable(format!("{} cannot be written: {error}", note.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// `None` where the file is gone, or the other process is still at writing it.
@@ -131,7 +149,9 @@ mod tests {
             let told = format!("process id {}", std::process::id());
             assert!(refused.to_string().contains(&told), "{refused}");
         }
+        assert!(super::holder_of(&path).is_none_or(|id| id == std::process::id()));
         drop(first);
+        assert_eq!(super::holder_of(&path), None);
         assert!(Lock::take(&path).is_ok());
     }
 }

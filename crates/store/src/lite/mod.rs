@@ -178,6 +178,19 @@ impl Engine for Lite {
         Box::pin(blocking(move || schema::migrate(&path, &options, &migrations)))
     }
 
+    fn rehearse<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<(), Error>> {
+        let (path, options) = (self.path.clone(), self.options.clone());
+        let migrations = migrations.to_vec();
+        Box::pin(blocking(move || {
+            lock::can_note(&path)?;
+            schema::rehearse(&path, &options, &migrations)
+        }))
+    }
+
+    fn reserved_by(&self) -> Option<u32> {
+        lock::holder_of(&self.path)
+    }
+
     fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<(), Error>> {
         let (path, options, to) = (self.path.clone(), self.options.clone(), to.to_owned());
         Box::pin(blocking(move || backup::copy(&path, &options, &to)))

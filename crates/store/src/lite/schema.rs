@@ -40,6 +40,21 @@ pub(super) fn migrate(
     }
 }
 
+/// See [`crate::Engine::rehearse`].
+pub(super) fn rehearse(
+    path: &Path,
+    options: &LiteOptions,
+    known: &[Migration],
+) -> Result<(), Error> {
+    let failed = |error: rusqlite::Error| unavailable(&error);
+    let mut session = Session::open(path, Role::Side, options)?;
+    missing(known, &applied(&session.conn).map_err(failed)?)?;
+    let behind_the_lock = TransactionBehavior::Immediate;
+    let tx = session.conn.transaction_with_behavior(behind_the_lock).map_err(failed)?;
+    tx.execute_batch("CREATE TABLE store_rehearsal (id BIGINT)").map_err(failed)?;
+    tx.rollback().map_err(failed)
+}
+
 /// Applies the first missing migration, judged anew behind the write lock.
 fn step(conn: &mut Connection, known: &[Migration]) -> Result<(), Error> {
     let failed = |error: rusqlite::Error| {

@@ -79,7 +79,8 @@ impl Asked {
             Some("disable") => Ok(false),
             // Encryption to somebody unknown keeps no secret, so all three check who it is.
             Some("require" | "verify-ca" | "verify-full") => Ok(true),
-            None => Ok(!config.get_hosts().iter().all(is_near)),
+            // Whoever names an authority wants to know who the server is.
+            None => Ok(self.roots.is_some() || !config.get_hosts().iter().all(is_near)),
             Some("allow" | "prefer") => Err(wrong(
                 "sslmode=prefer and allow fall back to no encryption: say verify-full, or disable",
             )),

@@ -237,6 +237,10 @@ impl Engine for Pg {
         Box::pin(async move { schema::migrate(&self.dial().await?, migrations).await })
     }
 
+    fn rehearse<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move { schema::rehearse(&self.dial().await?, migrations).await })
+    }
+
     fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move { backup::copy(&self.dial().await?, to).await })
     }

@@ -18,6 +18,13 @@ const ABOUT: Sql = Sql("SELECT current_setting('server_version'), \
      CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)");
 const ENCODING: Sql = Sql("SELECT current_setting('server_encoding')");
 const APPLIED: Sql = Sql("SELECT version, checksum FROM schema_migrations ORDER BY version");
+/// A table of ours that this user may not write.
+const DENIED: Sql = Sql("SELECT c.relname::text FROM pg_catalog.pg_class c \
+    JOIN pg_catalog.pg_class m ON m.oid = to_regclass('schema_migrations') \
+    WHERE c.relkind = 'r' AND c.relnamespace = m.relnamespace AND c.relowner = m.relowner \
+    AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') \
+    AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')) \
+    ORDER BY c.relname LIMIT 1");
 const RECORD: Sql =
     Sql("INSERT INTO schema_migrations (version, name, checksum, applied_at, body) \
     VALUES ($1, $2, $3, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT), $4) \
@@ -46,6 +53,22 @@ pub(super) async fn migrate(connection: &Connection, known: &[Migration]) -> Res
             return Err(Error::Unavailable(format!("migration {version} ({name}): {why}")));
         }
     }
+}
+
+/// See [`crate::Engine::rehearse`].
+pub(super) async fn rehearse(connection: &Connection, known: &[Migration]) -> Result<(), Error> {
+    check_encoding(connection).await?;
+    if has_tables(connection).await? {
+        let rows = connection.run(DENIED, &Args::new()).await?.rows;
+        if let Some(denied) = rows.into_iter().next() {
+            let (table,) = <(String,)>::from_row(denied)?;
+            return Err(Error::Unfit(format!("this user may not write its table {table}")));
+        }
+        missing(known, &applied(connection).await?)?;
+    }
+    // The connection is the caller's, and ends with it, so what fails half-way stays nowhere.
+    connection.run_text("BEGIN; CREATE TABLE store_rehearsal (id BIGINT); ROLLBACK").await?;
+    Ok(())
 }
 
 async fn check_encoding(connection: &Connection) -> Result<(), Error> {

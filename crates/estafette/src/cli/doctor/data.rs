@@ -6,7 +6,7 @@ use clock::{Clock, Millis};
 use store::Db;
 use tokio::time::{Instant, timeout};
 
-use super::Finding;
+use super::{Finding, machine, remedies};
 use crate::chores;
 use crate::config::Config;
 use crate::rotation;
@@ -42,12 +42,22 @@ async fn database(config: &Config) -> Vec<Finding> {
     let clock = Clock::system();
     let db = match wiring::open_database(config) {
         Ok(db) => db,
-        Err(error) => return vec![Finding::fault("database", format!("{error:#}"), REACH)],
+        Err(error) => {
+            let why = error.root_cause().downcast_ref::<store::Error>();
+            let remedy = why.map_or_else(|| REACH.to_owned(), |why| remedies::of(config, why));
+            return vec![Finding::fault("database", format!("{error:#}"), remedy)];
+        }
     };
     match about(&db, &clock).await {
         Ok(found) => findings.extend(found),
-        Err(error) => findings.push(Finding::fault("database", error.to_string(), REACH)),
+        Err(error) => {
+            let remedy = remedies::of(config, &error);
+            findings.push(Finding::fault("database", error.to_string(), remedy));
+            db.close().await;
+            return findings;
+        }
     }
+    findings.push(writes(config, &db).await);
     if db.has_tables().await.is_ok_and(|has| has) {
         findings.push(time(&db, &clock).await);
         findings.push(key(config, &db, &clock).await);
@@ -82,11 +92,26 @@ async fn about(db: &Db, clock: &Clock) -> Result<Vec<Finding>, store::Error> {
     Ok(findings)
 }
 
+/// Whether a start could bring the schema up to date, and write.
+async fn writes(config: &Config, db: &Db) -> Finding {
+    let about = "writes";
+    if let Err(error) = db.rehearse(MIGRATIONS).await {
+        return Finding::fault(about, error.to_string(), remedies::of(config, &error));
+    }
+    match db.reserved_by() {
+        Some(process) => Finding::fine(about, format!("process {process} serves from it")),
+        None => Finding::fine(about, "this user may write, and change the schema"),
+    }
+}
+
 fn schema(version: u32) -> Finding {
     let newest = MIGRATIONS.last().map_or(0, |migration| migration.version);
     let found = format!("version {version}; this program's is {newest}");
     match version.cmp(&newest) {
         std::cmp::Ordering::Equal => Finding::fine("schema", found),
+        std::cmp::Ordering::Less if version == 0 => {
+            Finding::warning("schema", "there are no tables yet", "the first start makes them")
+        }
         std::cmp::Ordering::Less => Finding::warning(
             "schema",
             found,
@@ -119,16 +144,26 @@ async fn key(config: &Config, db: &Db, clock: &Clock) -> Finding {
     let vault = match wiring::vault(config, clock) {
         Ok(vault) => vault,
         Err(error) => {
-            let remedy = "without it codes, secrets and the ledger's seals cannot be read";
+            let remedy = "put the key of this database there: without it codes, secrets and the \
+                          ledger's seals cannot be read";
             return Finding::fault(about, format!("{error:#}"), remedy);
         }
     };
     let given = vault.key_ids().join(", ");
     match rotation::is_known(db, &vault).await {
-        Ok(()) => Finding::fine(about, format!("fingerprint {given}, as the database says")),
+        Ok(()) => match config.master_key_file().filter(|file| machine::is_open_to_others(file)) {
+            Some(file) => {
+                let found = format!("{} can be read by other users", file.display());
+                Finding::warning(about, found, format!("chmod 600 {}", file.display()))
+            }
+            None => Finding::fine(about, format!("fingerprint {given}, as the database says")),
+        },
         Err(error) => {
-            let found = format!("fingerprint {given}: {error}");
-            Finding::fault(about, found, "put back the key that the database was made with")
+            let remedy = match config.master_key_file() {
+                Some(file) => format!("put the right one in {}", file.display()),
+                None => "give the right one as master_key".to_owned(),
+            };
+            Finding::fault(about, error.to_string(), remedy)
         }
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use clock::{Clock, DAY};
 use rustix::fs::{Access, access, statvfs};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -12,11 +13,13 @@ use tokio::time::timeout;
 
 use super::Finding;
 use crate::cli::health::{self, Asked};
-use crate::config::Config;
+use crate::config::{Config, Server};
 use crate::wiring;
 
 /// How long a greeting may take.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// A certificate that ends sooner than this should have been renewed, days.
+const SOON_D: i64 = 14;
 const MIB: u64 = 1 << 20;
 /// Below this the service soon cannot write, MiB.
 const TOO_LITTLE: u64 = 100;
@@ -28,7 +31,7 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
     findings.extend(disk(&config.data_dir));
     if config.server.has_tls() {
         findings.push(match wiring::check_tls(&config.server) {
-            Ok(()) => Finding::fine("tls", "certificate and key fit together"),
+            Ok(()) => expiry(&config.server),
             Err(error) => {
                 let remedy = "correct server.tls_cert_file and server.tls_key_file";
                 Finding::fault("tls", format!("{error:#}"), remedy)
@@ -51,6 +54,21 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
     findings
 }
 
+/// When the certificate of the service's own listeners ends.
+fn expiry(server: &Server) -> Finding {
+    let about = "tls";
+    let Some(ends) = wiring::certificate_ends(server) else {
+        return Finding::fine(about, "certificate and key fit together");
+    };
+    let left_d = (ends - Clock::system().now()) / DAY;
+    let remedy = "renew it and replace the files: they are read again within ten seconds";
+    match left_d {
+        ..0 => Finding::fault(about, format!("the certificate ended on {ends}"), remedy),
+        0..SOON_D => Finding::warning(about, format!("the certificate ends on {ends}"), remedy),
+        _ => Finding::fine(about, format!("certificate and key fit together, until {ends}")),
+    }
+}
+
 /// Whether a mail server answers there (RFC 5321 §4.2).
 async fn greets(address: SocketAddr) -> bool {
     let greeting = async {
@@ -68,6 +86,13 @@ fn directory(folder: &Path) -> Finding {
     let shown = shown.display();
     let Ok(metadata) = folder.metadata() else {
         let found = format!("{shown} does not exist");
+        let above = folder.ancestors().find(|above| above.exists());
+        let above = above.unwrap_or_else(|| Path::new("."));
+        let is_open = access(above, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+        if !is_open || above.starts_with("/proc") || above.starts_with("/sys") {
+            let found = format!("{found}, and this user cannot make it");
+            return Finding::fault(about, found, "name another one with --data-dir");
+        }
         return Finding::warning(about, found, "the first `estafette serve` makes it");
     };
     if !metadata.is_dir() {
@@ -78,21 +103,22 @@ fn directory(folder: &Path) -> Finding {
         let found = format!("{shown} cannot be written by this user");
         return Finding::fault(about, found, "run this as the user of the service, or chown it");
     }
-    if is_open_to_all(&metadata) {
+    if is_open_to_others(folder) {
         let found = format!("{shown} can be read by every user of this machine");
         return Finding::warning(about, found, format!("chmod 700 {shown}"));
     }
     Finding::fine(about, shown.to_string())
 }
 
+/// Whether users who are neither the owner nor of the group may do anything with it.
 #[cfg(unix)]
-fn is_open_to_all(metadata: &std::fs::Metadata) -> bool {
+pub(super) fn is_open_to_others(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    metadata.permissions().mode() & 0o007 != 0
+    path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0)
 }
 
 #[cfg(not(unix))]
-fn is_open_to_all(_metadata: &std::fs::Metadata) -> bool {
+pub(super) fn is_open_to_others(_path: &Path) -> bool {
     false
 }
 

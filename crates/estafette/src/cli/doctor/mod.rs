@@ -3,6 +3,7 @@
 
 mod data;
 mod machine;
+mod remedies;
 mod ways;
 
 use std::process::ExitCode;
@@ -72,7 +73,7 @@ pub(super) async fn run(
         Err(error) => vec![Finding::fault(
             "settings",
             format!("{error:#}"),
-            "correct it; `estafette config` prints what is in force",
+            "correct it; `estafette config --template` explains every setting",
         )],
     };
     let count = |health| findings.iter().filter(|finding| finding.health == health).count();

@@ -7,7 +7,7 @@ use rustix::fs::{Access, access};
 use smtp::Error;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout};
-use url::Url;
+use url::{Host, Url};
 
 use super::Finding;
 use crate::carriers::sms_http;
@@ -27,6 +27,7 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
     findings.push(chatapp(config).await);
     findings.push(email(config).await);
     findings.extend(email_names(config).await);
+    findings.extend(callbacks(config));
     findings.push(webhooks(config).await);
     findings.push(files(config).await);
     if !config.support.clamd.is_empty() {
@@ -67,6 +68,26 @@ async fn sms(config: &Config) -> Vec<Finding> {
         findings.push(Finding::warning("sms routes", found, remedy));
     }
     findings
+}
+
+/// Whether those who call back would find the service.
+fn callbacks(config: &Config) -> Option<Finding> {
+    let is_gateway = |(_, carrier): &(&str, SmsCarrier)| matches!(carrier, SmsCarrier::Http(_));
+    let has_gateway = config.sms.all().iter().any(is_gateway);
+    let is_called = has_gateway || !config.chatapp.access_token.is_empty();
+    let url = Url::parse(&config.server.live_url).ok().filter(|_| is_called)?;
+    let is_near = match url.host()? {
+        Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
+        Host::Ipv4(ip) => ip.is_loopback() || ip.is_private(),
+        Host::Ipv6(ip) => ip.is_loopback() || ip.is_unique_local(),
+    };
+    let about = "callbacks";
+    Some(if is_near {
+        let found = format!("carriers would call {url}, which only this network reaches");
+        Finding::warning(about, found, "set server.live_url to the public https address")
+    } else {
+        Finding::fine(about, format!("carriers call {url}"))
+    })
 }
 
 /// Where the requests of a gateway go, as its description makes them.

@@ -74,9 +74,13 @@ pub fn trust(ca_file: Option<&std::path::Path>) -> Result<ClientConfig, String> 
     if let Some(path) = ca_file {
         let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let found = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
+        let known = roots.len();
         for certificate in found {
             let certificate = certificate.map_err(|error| wrong(&error))?;
             roots.add(certificate).map_err(|error| wrong(&error))?;
+        }
+        if roots.len() == known {
+            return Err(wrong(&"there is no certificate in it"));
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());

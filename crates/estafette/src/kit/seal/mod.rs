@@ -29,17 +29,14 @@ pub enum KeyError {
     #[error("the master key file {0}: {1}")]
     File(String, std::io::Error),
     /// The database was made with another one.
-    #[error(
-        "the master key {missing} is needed, and what is given is {}. Put it back, in a line of \
-         its own. Only if it was dropped before, somebody wrote its row again: then delete the row \
-         with this key_id from the table master_keys",
-        given.join(", ")
-    )]
+    #[error("{}", lacks(missing, given, *is_other))]
     Missing {
         /// The id of the one that is needed.
         missing: String,
         /// The ids of those that are given.
         given: Vec<String>,
+        /// Whether the database knows none of these.
+        is_other: bool,
     },
     /// The keys that the database keeps do not open, although their key is there.
     #[error(
@@ -47,6 +44,19 @@ pub enum KeyError {
          the row back from a backup"
     )]
     Changed(String),
+}
+
+fn lacks(missing: &str, given: &[String], is_other: bool) -> String {
+    let given = given.join(", ");
+    let needs = format!("this database needs the master key with the fingerprint {missing}");
+    if is_other {
+        return format!("{needs}; what is given is {given}, which is another database's");
+    }
+    format!(
+        "{needs} beside {given}. Put it back, in a line of its own. Only if it was dropped before, \
+         somebody wrote its row again: then delete the row with this key_id from the table \
+         master_keys"
+    )
 }
 
 /// Holds the keys derived from the master keys. Clones share them. No `Debug`.

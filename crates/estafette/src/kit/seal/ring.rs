@@ -211,20 +211,25 @@ impl Ring {
     /// to the database but has no key can at most take a key's row away.
     pub(super) fn following(&self, rows: &[KeyRow]) -> Result<(Self, Vec<String>), KeyError> {
         let rows = || rows.iter().filter(|row| row.state != KeyState::Next);
+        let is_other = rows().all(|row| self.key(&row.key_id).is_none());
+        let lacks = |row: &KeyRow| {
+            let missing = row.key_id.clone();
+            KeyError::Missing { missing, given: self.ids(), is_other }
+        };
         let Some(kept) = rows().find_map(|row| self.kept_in(row)) else {
             let lacking = rows().find(|row| self.key(&row.key_id).is_none());
             return match lacking.or_else(|| rows().next()) {
                 Some(row) if self.key(&row.key_id).is_some() => {
                     Err(KeyError::Changed(row.key_id.clone()))
                 }
-                Some(row) => Err(self.lacks(row)),
+                Some(row) => Err(lacks(row)),
                 None => Ok((self.clone(), Vec::new())),
             };
         };
         let mut made_up = Vec::new();
         for row in rows().filter(|row| self.key(&row.key_id).is_none()) {
             if row.is_proven(&kept) {
-                return Err(self.lacks(row));
+                return Err(lacks(row));
             }
             made_up.push(row.key_id.clone());
         }
@@ -241,10 +246,6 @@ impl Ring {
         let key = self.key(&row.key_id)?;
         let kept = key.open(&KEPT, row.kept.get(MARK..).unwrap_or_default())?;
         Kept::read(&kept)
-    }
-
-    fn lacks(&self, row: &KeyRow) -> KeyError {
-        KeyError::Missing { missing: row.key_id.clone(), given: self.ids() }
     }
 
     /// A value carries the id of its key; one from before there were ids is tried with all.

@@ -272,7 +272,12 @@ fn concerns_only_the_client(error: &io::Error) -> bool {
     )
 }
 
-/// Whether the files of TLS can be used.
+/// When the service's own certificate ends, if it can be read.
+pub(super) fn certificate_ends(server: &Server) -> Option<clock::Millis> {
+    tls::ends(server)
+}
+
+/// Whether the certificates can be used, as a start finds out.
 ///
 /// # Errors
 /// What is wrong with them.

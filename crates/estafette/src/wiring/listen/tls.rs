@@ -6,11 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use clock::Millis;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
+use x509_cert::Certificate;
+use x509_cert::der::Decode as _;
 use zeroize::Zeroizing;
 
 use crate::config::Server;
@@ -94,6 +97,14 @@ impl Tls {
             }
         }
     }
+}
+
+/// When the first certificate of the chain, the service's own, ends (RFC 5280 §4.1.2.5).
+pub(super) fn ends(server: &Server) -> Option<Millis> {
+    let own = CertificateDer::pem_file_iter(&server.tls_cert_file).ok()?.next()?.ok()?;
+    let certificate = Certificate::from_der(&own).ok()?;
+    let ends = certificate.tbs_certificate.validity.not_after.to_unix_duration();
+    i64::try_from(ends.as_millis()).ok().map(Millis)
 }
 
 impl Files {

@@ -126,6 +126,10 @@ impl Engine for Faulty {
         self.engine.reserve()
     }
 
+    fn rehearse<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<(), Error>> {
+        self.engine.rehearse(migrations)
+    }
+
     fn migrate<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<u32, Error>> {
         self.engine.migrate(migrations)
     }
