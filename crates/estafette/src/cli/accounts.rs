@@ -179,5 +179,5 @@ async fn add_credits(app: &App, id: &AccountId, args: &CreditsArgs) -> anyhow::R
 /// The id of an account, as typed.
 pub(super) fn account_id(text: &str) -> anyhow::Result<AccountId> {
     AccountId::parse(text)
-        .with_context(|| format!("{text} is no account id: acc_ and 26 characters"))
+        .with_context(|| format!("{text} is not an account id (acc_ and 26 characters)"))
 }

@@ -35,7 +35,7 @@ pub(super) async fn run(
     let path = if args.ready { "readyz" } else { "livez" };
     let is_well = is_well(Asked { address, has_tls: config.server.has_tls(), path }).await;
     output.answer(&json!({ "ok": is_well }), || {
-        let verdict = if is_well { "well" } else { "NOT well" };
+        let verdict = if is_well { "well" } else { "not well" };
         format!("{address}/{path}: {verdict}")
     });
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -30,7 +30,7 @@ pub(super) async fn key(
 }
 
 async fn add(config: Config, args: &KeyArgs, output: Output) -> anyhow::Result<()> {
-    ensure!((1..=100).contains(&args.name.chars().count()), "--name has 1 to 100 characters");
+    ensure!((1..=100).contains(&args.name.chars().count()), "--name must have 1 to 100 characters");
     let id = account_id(&args.account)?;
     let wanted = NewKey { name: args.name.clone(), scopes: scopes(args)? };
     let service = super::open(config).await?;

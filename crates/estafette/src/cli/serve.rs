@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
+use super::health::reachable;
 use super::output::Output;
 use crate::config::{Config, LogFormat};
 use crate::wiring;
@@ -66,6 +67,8 @@ pub(super) struct Addresses {
     pub(super) sandbox: String,
     pub(super) metrics: String,
     pub(super) data: String,
+    /// The reference of the API, as a browser on this machine reaches it.
+    pub(super) docs: String,
 }
 
 impl Addresses {
@@ -83,6 +86,7 @@ impl Addresses {
             live: format!("{scheme}://{}", at.live),
             sandbox: format!("{scheme}://{}", at.sandbox),
             metrics: format!("http://{}/metrics", at.metrics),
+            docs: format!("{scheme}://{}/docs", reachable(at.sandbox)),
             data,
         }
     }
@@ -103,7 +107,7 @@ impl Addresses {
 }
 
 fn banner(addresses: &Addresses, config: &Config) -> String {
-    let Addresses { live, sandbox, metrics, data } = addresses;
+    let Addresses { live, sandbox, metrics, data, docs } = addresses;
     let missing = missing_for_live(config);
     let missing = if missing.is_empty() {
         String::new()
@@ -120,7 +124,7 @@ fn banner(addresses: &Addresses, config: &Config) -> String {
          live      {live}\n  \
          metrics   {metrics}\n  \
          data      {data}\n\
-         Begin at {sandbox}/docs: it leads from signing up to the first passcode.\n\
+         Begin at {docs}: it leads from signing up to the first passcode.\n\
          For live, in another shell: estafette account add --email you@example.com\n\
          {missing}Ctrl-C stops."
     )

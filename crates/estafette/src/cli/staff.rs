@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use serde_json::json;
 
 use super::commands::{ListArgs, LoginArgs, RemoveStaffArgs, StaffCommand};
@@ -28,10 +28,24 @@ pub(super) async fn staff(
         StaffCommand::List(args) => list(config, &args, output).await?,
         StaffCommand::Remove(args) => remove(config, &args, output).await?,
         StaffCommand::SetPassword(login) => {
-            super::accounts::set_password(config, Kind::Staff, &login, output).await?;
+            let done = super::accounts::set_password(config, Kind::Staff, &login, output).await;
+            done.map_err(|error| match error.downcast::<access::Error>() {
+                Ok(error) => nobody(error),
+                Err(error) => error,
+            })?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Of the staff, where the room of access speaks of users.
+fn nobody(error: access::Error) -> anyhow::Error {
+    match error {
+        access::Error::NoSuchPerson => {
+            anyhow!("nobody on the staff has this email; `estafette staff list` shows who is")
+        }
+        error => error.into(),
+    }
 }
 
 async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Result<()> {
@@ -67,14 +81,17 @@ async fn remove(config: Config, args: &RemoveStaffArgs, output: Output) -> anyho
     let app = &service.live;
     let id = match (&args.id, &args.email) {
         (Some(id), _) => {
-            StaffId::parse(id).context("--id is no staff id: stf_ and 26 characters")?
+            StaffId::parse(id).context("--id is not a staff id (stf_ and 26 characters)")?
         }
-        (None, email) => staff::staff_of(app, email.as_deref().unwrap_or_default()).await?,
+        (None, email) => {
+            let found = staff::staff_of(app, email.as_deref().unwrap_or_default()).await;
+            found.map_err(nobody)?
+        }
     };
     staff::remove_staff(app, &id, By::CLI).await?;
     service.close().await;
     output.answer(&json!({ "staff_id": id.as_str() }), || {
-        format!("{id} is no member of staff any more; their tokens have ended.")
+        format!("{id} is no longer on the staff; their tokens have ended.")
     });
     Ok(())
 }

@@ -113,7 +113,8 @@ fn summary(report: &serde_json::Value) -> String {
         let more = all.map_or(0, |all| all.saturating_sub(named));
         lines.extend((more > 0).then(|| format!("  and {more} more")));
     }
-    let verdict = if report["ok"] == true { "The ledger adds up." } else { "NOT ok: see above." };
+    let verdict =
+        if report["ok"] == true { "The ledger adds up." } else { "It does not: see above." };
     lines.push(verdict.to_owned());
     lines.join("\n")
 }
@@ -132,7 +133,10 @@ pub(super) async fn erase(
     // The number is not repeated: this goes to terminals and logs.
     let (person, trace) = person(number.trim())?;
     let account = match &args.account {
-        Some(text) => Some(AccountId::parse(text).context("--account is no account id")?),
+        Some(text) => Some(
+            AccountId::parse(text)
+                .context("--account is not an account id (acc_ and 26 characters)")?,
+        ),
         None => None,
     };
     let has_handsets = config.keeps_handsets_in_memory();
@@ -219,7 +223,11 @@ pub(super) async fn backup(
     output: Output,
 ) -> anyhow::Result<ExitCode> {
     if file.exists() {
-        bail!("{} exists; a backup never overwrites", file.display());
+        bail!("{} exists already: name a new file", file.display());
+    }
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        bail!("there is no directory {}: make it first", folder.display());
     }
     let service = super::open(config).await?;
     service.live.db.backup(file).await.context("the backup failed")?;

@@ -39,8 +39,9 @@ pub(super) struct Cli {
 
 /// Flags of every command.
 #[derive(Args)]
+#[command(next_help_heading = "Settings, for every command")]
 pub(super) struct Global {
-    /// Settings of yours, as TOML.
+    /// A file with settings of your own, TOML.
     #[arg(long, global = true, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Print one JSON object on the standard output, and nothing else there.
@@ -58,8 +59,8 @@ pub(super) struct Global {
     /// Where the embedded database, the master key and files live.
     #[arg(long, global = true, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// sqlite:PATH or postgres://…. Others on this machine can see flags: with a password in it,
-    /// use `ESTAFETTE__DATABASE__URL` or a file instead.
+    /// sqlite:PATH or postgres://…; other users see flags, so give a password in the environment
+    /// or a file.
     #[arg(long, global = true, value_name = "URL", value_parser = secret)]
     database_url: Option<Secret>,
 }
@@ -130,7 +131,7 @@ database where there is none, as only `serve` and `demo` do besides.
 
 Examples:
   estafette migrate
-  estafette migrate --json                {\"version\": 1}")]
+  estafette migrate --json                {\"version\": N}, the newest migration")]
     Migrate,
     /// People who operate the service.
     #[command(subcommand)]
@@ -171,20 +172,22 @@ Examples:
 
 --json: {ok}.")]
     Health(HealthArgs),
-    /// Erase a phone number from everything that was sent to it.
+    /// Erase a person, by phone number or email address, from everything sent to or by them.
     #[command(after_help = "\
-Open passcodes end, what is held for them is given back, and a keyed hash takes the number's place.
-Works beside a running service; doing it again changes nothing. The audit log notes it without the
-number. Backups keep what they have: erase again after restoring one. At its end it reads the files
-of the embedded database, and says whether the number is still in an unused part of them.
+What is still open ends, and what is held for it is given back; a keyed hash takes the place of the
+number or address, and texts are emptied. Works beside a running service; a second time changes
+nothing. The audit log notes it without the number. Backups keep what they have: erase again after
+restoring one. At the end it searches the files of the embedded database, and says whether the
+number is still in an unused part of them.
 
 Examples:
   estafette erase --recipient +33612345678
+  estafette erase --recipient ada@example.com --account acc_01h455vb4pex5vsknk084sn02q
   echo +33612345678 | estafette erase --recipient - --json
 
-With -, the number is read from the standard input: others on this machine can see flags.
---json: {challenges, ended, idempotency_keys, ticket_messages,
-files_clean}; files_clean is null on PostgreSQL.")]
+With -, the recipient is read from the standard input: other users of this machine can see flags.
+--json: {challenges, messages, emails, ended, idempotency_keys, inbound_notifications,
+ticket_messages, files_clean, handsets_in_memory}; files_clean is null on PostgreSQL.")]
     Erase(EraseArgs),
     /// Write the embedded database anew, without anything that was deleted.
     #[command(after_help = "\

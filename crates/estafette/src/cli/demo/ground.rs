@@ -19,6 +19,8 @@ const MARK: &str = ".made-by-estafette-demo";
 /// The demo's directory.
 pub(super) struct Ground {
     directory: PathBuf,
+    /// Whether the directory above was made for it.
+    made_above: bool,
 }
 
 impl Ground {
@@ -27,6 +29,10 @@ impl Ground {
         if self.directory.join(MARK).exists() {
             // Left-overs go at the next start.
             let _removed = std::fs::remove_dir_all(&self.directory);
+            // The directory above, if nothing but the demo needed it.
+            if let (true, Some(above)) = (self.made_above, self.directory.parent()) {
+                let _removed = std::fs::remove_dir(above);
+            }
         }
     }
 }
@@ -44,6 +50,7 @@ pub(super) fn prepare(
     let name =
         if has_moved { format!("demo-{}", server.sandbox.port()) } else { "demo".to_owned() };
     let directory = config.data_dir.join(name);
+    let made_above = !config.data_dir.exists();
     claim(&directory)?;
     let mut log = config.log;
     if log.level == defaults.log.level {
@@ -67,7 +74,7 @@ pub(super) fn prepare(
         limits: config.limits,
         ..defaults
     };
-    Ok((config, Ground { directory }))
+    Ok((config, Ground { directory, made_above }))
 }
 
 /// The demo signs up a user of its own, and leaves alone what others have.

@@ -88,13 +88,13 @@ fn ended() -> String {
 }
 
 fn farewell(tour: &Tour, addresses: &Addresses) -> String {
-    let Addresses { live, sandbox, metrics, data } = addresses;
+    let Addresses { live, sandbox, metrics, data, docs } = addresses;
     let Tour { email, password, api_key, .. } = tour;
     format!(
         "\nAll of it worked. Yours to try:\n  \
          sandbox API   {sandbox}/v1\n  \
          live API      {live}/v1\n  \
-         reference     {sandbox}/docs\n  \
+         reference     {docs}\n  \
          OpenAPI       {sandbox}/v1/openapi.json\n  \
          metrics       {metrics}\n  \
          API key       {api_key}\n  \
