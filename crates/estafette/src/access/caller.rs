@@ -174,7 +174,7 @@ impl FromRequestParts<App> for Staff {
             Pass::Token(text) | Pass::KeyAndToken { token: text, .. } => text,
             Pass::Key(_) | Pass::None => {
                 let detail = "This endpoint takes a staff token in `Authorization: Bearer`.";
-                return Err(Problem::new(Code::MissingCredentials).detail(detail));
+                return Err(Problem::new(Code::MissingCredentials).detail(detail).only_token());
             }
         };
         let (subject, token) = subject_of(app, text, Kind::Staff).await?;
@@ -383,7 +383,8 @@ fn missing(key: bool, portal: bool) -> Problem {
         (true, false) => "This endpoint takes an API key, in `X-API-Key` or as a `Bearer`.",
         (false, _) => "This endpoint takes a portal token in `Authorization: Bearer`.",
     };
-    Problem::new(Code::MissingCredentials).detail(detail)
+    let problem = Problem::new(Code::MissingCredentials).detail(detail);
+    if key { problem } else { problem.only_token() }
 }
 
 pub(super) fn request_id(parts: &Parts) -> RequestIdText {

@@ -124,6 +124,11 @@ struct Inner {
     cause: Option<String>,
 }
 
+/// What a 401 asks for (RFC 9110 §11.6.1).
+const KEY_OR_TOKEN: &str =
+    "ApiKey realm=\"estafette\", header=\"X-API-Key\", Bearer realm=\"estafette\"";
+const TOKEN: &str = "Bearer realm=\"estafette\"";
+
 impl Problem {
     /// The media type of every problem (RFC 9457).
     pub const MEDIA_TYPE: &'static str = "application/problem+json";
@@ -133,12 +138,8 @@ impl Problem {
     pub fn new(code: Code) -> Self {
         let mut headers = HeaderMap::new();
         if code.status() == 401 {
-            let value = match code {
-                Code::InvalidApiKey | Code::MissingCredentials => {
-                    "ApiKey realm=\"estafette\", header=\"X-API-Key\", Bearer realm=\"estafette\""
-                }
-                _ => "Bearer realm=\"estafette\"",
-            };
+            let takes_keys = matches!(code, Code::InvalidApiKey | Code::MissingCredentials);
+            let value = if takes_keys { KEY_OR_TOKEN } else { TOKEN };
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(value));
         }
         // A carrier that is not there comes when somebody brings it, not in a second.
@@ -155,6 +156,13 @@ impl Problem {
             cause: None,
         };
         Self { inner: Box::new(inner) }
+    }
+
+    /// A 401 of an endpoint that takes no API key.
+    #[must_use]
+    pub fn only_token(mut self) -> Self {
+        self.inner.headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(TOKEN));
+        self
     }
 
     /// What an earlier request of the same `Idempotency-Key` was told.

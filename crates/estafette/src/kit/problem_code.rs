@@ -184,7 +184,7 @@ codes! {
         "No carrier for this channel is configured or reachable. Nothing was sent or charged.";
     503 Overloaded "overloaded" "The service is busy":
         "Nothing happened. Wait as long as `Retry-After` says and repeat.";
-    503 StorageUnavailable "storage_unavailable" "The database is unavailable":
+    503 StorageUnavailable "storage_unavailable" "The storage is unavailable":
         "Nothing happened. Repeat the request a little later.";
     503 Draining "draining" "This node is shutting down":
         "Nothing happened. Repeat the request: another node takes it.";

@@ -213,12 +213,15 @@ fn accepts_json(headers: &HeaderMap) -> bool {
         return true;
     }
     let fits = |part: &str| {
-        let kind = part.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
-        kind.is_empty()
-            || matches!(
-                kind.as_str(),
-                "*/*" | "application/*" | "application/json" | "application/problem+json"
-            )
+        let mut words = part.split(';').map(|word| word.trim().to_ascii_lowercase());
+        let kind = words.next().unwrap_or_default();
+        // A weight of 0 means: not this (RFC 9110 §12.4.2).
+        let weight = words.find_map(|word| word.strip_prefix("q=")?.trim().parse::<f32>().ok());
+        let is_ours = matches!(
+            kind.as_str(),
+            "" | "*/*" | "application/*" | "application/json" | "application/problem+json"
+        );
+        is_ours && weight.is_none_or(|weight| weight > 0.0)
     };
     accepts.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(fits)
 }

@@ -183,7 +183,9 @@ async fn a_wrong_content_type_is_refused(world: &World) {
 
 async fn an_unacceptable_answer_is_refused(world: &World) {
     let ada = world.account("ada").await;
-    for accept in ["application/xml", "image/png", "text/csv, text/xml;q=0.5"] {
+    for accept in
+        ["application/xml", "image/png", "text/csv, text/xml;q=0.5", "application/json;q=0"]
+    {
         let answer = ada.desk("GET", "/v1/me").header("accept", accept).await;
         answer.problem("not_acceptable");
     }

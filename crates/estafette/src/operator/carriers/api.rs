@@ -167,7 +167,7 @@ pub struct NewRoutes {
 ///
 /// They take the place of all routes that were in force, at once on this node and within two
 /// seconds on the others; a send sees the old table or the new one. An empty list puts the routes
-/// of the settings in force again. The body is an object with `routes`, or the list itself.
+/// of the settings in force again.
 #[utoipa::path(
     put, path = "/v1/admin/routes", tag = "Operator",
     request_body = NewRoutes,

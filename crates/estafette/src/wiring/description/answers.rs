@@ -63,6 +63,12 @@ const HEADERS: &[(&str, &str, &str, &str)] = &[
         "The budget: `q` requests in `w` seconds, as in the IETF draft.",
         "\"send\";q=200;w=2",
     ),
+    (
+        "ContentDisposition",
+        "Content-Disposition",
+        "The file's name; previews have none and may be shown in a page.",
+        "attachment; filename=\"invoice.pdf\"",
+    ),
     ("RetryAfter", "Retry-After", "Seconds to wait before the next try.", "1"),
     (
         "Link",

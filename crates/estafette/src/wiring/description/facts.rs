@@ -122,6 +122,11 @@ impl Facts {
         self.answer == Answer::Frames
     }
 
+    /// Whether it answers with a file.
+    pub(super) fn is_file(&self) -> bool {
+        self.answer == Answer::Bytes
+    }
+
     /// Whether a scheme opens it.
     pub(super) fn opens(&self, scheme: &str) -> bool {
         self.schemes.contains_key(scheme)

@@ -191,6 +191,10 @@ fn add_headers(operation: &mut Operation, facts: &Facts) {
             let headers = names.iter().map(|name| answers::header(name));
             answer.headers.extend(headers.map(|(name, header)| (name, RefOr::Ref(header))));
             describe_bytes(answer);
+            if facts.is_file() {
+                let (name, header) = answers::header("ContentDisposition");
+                answer.headers.insert(name, RefOr::Ref(header));
+            }
         }
     }
 }
