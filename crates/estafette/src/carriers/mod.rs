@@ -35,7 +35,7 @@ pub use door::{Door, Guesses, NotNow};
 pub use handsets::Handsets;
 pub use inbound::{Inbound, InboundPart};
 pub use inbox::Inbox;
-pub use lane::{Lane, Pace, Permit, Priority};
+pub use lane::{Lane, Pace, Permit, Priority, Subject};
 pub use mailboxes::Mailboxes;
 pub use outbound::{Address, Content, Mail, Outbound, QuickReply, Template};
 pub use refusal::Refusal;
@@ -343,7 +343,7 @@ impl Carriers {
         priority: Priority,
         to: &Address,
     ) -> Option<Arc<Lane>> {
-        let works = |lane: &&Arc<Lane>| !lane.is_resting();
+        let works = |lane: &&Arc<Lane>| !lane.is_resting_for(account);
         let first = |lanes: &[Arc<Lane>]| lanes.iter().find(works).or(lanes.first()).cloned();
         match (channel, to) {
             (Channel::Chatapp, Address::Phone(_)) => {
@@ -369,6 +369,14 @@ impl Carriers {
             }
             Channel::Email => !self.email.is_empty(),
         }
+    }
+
+    /// Whether an account's passcodes go to this number on a channel.
+    #[must_use]
+    pub fn leads(&self, channel: Channel, account: &str, to: &Msisdn) -> bool {
+        let (class, number) = (routes::Class::Passcode, to.e164());
+        let has_route = || self.table().leads(Wanted { account, class, number });
+        self.offers(channel, account) && (channel != Channel::Sms || has_route())
     }
 
     /// All lanes.

@@ -164,13 +164,20 @@ impl Table {
     #[must_use]
     pub fn choose(&self, wanted: Wanted<'_>) -> Option<Arc<Lane>> {
         let entry = self.find(wanted)?;
-        let takes = |lane: &Lane| lane.presence() == Presence::Here && !lane.is_resting();
+        let is_well = |lane: &Lane| !lane.is_resting_for(wanted.account);
+        let takes = |lane: &Lane| lane.presence() == Presence::Here && is_well(lane);
         let elsewhere = |lane: &Lane| lane.presence() == Presence::Elsewhere;
         let tiers = || entry.tiers.iter();
         tiers()
             .find_map(|tier| tier.next(takes))
             .or_else(|| tiers().find_map(|tier| tier.next(elsewhere)))
             .or_else(|| tiers().find_map(|tier| tier.next(|_| true)))
+    }
+
+    /// Whether a route leads there.
+    #[must_use]
+    pub fn leads(&self, wanted: Wanted<'_>) -> bool {
+        self.find(wanted).is_some()
     }
 
     fn find(&self, wanted: Wanted<'_>) -> Option<&Entry> {
