@@ -129,7 +129,7 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
         return Err(Error::SenderNotApproved);
     }
     fraud::check(app, account, order).await?;
-    let has = |channel| app.carriers.offers(channel, account.id.as_str());
+    let has = |channel| app.carriers.leads(channel, account.id.as_str(), &order.to);
     match order.mode {
         Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.as_str())),
         Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => {
@@ -205,7 +205,7 @@ impl Past {
 
 /// Where the first attempt goes, and whether that is a fallback already.
 fn first_channel(app: &App, account: &Account, order: &Order, past: &Past) -> (Channel, bool) {
-    let has = |channel| app.carriers.offers(channel, account.id.as_str());
+    let has = |channel| app.carriers.leads(channel, account.id.as_str(), &order.to);
     match order.mode {
         Mode::Only(channel) => (channel, false),
         Mode::Auto if !has(Channel::Sms) => (Channel::Chatapp, false),
