@@ -223,13 +223,15 @@ pub(super) fn is_secret_word(key: &str) -> bool {
     ["password", "secret", "token", "api_key", "auth"].iter().any(|word| key.ends_with(word))
 }
 
-const SECRETS: [&str; 6] = [
+const SECRETS: [&str; 8] = [
     "master_key",
     "database.url",
     "chatapp.access_token",
     "chatapp.app_secret",
     "chatapp.verify_token",
     "email.relay_url",
+    "sms.lookup.token",
+    "sms.lookup.url",
 ];
 
 /// The path of the secret, if `path` is that and `_file`.

@@ -40,6 +40,15 @@ pub(super) async fn send(
     claim: &Claim,
 ) -> Result<Sent, Error> {
     check(app, account, order).await?;
+    match order.mode {
+        Mode::Only(Channel::Sms) => dispatch::look_up(app, &order.to).await,
+        Mode::Only(_) => {}
+        // Where the chat-app goes first, the answer has time.
+        Mode::Auto if app.carriers.offers(Channel::Chatapp, account.id.as_str()) => {
+            dispatch::look_up_meanwhile(app, &order.to);
+        }
+        Mode::Auto => dispatch::look_up(app, &order.to).await,
+    }
     let (mut leg, was_unreachable) = record(app, account, order, claim).await?;
     let reason = match carry(app, &mut leg).await {
         Carried::Stands => None,
