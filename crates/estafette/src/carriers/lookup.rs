@@ -61,6 +61,9 @@ struct Inner {
     room: Semaphore,
 }
 
+/// An answer that says nothing of a network.
+struct NotUnderstood;
+
 type Digest = [u8; 32];
 
 #[derive(Default)]
@@ -164,16 +167,16 @@ impl Inner {
         let digits = number.trim_start_matches('+');
         let url = self.settings.url.expose().replace("{number}", digits);
         let Ok(place) = Destination::parse_long(&url, true) else { return false };
-        let network = match self.outgoing.get(&place, self.headers()).await {
-            Ok(answer) if (200..300).contains(&answer.status) => self.network_in(&answer.body),
+        let said = match self.outgoing.get(&place, self.headers()).await {
+            Ok(answer) if (200..300).contains(&answer.status) => self.read(&answer.body),
             // It does not know this number.
-            Ok(answer) if answer.status == 404 => Some(None),
-            Ok(_) | Err(_) => None,
+            Ok(answer) if answer.status == 404 => Ok(None),
+            Ok(_) | Err(_) => Err(NotUnderstood),
         };
-        let is_answered = network.is_some();
-        match network {
-            Some(network) => self.remember(&number, network),
-            None => self.failed(),
+        let is_answered = said.is_ok();
+        match said {
+            Ok(network) => self.remember(&number, network),
+            Err(NotUnderstood) => self.failed(),
         }
         is_answered
     }
@@ -184,21 +187,21 @@ impl Inner {
         HeaderName::try_from(header).ok().zip(value).into_iter().collect()
     }
 
-    /// The network that an answer names; `None` = it is no such answer.
-    fn network_in(&self, body: &[u8]) -> Option<Option<Arc<str>>> {
-        let answer: Value = serde_json::from_slice(body).ok()?;
+    /// The network that an answer names, if it names one.
+    fn read(&self, body: &[u8]) -> Result<Option<Arc<str>>, NotUnderstood> {
+        let answer: Value = serde_json::from_slice(body).map_err(|_| NotUnderstood)?;
         let mut network = String::new();
         for pointer in &self.settings.network {
             match answer.pointer(pointer) {
                 Some(Value::String(text)) => network.push_str(text),
                 Some(Value::Number(number)) => network.push_str(&number.to_string()),
-                Some(Value::Null) | None => return Some(None),
-                Some(_) => return None,
+                Some(Value::Null) | None => return Ok(None),
+                Some(_) => return Err(NotUnderstood),
             }
         }
         let network = network.trim().to_lowercase();
         let is_name = !network.is_empty() && network.chars().count() <= MOST_CHARS;
-        Some(is_name.then(|| network.into()))
+        Ok(is_name.then(|| network.into()))
     }
 
     fn remember(&self, number: &str, network: Option<Arc<str>>) {

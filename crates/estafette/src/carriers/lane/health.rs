@@ -17,7 +17,7 @@ const ENOUGH: usize = 3;
 /// Times that a number got a bad answer while others got good ones, after which its bad answers say
 /// nothing of the carrier; for how long; and most numbers of which that is kept.
 const PROVEN: u32 = 3;
-const REMEMBERED: Duration = Duration::from_secs(600);
+const REMEMBERED: Duration = Duration::from_mins(10);
 const MOST_NUMBERS: usize = 1_000;
 /// Accounts above which those are forgotten that it does not rest for.
 const MOST_ACCOUNTS: usize = 1_000;
