@@ -68,8 +68,8 @@ impl Centre {
         times
     }
 
-    /// Whether every message arrived that was acknowledged, and how many did twice: at most a window
-    /// for each kill may, and none more than twice.
+    /// Whether every message arrived that was acknowledged, and how many did twice: at most a
+    /// window for each kill may, and none more than twice.
     pub(crate) fn judge(&self, acked: &[Acked], kills: u64) -> Findings {
         judge(&self.times(), acked, kills)
     }
