@@ -118,6 +118,7 @@ class Sandbox:
             "LOG__FORMAT": "json",
             **self.settings,
         }
+        self.live = settings["SERVER__LIVE_URL"]
         # Settings of the caller's own shell must not decide what a script finds.
         environment = {k: v for k, v in os.environ.items() if not k.startswith("ESTAFETTE__")}
         environment.update({f"ESTAFETTE__{k}": str(v) for k, v in settings.items()})

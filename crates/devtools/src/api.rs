@@ -38,6 +38,17 @@ pub(crate) struct Send {
     pub(crate) request_messaging_consent: Option<bool>,
 }
 
+/// A call with a token instead of a key; an empty one is left out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bearer<'a> {
+    /// `POST`, `PATCH`.
+    pub(crate) method: &'a str,
+    /// The path.
+    pub(crate) path: &'a str,
+    /// The token.
+    pub(crate) token: &'a str,
+}
+
 impl Send {
     /// Where it is posted to, and read at.
     pub(crate) fn paths(&self) -> (&'static str, &'static str) {
@@ -147,6 +158,25 @@ impl Api {
         self.head(out, "GET", path, index)?;
         out.extend_from_slice(b"\r\n");
         Ok(())
+    }
+
+    /// Renders a call by a token of the portal or of staff.
+    ///
+    /// # Errors
+    /// Never in practice: writing to memory.
+    pub(crate) fn as_bearer(
+        &self,
+        out: &mut Vec<u8>,
+        call: &Bearer<'_>,
+        body: &[u8],
+    ) -> Result<()> {
+        let Bearer { method, path, token } = call;
+        out.clear();
+        write!(out, "{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.address)?;
+        if !token.is_empty() {
+            write!(out, "Authorization: Bearer {token}\r\n")?;
+        }
+        finish(out, body)
     }
 
     fn head(&self, out: &mut Vec<u8>, method: &str, path: &str, index: u64) -> Result<()> {

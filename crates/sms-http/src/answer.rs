@@ -18,6 +18,8 @@ pub enum Meaning {
     Accepted,
     /// Too fast: later.
     Throttled,
+    /// Enough for now from this sender, or to this number; others go.
+    Later,
     /// Later.
     Temporary,
     /// Not to this number.

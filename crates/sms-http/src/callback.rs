@@ -33,6 +33,20 @@ impl Incoming<'_> {
         pairs.find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
     }
 
+    /// The octets of a parameter of the URL, which need not be text.
+    fn octets(&self, name: &str) -> Option<Vec<u8>> {
+        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        let (_, value) = pairs.find(|(known, _)| *known == name)?;
+        let hex = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+        let (mut octets, mut rest) = (Vec::new(), value.as_bytes());
+        while let Some((first, behind)) = rest.split_first() {
+            let escaped = behind.get(..2).filter(|_| *first == b'%').and_then(hex);
+            octets.push(escaped.unwrap_or(if *first == b'+' { b' ' } else { *first }));
+            rest = behind.get(if escaped.is_some() { 2 } else { 0 }..).unwrap_or_default();
+        }
+        Some(octets)
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
@@ -137,7 +151,8 @@ impl Gateway {
             items(&value, shape.list.as_deref()).filter_map(move |item| report(shape, item))
         });
         let written = self.inbound.iter().flat_map(|shape| {
-            items(&value, shape.list.as_deref()).filter_map(move |item| written(shape, item))
+            items(&value, shape.list.as_deref())
+                .filter_map(move |item| written(shape, item, incoming))
         });
         Brought { reports: reports.collect(), written: written.collect() }
     }
@@ -173,10 +188,10 @@ fn report(shape: &ReportShape, item: &Value) -> Option<Report> {
     Some(Report { id, fate, error })
 }
 
-fn written(shape: &InboundShape, item: &Value) -> Option<Written> {
+fn written(shape: &InboundShape, item: &Value, incoming: &Incoming<'_>) -> Option<Written> {
     let of = |at: &str| field(item, at).filter(|value| !value.is_empty());
     let id = shape.id.as_ref().and_then(|at| of(at)).unwrap_or_default();
-    let decoded = shape.ucs2.as_ref().and_then(|shape| ucs2(shape, item));
+    let decoded = shape.ucs2.as_ref().and_then(|shape| ucs2(shape, item, incoming));
     let media = shape.media.as_ref().and_then(|at| of(at));
     let media = media.map(|media| format!("[{}]", media.split('/').next().unwrap_or_default()));
     let text = decoded.or_else(|| of(&shape.text)).or(media);
@@ -202,15 +217,24 @@ fn without_proof(item: &Value) -> Value {
 }
 
 /// The text behind the octets of UCS-2, where the message has such.
-fn ucs2(shape: &Ucs2Shape, item: &Value) -> Option<String> {
+fn ucs2(shape: &Ucs2Shape, item: &Value, incoming: &Incoming<'_>) -> Option<String> {
     if field(item, &shape.coding)? != shape.is {
         return None;
     }
-    let hex = field(item, &shape.hex)?;
-    let unit = |digits: &[u8]| u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
-    let units: Option<Vec<u16>> = hex.as_bytes().chunks(4).map(unit).collect();
-    let text = String::from_utf16_lossy(&units?).replace('\0', "\u{fffd}");
-    Some(text).filter(|text| !text.is_empty())
+    let units: Vec<u16> = match (&shape.hex, &shape.octets) {
+        (Some(hex), _) => {
+            let hex = field(item, hex)?;
+            let unit = |digits| u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+            hex.as_bytes().chunks(4).map(unit).collect::<Option<_>>()?
+        }
+        (None, Some(octets)) => {
+            let octets = incoming.octets(octets)?;
+            octets.as_chunks().0.iter().copied().map(u16::from_be_bytes).collect()
+        }
+        (None, None) => return None,
+    };
+    let text = String::from_utf16_lossy(&units).replace('\0', "\u{fffd}");
+    Some(text.chars().take(MOST_CHARS).collect()).filter(|text: &String| !text.is_empty())
 }
 
 fn part(shape: &PartsShape, item: &Value) -> Option<Part> {

@@ -170,7 +170,11 @@ pub(crate) struct Ucs2Shape {
     pub(crate) coding: String,
     pub(crate) is: String,
     /// The octets in hexadecimal.
-    pub(crate) hex: String,
+    #[serde(default)]
+    pub(crate) hex: Option<String>,
+    /// Or the octets as they are, in this parameter of the URL.
+    #[serde(default)]
+    pub(crate) octets: Option<String>,
 }
 
 /// How a callback proves where it comes from.

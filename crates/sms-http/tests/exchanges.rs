@@ -297,6 +297,16 @@ fn parts_and_octets_are_read() {
     assert_eq!(text("coding=8&binary=044f043D0020D83DDE00"), "ян 😀");
     assert_eq!(text("coding=0&binary=044F"), "\u{4}O");
     assert_eq!(text("coding=8&binary=04zz"), "\u{4}O");
+    // Kannel brings the octets themselves. Those of many letters are no UTF-8.
+    let text = |rest: &str| {
+        let query = format!("from=336&to=1&{rest}");
+        taken("kannel", "", &query, "").written.first().unwrap().text.clone()
+    };
+    assert_eq!(text("text=%04%4F%04%3D%00+%D8%3D%DE%00&coding=2"), "ян 😀");
+    assert_eq!(text("coding=2&text=%00%C9%00%E9"), "Éé");
+    assert_eq!(text("coding=0&text=%C3%89+%26+%0a"), "É & \n");
+    assert_eq!(text("coding=2&text=%04%4F%0"), "я\u{2530}", "cut short");
+    assert_eq!(text("coding=2&text="), "");
 }
 
 #[test]

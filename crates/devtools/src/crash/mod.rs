@@ -2,6 +2,7 @@
 //! doubled or unpaid.
 #![expect(clippy::print_stdout, reason = "printing the result is what the tool is for")]
 
+mod centre;
 pub(crate) mod check;
 pub(crate) mod clients;
 pub(crate) mod journal;
@@ -23,6 +24,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use self::{
+    centre::Centre,
     check::{Ask, Findings, settle, sweep},
     clients::Uptime,
     journal::{Acked, Journal},
@@ -34,6 +36,7 @@ use crate::{api::Api, chance::Chance, stopwatch};
 const EXAMPLES: &str = "Examples:
   devtools crash --binary target/release/estafette --kills 200 --seed 7
   devtools crash --binary target/release/estafette --kills 5 --control lose-acks   (must exit 1)
+  devtools crash --binary target/release/estafette --kills 20 --over smpp
   devtools crash --binary target/release/estafette -- serve --config crash.toml
 
 The same seed makes the same kill times and the same requests, a third of them SMS; passcodes are
@@ -41,6 +44,15 @@ followed by consent prompts, of which some are answered again and again with Yes
 means that something acknowledged was lost, doubled, stuck, charged twice or given for nothing, or
 that the audit found something; the data directory is then kept and named. What was under way at a
 kill may reach a phone twice as an SMS: that is told, and no failure.";
+
+/// What the messages go by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Over {
+    /// The sandbox's simulated carriers.
+    Sandbox,
+    /// Live, by SMPP, to the playground's message centre: SMS alone.
+    Smpp,
+}
 
 /// Falsified journals, which the checker must see through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -77,6 +89,9 @@ pub(crate) struct Args {
     /// How long an interrupted send may stay in progress, in seconds.
     #[arg(long, default_value_t = 60)]
     settle_s: u64,
+    /// What the messages go by.
+    #[arg(long, value_enum, default_value = "sandbox")]
+    over: Over,
     /// Decides kill times and requests; differs from run to run when left out.
     #[arg(long)]
     seed: Option<u64>,
@@ -100,6 +115,8 @@ struct Run {
     checked: usize,
     findings: Findings,
     restart_ms: Vec<u64>,
+    /// Where messages arrive, over SMPP.
+    centre: Option<Centre>,
 }
 
 /// Runs the kills; `Ok(false)` when a promise was broken.
@@ -117,12 +134,20 @@ async fn torment(args: Args) -> Result<bool> {
     eprintln!("crash: seed {seed}");
     // Handsets in memory would forget at a kill what they got before it.
     let mut server = Server::new(&args.binary, &args.arguments)?.with(&HANDSETS);
+    let centre = if args.over == Over::Smpp { Some(Centre::open().await?) } else { None };
+    for (name, value) in centre.iter().flat_map(Centre::settings) {
+        server = server.with(&[(name, &value)]);
+    }
     server.start().await?;
-    let key = server.make_account().await?;
-    let api = Api::new(&server.url(), vec![key])?;
+    let (api, plan) = if centre.is_some() {
+        let key = centre::make_account(&server).await?;
+        (Api::new(&server.live_url(), vec![key])?, Plan::of_sms(seed))
+    } else {
+        (Api::new(&server.url(), vec![server.make_account().await?])?, Plan::new(seed))
+    };
     let mut run = Run {
         seed,
-        plan: Plan::new(seed),
+        plan,
         server,
         api,
         next: Arc::new(AtomicU64::new(0)),
@@ -130,6 +155,7 @@ async fn torment(args: Args) -> Result<bool> {
         checked: 0,
         findings: Findings::default(),
         restart_ms: Vec::new(),
+        centre,
         args,
     };
     let outcome = run.all().await;
@@ -221,8 +247,12 @@ impl Run {
         tokio::time::sleep(SMS_SETTLE).await;
         let repeated = |acked: &Acked| acked.repeated;
         let mut questions = self.questions(Ask::Repeat, 0, usize::MAX, repeated);
-        questions.extend(self.questions(Ask::Handset, 0, 1000, repeated));
-        questions.extend(self.questions(Ask::Handset, 0, usize::MAX, is_sms));
+        if let Some(centre) = &self.centre {
+            self.findings.merge(centre.judge(&self.journal.acked, self.args.kills));
+        } else {
+            questions.extend(self.questions(Ask::Handset, 0, 1000, repeated));
+            questions.extend(self.questions(Ask::Handset, 0, usize::MAX, is_sms));
+        }
         let keyed = |acked: &Acked| acked.planned.key.is_some();
         questions.extend(self.questions(Ask::Repeat, 0, 300, keyed));
         questions.extend(self.verifications(self.checked, 300));

@@ -14,6 +14,8 @@ const ENDINGS: [u16; 7] = [1, 2, 3, 5, 6, 8, YES];
 const YES: u16 = 11;
 /// The same of an SMS.
 const SMS_ENDINGS: [u16; 7] = [1, 4, 5, 6, 7, 21, 8];
+/// Scripts nothing, in the sandbox or at a message centre.
+const PLAIN: u16 = 5678;
 /// Uptime before a kill, in ms.
 const UPTIME_MS: (u64, u64) = (50, 600);
 
@@ -22,6 +24,8 @@ const UPTIME_MS: (u64, u64) = (50, 600);
 pub(crate) struct Plan {
     seed: u64,
     numbers: Numbers,
+    /// Whether all are SMS, to numbers that script nothing.
+    is_plain: bool,
 }
 
 /// A request that may be repeated word for word.
@@ -45,7 +49,12 @@ impl Planned {
 impl Plan {
     /// The plan that belongs to `seed`.
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, numbers: Numbers::new(seed) }
+        Self { seed, numbers: Numbers::new(seed), is_plain: false }
+    }
+
+    /// A plan of SMS alone, of which each simply arrives.
+    pub(crate) fn of_sms(seed: u64) -> Self {
+        Self { is_plain: true, ..Self::new(seed) }
     }
 
     /// How long the service runs before kill number `kill`.
@@ -57,11 +66,13 @@ impl Plan {
     /// Request number `index` of the run.
     pub(crate) fn request(&self, index: u64) -> Planned {
         let mut chance = Chance::new(self.seed ^ 0x7365_6e64, index);
-        let is_sms = chance.below(3) == 0;
+        let is_sms = chance.below(3) == 0 || self.is_plain;
         let endings = if is_sms { SMS_ENDINGS } else { ENDINGS };
         // A third is scripted; each request has its own reference, so no two share a challenge.
         let scripted = usize::try_from(chance.below(18)).ok().and_then(|at| endings.get(at));
         let to = match scripted {
+            // No ending of a message centre's.
+            _ if self.is_plain => self.numbers.scripted(index, PLAIN),
             Some(ending) => self.numbers.scripted(index, *ending),
             None => self.numbers.plain(index),
         };

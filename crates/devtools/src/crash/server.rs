@@ -12,7 +12,10 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::process::{Child, Command};
+use tokio::{
+    io::AsyncWriteExt,
+    process::{Child, Command},
+};
 
 use crate::{api::Api, stopwatch, wire::Conn};
 
@@ -59,6 +62,11 @@ impl Server {
     /// Base address of the sandbox.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.ports[1])
+    }
+
+    /// The same of live.
+    pub(crate) fn live_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports[0])
     }
 
     /// Starts the service and waits until it is ready; how long that took.
@@ -133,7 +141,14 @@ impl Server {
         let account = self.json(&["account", "add", "--email", "crash@example.com", "--json"]);
         let account = account.await?;
         let id = account.pointer("/accounts/sandbox").and_then(Value::as_str);
-        let id = id.context("account add: no accounts.sandbox")?;
+        self.fund(id.context("account add: no accounts.sandbox")?).await
+    }
+
+    /// Gives an account credits; an API key of it.
+    ///
+    /// # Errors
+    /// When a command fails or answers something else.
+    pub(crate) async fn fund(&self, id: &str) -> Result<String> {
         self.json(&["credits", "add", "--account", id, "--amount", CREDITS, "--json"]).await?;
         let key = self.json(&["key", "add", "--account", id, "--name", "crash", "--json"]).await?;
         let key = key.get("api_key").and_then(Value::as_str);
@@ -169,7 +184,22 @@ impl Server {
     }
 
     async fn json(&self, arguments: &[&str]) -> Result<Value> {
-        let output = self.command().args(arguments).output().await?;
+        self.json_said(arguments, "").await
+    }
+
+    /// A command that reads what is said; what it answers.
+    ///
+    /// # Errors
+    /// When it fails or answers something else.
+    pub(crate) async fn json_said(&self, arguments: &[&str], said: &str) -> Result<Value> {
+        let mut command = self.command();
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::piped()).spawn()?;
+        // Dropped at once: that is the end of what is said.
+        let mut stdin = child.stdin.take().context("no stdin")?;
+        stdin.write_all(said.as_bytes()).await?;
+        drop(stdin);
+        let output = child.wait_with_output().await?;
         let what = arguments.iter().take(2).copied().collect::<Vec<_>>().join(" ");
         let says = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "`{what}` failed: {}", says.trim());

@@ -2,8 +2,10 @@
 //! and how many a second. Passcodes find room that bulk leaves free, no account has all of it, and
 //! a carrier that fails is asked again by one message at a time.
 
+mod health;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,11 +14,9 @@ use tokio::time::Instant;
 
 use super::binds::Presence;
 use super::{Carrier, Outcome, Refusal};
+use health::Health;
 
-/// The shortest and the longest rest of a lane whose carrier fails.
-const REST: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
-/// Answers lost in a row after which a carrier counts as failing.
-const LOST_IN_A_ROW: u32 = 3;
+pub use health::Subject;
 
 /// Who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,6 +76,17 @@ pub struct Lane {
     work: Notify,
     /// What became of its receipts.
     pub receipts: ReceiptCounts,
+    /// What its answers were.
+    pub answers: AnswerFigures,
+}
+
+/// A carrier's answers at this node, since the start.
+#[derive(Debug, Default)]
+pub struct AnswerFigures {
+    /// Those that asked to slow down.
+    pub throttled: AtomicU64,
+    /// How long the latest took, milliseconds; 0 = there was none.
+    pub round_trip_ms: AtomicU64,
 }
 
 /// What became of a carrier's receipts at this node, since the start.
@@ -98,9 +109,7 @@ struct Book {
     waiting: BTreeMap<String, VecDeque<Waiter>>,
     next_ticket: u64,
     bucket: Bucket,
-    /// Failures in a row.
-    streak: u32,
-    rests_until: Option<Instant>,
+    health: Health,
     /// The first of those that wait in the database, and since when there have been some.
     backlog: Option<(Priority, Instant)>,
 }
@@ -136,12 +145,12 @@ impl Lane {
             waiting: BTreeMap::new(),
             next_ticket: 0,
             bucket: Bucket { tokens: burst(pace), at: Instant::now() },
-            streak: 0,
-            rests_until: None,
+            health: Health::default(),
             backlog: None,
         };
-        let receipts = ReceiptCounts::default();
-        Arc::new(Self { carrier, pace, book: Mutex::new(book), work: Notify::new(), receipts })
+        let (book, work) = (Mutex::new(book), Notify::new());
+        let (receipts, answers) = (ReceiptCounts::default(), AnswerFigures::default());
+        Arc::new(Self { carrier, pace, book, work, receipts, answers })
     }
 
     /// Who is at its end.
@@ -196,7 +205,8 @@ impl Lane {
         let give_up = Instant::now() + patience;
         while Instant::now() < give_up {
             // Permits that time gives back come without anybody saying so.
-            let look_again = self.opens_in().unwrap_or(patience).max(Duration::from_millis(1));
+            let look_again =
+                self.opens_in(account).unwrap_or(patience).max(Duration::from_millis(1));
             let look_again = (Instant::now() + look_again).min(give_up);
             match tokio::time::timeout_at(look_again, &mut got).await {
                 Ok(permit) => return permit.ok(),
@@ -219,9 +229,9 @@ impl Lane {
     }
 
     /// When the rate or a rest lets the next one through.
-    fn opens_in(&self) -> Option<Duration> {
+    fn opens_in(&self, account: &str) -> Option<Duration> {
         let book = self.book();
-        let rest = book.rests_until.map(|until| until.saturating_duration_since(Instant::now()));
+        let rest = Some(book.health.rest(account));
         let rate = self.pace.per_s.map(|per_s| {
             Duration::from_secs_f64((1.0 - book.bucket.tokens).max(0.0) / f64::from(per_s))
         });
@@ -229,36 +239,29 @@ impl Lane {
     }
 
     /// What the carrier's answer says about the carrier.
-    pub fn note(&self, outcome: &Outcome) {
-        let mut book = self.book();
-        let wait = match outcome {
-            Outcome::Refused { class: Refusal::Throttled { after_ms }, .. } => {
-                Duration::from_millis(*after_ms)
-            }
-            Outcome::Refused { class: Refusal::Down, .. } => Duration::ZERO,
-            Outcome::Unknown if book.streak + 1 >= LOST_IN_A_ROW => Duration::ZERO,
-            Outcome::Unknown => {
-                book.streak += 1;
-                return;
-            }
-            Outcome::Accepted { .. } | Outcome::InParts { .. } | Outcome::Refused { .. } => {
-                book.streak = 0;
-                book.rests_until = None;
-                return;
-            }
-        };
+    pub fn note(&self, outcome: &Outcome, subject: Subject<'_>, took: Duration) {
+        if matches!(outcome, Outcome::Refused { class: Refusal::Throttled { .. }, .. }) {
+            self.answers.throttled.fetch_add(1, Ordering::Relaxed);
+        }
+        if *outcome != Outcome::Unknown {
+            let took_ms = u64::try_from(took.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
+            self.answers.round_trip_ms.store(took_ms, Ordering::Relaxed);
+        }
         if self.pace.backs_off {
-            let [shortest, longest] = REST;
-            let backed_off = shortest * 2_u32.saturating_pow(book.streak.min(5));
-            book.streak += 1;
-            book.rests_until = Some(Instant::now() + wait.max(backed_off).min(longest));
+            self.book().health.note(outcome, subject);
         }
     }
 
-    /// Whether its carrier fails now, as far as is known.
+    /// Whether its carrier fails now for this account, as far as is known.
+    #[must_use]
+    pub fn is_resting_for(&self, account: &str) -> bool {
+        !self.book().health.rest(account).is_zero()
+    }
+
+    /// Whether it does for anybody.
     #[must_use]
     pub fn is_resting(&self) -> bool {
-        self.book().rests_until.is_some_and(|until| Instant::now() < until)
+        self.book().health.is_resting()
     }
 
     /// What waits in the database, as somebody saw who looked.
@@ -302,11 +305,11 @@ impl Lane {
         };
         let taken_by_account = book.accounts.get(account).copied().unwrap_or_default();
         let is_patient = priority != Priority::Passcode;
-        let is_resting = book.rests_until.is_some_and(|until| Instant::now() < until);
-        let is_probing = book.streak > 0 && self.pace.backs_off && book.rests_until.is_some();
+        let is_resting = !book.health.rest(account).is_zero();
+        let is_probed = (book.health.is_probed() && book.patient > 0)
+            || (book.health.is_probed_by(account) && taken_by_account > 0);
         let is_absent = self.presence() != Presence::Here;
-        let is_held_back =
-            is_patient && (is_absent || is_resting || (is_probing && book.patient > 0));
+        let is_held_back = is_patient && (is_absent || is_resting || is_probed);
         !is_held_back && book.taken < all - spare && taken_by_account < own
     }
 

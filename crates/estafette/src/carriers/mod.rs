@@ -8,6 +8,7 @@ pub mod handsets;
 mod inbound;
 pub mod inbox;
 pub mod lane;
+pub mod lookup;
 pub mod mailboxes;
 mod outbound;
 mod refusal;
@@ -28,6 +29,7 @@ use crate::kit::msisdn::Msisdn;
 use crate::kit::words::words;
 
 use binds::{Binds, Load, Presence};
+use lookup::Lookup;
 use routes::{Route, RouteFault, Table, Wanted};
 
 pub use cloud_api::CloudApi;
@@ -35,7 +37,7 @@ pub use door::{Door, Guesses, NotNow};
 pub use handsets::Handsets;
 pub use inbound::{Inbound, InboundPart};
 pub use inbox::Inbox;
-pub use lane::{Lane, Pace, Permit, Priority};
+pub use lane::{Lane, Pace, Permit, Priority, Subject};
 pub use mailboxes::Mailboxes;
 pub use outbound::{Address, Content, Mail, Outbound, QuickReply, Template};
 pub use refusal::Refusal;
@@ -206,6 +208,8 @@ pub struct Carriers {
     table: Arc<RwLock<Arc<Table>>>,
     /// Which did at first: as the settings say, or all of them in turn.
     settled: Arc<Table>,
+    /// Who knows the networks of ported numbers.
+    lookup: Option<Arc<Lookup>>,
     handsets: Option<Handsets>,
     inbox: Inbox,
 }
@@ -288,7 +292,8 @@ impl Carriers {
         let table = Table::of(written(&sms.routes), &lanes).map_err(|fault| fault.reason)?;
         let settled = Arc::new(table);
         let table = Arc::new(RwLock::new(Arc::clone(&settled)));
-        Ok(Self { sms: lanes, table, settled, ..self })
+        let lookup = Lookup::new(&sms.lookup, clock)?;
+        Ok(Self { sms: lanes, table, settled, lookup, ..self })
     }
 
     /// With the mail relay of the settings, if there is one.
@@ -343,15 +348,16 @@ impl Carriers {
         priority: Priority,
         to: &Address,
     ) -> Option<Arc<Lane>> {
-        let works = |lane: &&Arc<Lane>| !lane.is_resting();
+        let works = |lane: &&Arc<Lane>| !lane.is_resting_for(account);
         let first = |lanes: &[Arc<Lane>]| lanes.iter().find(works).or(lanes.first()).cloned();
         match (channel, to) {
             (Channel::Chatapp, Address::Phone(_)) => {
                 first(&self.chatapp).filter(|_| self.offers(channel, account))
             }
             (Channel::Sms, Address::Phone(number)) => {
-                let (class, number) = (routes::Class::of(priority), number.e164());
-                self.table().choose(Wanted { account, class, number })
+                let network = self.lookup.as_ref().and_then(|it| it.network(number.e164()));
+                let (class, network) = (routes::Class::of(priority), network.as_deref());
+                self.table().choose(Wanted { account, class, number: number.e164(), network })
             }
             (Channel::Email, Address::Email(_)) => first(&self.email),
             (_, Address::Phone(_) | Address::Email(_)) => None,
@@ -369,6 +375,23 @@ impl Carriers {
             }
             Channel::Email => !self.email.is_empty(),
         }
+    }
+
+    /// Who is to be asked for the network of a number, before a message to it is routed: nobody
+    /// where no route depends on it.
+    #[must_use]
+    pub fn lookup_for(&self, to: &Msisdn) -> Option<&Arc<Lookup>> {
+        self.lookup.as_ref().filter(|_| self.table().asks(to.e164()))
+    }
+
+    /// Whether an account's passcodes go to this number on a channel.
+    #[must_use]
+    pub fn leads(&self, channel: Channel, account: &str, to: &Msisdn) -> bool {
+        let (class, number) = (routes::Class::Passcode, to.e164());
+        let network = self.lookup.as_ref().and_then(|lookup| lookup.network(number));
+        let network = network.as_deref();
+        let has_route = || self.table().leads(Wanted { account, class, number, network });
+        self.offers(channel, account) && (channel != Channel::Sms || has_route())
     }
 
     /// All lanes.
@@ -432,6 +455,7 @@ impl Carriers {
 fn written(routes: &[config::SmsRoute]) -> Vec<Route> {
     let route = |route: &config::SmsRoute| Route {
         prefix: route.prefix.clone(),
+        network: route.network.clone(),
         carriers: routes::in_order(route.carriers.iter().cloned()),
         ..Route::default()
     };

@@ -27,6 +27,15 @@ impl Address {
         }
     }
 
+    /// The number or the address itself.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Phone(number) => number.e164(),
+            Self::Email(address) => address.as_str(),
+        }
+    }
+
     /// The country that a price is for; empty where there is none.
     #[must_use]
     pub fn country(&self) -> &str {

@@ -24,6 +24,8 @@ pub struct Route {
     pub account_id: Option<String>,
     /// Only for messages of this class.
     pub class: Option<Class>,
+    /// Only for numbers of this network, as `lookup` knows it.
+    pub network: Option<String>,
     /// Only carriers that cost at most so much for a segment; one without a price costs nothing.
     pub max_price: Option<i64>,
     /// By whom.
@@ -76,6 +78,8 @@ pub struct Wanted<'a> {
     pub class: Class,
     /// Where it goes, `+` and digits.
     pub number: &'a str,
+    /// The network of the number, where it is known.
+    pub network: Option<&'a str>,
 }
 
 /// Why a table cannot be used.
@@ -102,6 +106,7 @@ pub struct Table {
 struct Entry {
     account: Option<String>,
     class: Option<Class>,
+    network: Option<String>,
     /// By priority.
     tiers: Vec<Tier>,
 }
@@ -124,9 +129,10 @@ impl Table {
             let digits = check(at, route, lanes)?;
             let entry = Entry::of(route, lanes);
             let entries = table.by_prefix.entry(digits.to_owned()).or_default();
-            let is_double =
-                entries.iter().any(|e| (&e.account, e.class) == (&entry.account, entry.class));
-            if is_double {
+            let is_same = |e: &Entry| {
+                (&e.account, e.class, &e.network) == (&entry.account, entry.class, &entry.network)
+            };
+            if entries.iter().any(is_same) {
                 let reason = format!("There are two routes for {} alike", route.prefix);
                 return Err(RouteFault { at, field: "prefix", reason });
             }
@@ -164,7 +170,8 @@ impl Table {
     #[must_use]
     pub fn choose(&self, wanted: Wanted<'_>) -> Option<Arc<Lane>> {
         let entry = self.find(wanted)?;
-        let takes = |lane: &Lane| lane.presence() == Presence::Here && !lane.is_resting();
+        let is_well = |lane: &Lane| !lane.is_resting_for(wanted.account);
+        let takes = |lane: &Lane| lane.presence() == Presence::Here && is_well(lane);
         let elsewhere = |lane: &Lane| lane.presence() == Presence::Elsewhere;
         let tiers = || entry.tiers.iter();
         tiers()
@@ -173,16 +180,38 @@ impl Table {
             .or_else(|| tiers().find_map(|tier| tier.next(|_| true)))
     }
 
+    /// Whether a route leads there.
+    #[must_use]
+    pub fn leads(&self, wanted: Wanted<'_>) -> bool {
+        self.find(wanted).is_some()
+    }
+
+    /// Whether it may make a difference in which network a number is.
+    #[must_use]
+    pub fn asks(&self, number: &str) -> bool {
+        let has_network = |entries: &Vec<Entry>| entries.iter().any(|e| e.network.is_some());
+        self.entries(number).any(has_network)
+    }
+
+    /// A route of the number's network before all others.
     fn find(&self, wanted: Wanted<'_>) -> Option<&Entry> {
-        let digits = wanted.number.trim_start_matches('+');
+        let fits = |entry: &Entry, network: Option<&str>| {
+            entry.network.as_deref() == network
+                && entry.account.as_deref().is_none_or(|account| account == wanted.account)
+                && entry.class.is_none_or(|class| class == wanted.class)
+        };
+        let of = |network: Option<&str>| {
+            self.entries(wanted.number)
+                .find_map(|entries| entries.iter().find(|entry| fits(entry, network)))
+        };
+        wanted.network.and_then(|network| of(Some(network))).or_else(|| of(None))
+    }
+
+    /// The entries of each prefix of a number, the longest first.
+    fn entries(&self, number: &str) -> impl Iterator<Item = &Vec<Entry>> {
+        let digits = number.trim_start_matches('+');
         let longest = self.longest.min(digits.len());
-        (0..=longest).rev().find_map(|length| {
-            let entries = self.by_prefix.get(digits.get(..length)?)?;
-            entries.iter().find(|entry| {
-                entry.account.as_deref().is_none_or(|account| account == wanted.account)
-                    && entry.class.is_none_or(|class| class == wanted.class)
-            })
-        })
+        (0..=longest).rev().filter_map(move |length| self.by_prefix.get(digits.get(..length)?))
     }
 }
 
@@ -199,6 +228,10 @@ fn check<'a>(at: usize, route: &'a Route, lanes: &[Arc<Lane>]) -> Result<&'a str
     let digits =
         digits.filter(|digits| digits.len() <= 15 && digits.bytes().all(|b| b.is_ascii_digit()));
     let digits = digits.ok_or_else(|| fault("prefix", "Write + and the first digits"))?;
+    let is_name = |network: &String| (1..=64).contains(&network.trim().chars().count());
+    if !route.network.as_ref().is_none_or(is_name) {
+        return Err(fault("network", "Write a network as sms.lookup names it, such as 20801"));
+    }
     if route.carriers.is_empty() || route.carriers.len() > MOST_CHOICES {
         return Err(fault("carriers", "Name 1 to 20 carriers"));
     }
@@ -235,7 +268,8 @@ impl Entry {
             tier.total += u64::from(choice.weight);
         }
         let tiers = tiers.into_values().collect();
-        Self { account: route.account_id.clone(), class: route.class, tiers }
+        let network = route.network.as_ref().map(|network| network.trim().to_lowercase());
+        Self { account: route.account_id.clone(), class: route.class, network, tiers }
     }
 }
 

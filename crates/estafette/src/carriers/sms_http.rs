@@ -157,6 +157,7 @@ impl SmsHttp {
             Meaning::Accepted => return self.accepted(outbound, read.ids),
             Meaning::Unknown => return Outcome::Unknown,
             Meaning::Throttled => Refusal::Throttled { after_ms },
+            Meaning::Later => Refusal::Later { after_ms },
             Meaning::Temporary => Refusal::Temporary,
             Meaning::BadRecipient => Refusal::BadRecipient,
             Meaning::BadSender => Refusal::BadSender,

@@ -82,7 +82,7 @@ fn options(args: &PlaygroundArgs) -> SmscOptions {
         SmscIds::Hex => IdStyle::Hexadecimal,
         SmscIds::Mixed => IdStyle::Mixed,
     };
-    SmscOptions { password: None, ids, receipt_ms: args.smsc_receipt_ms }
+    SmscOptions { ids, receipt_ms: args.smsc_receipt_ms, ..SmscOptions::default() }
 }
 
 fn line(received: &Received) -> String {

@@ -7,8 +7,8 @@ use ipnet::IpNet;
 
 use super::bounds::{Check, ensure, no_network, url, within};
 use super::{
-    Access, Chatapp, Config, Credits, Email, Otp, Retention, Server, Sms, SmsCarrier, Support,
-    Telemetry, Webhooks,
+    Access, Chatapp, Config, Credits, Email, Otp, Retention, Server, Sms, SmsCarrier, SmsLookup,
+    Support, Telemetry, Webhooks,
 };
 use crate::kit::msisdn;
 
@@ -272,8 +272,32 @@ fn sms(sms: &Sms) -> Check {
             );
             ensure(sms.carriers.contains_key(carrier), "sms.routes", &says)?;
         }
+        let has_lookup = route.network.is_none() || !sms.lookup.url.expose().is_empty();
+        let says =
+            format!("the route {} names a network, and sms.lookup.url is empty", route.prefix);
+        ensure(has_lookup, "sms.routes", &says)?;
     }
-    Ok(())
+    lookup(&sms.lookup)
+}
+
+fn lookup(lookup: &SmsLookup) -> Check {
+    let url = lookup.url.expose();
+    let is_url = url.starts_with("https://") || url.starts_with("http://");
+    let says = "must be empty, or begin with https:// or http:// and have {number} in it";
+    ensure(url.is_empty() || is_url && url.contains("{number}"), "sms.lookup.url", says)?;
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    let header = &lookup.header;
+    let is_header = !header.is_empty() && header.bytes().all(is_name);
+    ensure(is_header, "sms.lookup.header", "must be the name of a header")?;
+    let is_plain = !lookup.token.expose().contains(|letter: char| letter.is_control());
+    ensure(is_plain, "sms.lookup.token", "must be one line")?;
+    let are_pointers = lookup.network.iter().all(|pointer| pointer.starts_with('/'));
+    let says = "must be 1 to 4 JSON pointers, such as /mcc";
+    ensure(are_pointers && (1..=4).contains(&lookup.network.len()), "sms.lookup.network", says)?;
+    let count = |number| i64::try_from(number).unwrap_or(i64::MAX);
+    within("sms.lookup.timeout_ms", i64::try_from(lookup.timeout_ms).unwrap_or(i64::MAX), 1, 150)?;
+    within("sms.lookup.cache_s", lookup.cache_s, 60, 2_592_000)?;
+    within("sms.lookup.cache_numbers", count(lookup.cache_numbers), 1, 10_000_000)
 }
 
 fn email(email: &Email) -> Check {

@@ -65,6 +65,7 @@ fn list_of(key: &str) -> &'static str {
             "a list of prices, such as [{ channel = \"sms\", category = \"message\", country = \
              \"*\", credits = 5 }]"
         }
+        "sms.lookup.network" => "a list of JSON pointers, such as [\"/mcc\", \"/mnc\"]",
         _ => "a list of whole numbers, such as [5, 300]",
     }
 }
@@ -253,13 +254,15 @@ pub(super) fn is_secret_word(key: &str) -> bool {
     ["password", "secret", "token", "api_key", "auth"].iter().any(|word| key.ends_with(word))
 }
 
-const SECRETS: [&str; 6] = [
+const SECRETS: [&str; 8] = [
     "master_key",
     "database.url",
     "chatapp.access_token",
     "chatapp.app_secret",
     "chatapp.verify_token",
     "email.relay_url",
+    "sms.lookup.token",
+    "sms.lookup.url",
 ];
 
 /// The path of the secret, if `path` is that and `_file`.

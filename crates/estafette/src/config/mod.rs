@@ -10,6 +10,7 @@ mod layers;
 mod load;
 mod plain;
 mod show;
+mod sms;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub use choices::{FraudGuard, HandsetStore, LogFormat};
 pub use fault::{LoadError, Source};
 pub use load::{Flags, address_of, load, strangers};
 pub use show::{show, show_json};
+pub use sms::{Sms, SmsLookup, SmsRoute};
 pub use template::template;
 
 /// Everything that can be set.
@@ -397,36 +399,6 @@ pub struct Chatapp {
     pub otp_template: String,
     /// Template that asks for consent.
     pub consent_template: String,
-}
-
-/// SMS carriers and which of them takes what. Its `Debug` hides the passwords in the tables.
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sms {
-    /// One table per carrier; each kind reads its own keys.
-    pub carriers: std::collections::BTreeMap<String, toml::Table>,
-    /// Longest prefix wins.
-    pub routes: Vec<SmsRoute>,
-}
-
-impl Sms {
-    /// The carriers, read and checked, by name. The settings were loaded, so each can be read.
-    #[must_use]
-    pub fn all(&self) -> Vec<(&str, SmsCarrier)> {
-        let read =
-            |(name, table)| Some((String::as_str(name), SmsCarrier::read(name, table).ok()?));
-        self.carriers.iter().filter_map(read).collect()
-    }
-}
-
-/// One route.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct SmsRoute {
-    /// `+` and the first digits.
-    pub prefix: String,
-    /// Names of carriers, first choice first.
-    pub carriers: Vec<String>,
 }
 
 /// Email.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use super::layers::is_secret_word;
-use super::{Chatapp, Config, Database, Email, Sms, Support};
+use super::{Chatapp, Config, Database, Email, Sms, SmsLookup, Support};
 use crate::kit::secret::Secret;
 
 /// The same for every secret: not even its length shows.
@@ -101,7 +101,20 @@ fn chatapp(chatapp: &Chatapp) -> Value {
 fn sms(sms: &Sms) -> Value {
     let carriers = sms.carriers.iter().map(|(name, table)| (name.clone(), carrier(table)));
     let carriers = Value::Table(carriers.collect());
-    section([("carriers", carriers), ("routes", plain(&sms.routes))])
+    let routes = plain(&sms.routes);
+    section([("carriers", carriers), ("lookup", lookup(&sms.lookup)), ("routes", routes)])
+}
+
+fn lookup(lookup: &SmsLookup) -> Value {
+    section([
+        ("url", masked(&lookup.url)),
+        ("header", plain(&lookup.header)),
+        ("token", masked(&lookup.token)),
+        ("network", plain(&lookup.network)),
+        ("timeout_ms", plain(&lookup.timeout_ms)),
+        ("cache_s", plain(&lookup.cache_s)),
+        ("cache_numbers", plain(&lookup.cache_numbers)),
+    ])
 }
 
 fn carrier(table: &Table) -> Value {

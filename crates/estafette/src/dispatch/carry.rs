@@ -10,7 +10,7 @@ use super::store as sql;
 use super::{Attempt, Carried, Failure, Leg, News, Next, Owner, State, Unwritten, elsewhere};
 use crate::app::App;
 use crate::carriers::inbox::{self, Waiter};
-use crate::carriers::{Channel, Fate, Outbound, Outcome, Permit, Refusal};
+use crate::carriers::{Channel, Fate, Outbound, Outcome, Permit, Refusal, Subject};
 use crate::metrics::Submitted;
 
 /// How long a receipt that comes at once may take to share the commit of the acceptance.
@@ -239,8 +239,10 @@ async fn hand_over(app: &App, channel: Channel, message: &Outbound, permit: Perm
     let span =
         tracing::trace_span!(target: "otel", "carrier.submit", otel.kind = "client", channel, name);
     let outcome = carrier.submit(message).instrument(span).await;
-    permit.lane().note(&outcome);
-    let seconds = since.elapsed().as_secs_f64();
+    let took = since.elapsed();
+    let subject = Subject { account: &message.account_id, to: message.to.as_str() };
+    permit.lane().note(&outcome, subject, took);
+    let seconds = took.as_secs_f64();
     let submitted = Submitted { channel, carrier: name, outcome: outcome.as_str(), seconds };
     app.metrics.submission(submitted);
     outcome

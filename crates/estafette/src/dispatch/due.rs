@@ -132,10 +132,11 @@ async fn enqueue<O: Owner>(app: &App, leg: &Leg<O>, resends: i64) -> Result<(), 
     let attempt = &leg.attempt;
     let mut lane = app.carriers.lane(&attempt.carrier).cloned();
     let may_change = attempt.state == State::Queued && attempt.resends == 0;
-    let fails = |lane: &Arc<Lane>| lane.is_resting() || lane.presence() == Presence::Nowhere;
+    let account = attempt.account.as_str();
+    let fails =
+        |lane: &Arc<Lane>| lane.is_resting_for(account) || lane.presence() == Presence::Nowhere;
     if may_change && lane.as_ref().is_none_or(fails) {
         let content = O::content(app, &leg.message, attempt);
-        let account = attempt.account.as_str();
         let best = content
             .and_then(|it| app.carriers.best(attempt.channel, account, attempt.priority, &it.to));
         lane = best.or(lane);

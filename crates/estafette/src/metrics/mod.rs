@@ -6,6 +6,7 @@ mod connections;
 mod fraud;
 mod lanes;
 mod process;
+mod receipts;
 mod storage;
 mod webhooks;
 
@@ -150,6 +151,7 @@ pub struct Metrics {
     clock_ahead: Seconds,
     unwritten: Family<CauseLabels, Counter>,
     receipts_parked: Family<CarrierLabels, Counter>,
+    sms_lookups: Family<[(&'static str, &'static str); 1], Counter>,
     email_reports: Family<[(&'static str, &'static str); 1], Counter>,
     lanes: Lanes,
     fraud: Fraud,
@@ -185,6 +187,7 @@ impl Default for Metrics {
             clock_ahead: Seconds::default(),
             unwritten: Family::default(),
             receipts_parked: Family::default(),
+            sms_lookups: Family::default(),
             email_reports: Family::default(),
             lanes: Lanes::default(),
             fraud: Fraud::default(),
@@ -199,15 +202,6 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    fn register_receipts(&self, registry: &mut Registry) {
-        registry.register(
-            "receipts_parked",
-            "Receipts that led to no message when they came, by carrier",
-            self.receipts_parked.clone(),
-        );
-        registry.register("email_reports", "Reports of emails", self.email_reports.clone());
-    }
-
     fn register(&self) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register(
@@ -380,17 +374,6 @@ impl Metrics {
     /// Notes how far the clock is ahead of its witnesses.
     pub fn clock_ahead(&self, seconds: f64) {
         self.clock_ahead.set(seconds);
-    }
-
-    /// Counts a receipt that led to no message when it came.
-    pub fn receipt_parked(&self, carrier: &str) {
-        let labels = CarrierLabels { carrier: carrier.to_owned() };
-        self.receipts_parked.get_or_create(&labels).inc();
-    }
-
-    /// Counts a message to the listener for reports of emails.
-    pub fn email_report(&self, outcome: &'static str) {
-        self.email_reports.get_or_create(&[("outcome", outcome)]).inc();
     }
 
     /// Counts a passcode of a country as sent or verified.

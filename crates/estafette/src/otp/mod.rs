@@ -244,8 +244,8 @@ pub enum Error {
     /// The carrier failed for reasons that are not the recipient's.
     #[error("The carrier did not take the message, and nothing was charged. Try again later.")]
     CarrierFailed,
-    /// No carrier for a channel that was asked for.
-    #[error("No carrier is configured for {0}. Ask the operator, or use another channel.")]
+    /// No carrier of a channel that was asked for leads to the number.
+    #[error("No carrier of {0} leads to this number. Ask the operator, or use another channel.")]
     NoCarrier(&'static str),
     /// No such challenge of this account.
     #[error(

@@ -77,13 +77,13 @@ impl Owner for Otp {
     fn after(app: &App, challenge: &Challenge, attempt: &Attempt, _: &Failure) -> Then {
         let is_current = challenge.attempt == attempt.id;
         let can_fall_back = challenge.falls_back() && challenge.is_open(app.now());
-        if !is_current
-            || !can_fall_back
-            || !app.carriers.offers(Channel::Sms, challenge.account.as_str())
-        {
+        let to = recipient(challenge);
+        let account = challenge.account.as_str();
+        let leads = |number| app.carriers.leads(Channel::Sms, account, number);
+        if !is_current || !can_fall_back || !to.phone().is_some_and(leads) {
             return Then::End;
         }
-        Then::Leg { channel: Channel::Sms, category: "authentication", to: recipient(challenge) }
+        Then::Leg { channel: Channel::Sms, category: "authentication", to }
     }
 
     fn adopt(

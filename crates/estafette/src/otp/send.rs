@@ -40,6 +40,15 @@ pub(super) async fn send(
     claim: &Claim,
 ) -> Result<Sent, Error> {
     check(app, account, order).await?;
+    match order.mode {
+        Mode::Only(Channel::Sms) => dispatch::look_up(app, &order.to).await,
+        Mode::Only(_) => {}
+        // Where the chat-app goes first, the answer has time.
+        Mode::Auto if app.carriers.offers(Channel::Chatapp, account.id.as_str()) => {
+            dispatch::look_up_meanwhile(app, &order.to);
+        }
+        Mode::Auto => dispatch::look_up(app, &order.to).await,
+    }
     let (mut leg, was_unreachable) = record(app, account, order, claim).await?;
     let reason = match carry(app, &mut leg).await {
         Carried::Stands => None,
@@ -129,7 +138,7 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
         return Err(Error::SenderNotApproved);
     }
     fraud::check(app, account, order).await?;
-    let has = |channel| app.carriers.offers(channel, account.id.as_str());
+    let has = |channel| app.carriers.leads(channel, account.id.as_str(), &order.to);
     match order.mode {
         Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.as_str())),
         Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => {
@@ -205,7 +214,7 @@ impl Past {
 
 /// Where the first attempt goes, and whether that is a fallback already.
 fn first_channel(app: &App, account: &Account, order: &Order, past: &Past) -> (Channel, bool) {
-    let has = |channel| app.carriers.offers(channel, account.id.as_str());
+    let has = |channel| app.carriers.leads(channel, account.id.as_str(), &order.to);
     match order.mode {
         Mode::Only(channel) => (channel, false),
         Mode::Auto if !has(Channel::Sms) => (Channel::Chatapp, false),

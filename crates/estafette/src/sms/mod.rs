@@ -173,8 +173,8 @@ pub enum Error {
     /// The recipient said STOP to this account.
     #[error("This person answered STOP: only passcodes reach them until they answer START")]
     OptedOut,
-    /// There is no carrier for SMS.
-    #[error("No carrier is configured for SMS: nothing was sent or charged")]
+    /// No carrier leads to the number.
+    #[error("No carrier of SMS leads to this number: nothing was sent or charged")]
     NoCarrier,
     /// No such message of this account.
     #[error("The id is unknown, or belongs to another account")]

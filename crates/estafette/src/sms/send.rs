@@ -27,6 +27,7 @@ pub(super) async fn send(
 ) -> Result<Message, Error> {
     let sender = sender(app, account, order)?;
     let credits = price(app, account, order).await?;
+    dispatch::look_up(app, &order.to).await;
     let id = SmsId::new(&app.clock);
     let address = Address::Phone(order.to.clone());
     let leg = NewLeg {

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::{IdStyle, SmscOptions};
 
-/// How many messages, receipts, and tries are remembered.
+/// How many receipts and tries are remembered.
 const REMEMBERED: usize = 1_000;
 
 /// A message that arrived.
@@ -189,7 +189,7 @@ impl Board {
         let part = header.and_then(|header| header.concatenation);
         let part = part.map(|part| (part.number, part.total));
         let sar = message.sar().map(|part| (part.number, part.total));
-        if state.carried.len() >= REMEMBERED {
+        if state.carried.len() >= self.options.keep {
             state.carried.pop_front();
         }
         state.carried.push_back(Carried {

@@ -42,11 +42,13 @@ pub struct SmscOptions {
     pub ids: IdStyle,
     /// How long after the answer a receipt comes, milliseconds.
     pub receipt_ms: i64,
+    /// How many messages it remembers.
+    pub keep: usize,
 }
 
 impl Default for SmscOptions {
     fn default() -> Self {
-        Self { password: None, ids: IdStyle::Decimal, receipt_ms: 500 }
+        Self { password: None, ids: IdStyle::Decimal, receipt_ms: 500, keep: 1_000 }
     }
 }
 
@@ -123,7 +125,7 @@ impl Smsc {
 }
 
 impl Handsets {
-    /// What arrived, newest last; at most a thousand.
+    /// What arrived, newest last, as far as it is remembered.
     #[must_use]
     pub fn messages(&self) -> Vec<Carried> {
         self.0.carried()

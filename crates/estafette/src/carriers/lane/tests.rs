@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::{Lane, Pace, Permit, Priority};
+use super::{Lane, Pace, Permit, Priority, Subject};
 use crate::carriers::{Carrier, Outbound, Outcome, Refusal};
 
 const NOW: Priority = Priority::Transactional;
@@ -34,6 +34,18 @@ fn lane(window: usize, per_s: Option<u32>) -> Arc<Lane> {
 
 fn all_of(lane: &Arc<Lane>, account: &str, priority: Priority) -> Vec<Permit> {
     std::iter::from_fn(|| lane.try_take(account, priority)).collect()
+}
+
+const THROTTLED: Refusal = Refusal::Throttled { after_ms: 1 };
+
+/// The answer to a message of an account to a number: `ada 1`.
+fn note(lane: &Lane, outcome: &Outcome, subject: &str) {
+    let account = subject.split(' ').next().unwrap();
+    lane.note(outcome, Subject { account, to: subject }, Duration::from_millis(1));
+}
+
+fn taken() -> Outcome {
+    Outcome::Accepted { provider_id: String::new() }
 }
 
 fn refused(class: Refusal) -> Outcome {
@@ -121,19 +133,19 @@ async fn a_rate_is_kept_however_many_ask() {
 #[tokio::test(start_paused = true)]
 async fn a_carrier_that_is_down_is_asked_again_by_one_at_a_time() {
     let lane = lane(16, None);
-    lane.note(&refused(Refusal::Down));
+    note(&lane, &refused(Refusal::Down), "ada 1");
     assert!(lane.try_take("ada", NOW).is_none() && lane.is_resting());
     assert!(lane.try_take("ada", Priority::Passcode).is_some(), "passcodes cannot wait");
     tokio::time::advance(Duration::from_millis(1_100)).await;
     let probe = lane.try_take("ada", NOW).expect("one asks");
     assert!(lane.try_take("ben", NOW).is_none(), "only one");
-    lane.note(&refused(Refusal::Down));
+    note(&lane, &refused(Refusal::Down), "ada 1");
     drop(probe);
     tokio::time::advance(Duration::from_millis(1_100)).await;
     assert!(lane.try_take("ada", NOW).is_none(), "it rests for longer");
     tokio::time::advance(Duration::from_secs(30)).await;
     let probe = lane.try_take("ada", NOW).expect("never for longer than half a minute");
-    lane.note(&Outcome::Accepted { provider_id: String::new() });
+    note(&lane, &taken(), "ada 1");
     drop(probe);
     assert_eq!(all_of(&lane, "ada", NOW).len(), 12, "it is back");
 }
@@ -142,12 +154,57 @@ async fn a_carrier_that_is_down_is_asked_again_by_one_at_a_time() {
 async fn lost_answers_in_a_row_count_as_down_and_a_bad_recipient_does_not() {
     let lane = lane(16, None);
     for _ in 0..20 {
-        lane.note(&refused(Refusal::BadRecipient));
+        note(&lane, &refused(Refusal::BadRecipient), "ada 1");
     }
-    lane.note(&Outcome::Unknown);
-    lane.note(&Outcome::Unknown);
+    // The same number says no more by being asked again.
+    for number in ["ada 1", "ada 2", "ada 2", "ada 1"] {
+        note(&lane, &Outcome::Unknown, number);
+    }
     assert!(lane.try_take("ada", NOW).is_some());
-    lane.note(&Outcome::Unknown);
+    note(&lane, &Outcome::Unknown, "ada 3");
+    assert!(lane.try_take("ada", NOW).is_none() && lane.is_resting());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_accounts_bad_answers_rest_the_carrier_for_nobody_else() {
+    let lane = lane(16, None);
+    for number in ["ada 1", "ada 2", "ada 3", "ada 4"] {
+        note(&lane, &Outcome::Unknown, number);
+    }
+    note(&lane, &refused(THROTTLED), "ada 5");
+    assert!(lane.try_take("ada", NOW).is_none() && lane.is_resting_for("ada"));
+    assert_eq!(all_of(&lane, "ben", NOW).len(), 12, "he has all that he may");
+    // A good answer to him says nothing new of hers.
+    note(&lane, &taken(), "ben 1");
+    assert!(lane.try_take("ada", NOW).is_none());
+    // Both have bad ones: now it is the carrier.
+    note(&lane, &refused(THROTTLED), "ada 6");
+    note(&lane, &refused(THROTTLED), "ben 1");
+    assert!(lane.try_take("ben", NOW).is_none() && lane.try_take("cleo", NOW).is_none());
+    tokio::time::advance(Duration::from_secs(31)).await;
+    let probe = lane.try_take("cleo", NOW).expect("one asks");
+    assert!(lane.try_take("ben", NOW).is_none(), "only one");
+    note(&lane, &taken(), "cleo 1");
+    drop(probe);
+    assert_eq!(all_of(&lane, "ben", NOW).len(), 12, "it is back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_number_that_always_gets_bad_answers_is_no_longer_counted() {
+    let lane = lane(16, None);
+    for round in 0..5 {
+        note(&lane, &refused(THROTTLED), "ada 1");
+        let is_counted = lane.try_take("ada", NOW).is_none();
+        assert_eq!(is_counted, round < 3, "{round}");
+        tokio::time::advance(Duration::from_secs(2)).await;
+        note(&lane, &taken(), "ada 2");
+        assert_eq!(all_of(&lane, "ada", NOW).len(), 12, "{round}");
+    }
+    // Others are, and so is this one after its own good answer.
+    note(&lane, &refused(THROTTLED), "ada 3");
+    assert!(lane.try_take("ada", NOW).is_none());
+    note(&lane, &taken(), "ada 1");
+    note(&lane, &refused(THROTTLED), "ada 1");
     assert!(lane.try_take("ada", NOW).is_none());
 }
 

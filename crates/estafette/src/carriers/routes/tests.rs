@@ -38,7 +38,7 @@ fn route(prefix: &str, carriers: &[&str]) -> Route {
 }
 
 fn chosen(table: &Table, account: &str, class: Class, number: &str) -> String {
-    let lane = table.choose(Wanted { account, class, number });
+    let lane = table.choose(Wanted { account, class, number, network: None });
     lane.map_or("-".to_owned(), |lane| lane.carrier().name().to_owned())
 }
 
@@ -120,4 +120,36 @@ fn tables_that_cannot_be_meant_are_refused() {
     ] {
         assert_eq!(Table::of(wrong, &up()).err().unwrap().field, field);
     }
+}
+
+#[test]
+fn the_network_of_a_number_goes_before_its_prefix() {
+    let network = |name: &str, route: Route| Route { network: Some(name.to_owned()), ..route };
+    let routes = vec![
+        route("+", &["a"]),
+        route("+3361", &["b"]),
+        network("20815", route("+33", &["c"])),
+        network("Orange F", route("+", &["d"])),
+    ];
+    let table = Table::of(routes.clone(), &up()).unwrap();
+    let chosen = |number, network| {
+        let wanted = Wanted { account: "ada", class: Class::Passcode, number, network };
+        table.choose(wanted).unwrap().carrier().name().to_owned()
+    };
+    for (number, known, carrier) in [
+        ("+33612345678", None, "b"),
+        ("+33612345678", Some("20815"), "c"),
+        ("+33612345678", Some("20801"), "b"),
+        ("+33612345678", Some("orange f"), "d"),
+        ("+44712345678", Some("20815"), "a"),
+    ] {
+        assert_eq!(chosen(number, known), carrier, "{number} {known:?}");
+    }
+    assert!(table.asks("+33612345678"), "for the route of +33");
+    let few = Table::of(routes[..3].to_vec(), &up()).unwrap();
+    assert!(few.asks("+33612345678") && !few.asks("+44712345678"));
+    let twice =
+        vec![network("20815", route("+33", &["a"])), network("20815", route("+33", &["b"]))];
+    assert_eq!(Table::of(twice, &up()).err().unwrap().field, "prefix");
+    assert_eq!(Table::of(vec![network(" ", route("+", &["a"]))], &up()).err().unwrap().at, 0);
 }

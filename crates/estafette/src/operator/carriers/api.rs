@@ -43,8 +43,8 @@ pub struct CarrierView {
     /// What it carries.
     #[schema(value_type = crate::carriers::Channel)]
     pub channel: String,
-    /// `up`, `resting` (it fails or throttles, and is asked again soon), `elsewhere` (its
-    /// connection is on another node), or `down`.
+    /// `up`, `resting` (it fails or throttles, for all or for some accounts, and is asked again
+    /// soon), `elsewhere` (its connection is on another node), or `down`.
     #[schema(value_type = LaneState)]
     pub state: String,
     /// Its connections, where it has some.
@@ -95,6 +95,13 @@ impl CarrierView {
         let presence = lane.presence();
         let is_resting = presence == Presence::Here && lane.is_resting();
         let counts = &lane.receipts;
+        let answers = &lane.answers;
+        // Links measure the answers themselves; of the rest the lane knows.
+        let round_trip_ms = if load.window > 0 {
+            load.round_trip_ms
+        } else {
+            answers.round_trip_ms.load(Ordering::Relaxed)
+        };
         let (early, parked) =
             (counts.early.load(Ordering::Relaxed), counts.parked.load(Ordering::Relaxed));
         Self {
@@ -106,8 +113,8 @@ impl CarrierView {
             in_flight: if load.window > 0 { load.in_flight } else { lane.taken() },
             waiting: load.waiting,
             rate_per_s: Some(load.rate_per_s).filter(|rate| *rate > 0),
-            throttled: load.throttled,
-            round_trip_ms: load.round_trip_ms,
+            throttled: load.throttled.max(answers.throttled.load(Ordering::Relaxed)),
+            round_trip_ms,
             receipts: ReceiptsView {
                 matched: counts.matched.load(Ordering::Relaxed),
                 early,

@@ -31,6 +31,11 @@ pub struct RouteView {
     #[serde(default)]
     #[schema(value_type = Option<RouteClass>)]
     pub class: Option<Class>,
+    /// Only for numbers of this network, as the look-up of the settings (`sms.lookup`) names it.
+    /// Such a route goes before those without.
+    #[serde(default)]
+    #[schema(example = "20801")]
+    pub network: Option<String>,
     /// Carriers whose `price` is above this are left out.
     #[serde(default)]
     pub max_price: Option<i64>,
@@ -67,7 +72,7 @@ const fn one() -> u32 {
 
 impl From<RouteView> for Route {
     fn from(view: RouteView) -> Self {
-        let RouteView { prefix, account_id, class, max_price, carriers } = view;
+        let RouteView { prefix, account_id, class, network, max_price, carriers } = view;
         let choice = |(at, choice)| match choice {
             ChoiceView::Name(name) => Choice { name, priority: at, weight: 1, price: None },
             ChoiceView::Whole { name, priority, weight, price } => {
@@ -75,13 +80,13 @@ impl From<RouteView> for Route {
             }
         };
         let carriers = (1..).zip(carriers).map(choice).collect();
-        Self { prefix, account_id, class, max_price, carriers }
+        Self { prefix, account_id, class, network, max_price, carriers }
     }
 }
 
 impl From<&Route> for RouteView {
     fn from(route: &Route) -> Self {
-        let Route { prefix, account_id, class, max_price, carriers } = route.clone();
+        let Route { prefix, account_id, class, network, max_price, carriers } = route.clone();
         let is_plain = (1..)
             .zip(&carriers)
             .all(|(at, one)| (one.priority, one.weight, one.price) == (at, 1, None));
@@ -93,7 +98,7 @@ impl From<&Route> for RouteView {
             }
         };
         let carriers = carriers.into_iter().map(view).collect();
-        Self { prefix, account_id, class, max_price, carriers }
+        Self { prefix, account_id, class, network, max_price, carriers }
     }
 }
 

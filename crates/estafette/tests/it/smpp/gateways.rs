@@ -24,6 +24,8 @@ on_every_engine!(
     our_ids_come_back_by_the_url_of_a_receipt,
     what_a_gateway_refuses_is_told_and_costs_nothing,
     every_gateway_is_understood_both_ways,
+    bad_answers_about_one_accounts_messages_hold_up_nobody_else,
+    a_number_that_is_always_throttled_holds_up_no_other,
     a_long_message_that_comes_in_parts_is_one,
     the_wish_of_the_gateways_clock_holds,
     receipts_of_one_moment_are_all_taken,
@@ -38,6 +40,8 @@ const HOME: &str = "https://otp.example";
 struct Far {
     asked: Arc<Mutex<Vec<(String, String)>>>,
     answer: Arc<Mutex<(u16, String)>>,
+    /// What it answers with this status instead: requests that hold the text.
+    poison: Arc<Mutex<Option<(String, u16)>>>,
 }
 
 impl Far {
@@ -58,7 +62,13 @@ impl Far {
 
 async fn answer(State(far): State<Far>, uri: OriginalUri, body: Bytes) -> (StatusCode, String) {
     let body = String::from_utf8_lossy(&body).into_owned();
-    far.asked.lock().unwrap().push((uri.0.to_string(), body));
+    let asked = (uri.0.to_string(), body);
+    let poison = far.poison.lock().unwrap().clone();
+    let poison = poison.filter(|(text, _)| asked.0.contains(text) || asked.1.contains(text));
+    far.asked.lock().unwrap().push(asked);
+    if let Some((_, status)) = poison {
+        return (StatusCode::from_u16(status).unwrap(), "{}".to_owned());
+    }
     let (status, body) = far.answer.lock().unwrap().clone();
     (StatusCode::from_u16(status).unwrap(), body)
 }
@@ -153,6 +163,53 @@ async fn what_a_gateway_refuses_is_told_and_costs_nothing(world: &World) {
         forged.raw("application/x-www-form-urlencoded", "MessageSid=SM1&MessageStatus=failed");
     forged.await.problem("invalid_token");
     assert_eq!(ada.sms(&id).await.ok().word("status"), "submitted");
+}
+
+async fn bad_answers_about_one_accounts_messages_hold_up_nobody_else(world: &World) {
+    let (far, address) = Far::open(202, "0: Accepted for delivery").await;
+    *far.poison.lock().unwrap() = Some(("poison".to_owned(), 500));
+    give(world, "kannel", address).await;
+    let (ada, ben) = (sender(world, "ada").await, sender(world, "ben").await);
+    let state = async || super::carrier(world, "main").await["state"].clone();
+    // Each bad answer more doubles the rest: at last it is one of seconds.
+    for number in 0..5 {
+        let to = phone(&format!("560{number}"));
+        ada.text(json!({"to": to, "text": "poison", "class": "bulk"})).await.ok();
+        eventually(async || (far.asked.lock().unwrap().len() > number).then_some(())).await;
+    }
+    eventually(async || (state().await == "resting").then_some(())).await;
+    // It rests for her alone, and his good answer says nothing of her messages.
+    let waiting = ada.text(json!({"to": phone("5679"), "text": "hi"})).await.ok();
+    let his = ben.text(json!({"to": phone("5678"), "text": "hi"})).await.ok();
+    ben.sms_until(his.word("id"), "submitted").await;
+    assert_eq!(state().await, "resting");
+    assert_eq!(ada.sms(waiting.word("id")).await.ok().word("status"), "queued");
+    // The next of hers asks how it does, and is told that it is well.
+    ada.sms_until(waiting.word("id"), "submitted").await;
+    assert_eq!(state().await, "up");
+}
+
+async fn a_number_that_is_always_throttled_holds_up_no_other(world: &World) {
+    let (far, address) = Far::open(202, "0: Accepted for delivery").await;
+    *far.poison.lock().unwrap() = Some(("poison".to_owned(), 429));
+    give(world, "kannel", address).await;
+    let ada = sender(world, "ada").await;
+    let poison = ada.text(json!({"to": phone("5600"), "text": "poison"})).await.ok();
+    eventually(async || (!far.asked.lock().unwrap().is_empty()).then_some(())).await;
+    for number in 0..6 {
+        let to = phone(&format!("567{number}"));
+        let id = ada.text(json!({"to": to, "text": "hi"})).await.ok();
+        ada.sms_until(id.word("id"), "submitted").await;
+        world.advance(2_000).await;
+    }
+    let asked =
+        far.asked.lock().unwrap().iter().filter(|(path, _)| path.contains("poison")).count();
+    assert!(asked >= 3, "it is asked again and again: {asked}");
+    assert_eq!(ada.sms(poison.word("id")).await.ok().word("status"), "queued");
+    let seen = super::carrier(world, "main").await;
+    assert!(seen["throttled"].as_u64().unwrap() >= 3, "{seen}");
+    assert!(seen["round_trip_ms"].as_u64().unwrap() >= 1, "{seen}");
+    assert_eq!(ada.balance().await, START - 7 * PRICE, "held, and charged");
 }
 
 /// A gateway's own words for a message that it took, and for its arrival.

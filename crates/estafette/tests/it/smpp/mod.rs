@@ -4,6 +4,7 @@ mod binds;
 mod fates;
 mod gateways;
 mod inbound;
+mod lookup;
 mod routes;
 mod rude;
 

@@ -12,6 +12,7 @@ use crate::world::{Call, World, eventually};
 on_every_engine!(
     staff_moves_routes_while_messages_go_out,
     a_carrier_that_is_down_is_passed_over,
+    a_number_that_no_route_leads_to_costs_nothing,
     routes_that_cannot_be_meant_are_refused,
 );
 
@@ -72,10 +73,43 @@ async fn a_carrier_that_is_down_is_passed_over(world: &World) {
     ada.send(json!({"to": phone("5678"), "delivery_mode": "sms"})).await.ok();
     assert_eq!(two.came_to(&phone("5678")).len(), 2);
     assert_eq!(super::carrier(world, "one").await["state"], "down");
-    // No route leads there.
-    put(world, json!([{"prefix": "+44", "carriers": ["two"]}])).await.await.ok();
-    let nowhere = json!({"to": phone("5678"), "text": "hi"});
-    ada.text(nowhere).await.problem("carrier_unavailable");
+}
+
+async fn a_number_that_no_route_leads_to_costs_nothing(world: &World) {
+    let one = Centre::new(IdStyle::Decimal).await;
+    give(world, settings(&[("one", one.address, "")])).await;
+    until_up(world, "one").await;
+    let ada = sender(world, "ada").await;
+    put(
+        world,
+        json!([{"prefix": "+44", "carriers": ["one"]},
+        {"prefix": "+336", "class": "bulk", "carriers": ["one"]}]),
+    )
+    .await
+    .await
+    .ok();
+    let (to, other) = (phone("5678"), "+447400123456");
+    let passcode = |to: &str, mode: &str| json!({"to": to, "delivery_mode": mode});
+    for refused in [
+        ada.send(passcode(&to, "sms")).await,
+        ada.send(json!({"to": to})).await,
+        ada.text(json!({"to": to, "text": "hi"})).await,
+    ] {
+        assert_eq!(refused.status, 503, "{}", refused.text);
+        refused.problem("carrier_unavailable");
+    }
+    // Nothing has happened: no passcode, no message, no money, no event.
+    assert!(ada.movements().await.is_empty());
+    for list in ["/v1/otp", "/v1/messages", "/v1/events"] {
+        let found = ada.get(list).await.ok();
+        assert!(found.list().is_empty(), "{list}: {}", found.text);
+    }
+    assert!(one.came_to(&to).is_empty());
+    // The operator sees the routes, and that the carrier is not why.
+    assert_eq!(super::carrier(world, "one").await["state"], "up");
+    ada.text(json!({"to": to, "text": "hi", "class": "bulk"})).await.ok();
+    ada.send(passcode(other, "sms")).await.ok();
+    assert_eq!(one.came_to(other).len(), 1);
 }
 
 async fn routes_that_cannot_be_meant_are_refused(world: &World) {

@@ -21,6 +21,8 @@ use crate::world::{World, eventually};
 on_every_engine!(
     a_bind_that_hangs_or_is_refused_keeps_messages_queued,
     a_submission_that_hangs_or_is_cut_is_of_unknown_fate,
+    a_centre_that_hangs_amid_a_pdu_is_left_and_bound_again,
+    a_second_bind_that_is_refused_leaves_the_first_at_work,
     babble_and_floods_do_no_harm,
     a_minute_of_throttling_loses_nothing,
 );
@@ -31,7 +33,9 @@ enum Manners {
     Good,
     HangsAtBind,
     RefusesBind,
+    RefusesSecondBind,
     HangsAtSubmission,
+    HangsAmidItsAnswer,
     CutsItsAnswer,
     Throttles,
 }
@@ -78,18 +82,24 @@ impl Rude {
 
     async fn serve(self: Arc<Self>, mut stream: TcpStream) {
         let (mut framer, mut input) = (Framer::default(), BytesMut::new());
+        let mut is_hung = false;
         loop {
             while let Ok(Some(frame)) = framer.next(&mut input) {
+                if is_hung {
+                    continue;
+                }
                 let ::smpp::Frame::Whole(octets) = frame else { return };
                 let Ok(pdu) = Pdu::decode(octets) else { return };
                 let answer = self.answer(&pdu);
                 if stream.write_all(&answer).await.is_err() {
                     return;
                 }
-                if *self.manners.lock().unwrap() == Manners::CutsItsAnswer
-                    && matches!(pdu.body, Body::Message(..))
-                {
-                    return;
+                let is_message = matches!(pdu.body, Body::Message(..));
+                match *self.manners.lock().unwrap() {
+                    Manners::CutsItsAnswer if is_message => return,
+                    // This connection says nothing more, however the next one behaves.
+                    Manners::HangsAmidItsAnswer if is_message => is_hung = true,
+                    _ => {}
                 }
             }
             if stream.read_buf(&mut input).await.unwrap_or(0) == 0 {
@@ -103,11 +113,12 @@ impl Rude {
         let written = |status, body| octets(&Pdu { status, sequence: pdu.sequence, body });
         match &pdu.body {
             Body::Bind(kind, _) => {
-                self.binds.fetch_add(1, Ordering::SeqCst);
+                let before = self.binds.fetch_add(1, Ordering::SeqCst);
                 let resp = Body::BindResp(*kind, BindResp::default());
                 match manners {
                     Manners::HangsAtBind => vec![],
                     Manners::RefusesBind => written(Status::RALYBND, resp),
+                    Manners::RefusesSecondBind if before > 0 => written(Status::RALYBND, resp),
                     _ => {
                         let mut said = written(Status::ROK, resp);
                         said.extend(self.babble.lock().unwrap().iter());
@@ -122,7 +133,9 @@ impl Rude {
                 let resp = Body::MessageResp(*operation, resp);
                 match manners {
                     Manners::HangsAtSubmission => vec![],
-                    Manners::CutsItsAnswer => written(Status::ROK, resp)[..10].to_vec(),
+                    Manners::CutsItsAnswer | Manners::HangsAmidItsAnswer => {
+                        written(Status::ROK, resp)[..10].to_vec()
+                    }
                     Manners::Throttles => written(Status::RTHROTTLED, resp),
                     _ => written(Status::ROK, resp),
                 }
@@ -199,6 +212,50 @@ async fn a_submission_that_hangs_or_is_cut_is_of_unknown_fate(world: &World) {
         ada.sms_until(&id, "expired").await;
         assert_eq!((rude.submissions(), ada.balance().await), (1, START), "{manners:?}");
     }
+}
+
+async fn a_centre_that_hangs_amid_a_pdu_is_left_and_bound_again(world: &World) {
+    let rude = start(world, Manners::HangsAmidItsAnswer, "response_s = 5\nenquire_s = 5").await;
+    until_up(world, "main").await;
+    let ada = sender(world, "ada").await;
+    let bulk = json!({"to": phone("5678"), "text": "hi", "class": "bulk", "validity_s": 600});
+    let id = ada.text(bulk).await.ok().word("id").to_owned();
+    eventually(async || (rude.submissions() == 1).then_some(())).await;
+    rude.behave(Manners::Good);
+    // Nobody knows whether it took the message, so it is not sent again. The connection, on which
+    // not even enquiries are answered, is given up for a new one.
+    eventually(async || {
+        world.advance(1_000).await;
+        (rude.binds.load(Ordering::SeqCst) == 2).then_some(())
+    })
+    .await;
+    until_up(world, "main").await;
+    ada.sms_until(&id, "submitted").await;
+    let other = ada.text(json!({"to": phone("5679"), "text": "hi"})).await.ok();
+    ada.sms_until(other.word("id"), "submitted").await;
+    assert_eq!((rude.submissions(), rude.binds.load(Ordering::SeqCst)), (2, 2));
+    assert_eq!(ada.balance().await, START - 2 * super::PRICE, "held, and charged");
+}
+
+async fn a_second_bind_that_is_refused_leaves_the_first_at_work(world: &World) {
+    let rude = start(world, Manners::RefusesSecondBind, "binds = 2\nmax_binds = 2").await;
+    until_up(world, "main").await;
+    eventually(async || (rude.binds.load(Ordering::SeqCst) >= 2).then_some(())).await;
+    let ada = sender(world, "ada").await;
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok();
+    ada.sms_until(id.word("id"), "submitted").await;
+    let passcode = json!({"to": phone("5679"), "delivery_mode": "sms"});
+    ada.send(&passcode).await.ok();
+    let seen = carrier(world, "main").await;
+    assert_eq!((&seen["state"], &seen["binds"]), (&json!("up"), &json!(1)), "{seen}");
+    // It is asked again, and works once the carrier allows it.
+    rude.behave(Manners::Good);
+    eventually(async || {
+        world.advance(5_000).await;
+        (carrier(world, "main").await["binds"] == 2).then_some(())
+    })
+    .await;
+    assert_eq!(rude.submissions(), 2, "each went out once");
 }
 
 /// A receipt for a message that nobody sent.
