@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// Where the service is and as whom to speak.
 #[derive(Debug, Clone)]
@@ -13,12 +14,29 @@ pub(crate) struct Api {
     keys: Vec<String>,
 }
 
-/// A send request, of a passcode or an SMS; what is `None` is left out of the body.
+/// What is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Object {
+    /// A passcode.
+    Passcode,
+    /// An SMS.
+    Sms,
+    /// An email.
+    Email,
+}
+
+/// The sender of emails: every account of the sandbox may write from there.
+const FROM: &str = "devtools@sandbox.estafette.test";
+
+/// A send request, of a passcode, an SMS or an email; what is `None` is left out of the body.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Send {
-    /// The recipient, E.164.
+    /// The recipient: E.164, or an email address.
     pub(crate) to: String,
-    /// What an SMS says; `None` = a passcode is sent.
+    /// What an email is about; `None` = none is sent.
+    #[serde(skip)]
+    pub(crate) subject: Option<String>,
+    /// What an SMS or an email says; `None` = a passcode is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) text: Option<String>,
     /// The class of an SMS: `transactional` or `bulk`.
@@ -50,16 +68,64 @@ pub(crate) struct Bearer<'a> {
 }
 
 impl Send {
+    /// What is sent.
+    pub(crate) const fn object(&self) -> Object {
+        match (&self.subject, &self.text) {
+            (Some(_), _) => Object::Email,
+            (None, Some(_)) => Object::Sms,
+            (None, None) => Object::Passcode,
+        }
+    }
+
     /// Where it is posted to, and read at.
-    pub(crate) fn paths(&self) -> (&'static str, &'static str) {
-        match self.text {
-            None => ("/v1/otp/send", "/v1/otp/"),
-            Some(_) => ("/v1/messages", "/v1/messages/"),
+    pub(crate) const fn paths(&self) -> (&'static str, &'static str) {
+        match self.object() {
+            Object::Passcode => ("/v1/otp/send", "/v1/otp/"),
+            Object::Sms => ("/v1/messages", "/v1/messages/"),
+            Object::Email => ("/v1/emails", "/v1/emails/"),
+        }
+    }
+
+    /// Where the sandbox shows what its recipient got.
+    pub(crate) fn place(&self) -> String {
+        let kind = if self.object() == Object::Email { "mailboxes" } else { "handsets" };
+        format!("/v1/sandbox/{kind}/{}/messages", self.to)
+    }
+
+    fn body(&self) -> serde_json::Result<Vec<u8>> {
+        let Some(subject) = &self.subject else { return serde_json::to_vec(self) };
+        serde_json::to_vec(&json!({
+            "to": [self.to], "from_email": FROM, "subject": subject, "text": self.text,
+            "reference": self.reference,
+        }))
+    }
+}
+
+/// The recipient of a passcode or an SMS, or those of an email.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum To {
+    /// It was not told.
+    #[default]
+    Nobody,
+    /// One.
+    One(String),
+    /// Several.
+    Several(Vec<String>),
+}
+
+impl To {
+    /// Whether it is this one, and nobody else.
+    pub(crate) fn is(&self, recipient: &str) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::One(to) => to == recipient,
+            Self::Several(all) => matches!(&**all, [to] if to == recipient),
         }
     }
 }
 
-/// The part of a challenge or an SMS that the drivers read.
+/// The part of a challenge, an SMS or an email that the drivers read.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Challenge {
     /// The identifier.
@@ -67,7 +133,7 @@ pub(crate) struct Challenge {
     pub(crate) id: String,
     /// The recipient.
     #[serde(default)]
-    pub(crate) to: String,
+    pub(crate) to: To,
     /// Where it stands.
     #[serde(default)]
     pub(crate) status: String,
@@ -108,7 +174,7 @@ impl Api {
         send: &Send,
         idempotency_key: Option<&str>,
     ) -> Result<()> {
-        let body = serde_json::to_vec(send)?;
+        let body = send.body()?;
         self.head(out, "POST", send.paths().0, index)?;
         if let Some(key) = idempotency_key {
             write!(out, "Idempotency-Key: {key}\r\n")?;
@@ -222,6 +288,20 @@ mod tests {
              Idempotency-Key: k1\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n\
              {\"to\":\"+33612345678\"}"
         );
+    }
+
+    #[test]
+    fn an_email_goes_to_a_list_and_is_read_from_one() {
+        let api = Api::new("http://127.0.0.1:8081", vec!["a".into()]).unwrap();
+        let mut out = Vec::new();
+        let (to, subject) = ("ada@example.com".to_owned(), Some("Hello".to_owned()));
+        let send = Send { to, subject, text: Some("x".into()), ..Send::default() };
+        api.send(&mut out, 0, &send, None).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.starts_with("POST /v1/emails ") && text.contains(r#""to":["ada@"#), "{text}");
+        let read = challenge(br#"{"id":"eml_1","to":["ada@example.com"]}"#).unwrap();
+        assert!(read.to.is("ada@example.com") && !read.to.is("other@example.com"));
+        assert!(!challenge(br#"{"id":"eml_1"}"#).unwrap().to.is("ada@example.com"));
     }
 
     #[test]

@@ -12,15 +12,33 @@ const LONGEST_DIAGNOSTIC: usize = 300;
 pub enum Report {
     /// What became of a message, recipient by recipient.
     Delivery(Vec<Outcome>),
-    /// Somebody calls a message unwanted.
+    /// What somebody thinks of a message.
     Complaint {
-        /// `abuse`, `fraud`, `virus`, `not-spam`, `other`.
-        kind: String,
+        /// What they think.
+        feedback: Feedback,
         /// Where the message was first sent to, if the report says so.
         recipient: Option<String>,
         /// The return path that the message had.
         return_path: Option<String>,
     },
+}
+
+/// What a report is about (RFC 5965 §7.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feedback {
+    /// A person does not want the message: `abuse`, `fraud`.
+    Unwanted,
+    /// Anything else, which no person said or meant: `not-spam`, `virus`, `auth-failure`, `other`.
+    Other,
+}
+
+impl Feedback {
+    fn of(word: &str) -> Self {
+        match word.trim().to_ascii_lowercase().as_str() {
+            "abuse" | "fraud" => Self::Unwanted,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// What became of it for one recipient.
@@ -74,12 +92,12 @@ pub fn read(bytes: &[u8]) -> Option<Report> {
     }
     let groups = groups(&part(&message, "feedback-report")?);
     let fields = groups.first()?;
-    let kind = field(fields, "feedback-type")?.to_ascii_lowercase();
+    let feedback = Feedback::of(&field(fields, "feedback-type")?);
     let address = |name| field(fields, name).map(|text| bare(&text));
     let recipient = address("original-rcpt-to");
     // Where the report does not say it, the message that it quotes may.
     let return_path = address("original-mail-from").or_else(|| quoted_return_path(&message));
-    Some(Report::Complaint { kind, recipient, return_path })
+    Some(Report::Complaint { feedback, recipient, return_path })
 }
 
 /// The return path in the headers of the message that a report quotes.

@@ -1,6 +1,6 @@
 //! Reports as mail servers write them.
 
-use email::report::{Action, Report, read, without_addresses};
+use email::report::{Action, Feedback, Report, read, without_addresses};
 use email::status::{Bounce, bounce};
 use proptest::prelude::*;
 
@@ -83,11 +83,24 @@ fn a_report_of_postfix_names_each_recipient() {
 fn a_complaint_says_whose_message_it_is_about() {
     let found = read(ARF.as_bytes()).unwrap();
     let expected = Report::Complaint {
-        kind: "abuse".into(),
+        feedback: Feedback::Unwanted,
         recipient: Some("ada@example.org".into()),
         return_path: Some("bounce+x@rp.example.com".into()),
     };
     assert_eq!(found, expected);
+    for (kind, meant) in [
+        ("Fraud", Feedback::Unwanted),
+        ("not-spam", Feedback::Other),
+        ("auth-failure", Feedback::Other),
+        ("virus", Feedback::Other),
+        ("other", Feedback::Other),
+    ] {
+        let text = ARF.replace("Feedback-Type: abuse", &format!("Feedback-Type: {kind}"));
+        let Some(Report::Complaint { feedback, .. }) = read(text.as_bytes()) else {
+            panic!("{kind}")
+        };
+        assert_eq!(feedback, meant, "{kind}");
+    }
 }
 
 #[test]

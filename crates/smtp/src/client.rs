@@ -84,6 +84,11 @@ pub struct Client<S> {
     patience: Duration,
 }
 
+/// Whether a server says no. 503 says that it lost count of the commands (RFC 5321 §4.2.3).
+const fn is_refusal(reply: &Reply) -> bool {
+    matches!(reply.code / 100, 4 | 5) && reply.code != 503
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// Waits for the server's greeting. `patience` is for each answer; the one to a message may
     /// take five times as long (RFC 5321 §4.5.3.2.6).
@@ -189,7 +194,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         for (command, expected, stage) in commands {
             match self.command(&command).await {
                 Ok(reply) if reply.code / 100 == expected => {}
-                Ok(reply) => return self.reset(stage, reply).await,
+                Ok(reply) if is_refusal(&reply) => return self.reset(stage, reply).await,
+                // An answer to something else: who answers what is lost, not the message.
+                Ok(_) => return Sent::NotTaken(Error::Nonsense),
                 Err(error) => return Sent::NotTaken(error),
             }
         }
@@ -204,7 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         }
         match self.reply(self.patience * 5).await {
             Ok(reply) if reply.is_good() => Sent::Taken(reply),
-            Ok(reply) if matches!(reply.code / 100, 4 | 5) => Sent::Refused(Stage::Message, reply),
+            Ok(reply) if is_refusal(&reply) => Sent::Refused(Stage::Message, reply),
             Ok(_) => Sent::Unknown(Error::Nonsense),
             Err(error) => Sent::Unknown(error),
         }
@@ -232,6 +239,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     async fn command(&mut self, line: &str) -> Result<Reply, Error> {
         // Nobody's text may end a command and begin another one.
         if line.contains(['\r', '\n', '\0']) {
+            return Err(Error::Nonsense);
+        }
+        // Nothing may be waiting here: it would be taken for the answer to this command.
+        if !self.stream.buffer().is_empty() {
             return Err(Error::Nonsense);
         }
         let line = format!("{line}\r\n");

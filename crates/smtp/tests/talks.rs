@@ -156,3 +156,31 @@ async fn no_address_begins_another_command() {
     drop(client);
     assert_eq!(server.await.unwrap(), "");
 }
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_out_of_step_decide_nothing() {
+    // An answer too many: what follows would be taken for the answer to another command.
+    let early = vec![("MAIL FROM:<bounce@rp.example.com>", "250 ok\r\n550 5.1.1 nobody\r\n")];
+    let (found, _) = sent(early).await;
+    assert_eq!(found, Sent::NotTaken(Error::Nonsense));
+    // One that fits no answer to its command, and a server that lost count itself.
+    for (answer, to) in
+        [("250 ok\r\n", "DATA"), ("354 go\r\n", "RCPT"), ("503 5.5.1 order\r\n", "RCPT")]
+    {
+        let mut script = vec![("MAIL FROM:<bounce@rp.example.com>", "250 ok\r\n")];
+        if to == "DATA" {
+            script.push(("RCPT TO:<ada@example.org>", "250 ok\r\n"));
+        }
+        script.push((to, answer));
+        let (found, _) = sent(script).await;
+        assert_eq!(found, Sent::NotTaken(Error::Nonsense), "{answer} to {to}");
+    }
+    // Control: a refusal in its turn is final.
+    let refusing = vec![
+        ("MAIL FROM:<bounce@rp.example.com>", "250 ok\r\n"),
+        ("RCPT TO:<ada@example.org>", "550 5.1.1 nobody\r\n"),
+        ("RSET", "250 ok\r\n"),
+    ];
+    let (found, _) = sent(refusing).await;
+    assert!(matches!(found, Sent::Refused(Stage::Recipient, _)), "{found:?}");
+}

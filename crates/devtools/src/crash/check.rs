@@ -19,7 +19,7 @@ use super::{
     plan::Planned,
 };
 use crate::{
-    api::{self, Api},
+    api::{self, Api, Object},
     stopwatch,
     wire::{Conn, Reply},
 };
@@ -61,7 +61,9 @@ pub(crate) struct Findings {
     pub(crate) delivered_twice: u64,
     /// Handsets that got one SMS twice: what was under way at a kill, as documented.
     pub(crate) sms_twice: u64,
-    /// SMS that are still queued after the run.
+    /// Mailboxes that got one email twice, likewise.
+    pub(crate) emails_twice: u64,
+    /// SMS and emails that are still queued after the run.
     pub(crate) stuck: u64,
     /// Messages that were held or spent for more than once.
     pub(crate) charged_twice: u64,
@@ -79,8 +81,10 @@ pub(crate) struct Findings {
     pub(crate) samples: Vec<String>,
 }
 
+/// On a handset or in a mailbox.
 #[derive(Deserialize)]
 struct Message {
+    #[serde(default)]
     channel: String,
     text: String,
     code: Option<String>,
@@ -95,6 +99,7 @@ impl Findings {
         self.double += other.double;
         self.delivered_twice += other.delivered_twice;
         self.sms_twice += other.sms_twice;
+        self.emails_twice += other.emails_twice;
         self.stuck += other.stuck;
         self.charged_twice += other.charged_twice;
         self.sessions += other.sessions;
@@ -133,7 +138,7 @@ impl Findings {
     fn judge_read(&mut self, acked: &Acked, reply: &Reply) {
         match api::challenge(&reply.body) {
             Some(read) if reply.status == 200 => {
-                if read.to != acked.planned.send.to || read.id != acked.id {
+                if !read.to.is(&acked.planned.send.to) || read.id != acked.id {
                     self.mismatched += 1;
                     self.name(format!("{} has another recipient", acked.id));
                 }
@@ -171,7 +176,11 @@ impl Findings {
 
     fn judge_sent(&mut self, acked: &Acked, reply: &Reply) {
         let status = api::challenge(&reply.body).map(|read| read.status).unwrap_or_default();
-        if !matches!(status.as_str(), "submitted" | "delivered" | "undelivered" | "failed") {
+        let is_over = match acked.planned.send.object() {
+            Object::Email => matches!(&*status, "sent" | "delivered" | "bounced" | "failed"),
+            _ => matches!(&*status, "submitted" | "delivered" | "undelivered" | "failed"),
+        };
+        if !is_over {
             self.stuck += 1;
             self.name(format!("{} is {status}: {}", acked.id, told(reply)));
         }
@@ -181,11 +190,14 @@ impl Findings {
         let messages: Vec<Message> = serde_json::from_slice(&reply.body).unwrap_or_default();
         let Planned { send, code, .. } = &acked.planned;
         if let Some(text) = &send.text {
-            let times = messages.iter().filter(|message| message.text == *text).count();
-            self.sms_twice += u64::from(times == 2);
+            let times = messages.iter().filter(|message| message.text.trim_end() == text).count();
+            match send.object() {
+                Object::Email => self.emails_twice += u64::from(times == 2),
+                _ => self.sms_twice += u64::from(times == 2),
+            }
             if times > 2 {
                 self.unexpected += 1;
-                self.name(format!("{} reached its handset {times} times", acked.id));
+                self.name(format!("{} reached its recipient {times} times", acked.id));
             }
             return;
         }
@@ -242,10 +254,7 @@ fn render(api: &Api, out: &mut Vec<u8>, ask: Ask, acked: &Acked) -> Result<()> {
         }
         Ask::Verify => api.verify(out, 0, &acked.id, &planned.code),
         Ask::Repeat => api.send(out, 0, &planned.send, planned.key.as_deref()),
-        Ask::Handset => {
-            let path = format!("/v1/sandbox/handsets/{}/messages", planned.send.to);
-            api.get(out, 0, &path)
-        }
+        Ask::Handset => api.get(out, 0, &planned.send.place()),
     }
 }
 
@@ -294,6 +303,7 @@ pub(crate) async fn settle(api: &Api, journal: &mut Journal, patience: Duration)
 mod tests {
     use super::{Ask, Findings};
     use crate::{
+        api::Object,
         crash::{journal::Acked, plan::Plan},
         stopwatch,
         wire::Reply,
@@ -302,7 +312,8 @@ mod tests {
     fn of_kind(is_sms: bool) -> Acked {
         let plan = Plan::new(1);
         let mut requests = (0..100).map(|index| plan.request(index));
-        let planned = requests.find(|planned| planned.send.text.is_some() == is_sms).unwrap();
+        let object = if is_sms { Object::Sms } else { Object::Passcode };
+        let planned = requests.find(|planned| planned.send.object() == object).unwrap();
         let id = if is_sms { "sms_1" } else { "otp_1" }.to_owned();
         Acked { id, planned, at: stopwatch::now(), verified: false, repeated: false }
     }

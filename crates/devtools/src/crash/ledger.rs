@@ -15,7 +15,7 @@ struct Line {
     object_id: String,
 }
 
-/// Holds and posts of one SMS. A passcode that is resent or falls back has several.
+/// Holds and posts of one SMS, email or session. A passcode that is resent or falls back has several.
 #[derive(Default)]
 struct Paid {
     holds: u64,
@@ -61,7 +61,7 @@ async fn all<T: DeserializeOwned>(api: &Api, path: &str) -> Result<Vec<T>> {
 }
 
 fn count(paid: &mut HashMap<String, Paid>, line: &Line) {
-    if line.object_id.starts_with("sms_") || line.object_id.starts_with("ses_") {
+    if ["sms_", "ses_", "eml_"].iter().any(|kind| line.object_id.starts_with(kind)) {
         let paid = paid.entry(line.object_id.clone()).or_default();
         paid.holds += u64::from(line.kind == "hold");
         paid.posts += u64::from(line.kind == "post");

@@ -31,7 +31,11 @@ use self::{
     plan::Plan,
     server::Server,
 };
-use crate::{api::Api, chance::Chance, stopwatch};
+use crate::{
+    api::{Api, Object},
+    chance::Chance,
+    stopwatch,
+};
 
 const EXAMPLES: &str = "Examples:
   devtools crash --binary target/release/estafette --kills 200 --seed 7
@@ -39,11 +43,11 @@ const EXAMPLES: &str = "Examples:
   devtools crash --binary target/release/estafette --kills 20 --over smpp
   devtools crash --binary target/release/estafette -- serve --config crash.toml
 
-The same seed makes the same kill times and the same requests, a third of them SMS; passcodes are
-followed by consent prompts, of which some are answered again and again with Yes. Exit code 1
+The same seed makes the same kill times and the same requests, a third of them SMS and two ninths
+emails; passcodes are followed by consent prompts, of which some are answered again and again with Yes. Exit code 1
 means that something acknowledged was lost, doubled, stuck, charged twice or given for nothing, or
 that the audit found something; the data directory is then kept and named. What was under way at a
-kill may reach a phone twice as an SMS: that is told, and no failure.";
+kill may reach a phone or a mailbox twice: that is told, and no failure.";
 
 /// What the messages go by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -62,12 +66,19 @@ enum Control {
 }
 
 const HANDSETS: [(&str, &str); 1] = [("ESTAFETTE__SANDBOX__HANDSETS", "database")];
+/// How long an email may be: one that was under way at a kill may have arrived, and is tried again
+/// only after a while.
+const EMAIL_SETTLE: Duration = Duration::from_secs(150);
 /// How long an SMS may be on its way after the last restart.
 const SMS_SETTLE: Duration = Duration::from_secs(10);
 
-/// Whether it is an SMS: there is no code to verify.
-pub(crate) fn is_sms(acked: &Acked) -> bool {
-    acked.planned.send.text.is_some()
+/// Whether it is an SMS or an email: it goes out after its answer, and has no code to verify.
+pub(crate) fn is_message(acked: &Acked) -> bool {
+    acked.planned.send.object() != Object::Passcode
+}
+
+fn is_email(acked: &Acked) -> bool {
+    acked.planned.send.object() == Object::Email
 }
 
 /// Options of `devtools crash`.
@@ -245,13 +256,14 @@ impl Run {
         settle(&self.api, &mut self.journal, Duration::from_secs(self.args.settle_s)).await?;
         // What was under way at the last kill waits for its lease to end, and for a receipt.
         tokio::time::sleep(SMS_SETTLE).await;
+        self.emails_are_out().await?;
         let repeated = |acked: &Acked| acked.repeated;
         let mut questions = self.questions(Ask::Repeat, 0, usize::MAX, repeated);
         if let Some(centre) = &self.centre {
             self.findings.merge(centre.judge(&self.journal.acked, self.args.kills));
         } else {
             questions.extend(self.questions(Ask::Handset, 0, 1000, repeated));
-            questions.extend(self.questions(Ask::Handset, 0, usize::MAX, is_sms));
+            questions.extend(self.questions(Ask::Handset, 0, usize::MAX, is_message));
         }
         let keyed = |acked: &Acked| acked.planned.key.is_some();
         questions.extend(self.questions(Ask::Repeat, 0, 300, keyed));
@@ -263,9 +275,22 @@ impl Run {
         let reads = self.questions(Ask::Read, 0, usize::MAX, |_| true);
         self.ask(reads).await?;
         if self.args.control.is_none() {
-            let sent = self.questions(Ask::Sent, 0, usize::MAX, is_sms);
+            let sent = self.questions(Ask::Sent, 0, usize::MAX, is_message);
             self.ask(sent).await?;
             self.findings.merge(ledger::sweep(&self.api).await?);
+        }
+        Ok(())
+    }
+
+    /// Waits until no email is queued any more.
+    async fn emails_are_out(&self) -> Result<()> {
+        let begin = stopwatch::now();
+        while begin.elapsed() < EMAIL_SETTLE {
+            let open = self.questions(Ask::Sent, 0, usize::MAX, is_email);
+            if sweep(&self.api, open).await?.stuck == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_secs(2)).await;
         }
         Ok(())
     }
@@ -291,7 +316,7 @@ impl Run {
     /// Verifications of up to `most` entries from `from` on, each at most once in a run.
     fn verifications(&mut self, from: usize, most: usize) -> Vec<(Ask, Acked)> {
         let chosen =
-            self.questions(Ask::Verify, from, most, |acked| !acked.verified && !is_sms(acked));
+            self.questions(Ask::Verify, from, most, |acked| !acked.verified && !is_message(acked));
         let ids: std::collections::HashSet<_> =
             chosen.iter().map(|(_, acked)| acked.id.as_str()).collect();
         for acked in self.journal.acked.iter_mut().skip(from) {
@@ -311,6 +336,8 @@ impl Run {
         restarts.sort_unstable();
         let p50 = restarts.get(restarts.len() / 2);
         let unexpected = self.findings.unexpected + self.journal.unexpected.len() as u64;
+        let is = |acked: &&Acked, object| acked.planned.send.object() == object;
+        let count = |object| self.journal.acked.iter().filter(|it| is(it, object)).count();
         let mut samples = self.findings.samples.clone();
         samples.extend(self.journal.unexpected.iter().take(10).cloned());
         json!({
@@ -325,8 +352,10 @@ impl Run {
             "replays": self.findings.replays + self.journal.replays,
             "double": self.findings.double,
             "delivered_twice": self.findings.delivered_twice,
-            "sms": self.journal.acked.iter().filter(|acked| is_sms(acked)).count(),
+            "sms": count(Object::Sms),
             "sms_twice": self.findings.sms_twice,
+            "emails": count(Object::Email),
+            "emails_twice": self.findings.emails_twice,
             "stuck": self.findings.stuck,
             "charged_twice": self.findings.charged_twice,
             "answers": self.journal.answers,

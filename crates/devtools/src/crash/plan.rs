@@ -16,6 +16,8 @@ const YES: u16 = 11;
 const SMS_ENDINGS: [u16; 7] = [1, 4, 5, 6, 7, 21, 8];
 /// Scripts nothing, in the sandbox or at a message centre.
 const PLAIN: u16 = 5678;
+/// The same of an email, without those that put it off for minutes.
+const EMAIL_ENDINGS: [&str; 5] = ["bounced", "full", "rejected", "failed", "complained"];
 /// Uptime before a kill, in ms.
 const UPTIME_MS: (u64, u64) = (50, 600);
 
@@ -67,10 +69,13 @@ impl Plan {
     pub(crate) fn request(&self, index: u64) -> Planned {
         let mut chance = Chance::new(self.seed ^ 0x7365_6e64, index);
         let is_sms = chance.below(3) == 0 || self.is_plain;
+        let is_email = !is_sms && chance.below(3) == 0;
         let endings = if is_sms { SMS_ENDINGS } else { ENDINGS };
         // A third is scripted; each request has its own reference, so no two share a challenge.
-        let scripted = usize::try_from(chance.below(18)).ok().and_then(|at| endings.get(at));
+        let at = usize::try_from(chance.below(18)).unwrap_or_default();
+        let scripted = endings.get(at);
         let to = match scripted {
+            _ if is_email => self.mailbox(index, EMAIL_ENDINGS.get(at).copied()),
             // No ending of a message centre's.
             _ if self.is_plain => self.numbers.scripted(index, PLAIN),
             Some(ending) => self.numbers.scripted(index, *ending),
@@ -79,13 +84,24 @@ impl Plan {
         let key = (chance.below(3) == 0).then(|| format!("crash-{}-{index}", self.seed));
         let code = chance::code(self.seed, index);
         let reference = Some(format!("r-{}-{index}", self.seed));
-        let send = if is_sms {
+        let send = if is_sms || is_email {
             let text = Some(format!("Message {code} of request {index}."));
-            Send { to, text, reference, ..Send::default() }
+            let subject = is_email.then(|| format!("Request {index}"));
+            Send { to, subject, text, reference, ..Send::default() }
         } else {
             Send { to, code: Some(code.clone()), reference, ..Send::default() }
         };
         Planned { send, code, key }
+    }
+
+    /// An address of its own for each request; what is scripted depends on the part before its
+    /// label.
+    fn mailbox(&self, index: u64, scripted: Option<&str>) -> String {
+        let seed = self.seed;
+        match scripted {
+            Some(ending) => format!("{ending}+{seed}-{index}@sandbox.estafette.test"),
+            None => format!("ada+{seed}-{index}@example.com"),
+        }
     }
 }
 
@@ -94,6 +110,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::Plan;
+    use crate::api::Object;
 
     #[test]
     fn the_same_seed_plans_the_same() {
@@ -120,8 +137,11 @@ mod tests {
         }
         let refused = requests.iter().filter(|r| r.send.to.ends_with("0004"));
         assert!(refused.clone().all(|r| r.send.text.is_some()), "a passcode would be refused");
-        let sms = requests.iter().filter(|r| r.send.text.is_some()).count();
-        assert!((500..850).contains(&sms), "{sms}");
+        let count = |object| requests.iter().filter(|r| r.send.object() == object).count();
+        let (sms, emails) = (count(Object::Sms), count(Object::Email));
+        assert!((500..850).contains(&sms) && (300..600).contains(&emails), "{sms}, {emails}");
+        let scripted = |ending: &str| requests.iter().any(|r| r.send.to.starts_with(ending));
+        assert!(super::EMAIL_ENDINGS.iter().all(|ending| scripted(ending)));
         let keyed = requests.iter().filter(|r| r.key.is_some()).count();
         assert!((500..850).contains(&keyed), "{keyed}");
         assert!((0..500).all(|k| (50..=600).contains(&plan.uptime(k).as_millis())));

@@ -131,6 +131,7 @@ fn render(shared: &Shared, out: &mut Vec<u8>, turn: u64, own: &mut Own) -> Resul
         Workload::Mixed => render_mixed(shared, out, filled + turn, own).map(Some),
         Workload::Sms => render_sms(shared, out, turn, None).map(Some),
         Workload::Bulk => render_sms(shared, out, turn, Some("bulk".to_owned())).map(Some),
+        Workload::Email => render_email(shared, out, turn).map(Some),
         Workload::Verify => {
             let index = if shared.args.wrong { turn.checked_rem(filled) } else { Some(turn) };
             let Some((index, id)) = index.and_then(|index| filled_at(shared, index)) else {
@@ -187,6 +188,13 @@ fn render_sms(
     let to = shared.numbers.plain(index);
     let send = Send { to, text: Some(SMS.to_owned()), class, ..Send::default() };
     shared.api.send(out, index, &send, None)?;
+    Ok(Step { expect: &[200], sent: None })
+}
+
+fn render_email(shared: &Shared, out: &mut Vec<u8>, index: u64) -> Result<Step> {
+    let to = format!("ada+{}-{index}@example.com", shared.seed);
+    let (subject, text) = (Some("Your order".to_owned()), Some(SMS.to_owned()));
+    shared.api.send(out, index, &Send { to, subject, text, ..Send::default() }, None)?;
     Ok(Step { expect: &[200], sent: None })
 }
 

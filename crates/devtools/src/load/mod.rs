@@ -66,6 +66,8 @@ pub(crate) enum Workload {
     Sms,
     /// The same with SMS of the class bulk.
     Bulk,
+    /// The same with emails.
+    Email,
     /// Tell of a delivery on the chat-app each time, and count what taking it in costs later.
     Callback,
     /// Ask whether the service lives.
@@ -77,7 +79,7 @@ pub(crate) enum Workload {
 impl Workload {
     /// Whether most of the work is done after the answer: it is waited for, and counted.
     const fn settles(self) -> bool {
-        matches!(self, Self::Prompt | Self::Sms | Self::Bulk | Self::Callback)
+        matches!(self, Self::Prompt | Self::Sms | Self::Bulk | Self::Email | Self::Callback)
     }
 }
 

@@ -154,6 +154,7 @@ impl Report {
             Workload::Prompt => "prompt",
             Workload::Sms => "sms",
             Workload::Bulk => "bulk",
+            Workload::Email => "email",
             Workload::Callback => "callback",
             Workload::Livez => "livez",
             Workload::Hello => "hello",

@@ -21,7 +21,7 @@ use crate::{
     chance::Chance,
     crash::{
         check::{Ask, Findings, settle, sweep},
-        is_sms,
+        is_message,
         journal::{Acked, Journal},
         server::Server,
     },
@@ -271,7 +271,7 @@ impl Cluster {
                 questions.extend(ask(Ask::Repeat, some));
                 questions.extend(ask(Ask::Handset, some));
                 let passcodes = ask(Ask::Verify, some).into_iter();
-                questions.extend(passcodes.filter(|(_, acked)| !is_sms(acked)));
+                questions.extend(passcodes.filter(|(_, acked)| !is_message(acked)));
             }
             findings.merge(sweep(api, questions).await?);
         }

@@ -147,6 +147,7 @@ impl Fake {
             "/readyz" | "/livez" => Ok((200, json!({}), false)),
             "/v1/otp/send" => self.send("otp", body, key),
             "/v1/messages" => self.send("sms", body, key),
+            "/v1/emails" => self.send("eml", body, key),
             "/v1/otp/verify" => self.verify(body),
             _ if path.starts_with("/v1/sandbox/") => Ok((200, json!([]), false)),
             _ if path.starts_with("/v1/ledger") || path.starts_with("/v1/chatapp/sessions") => {
@@ -156,7 +157,7 @@ impl Fake {
                 let id = path.rsplit('/').next().unwrap_or_default();
                 let Some(otp) = self.otps.get(id) else { return Ok(problem(404, "not_found")) };
                 let to = &otp.to;
-                let member = if id.starts_with("sms_") { "id" } else { "challenge_id" };
+                let member = if id.starts_with("otp_") { "challenge_id" } else { "id" };
                 let read = json!({
                     member: id, "to": to, "attempts": otp.attempts, "status": "delivered",
                 });
@@ -166,7 +167,7 @@ impl Fake {
     }
 
     fn send(&mut self, kind: &str, body: &Value, key: Option<String>) -> Result<Answer> {
-        let member = if kind == "sms" { "id" } else { "challenge_id" };
+        let member = if kind == "otp" { "challenge_id" } else { "id" };
         if let Some(id) = key.as_ref().and_then(|key| self.keys.get(key)) {
             return Ok((200, json!({ member: id }), true));
         }
@@ -175,7 +176,9 @@ impl Fake {
             return Ok(problem(429, "rate_limited"));
         }
         let id = format!("{kind}_{:026}", self.count);
-        let (to, code) = (text(body, "to"), text(body, "code"));
+        // An email goes to a list.
+        let one = body.pointer("/to/0").and_then(Value::as_str).map(str::to_owned);
+        let (to, code) = (one.unwrap_or_else(|| text(body, "to")), text(body, "code"));
         let key = key.unwrap_or_else(|| format!("none-{id}"));
         // One write, so that a kill leaves a whole line or none.
         self.journal.write_all(format!("{id} {to} {code} {key} -.\n").as_bytes())?;

@@ -180,10 +180,14 @@ fn headers(fields: &mut Fields) -> Vec<(String, String)> {
     for (name, value) in map {
         let place = format!("headers/{}", escaped(&name));
         match value {
-            Value::String(value) => match compose::check_header(&name, &value) {
-                Ok(()) => found.push((name, value)),
-                Err(error) => fields.fault(&place, "invalid_type", error.to_string()),
-            },
+            Value::String(value) => {
+                // Space around a value is no part of it (RFC 5322 §2.2).
+                let value = value.trim_matches(' ').to_owned();
+                match compose::check_header(&name, &value) {
+                    Ok(()) => found.push((name, value)),
+                    Err(error) => fields.fault(&place, "invalid_type", error.to_string()),
+                }
+            }
             _ => fields.fault(&place, "invalid_type", "must be a string"),
         }
     }

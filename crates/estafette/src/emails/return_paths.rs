@@ -33,6 +33,12 @@ pub(super) fn of(app: &App, piece: &Piece, domain: &str) -> Option<String> {
     Some(format!("{}@{HOST}.{domain}", sign(&key(app), &Token { message, position })))
 }
 
+/// Whether a host is one that return paths lead to: `rp.` and a domain.
+pub(super) fn is_host(host: &str) -> bool {
+    host.split_once('.')
+        .is_some_and(|(first, domain)| first.eq_ignore_ascii_case(HOST) && !domain.is_empty())
+}
+
 /// The copy that a return path of ours leads to, while reports of it are believed.
 pub(super) fn read(app: &App, address: &str) -> Option<Copy> {
     let (local, _) = address.rsplit_once('@')?;

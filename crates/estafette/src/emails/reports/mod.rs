@@ -3,7 +3,7 @@
 //! and for a month. So nobody can speak of mail that was not sent, and whoever got a copy only of
 //! that one. What is no report is taken and dropped: nothing here answers mail, so nothing loops.
 
-use email::report::{Action, Outcome, Report, without_addresses};
+use email::report::{Action, Feedback, Outcome, Report, without_addresses};
 use email::status::{Bounce, Enhanced, bounce};
 use smtp::server::{Desk, Letter, Verdict};
 use store::{CommitError, Error as DbError, WriteSet};
@@ -50,8 +50,10 @@ pub struct Intake {
 
 impl Desk for Intake {
     fn knows(&self, recipient: &str) -> bool {
-        let local = recipient.split('@').next().unwrap_or_default();
-        local.eq_ignore_ascii_case(COMPLAINTS) || return_paths::read(&self.app, recipient).is_some()
+        let Some((local, host)) = recipient.rsplit_once('@') else { return false };
+        return_paths::is_host(host)
+            && (local.eq_ignore_ascii_case(COMPLAINTS)
+                || return_paths::read(&self.app, recipient).is_some())
     }
 
     async fn take(&self, letter: Letter) -> Verdict {
@@ -83,10 +85,10 @@ impl Intake {
                 }
                 Ok(heard)
             }
-            Some(Report::Complaint { kind, return_path, .. }) => {
+            Some(Report::Complaint { feedback, return_path, .. }) => {
                 let quoted = return_path.and_then(|path| return_paths::read(&self.app, &path));
                 let copy = copies.chain(quoted).next();
-                match copy.filter(|_| kind != "not-spam") {
+                match copy.filter(|_| feedback == Feedback::Unwanted) {
                     Some(copy) => self.complaint(&copy).await,
                     None => Ok(Heard::Ignored),
                 }

@@ -9,7 +9,7 @@ use ::store::{CommitError, Error as DbError, WriteSet};
 
 use super::suppressions::Reason;
 use super::{Email, Piece, decide, suppressions};
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::dispatch::Owner;
 use crate::kit::id::{AccountId, EmailId};
 use crate::kit::seal::hex;
@@ -50,7 +50,12 @@ fn token(app: &App, account: &AccountId, email: &EmailId) -> String {
 }
 
 fn hash(app: &App, account: &AccountId, email: &EmailId) -> String {
-    let mac = app.vault.upstream_mac(&["unsubscribe", account.as_str(), email.as_str()]);
+    // A link acts at the address that it leads to, and at no other.
+    let purpose = match app.env {
+        Env::Live => "unsubscribe",
+        Env::Sandbox => "unsubscribe in the sandbox",
+    };
+    let mac = app.vault.upstream_mac(&[purpose, account.as_str(), email.as_str()]);
     hex(&mac).chars().take(HASH_DIGITS).collect()
 }
 

@@ -149,8 +149,17 @@ async fn a_complaint_comes_back_and_suppresses_the_person(world: &World) {
     let (mx, ada) = with_relay(world).await;
     let (id, path) = sent(&ada, &mx, "bob@example.org").await;
     let taken = "250 2.0.0 taken\r\n";
-    assert_eq!(bring(world, "fbl@rp.mail.example", &complaint("not-spam", &path)).await, taken);
-    assert_eq!(read(&ada, &id).await.ok().word("status"), "sent", "the opposite of a complaint");
+    for kind in ["not-spam", "auth-failure", "virus", "other"] {
+        assert_eq!(bring(world, "fbl@rp.mail.example", &complaint(kind, &path)).await, taken);
+        assert_eq!(read(&ada, &id).await.ok().word("status"), "sent", "no person says {kind}");
+    }
+    // Only where return paths lead, whatever stands before the @.
+    let local = path.split('@').next().unwrap();
+    for elsewhere in ["fbl@mail.example".to_owned(), format!("{local}@victim.example")] {
+        let to = format!("RCPT TO:<{elsewhere}>\r\n");
+        let reply = talk(world, &["MAIL FROM:<>\r\n", &to]).await;
+        assert!(reply.starts_with("550 5.1.1"), "{elsewhere}: {reply}");
+    }
     for _ in 0..2 {
         assert_eq!(bring(world, "fbl@rp.mail.example", &complaint("abuse", &path)).await, taken);
     }

@@ -1,5 +1,6 @@
 //! One-click unsubscribe, for emails of a bulk request.
 
+use estafette::app::Env;
 use serde_json::{Value, json};
 
 use super::{mail, mailbox, send, until};
@@ -41,6 +42,7 @@ async fn a_post_unsubscribes_and_a_get_only_asks(world: &World) {
     ] {
         world.post(ada.env, &forged).await.problem("not_found");
     }
+    world.post(Env::Live, path).await.problem("not_found");
     let asked = world.get(ada.env, path).await;
     assert_eq!(asked.status, 200);
     assert!(asked.text.contains("<form method=\"post\">"), "{}", asked.text);
