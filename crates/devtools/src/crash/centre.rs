@@ -62,8 +62,8 @@ impl Centre {
         ]
     }
 
-    /// Returns when the service is bound. Where nodes share a database, a bind of a node that died is
-    /// free only when its lease ends.
+    /// Returns when the service is bound. Where nodes share a database, a bind of a node that died
+    /// is free only when its lease ends.
     ///
     /// # Errors
     /// When it does not come.
