@@ -1,7 +1,7 @@
 //! `--over smpp`: the live environment sends by the playground's message centre, which outlives the
 //! service and knows what phones got.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use clock::Clock;
@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use super::{check::Findings, journal::Acked, server::Server};
 use crate::{
     api::{Api, Bearer},
+    stopwatch,
     wire::Conn,
 };
 
@@ -19,6 +20,8 @@ use crate::{
 const WINDOW: u64 = 10;
 /// More than any run sends.
 const KEPT: usize = 10_000_000;
+/// How long a bind may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 const STAFF: &str = "staff@example.com";
 const OWNER: &str = "crash@example.com";
 const PASSWORD: &str = "a long enough passphrase";
@@ -59,6 +62,20 @@ impl Centre {
         ]
     }
 
+    /// Returns when the service is bound. Where nodes share a database, a bind of a node that died
+    /// is free only when its lease ends.
+    ///
+    /// # Errors
+    /// When it does not come.
+    pub(crate) async fn bound(&self) -> Result<()> {
+        let begin = stopwatch::now();
+        while !self.handsets.is_bound() {
+            ensure!(begin.elapsed() < PATIENCE, "the service is not bound");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
     /// How often it got each text.
     fn times(&self) -> HashMap<String, u64> {
         let mut times = HashMap::new();
@@ -69,9 +86,26 @@ impl Centre {
     }
 
     /// Whether every message arrived that was acknowledged, and how many did twice: at most a
-    /// window for each kill may, and none more than twice.
-    pub(crate) fn judge(&self, acked: &[Acked], kills: u64) -> Findings {
-        judge(&self.times(), acked, kills)
+    /// window for each kill may, and none more than twice. What was queued at the last kill has
+    /// until `patience` ends.
+    ///
+    /// # Errors
+    /// When the service is not bound any more.
+    pub(crate) async fn judged(
+        &self,
+        acked: &[Acked],
+        kills: u64,
+        patience: Duration,
+    ) -> Result<Findings> {
+        self.bound().await?;
+        let begin = stopwatch::now();
+        loop {
+            let found = judge(&self.times(), acked, kills);
+            if found.lost == 0 || begin.elapsed() > patience {
+                return Ok(found);
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
     }
 }
 

@@ -214,6 +214,9 @@ impl Run {
     }
 
     async fn one_kill(&mut self, kill: u64) -> Result<()> {
+        if let Some(centre) = &self.centre {
+            centre.bound().await?;
+        }
         let uptime = Arc::new(Uptime {
             api: self.api.clone(),
             plan: self.plan.clone(),
@@ -260,7 +263,9 @@ impl Run {
         let repeated = |acked: &Acked| acked.repeated;
         let mut questions = self.questions(Ask::Repeat, 0, usize::MAX, repeated);
         if let Some(centre) = &self.centre {
-            self.findings.merge(centre.judge(&self.journal.acked, self.args.kills));
+            let patience = Duration::from_secs(self.args.settle_s);
+            let found = centre.judged(&self.journal.acked, self.args.kills, patience).await?;
+            self.findings.merge(found);
         } else {
             questions.extend(self.questions(Ask::Handset, 0, 1000, repeated));
             questions.extend(self.questions(Ask::Handset, 0, usize::MAX, is_message));

@@ -138,6 +138,12 @@ impl Handsets {
         self.0.is_anyone_bound() && parts.into_iter().all(|part| self.0.deliver_to_anyone(part))
     }
 
+    /// Whether anybody is bound to receive messages.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.0.is_anyone_bound()
+    }
+
     /// Ends every session in order.
     pub fn unbind(&self) {
         self.0.unbind_all();
