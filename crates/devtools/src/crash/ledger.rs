@@ -15,7 +15,7 @@ struct Line {
     object_id: String,
 }
 
-/// Holds and posts of one SMS, email or session. A passcode that is resent or falls back has several.
+/// Holds and posts of one SMS, email or session. A passcode that is resent has several.
 #[derive(Default)]
 struct Paid {
     holds: u64,

@@ -44,10 +44,10 @@ const EXAMPLES: &str = "Examples:
   devtools crash --binary target/release/estafette -- serve --config crash.toml
 
 The same seed makes the same kill times and the same requests, a third of them SMS and two ninths
-emails; passcodes are followed by consent prompts, of which some are answered again and again with Yes. Exit code 1
-means that something acknowledged was lost, doubled, stuck, charged twice or given for nothing, or
-that the audit found something; the data directory is then kept and named. What was under way at a
-kill may reach a phone or a mailbox twice: that is told, and no failure.";
+emails; passcodes are followed by consent prompts, of which some are answered again and again with
+Yes. Exit code 1 means that something acknowledged was lost, doubled, stuck, charged twice or given
+for nothing, or that the audit found something; the data directory is then kept and named. What was
+under way at a kill may reach a phone or a mailbox twice: that is told, and no failure.";
 
 /// What the messages go by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

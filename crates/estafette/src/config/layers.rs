@@ -254,7 +254,7 @@ pub(super) fn is_secret_word(key: &str) -> bool {
     ["password", "secret", "token", "api_key", "auth"].iter().any(|word| key.ends_with(word))
 }
 
-const SECRETS: [&str; 8] = [
+const SECRETS: [&str; 10] = [
     "master_key",
     "database.url",
     "chatapp.access_token",
@@ -263,6 +263,8 @@ const SECRETS: [&str; 8] = [
     "email.relay_url",
     "sms.lookup.token",
     "sms.lookup.url",
+    "support.s3_access_key_id",
+    "support.s3_secret_access_key",
 ];
 
 /// The path of the secret, if `path` is that and `_file`.

@@ -158,6 +158,9 @@ fn a_secret_may_be_in_a_file() {
     let config = from_environment(&[("ESTAFETTE__CHATAPP__ACCESS_TOKEN_FILE", secret)]).unwrap();
     assert_eq!(config.chatapp.access_token.expose(), "a b ");
 
+    let s3 = format!("[support]\ns3_access_key_id_file = '{secret}'\n");
+    assert_eq!(from_file(&s3).unwrap().support.s3_access_key_id.expose(), "a b ");
+
     let carrier = format!("[sms.carriers.main]\nkind = 'smpp'\npassword_file = '{secret}'\n");
     let config = from_file(&carrier).unwrap();
     assert_eq!(config.sms.carriers["main"]["password"].as_str(), Some("a b "));
