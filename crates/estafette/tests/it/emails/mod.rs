@@ -9,6 +9,7 @@ mod injecting;
 pub mod noticing;
 mod relay;
 mod reports;
+mod rude;
 mod sending;
 mod suppressing;
 mod unsubscribing;

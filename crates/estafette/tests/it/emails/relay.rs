@@ -26,7 +26,7 @@ on_every_engine!(
     the_bulk_of_one_account_does_not_delay_the_mail_of_another with shared,
 );
 
-fn shared(config: &mut Config) {
+pub fn shared(config: &mut Config) {
     "mail.example".clone_into(&mut config.email.shared_domain);
 }
 
@@ -105,6 +105,10 @@ impl Mx {
                         .trim_end_matches('>')
                         .to_owned();
                     match to.split('@').next().unwrap_or_default() {
+                        "hangup" if self.is_first(&to) => return None,
+                        "hang" if self.is_first(&to) => std::future::pending().await,
+                        "endless" if self.is_first(&to) => "250-still\r\n".repeat(70).leak(),
+                        "surplus" if self.is_first(&to) => "250 ok\r\n550 5.1.1 nobody\r\n",
                         "nobody" => "550 5.1.1 <nobody@example.org>: no such user\r\n",
                         "policy" => "554 5.7.1 not wanted\r\n",
                         "lost.later" if !self.is_first(&to) => "451 4.7.1 come back later\r\n",
@@ -116,6 +120,10 @@ impl Mx {
                 "DATA" => {
                     stream.write_all(b"354 go\r\n").await.ok()?;
                     let mut message = String::new();
+                    if to.starts_with("cut") && self.is_first(&to) {
+                        stream.read_line(&mut message).await.ok()?;
+                        return None;
+                    }
                     while !message.ends_with("\r\n.\r\n") {
                         if stream.read_line(&mut message).await.ok()? == 0 {
                             return None;
