@@ -1,6 +1,8 @@
 //! The API reference at `/docs`: a kept viewer (docs/decisions/0025) that loads nothing foreign,
 //! and the description with the guides of `docs/` beside the endpoints that they are about.
 
+use std::future::ready;
+
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -52,11 +54,11 @@ pub(super) fn router(env: Env) -> Router<App> {
         .route("/docs/", get(|| async { (shielded(POLICY), Html(PAGE)) }))
         .route("/docs/start.js", get(|| async { script(START.as_bytes()) }))
         .route("/docs/viewer.js", get(viewer))
-        .route("/docs/openapi.json", get(move |state| described(env, state)))
+        .route("/docs/openapi.json", get(move |state| ready(described(env, state))))
 }
 
 /// The description, with the sandbox of this deployment in the first steps.
-async fn described(env: Env, State(app): State<App>) -> Response {
+fn described(env: Env, State(app): State<App>) -> Response {
     let text = document(env);
     let sandbox = &app.config.server.sandbox_url;
     if sandbox == SANDBOX {
