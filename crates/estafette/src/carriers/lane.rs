@@ -53,7 +53,8 @@ impl Priority {
 /// How much a carrier may be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Submissions under way at the same time. A crash sends at most so many twice.
+    /// Submissions under way at the same time, or whose outcome is not durable yet. A crash sends
+    /// at most so many twice.
     pub window: usize,
     /// Submissions a second; `None` = as many as the window lets through.
     pub per_s: Option<u32>,
@@ -126,7 +127,7 @@ struct Bucket {
     at: Instant,
 }
 
-/// The right to one submission, until it is dropped.
+/// The right to one submission, from before it goes out until its outcome is durable.
 pub struct Permit {
     lane: Arc<Lane>,
     account: String,
@@ -408,6 +409,13 @@ impl Permit {
     #[must_use]
     pub fn carrier(&self) -> &Arc<dyn Carrier> {
         &self.lane.carrier
+    }
+
+    /// Whether somebody waits for one in its lane.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        let book = self.lane.book();
+        book.backlog.is_some() || !book.waiting.is_empty()
     }
 
     /// What goes out counts as so many for the rate.

@@ -45,18 +45,31 @@ async fn attempt<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritte
         return elsewhere::hand_over(app, leg).await;
     }
     let mut waiter = app.carriers.inbox().expect(leg.attempt.id.as_str());
-    let outcome = submit(app, leg).await;
+    let Answer { outcome, permit } = submit(app, leg).await;
     let receipt_wait = Duration::from_millis(O::wait_ms(app));
     let waits = O::waits_on(leg.attempt.channel) || outcome == Outcome::Unknown;
     let wait = if waits { receipt_wait } else { Duration::ZERO };
-    answered(app, leg, outcome, &mut waiter, wait).await
+    answered(app, leg, Answer { outcome, permit }, &mut waiter, wait).await
+}
+
+/// What a carrier said. The permit is kept until that is durable: what a crash sends twice is
+/// what holds permits, so their number bounds it.
+struct Answer {
+    outcome: Outcome,
+    permit: Option<Permit>,
+}
+
+impl Answer {
+    const fn without_permit(outcome: Outcome) -> Self {
+        Self { outcome, permit: None }
+    }
 }
 
 /// The carrier answered: commit B, together with a receipt that comes within the wait.
 async fn answered<O: Owner>(
     app: &App,
     leg: &mut Leg<O>,
-    outcome: Outcome,
+    Answer { outcome, permit }: Answer,
     waiter: &mut Waiter,
     wait: Duration,
 ) -> Result<Next, Unwritten> {
@@ -94,35 +107,37 @@ async fn answered<O: Owner>(
         }
     };
     settled?;
+    drop(permit);
     listen(app, leg, waiter, wait.saturating_sub(GRACE)).await
 }
 
-/// Carries a queued message whose permit it is, and settles it. The permit ends with the carrier's
-/// answer.
+/// Carries a queued message whose permit it is, and settles it.
 pub(super) async fn carry_queued<O: Owner>(
     app: App,
     mut leg: Leg<O>,
     permit: Permit,
     mut waiter: Waiter,
 ) {
-    let outcome = if app.now() < leg.attempt.give_up_at {
-        match O::content(&app, &leg.message, &leg.attempt) {
-            Some(message) => hand_over(&app, leg.attempt.channel, &message, permit).await,
-            None => content_gone(),
-        }
-    } else {
-        drop(permit);
+    if app.now() >= leg.attempt.give_up_at {
         // Whoever was faster said the same.
         let _told = over(&app, &mut leg, Failure::expired()).await;
         return;
+    }
+    let outcome = match O::content(&app, &leg.message, &leg.attempt) {
+        Some(message) => hand_over(&app, leg.attempt.channel, &message, &permit).await,
+        None => content_gone(),
     };
     if let Outcome::Refused { class, .. } = &outcome
         && let Some(after_ms) = class.after_ms()
     {
         return postpone(&app, &leg.attempt, after_ms).await;
     }
+    // While others wait for its permit, no receipt is waited for.
+    let wait = if permit.is_wanted() { Duration::ZERO } else { GRACE };
+    let mut permit = Some(permit);
     for _ in 0..STALE_TRIES {
-        match answered(&app, &mut leg, outcome.clone(), &mut waiter, GRACE).await {
+        let answer = Answer { outcome: outcome.clone(), permit: permit.take() };
+        match answered(&app, &mut leg, answer, &mut waiter, wait).await {
             Ok(Next::Attempt) => drop(carry(&app, &mut leg).await),
             Err(Unwritten::Stale) => {
                 // Another node took it for lost meanwhile. The answer counts all the same.
@@ -200,25 +215,28 @@ async fn heard<O: Owner>(
 }
 
 /// Hands the message to the carrier, again while it throttles.
-async fn submit<O: Owner>(app: &App, leg: &Leg<O>) -> Outcome {
+async fn submit<O: Owner>(app: &App, leg: &Leg<O>) -> Answer {
     let Attempt { account, carrier, channel, priority, .. } = &leg.attempt;
-    let Some(message) = O::content(app, &leg.message, &leg.attempt) else { return content_gone() };
-    let Some(lane) = app.carriers.lane(carrier) else { return down("no_carrier") };
+    let Some(message) = O::content(app, &leg.message, &leg.attempt) else {
+        return Answer::without_permit(content_gone());
+    };
+    let Some(lane) = app.carriers.lane(carrier) else {
+        return Answer::without_permit(down("no_carrier"));
+    };
     let mut tries = 1;
     loop {
         let Some(permit) = lane.take(account.as_str(), *priority, PATIENCE).await else {
-            return down("lane_full");
+            return Answer::without_permit(down("lane_full"));
         };
-        match hand_over(app, *channel, &message, permit).await {
-            Outcome::Refused { class, code } if tries < TRIES => {
-                let Some(after_ms) = class.after_ms() else {
-                    return Outcome::Refused { class, code };
-                };
-                tokio::time::sleep(Duration::from_millis(after_ms.min(THROTTLED_MS))).await;
-                tries += 1;
-            }
-            outcome => return outcome,
-        }
+        let outcome = hand_over(app, *channel, &message, &permit).await;
+        let after_ms = match &outcome {
+            Outcome::Refused { class, .. } if tries < TRIES => class.after_ms(),
+            _ => None,
+        };
+        let Some(after_ms) = after_ms else { return Answer { outcome, permit: Some(permit) } };
+        drop(permit);
+        tokio::time::sleep(Duration::from_millis(after_ms.min(THROTTLED_MS))).await;
+        tries += 1;
     }
 }
 
@@ -231,7 +249,7 @@ fn content_gone() -> Outcome {
 }
 
 /// Spends a permit on a submission.
-async fn hand_over(app: &App, channel: Channel, message: &Outbound, permit: Permit) -> Outcome {
+async fn hand_over(app: &App, channel: Channel, message: &Outbound, permit: &Permit) -> Outcome {
     let carrier = permit.carrier();
     permit.weigh(message.content.parts());
     let since = tokio::time::Instant::now();
