@@ -96,6 +96,8 @@ class Peer:
 class Live(Sandbox):
     """The service with one live carrier, `main`, an account with credits, and the sender ACME."""
 
+    credits = 100_000
+
     def __init__(self, carrier, more=None):
         settings = {f"SMS__CARRIERS__MAIN__{key}": value for key, value in carrier.items()}
         settings["SMS__ROUTES"] = '[{prefix = "+", carriers = ["main"]}]'
@@ -105,15 +107,15 @@ class Live(Sandbox):
     def _sign_up(self):
         who = ["--email", self.email, "--password-stdin"]
         accounts = self.command("account", "add", *who, said=self.password)["accounts"]
-        self.command("credits", "add", "--account", accounts["live"], "--amount", "100000")
+        self.command("credits", "add", "--account", accounts["live"], "--amount", str(self.credits))
         self.key = self.command("key", "add", "--account", accounts["live"], "--name", "s")["api_key"]
         staff = f"staff-{self.email}"
         self.command("staff", "add", "--email", staff, "--password-stdin", said=self.password)
         login = {"email": staff, "password": self.password}
         self.staff = self.at("POST", "/v1/admin/auth/login", login, key=False)["token"]
         login = {"email": self.email, "password": self.password}
-        portal = self.at("POST", "/v1/auth/login", login, key=False)["token"]
-        asked = self.at("POST", "/v1/senders", {"value": "ACME"}, bearer=portal)
+        self.portal = self.at("POST", "/v1/auth/login", login, key=False)["token"]
+        asked = self.at("POST", "/v1/senders", {"value": "ACME"}, bearer=self.portal)
         path = f"/v1/admin/senders/{asked['id']}"
         self.at("PATCH", path, {"status": "approved"}, bearer=self.staff)
         path = f"/v1/admin/accounts/{accounts['live']}"
@@ -121,7 +123,8 @@ class Live(Sandbox):
 
     def command(self, *words, said=""):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("ESTAFETTE__")}
-        environment["ESTAFETTE__DATA_DIR"] = str(self.data)
+        own = {"DATA_DIR": self.data, **self.settings}
+        environment.update({f"ESTAFETTE__{key}": str(value) for key, value in own.items()})
         done = run([str(self.binary), *words, "--json"], env=environment, input=said)
         check(done.returncode == 0, " ".join(words[:2]), done.stderr)
         return json.loads(done.stdout)

@@ -26,7 +26,7 @@ pub enum AddressError {
     #[error("has no valid domain behind the @")]
     Domain,
     /// The name.
-    #[error("has a name that is too long or holds control characters")]
+    #[error("has a name that is too long, not quoted as it should be, or holds control characters")]
     Name,
 }
 

@@ -205,8 +205,8 @@ fn body(
     attachments: Vec<Attachment>,
     unique: &str,
 ) -> MimePart<'static> {
-    let plain = |text: String| MimePart::new("text/plain", BodyPart::Text(text.into()));
-    let rich = |html: String| MimePart::new("text/html", BodyPart::Text(html.into()));
+    let plain = |text: String| MimePart::new("text/plain", BodyPart::Text(lines(text).into()));
+    let rich = |html: String| MimePart::new("text/html", BodyPart::Text(lines(html).into()));
     let said = match (text, html) {
         (Some(text), Some(html)) => {
             multipart("multipart/alternative", "alternative", unique, vec![plain(text), rich(html)])
@@ -223,6 +223,12 @@ fn body(
             .attachment(file.filename)
     }));
     multipart("multipart/mixed", "mixed", unique, parts)
+}
+
+/// A text whose lines end with LF alone, which goes out as CRLF: a CR of its own must not leave
+/// (RFC 5321 §2.3.8), since relays disagree on whether it ends a line.
+fn lines(text: String) -> String {
+    if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n") } else { text }
 }
 
 /// The boundary holds the message's own id, which nobody knew when the parts were written.

@@ -80,6 +80,16 @@ impl Action {
             _ => return None,
         })
     }
+
+    /// Whether a status may stand beside it (RFC 3464 §2.3.4): a report that contradicts itself
+    /// says nothing.
+    fn may_be(self, status: Enhanced) -> bool {
+        match self {
+            Self::Failed => status.class != 2,
+            Self::Delivered => status.class == 2,
+            Self::Delayed | Self::Relayed | Self::Expanded => true,
+        }
+    }
 }
 
 /// Reads a report; `None` when a message is none.
@@ -160,11 +170,15 @@ fn outcome(group: &Group) -> Option<Outcome> {
         field(group, "original-recipient").or_else(|| field(group, "final-recipient"))?;
     let diagnostic = field(group, "diagnostic-code").unwrap_or_default();
     let diagnostic = diagnostic.split_once(';').map_or(diagnostic.as_str(), |(_, text)| text);
+    let status = field(group, "status").and_then(|status| Enhanced::at_start(&status));
+    if status.is_some_and(|status| !action.may_be(status)) {
+        return None;
+    }
     let clean = diagnostic.trim().chars().filter(|letter| !letter.is_control());
     Some(Outcome {
         recipient: bare(recipient.split_once(';').map_or(recipient.as_str(), |(_, text)| text)),
         action,
-        status: field(group, "status").and_then(|status| Enhanced::at_start(&status)),
+        status,
         diagnostic: clean.take(LONGEST_DIAGNOSTIC).collect(),
     })
 }

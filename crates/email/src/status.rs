@@ -42,8 +42,8 @@ pub enum Bounce {
     Policy,
 }
 
-/// The meaning of a refusal. Servers that say no enhanced code are judged by the basic one:
-/// 550, 551 and 553 are about the mailbox.
+/// The meaning of a refusal. Servers that say no enhanced code are judged by the basic one: 550 is
+/// about the mailbox. 551 and 553 are said of relaying and of senders, too.
 #[must_use]
 pub fn bounce(code: u16, enhanced: Option<Enhanced>) -> Bounce {
     match enhanced {
@@ -51,14 +51,15 @@ pub fn bounce(code: u16, enhanced: Option<Enhanced>) -> Bounce {
         Some(Enhanced { subject: 2, detail: 2 | 3, .. } | Enhanced { class: 4, .. }) => {
             Bounce::Soft
         }
-        // A mailbox that does not exist, a domain that does not (5.4.4: unable to route), a mailbox
-        // that was disabled.
+        // RFC 3463 §3.2, RFC 7505 §4.2: no such mailbox, no such domain, no mailbox can be called
+        // so, moved and nobody knows whither, a domain that takes no mail. §3.5: unable to route.
+        // §3.3: a mailbox that was disabled.
         Some(
             Enhanced { class: 5, subject: 1, detail: 1 | 2 | 3 | 6 | 10 }
             | Enhanced { class: 5, subject: 4, detail: 4 }
             | Enhanced { class: 5, subject: 2, detail: 1 },
         ) => Bounce::Hard,
-        None if matches!(code, 550 | 551 | 553) => Bounce::Hard,
+        None if code == 550 => Bounce::Hard,
         None if (400..500).contains(&code) || code == 552 => Bounce::Soft,
         Some(_) | None => Bounce::Policy,
     }
@@ -76,6 +77,12 @@ mod tests {
             (550, "no such user", Bounce::Hard),
             (550, "5.4.4 no such domain", Bounce::Hard),
             (550, "5.2.1 mailbox disabled", Bounce::Hard),
+            (556, "5.1.10 null MX", Bounce::Hard),
+            (551, "user not local", Bounce::Policy),
+            (553, "not in my list of hosts", Bounce::Policy),
+            (550, "5.1.7 bad sender", Bounce::Policy),
+            (550, "5.1.8 bad sender's domain", Bounce::Policy),
+            (550, "5.4.1 no answer", Bounce::Policy),
             (552, "5.2.2 mailbox full", Bounce::Soft),
             (452, "4.2.2 mailbox full", Bounce::Soft),
             (451, "4.7.1 greylisted", Bounce::Soft),

@@ -17,21 +17,28 @@ pub struct Token {
     pub message: String,
     /// Which of its recipients.
     pub position: u16,
+    /// The domain of the address.
+    pub domain: String,
 }
 
-/// The local part of a return path.
+/// A return path.
 #[must_use]
 pub fn sign(key: &[u8; 32], token: &Token) -> String {
-    let Token { message, position } = token;
-    format!("{PREFIX}{message}.{position}.{}", mac(key, token))
+    let Token { message, position, domain } = token;
+    format!("{PREFIX}{message}.{position}.{}@{domain}", mac(key, token))
 }
 
-/// What a local part is about; `None` when we did not make it.
+/// What an address is about; `None` when we did not make it.
 #[must_use]
-pub fn verify(key: &[u8; 32], local: &str) -> Option<Token> {
-    let lower = local.to_ascii_lowercase();
-    let mut parts = lower.strip_prefix(PREFIX)?.split('.');
-    let token = Token { message: parts.next()?.to_owned(), position: parts.next()?.parse().ok()? };
+pub fn verify(key: &[u8; 32], address: &str) -> Option<Token> {
+    let lower = address.to_ascii_lowercase();
+    let (local, domain) = lower.rsplit_once('@')?;
+    let mut parts = local.strip_prefix(PREFIX)?.split('.');
+    let token = Token {
+        message: parts.next()?.to_owned(),
+        position: parts.next()?.parse().ok()?,
+        domain: domain.to_owned(),
+    };
     let given = parts.next()?;
     let expected = mac(key, &token);
     let is_same = given.len() == expected.len()
@@ -41,7 +48,9 @@ pub fn verify(key: &[u8; 32], local: &str) -> Option<Token> {
 
 fn mac(key: &[u8; 32], token: &Token) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, key);
-    let text = format!("return path\0{}\0{}", token.message, token.position);
+    let Token { message, position, domain } = token;
+    let domain = domain.to_ascii_lowercase();
+    let text = format!("return path\0{message}\0{position}\0{domain}");
     let tag = hmac::sign(&key, text.as_bytes());
     let bytes = tag.as_ref().get(..MAC_BYTES).unwrap_or_default();
     // Ten bytes are sixteen letters of five bits.
@@ -61,17 +70,20 @@ mod tests {
 
     #[test]
     fn a_return_path_leads_back_and_a_forged_one_nowhere() {
-        let token = Token { message: "01kdvqh6m4e5s8w2t9zb3y7n1f".into(), position: 49 };
-        let local = sign(&[7; 32], &token);
-        assert!(local.len() <= 64, "{local}");
-        assert_eq!(verify(&[7; 32], &local), Some(token.clone()));
-        assert_eq!(verify(&[7; 32], &local.to_ascii_uppercase()), Some(token));
-        assert_eq!(verify(&[8; 32], &local), None);
+        let message = "01kdvqh6m4e5s8w2t9zb3y7n1f".into();
+        let token = Token { message, position: 49, domain: "rp.example.com".into() };
+        let path = sign(&[7; 32], &token);
+        assert!(path.split('@').next().unwrap_or_default().len() <= 64, "{path}");
+        assert_eq!(verify(&[7; 32], &path), Some(token.clone()));
+        assert_eq!(verify(&[7; 32], &path.to_ascii_uppercase()), Some(token));
+        assert_eq!(verify(&[8; 32], &path), None);
         for forged in [
-            local.replace(".49.", ".48."),
-            local.replace("01k", "01m"),
-            format!("{local}.x"),
-            local[..local.len() - 1].to_owned(),
+            path.replace(".49.", ".48."),
+            path.replace("01k", "01m"),
+            path.replace("rp.example.com", "rp.example.org"),
+            path.replace('@', ".x@"),
+            path.replace("rp.example.com", ""),
+            "bounce+x@rp.example.com".to_owned(),
             "bounce+x".to_owned(),
             String::new(),
         ] {

@@ -80,6 +80,22 @@ fn each_kind_of_body_is_written() {
     }
 }
 
+#[test]
+fn a_carriage_return_of_its_own_ends_a_line_and_never_leaves_alone() {
+    for said in ["a\rb", "a\r", "\r", "a\r\rb\r\n.\r", "é\rb"] {
+        for rich in [false, true] {
+            let mut draft = draft();
+            let body = Some(said.to_owned());
+            (draft.text, draft.html) = if rich { (None, body) } else { (body, None) };
+            let (raw, message) = through(draft);
+            assert!(!raw.replace("\r\n", "").contains(['\r', '\n']), "{said:?}: {raw:?}");
+            let read = message.text.or(message.html).unwrap_or_default();
+            let lines = |text: &str| text.replace("\r\n", "\n").replace('\r', "\n");
+            assert_eq!(lines(&read).trim_end(), lines(said).trim_end());
+        }
+    }
+}
+
 /// What people put into fields to add headers or recipients of their own.
 fn attacks() -> Vec<String> {
     let breaks =

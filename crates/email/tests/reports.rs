@@ -93,6 +93,7 @@ fn a_complaint_says_whose_message_it_is_about() {
         ("not-spam", Feedback::Other),
         ("auth-failure", Feedback::Other),
         ("virus", Feedback::Other),
+        ("opt-out-list", Feedback::Other),
         ("other", Feedback::Other),
     ] {
         let text = ARF.replace("Feedback-Type: abuse", &format!("Feedback-Type: {kind}"));
@@ -100,6 +101,23 @@ fn a_complaint_says_whose_message_it_is_about() {
             panic!("{kind}")
         };
         assert_eq!(feedback, meant, "{kind}");
+    }
+}
+
+#[test]
+fn a_report_that_contradicts_itself_says_nothing() {
+    for (action, status, counts) in [
+        ("failed", "5.1.1", true),
+        ("failed", "4.4.7", true),
+        ("failed", "2.0.0", false),
+        ("delivered", "2.1.5", true),
+        ("delivered", "5.1.1", false),
+    ] {
+        let one = DSN.split("Final-Recipient: rfc822; <slow@").next().unwrap_or_default();
+        let text =
+            one.replace("failed", action).replace("Status: 5.1.1", &format!("Status: {status}"));
+        let text = format!("{text}--ABC.1/mx.example.org--\r\n");
+        assert_eq!(read(text.as_bytes()).is_some(), counts, "{action} {status}");
     }
 }
 

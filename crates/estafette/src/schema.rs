@@ -131,4 +131,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "email_records_seen",
         sql: include_str!("../../../migrations/0037_email_records_seen.sql"),
     },
+    Migration {
+        version: 38,
+        name: "transcripts",
+        sql: include_str!("../../../migrations/0038_transcripts.sql"),
+    },
 ];

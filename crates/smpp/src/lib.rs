@@ -34,7 +34,7 @@ pub use connection::{Connection, Stream};
 pub use frame::{Frame, Framer, FramingLost, MOST_OCTETS};
 pub use link::{
     Delivery, Lane, Link, LinkSettings, News, NotSent, Outcome, Phase, Place, Probe, Runner,
-    Submission, Tls, probe,
+    Submission, Tls, probe, reach,
 };
 pub use message::{Address, EsmClass, Message, Operation, Sar};
 pub use pace::Pace;

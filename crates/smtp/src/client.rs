@@ -1,13 +1,17 @@
 //! One connection to a server.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
 use crate::Reply;
+use crate::transcript::{Transcript, size_of};
 
 /// Why there is no connection, or no more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +25,9 @@ pub enum Error {
     /// What it said is not SMTP.
     #[error("the server does not speak SMTP")]
     Nonsense,
+    /// It said something that nobody asked for, so no reply of its can be trusted any more.
+    #[error("the server replies out of turn")]
+    OutOfTurn,
     /// It said no.
     #[error("the server says {} {}", .0.code, .0.text)]
     Refused(Reply),
@@ -82,6 +89,22 @@ pub enum Sent {
 pub struct Client<S> {
     stream: BufReader<S>,
     patience: Duration,
+    transcript: Transcript,
+}
+
+/// A command, and what of it may be told.
+#[derive(Clone, Copy)]
+struct Command<'a> {
+    line: &'a str,
+    told: &'a str,
+    /// What the reply may repeat, and must not be told.
+    secrets: &'a [&'a str],
+}
+
+impl<'a> Command<'a> {
+    const fn open(line: &'a str) -> Self {
+        Self { line, told: line, secrets: &[] }
+    }
 }
 
 /// Whether a server says no. 503 says that it lost count of the commands (RFC 5321 §4.2.3).
@@ -91,20 +114,29 @@ const fn is_refusal(reply: &Reply) -> bool {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// Waits for the server's greeting. `patience` is for each answer; the one to a message may
-    /// take five times as long (RFC 5321 §4.5.3.2.6).
+    /// take five times as long (RFC 5321 §4.5.3.2.6). What is said goes to the transcript.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn greet(stream: S, patience: Duration) -> Result<Self, Error> {
-        let mut client = Self { stream: BufReader::new(stream), patience };
-        let reply = client.reply(patience).await?;
+    pub async fn greet(
+        stream: S,
+        patience: Duration,
+        transcript: Transcript,
+    ) -> Result<Self, Error> {
+        let mut client = Self::resume(stream, patience, transcript);
+        let reply = client.reply(patience, &[]).await?;
         if reply.code == 220 { Ok(client) } else { Err(Error::Refused(reply)) }
     }
 
     /// Goes on with a connection that is encrypted by now: the server does not greet again.
     #[must_use]
-    pub fn resume(stream: S, patience: Duration) -> Self {
-        Self { stream: BufReader::new(stream), patience }
+    pub fn resume(stream: S, patience: Duration, transcript: Transcript) -> Self {
+        Self { stream: BufReader::new(stream), patience, transcript }
+    }
+
+    /// What is said from now on goes to this transcript.
+    pub fn record(&mut self, transcript: Transcript) {
+        self.transcript = transcript;
     }
 
     /// Introduces itself and hears what the server offers.
@@ -112,7 +144,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// # Errors
     /// See [`Error`].
     pub async fn hello(&mut self, name: &str) -> Result<Extensions, Error> {
-        let reply = self.command(&format!("EHLO {name}")).await?;
+        let line = format!("EHLO {name}");
+        let reply = self.command(Command::open(&line)).await?;
         if !reply.is_good() {
             return Err(Error::Refused(reply));
         }
@@ -142,15 +175,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// # Errors
     /// See [`Error`].
     pub async fn start_tls(mut self) -> Result<S, Error> {
-        let reply = self.command("STARTTLS").await?;
+        let reply = self.command(Command::open("STARTTLS")).await?;
         if reply.code != 220 {
             return Err(Error::Refused(reply));
         }
-        if self.stream.buffer().is_empty() {
-            Ok(self.stream.into_inner())
-        } else {
-            Err(Error::Nonsense)
+        if let Err(error) = self.quiet().await {
+            self.transcript.note(&error.to_string());
+            return Err(error);
         }
+        Ok(self.stream.into_inner())
     }
 
     /// Logs in. Only ever on an encrypted connection, which is the caller's to see to.
@@ -165,17 +198,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     ) -> Result<(), Error> {
         let reply = if offered.auth_plain {
             let words = STANDARD.encode(format!("\0{user}\0{password}"));
-            self.command(&format!("AUTH PLAIN {words}")).await?
+            let line = format!("AUTH PLAIN {words}");
+            let secrets = [words.as_str(), password];
+            self.command(Command { line: &line, told: "AUTH PLAIN ***", secrets: &secrets }).await?
         } else if offered.auth_login {
-            let asked = self.command("AUTH LOGIN").await?;
-            if asked.code != 334 {
-                return Err(Error::Refused(asked));
+            let words = [STANDARD.encode(user), STANDARD.encode(password)];
+            let secrets = [words[0].as_str(), words[1].as_str(), password];
+            let mut asked = self.command(Command::open("AUTH LOGIN")).await?;
+            for word in &words {
+                if asked.code != 334 {
+                    return Err(Error::Refused(asked));
+                }
+                let answer = Command { line: word, told: "***", secrets: &secrets };
+                asked = self.command(answer).await?;
             }
-            let asked = self.command(&STANDARD.encode(user)).await?;
-            if asked.code != 334 {
-                return Err(Error::Refused(asked));
-            }
-            self.command(&STANDARD.encode(password)).await?
+            asked
         } else {
             return Err(Error::Missing("AUTH PLAIN or LOGIN"));
         };
@@ -186,13 +223,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// connection is of no use any more.
     pub async fn send(&mut self, envelope: Envelope<'_>) -> Sent {
         let Envelope { from, to, parts } = envelope;
+        let (from, to) = (format!("MAIL FROM:<{from}>"), format!("RCPT TO:<{to}>"));
         let commands = [
-            (format!("MAIL FROM:<{from}>"), 2, Stage::Sender),
-            (format!("RCPT TO:<{to}>"), 2, Stage::Recipient),
-            ("DATA".to_owned(), 3, Stage::Message),
+            (from.as_str(), "MAIL FROM:<return path>", 2, Stage::Sender),
+            (to.as_str(), "RCPT TO:<recipient>", 2, Stage::Recipient),
+            ("DATA", "DATA", 3, Stage::Message),
         ];
-        for (command, expected, stage) in commands {
-            match self.command(&command).await {
+        for (line, told, expected, stage) in commands {
+            match self.command(Command { line, told, secrets: &[] }).await {
                 Ok(reply) if reply.code / 100 == expected => {}
                 Ok(reply) if is_refusal(&reply) => return self.reset(stage, reply).await,
                 // An answer to something else: who answers what is lost, not the message.
@@ -200,16 +238,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
                 Err(error) => return Sent::NotTaken(error),
             }
         }
-        match timeout(self.patience * 5, self.write_message(parts)).await {
-            Ok(Ok(())) => {}
-            // Without its last line the server throws it away (RFC 5321 §4.1.1.4).
-            Ok(Err(error)) => return Sent::NotTaken(error),
-            Err(_elapsed) => return Sent::NotTaken(Error::TooLate),
+        // Without its last line the server throws it away (RFC 5321 §4.1.1.4).
+        if let Err(error) = self.body(parts).await {
+            self.transcript.note(&error.to_string());
+            return Sent::NotTaken(error);
         }
+        self.transcript.ours(".");
         if timeout(self.patience, self.write(b".\r\n")).await.is_err() {
+            self.transcript.note(&Error::TooLate.to_string());
             return Sent::Unknown(Error::TooLate);
         }
-        match self.reply(self.patience * 5).await {
+        match self.verdict().await {
             Ok(reply) if reply.is_good() => Sent::Taken(reply),
             Ok(reply) if is_refusal(&reply) => Sent::Refused(Stage::Message, reply),
             Ok(_) => Sent::Unknown(Error::Nonsense),
@@ -217,15 +256,36 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         }
     }
 
+    /// All but the final dot. What was said before it is no answer to it.
+    async fn body(&mut self, parts: &[&[u8]]) -> Result<(), Error> {
+        self.transcript.ours(&size_of(parts));
+        let written = timeout(self.patience * 5, self.write_message(parts)).await;
+        written.map_err(|_elapsed| Error::TooLate)??;
+        self.quiet().await
+    }
+
+    /// The answer to the final dot. With a second one behind it nobody knows which one it is.
+    async fn verdict(&mut self) -> Result<Reply, Error> {
+        let reply = self.reply(self.patience * 5, &[]).await?;
+        match self.quiet().await {
+            Err(Error::OutOfTurn) => {
+                self.transcript.note(&Error::OutOfTurn.to_string());
+                Err(Error::OutOfTurn)
+            }
+            // A server may hang up once it has answered.
+            _ => Ok(reply),
+        }
+    }
+
     /// Whether the connection still lives: asked before it is used again.
     pub async fn is_alive(&mut self) -> bool {
-        self.command("RSET").await.is_ok_and(|reply| reply.is_good())
+        self.command(Command::open("RSET")).await.is_ok_and(|reply| reply.is_good())
     }
 
     /// Ends the connection.
     pub async fn quit(mut self) {
         // Whether the server answers does not matter any more.
-        drop(self.command("QUIT").await);
+        drop(self.command(Command::open("QUIT")).await);
     }
 
     async fn reset(&mut self, stage: Stage, refusal: Reply) -> Sent {
@@ -236,23 +296,51 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         Sent::Refused(stage, refusal)
     }
 
-    async fn command(&mut self, line: &str) -> Result<Reply, Error> {
+    async fn command(&mut self, command: Command<'_>) -> Result<Reply, Error> {
+        self.transcript.ours(command.told);
         // Nobody's text may end a command and begin another one.
-        if line.contains(['\r', '\n', '\0']) {
-            return Err(Error::Nonsense);
+        let said = if command.line.contains(['\r', '\n', '\0']) {
+            Err(Error::Nonsense)
+        } else {
+            self.say(command.line).await
+        };
+        if let Err(error) = said {
+            self.transcript.note(&error.to_string());
+            return Err(error);
         }
-        // Nothing may be waiting here: it would be taken for the answer to this command.
-        if !self.stream.buffer().is_empty() {
-            return Err(Error::Nonsense);
-        }
-        let line = format!("{line}\r\n");
-        let written = timeout(self.patience, self.write(line.as_bytes())).await;
-        written.map_err(|_elapsed| Error::TooLate)??;
-        self.reply(self.patience).await
+        self.reply(self.patience, command.secrets).await
     }
 
-    async fn reply(&mut self, patience: Duration) -> Result<Reply, Error> {
-        timeout(patience, Reply::read(&mut self.stream)).await.map_err(|_elapsed| Error::TooLate)?
+    async fn say(&mut self, line: &str) -> Result<(), Error> {
+        self.quiet().await?;
+        let line = format!("{line}\r\n");
+        let written = timeout(self.patience, self.write(line.as_bytes())).await;
+        written.map_err(|_elapsed| Error::TooLate)?
+    }
+
+    async fn reply(&mut self, patience: Duration, secrets: &[&str]) -> Result<Reply, Error> {
+        let read = timeout(patience, Reply::read(&mut self.stream)).await;
+        let reply = read.map_err(|_elapsed| Error::TooLate).flatten();
+        match &reply {
+            Ok(reply) => self.transcript.theirs(reply.code, &reply.text, secrets),
+            Err(error) => self.transcript.note(&error.to_string()),
+        }
+        reply
+    }
+
+    /// Looks, without waiting, whether the server said something that is no answer: there is one
+    /// reply to each command, in their order (RFC 5321 §4.3.1), and one more would be taken for the
+    /// answer to the next.
+    async fn quiet(&mut self) -> Result<(), Error> {
+        let stream = &mut self.stream;
+        poll_fn(|context| {
+            Poll::Ready(match Pin::new(&mut *stream).poll_fill_buf(context) {
+                Poll::Pending => Ok(()),
+                Poll::Ready(Ok(waiting)) if !waiting.is_empty() => Err(Error::OutOfTurn),
+                Poll::Ready(_) => Err(Error::Broken),
+            })
+        })
+        .await
     }
 
     async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {

@@ -6,6 +6,8 @@
 mod client;
 mod reply;
 pub mod server;
+mod transcript;
 
 pub use client::{Client, Envelope, Error, Extensions, Sent, Stage};
 pub use reply::Reply;
+pub use transcript::Transcript;

@@ -49,8 +49,8 @@ pub enum Verdict {
 
 /// Who takes messages.
 pub trait Desk: Sync {
-    /// Whether it takes messages for this address.
-    fn knows(&self, recipient: &str) -> bool;
+    /// Whether it takes messages for this address; `None` when that cannot be told now.
+    fn knows(&self, recipient: &str) -> impl Future<Output = Option<bool>> + Send;
 
     /// Takes a message; the client is answered afterwards.
     fn take(&self, letter: Letter) -> impl Future<Output = Verdict> + Send;
@@ -147,7 +147,7 @@ where
             "EHLO" => self.greet(true),
             "HELO" => self.greet(false),
             "MAIL" => self.sender(rest),
-            "RCPT" => self.recipient(rest),
+            "RCPT" => self.recipient(rest).await,
             "DATA" => return self.data().await,
             "RSET" => {
                 self.reset();
@@ -202,7 +202,7 @@ where
         say("250 2.1.0 ok")
     }
 
-    fn recipient(&mut self, rest: &str) -> Say {
+    async fn recipient(&mut self, rest: &str) -> Say {
         let Stage::Addressed { recipients, .. } = &mut self.stage else {
             return say("503 5.5.1 name a sender first");
         };
@@ -212,8 +212,10 @@ where
         if recipients.len() >= self.bounds.recipients {
             return say("452 4.5.3 too many recipients");
         }
-        if !self.desk.knows(recipient) {
-            return say("550 5.1.1 no such address");
+        match self.desk.knows(recipient).await {
+            Some(true) => {}
+            Some(false) => return say("550 5.1.1 no such address"),
+            None => return say("451 4.3.0 come back later"),
         }
         recipients.push(recipient.to_owned());
         say("250 2.1.5 ok")

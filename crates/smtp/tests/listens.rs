@@ -21,8 +21,8 @@ const BOUNDS: Bounds = Bounds {
 struct Tray(Mutex<Vec<Letter>>);
 
 impl Desk for Tray {
-    fn knows(&self, recipient: &str) -> bool {
-        recipient == "a@b.example"
+    async fn knows(&self, recipient: &str) -> Option<bool> {
+        (recipient != "later@b.example").then_some(recipient == "a@b.example")
     }
 
     async fn take(&self, letter: Letter) -> Verdict {
@@ -54,12 +54,14 @@ async fn heard(tray: &Tray, pieces: &[&str], pause: Duration) -> (String, Durati
 #[tokio::test(start_paused = true)]
 async fn a_message_is_taken_with_its_dots() {
     let tray = Tray::default();
-    let talk = "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<a@b.example>\r\nRCPT TO:<c@d.example>\r\n\
+    let talk = "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<a@b.example>\r\n\
+        RCPT TO:<later@b.example>\r\nRCPT TO:<c@d.example>\r\n\
         DATA\r\nSubject: x\r\n\r\n..\r\n..x\r\ny.\r\n.\r\nQUIT\r\n";
     let (said, _) = heard(&tray, &[talk], Duration::ZERO).await;
     assert!(
         said.ends_with(
-            "550 5.1.1 no such address\r\n354 go on, and end with a dot\r\n\
+            "451 4.3.0 come back later\r\n550 5.1.1 no such address\r\n\
+        354 go on, and end with a dot\r\n\
         250 2.0.0 taken\r\n221 2.0.0 bye\r\n"
         ),
         "{said}"

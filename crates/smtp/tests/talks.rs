@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use smtp::{Client, Envelope, Error, Sent, Stage};
+use smtp::{Client, Envelope, Error, Sent, Stage, Transcript};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ const ENVELOPE: Envelope<'_> = Envelope {
 async fn sent(script: Script) -> (Sent, String) {
     let (ours, theirs) = duplex(1 << 16);
     let server = tokio::spawn(play(theirs, script));
-    let mut client = Client::greet(ours, PATIENCE).await.unwrap();
+    let mut client = Client::greet(ours, PATIENCE, Transcript::default()).await.unwrap();
     let sent = client.send(ENVELOPE).await;
     drop(client);
     (sent, server.await.unwrap())
@@ -122,7 +122,7 @@ async fn what_comes_in_plain_text_after_starttls_is_not_believed() {
         let (ours, theirs) = duplex(1 << 16);
         let ehlo = "250-mx\r\n250-STARTTLS\r\n250-SIZE 1000\r\n250 AUTH PLAIN LOGIN\r\n";
         let server = tokio::spawn(play(theirs, vec![("EHLO", ehlo), ("STARTTLS", answer)]));
-        let mut client = Client::greet(ours, PATIENCE).await.unwrap();
+        let mut client = Client::greet(ours, PATIENCE, Transcript::default()).await.unwrap();
         let offered = client.hello("estafette.example").await.unwrap();
         assert!(offered.start_tls && offered.auth_plain && offered.auth_login);
         assert_eq!(offered.size, 1_000);
@@ -140,7 +140,7 @@ async fn endless_replies_end() {
     {
         let (ours, mut theirs) = duplex(1 << 16);
         theirs.write_all(nonsense.as_bytes()).await.unwrap();
-        let greeted = Client::greet(ours, PATIENCE).await;
+        let greeted = Client::greet(ours, PATIENCE, Transcript::default()).await;
         assert!(matches!(greeted, Err(Error::Nonsense)), "{nonsense:.20}");
     }
 }
@@ -149,7 +149,7 @@ async fn endless_replies_end() {
 async fn no_address_begins_another_command() {
     let (ours, theirs) = duplex(1 << 16);
     let server = tokio::spawn(play(theirs, vec![]));
-    let mut client = Client::greet(ours, PATIENCE).await.unwrap();
+    let mut client = Client::greet(ours, PATIENCE, Transcript::default()).await.unwrap();
     let attack = Envelope { to: "a@b.example>\r\nRCPT TO:<evil@example.org", ..ENVELOPE };
     let sent = client.send(Envelope { from: "x\r\nDATA", ..attack }).await;
     assert_eq!(sent, Sent::NotTaken(Error::Nonsense));
@@ -162,7 +162,7 @@ async fn answers_that_are_out_of_step_decide_nothing() {
     // An answer too many: what follows would be taken for the answer to another command.
     let early = vec![("MAIL FROM:<bounce@rp.example.com>", "250 ok\r\n550 5.1.1 nobody\r\n")];
     let (found, _) = sent(early).await;
-    assert_eq!(found, Sent::NotTaken(Error::Nonsense));
+    assert_eq!(found, Sent::NotTaken(Error::OutOfTurn));
     // One that fits no answer to its command, and a server that lost count itself.
     for (answer, to) in
         [("250 ok\r\n", "DATA"), ("354 go\r\n", "RCPT"), ("503 5.5.1 order\r\n", "RCPT")]
@@ -183,4 +183,55 @@ async fn answers_that_are_out_of_step_decide_nothing() {
     ];
     let (found, _) = sent(refusing).await;
     assert!(matches!(found, Sent::Refused(Stage::Recipient, _)), "{found:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_too_many_is_no_answer_to_what_comes_next() {
+    for script in [
+        vec![("MAIL", "250 ok\r\n250 ok\r\n")],
+        vec![("MAIL", "250 ok\r\n"), ("RCPT", "550 no\r\n250 ok\r\n")],
+        until_data(vec![]).into_iter().take(2).chain([("DATA", "354 go\r\n250 ok\r\n")]).collect(),
+    ] {
+        let (sent, _) = sent(script.clone()).await;
+        assert!(matches!(sent, Sent::NotTaken(_)), "{script:?}: {sent:?}");
+    }
+    let (sent, _) = sent(until_data(vec![(".", "250 ok\r\n550 no\r\n")])).await;
+    assert_eq!(sent, Sent::Unknown(Error::OutOfTurn), "which of them is the answer?");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transcript_tells_no_secret_and_no_content() {
+    for (ways, script) in [
+        ("PLAIN", vec![("AUTH PLAIN ", "535 5.7.8 no: AHJvYm90AHMzY3JldA==, s3cret\r\n")]),
+        (
+            "LOGIN",
+            vec![
+                ("AUTH LOGIN", "334 VXNlcm5hbWU6\r\n"),
+                ("cm9ib3Q=", "334 UGFzc3dvcmQ6\r\n"),
+                ("czNjcmV0", "235 2.7.0 ok\r\n"),
+            ],
+        ),
+    ] {
+        let (ours, theirs) = duplex(1 << 16);
+        let ehlo: &'static str = format!("250-mx\r\n250 AUTH {ways}\r\n").leak();
+        let mut all = vec![("EHLO", ehlo)];
+        all.extend(script);
+        all.extend(until_data(vec![(".", "550 5.7.1 not wanted\r\n")]));
+        let server = tokio::spawn(play(theirs, all));
+        let transcript = Transcript::default();
+        let mut client = Client::greet(ours, PATIENCE, transcript.clone()).await.unwrap();
+        let offered = client.hello("estafette.example").await.unwrap();
+        drop(client.login(&offered, "robot", "s3cret").await);
+        drop(client.send(ENVELOPE).await);
+        let text = transcript.text();
+        for secret in ["s3cret", "AHJvYm90AHMzY3JldA==", "czNjcmV0", "cm9ib3Q=", "@", "Subject"] {
+            assert!(!text.contains(secret), "{secret}: {text}");
+        }
+        assert!(text.contains(&format!("> AUTH {ways}")) && text.contains("***"), "{text}");
+        let end = "> RCPT TO:<recipient>\n< 250 ok\n> DATA\n< 354 go\n> [36 bytes]\n> .\n\
+                   < 550 5.7.1 not wanted\n";
+        assert!(text.ends_with(end), "{text}");
+        drop(client);
+        server.await.unwrap();
+    }
 }

@@ -33,6 +33,23 @@ pub enum CommitError {
     Unknown(String),
 }
 
+/// A read of what is to be committed failed.
+impl From<Error> for CommitError {
+    fn from(error: Error) -> Self {
+        Self::Unavailable(error.into_why())
+    }
+}
+
+/// A commit failed where nobody asks whether it was refused.
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        Self::Unavailable(match error {
+            CommitError::Unavailable(why) => why,
+            other => other.to_string(),
+        })
+    }
+}
+
 /// The rows of a set's `RETURNING` statements, in the order of those statements.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
@@ -67,6 +84,8 @@ pub struct About {
     pub version: String,
     /// What its clock says, in milliseconds since 1970; `None` = it has none of its own.
     pub clock_ms: Option<i64>,
+    /// Settings of it by which a crash may take what it said was durable; empty = none.
+    pub careless: String,
 }
 
 /// One storage engine. The conformance suite in `tests/` says what each must do.
@@ -91,6 +110,12 @@ pub trait Engine: Send + Sync + 'static {
     /// Does what a start does, a change of the schema included, and takes it back: whether one
     /// would succeed, without a trace.
     fn rehearse<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<(), Error>>;
+    /// Takes all migrations back: drops their tables, with everything in them. An engine that keeps
+    /// them in a file of its own does not: whoever made the file removes it.
+    fn unmake<'a>(&'a self, _migrations: &'a [Migration]) -> BoxFuture<'a, Result<(), Error>> {
+        let why = "the tables are a file's, which can be removed";
+        Box::pin(std::future::ready(Err(Error::Unavailable(why.to_owned()))))
+    }
     /// The process that has reserved the database; `None` = none, or it cannot be known.
     fn reserved_by(&self) -> Option<u32> {
         None
@@ -257,6 +282,14 @@ impl Db {
         self.engine.rehearse(migrations).await
     }
 
+    /// See [`Engine::unmake`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn unmake(&self, migrations: &[Migration]) -> Result<(), Error> {
+        self.engine.unmake(migrations).await
+    }
+
     /// See [`Engine::reserved_by`].
     #[must_use]
     pub fn reserved_by(&self) -> Option<u32> {
@@ -328,5 +361,21 @@ impl Db {
     /// See [`Engine::close`].
     pub async fn close(&self) {
         self.engine.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CommitError, Error};
+
+    #[test]
+    fn an_error_within_another_says_once_what_it_is() {
+        let told = "storage is unavailable: the disk is full";
+        let error = Error::Unavailable("the disk is full".to_owned());
+        let commit = CommitError::from(error);
+        assert_eq!(commit.to_string(), told);
+        assert_eq!(Error::from(commit).to_string(), told);
+        let overloaded = Error::from(CommitError::Overloaded).to_string();
+        assert_eq!(overloaded, "storage is unavailable: the write queue is full");
     }
 }

@@ -42,3 +42,14 @@ pub enum Error {
         holder: Option<u32>,
     },
 }
+
+impl Error {
+    /// What is wrong, to be put into another error that says that the storage is unavailable.
+    #[must_use]
+    pub fn into_why(self) -> String {
+        match self {
+            Self::Unavailable(why) => why,
+            other => other.to_string(),
+        }
+    }
+}

@@ -79,6 +79,27 @@ pub(crate) fn missing<'a>(
     Ok(missing)
 }
 
+/// The tables that a migration makes, by its text for one kind of engine.
+pub(crate) fn made(sql: &str) -> impl Iterator<Item = &str> {
+    sql.split("CREATE TABLE ").skip(1).filter_map(|after| {
+        let after = after.strip_prefix("IF NOT EXISTS ").unwrap_or(after);
+        after.split(|c: char| !is_name(c)).next()
+    })
+}
+
+/// Whether a migration changes a table, an index on it included.
+pub(crate) fn changes(sql: &str, table: &str) -> bool {
+    let is_change = |statement: &&str| {
+        ["ALTER ", "CREATE ", "DROP "].iter().any(|word| statement.trim_start().starts_with(word))
+    };
+    let has_name = |statement: &str| statement.split(|c: char| !is_name(c)).any(|it| it == table);
+    sql.split(';').filter(is_change).any(has_name)
+}
+
+fn is_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '_'
+}
+
 /// The highest version that is applied.
 pub(crate) fn newest_of(applied: &[Applied]) -> Option<u32> {
     applied.iter().map(|(version, _)| *version).max()
@@ -93,6 +114,19 @@ mod tests {
         let sql = "a;\n--@sqlite\nb;\n--@postgresql\nc;\n--@all\nd;";
         assert_eq!(text_for(Dialect::Sqlite, sql), "a;\nb;\nd;\n");
         assert_eq!(text_for(Dialect::Postgresql, sql), "a;\nc;\nd;\n");
+    }
+
+    #[test]
+    fn what_a_migration_makes_and_changes_is_read_from_its_text() {
+        let sql = "CREATE TABLE a (b BIGINT);\n\nALTER TABLE old ADD COLUMN c BIGINT;\n\
+                   CREATE INDEX b_by_c ON more (c); UPDATE data SET x = 1; CREATE TABLE d(e);";
+        assert_eq!(made(sql).collect::<Vec<_>>(), ["a", "d"]);
+        for table in ["a", "old", "more", "d"] {
+            assert!(changes(sql, table), "{table}");
+        }
+        for table in ["data", "ol", "b_by"] {
+            assert!(!changes(sql, table), "{table}");
+        }
     }
 
     #[test]

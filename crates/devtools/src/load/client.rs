@@ -160,6 +160,12 @@ fn render(shared: &Shared, out: &mut Vec<u8>, turn: u64, own: &mut Own) -> Resul
             shared.api.post(out, "/v1/upstream/chatapp", Some(&header), body.as_bytes())?;
             Ok(Some(Step { expect: &[200], sent: None }))
         }
+        Workload::Get => {
+            let to = shared.numbers.plain(turn);
+            let path = shared.args.path.replace("{to}", to.trim_start_matches('+'));
+            shared.api.get(out, 0, &path)?;
+            Ok(Some(Step { expect: &[200, 202], sent: None }))
+        }
         Workload::Livez => render_get(shared, out, "/livez").map(Some),
         Workload::Hello => render_get(shared, out, "/").map(Some),
     }

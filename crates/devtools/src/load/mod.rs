@@ -70,6 +70,8 @@ pub(crate) enum Workload {
     Email,
     /// Tell of a delivery on the chat-app each time, and count what taking it in costs later.
     Callback,
+    /// Ask for --path each time, such as Kannel to send, and count what follows.
+    Get,
     /// Ask whether the service lives.
     Livez,
     /// Ask `devtools hello`.
@@ -79,7 +81,10 @@ pub(crate) enum Workload {
 impl Workload {
     /// Whether most of the work is done after the answer: it is waited for, and counted.
     const fn settles(self) -> bool {
-        matches!(self, Self::Prompt | Self::Sms | Self::Bulk | Self::Email | Self::Callback)
+        matches!(
+            self,
+            Self::Prompt | Self::Sms | Self::Bulk | Self::Email | Self::Callback | Self::Get
+        )
     }
 }
 
@@ -124,6 +129,9 @@ pub(crate) struct Args {
     /// verify: send wrong codes, going round the prefilled challenges.
     #[arg(long)]
     wrong: bool,
+    /// get: what to ask for; `{to}` is a new recipient each time, its + left out.
+    #[arg(long, default_value = "/")]
+    path: String,
     /// callback: where the service's `chatapp.base_url` leads; this driver answers there.
     #[arg(long, default_value = "127.0.0.1:2790")]
     upstream: SocketAddr,

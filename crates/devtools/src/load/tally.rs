@@ -156,6 +156,7 @@ impl Report {
             Workload::Bulk => "bulk",
             Workload::Email => "email",
             Workload::Callback => "callback",
+            Workload::Get => "get",
             Workload::Livez => "livez",
             Workload::Hello => "hello",
         };

@@ -170,7 +170,7 @@ pub async fn adopt(app: &App) -> Result<(), Error> {
         if let Some(line) = found.row.filter(|line| line.mac.is_none()) {
             let mut set = WriteSet::of("audit_log");
             set.push(sql::ADOPT_AUDIT_ENTRY, args![line.keyed(&app.vault), &line.id]);
-            app.db.commit(set).await.map_err(|error| Error::Unavailable(error.to_string()))?;
+            app.db.commit(set).await.map_err(Error::from)?;
         }
     }
     Ok(())

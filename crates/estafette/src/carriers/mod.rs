@@ -97,6 +97,21 @@ impl Outcome {
     }
 }
 
+/// What a carrier answered.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    /// What became of the submission.
+    pub outcome: Outcome,
+    /// What was said meanwhile, where the carrier keeps that: without secrets, people and content.
+    pub transcript: Option<String>,
+}
+
+impl From<Outcome> for Answered {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, transcript: None }
+    }
+}
+
 /// What a receipt says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -194,6 +209,10 @@ pub trait Carrier: Send + Sync + 'static {
     }
     /// Hands a message over. Takes at most a few seconds.
     fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome>;
+    /// The same, for the record.
+    fn submit_on_record<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Answered> {
+        Box::pin(async { self.submit(message).await.into() })
+    }
 }
 
 /// The carriers of one environment, chosen when the process starts, each behind its lane.
@@ -289,7 +308,8 @@ impl Carriers {
             };
             lanes.push(Lane::of(carrier));
         }
-        let table = Table::of(written(&sms.routes), &lanes).map_err(|fault| fault.reason)?;
+        let table = Table::of(written(&sms.routes), &lanes)
+            .map_err(|fault| format!("sms.routes: {fault}"))?;
         let settled = Arc::new(table);
         let table = Arc::new(RwLock::new(Arc::clone(&settled)));
         let lookup = Lookup::new(&sms.lookup, clock)?;

@@ -9,11 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::binds::Presence;
 use super::{Lane, Priority};
+use crate::config::SmsRoute;
 
 /// Most routes of a table.
 pub const MOST_ROUTES: usize = 10_000;
-/// Most carriers of a route.
-pub const MOST_CHOICES: usize = 20;
 
 /// One route, as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,7 +83,7 @@ pub struct Wanted<'a> {
 
 /// Why a table cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
+#[error("{field} {reason}")]
 pub struct RouteFault {
     /// Which route.
     pub at: usize,
@@ -133,7 +132,7 @@ impl Table {
                 (&e.account, e.class, &e.network) == (&entry.account, entry.class, &entry.network)
             };
             if entries.iter().any(is_same) {
-                let reason = format!("There are two routes for {} alike", route.prefix);
+                let reason = format!("is {} in two routes alike: remove one", route.prefix);
                 return Err(RouteFault { at, field: "prefix", reason });
             }
             entries.push(entry);
@@ -224,29 +223,31 @@ pub fn in_order(names: impl IntoIterator<Item = String>) -> Vec<Choice> {
 /// The digits of the prefix of a route that can be used.
 fn check<'a>(at: usize, route: &'a Route, lanes: &[Arc<Lane>]) -> Result<&'a str, RouteFault> {
     let fault = |field, reason: &str| RouteFault { at, field, reason: reason.to_owned() };
-    let digits = route.prefix.strip_prefix('+');
+    let digits = SmsRoute::digits(&route.prefix);
     let digits =
-        digits.filter(|digits| digits.len() <= 15 && digits.bytes().all(|b| b.is_ascii_digit()));
-    let digits = digits.ok_or_else(|| fault("prefix", "Write + and the first digits"))?;
-    let is_name = |network: &String| (1..=64).contains(&network.trim().chars().count());
+        digits.ok_or_else(|| fault("prefix", "must be + and the first digits, such as +33"))?;
+    let is_name = |network: &String| SmsRoute::network(network).is_some();
     if !route.network.as_ref().is_none_or(is_name) {
-        return Err(fault("network", "Write a network as sms.lookup names it, such as 20801"));
+        return Err(fault("network", "must be a network as sms.lookup names it, such as 20801"));
     }
-    if route.carriers.is_empty() || route.carriers.len() > MOST_CHOICES {
-        return Err(fault("carriers", "Name 1 to 20 carriers"));
+    if route.carriers.is_empty() || route.carriers.len() > SmsRoute::MOST_CARRIERS {
+        return Err(fault("carriers", "must name 1 to 20 carriers"));
     }
     for choice in &route.carriers {
         if !lanes.iter().any(|lane| lane.carrier().name() == choice.name) {
-            let reason = format!("There is no carrier {:?} under sms.carriers", choice.name);
+            let reason = format!("names {:?}, which is not under sms.carriers", choice.name);
             return Err(RouteFault { at, field: "carriers", reason });
         }
         if !(1..=1_000).contains(&choice.weight) || !(0..=1_000).contains(&choice.priority) {
-            return Err(fault("carriers", "weight is 1 to 1000, priority 0 to 1000"));
+            return Err(fault(
+                "carriers",
+                "must have a weight of 1 to 1000 and a priority of 0 to 1000",
+            ));
         }
     }
     let is_affordable = |choice: &Choice| choice.price.unwrap_or(0) <= most(route);
     if !route.carriers.iter().any(is_affordable) {
-        return Err(fault("max_price", "Every carrier of the route costs more than this"));
+        return Err(fault("max_price", "is below the price of each carrier of the route"));
     }
     Ok(digits)
 }
@@ -268,7 +269,7 @@ impl Entry {
             tier.total += u64::from(choice.weight);
         }
         let tiers = tiers.into_values().collect();
-        let network = route.network.as_ref().map(|network| network.trim().to_lowercase());
+        let network = route.network.as_deref().and_then(SmsRoute::network);
         Self { account: route.account_id.clone(), class: route.class, network, tiers }
     }
 }

@@ -68,8 +68,7 @@ impl Witness {
     /// # Errors
     /// When the database cannot be read or written.
     pub async fn call(db: Db, clock: Clock) -> Result<Self, CommitError> {
-        let (at, confirmations) =
-            written(&db, &clock).await.map_err(|error| unavailable(&error))?;
+        let (at, confirmations) = written(&db, &clock).await?;
         let agreed = Agreed { at, monotonic_ms: clock.monotonic_ms(), confirmations };
         let witness = Self { db, clock, agreed: Mutex::new(agreed) };
         let judged = witness.look().await?;
@@ -97,8 +96,7 @@ impl Witness {
     /// When the database cannot be read or written.
     pub async fn look(&self) -> Result<Judged, CommitError> {
         let was_refused = self.judged().is_refused();
-        let row =
-            self.db.row(sql::WITNESS, args![ROW]).await.map_err(|error| unavailable(&error))?;
+        let row = self.db.row(sql::WITNESS, args![ROW]).await?;
         let before = self.agreed();
         let (written, confirmations) = row.unwrap_or((Millis(0), before.confirmations));
         let passed = self.judge(before).witnessed;
@@ -169,8 +167,4 @@ pub async fn judge(db: &Db, clock: &Clock) -> Result<Judged, Error> {
 /// node within a minute.
 pub fn confirm(set: &mut WriteSet, clock: &Clock) {
     set.push(sql::CONFIRM, args![ROW, clock.now()]);
-}
-
-fn unavailable(error: &Error) -> CommitError {
-    CommitError::Unavailable(error.to_string())
 }

@@ -116,7 +116,7 @@ async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> anyhow::Resu
     let place = format!("{}:{}", settings.host, settings.port);
     output.answer(&object(name, &probed), || match &probed {
         Ok(probe) => shown(name, &place, probe),
-        Err(why) => format!("{name}: no bind at {place}: {}", reason(why)),
+        Err(why) => format!("{name}: no bind at {place}: {why}"),
     });
     Ok(if probed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -130,7 +130,7 @@ fn object(name: &str, probed: &Result<Probe, Ended>) -> Value {
             "deliveries": probe.deliveries,
         }),
         Err(why) => {
-            json!({ "carrier": name, "kind": "smpp", "ok": false, "error": reason(why) })
+            json!({ "carrier": name, "kind": "smpp", "ok": false, "error": why.to_string() })
         }
     }
 }
@@ -162,16 +162,4 @@ fn shown(name: &str, place: &str, probe: &Probe) -> String {
 /// SMPP 3.4 §5.2.4: 0x34 is 3.4.
 fn version(octet: u8) -> String {
     format!("{}.{}", octet >> 4, octet & 0x0F)
-}
-
-fn reason(why: &Ended) -> String {
-    match why {
-        Ended::BindRefused(status) => format!("the carrier refuses the bind with {status}"),
-        Ended::BindTimeout => "the carrier does not answer the bind".to_owned(),
-        Ended::Disconnected(kind) => format!("no connection ({kind})"),
-        Ended::FramingLost(_) => "what answers is no SMPP".to_owned(),
-        Ended::UnboundByPeer => "the carrier ended the session at once".to_owned(),
-        Ended::Silent | Ended::Unbound => "the carrier went silent".to_owned(),
-        Ended::Unwritable(error) => error.to_string(),
-    }
 }

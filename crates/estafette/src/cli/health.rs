@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::ensure;
-use hyper::{Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -23,6 +24,8 @@ use crate::config::Config;
 
 /// Longer than this is not well.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of an answer: figures are many.
+const LONGEST: usize = 16 << 20;
 
 /// Asks the live address, where it listens.
 pub(super) async fn run(
@@ -52,23 +55,35 @@ pub(super) struct Asked {
     pub(super) path: &'static str,
 }
 
+/// An answer with success.
+pub(super) struct Reply {
+    /// The id that the API gives every request.
+    pub(super) request_id: Option<String>,
+    /// The body.
+    pub(super) text: String,
+}
+
 /// Whether it is answered with success, soon.
-pub(super) async fn is_well(Asked { address, has_tls, path }: Asked) -> bool {
+pub(super) async fn is_well(asked: Asked) -> bool {
+    ask(asked).await.is_some()
+}
+
+/// What it answers; `None` = not with success, or not soon.
+pub(super) async fn ask(Asked { address, has_tls, path }: Asked) -> Option<Reply> {
     let address = reachable(address);
     let asked = async {
         let tcp = TcpStream::connect(address).await.ok()?;
         if !has_tls {
-            return status(tcp, path).await;
+            return reply(tcp, path).await;
         }
         let name = ServerName::IpAddress(address.ip().into());
-        status(connector()?.connect(name, tcp).await.ok()?, path).await
+        reply(connector()?.connect(name, tcp).await.ok()?, path).await
     };
-    let status = tokio::time::timeout(PATIENCE, asked).await.ok().flatten();
-    status.is_some_and(|status| status.is_success())
+    tokio::time::timeout(PATIENCE, asked).await.ok().flatten()
 }
 
 /// One request over HTTP/1.1.
-async fn status<S>(stream: S, path: &str) -> Option<StatusCode>
+async fn reply<S>(stream: S, path: &str) -> Option<Reply>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -76,9 +91,14 @@ where
     let (mut sender, connection) = client.ok()?;
     let driver = tokio::spawn(connection);
     let request = Request::get(format!("/{path}")).header(header::HOST, "localhost");
-    let answer = sender.send_request(request.body(String::new()).ok()?).await;
+    let answer = sender.send_request(request.body(String::new()).ok()?).await.ok()?;
+    let (head, body) = answer.into_parts();
+    let body = Limited::new(body, LONGEST).collect().await;
     driver.abort();
-    Some(answer.ok()?.status())
+    let text = String::from_utf8_lossy(&body.ok()?.to_bytes()).into_owned();
+    let request_id = head.headers.get("x-request-id").and_then(|id| id.to_str().ok());
+    let reply = Reply { request_id: request_id.map(str::to_owned), text };
+    head.status.is_success().then_some(reply)
 }
 
 /// TLS to whoever listens there, whatever its certificate is for: this machine asks itself, by an

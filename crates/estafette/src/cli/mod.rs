@@ -76,7 +76,7 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         Command::Openapi => return upkeep::openapi(output),
         Command::Config(ConfigArgs { template: true }) => return Ok(upkeep::template(output)),
         // What cannot be loaded is a finding.
-        Command::Doctor => return doctor::run(load().map_err(Into::into), output).await,
+        Command::Doctor => return doctor::run(load(), output).await,
         _ => {}
     }
     let config = load()?;

@@ -35,15 +35,16 @@ pub(super) async fn run(config: Config, output: Output) -> anyhow::Result<ExitCo
     told_to_stop().await;
     tracing::info!("stopping");
     hint("Stopping: running requests are finished first. Ctrl-C again stops at once.");
-    let code = stop(running).await;
-    tracing::info!("stopped");
-    Ok(code)
+    Ok(stop(running).await)
 }
 
 /// Stops gracefully, or at once when told a second time.
 pub(super) async fn stop(running: wiring::Running) -> ExitCode {
     tokio::select! {
-        () = running.stop() => ExitCode::SUCCESS,
+        () = running.stop() => {
+            tracing::info!("stopped");
+            ExitCode::SUCCESS
+        }
         () = told_to_stop() => ExitCode::FAILURE,
     }
 }

@@ -278,5 +278,19 @@ fn check_smpp(key: &str, smpp: &Smpp) -> Result<(), Fault> {
     within(&at("system_id"), count(smpp.system_id.len()), 0, 64)?;
     within(&at("password"), count(smpp.password.expose().len()), 0, 64)?;
     within(&at("system_type"), count(smpp.system_type.len()), 0, 12)?;
-    within(&at("service_type"), count(smpp.service_type.len()), 0, 5)
+    within(&at("service_type"), count(smpp.service_type.len()), 0, 5)?;
+    if !is_sender(&smpp.sender) {
+        let says = "must be empty, at most 20 digits, or a name of at most 11 ASCII characters";
+        return Err(wrong("sender", says));
+    }
+    Ok(())
+}
+
+/// What fits into `source_addr` (SMPP 3.4 §5.2.8) or, of a name, into an address of the network
+/// (3GPP TS 23.040 §9.1.2.5).
+fn is_sender(sender: &str) -> bool {
+    let digits = sender.trim_start_matches('+');
+    let is_number = digits.len() <= 20 && digits.bytes().all(|b| b.is_ascii_digit());
+    let is_letter = |b: u8| b == b' ' || b.is_ascii_graphic();
+    is_number || sender.len() <= 11 && sender.bytes().all(is_letter)
 }

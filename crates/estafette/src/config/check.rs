@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
+use cloud_api::template::is_name;
 use ipnet::IpNet;
 
 use super::bounds::{Check, ensure, no_network, url, within};
 use super::{
-    Access, Chatapp, Config, Credits, Email, Otp, Retention, Server, Sms, SmsCarrier, SmsLookup,
-    Support, Telemetry, Webhooks,
+    Access, Chatapp, Config, Credits, Email, Otp, Retention, Server, Support, Telemetry, Webhooks,
+    sms,
 };
 use crate::kit::msisdn;
 
@@ -16,8 +17,11 @@ const YEAR_S: i64 = 366 * 86_400;
 
 /// The first fault in the order of `default.toml`.
 pub(super) fn all(config: &Config) -> Check {
+    let says = "must name a directory";
+    ensure(!config.data_dir.as_os_str().is_empty(), "data_dir", says)?;
     master_key(config)?;
     server(&config.server)?;
+    listeners(config)?;
     database(config)?;
     access(&config.access)?;
     within("limits.send_per_s", config.limits.send_per_s.into(), 1, 1_000_000)?;
@@ -30,7 +34,7 @@ pub(super) fn all(config: &Config) -> Check {
     support(&config.support)?;
     retention(&config.retention)?;
     chatapp(&config.chatapp)?;
-    sms(&config.sms)?;
+    sms::check(&config.sms)?;
     email(&config.email)?;
     log_level(&config.log.level)?;
     within("sandbox.handset_messages", config.sandbox.handset_messages, 1, 100_000_000)?;
@@ -60,18 +64,26 @@ fn master_key(config: &Config) -> Check {
     ensure(key.split_whitespace().all(is_key), "master_key", says)
 }
 
-fn server(server: &Server) -> Check {
-    let listeners = [
-        ("server.live", server.live),
-        ("server.sandbox", server.sandbox),
-        ("server.metrics", server.metrics),
-    ];
-    for (at, (name, address)) in listeners.iter().enumerate() {
-        for (other, taken) in listeners.iter().take(at) {
+fn listeners(config: &Config) -> Check {
+    let server = &config.server;
+    let mut taken = vec![("server.live", server.live)];
+    let reports = config.email.reports.parse().ok();
+    for (name, address) in [
+        ("server.sandbox", Some(server.sandbox)),
+        ("server.metrics", Some(server.metrics)),
+        ("email.reports", reports),
+    ] {
+        let Some(address) = address else { continue };
+        if let Some((other, _)) = taken.iter().find(|(_, taken)| clash(address, *taken)) {
             let says = format!("{address} clashes with {other}: each needs a port of its own");
-            ensure(!clash(*address, *taken), name, &says)?;
+            ensure(false, name, &says)?;
         }
+        taken.push((name, address));
     }
+    Ok(())
+}
+
+fn server(server: &Server) -> Check {
     url("server.live_url", &server.live_url)?;
     url("server.sandbox_url", &server.sandbox_url)?;
     within("server.request_timeout_ms", signed(server.request_timeout_ms), 100, 600_000)?;
@@ -111,11 +123,17 @@ fn clash(one: SocketAddr, other: SocketAddr) -> bool {
 fn database(config: &Config) -> Check {
     let url = config.database.url.expose();
     let is_postgres = url.starts_with("postgres://") || url.starts_with("postgresql://");
-    let is_file = url.strip_prefix("sqlite:").is_some_and(|path| !path.is_empty());
+    let path = url.strip_prefix("sqlite:");
     let says = "must be empty, sqlite:PATH or postgres://…";
+    let is_file = path.is_some_and(|path| !path.is_empty());
     ensure(url.is_empty() || is_file || is_postgres, "database.url", says)?;
-    let bare = url.split_once("://").is_some_and(|(_, rest)| rest.is_empty());
-    ensure(!bare, "database.url", "must name a host: postgres://user@host/database")?;
+    // As a path it would be one from the root on, which few mean.
+    let is_url = path.is_some_and(|path| path.starts_with("//"));
+    let says = "must be sqlite:PATH without //, such as sqlite:otp.db or sqlite:/var/lib/otp.db";
+    ensure(!is_url, "database.url", says)?;
+    if is_postgres {
+        store::Pg::check_url(url).or_else(|why| ensure(false, "database.url", &why))?;
+    }
     let says = "must be given on PostgreSQL, the same for every process";
     ensure(!(is_postgres && config.master_key.is_empty()), "master_key", says)?;
     let queue = i64::try_from(config.database.queue).unwrap_or(i64::MAX);
@@ -200,13 +218,7 @@ fn support(support: &Support) -> Check {
         }
     }
     within("support.open_tickets", support.open_tickets, 1, 100_000)?;
-    let is_s3 = support.storage.starts_with("s3://");
-    let has_key = !support.s3_access_key_id.is_empty() && !support.s3_secret_access_key.is_empty();
-    let says = "is s3://, which needs support.s3_access_key_id and s3_secret_access_key";
-    ensure(!is_s3 || has_key, "support.storage", says)?;
-    if !support.s3_endpoint.is_empty() {
-        url("support.s3_endpoint", &support.s3_endpoint)?;
-    }
+    storage(support)?;
     within("support.account_storage_mib", support.account_storage_mib, 1, 1_000_000_000)?;
     let clamd = support.clamd.as_str();
     let is_scanner = match clamd.strip_prefix("unix:") {
@@ -221,6 +233,35 @@ fn support(support: &Support) -> Check {
     within("support.sockets_per_person", sockets, 1, 1_000_000)?;
     within("support.ping_s", signed(support.ping_s), 1, 60)?;
     within("support.drain_spread_ms", signed(support.drain_spread_ms), 0, 60_000)
+}
+
+fn storage(support: &Support) -> Check {
+    let key = "support.storage";
+    let place = support.storage.as_str();
+    if let Some(place) = place.strip_prefix("s3://") {
+        let bucket = place.split('/').next().unwrap_or_default();
+        // More than AWS takes; other stores have more names.
+        let is_bucket = (1..=255).contains(&bucket.len())
+            && bucket.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+        let says = "must name a bucket: s3://BUCKET or s3://BUCKET/PREFIX, and a bucket's name \
+                    has only letters, digits, dots, - and _";
+        ensure(is_bucket, key, says)?;
+        let has_key =
+            !support.s3_access_key_id.is_empty() && !support.s3_secret_access_key.is_empty();
+        let says = "is s3://, which needs support.s3_access_key_id and s3_secret_access_key";
+        ensure(has_key, key, says)?;
+        let region = support.s3_region.as_str();
+        let is_region = !region.is_empty()
+            && region.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+        ensure(is_region, "support.s3_region", "must be a region such as eu-central-1")?;
+    } else {
+        let says = "must be empty, a directory, or s3://BUCKET/PREFIX";
+        ensure(!place.contains("://"), key, says)?;
+    }
+    if support.s3_endpoint.is_empty() {
+        return Ok(());
+    }
+    url("support.s3_endpoint", &support.s3_endpoint)
 }
 
 fn retention(retention: &Retention) -> Check {
@@ -247,57 +288,6 @@ fn telemetry(telemetry: &Telemetry) -> Check {
     let says = "must be http://host:port; a collector on this machine or network takes it on";
     ensure(endpoint.is_empty() || endpoint.starts_with("http://"), key, says)?;
     within("telemetry.sample_percent", telemetry.sample_percent.into(), 0, 100)
-}
-
-fn sms(sms: &Sms) -> Check {
-    for (name, table) in &sms.carriers {
-        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b);
-        let key = format!("sms.carriers.{name}");
-        let says = "a carrier's name has only a-z, 0-9, _ and -";
-        ensure(!name.is_empty() && name.bytes().all(plain), &key, says)?;
-        SmsCarrier::read(name, table)?;
-    }
-    for route in &sms.routes {
-        let digits = route.prefix.strip_prefix('+').unwrap_or("no plus");
-        let is_prefix = digits.len() <= 15 && digits.bytes().all(|b| b.is_ascii_digit());
-        let says = format!("the prefix {:?} must be + and digits", route.prefix);
-        ensure(is_prefix, "sms.routes", &says)?;
-        let says = format!("the route {} names no carrier", route.prefix);
-        ensure(!route.carriers.is_empty(), "sms.routes", &says)?;
-        for carrier in &route.carriers {
-            let says = format!(
-                "the route {} names {carrier}, which is no table under \
-                                sms.carriers",
-                route.prefix
-            );
-            ensure(sms.carriers.contains_key(carrier), "sms.routes", &says)?;
-        }
-        let has_lookup = route.network.is_none() || !sms.lookup.url.expose().is_empty();
-        let says =
-            format!("the route {} names a network, and sms.lookup.url is empty", route.prefix);
-        ensure(has_lookup, "sms.routes", &says)?;
-    }
-    lookup(&sms.lookup)
-}
-
-fn lookup(lookup: &SmsLookup) -> Check {
-    let url = lookup.url.expose();
-    let is_url = url.starts_with("https://") || url.starts_with("http://");
-    let says = "must be empty, or begin with https:// or http:// and have {number} in it";
-    ensure(url.is_empty() || is_url && url.contains("{number}"), "sms.lookup.url", says)?;
-    let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
-    let header = &lookup.header;
-    let is_header = !header.is_empty() && header.bytes().all(is_name);
-    ensure(is_header, "sms.lookup.header", "must be the name of a header")?;
-    let is_plain = !lookup.token.expose().contains(|letter: char| letter.is_control());
-    ensure(is_plain, "sms.lookup.token", "must be one line")?;
-    let are_pointers = lookup.network.iter().all(|pointer| pointer.starts_with('/'));
-    let says = "must be 1 to 4 JSON pointers, such as /mcc";
-    ensure(are_pointers && (1..=4).contains(&lookup.network.len()), "sms.lookup.network", says)?;
-    let count = |number| i64::try_from(number).unwrap_or(i64::MAX);
-    within("sms.lookup.timeout_ms", i64::try_from(lookup.timeout_ms).unwrap_or(i64::MAX), 1, 150)?;
-    within("sms.lookup.cache_s", lookup.cache_s, 60, 2_592_000)?;
-    within("sms.lookup.cache_numbers", count(lookup.cache_numbers), 1, 10_000_000)
 }
 
 fn email(email: &Email) -> Check {
@@ -340,6 +330,11 @@ fn chatapp(chatapp: &Chatapp) -> Check {
     let version = chatapp.api_version.strip_prefix('v').and_then(|rest| rest.split_once('.'));
     let is_version = version.is_some_and(|(major, minor)| number(major) && number(minor));
     ensure(is_version, "chatapp.api_version", "must be a version such as v23.0")?;
+    let says = "must be the name of a template: a-z, 0-9 and _";
+    ensure(is_name(&chatapp.otp_template), "chatapp.otp_template", says)?;
+    let consent = chatapp.consent_template.as_str();
+    let says = "must be empty or the name of a template: a-z, 0-9 and _";
+    ensure(consent.is_empty() || is_name(consent), "chatapp.consent_template", says)?;
     within("chatapp.messages_per_s", chatapp.messages_per_s.into(), 1, 100_000)
 }
 

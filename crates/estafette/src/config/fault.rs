@@ -67,7 +67,15 @@ fn unknown(key: &str, from: &Source, meant: Option<&str>) -> String {
 /// Why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The file cannot be read or is not TOML.
+    /// The file cannot be read.
+    #[error("the file {file} cannot be read: {why}", file = file.display())]
+    Unreadable {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        why: std::io::Error,
+    },
+    /// The file is not TOML.
     #[error("the file {file}: {reason}", file = file.display())]
     File {
         /// Which.

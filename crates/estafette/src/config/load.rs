@@ -111,6 +111,10 @@ pub fn address_of(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
+    if let Some((_, rest)) = text.split_once("://") {
+        let place = rest.split('/').next().unwrap_or_default();
+        return Err(format!("must be an address and a port, not a URL: write {place}"));
+    }
     let parts = text.rsplit_once(':').filter(|(name, _)| !name.is_empty());
     let Some((name, _)) = parts.filter(|(_, port)| port.parse::<u16>().is_ok()) else {
         return Err("must be an address or a name, and a port, such as 127.0.0.1:8080".to_owned());
@@ -139,7 +143,7 @@ fn look_up(values: &mut Table, layers: &Layers) -> Result<(), LoadError> {
 
 fn lay_file(layers: &mut Layers, file: &Path) -> Result<(), LoadError> {
     let text = std::fs::read_to_string(file)
-        .map_err(|e| LoadError::File { file: file.to_owned(), reason: e.to_string() })?;
+        .map_err(|why| LoadError::Unreadable { file: file.to_owned(), why })?;
     let table = table_of(&text, file)?;
     let lines: BTreeMap<Vec<String>, usize> = plain::lines(&text).into_iter().collect();
     for (path, value) in leaves(table) {
@@ -170,8 +174,10 @@ fn lay_flags(layers: &mut Layers, flags: Flags) -> Result<(), LoadError> {
 /// message and the line's number are passed on.
 fn table_of(text: &str, file: &Path) -> Result<Table, LoadError> {
     toml::from_str(text).map_err(|e| {
-        let line = plain::line_at(text, e.span().map_or(0, |span| span.start));
-        let reason = format!("line {line}: {}", plain::syntax(&e));
+        let at = e.span().map_or(0, |span| span.start);
+        let line = plain::line_at(text, at);
+        let key = plain::key_at(text, at).map(|key| format!("{key}: ")).unwrap_or_default();
+        let reason = format!("line {line}: {key}{}", plain::syntax(&e));
         LoadError::File { file: file.to_owned(), reason }
     })
 }

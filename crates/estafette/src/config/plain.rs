@@ -74,6 +74,10 @@ pub(super) fn out_of_range(error: &Error) -> Option<OutOfRange> {
 /// Why a text is not TOML.
 pub(super) fn syntax(error: &Error) -> String {
     let message = error.message().lines().next().unwrap_or("this is not TOML");
+    // One of the two has the number in it, which may be a password without its quotes.
+    if message.contains("as i128") || message.contains("overflowed") {
+        return "the number is too large (text goes between quotes)".to_owned();
+    }
     let said = message.strip_suffix(", expected nothing").unwrap_or(message);
     let unquoted = ["invalid float", "invalid integer", "invalid date", "string values"];
     if unquoted.iter().any(|word| said.starts_with(word)) {
@@ -113,6 +117,23 @@ fn note(text: &str, table: &DeTable<'_>, above: &[String], found: &mut Vec<(Vec<
 /// The line of a position, from 1.
 pub(super) fn line_at(text: &str, position: usize) -> usize {
     text.get(..position).unwrap_or_default().matches('\n').count() + 1
+}
+
+/// The key on the line of a position in a text that is no TOML, with its section; `None` where the
+/// line does not look like one. What is behind the `=` may be a secret and is not read.
+pub(super) fn key_at(text: &str, position: usize) -> Option<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let name = |name: &str| {
+        let name = name.trim();
+        (!name.is_empty() && name.chars().all(is_plain)).then(|| name.to_owned())
+    };
+    let line = text.get(..position)?.matches('\n').count();
+    let key = name(text.lines().nth(line)?.split_once('=')?.0)?;
+    let header = |line: &str| line.trim().strip_prefix('[').map(str::to_owned);
+    let above = text.lines().take(line).filter_map(header).last();
+    let Some(above) = above else { return Some(key) };
+    let section = above.trim_start_matches('[').split(']').next().and_then(name)?;
+    Some(format!("{section}.{key}"))
 }
 
 /// Puts a number in the place of another, to see what is said of it.

@@ -1,8 +1,11 @@
 //! `[sms]`: carriers, routes to them, and who knows the networks of numbers.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::SmsCarrier;
+use super::bounds::{Check, ensure, within};
 use crate::kit::secret::Secret;
 
 /// SMS carriers and which of them takes what. Its `Debug` hides the passwords in the tables.
@@ -73,4 +76,92 @@ pub struct SmsRoute {
     pub network: Option<String>,
     /// Names of carriers, first choice first.
     pub carriers: Vec<String>,
+}
+
+impl SmsRoute {
+    /// Most carriers of a route.
+    pub const MOST_CARRIERS: usize = 20;
+    /// Most digits of a prefix, as of a number (ITU-T E.164 §6.1).
+    const MOST_DIGITS: usize = 15;
+
+    /// The digits of a prefix, if it is one.
+    #[must_use]
+    pub fn digits(prefix: &str) -> Option<&str> {
+        let digits = prefix.strip_prefix('+')?;
+        let is_prefix =
+            digits.len() <= Self::MOST_DIGITS && digits.bytes().all(|b| b.is_ascii_digit());
+        is_prefix.then_some(digits)
+    }
+
+    /// The name of a network as it is compared, if it is one.
+    #[must_use]
+    pub fn network(name: &str) -> Option<String> {
+        let name = name.trim();
+        (1..=64).contains(&name.chars().count()).then(|| name.to_lowercase())
+    }
+}
+
+/// Whether carriers and routes can be used together.
+pub(super) fn check(sms: &Sms) -> Check {
+    for (name, table) in &sms.carriers {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b);
+        let key = format!("sms.carriers.{name}");
+        let says = "a carrier's name has only a-z, 0-9, _ and -";
+        ensure(!name.is_empty() && name.bytes().all(plain), &key, says)?;
+        SmsCarrier::read(name, table)?;
+    }
+    let mut seen = BTreeSet::new();
+    for route in &sms.routes {
+        if let Err(why) = usable(sms, route) {
+            ensure(false, "sms.routes", &why)?;
+        }
+        let network = route.network.as_deref().and_then(SmsRoute::network);
+        let says = format!("there are two routes for {} alike: remove one", route.prefix);
+        ensure(seen.insert((&route.prefix, network)), "sms.routes", &says)?;
+    }
+    lookup(&sms.lookup)
+}
+
+fn usable(sms: &Sms, route: &SmsRoute) -> Result<(), String> {
+    let SmsRoute { prefix, network, carriers } = route;
+    if SmsRoute::digits(prefix).is_none() {
+        let most = SmsRoute::MOST_DIGITS;
+        return Err(format!("the prefix {prefix:?} must be + and at most {most} digits"));
+    }
+    if network.as_deref().is_some_and(|name| SmsRoute::network(name).is_none()) {
+        return Err(format!("the network of the route {prefix} must have 1 to 64 characters"));
+    }
+    if network.is_some() && sms.lookup.url.is_empty() {
+        return Err(format!("the route {prefix} names a network, and sms.lookup.url is empty"));
+    }
+    let most = SmsRoute::MOST_CARRIERS;
+    if !(1..=most).contains(&carriers.len()) {
+        return Err(format!("the route {prefix} must name 1 to {most} carriers"));
+    }
+    match carriers.iter().find(|carrier| !sms.carriers.contains_key(*carrier)) {
+        None => Ok(()),
+        Some(carrier) => {
+            Err(format!("the route {prefix} names {carrier}, which is no table under sms.carriers"))
+        }
+    }
+}
+
+fn lookup(lookup: &SmsLookup) -> Check {
+    let url = lookup.url.expose();
+    let is_url = url.starts_with("https://") || url.starts_with("http://");
+    let says = "must be empty, or begin with https:// or http:// and have {number} in it";
+    ensure(url.is_empty() || is_url && url.contains("{number}"), "sms.lookup.url", says)?;
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    let header = &lookup.header;
+    let is_header = !header.is_empty() && header.bytes().all(is_name);
+    ensure(is_header, "sms.lookup.header", "must be the name of a header")?;
+    let is_plain = !lookup.token.expose().contains(|letter: char| letter.is_control());
+    ensure(is_plain, "sms.lookup.token", "must be one line")?;
+    let are_pointers = lookup.network.iter().all(|pointer| pointer.starts_with('/'));
+    let says = "must be 1 to 4 JSON pointers, such as /mcc";
+    ensure(are_pointers && (1..=4).contains(&lookup.network.len()), "sms.lookup.network", says)?;
+    let count = |number| i64::try_from(number).unwrap_or(i64::MAX);
+    within("sms.lookup.timeout_ms", i64::try_from(lookup.timeout_ms).unwrap_or(i64::MAX), 1, 150)?;
+    within("sms.lookup.cache_s", lookup.cache_s, 60, 2_592_000)?;
+    within("sms.lookup.cache_numbers", count(lookup.cache_numbers), 1, 10_000_000)
 }

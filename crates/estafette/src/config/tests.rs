@@ -222,6 +222,41 @@ fn values_that_cannot_work_are_refused() {
 }
 
 #[test]
+fn routes_that_no_start_would_take_are_refused() {
+    let told = |routes: &str| {
+        let main = "[sms.carriers.main]\nkind = 'smpp'\nsender = '%s'\n".replace("%s", "ACME");
+        from_file(&format!("{main}[sms]\nroutes = [{routes}]\n"))
+    };
+    let route = |prefix: &str| format!("{{ prefix = '{prefix}', carriers = ['main'] }}");
+    assert!(told(&[route("+"), route("+33")].join(", ")).is_ok());
+    for (routes, says) in [
+        ([route("+33"), route("+33")].join(", "), "two routes for +33 alike"),
+        (route("+1234567890123456"), "+ and at most 15 digits"),
+        (route("33"), "+ and at most 15 digits"),
+        ("{ prefix = '+', carriers = [] }".to_owned(), "must name 1 to 20 carriers"),
+        ("{ prefix = '+', carriers = ['other'] }".to_owned(), "no table under sms.carriers"),
+    ] {
+        let text = fault(told(&routes));
+        assert!(text.starts_with("sms.routes:") && text.contains(says), "{routes}: {text}");
+        assert!(text.contains(".toml, line 5)"), "{text}");
+    }
+}
+
+#[test]
+fn a_sender_that_fits_no_network_is_refused() {
+    let load = |sender: &str| {
+        from_file(&format!("[sms.carriers.main]\nkind = 'smpp'\nsender = '{sender}'\n"))
+    };
+    for good in ["", "ACME", "A & B Ltd.", "+491511234567", "12345", "12345678901234567890"] {
+        assert!(load(good).is_ok(), "{good}");
+    }
+    for bad in ["ACME Germany", "Bücher", "123456789012345678901"] {
+        let text = fault(load(bad));
+        assert!(text.starts_with("sms.carriers.main.sender: must be empty"), "{text}");
+    }
+}
+
+#[test]
 fn a_broken_file_is_named_with_the_line_but_not_quoted() {
     let text = fault(from_file("[chatapp]\naccess_token = \"hunter2\n"));
     assert!(text.contains("line 2") && !text.contains("hunter2"), "{text}");
@@ -264,7 +299,10 @@ fn passcodes_are_not_deleted_before_their_recipient_is_forgotten() {
 #[test]
 fn a_fault_says_what_would_be_right_and_in_which_line() {
     for (file, told) in [
-        ("\n[server]\nlive = 127.0.0.1:80\n", "line 3: invalid float (text goes between quotes)"),
+        (
+            "\n[server]\nlive = 127.0.0.1:80\n",
+            "line 3: server.live: invalid float (text goes between quotes)",
+        ),
         ("[server]\n\nhttp2_streams = 9999999999\n", "must be 1 to 10000, is 9999999999 (from"),
         ("[telemetry]\nsample_percent = 300\n", "must be 0 to 100, is 300"),
         ("[telemetry]\nsample_percent = -1\n", "must not be negative: -1"),
@@ -281,6 +319,22 @@ fn a_fault_says_what_would_be_right_and_in_which_line() {
         ("[chatapp]\nmessages_per_s = 0\n", "must be 1 to 100000, is 0"),
         ("[database]\nurl = 'postgres://'\n", "must name a host"),
         ("[sms.carriers.m]\nkind = 'smpp'\nwindows = 1\n", "did you mean window?"),
+        ("[server]\nlive = 'http://127.0.0.1:80/'\n", "not a URL: write 127.0.0.1:80"),
+        ("[support]\nstorage = 's3://bu cket/p'\n", "support.storage: must name a bucket"),
+        ("[support]\nstorage = 's3://'\n", "support.storage: must name a bucket"),
+        ("[support]\nstorage = 'ftp://x/y'\n", "must be empty, a directory, or s3://"),
+        ("[database]\nurl = 'sqlite://otp.db'\n", "without //, such as sqlite:otp.db"),
+        ("data_dir = ''\n", "data_dir: must name a directory"),
+        ("[email]\nreports = '127.0.0.1:9090'\n", "email.reports: 127.0.0.1:9090 clashes"),
+        ("[chatapp]\notp_template = 'My code'\n", "must be the name of a template"),
+        (
+            "\n[otp]\nvalidity_s = 99999999999999999999\n",
+            "line 3: otp.validity_s: the number is too",
+        ),
+        (
+            "\n[otp]\nvalidity_s = 9999999999999999999999999999999999999999999\n",
+            "line 3: otp.validity_s: the number is too large",
+        ),
     ] {
         let text = fault(from_file(file));
         assert!(text.contains(told), "{file}: {text}");
@@ -289,6 +343,9 @@ fn a_fault_says_what_would_be_right_and_in_which_line() {
         let words = ["usize", "u32", "i64", "u8", "struct ", "invalid type", "`"];
         assert!(!words.iter().any(|word| text.contains(word)), "{text}");
     }
+    let postgres = "master_key = '%k'\n[database]\nurl = 'postgres://u:hush@h/x?pool=1'\n";
+    let text = fault(from_file(&postgres.replace("%k", &"ab".repeat(32))));
+    assert!(text.contains("unknown option \"pool\"") && !text.contains("hush"), "{text}");
     let text = fault(from_environment(&[("ESTAFETTE__OTP_VALIDITY_S", "60")]));
     assert!(text.ends_with("did you mean ESTAFETTE__OTP__VALIDITY_S?"), "{text}");
     let text = fault(from_environment(&[("ESTAFETTE__", "1")]));

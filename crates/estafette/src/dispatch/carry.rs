@@ -10,7 +10,7 @@ use super::store as sql;
 use super::{Attempt, Carried, Failure, Leg, News, Next, Owner, State, Unwritten, elsewhere};
 use crate::app::App;
 use crate::carriers::inbox::{self, Waiter};
-use crate::carriers::{Channel, Fate, Outbound, Outcome, Permit, Refusal, Subject};
+use crate::carriers::{Answered, Channel, Fate, Outbound, Outcome, Permit, Refusal, Subject};
 use crate::metrics::Submitted;
 
 /// How long a receipt that comes at once may take to share the commit of the acceptance.
@@ -60,8 +60,8 @@ struct Answer {
 }
 
 impl Answer {
-    const fn without_permit(outcome: Outcome) -> Self {
-        Self { outcome, permit: None }
+    fn without_permit(answered: Answered) -> Self {
+        Self { outcome: answered.outcome, permit: None }
     }
 }
 
@@ -123,10 +123,11 @@ pub(super) async fn carry_queued<O: Owner>(
         let _told = over(&app, &mut leg, Failure::expired()).await;
         return;
     }
-    let outcome = match O::content(&app, &leg.message, &leg.attempt) {
+    let Answered { outcome, transcript } = match O::content(&app, &leg.message, &leg.attempt) {
         Some(message) => hand_over(&app, leg.attempt.channel, &message, &permit).await,
         None => content_gone(),
     };
+    leg.transcript = transcript;
     if let Outcome::Refused { class, .. } = &outcome
         && let Some(after_ms) = class.after_ms()
     {
@@ -215,7 +216,7 @@ async fn heard<O: Owner>(
 }
 
 /// Hands the message to the carrier, again while it throttles.
-async fn submit<O: Owner>(app: &App, leg: &Leg<O>) -> Answer {
+async fn submit<O: Owner>(app: &App, leg: &mut Leg<O>) -> Answer {
     let Attempt { account, carrier, channel, priority, .. } = &leg.attempt;
     let Some(message) = O::content(app, &leg.message, &leg.attempt) else {
         return Answer::without_permit(content_gone());
@@ -228,40 +229,43 @@ async fn submit<O: Owner>(app: &App, leg: &Leg<O>) -> Answer {
         let Some(permit) = lane.take(account.as_str(), *priority, PATIENCE).await else {
             return Answer::without_permit(down("lane_full"));
         };
-        let outcome = hand_over(app, *channel, &message, &permit).await;
+        let Answered { outcome, transcript } = hand_over(app, *channel, &message, &permit).await;
         let after_ms = match &outcome {
             Outcome::Refused { class, .. } if tries < TRIES => class.after_ms(),
             _ => None,
         };
-        let Some(after_ms) = after_ms else { return Answer { outcome, permit: Some(permit) } };
+        let Some(after_ms) = after_ms else {
+            leg.transcript = transcript;
+            return Answer { outcome, permit: Some(permit) };
+        };
         drop(permit);
         tokio::time::sleep(Duration::from_millis(after_ms.min(THROTTLED_MS))).await;
         tries += 1;
     }
 }
 
-fn down(code: &str) -> Outcome {
-    Outcome::Refused { class: Refusal::Down, code: code.to_owned() }
+fn down(code: &str) -> Answered {
+    Outcome::Refused { class: Refusal::Down, code: code.to_owned() }.into()
 }
 
-fn content_gone() -> Outcome {
-    Outcome::Refused { class: Refusal::Permanent, code: "content_gone".to_owned() }
+fn content_gone() -> Answered {
+    Outcome::Refused { class: Refusal::Permanent, code: "content_gone".to_owned() }.into()
 }
 
 /// Spends a permit on a submission.
-async fn hand_over(app: &App, channel: Channel, message: &Outbound, permit: &Permit) -> Outcome {
+async fn hand_over(app: &App, channel: Channel, message: &Outbound, permit: &Permit) -> Answered {
     let carrier = permit.carrier();
     permit.weigh(message.content.parts());
     let since = tokio::time::Instant::now();
     let (name, channel) = (carrier.name(), channel.as_str());
     let span =
         tracing::trace_span!(target: "otel", "carrier.submit", otel.kind = "client", channel, name);
-    let outcome = carrier.submit(message).instrument(span).await;
-    let took = since.elapsed();
+    let answered = carrier.submit_on_record(message).instrument(span).await;
+    let (took, outcome) = (since.elapsed(), &answered.outcome);
     let subject = Subject { account: &message.account_id, to: message.to.as_str() };
-    permit.lane().note(&outcome, subject, took);
+    permit.lane().note(outcome, subject, took);
     let seconds = took.as_secs_f64();
     let submitted = Submitted { channel, carrier: name, outcome: outcome.as_str(), seconds };
     app.metrics.submission(submitted);
-    outcome
+    answered
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
+use super::parked::{self, Parked};
 use super::parts::{self, Place, Weighed};
-use super::store::{self as sql, Parked};
+use super::store as sql;
 use super::{
     Attempt, Entry, Failure, Leg, News, Next, Owner, State, Unwritten, bell, carry, over,
     retention, settle,
@@ -150,7 +151,7 @@ async fn resolve(
     let Some(place) = place else { return Ok(Taken::Nowhere) };
     // One of the same message may have come before its id was known: the first final word counts.
     if let (None, Some(id)) = (&receipt.echo, &receipt.provider_id) {
-        for parked in sql::parked_of(app, &receipt.carrier, id).await? {
+        for parked in parked::of(app, &receipt.carrier, id).await? {
             settle_one(app, &parked, owners).await?;
         }
     }
@@ -161,7 +162,7 @@ async fn resolve(
 async fn settle_one(app: &App, parked: &Parked, owners: &[Entry]) -> Result<(), retention::Error> {
     if let Taken::Durable = look_at(app, parked, owners).await? {
         count(app, &parked.carrier, |counts| &counts.early);
-        sql::unpark(app, parked).await?;
+        parked::unpark(app, parked).await?;
     }
     Ok(())
 }
@@ -213,7 +214,7 @@ async fn keep(app: &App, receipt: &Receipt, guesses: Option<&Guesses>) -> Result
 async fn settle_parked(app: &App, owners: &[Entry]) -> Result<(), retention::Error> {
     let mut last: Option<Parked> = None;
     loop {
-        let page = sql::parked(app, last.as_ref(), PAGE).await?;
+        let page = parked::leading(app, last.as_ref(), PAGE).await?;
         if page.is_empty() {
             return Ok(());
         }

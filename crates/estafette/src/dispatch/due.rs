@@ -71,12 +71,11 @@ pub async fn oldest_due(app: &App) -> Result<Option<Millis>, ::store::Error> {
 
 /// Tells the other nodes that what this one has under way is not lost.
 async fn prolong(app: &App) -> Result<(), CommitError> {
-    let lost = |error: ::store::Error| CommitError::Unavailable(error.to_string());
     if app.carriers.inbox().is_empty() {
         return Ok(());
     }
     let soon = app.now() + QUEUED_LEASE_MS / 2;
-    let mut ending = sql::ending_soon(app, soon, BATCH).await.map_err(lost)?;
+    let mut ending = sql::ending_soon(app, soon, BATCH).await?;
     ending.retain(|(_, attempt)| app.carriers.inbox().is_waiting(attempt.as_str()));
     if ending.is_empty() { Ok(()) } else { sql::prolong(app, &ending).await }
 }

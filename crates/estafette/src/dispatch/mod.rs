@@ -22,6 +22,7 @@ mod elsewhere;
 mod entry;
 mod networks;
 mod owners;
+mod parked;
 mod parts;
 mod queue;
 pub mod recipients;
@@ -34,6 +35,8 @@ use std::future::Future;
 
 use ::store::{Reject, WriteSet};
 use clock::Millis;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::carriers::{Address, Channel, Outbound, Priority, Refusal};
@@ -61,7 +64,13 @@ pub const LEASE_MS: i64 = 15_000;
 const QUEUED_LEASE_MS: i64 = 4_000;
 
 words! {
-    /// Where an attempt stands.
+    /// Where an attempt stands: `queued` (it waits for its carrier, or for its next try),
+    /// `sending`, `unknown` (nobody knows whether the carrier has it), `accepted`, `delivered`,
+    /// `undelivered` (it costs something all the same), `refused`, `failed`, `lapsed` (nobody
+    /// said anything in time), `expired` (its time was over before it went out).
+    #[derive(Serialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schema(as = AttemptState)]
     pub enum State {
         /// It waits for its carrier's lane, or for the time of its next try.
         Queued = "queued",
@@ -406,13 +415,15 @@ pub struct Leg<O: Owner> {
     pub failures: Vec<(Channel, Failure)>,
     /// The carrier's ids of its parts, where it went out in several.
     parts: Vec<String>,
+    /// What the carrier and we said at the last submission, where that is kept.
+    transcript: Option<String>,
 }
 
 impl<O: Owner> Leg<O> {
     /// A message and what it goes by.
     #[must_use]
     pub fn new(message: O::Message, attempt: Attempt) -> Self {
-        Self { message, attempt, failures: Vec::new(), parts: Vec::new() }
+        Self { message, attempt, failures: Vec::new(), parts: Vec::new(), transcript: None }
     }
 }
 

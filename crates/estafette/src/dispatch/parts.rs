@@ -4,7 +4,8 @@
 
 use ::store::{CommitError, Error, WriteSet};
 
-use super::store::{self as sql, Found, Parked};
+use super::parked::{self, Parked};
+use super::store::{self as sql, Found};
 use super::{Entry, retention};
 use crate::app::App;
 use crate::carriers::{Fate, Guesses, Receipt};
@@ -139,5 +140,5 @@ pub(super) async fn park(
     });
     let mut all: Vec<Parked> = guessed.collect();
     all.push(certain);
-    sql::park(app, &all).await
+    parked::park(app, &all).await
 }

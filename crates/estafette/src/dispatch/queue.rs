@@ -154,14 +154,13 @@ impl Clerk {
 
     /// The account after the one that was served last, round and round.
     async fn next_in_line(&mut self, priority: Priority) -> Result<Option<AccountId>, CommitError> {
-        let lost = |error: ::store::Error| CommitError::Unavailable(error.to_string());
         let last = self.last_of(priority).clone();
         let carrier = self.lane.carrier().name();
-        let next = sql::next_in_line(&self.app, carrier, priority, &last).await.map_err(lost)?;
+        let next = sql::next_in_line(&self.app, carrier, priority, &last).await?;
         if next.is_some() || last.is_empty() {
             return Ok(next);
         }
-        sql::next_in_line(&self.app, carrier, priority, "").await.map_err(lost)
+        sql::next_in_line(&self.app, carrier, priority, "").await.map_err(CommitError::from)
     }
 
     /// Takes some of an account's out, as many as find room, and answers how many.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::store::{CommitError, WriteSet, args};
 use clock::{DAY, Millis};
 
-use super::{STALE, store as sql};
+use super::{STALE, parked, store as sql};
 use crate::access::retention::{Old, sweep, sweep_accounts};
 use crate::app::{App, Env};
 use crate::chores::Turn;
@@ -48,7 +48,7 @@ pub async fn forget_attempts(
 /// See [`Error`].
 pub async fn forget_receipts(app: &App, turn: &Turn) -> Result<u64, Error> {
     let args = args![turn.now() - EARLY_MS, app.config.retention.chunk];
-    Ok(sweep(app, turn, "early_receipts", sql::DELETE_PARKED, &args).await?)
+    Ok(sweep(app, turn, "early_receipts", parked::DELETE, &args).await?)
 }
 
 /// Makes an erasure durable; `false`, after a moment, where the outcome of a submission came
@@ -79,9 +79,9 @@ pub fn unname(set: &mut WriteSet, account: &AccountId, object_id: &str) {
 pub async fn erase_receipts(app: &App, digits: &str) -> Result<(), Error> {
     let mut last = None;
     loop {
-        let page = sql::all_parked(app, last.as_ref(), app.config.retention.chunk).await?;
+        let page = parked::all(app, last.as_ref(), app.config.retention.chunk).await?;
         for parked in page.iter().filter(|parked| parked.provider_id.contains(digits)) {
-            sql::unpark(app, parked).await?;
+            parked::unpark(app, parked).await?;
         }
         last = page.last().cloned();
         if last.is_none() {

@@ -117,6 +117,7 @@ pub async fn settle<O: Owner>(
         }
         News::Over(_) | News::Owed(_) | News::Retry { .. } => return Ok(()),
     };
+    sql::keep_transcript(&mut set, attempt, leg.transcript.as_deref());
     let mut message = leg.message.clone();
     O::decide(app, &mut set, &mut message, attempt, news);
     if !set.is_empty() {
@@ -186,6 +187,7 @@ async fn retry<O: Owner>(
     let attempt = &leg.attempt;
     let mut set = WriteSet::of(attempt.account.as_str());
     sql::put_back(&mut set, attempt, Requeue::later(attempt, why.code.as_deref(), at));
+    sql::keep_transcript(&mut set, attempt, leg.transcript.as_deref());
     let mut message = leg.message.clone();
     O::decide(app, &mut set, &mut message, attempt, News::Retry { why, at });
     write(app, &attempt.object_id, set).await?;
@@ -267,13 +269,13 @@ async fn end<O: Owner>(
     is_unpaid: bool,
 ) -> Result<Next, Unwritten> {
     let attempt = &leg.attempt;
-    let lost = |error: ::store::Error| {
-        unwritten(app, &attempt.object_id, &CommitError::Unavailable(error.to_string()))
-    };
+    let lost =
+        |error: ::store::Error| unwritten(app, &attempt.object_id, &CommitError::from(error));
     let is_last = !sql::has_other_leg(app, attempt).await.map_err(lost)?;
     let ending = Ending { why, is_unpaid, is_last };
     let mut set = WriteSet::of(attempt.account.as_str());
     let state = give_back::<O>(app, &mut set, attempt, &ending.why);
+    sql::keep_transcript(&mut set, attempt, leg.transcript.as_deref());
     let mut message = leg.message.clone();
     O::decide(app, &mut set, &mut message, attempt, News::Over(&ending));
     write(app, &attempt.object_id, set).await?;

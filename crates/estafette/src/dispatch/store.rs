@@ -27,19 +27,23 @@ const SHIFT: Sql =
 const PUT_BACK: Sql = Sql("UPDATE attempts SET state = 'queued', error = $1, queued_at = $2, \
      next_at = $3, tries = $4, resends = $5, carrier = $6 WHERE account_id = $7 \
      AND attempt_id = $8 AND state = $9");
+const KEEP_TRANSCRIPT: Sql =
+    Sql("UPDATE attempts SET transcript = $1 WHERE account_id = $2 AND attempt_id = $3");
 /// An account with something in a lane's queue, in their order.
 const NEXT_IN_LINE: Sql = Sql("SELECT account_id FROM attempts WHERE carrier = $1 \
      AND priority = $2 AND account_id > $3 AND queued_at IS NOT NULL AND EXISTS (SELECT 1 \
      FROM accounts c WHERE c.account_id = attempts.account_id AND c.env = $4) \
      ORDER BY account_id LIMIT 1");
 /// Takes the oldest ones of an account out of a queue, for this node. Materialized, so that no plan
-/// reads them twice and takes more than there are turns.
+/// reads them twice and takes more than there are turns; each is found by its id: `+ 0` keeps the
+/// outer look out of the index of all that wait.
 const CLAIM: Sql = Sql("WITH first AS MATERIALIZED (SELECT q.attempt_id FROM attempts q \
        WHERE q.carrier = $1 AND q.priority = $2 AND q.account_id = $3 \
        AND q.queued_at IS NOT NULL ORDER BY q.queued_at LIMIT $4 /*SKIP LOCKED*/) \
      UPDATE attempts SET node = $5, state = 'sending', queued_at = NULL, lease_until = $6, \
      next_at = $6, tries = tries + 1 WHERE account_id = $3 \
-     AND attempt_id IN (SELECT first.attempt_id FROM first) AND queued_at IS NOT NULL \
+     AND attempt_id IN (/*EACH*/SELECT first.attempt_id FROM first/*END*/) \
+     AND queued_at + 0 IS NOT NULL \
      RETURNING attempt_id, object_id, channel, state, credits, lease_until, account_id, \
      give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at");
 const ANY_DUE: Sql = Sql("SELECT d.next_at FROM attempts d WHERE d.next_at <= $1 \
@@ -76,23 +80,7 @@ const SET_FATE: Sql = Sql("UPDATE submissions SET fate = $1 \
 const FATES: Sql = Sql("SELECT fate FROM submissions WHERE attempt_id = $1 AND account_id = $2 \
      AND carrier = $3");
 const FATE: Sql = Sql("SELECT fate FROM submissions WHERE carrier = $1 AND provider_id = $2");
-const PARK: Sql =
-    Sql("INSERT INTO early_receipts (carrier, provider_id, digest, env, fate, error, \
-     recipient_mac, received_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING");
-/// Receipts that lead somewhere by now, in the order of the primary key.
-const PARKED: Sql = Sql("SELECT carrier, provider_id, digest, fate, error, recipient_mac \
-     FROM early_receipts e \
-     WHERE env = $1 AND EXISTS (SELECT 1 FROM submissions s WHERE s.carrier = e.carrier \
-     AND s.provider_id = e.provider_id) AND (carrier, provider_id, digest) > ($2, $3, $4) \
-     ORDER BY carrier, provider_id, digest LIMIT $5");
-/// Those about one message.
-const PARKED_OF: Sql = Sql("SELECT carrier, provider_id, digest, fate, error, recipient_mac \
-     FROM early_receipts WHERE carrier = $1 AND provider_id = $2 ORDER BY digest LIMIT 8");
-const UNPARK: Sql = Sql("DELETE FROM early_receipts \
-     WHERE carrier = $1 AND provider_id = $2 AND digest = $3");
 
-/// What belongs to no account, or not yet.
-const SHARD: &str = "receipts";
 /// Work of many accounts, which is routed by a word of its own.
 const DUE_SHARD: &str = "due";
 
@@ -104,10 +92,6 @@ pub(super) const DELETE: Sql = Sql("DELETE FROM attempts WHERE account_id = $1 \
      AND attempt_id < $2 AND state NOT IN ('queued', 'sending', 'unknown') \
      ORDER BY attempt_id LIMIT $3 \
      /*SKIP LOCKED*/) RETURNING started_at");
-pub(super) const DELETE_PARKED: Sql = Sql("DELETE FROM early_receipts \
-     WHERE (carrier, provider_id, digest) IN (SELECT carrier, provider_id, digest \
-     FROM early_receipts WHERE received_at < $1 ORDER BY received_at LIMIT $2 /*SKIP LOCKED*/) \
-     RETURNING received_at");
 pub(super) const UNNAME: Sql = Sql("DELETE FROM submissions WHERE account_id = $1 \
      AND attempt_id IN (SELECT attempt_id FROM attempts WHERE account_id = $1 AND object_id = $2)");
 /// How far a chore has come with an account.
@@ -117,10 +101,6 @@ pub(super) const SET_MARK: Sql =
     Sql("INSERT INTO retention_marks (account_id, chore, done_until) \
      VALUES ($1, $2, $3) ON CONFLICT (account_id, chore) DO UPDATE SET \
      done_until = excluded.done_until");
-const ALL_PARKED: Sql =
-    Sql("SELECT carrier, provider_id, digest, fate, error, recipient_mac FROM early_receipts \
-     WHERE (carrier, provider_id, digest) > ($1, $2, $3) \
-     ORDER BY carrier, provider_id, digest LIMIT $4");
 
 /// An attempt and the word for its channel's messages.
 pub(super) struct Found {
@@ -242,6 +222,13 @@ pub(super) fn shift(
     set.guard(SHIFT, args, STALE);
 }
 
+/// Keeps what was said at a submission, in the place of what was said before.
+pub(super) fn keep_transcript(set: &mut WriteSet, attempt: &Attempt, text: Option<&str>) {
+    if let Some(text) = text {
+        set.push(KEEP_TRANSCRIPT, args![text, &attempt.account, &attempt.id]);
+    }
+}
+
 /// Where an attempt is put that goes out again.
 #[derive(Clone, Copy)]
 pub(super) struct Requeue<'a> {
@@ -315,7 +302,7 @@ pub(super) async fn claim_due(
 ) -> Result<Vec<Found>, CommitError> {
     let (now, env) = (app.now(), app.env.as_str());
     let any = app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await;
-    if any.map_err(|error| CommitError::Unavailable(error.to_string()))?.is_none() {
+    if any.map_err(CommitError::from)?.is_none() {
         return Ok(Vec::new());
     }
     let mut set = WriteSet::of(DUE_SHARD);
@@ -325,7 +312,7 @@ pub(super) async fn claim_due(
 
 fn rows(done: Done) -> Result<Vec<Found>, CommitError> {
     let rows = done.rows.into_iter().flatten().map(Found::from_row);
-    rows.collect::<Result<_, _>>().map_err(|error| CommitError::Unavailable(error.to_string()))
+    rows.collect::<Result<_, _>>().map_err(CommitError::from)
 }
 
 /// Since when work is due; `None` = none is.
@@ -406,85 +393,4 @@ pub(super) async fn fates(
 ) -> Result<Vec<Option<String>>, Error> {
     let rows: Vec<(Option<String>,)> = app.db.rows(FATES, args![attempt, account, carrier]).await?;
     Ok(rows.into_iter().map(|(fate,)| fate).collect())
-}
-
-/// A receipt that led nowhere when it came.
-#[derive(Clone, Debug)]
-pub(super) struct Parked {
-    pub(super) carrier: String,
-    pub(super) provider_id: String,
-    pub(super) digest: Vec<u8>,
-    pub(super) fate: String,
-    pub(super) error: Option<String>,
-    /// Of the number that it came from, where its id is a guess.
-    pub(super) recipient_mac: Option<Vec<u8>>,
-}
-
-impl FromRow for Parked {
-    fn from_row(mut row: Row) -> Result<Self, Error> {
-        Ok(Self {
-            carrier: row.take(0)?,
-            provider_id: row.take(1)?,
-            digest: row.take(2)?,
-            fate: row.take(3)?,
-            error: row.take(4)?,
-            recipient_mac: row.take(5)?,
-        })
-    }
-}
-
-pub(super) async fn park(app: &App, all: &[Parked]) -> Result<(), CommitError> {
-    let (env, now) = (app.env.as_str(), app.now());
-    let mut set = WriteSet::of(SHARD);
-    for parked in all {
-        let Parked { carrier, provider_id, digest, fate, error, recipient_mac: mac } =
-            parked.clone();
-        set.push(PARK, args![carrier, provider_id, digest, env, fate, error, mac, now]);
-    }
-    app.db.commit(set).await.map(drop)
-}
-
-impl Parked {
-    /// Its place in the order of all.
-    fn place(last: Option<&Self>) -> (String, String, Vec<u8>) {
-        last.map_or_else(Default::default, |last| {
-            (last.carrier.clone(), last.provider_id.clone(), last.digest.clone())
-        })
-    }
-}
-
-/// The next of those that lead somewhere by now.
-pub(super) async fn parked(
-    app: &App,
-    last: Option<&Parked>,
-    limit: i64,
-) -> Result<Vec<Parked>, Error> {
-    let (carrier, provider_id, digest) = Parked::place(last);
-    app.db.rows(PARKED, args![app.env.as_str(), carrier, provider_id, digest, limit]).await
-}
-
-/// The next of all.
-pub(super) async fn all_parked(
-    app: &App,
-    last: Option<&Parked>,
-    limit: i64,
-) -> Result<Vec<Parked>, Error> {
-    let (carrier, provider_id, digest) = Parked::place(last);
-    app.db.rows(ALL_PARKED, args![carrier, provider_id, digest, limit]).await
-}
-
-/// The parked receipts about one message of a carrier.
-pub(super) async fn parked_of(
-    app: &App,
-    carrier: &str,
-    provider_id: &str,
-) -> Result<Vec<Parked>, Error> {
-    app.db.rows(PARKED_OF, args![carrier, provider_id]).await
-}
-
-pub(super) async fn unpark(app: &App, parked: &Parked) -> Result<(), CommitError> {
-    let mut set = WriteSet::of(SHARD);
-    let (carrier, provider_id) = (&parked.carrier, &parked.provider_id);
-    set.push(UNPARK, args![carrier, provider_id, parked.digest.clone()]);
-    app.db.commit(set).await.map(drop)
 }

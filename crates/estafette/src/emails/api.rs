@@ -15,7 +15,7 @@ use super::bulk::{self, BulkResults};
 use super::send::{Taking, seen, send};
 use super::store::{self as sql, Stretch};
 use super::view::{self, EmailView, SentEmail};
-use super::{Error, Letter, Status, address_mac, domains, parse, suppressions};
+use super::{Error, Letter, Status, address_mac, attempts, domains, parse, suppressions};
 use crate::access::caller::{Caller, ReadAccount, SendEmail};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
@@ -37,6 +37,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list_emails, send_email))
         .routes(routes!(send_emails))
         .routes(routes!(read_email))
+        .merge(attempts::api::routes())
         .merge(domains::api::routes())
         .merge(suppressions::api::routes())
 }

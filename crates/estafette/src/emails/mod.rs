@@ -8,6 +8,7 @@
 //! other mail servers say comes in through `reports`; `unsubscribe` is for the people themselves.
 
 pub mod api;
+mod attempts;
 mod bulk;
 mod decide;
 pub mod domains;

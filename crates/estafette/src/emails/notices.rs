@@ -145,9 +145,8 @@ pub async fn run_due(app: &App) -> Result<usize, CommitError> {
     if !notices::is_on(app) {
         return Ok(0);
     }
-    let lost = |error: Error| CommitError::Unavailable(error.to_string());
     let mut count = 0;
-    for asked in resets::asked(app, BATCH).await.map_err(lost)? {
+    for asked in resets::asked(app, BATCH).await? {
         match resets::answer(app, &asked).await {
             Ok(()) => count += 1,
             // Another node was faster.
@@ -155,7 +154,7 @@ pub async fn run_due(app: &App) -> Result<usize, CommitError> {
             Err(error) => return Err(error),
         }
     }
-    for notice in notices::waiting(app, BATCH).await.map_err(lost)? {
+    for notice in notices::waiting(app, BATCH).await? {
         match take_out(app, notice).await {
             Ok(is_moved) => count += usize::from(is_moved),
             // Another node was faster.

@@ -253,7 +253,8 @@ fn attachment(fields: &mut Fields, index: usize, item: Value) -> Option<Attachme
     }
     let content_type = content_type.unwrap_or_else(|| "application/octet-stream".to_owned());
     if !compose::is_media_type(&content_type) {
-        let detail = "must be a media type without parameters, such as application/pdf";
+        let detail = "must be a media type without parameters, such as application/pdf, and \
+            none of multipart/* and message/*";
         fault(fields, "content_type", "invalid_type", detail);
     }
     let decoded = content.map(|text| decode(&text));

@@ -30,22 +30,21 @@ pub(super) fn of(app: &App, piece: &Piece, domain: &str) -> Option<String> {
     }
     let message = piece.email.as_str().strip_prefix(PREFIX)?.to_owned();
     let position = u16::try_from(piece.position).ok()?;
-    Some(format!("{}@{HOST}.{domain}", sign(&key(app), &Token { message, position })))
-}
-
-/// Whether a host is one that return paths lead to: `rp.` and a domain.
-pub(super) fn is_host(host: &str) -> bool {
-    host.split_once('.')
-        .is_some_and(|(first, domain)| first.eq_ignore_ascii_case(HOST) && !domain.is_empty())
+    let domain = format!("{HOST}.{domain}");
+    Some(sign(&key(app), &Token { message, position, domain }))
 }
 
 /// The copy that a return path of ours leads to, while reports of it are believed.
 pub(super) fn read(app: &App, address: &str) -> Option<Copy> {
-    let (local, _) = address.rsplit_once('@')?;
-    let Token { message, position } = verify(&key(app), local)?;
+    let Token { message, position, .. } = verify(&key(app), address)?;
     let email = EmailId::parse(&format!("{PREFIX}{message}"))?;
     let is_recent = email.as_str() >= EmailId::bound(app.now() - LIFE_MS).as_str();
     is_recent.then(|| Copy { email, position: i64::from(position) })
+}
+
+/// The domain whose host of return paths this is.
+pub(super) fn domain_of(host: &str) -> Option<&str> {
+    host.strip_prefix(HOST)?.strip_prefix('.')
 }
 
 /// Kept for as long as the deployment has its data, whatever key writes by then.

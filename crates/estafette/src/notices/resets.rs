@@ -37,13 +37,12 @@ pub async fn asked(app: &App, limit: i64) -> Result<Vec<Asked>, DbError> {
 /// # Errors
 /// See [`CommitError`]; [`MOVED`] if another node was faster.
 pub async fn answer(app: &App, asked: &Asked) -> Result<(), CommitError> {
-    let lost = |error: DbError| CommitError::Unavailable(error.to_string());
     let Some(email) = app.vault.open(&place(&asked.id), &asked.sealed) else {
         return forget(app, asked).await;
     };
     let user = match access::user_of(app, &String::from_utf8_lossy(&email)).await {
         Ok(user) => user,
-        Err(Error::Db(error)) => return Err(lost(error)),
+        Err(Error::Db(error)) => return Err(error.into()),
         Err(_) => return forget(app, asked).await,
     };
     let mut set = WriteSet::of(user.live.as_str());

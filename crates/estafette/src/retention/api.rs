@@ -61,7 +61,7 @@ pub struct ErasureView {
     /// Messages that the person sent.
     #[schema(example = 2)]
     pub inbound_notifications: u64,
-    /// Messages of support tickets that named the number.
+    /// Messages of support tickets that named the number or the address.
     #[schema(example = 0)]
     pub ticket_messages: u64,
 }

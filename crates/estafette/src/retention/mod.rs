@@ -27,7 +27,7 @@ use crate::kit::msisdn::Msisdn;
 use crate::kit::seal::hex;
 use crate::otp::{self, retention as of_otp};
 use crate::sms::{self, retention as of_sms};
-use crate::support::retention as of_support;
+use crate::support::retention::{self as of_support, Known};
 use crate::{credits, events, sandbox, support, webhooks};
 
 /// Accounts that are looked through at the same time for an erasure.
@@ -247,14 +247,14 @@ async fn of_account(app: &App, account: &AccountId, person: &Person) -> Result<E
     objects.append(&mut of_sms::messages_of(app, account, number).await?);
     objects.append(&mut of_chatapp::objects_of(app, account, number).await?);
     objects.append(&mut of_inbound::of_person(app, account, recipient).await?);
-    objects.append(&mut of_support::naming(app, account, number).await?);
+    objects.append(&mut of_support::naming(app, account, Known::Number(number)).await?);
     // First the events: an erasure that stops here finds the objects again when it is repeated.
     erase_events(app, account, number, &objects).await?;
     let passcodes = of_otp::erase(app, account, number).await?;
     let sms = of_sms::erase(app, account, number).await?;
     let chatapp = of_chatapp::erase(app, account, number).await?;
     let inbound = of_inbound::erase(app, account, recipient).await?;
-    let ticket_messages = of_support::erase(app, account, number).await?;
+    let ticket_messages = of_support::erase(app, account, Known::Number(number)).await?;
     erase_events(app, account, number, &objects).await?;
     if !objects.is_empty() {
         app.handsets.forget(account.as_str(), number).await?;
@@ -269,17 +269,19 @@ async fn of_mailbox(
     account: &AccountId,
     address: &email::Address,
 ) -> Result<Erased, Error> {
-    let objects = of_emails::emails_of(app, account, address).await?;
+    let mut objects = of_emails::emails_of(app, account, address).await?;
+    objects.append(&mut of_support::naming(app, account, Known::Address(address)).await?);
     let (key, written) = (address.key(), address.as_str());
     for text in [key.as_str(), written] {
         erase_events(app, account, text, &objects).await?;
     }
     let emails = of_emails::erase(app, account, address).await?;
+    let ticket_messages = of_support::erase(app, account, Known::Address(address)).await?;
     erase_events(app, account, &key, &objects).await?;
     let mut set = WriteSet::of(account.as_str());
     sandbox::forget_mailbox(app, &mut set, account, address);
     app.db.commit(set).await?;
-    Ok(Erased { emails, ..Erased::default() })
+    Ok(Erased { emails, ticket_messages, ..Erased::default() })
 }
 
 /// Most accounts never heard of the recipient, so their events are not read.

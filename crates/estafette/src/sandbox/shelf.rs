@@ -68,7 +68,7 @@ impl Shelf for StoredShelf {
             let phone = self.vault.recipient_mac(account_id, phone);
             set.push(sql::INSERT, args![account_id, phone, id, sealed, received_at]);
             let committed = self.db.commit(set).await;
-            committed.map(drop).map_err(|error| Error::Unavailable(error.to_string()))
+            committed.map(drop).map_err(Error::from)
         })
     }
 
@@ -97,7 +97,7 @@ impl Shelf for StoredShelf {
             let mut set = WriteSet::of(account_id);
             set.push(sql::EMPTY, args![account_id, self.vault.recipient_mac(account_id, phone)]);
             let committed = self.db.commit(set).await;
-            committed.map(drop).map_err(|error| Error::Unavailable(error.to_string()))
+            committed.map(drop).map_err(Error::from)
         })
     }
 }

@@ -43,6 +43,16 @@ pub(super) const EMPTY_MAILBOX: Sql =
 pub(super) const NTH_MAIL: Sql = Sql("SELECT mail_id FROM sandbox_mails WHERE account_id = $1 \
      ORDER BY mail_id DESC LIMIT 1 OFFSET $2");
 
+/// The oldest email of an account that it keeps, the newest first, within so many bytes.
+pub(super) const OLDEST_KEPT: Sql = Sql("SELECT MIN(s.mail_id) FROM (SELECT mail_id, \
+     SUM(LENGTH(sealed)) OVER (ORDER BY mail_id DESC) AS bytes FROM sandbox_mails \
+     WHERE account_id = $1) s WHERE s.bytes <= $2");
+/// Deletes what is older than that.
+pub(super) const TRIM_MAILS: Sql = Sql("DELETE FROM sandbox_mails WHERE account_id = $1 \
+     AND mail_id < (SELECT MIN(s.mail_id) FROM (SELECT mail_id, \
+       SUM(LENGTH(sealed)) OVER (ORDER BY mail_id DESC) AS bytes FROM sandbox_mails \
+       WHERE account_id = $1) s WHERE s.bytes <= $2)");
+
 /// One chunk of an account's emails from before an id.
 pub(super) const FORGET_MAILS: Sql = Sql("DELETE FROM sandbox_mails WHERE account_id = $1 \
      AND mail_id IN (SELECT mail_id FROM sandbox_mails \

@@ -123,7 +123,7 @@ pub fn open_through(
         node: i64::try_from(1 + clock.below(u64::MAX / 4)).unwrap_or(1),
         outgoing: way_out(&config.webhooks)?,
         dns: Dns::new(&config.email.dns_server),
-        storage: support::files::storage::open(&config).context("the file storage (support.*)")?,
+        storage: support::files::storage::open(&config)?,
         sockets: Hub::default(),
         tell,
         correspondence: CORRESPONDENCE,
@@ -142,16 +142,24 @@ pub fn open_through(
         config,
         clock,
     });
-    let live = App::new(Env::Live, real_carriers(&shared, &live_door)?, Arc::clone(&shared));
+    let carriers = real_carriers(&shared.config, &shared.clock, &live_door)?;
+    let live = App::new(Env::Live, carriers, Arc::clone(&shared));
     let sandbox = App::new(Env::Sandbox, simulated_carriers(&shared, &sandbox_door), shared);
     let arrivals = Some([live_arrivals, sandbox_arrivals]);
     Ok(Service { live, sandbox, live_door, owners: OWNERS, arrivals })
 }
 
-fn real_carriers(shared: &Shared, door: &Door) -> anyhow::Result<Carriers> {
-    let config = &shared.config;
-    let carriers =
-        Carriers::none().with_sms(&config.sms, &shared.clock, &config.server.live_url, door);
+/// Whether the carriers of the settings can be made, as a start finds out. Nothing is connected.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check_carriers(config: &Config) -> anyhow::Result<()> {
+    let (nowhere, _arrivals) = door();
+    real_carriers(config, &Clock::system(), &nowhere).map(drop)
+}
+
+fn real_carriers(config: &Config, clock: &Clock, door: &Door) -> anyhow::Result<Carriers> {
+    let carriers = Carriers::none().with_sms(&config.sms, clock, &config.server.live_url, door);
     let carriers = carriers.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
     let carriers = carriers.with_chatapp(&config.chatapp, door);
     let carriers = carriers.map_err(|fault| anyhow::anyhow!("chatapp.{fault}"))?;

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::world::tenant::{other_than, phone};
-use crate::world::{Answer, Engine, World};
+use crate::world::{Answer, Database, Engine, World};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pooler_in_transaction_mode_does_no_harm() {
@@ -98,26 +98,41 @@ async fn the_command_line_works_beside_a_running_service() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_demo_leaves_a_database_alone_that_is_in_use() {
-    let world = World::new(Engine::Postgres).await;
-    let url = world.config().database.url.expose().to_owned();
+async fn the_demo_leaves_nothing_in_a_database_that_it_was_lent() {
+    let database = Database::empty().await;
     let demo = || {
         let folder = tempfile::tempdir().unwrap();
         Command::new(env!("CARGO_BIN_EXE_estafette"))
-            .args(["demo", "--once", "--json", "--database-url", &url])
-            .env("ESTAFETTE__MASTER_KEY", world.config().master_key.expose())
+            .args(["demo", "--once", "--json", "--database-url", &database.url()])
             .args(["--live", "127.0.0.1:0", "--sandbox", "127.0.0.1:0"])
             .args(["--metrics", "127.0.0.1:0", "--data-dir"])
             .arg(folder.path())
             .output()
             .unwrap()
     };
-    let first = demo();
-    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
-    let object: Value = serde_json::from_slice(&first.stdout).unwrap();
-    assert!(object["balance_credits"].as_i64().unwrap() > 0);
-    let second = demo();
-    assert!(!second.status.success());
-    let told = String::from_utf8_lossy(&second.stderr);
-    assert!(told.contains("this database already has accounts"), "{told}");
+    let client = database.client().await;
+    let tables = || async {
+        let count = "SELECT COUNT(*) FROM pg_tables WHERE schemaname = 'public'";
+        client.query_one(count, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    client.batch_execute("CREATE TABLE of_somebody (id BIGINT)").await.unwrap();
+    for _ in 0..2 {
+        let done = demo();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let object: Value = serde_json::from_slice(&done.stdout).unwrap();
+        assert!(object["balance_credits"].as_i64().unwrap() > 0);
+        assert_eq!(tables().await, 1, "what was there before");
+    }
+    // A table in the way of a migration in the middle: it stays, and all else goes.
+    for (in_the_way, told) in [
+        ("CREATE TABLE tickets (id BIGINT)", "\"tickets\" already exists"),
+        ("CREATE TABLE schema_migrations (version BIGINT)", "has tables of estafette already"),
+    ] {
+        client.batch_execute(in_the_way).await.unwrap();
+        let before = tables().await;
+        let refused = demo();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains(told), "{said}");
+        assert_eq!(tables().await, before, "nothing of anybody else was dropped");
+    }
 }

@@ -20,7 +20,7 @@ use crate::status::Status;
 use crate::wire::{COctets, EncodeError};
 
 pub use delivery::{Delivery, News};
-pub use probe::{Probe, probe};
+pub use probe::{Probe, probe, reach};
 pub use runner::Runner;
 pub use transport::{Place, Tls};
 

@@ -31,6 +31,18 @@ pub struct Probe {
     pub deliveries: usize,
 }
 
+/// Connects, with TLS where the settings want it, and says nothing.
+///
+/// # Errors
+/// Why there is no connection.
+pub async fn reach(settings: &LinkSettings, clock: &Clock) -> std::io::Result<()> {
+    let connecting = transport::connect(&settings.places, settings.tls.as_ref());
+    tokio::select! {
+        stream = connecting => stream.map(drop),
+        () = clock.sleep(settings.connect_ms) => Err(std::io::ErrorKind::TimedOut.into()),
+    }
+}
+
 /// Connects, binds, asks whether the centre is there, and unbinds.
 ///
 /// # Errors

@@ -46,8 +46,15 @@ pub(super) async fn connect(places: &[Place], tls: Option<&Tls>) -> io::Result<B
     Err(failed)
 }
 
+/// A name that leads nowhere has a kind of error of its own: the standard library has none that is
+/// stable, and tells no error of the system either.
+fn named(error: io::Error) -> io::Error {
+    let is_known = error.raw_os_error().is_some() || error.kind() == io::ErrorKind::TimedOut;
+    if is_known { error } else { io::Error::new(io::ErrorKind::NotFound, error) }
+}
+
 async fn open(place: &Place, tls: Option<&Tls>) -> io::Result<Box<dyn Stream>> {
-    let tcp = TcpStream::connect((place.host.as_str(), place.port)).await?;
+    let tcp = TcpStream::connect((place.host.as_str(), place.port)).await.map_err(named)?;
     // Requests are small and answered at once: waiting to fill packets costs most of the rate.
     tcp.set_nodelay(true)?;
     let Some(tls) = tls else { return Ok(Box::new(tcp)) };
@@ -58,4 +65,23 @@ async fn open(place: &Place, tls: Option<&Tls>) -> io::Result<Box<dyn Stream>> {
     };
     let connector = TlsConnector::from(Arc::clone(&tls.config));
     Ok(Box::new(connector.connect(name, tcp).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::{Place, connect};
+
+    #[tokio::test]
+    async fn a_name_that_leads_nowhere_is_told_from_a_port_that_is_closed() {
+        // RFC 6761 §6.4.
+        for (host, kind) in
+            [("nowhere.invalid", ErrorKind::NotFound), ("127.0.0.1", ErrorKind::ConnectionRefused)]
+        {
+            let place = Place { host: host.to_owned(), port: 1 };
+            let failed = connect(&[place], None).await.err().map(|error| error.kind());
+            assert_eq!(failed, Some(kind), "{host}");
+        }
+    }
 }

@@ -1,5 +1,8 @@
 //! What goes into a session and comes out of it.
 
+use std::fmt;
+use std::io::ErrorKind;
+
 use crate::message::{Message, Operation};
 use crate::pdu::{Bind, BindKind, BindResp};
 use crate::status::Status;
@@ -43,9 +46,29 @@ pub enum Ended {
     /// The other side unbound.
     UnboundByPeer,
     /// The connection ended.
-    Disconnected(std::io::ErrorKind),
+    Disconnected(ErrorKind),
     /// The bind could not be written.
     Unwritable(EncodeError),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BindRefused(status) => write!(f, "the carrier refuses the bind with {status}"),
+            Self::BindTimeout => f.write_str("the carrier does not answer the bind"),
+            Self::Disconnected(kind) => match kind {
+                ErrorKind::NotFound => f.write_str("the carrier's name cannot be looked up"),
+                ErrorKind::UnexpectedEof => f.write_str("the carrier closed the connection"),
+                ErrorKind::InvalidData => f.write_str("TLS with the carrier failed"),
+                kind => write!(f, "no connection: {kind}"),
+            },
+            Self::FramingLost(_) => f.write_str("what answers does not speak SMPP"),
+            Self::UnboundByPeer => f.write_str("the carrier ended the session"),
+            Self::Silent => f.write_str("the carrier does not answer enquire_link"),
+            Self::Unbound => f.write_str("the session was ended"),
+            Self::Unwritable(error) => write!(f, "{error}"),
+        }
+    }
 }
 
 /// A received message that waits for its answer.
@@ -99,4 +122,25 @@ pub enum NotSendable {
     /// It cannot be written.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::Ended;
+
+    #[test]
+    fn an_operator_reads_why_a_session_is_over() {
+        for (why, told) in [
+            (Ended::Disconnected(ErrorKind::NotFound), "the carrier's name cannot be looked up"),
+            (
+                Ended::Disconnected(ErrorKind::ConnectionRefused),
+                "no connection: connection refused",
+            ),
+            (Ended::FramingLost(0x4854_5450), "what answers does not speak SMPP"),
+        ] {
+            assert_eq!(why.to_string(), told);
+        }
+    }
 }

@@ -157,7 +157,8 @@ impl Engine for Lite {
 
     fn about(&self) -> BoxFuture<'_, Result<About, Error>> {
         let version = format!("SQLite {}", rusqlite::version());
-        Box::pin(std::future::ready(Ok(About { version, clock_ms: None })))
+        let about = About { version, clock_ms: None, careless: String::new() };
+        Box::pin(std::future::ready(Ok(about)))
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>> {

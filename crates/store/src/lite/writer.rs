@@ -10,7 +10,7 @@ use super::checkpoint::Checkpoints;
 use super::session::{Failure, Session};
 use super::{Fault, LiteOptions};
 use crate::groups::GroupCounter;
-use crate::{CommitError, Done, Expect, Reject, Stmt, WriteSet};
+use crate::{CommitError, Done, Error, Expect, Reject, Stmt, WriteSet};
 
 /// What a caller learns of its set.
 pub(super) type Outcome = Result<Done, CommitError>;
@@ -41,7 +41,7 @@ enum Halt {
 
 impl From<Failure> for Halt {
     fn from(failure: Failure) -> Self {
-        Self::Broken(failure.error.to_string())
+        Self::Broken(failure.error.into_why())
     }
 }
 
@@ -154,7 +154,7 @@ impl Writer {
         match missed {
             // Some errors end the transaction by themselves, with everything in it.
             Err(Miss::Dirty(error)) if self.session.conn.is_autocommit() => {
-                Err(Miss::Broken(error.to_string()))
+                Err(Miss::Broken(Error::from(error).into_why()))
             }
             other => other,
         }
@@ -200,7 +200,7 @@ impl Writer {
             }),
         };
         ran.map_err(|failure| {
-            let why = failure.error.to_string();
+            let why = failure.error.into_why();
             if failure.broken { Miss::Broken(why) } else { unavailable(&why) }
         })
     }

@@ -1,6 +1,7 @@
 //! A database URL: where the server is, who connects, and whether the connection is encrypted.
 //! What is asked for in the URL is either done or refused; nothing is silently weaker.
 
+use std::error::Error as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,18 +31,43 @@ impl Address {
     /// Reads `postgres://USER:PASSWORD@HOST:PORT/NAME?sslmode=…&sslrootcert=FILE`; all other
     /// parameters are those of the client library.
     pub(super) fn parse(url: &str) -> Result<Self, Error> {
-        let (plain, asked) = Asked::split(url)?;
-        let mut config: tokio_postgres::Config =
-            plain.parse().map_err(|error| wrong(&format!("{error}")))?;
+        let (mut config, asked) = read(url).map_err(|why| wrong(&why))?;
         if config.get_application_name().is_none() {
             config.application_name(NAME);
         }
         config.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE).keepalives_retries(2);
-        let encrypted = asked.encrypted(&config)?;
+        let encrypted = asked.encrypted(&config).map_err(|why| wrong(&why))?;
         config.ssl_mode(if encrypted { SslMode::Require } else { SslMode::Disable });
         let tls = if encrypted { Some(connector(asked.roots.as_deref())?) } else { None };
         Ok(Self { config, tls })
     }
+}
+
+/// Whether a URL can be understood, without a look at the files that it names.
+///
+/// # Errors
+/// What is wrong with it, without the URL: that holds a password.
+pub(super) fn check(url: &str) -> Result<(), String> {
+    let (config, asked) = read(url)?;
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err("must name a host: postgres://USER@HOST/DATABASE".to_owned());
+    }
+    asked.encrypted(&config).map(drop)
+}
+
+fn read(url: &str) -> Result<(tokio_postgres::Config, Asked), String> {
+    let (plain, asked) = Asked::split(url)?;
+    let config = plain.parse().map_err(|error: tokio_postgres::Error| {
+        // The library names the parameter, which is a piece of the password where an @ in that
+        // was not written as %40.
+        let is_clear = url.matches('@').count() < 2;
+        let named = error.source().filter(|_| is_clear).map(ToString::to_string);
+        named.map_or_else(
+            || "is not of the form postgres://USER:PASSWORD@HOST:PORT/DATABASE".to_owned(),
+            |named| named.replace('`', "\""),
+        )
+    })?;
+    Ok((config, asked))
 }
 
 /// What the URL says of encryption.
@@ -53,7 +79,7 @@ struct Asked {
 
 impl Asked {
     /// Takes our parameters out of the URL: the client library knows fewer modes than there are.
-    fn split(url: &str) -> Result<(String, Self), Error> {
+    fn split(url: &str) -> Result<(String, Self), String> {
         let Some((base, query)) = url.split_once('?') else {
             return Ok((url.to_owned(), Self::default()));
         };
@@ -62,7 +88,7 @@ impl Asked {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let value = percent_decode_str(value)
                 .decode_utf8()
-                .map_err(|_| wrong(&format!("{name} is not UTF-8")))?;
+                .map_err(|_| "has a parameter that is not UTF-8".to_owned())?;
             match name {
                 "sslmode" => asked.mode = Some(value.into_owned()),
                 "sslrootcert" => asked.roots = Some(value.into_owned()),
@@ -74,17 +100,17 @@ impl Asked {
         Ok((plain, asked))
     }
 
-    fn encrypted(&self, config: &tokio_postgres::Config) -> Result<bool, Error> {
+    fn encrypted(&self, config: &tokio_postgres::Config) -> Result<bool, String> {
         match self.mode.as_deref() {
             Some("disable") => Ok(false),
             // Encryption to somebody unknown keeps no secret, so all three check who it is.
             Some("require" | "verify-ca" | "verify-full") => Ok(true),
             // Whoever names an authority wants to know who the server is.
             None => Ok(self.roots.is_some() || !config.get_hosts().iter().all(is_near)),
-            Some("allow" | "prefer") => Err(wrong(
-                "sslmode=prefer and allow fall back to no encryption: say verify-full, or disable",
-            )),
-            Some(_) => Err(wrong("sslmode must be disable or verify-full")),
+            Some("allow" | "prefer") => Err("has sslmode=prefer or allow, which fall back to no \
+                                             encryption: say verify-full, or disable"
+                .to_owned()),
+            Some(_) => Err("has an unknown sslmode: say verify-full, or disable".to_owned()),
         }
     }
 }
@@ -104,7 +130,7 @@ fn connector(roots: Option<&str>) -> Result<MakeRustlsConnect, Error> {
     match roots {
         None => trusted.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(file) => {
-            let unusable = |why: String| wrong(&format!("sslrootcert {file}: {why}"));
+            let unusable = |why: String| wrong(&format!("names sslrootcert={file}: {why}"));
             let read = CertificateDer::pem_file_iter(Path::new(file))
                 .and_then(Iterator::collect::<Result<Vec<_>, _>>);
             for root in read.map_err(|error| unusable(error.to_string()))? {
@@ -126,7 +152,7 @@ fn connector(roots: Option<&str>) -> Result<MakeRustlsConnect, Error> {
 
 /// Never with the URL in it: that holds a password.
 fn wrong(why: &str) -> Error {
-    Error::Unavailable(format!("the database URL: {why}"))
+    Error::Unavailable(format!("the database URL {why}"))
 }
 
 #[cfg(test)]
@@ -179,9 +205,27 @@ mod tests {
 
     #[test]
     fn an_error_does_not_show_the_password() {
-        for url in ["postgres://u:hush@h:port/x", "postgres://u:hush@h/x?sslmode=maybe"] {
+        for url in [
+            "postgres://u:hush@h:port/x",
+            "postgres://u:hush@h/x?sslmode=maybe",
+            "postgres://u:p@h?hush=1@h/x",
+        ] {
             let Err(error) = Address::parse(url) else { panic!("{url}") };
             assert!(!error.to_string().contains("hush"), "{error}");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_parameter_is_said() {
+        for (url, told) in [
+            ("postgres://u@h/x?no_such_thing=1", "unknown option \"no_such_thing\""),
+            ("postgres://u@h/x?connect_timeout=soon", "\"connect_timeout\""),
+            ("postgres://u@h/x?sslmode=maybe", "unknown sslmode"),
+            ("postgres:///x", "must name a host"),
+        ] {
+            let why = check(url).unwrap_err();
+            assert!(why.contains(told), "{url}: {why}");
+        }
+        assert_eq!(check("postgres://u@h/x?sslrootcert=/nowhere"), Ok(()), "files come later");
     }
 }

@@ -30,7 +30,7 @@ impl Failure {
         let Some(db) = error.as_db_error() else {
             // Arguments are checked before they are sent, so this is the connection.
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-            return Self::Lost(format!("{error}{cause}"));
+            return Self::Lost(of_tls(error).unwrap_or_else(|| format!("{error}{cause}")));
         };
         Self::said(db.code().code(), db.message())
     }
@@ -71,6 +71,37 @@ impl Failure {
             Self::Corrupt(_) => "a column is of a type that the store does not have",
         }
     }
+}
+
+/// What is wrong with the server's certificate, if that is what is wrong.
+fn of_tls(error: &tokio_postgres::Error) -> Option<String> {
+    let mut cause = error.source();
+    while let Some(found) = cause {
+        let inner = found.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let tls = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        if let Some(tls) = tls.or_else(|| found.downcast_ref()) {
+            return Some(format!("TLS: {}", words(tls)));
+        }
+        cause = found.source();
+    }
+    None
+}
+
+fn words(error: &rustls::Error) -> String {
+    use rustls::CertificateError as Fault;
+    let rustls::Error::InvalidCertificate(fault) = error else { return error.to_string() };
+    let words = match fault {
+        Fault::Expired | Fault::ExpiredContext { .. } => "has expired",
+        Fault::NotValidYet | Fault::NotValidYetContext { .. } => "is not valid yet",
+        Fault::NotValidForName | Fault::NotValidForNameContext { .. } => {
+            "is for another name than the one in the URL"
+        }
+        Fault::UnknownIssuer => "is signed by an authority that is not trusted",
+        // webpki has no variant of its own for it there.
+        other if format!("{other:?}").contains("CaUsedAsEndEntity") => "is self-signed",
+        other => return format!("the server's certificate cannot be trusted: {other}"),
+    };
+    format!("the server's certificate {words}")
 }
 
 impl From<Failure> for Error {

@@ -166,6 +166,14 @@ impl Pg {
         Ok(Self { settings, room, queues, batchers, readers, nudges: OnceLock::new() })
     }
 
+    /// Whether a URL can be understood. Neither the server nor a file is looked at.
+    ///
+    /// # Errors
+    /// What is wrong with it, to be put behind the name of the setting; never the URL itself.
+    pub fn check_url(url: &str) -> Result<(), String> {
+        address::check(url)
+    }
+
     fn nudges(&self) -> &Nudges {
         self.nudges.get_or_init(|| Nudges::start(Arc::clone(&self.settings)))
     }
@@ -239,6 +247,10 @@ impl Engine for Pg {
 
     fn rehearse<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move { schema::rehearse(&self.dial().await?, migrations).await })
+    }
+
+    fn unmake<'a>(&'a self, migrations: &'a [Migration]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move { schema::unmake(&self.dial().await?, migrations).await })
     }
 
     fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<(), Error>> {

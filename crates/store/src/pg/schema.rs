@@ -5,7 +5,7 @@
 use super::connection::Connection;
 use super::failure::Failure;
 use super::{text, writer};
-use crate::migrate::{Applied, Dialect, missing, newest_of, text_for};
+use crate::migrate::{Applied, Dialect, changes, made, missing, newest_of, text_for};
 use crate::value::FromRow;
 use crate::{About, Args, Error, Migration, Sql, args};
 
@@ -15,16 +15,27 @@ const TABLE: &str = "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY,
 const HAS_TABLE: Sql = Sql("SELECT COUNT(*) FROM pg_catalog.pg_class \
     WHERE oid = to_regclass('schema_migrations')");
 const ABOUT: Sql = Sql("SELECT current_setting('server_version'), \
-     CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)");
+     CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT), concat_ws(', ', \
+     CASE current_setting('synchronous_commit') WHEN 'off' THEN 'synchronous_commit = off' END, \
+     CASE current_setting('fsync') WHEN 'off' THEN 'fsync = off' END, \
+     CASE current_setting('full_page_writes') WHEN 'off' THEN 'full_page_writes = off' END)");
 const ENCODING: Sql = Sql("SELECT current_setting('server_encoding')");
 const APPLIED: Sql = Sql("SELECT version, checksum FROM schema_migrations ORDER BY version");
-/// A table of ours that this user may not write.
-const DENIED: Sql = Sql("SELECT c.relname::text FROM pg_catalog.pg_class c \
+/// Of tables with these names those that this user may not write, or does not own.
+const NOT_OURS: Sql = Sql("SELECT name, writes FROM (SELECT c.relname::text AS name, \
+    CASE WHEN has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') \
+    AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE') \
+    THEN 1::bigint ELSE 0::bigint END AS writes, pg_has_role(c.relowner, 'USAGE') AS owns \
+    FROM pg_catalog.pg_class c \
     JOIN pg_catalog.pg_class m ON m.oid = to_regclass('schema_migrations') \
-    WHERE c.relkind = 'r' AND c.relnamespace = m.relnamespace AND c.relowner = m.relowner \
-    AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') \
-    AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')) \
-    ORDER BY c.relname LIMIT 1");
+    WHERE c.relkind = 'r' AND c.relnamespace = m.relnamespace \
+    AND c.relname = ANY (string_to_array($1, ','))) AS found \
+    WHERE writes = 0 OR NOT owns ORDER BY writes, name");
+/// Of tables with these names those beside the table of migrations, as a statement names them.
+const MADE: Sql = Sql("SELECT c.oid::regclass::text FROM pg_catalog.pg_class c \
+    JOIN pg_catalog.pg_class m ON m.oid = to_regclass('schema_migrations') \
+    WHERE c.relkind = 'r' AND c.relnamespace = m.relnamespace \
+    AND c.relname = ANY (string_to_array($1, ','))");
 const RECORD: Sql =
     Sql("INSERT INTO schema_migrations (version, name, checksum, applied_at, body) \
     VALUES ($1, $2, $3, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT), $4) \
@@ -38,7 +49,9 @@ const BOUND: &str = "SET LOCAL lock_timeout = '10s'";
 /// Applies what is missing and answers the version of the database.
 pub(super) async fn migrate(connection: &Connection, known: &[Migration]) -> Result<u32, Error> {
     check_encoding(connection).await?;
-    if !has_tables(connection).await? {
+    if has_tables(connection).await? {
+        check_tables(connection, known).await?;
+    } else {
         create_tables(connection).await?;
     }
     loop {
@@ -50,7 +63,9 @@ pub(super) async fn migrate(connection: &Connection, known: &[Migration]) -> Res
         if let Err(failure) = step(connection, next).await {
             // The connection is this function's caller's, and ends with it.
             let (version, name, why) = (next.version, next.name, failure.text());
-            return Err(Error::Unavailable(format!("migration {version} ({name}): {why}")));
+            let text = format!("migration {version} ({name}): {why}");
+            let is_own = matches!(failure, Failure::Own(_));
+            return Err(if is_own { Error::Unfit(text) } else { Error::Unavailable(text) });
         }
     }
 }
@@ -59,12 +74,7 @@ pub(super) async fn migrate(connection: &Connection, known: &[Migration]) -> Res
 pub(super) async fn rehearse(connection: &Connection, known: &[Migration]) -> Result<(), Error> {
     check_encoding(connection).await?;
     if has_tables(connection).await? {
-        let rows = connection.run(DENIED, &Args::new()).await?.rows;
-        if let Some(denied) = rows.into_iter().next() {
-            let (table,) = <(String,)>::from_row(denied)?;
-            return Err(Error::Unfit(format!("this user may not write its table {table}")));
-        }
-        missing(known, &applied(connection).await?)?;
+        check_tables(connection, known).await?;
     }
     // The connection is the caller's, and ends with it, so what fails half-way stays nowhere.
     connection.run_text("BEGIN; CREATE TABLE store_rehearsal (id BIGINT); ROLLBACK").await?;
@@ -80,6 +90,57 @@ async fn check_encoding(connection: &Connection) -> Result<(), Error> {
     Err(Error::Unfit(format!("it has encoding {encoding}; make one with ENCODING 'UTF8'")))
 }
 
+/// The engine's own tables and those of the migrations, some of which may be gone again.
+fn tables(known: &[Migration]) -> Vec<String> {
+    let mut names = vec!["schema_migrations".to_owned(), "store_writers".to_owned()];
+    for migration in known {
+        let sql = text_for(Dialect::Postgresql, migration.sql);
+        names.extend(made(&sql).map(str::to_owned));
+    }
+    names
+}
+
+/// See [`crate::Engine::unmake`]. A table that was in the way of a migration is not one of its own.
+pub(super) async fn unmake(connection: &Connection, known: &[Migration]) -> Result<(), Error> {
+    if !has_tables(connection).await? {
+        return Ok(());
+    }
+    let applied = applied(connection).await?;
+    let is_applied = |it: &&Migration| applied.iter().any(|(version, _)| *version == it.version);
+    let done: Vec<Migration> = known.iter().filter(is_applied).copied().collect();
+    let found = connection.run(MADE, &args![tables(&done).join(",")]).await?.rows;
+    let names: Result<Vec<(String,)>, Error> = found.into_iter().map(FromRow::from_row).collect();
+    let names: Vec<String> = names?.into_iter().map(|(name,)| name).collect();
+    // Without CASCADE: what somebody else built on them is in the way, and stays.
+    Ok(connection.run_text(&format!("DROP TABLE {}", names.join(", "))).await?)
+}
+
+/// Whether this user may write every table of ours, and change those that a migration changes: to
+/// wait would help against neither.
+async fn check_tables(connection: &Connection, known: &[Migration]) -> Result<(), Error> {
+    let names = tables(known).join(",");
+    let rows = connection.run(NOT_OURS, &args![names]).await?.rows;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let missing = missing(known, &applied(connection).await?)?;
+    for row in rows {
+        let (table, writes) = <(String, i64)>::from_row(row)?;
+        if writes == 0 {
+            return Err(Error::Unfit(format!("this user may not write its table {table}")));
+        }
+        let is_changed =
+            |next: &&&Migration| changes(&text_for(Dialect::Postgresql, next.sql), &table);
+        if let Some(next) = missing.iter().find(is_changed) {
+            let version = next.version;
+            return Err(Error::Unfit(format!(
+                "its table {table} belongs to another role, and migration {version} changes it"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Whether any migration was ever applied.
 pub(super) async fn has_tables(connection: &Connection) -> Result<bool, Error> {
     let found = connection.run(HAS_TABLE, &Args::new()).await?.rows.into_iter().next();
@@ -90,8 +151,10 @@ pub(super) async fn has_tables(connection: &Connection) -> Result<bool, Error> {
 /// What the server says of itself.
 pub(super) async fn about(connection: &Connection) -> Result<About, Error> {
     let found = connection.run(ABOUT, &Args::new()).await?.rows.into_iter().next();
-    let (version, clock) = <(String, i64)>::from_row(found.ok_or(Error::Corrupt { column: 0 })?)?;
-    Ok(About { version: format!("PostgreSQL {version}"), clock_ms: Some(clock) })
+    let found = found.ok_or(Error::Corrupt { column: 0 })?;
+    let (version, clock, careless) = <(String, i64, String)>::from_row(found)?;
+    let version = format!("PostgreSQL {version}");
+    Ok(About { version, clock_ms: Some(clock), careless })
 }
 
 /// The engine's own tables. Nodes that start at once may collide here: then one of them made them.

@@ -6,13 +6,20 @@ use std::borrow::Cow;
 /// Where a statement claims rows that another process may be claiming at the same time.
 const CLAIM: &str = "/*SKIP LOCKED*/";
 
+/// Around a subquery whose rows are found one by one, by an index on the column before it: with
+/// `IN` the planner may rather read all that the other conditions leave, which is dear where that
+/// is much more. `= ANY (ARRAY(…))` leaves it no choice.
+const EACH: (&str, &str) = ("IN (/*EACH*/", "/*END*/)");
+
 /// Between a table with a full text index and the words to look for, as SQLite's FTS5 has it.
 const MATCH: &str = " MATCH $";
 
 /// A statement as PostgreSQL takes it.
 pub(super) fn of_statement(sql: &'static str) -> Cow<'static, str> {
     if sql.contains(CLAIM) {
-        return Cow::Owned(sql.replace(CLAIM, "FOR UPDATE SKIP LOCKED"));
+        let (open, close) = EACH;
+        let sql = sql.replace(CLAIM, "FOR UPDATE SKIP LOCKED");
+        return Cow::Owned(sql.replace(open, "= ANY (ARRAY(").replace(close, "))"));
     }
     if sql.contains(MATCH) {
         return Cow::Owned(search(sql));
@@ -137,6 +144,11 @@ mod tests {
     fn a_claim_skips_what_others_hold() {
         let sql = "UPDATE t SET a = 1 WHERE id IN (SELECT id FROM t LIMIT $1 /*SKIP LOCKED*/)";
         assert!(of_statement(sql).ends_with("LIMIT $1 FOR UPDATE SKIP LOCKED)"));
+        let sql = "WITH f AS (SELECT id FROM t LIMIT $1 /*SKIP LOCKED*/) \
+            UPDATE t SET a = 1 WHERE id IN (/*EACH*/SELECT f.id FROM f/*END*/) AND a = 0";
+        assert!(
+            of_statement(sql).ends_with("WHERE id = ANY (ARRAY(SELECT f.id FROM f)) AND a = 0")
+        );
         assert!(matches!(of_statement("SELECT 1"), Cow::Borrowed("SELECT 1")));
     }
 

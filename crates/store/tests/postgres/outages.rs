@@ -86,17 +86,16 @@ async fn a_store_without_its_server_can_be_closed() {
 }
 
 /// Ends the sessions of the engine that is under test, one at a time.
-async fn kill(database: &Database, stop: &AtomicBool) -> u32 {
+async fn kill(database: &Database, stop: &AtomicBool, killed: &AtomicU32) {
     let client = database.client().await;
-    let mut killed = 0;
     while !stop.load(Ordering::SeqCst) {
         let query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
             WHERE datname = current_database() AND pid <> pg_backend_pid() \
             ORDER BY random() LIMIT 1";
-        killed += u32::try_from(client.query(query, &[]).await.unwrap().len()).unwrap();
+        let ended = client.query(query, &[]).await.unwrap().len();
+        killed.fetch_add(u32::try_from(ended).unwrap(), Ordering::SeqCst);
         sleep(Duration::from_millis(15)).await;
     }
-    killed
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -108,16 +107,20 @@ async fn sets_happen_once_however_often_connections_are_killed() {
         let (stop, killed) = (Arc::clone(&stop), Arc::clone(&killed));
         let database = Database { name: bench.database.name.clone() };
         tokio::spawn(async move {
-            killed.store(kill(&database, &stop).await, Ordering::SeqCst);
+            kill(&database, &stop, &killed).await;
             // It is the bench that drops the database.
             std::mem::forget(database);
         })
     };
     let tasks = (0..16).map(|task| {
-        let db = bench.db.clone();
+        let (db, killed) = (bench.db.clone(), Arc::clone(&killed));
         tokio::spawn(async move {
             let (mut kept, mut lost) = (Vec::new(), Vec::new());
-            for round in 0..60 {
+            // A quick machine is done before many are killed, so it has more to do.
+            for round in 0..5_000 {
+                if round >= 60 && killed.load(Ordering::SeqCst) > 10 {
+                    break;
+                }
                 let id = format!("{task:02}.{round:02}");
                 match db.commit(entry(&id)).await {
                     Ok(_) => kept.push(id),

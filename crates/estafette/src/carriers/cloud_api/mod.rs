@@ -63,6 +63,17 @@ pub struct Wanted<'a> {
     pub has_parts: bool,
 }
 
+/// Why a business account cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum NotOpen {
+    /// It does not answer.
+    #[error(transparent)]
+    Silent(#[from] NoAnswer),
+    /// By the upstream, with its code.
+    #[error("error {0}")]
+    Refused(String),
+}
+
 /// The way to the Cloud API.
 pub struct CloudApi {
     outgoing: Outgoing,
@@ -173,6 +184,19 @@ impl CloudApi {
         let query = format!("?fields={FIELDS}{parts}&limit={PAGE}{name}{after}");
         let answer = number.list(&self.outgoing, &query).await.ok()?;
         business::read_page(answer.status, &answer.body)
+    }
+
+    /// Whether a number's token opens its business account. Nothing is sent or changed.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub async fn probe(&self, number: &Number) -> Result<(), NotOpen> {
+        let answer = number.list(&self.outgoing, "?fields=name&limit=1").await?;
+        match answer::decode(answer.status, &answer.body) {
+            Answer::Refused(why) => Err(NotOpen::Refused(why.code)),
+            _ if answer.status < 300 => Ok(()),
+            _ => Err(NotOpen::Refused(answer.status.to_string())),
+        }
     }
 
     /// Puts other contents in the place of a template's.

@@ -66,7 +66,7 @@ async fn watch(name: String, mut phase: tokio::sync::watch::Receiver<Phase>) {
                 tracing::error!(carrier = name, status, "the carrier refuses the bind");
             }
             Phase::Waiting { why, .. } => {
-                let why = format!("{why:?}");
+                let why = why.to_string();
                 tracing::warn!(carrier = name, why, "not connected; trying again");
             }
             Phase::Closed => return,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
-use smtp::{Client, Error};
+use smtp::{Client, Error, Transcript};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -93,25 +93,46 @@ impl Way {
         format!("{}:{}", self.host, self.port)
     }
 
-    /// A new connection, ready for messages.
-    pub(super) async fn connect(&self, patience: Duration) -> Result<Client<Stream>, NoConnection> {
+    /// A new connection, ready for messages. What was said until then is in the transcript.
+    pub(super) async fn connect(
+        &self,
+        patience: Duration,
+        transcript: &Transcript,
+    ) -> Result<Client<Stream>, NoConnection> {
+        let connected = self.talk(patience, transcript).await;
+        match &connected {
+            // The dialogue tells of it already.
+            Ok(_) | Err(NoConnection::Said(_)) => {}
+            Err(error) => transcript.note(&error.to_string()),
+        }
+        connected
+    }
+
+    async fn talk(
+        &self,
+        patience: Duration,
+        transcript: &Transcript,
+    ) -> Result<Client<Stream>, NoConnection> {
         let tcp = timeout(patience, TcpStream::connect((self.host.as_str(), self.port))).await;
         let tcp = tcp.map_err(|_elapsed| NoConnection::Silent(patience))?;
         let tcp = tcp.map_err(NoConnection::Unreachable)?;
         drop(tcp.set_nodelay(true));
         let stream: Stream = Box::new(tcp);
         let mut client = if self.is_implicit {
-            Client::greet(self.encrypted(stream, patience).await?, patience).await?
+            let stream = self.encrypted(stream, patience).await?;
+            Client::greet(stream, patience, transcript.clone()).await?
         } else {
-            Client::greet(stream, patience).await?
+            Client::greet(stream, patience, transcript.clone()).await?
         };
         let mut offered = client.hello(&self.own_name).await?;
         if !self.is_implicit && !self.is_here {
             if !offered.start_tls {
-                return Err(Error::Missing("STARTTLS").into());
+                let missing = Error::Missing("STARTTLS");
+                transcript.note(&missing.to_string());
+                return Err(missing.into());
             }
             let stream = self.encrypted(client.start_tls().await?, patience).await?;
-            client = Client::resume(stream, patience);
+            client = Client::resume(stream, patience, transcript.clone());
             // What was offered in the clear is forgotten (RFC 3207 §4.2).
             offered = client.hello(&self.own_name).await?;
         }

@@ -6,12 +6,13 @@ mod connect;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use email::report::without_addresses;
 use email::status::{Bounce, Enhanced, bounce};
 use futures_util::future::BoxFuture;
-use smtp::{Client, Envelope, Error, Reply, Sent, Stage};
+use smtp::{Client, Envelope, Error, Reply, Sent, Stage, Transcript};
 use tokio::time::Instant;
 
-use super::{Address, Carrier, Content, Outbound, Outcome, Pace, Refusal};
+use super::{Address, Answered, Carrier, Content, Mail, Outbound, Outcome, Pace, Refusal};
 use connect::{Stream, Way};
 
 pub use connect::{BadUrl, NoConnection};
@@ -28,6 +29,7 @@ const MOST_REPLY_CHARS: usize = 300;
 /// A mail relay.
 pub struct Relay {
     way: Way,
+    patience: Duration,
     idle: Mutex<Vec<(Client<Stream>, Instant)>>,
 }
 
@@ -37,7 +39,13 @@ impl Relay {
     /// # Errors
     /// [`BadUrl`].
     pub fn new(url: &str, own_name: &str) -> Result<Self, BadUrl> {
-        Ok(Self { way: Way::read(url, own_name)?, idle: Mutex::default() })
+        Ok(Self { way: Way::read(url, own_name)?, patience: PATIENCE, idle: Mutex::default() })
+    }
+
+    /// With so much time for each answer, where 20 s are too many.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Its host and port.
@@ -51,16 +59,21 @@ impl Relay {
     /// # Errors
     /// What a message would meet.
     pub async fn probe(&self) -> Result<(), NoConnection> {
-        self.way.connect(PATIENCE).await?.quit().await;
+        self.way.connect(self.patience, &Transcript::default()).await?.quit().await;
         Ok(())
     }
 
     /// A connection that was used before and still lives, else a new one.
-    async fn connection(&self) -> Result<Client<Stream>, NoConnection> {
+    async fn connection(&self, transcript: &Transcript) -> Result<Client<Stream>, NoConnection> {
         loop {
             let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let Some((mut client, since)) = kept else { return self.way.connect(PATIENCE).await };
+            let Some((mut client, since)) = kept else {
+                return self.way.connect(self.patience, transcript).await;
+            };
+            // Whether it lives is between the two of us, and no part of this message.
+            client.record(Transcript::default());
             if since.elapsed() < IDLE && client.is_alive().await {
+                client.record(transcript.clone());
                 return Ok(client);
             }
         }
@@ -74,11 +87,21 @@ impl Relay {
         }
     }
 
-    async fn act(&self, message: &Outbound) -> Outcome {
+    async fn act(&self, message: &Outbound) -> Answered {
         let (Address::Email(to), Content::Email(mail)) = (&message.to, &message.content) else {
-            return refused(Refusal::BadRecipient, "no_address");
+            return refused(Refusal::BadRecipient, "no_address").into();
         };
-        let mut client = match self.connection().await {
+        let transcript = Transcript::default();
+        let outcome = self.send(to.as_str(), mail, &transcript).await;
+        // What was taken needs no explanation, and most is.
+        let is_kept = !matches!(outcome, Outcome::Accepted { .. });
+        let transcript =
+            is_kept.then(|| without_addresses(&masked(&transcript.text(), to.as_str())));
+        Answered { outcome, transcript }
+    }
+
+    async fn send(&self, to: &str, mail: &Mail, transcript: &Transcript) -> Outcome {
+        let mut client = match self.connection(transcript).await {
             Ok(client) => client,
             Err(error) => {
                 let relay = self.way.place();
@@ -87,12 +110,12 @@ impl Relay {
             }
         };
         let parts: [&[u8]; 2] = [&mail.front, &mail.message];
-        let envelope = Envelope { from: &mail.return_path, to: to.as_str(), parts: &parts };
+        let envelope = Envelope { from: &mail.return_path, to, parts: &parts };
         let sent = client.send(envelope).await;
         if matches!(sent, Sent::Taken(_) | Sent::Refused(..)) {
             self.keep(client);
         }
-        outcome(sent, to.as_str())
+        outcome(sent, to)
     }
 }
 
@@ -128,7 +151,12 @@ fn class(stage: Stage, reply: &Reply) -> Refusal {
 }
 
 fn said(reply: &Reply, to: &str) -> String {
-    let text = format!("{} {}", reply.code, reply.text);
+    let text = masked(&format!("{} {}", reply.code, reply.text), to);
+    text.chars().take(MOST_REPLY_CHARS).collect()
+}
+
+/// A text without the address.
+fn masked(text: &str, to: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let to = to.to_ascii_lowercase();
     let mut out = String::new();
@@ -139,7 +167,7 @@ fn said(reply: &Reply, to: &str) -> String {
         rest = at + to.len();
     }
     out.push_str(text.get(rest..).unwrap_or_default());
-    out.chars().take(MOST_REPLY_CHARS).collect()
+    out
 }
 
 impl Carrier for Relay {
@@ -152,6 +180,10 @@ impl Carrier for Relay {
     }
 
     fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome> {
+        Box::pin(async { self.act(message).await.outcome })
+    }
+
+    fn submit_on_record<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Answered> {
         Box::pin(self.act(message))
     }
 }

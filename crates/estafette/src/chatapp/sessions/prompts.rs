@@ -263,8 +263,7 @@ async fn ask(app: &App, mut session: Session) -> Result<(), CommitError> {
         return app.db.commit(set).await.map(drop);
     };
     let attempt = slot.attempt(app, &leg);
-    let lost = |error: Error| CommitError::Unavailable(error.to_string());
-    session.in_window = is_in_window(app, &session).await.map_err(lost)?;
+    session.in_window = is_in_window(app, &session).await?;
     session.attempt = Some(attempt.id.clone());
     shift(app, &mut set, &mut session, Standing { status, consent, reason: Reason::PromptSent });
     dispatch::open::<Prompt>(app, &mut set, &attempt);

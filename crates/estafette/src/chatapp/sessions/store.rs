@@ -218,16 +218,15 @@ pub(super) async fn claim_due(
     limit: i64,
     until: Millis,
 ) -> Result<Vec<Session>, CommitError> {
-    let lost = |error: Error| CommitError::Unavailable(error.to_string());
     let (now, env) = (app.now(), app.env.as_str());
-    let any = app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await.map_err(lost)?;
+    let any = app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await?;
     if any.is_none() {
         return Ok(Vec::new());
     }
     let mut set = WriteSet::of(DUE_SHARD);
     set.returning_rows(CLAIM_DUE, args![until, now, env, limit]);
     let rows = app.db.commit(set).await?.rows.into_iter().flatten();
-    rows.map(FromRow::from_row).collect::<Result<_, _>>().map_err(lost)
+    rows.map(FromRow::from_row).collect::<Result<_, _>>().map_err(CommitError::from)
 }
 
 /// Since when work is due; `None` = none is.

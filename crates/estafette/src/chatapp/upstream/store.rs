@@ -68,15 +68,14 @@ pub(super) async fn claim_due(
     limit: i64,
     until: Millis,
 ) -> Result<Vec<Stored>, CommitError> {
-    let lost = |error: Error| CommitError::Unavailable(error.to_string());
     let now = app.now();
-    if app.db.row::<(Millis,)>(ANY_DUE, args![now]).await.map_err(lost)?.is_none() {
+    if app.db.row::<(Millis,)>(ANY_DUE, args![now]).await?.is_none() {
         return Ok(Vec::new());
     }
     let mut set = WriteSet::of(SHARD);
     set.returning_rows(CLAIM_DUE, args![until, now, limit]);
     let rows = app.db.commit(set).await?.rows.into_iter().flatten();
-    rows.map(FromRow::from_row).collect::<Result<_, _>>().map_err(lost)
+    rows.map(FromRow::from_row).collect::<Result<_, _>>().map_err(CommitError::from)
 }
 
 pub(super) async fn postpone(app: &App, id: &CallbackId, until: Millis) -> Result<(), CommitError> {

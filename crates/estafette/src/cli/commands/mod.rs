@@ -103,8 +103,8 @@ Examples:
 Starts the service with a database of its own (DATA_DIR/demo, removed before and after), signs up,
 sends passcodes to virtual handsets, verifies one, and says where everything is. No carrier and no
 account of anybody is needed. Takes free ports when the usual ones are in use. With --database-url
-(and no other setting) it uses that database, which must have no accounts yet, and leaves its data
-there.
+(and no other setting) it uses that database, which must have no tables of estafette yet, and drops
+those that it made at the end.
 
 Examples:
   estafette demo

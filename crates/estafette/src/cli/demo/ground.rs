@@ -3,15 +3,14 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clock::Clock;
+use store::Db;
 
-use crate::app::App;
 use crate::cli::output::Output;
 use crate::config::{self, Config, Flags};
-use crate::kit::page::Page;
 use crate::kit::secret::Secret;
-use crate::operator::accounts;
+use crate::wiring;
 
 /// A file that says that a directory was made by the demo, so that it may be removed.
 const MARK: &str = ".made-by-estafette-demo";
@@ -21,11 +20,27 @@ pub(super) struct Ground {
     directory: PathBuf,
     /// Whether the directory above was made for it.
     made_above: bool,
+    /// The database is not in it.
+    is_lent: bool,
+    /// The file of a database that is elsewhere, made for it.
+    file: Option<PathBuf>,
 }
 
 impl Ground {
+    /// Whether the database is one that the command line names.
+    pub(super) fn is_lent(&self) -> bool {
+        self.is_lent
+    }
+
     /// Removes what the demo made.
     pub(super) fn clear(&self) {
+        for suffix in ["", "-wal", "-shm", ".lock"] {
+            let Some(file) = &self.file else { break };
+            let mut name = file.clone().into_os_string();
+            name.push(suffix);
+            // SQLite removes some of them itself.
+            let _removed = std::fs::remove_file(name);
+        }
         if self.directory.join(MARK).exists() {
             // Left-overs go at the next start.
             let _removed = std::fs::remove_dir_all(&self.directory);
@@ -49,6 +64,7 @@ pub(super) fn prepare(
     // A second demo beside the first must not remove the data of that.
     let name =
         if has_moved { format!("demo-{}", server.sandbox.port()) } else { "demo".to_owned() };
+    let is_lent = database.is_some();
     let directory = config.data_dir.join(name);
     let made_above = !config.data_dir.exists();
     claim(&directory)?;
@@ -74,16 +90,19 @@ pub(super) fn prepare(
         limits: config.limits,
         ..defaults
     };
-    Ok((config, Ground { directory, made_above }))
+    let file = wiring::database_file(&config).filter(|_| is_lent);
+    if let Some(file) = file.as_ref().filter(|file| file.exists()) {
+        bail!("{} is there already; {ANOTHER}", file.display());
+    }
+    Ok((config, Ground { directory, made_above, is_lent, file }))
 }
 
-/// The demo signs up a user of its own, and leaves alone what others have.
-pub(super) async fn must_be_empty(app: &App) -> anyhow::Result<()> {
-    let first = Page::first(1);
-    if accounts::list(app, &accounts::Filter::default(), &first).await?.is_empty() {
-        return Ok(());
-    }
-    bail!("this database already has accounts; give the demo an empty one, or none")
+const ANOTHER: &str = "give the demo a database without tables, or none";
+
+/// The demo removes what it made, and leaves alone what others have.
+pub(super) async fn must_be_new(db: &Db) -> anyhow::Result<()> {
+    ensure!(!db.has_tables().await?, "this database has tables of estafette already; {ANOTHER}");
+    Ok(())
 }
 
 /// Nobody needs it after the demo.

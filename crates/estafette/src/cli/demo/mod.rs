@@ -14,7 +14,8 @@ use super::output::Output;
 use super::serve::{Addresses, stop, told_to_stop};
 use crate::config::Config;
 use crate::kit::secret::Secret;
-use crate::wiring;
+use crate::schema::MIGRATIONS;
+use crate::wiring::{self, Service};
 use steps::Tour;
 
 /// Runs the demo, in `database` if there is one; with `once` it stops after the last step.
@@ -24,15 +25,31 @@ pub(super) async fn run(
     once: bool,
     output: Output,
 ) -> anyhow::Result<ExitCode> {
-    let is_lent = database.is_some();
     let (config, ground) = ground::prepare(config, database, output)?;
     let service = super::open_or_make(config.clone())?;
-    service.migrate().await?;
-    if is_lent {
-        ground::must_be_empty(&service.live).await?;
+    let lent = ground.is_lent().then(|| service.live.db.clone());
+    if let Some(db) = &lent {
+        ground::must_be_new(db).await?;
     }
+    let shown = show(service, &config, once, output).await;
+    // Also what was made before a failure. Its master key is known to nobody.
+    if let Some(db) = lent.filter(|_| config.database.is_shared()) {
+        db.unmake(MIGRATIONS).await.context("the demo's tables are still there")?;
+    }
+    ground.clear();
+    shown
+}
+
+/// Runs the service until the tour is over, or until it is told to stop.
+async fn show(
+    service: Service,
+    config: &Config,
+    once: bool,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
+    service.migrate().await?;
     let running = wiring::start(service).await?;
-    let addresses = Addresses::of(&running.addresses, &config);
+    let addresses = Addresses::of(&running.addresses, config);
     output.tell(&format!(
         "The service runs on this machine: live {}, sandbox {}. What follows is a user of the \
          sandbox,\nwhere carriers are simulated and credits are play money.",
@@ -40,15 +57,10 @@ pub(super) async fn run(
     ));
     let toured = tour(&addresses, once, output).await;
     if toured.is_ok() && !once {
-        output.tell(if is_lent {
-            "\nStill serving; Ctrl-C stops. What the demo wrote stays in your database."
-        } else {
-            "\nStill serving; Ctrl-C stops and removes the demo's data."
-        });
+        output.tell("\nStill serving; Ctrl-C stops and removes the demo's data.");
         told_to_stop().await;
     }
     let stopped = stop(running).await;
-    ground.clear();
     toured.map(|()| stopped)
 }
 

@@ -1,11 +1,14 @@
 //! The data: the database, its schema, its clock beside ours, and the master key.
 
+use std::path::Path;
 use std::time::Duration;
 
 use clock::{Clock, Millis};
 use store::Db;
 use tokio::time::{Instant, timeout};
 
+use super::folder::{self, Folder};
+use super::listeners::Server;
 use super::{Finding, machine, remedies};
 use crate::chores;
 use crate::config::Config;
@@ -20,50 +23,91 @@ const SLOW: Duration = Duration::from_millis(50);
 /// Clocks that differ by more than this spoil tokens and signatures.
 const MOST_APART_MS: i64 = 2_000;
 
-pub(super) async fn examine(config: &Config) -> Vec<Finding> {
+/// What was found out.
+pub(super) struct Data {
+    pub(super) findings: Vec<Finding>,
+    pub(super) server: Server,
+}
+
+impl Data {
+    /// Nothing more can be asked.
+    fn only(finding: Finding, server: Server) -> Self {
+        Self { findings: vec![finding], server }
+    }
+}
+
+pub(super) async fn examine(config: &Config) -> Data {
+    if let Some(finding) = wiring::database_file(config).and_then(|file| no_database(&file)) {
+        return Data::only(finding, Server::Nobody);
+    }
     let asked = timeout(PATIENCE, database(config)).await;
     asked.unwrap_or_else(|_elapsed| {
         let found = format!("no answer in {} s", PATIENCE.as_secs());
-        vec![Finding::fault("database", found, REACH)]
+        Data::only(Finding::fault("database", found, REACH), Server::Unknown)
     })
 }
 
 const REACH: &str = "see that the server runs and database.url leads to it";
 
-async fn database(config: &Config) -> Vec<Finding> {
-    let mut findings = vec![];
-    if let Some(file) = wiring::database_file(config).filter(|file| !file.is_file()) {
-        let file = std::path::absolute(&file).unwrap_or(file);
-        let found = format!("there is none at {}", file.display());
-        let remedy = "`estafette serve` makes it; --data-dir or --config names another place";
-        findings.push(Finding::warning("database", found, remedy));
-        return findings;
+/// What is said of a file that has no database in it. To open it would make one.
+fn no_database(file: &Path) -> Option<Finding> {
+    let about = "database";
+    let file = folder::shown(file);
+    let at = file.display();
+    let remedy = "`estafette serve` makes it; --data-dir or --config names another place";
+    match file.metadata() {
+        Ok(found) if !found.is_file() => {
+            let remedy = "move it away, or name another place with --data-dir or database.url";
+            Some(Finding::fault(about, format!("{at} is not a file"), remedy))
+        }
+        Ok(found) if found.len() == 0 => {
+            Some(Finding::warning(about, format!("{at} is empty"), remedy))
+        }
+        Ok(_) => None,
+        Err(_) => Some(match folder::look(file.parent().unwrap_or(Path::new("."))) {
+            Folder::Useless(why) => Finding::fault(about, why.found, why.remedy),
+            Folder::Closed(why) => {
+                let found = format!("there is none at {at}, and its directory {}", why.words());
+                Finding::fault(about, found, why.remedy())
+            }
+            Folder::Usable | Folder::Missing => {
+                Finding::warning(about, format!("there is none at {at}"), remedy)
+            }
+        }),
     }
+}
+
+async fn database(config: &Config) -> Data {
     let clock = Clock::system();
     let db = match wiring::open_database(config) {
         Ok(db) => db,
         Err(error) => {
             let why = error.root_cause().downcast_ref::<store::Error>();
             let remedy = why.map_or_else(|| REACH.to_owned(), |why| remedies::of(config, why));
-            return vec![Finding::fault("database", format!("{error:#}"), remedy)];
+            let finding = Finding::fault("database", format!("{error:#}"), remedy);
+            return Data::only(finding, Server::Unknown);
         }
     };
-    match about(&db, &clock).await {
-        Ok(found) => findings.extend(found),
+    let server = match db.reserved_by() {
+        _ if config.database.is_shared() => Server::Unknown,
+        Some(_) => Server::Somebody,
+        None => Server::Nobody,
+    };
+    let mut findings = match about(&db, &clock).await {
+        Ok(found) => found,
         Err(error) => {
             let remedy = remedies::of(config, &error);
-            findings.push(Finding::fault("database", error.to_string(), remedy));
             db.close().await;
-            return findings;
+            return Data::only(Finding::fault("database", error.to_string(), remedy), server);
         }
-    }
+    };
     findings.push(writes(config, &db).await);
     if db.has_tables().await.is_ok_and(|has| has) {
         findings.push(time(&db, &clock).await);
         findings.push(key(config, &db, &clock).await);
     }
     db.close().await;
-    findings
+    Data { findings, server }
 }
 
 /// Version, latency, schema, and the server's clock.
@@ -88,6 +132,11 @@ async fn about(db: &Db, clock: &Clock) -> Result<Vec<Finding>, store::Error> {
             Finding::fine("clock", format!("{apart_ms} ms apart from the database's"))
         });
     }
+    if !about.careless.is_empty() {
+        let found = format!("{}: a crash may take what was answered 2xx", about.careless);
+        let remedy = "turn it on at the server, or for this database: ALTER DATABASE … SET …";
+        findings.push(Finding::warning("durability", found, remedy));
+    }
     findings.push(schema(db.version().await?));
     Ok(findings)
 }
@@ -100,7 +149,7 @@ async fn writes(config: &Config, db: &Db) -> Finding {
     }
     match db.reserved_by() {
         Some(process) => Finding::fine(about, format!("process {process} serves from it")),
-        None => Finding::fine(about, "this user may write, and change the schema"),
+        None => Finding::fine(about, "this user may write, and make tables"),
     }
 }
 
@@ -132,7 +181,7 @@ async fn time(db: &Db, clock: &Clock) -> Finding {
             let found = format!("{} s ahead of everything written", judged.ahead_ms() / 1_000);
             let remedy = "set it right or, if it is, run `estafette clock --confirm`; until then \
                           nothing old is deleted";
-            Finding::fault("time", found, remedy)
+            Finding::warning("time", found, remedy)
         }
         Ok(judged) => Finding::fine("time", format!("{}, believed", judged.clock)),
         Err(error) => Finding::fault("time", error.to_string(), "bring the schema up to date"),
@@ -144,9 +193,7 @@ async fn key(config: &Config, db: &Db, clock: &Clock) -> Finding {
     let vault = match wiring::vault(config, clock) {
         Ok(vault) => vault,
         Err(error) => {
-            let remedy = "put the key of this database there: without it codes, secrets and the \
-                          ledger's seals cannot be read";
-            return Finding::fault(about, format!("{error:#}"), remedy);
+            return Finding::fault(about, format!("{error:#}"), remedies::of_key(&error));
         }
     };
     let given = vault.key_ids().join(", ");

@@ -2,6 +2,8 @@
 //! to do about what is wrong.
 
 mod data;
+mod folder;
+mod listeners;
 mod machine;
 mod remedies;
 mod ways;
@@ -11,7 +13,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::output::Output;
-use crate::config::Config;
+use crate::config::{Config, LoadError};
 use crate::kit::words::words;
 
 words! {
@@ -48,6 +50,10 @@ impl Finding {
         Self { about: about.to_owned(), health: Health::Fault, found: found.into(), remedy }
     }
 
+    fn is_fault(&self) -> bool {
+        self.health == Health::Fault
+    }
+
     fn object(&self) -> Value {
         json!({
             "about": self.about, "health": self.health.as_str(), "found": self.found,
@@ -65,16 +71,15 @@ impl Finding {
 /// Looks at everything, for which the settings need not even be readable. Exit code 1: something
 /// does not work.
 pub(super) async fn run(
-    settings: anyhow::Result<Config>,
+    settings: Result<Config, LoadError>,
     output: Output,
 ) -> anyhow::Result<ExitCode> {
     let findings = match settings {
         Ok(config) => examine(&config).await,
-        Err(error) => vec![Finding::fault(
-            "settings",
-            format!("{error:#}"),
-            "correct it; `estafette config --template` explains every setting",
-        )],
+        Err(error) => {
+            let remedy = remedies::of_settings(&error);
+            vec![Finding::fault("settings", error.to_string(), remedy)]
+        }
     };
     let count = |health| findings.iter().filter(|finding| finding.health == health).count();
     let (faults, warnings) = (count(Health::Fault), count(Health::Warning));
@@ -97,8 +102,10 @@ pub(super) async fn run(
 async fn examine(config: &Config) -> Vec<Finding> {
     let mut findings =
         vec![Finding::fine("settings", "can be read; `estafette config` prints them")];
-    findings.extend(machine::examine(config).await);
-    findings.extend(data::examine(config).await);
+    let data = data::examine(config).await;
+    findings.extend(machine::examine(config));
+    findings.extend(listeners::examine(config, data.server).await);
+    findings.extend(data.findings);
     findings.extend(ways::examine(config).await);
     findings
 }

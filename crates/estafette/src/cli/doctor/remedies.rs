@@ -1,14 +1,22 @@
-//! What to do about a database that cannot be used, by what it says of itself.
+//! What to do about settings, a database or a master key that cannot be used.
+
+use std::io::ErrorKind;
 
 use store::Error;
 
-use crate::config::Config;
+use super::folder::WRITABLE;
+use crate::config::{Config, LoadError};
+use crate::kit::seal::KeyError;
 use crate::wiring;
 
 /// SQLSTATE 3D000: the server is there, the database is not.
 const NO_DATABASE: &str = "3D000";
 /// SQLSTATE class 28: the user or the password.
 const NO_LOGIN: &str = "SQLSTATE 28";
+/// SQLSTATE 53300: all connections are taken.
+const TOO_MANY: &str = "53300";
+/// SQLSTATE 55000: the database takes no connections.
+const NOT_NOW: &str = "55000";
 /// SQLSTATE 42501: the user may not do this.
 const NOT_ALLOWED: &str = "42501";
 /// SQLSTATE 25006: a standby, or a user who only reads.
@@ -24,10 +32,43 @@ pub(super) fn of(config: &Config, error: &Error) -> String {
             "install the program that made this database, or restore a backup".to_owned()
         }
         Error::Reserved { .. } => "stop the other process".to_owned(),
-        Error::Unfit(why) if why.contains("may not write") => GRANT.to_owned(),
-        Error::Unfit(_) => "make such a database and name it in database.url".to_owned(),
+        Error::Unfit(why) if why.contains("encoding") => {
+            "make such a database and name it in database.url".to_owned()
+        }
+        Error::Unfit(_) => GRANT.to_owned(),
         Error::Unavailable(why) => of_text(config, why).to_owned(),
         Error::Corrupt { .. } => RESTORE.to_owned(),
+    }
+}
+
+/// What the operator can do about a master key that cannot be read.
+pub(super) fn of_key(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<KeyError>() {
+        Some(KeyError::File(file, why)) if why.kind() == ErrorKind::PermissionDenied => {
+            format!(
+                "run this as the user of the service, or give that user the file: chown … {file}"
+            )
+        }
+        _ => "put the key of this database there: without it codes, secrets and the ledger's \
+              seals cannot be read"
+            .to_owned(),
+    }
+}
+
+/// What the operator can do about settings that cannot be read.
+pub(super) fn of_settings(error: &LoadError) -> &'static str {
+    match error {
+        LoadError::Unreadable { why, .. } if why.kind() == ErrorKind::NotFound => {
+            "name a file that exists with --config; `estafette config --template` writes a new one"
+        }
+        LoadError::Unreadable { why, .. } if why.kind() == ErrorKind::PermissionDenied => {
+            "run this as the user of the service, or let that user read the file"
+        }
+        LoadError::Unreadable { .. } => "name a file of settings with --config",
+        LoadError::SecretFile { .. } => {
+            "put the secret into that file, readable by the user of the service"
+        }
+        _ => "correct it; `estafette config --template` explains every setting",
     }
 }
 
@@ -40,7 +81,14 @@ fn of_text(config: &Config, why: &str) -> &'static str {
         return of_file(why);
     }
     let is = |word: &str| why.contains(word);
-    if is(NO_DATABASE) {
+    if is("password missing") {
+        "put the password into database.url, or the whole URL into a file and name that as \
+         database.url_file"
+    } else if is(TOO_MANY) {
+        "raise max_connections of the server, or lower database.batchers and database.readers"
+    } else if is(NOT_NOW) {
+        "let the database take connections: ALTER DATABASE … ALLOW_CONNECTIONS true"
+    } else if is(NO_DATABASE) {
         "make it: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0; or correct database.url"
     } else if is(NO_LOGIN) {
         "correct the user or the password in database.url; the user needs LOGIN"
@@ -48,6 +96,15 @@ fn of_text(config: &Config, why: &str) -> &'static str {
         GRANT
     } else if is(READ_ONLY) {
         "name the primary in database.url, not a standby, and a user who may write"
+    } else if is("has expired") || is("not valid yet") {
+        "give the server a valid certificate, and see that this machine's clock is right"
+    } else if is("for another name") {
+        "write the name of the certificate as the host in database.url"
+    } else if is("self-signed") {
+        "give the server a certificate that an authority signed, and name the authority's file \
+         with sslrootcert in database.url"
+    } else if is("not trusted") {
+        "name the file of that authority in database.url: ?sslrootcert=FILE"
     } else if is("TLS") || is("certificate") || is("sslrootcert") {
         "correct sslmode and sslrootcert in database.url"
     } else {
@@ -61,6 +118,8 @@ fn of_file(why: &str) -> &'static str {
         RESTORE
     } else if is("full") {
         "make room on its disk"
+    } else if is("Read-only") || is("readonly") {
+        WRITABLE
     } else {
         "see that this user may write the file and its directory"
     }

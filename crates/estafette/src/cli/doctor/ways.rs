@@ -1,20 +1,23 @@
 //! The ways out: carriers of each channel, webhooks, and the file storage.
 
-use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{Access, access};
+use clock::Clock;
 use smtp::Error;
 use tokio::net::{TcpStream, lookup_host};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use url::{Host, Url};
 
 use super::Finding;
+use super::folder::{self, Folder};
+use crate::carriers::cloud_api::{CloudApi, NotOpen};
+use crate::carriers::door::door;
+use crate::carriers::smpp::link_settings;
 use crate::carriers::sms_http;
 use crate::carriers::smtp::{NoConnection, Relay};
-use crate::config::{Config, SmsCarrier, SmsHttp};
+use crate::config::{Config, Smpp, SmsCarrier, SmsHttp};
 use crate::kit::dns::Dns;
-use crate::support;
+use crate::support::{self, files::storage};
 use crate::wiring;
 
 /// How long a connection may take.
@@ -30,9 +33,12 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
     findings.extend(callbacks(config));
     findings.push(webhooks(config).await);
     findings.push(files(config).await);
-    if !config.support.clamd.is_empty() {
-        let there = reach(&config.support.clamd).await;
-        findings.push(reached("virus scanner", &config.support.clamd, there, "start clamd"));
+    findings.extend(scanner(config).await);
+    // What none of these saw, and a start would.
+    if !findings.iter().any(Finding::is_fault)
+        && let Err(error) = wiring::check_carriers(config)
+    {
+        findings.push(Finding::fault("carriers", format!("{error:#}"), "correct this setting"));
     }
     findings
 }
@@ -45,21 +51,10 @@ async fn sms(config: &Config) -> Vec<Finding> {
     }
     let mut findings = vec![];
     for (name, carrier) in carriers {
-        let place = match carrier {
-            SmsCarrier::Smpp(smpp) => Ok(format!("{}:{}", smpp.host, smpp.port)),
-            SmsCarrier::Http(http) => gateway_host(&http),
-        };
-        let place = match place {
-            Ok(place) => place,
-            Err(found) => {
-                let remedy = format!("correct it under [sms.carriers.{name}]");
-                findings.push(Finding::fault(&format!("sms {name}"), &found, &remedy));
-                continue;
-            }
-        };
-        let remedy = format!("see that {place} can be reached; `estafette carriers check {name}`");
-        let there = reach(&place).await;
-        findings.push(reached(&format!("sms {name}"), &place, there, &remedy));
+        findings.push(match carrier {
+            SmsCarrier::Smpp(smpp) => centre(name, &smpp).await,
+            SmsCarrier::Http(http) => gateway(name, &http).await,
+        });
     }
     if config.sms.routes.is_empty() {
         let found = "no routes in the settings";
@@ -68,6 +63,63 @@ async fn sms(config: &Config) -> Vec<Finding> {
         findings.push(Finding::warning("sms routes", found, remedy));
     }
     findings
+}
+
+/// A message centre. There is no bind: the carrier counts them, and the service may need it now.
+async fn centre(name: &str, settings: &Smpp) -> Finding {
+    let about = format!("sms {name}");
+    let link = match link_settings(settings) {
+        Ok(link) => link,
+        Err(why) => {
+            let remedy = format!("correct sms.carriers.{name}.ca_file");
+            return Finding::fault(&about, why, remedy);
+        }
+    };
+    let place = format!("{}:{}", settings.host, settings.port);
+    let check = format!("`estafette carriers check {name}`");
+    match smpp::reach(&link, &Clock::system()).await {
+        Ok(()) => {
+            let with = if settings.tls { " with TLS" } else { "" };
+            Finding::fine(&about, format!("{place} can be reached{with}; {check} tries to bind"))
+        }
+        Err(error) => {
+            let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+            let (why, remedy) = match inner {
+                None => (
+                    error.to_string(),
+                    format!("see that {place} can be reached, then run {check}"),
+                ),
+                Some(rustls::Error::InvalidMessage(_)) => (
+                    "what listens there does not speak TLS".to_owned(),
+                    format!("correct port or tls of sms.carriers.{name}"),
+                ),
+                Some(untrusted) => (
+                    untrusted.to_string(),
+                    format!("correct host or ca_file of sms.carriers.{name}"),
+                ),
+            };
+            Finding::warning(&about, format!("{place}: {why}"), remedy)
+        }
+    }
+}
+
+/// A gateway. Only a message would tell whether it takes the login.
+async fn gateway(name: &str, settings: &SmsHttp) -> Finding {
+    let about = format!("sms {name}");
+    let place = match gateway_host(settings) {
+        Ok(place) => place,
+        Err(found) => {
+            let remedy = format!("correct it under [sms.carriers.{name}]");
+            return Finding::fault(&about, found, remedy);
+        }
+    };
+    match reach(&place).await {
+        Ok(()) => Finding::fine(&about, format!("{place} can be reached; no login was tried")),
+        Err(why) => {
+            let remedy = format!("see that {place} can be reached, or correct base_url");
+            Finding::warning(&about, format!("{place}: {why}"), remedy)
+        }
+    }
 }
 
 /// Whether those who call back would find the service.
@@ -121,13 +173,26 @@ async fn chatapp(config: &Config) -> Finding {
                       callback is believed; see docs/chatapp.md";
         return Finding::warning("chat-app", found, remedy);
     }
-    let place = Url::parse(&settings.base_url)
-        .ok()
-        .and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?)));
-    let Some(place) = place else {
-        return Finding::fault("chat-app", "chatapp.base_url is not a URL", "correct it");
+    let (door, _arrivals) = door();
+    let cloud = match CloudApi::new(settings, door) {
+        Ok(cloud) => cloud,
+        Err(why) => return Finding::fault("chat-app", format!("chatapp.{why}"), "correct it"),
     };
-    reached("chat-app", &place, reach(&place).await, "see that this machine may connect there")
+    let Some(number) = cloud.numbers().shared() else {
+        return Finding::warning("chat-app", "no number", "set chatapp.phone_number_id");
+    };
+    match cloud.probe(number).await {
+        Ok(()) => Finding::fine("chat-app", "the token opens the business account"),
+        Err(NotOpen::Silent(why)) => {
+            let found = format!("{}: {why}", settings.base_url);
+            Finding::warning("chat-app", found, "see that this machine may connect there")
+        }
+        Err(NotOpen::Refused(code)) => {
+            let found = format!("the business account answers the token with error {code}");
+            let remedy = "correct chatapp.access_token and waba_id; see docs/chatapp.md";
+            Finding::warning("chat-app", found, remedy)
+        }
+    }
 }
 
 async fn email(config: &Config) -> Finding {
@@ -210,7 +275,8 @@ async fn webhooks(config: &Config) -> Finding {
         return Finding::warning("webhooks", found, remedy);
     }
     if networks.is_empty() && !config.webhooks.allow_http {
-        return Finding::fine("webhooks", "names resolve; https to public addresses only");
+        let found = "names resolve; targets may have public addresses only, with https";
+        return Finding::fine("webhooks", found);
     }
     let found = format!(
         "tenants may reach {}{}",
@@ -222,43 +288,53 @@ async fn webhooks(config: &Config) -> Finding {
 }
 
 async fn files(config: &Config) -> Finding {
-    let place = config.support.storage.as_str();
-    if !place.starts_with("s3://") {
-        let own = config.data_dir.join("files");
-        let folder = if place.is_empty() { own.as_path() } else { Path::new(place) };
-        let is_usable =
-            access(folder, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).is_ok();
-        if folder.exists() && !is_usable {
-            let found = format!("{} cannot be written by this user", folder.display());
-            return Finding::warning("files", found, "chown it to the user of the service");
-        }
-        return Finding::fine("files", format!("attachments are kept in {}", folder.display()));
+    let about = "files";
+    if let Some(place) = storage::folder(config) {
+        let at = folder::shown(&place);
+        let at = at.display();
+        return match folder::look(&place) {
+            Folder::Useless(why) => Finding::fault(about, why.found, why.remedy),
+            Folder::Usable => Finding::fine(about, format!("attachments are kept in {at}")),
+            Folder::Missing => Finding::fine(about, format!("attachments will be kept in {at}")),
+            Folder::Closed(why) => {
+                let remedy = format!("until then uploads answer 503: {}", why.remedy());
+                Finding::warning(about, format!("{at} {}", why.words()), remedy)
+            }
+        };
     }
-    match support::files::storage::probe(config).await {
-        Ok(()) => Finding::fine("files", format!("{place} answers")),
+    let place = config.support.storage.as_str();
+    match storage::probe(config).await {
+        Ok(()) => Finding::fine(about, format!("{place} answers")),
         Err(error) => {
-            let found = format!("{place}: {error}");
-            let remedy = "until it answers, uploads are 503: correct support.s3_*, or what the key \
-                          may do";
-            Finding::warning("files", found, remedy)
+            let remedy = "until it answers, uploads answer 503: correct support.s3_*, or what the \
+                          key may do";
+            Finding::warning(about, format!("{place}: {error}"), remedy)
         }
     }
 }
 
-/// Milliseconds to a connection, or why there is none.
-async fn reach(place: &str) -> Result<u128, String> {
-    let began = Instant::now();
+/// The virus scanner, where one is configured.
+async fn scanner(config: &Config) -> Option<Finding> {
+    let place = config.support.clamd.as_str();
+    if place.is_empty() {
+        return None;
+    }
+    let about = "virus scanner";
+    Some(match support::files::scanner::probe(place, PATIENCE).await {
+        Ok(()) => Finding::fine(about, format!("{place} answers")),
+        Err(why) => {
+            let remedy = "until it answers, uploads answer 503: start clamd, or correct \
+                          support.clamd";
+            Finding::warning(about, format!("{place}: {why}"), remedy)
+        }
+    })
+}
+
+/// Whether there is a connection, or why not.
+async fn reach(place: &str) -> Result<(), String> {
     match timeout(PATIENCE, TcpStream::connect(place)).await {
-        Ok(Ok(_connected)) => Ok(began.elapsed().as_millis()),
+        Ok(Ok(_connected)) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_elapsed) => Err(format!("no connection in {} s", PATIENCE.as_secs())),
-    }
-}
-
-fn reached(about: &str, place: &str, there: Result<u128, String>, remedy: &str) -> Finding {
-    match there {
-        Ok(ms) => Finding::fine(about, format!("{place} answers in {ms} ms")),
-        // The service starts without it, and tries again by itself.
-        Err(why) => Finding::warning(about, format!("{place}: {why}"), remedy),
     }
 }

@@ -161,6 +161,11 @@ pub(super) fn guard(set: &mut WriteSet, account: &AccountId, domain: &str) {
     set.absent(sql::IS_NOT_VERIFIED, args![account, domain], NOT_VERIFIED);
 }
 
+/// Whether some account may write from this domain.
+pub(super) async fn is_anybodys(app: &App, domain: &str) -> Result<bool, DbError> {
+    Ok(app.db.row::<(String,)>(sql::IS_ANYBODYS, args![domain]).await?.is_some())
+}
+
 /// Adds a domain; one that was added before stays as it is.
 async fn add(app: &App, account: &AccountId, name: &str, claim: &Claim) -> Result<Domain, Error> {
     let known: Option<Domain> = app.db.row(sql::BY_NAME, args![account, name]).await?;

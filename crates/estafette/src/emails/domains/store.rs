@@ -44,6 +44,10 @@ pub(super) const KEYS: Sql = Sql("SELECT domain_id, keys_sealed FROM email_domai
 pub(super) const IS_NOT_VERIFIED: Sql = Sql("SELECT 1 WHERE NOT EXISTS (SELECT domain_id \
      FROM email_domains WHERE account_id = $1 AND domain = $2 AND status = 'verified')");
 
+/// Finds something where some account writes from a domain.
+pub(super) const IS_ANYBODYS: Sql = Sql("SELECT domain_id FROM email_domains WHERE domain = $1 \
+     AND status = 'verified' LIMIT 1");
+
 impl FromRow for Domain {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         let (found, seen): (String, String) = (row.take(6)?, row.take(11)?);

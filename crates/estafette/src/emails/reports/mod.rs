@@ -10,7 +10,7 @@ use store::{CommitError, Error as DbError, WriteSet};
 
 use super::decide::{self, Late};
 use super::return_paths::{self, Copy};
-use super::{Email, Piece};
+use super::{Email, Piece, domains};
 use crate::app::App;
 use crate::carriers::door::Door;
 use crate::carriers::{Echo, Fate, NotNow, Receipt, Refusal};
@@ -49,11 +49,19 @@ pub struct Intake {
 }
 
 impl Desk for Intake {
-    fn knows(&self, recipient: &str) -> bool {
-        let Some((local, host)) = recipient.rsplit_once('@') else { return false };
-        return_paths::is_host(host)
-            && (local.eq_ignore_ascii_case(COMPLAINTS)
-                || return_paths::read(&self.app, recipient).is_some())
+    /// A return path that we made, or the address of complaints of a domain that somebody writes
+    /// from.
+    async fn knows(&self, recipient: &str) -> Option<bool> {
+        if return_paths::read(&self.app, recipient).is_some() {
+            return Some(true);
+        }
+        let recipient = recipient.to_ascii_lowercase();
+        let host = recipient.strip_prefix(COMPLAINTS).and_then(|rest| rest.strip_prefix('@'));
+        let Some(domain) = host.and_then(return_paths::domain_of) else { return Some(false) };
+        if domain == self.app.config.mail_name().to_ascii_lowercase() {
+            return Some(true);
+        }
+        domains::is_anybodys(&self.app, domain).await.map_err(not_now).ok()
     }
 
     async fn take(&self, letter: Letter) -> Verdict {

@@ -75,7 +75,7 @@ async fn mask_chunk(
 }
 
 fn mask_one(set: &mut WriteSet, account: &AccountId, id: &EmailId) {
-    for text in [sql::MASK, sql::MASK_RECIPIENTS, sql::DROP_CONTENT] {
+    for text in [sql::MASK, sql::MASK_RECIPIENTS, sql::DROP_CONTENT, sql::DROP_TRANSCRIPTS] {
         set.push(text, args![account, id]);
     }
 }
@@ -187,6 +187,7 @@ pub async fn erase(
 async fn forget_one(app: &App, account: &AccountId, row: &Kept) -> Result<(), Error> {
     let mut set = WriteSet::of(account.as_str());
     set.push(sql::MASK_RECIPIENT, args![account, &row.id, row.position]);
+    set.push(sql::DROP_TRANSCRIPT, args![account, &row.id, row.position]);
     set.push(sql::MASK_NAMELESS, args![account, &row.id]);
     Ok(app.db.commit(set).await.map(drop)?)
 }

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::carriers::routes::{Choice, Class, MOST_ROUTES, Route, RouteFault};
 use crate::kit::described::described_words;
+use crate::kit::json;
 use crate::kit::problem::Item;
 
 described_words!(
@@ -119,15 +120,42 @@ pub fn read(value: Option<Value>) -> Result<Vec<Route>, Vec<Item>> {
     let mut faults = Vec::new();
     let mut routes = Vec::with_capacity(items.len());
     for (at, item) in items.into_iter().enumerate() {
-        match serde_json::from_value::<RouteView>(item) {
+        match RouteView::deserialize(&item) {
             Ok(view) => routes.push(view.into()),
-            Err(error) => {
-                let pointer = format!("/routes/{at}");
-                faults.push(Item::at(&pointer, "invalid_type", error.to_string()));
-            }
+            Err(_) => faults.push(fault_of(&format!("/routes/{at}"), &item)),
         }
     }
     if faults.is_empty() { Ok(routes) } else { Err(faults) }
+}
+
+/// What keeps a value from being a route.
+fn fault_of(at: &str, item: &Value) -> Item {
+    const KNOWN: [&str; 6] = ["prefix", "account_id", "class", "network", "max_price", "carriers"];
+    let Value::Object(members) = item else {
+        return Item::at(at, "invalid_type", "must be an object");
+    };
+    let fault = |name: &str, code: &'static str, detail: &str| {
+        Item::at(&format!("{at}/{}", json::escaped(name)), code, detail)
+    };
+    if let Some(name) = members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
+        let detail = format!("is not a field of a route; known: {}", KNOWN.join(", "));
+        return fault(name, "unknown_field", &detail);
+    }
+    if let Some(name) = ["prefix", "carriers"].into_iter().find(|name| item[*name].is_null()) {
+        return fault(name, "required", "is required");
+    }
+    let is_text = |name: &&str| item[*name].is_null() || item[*name].is_string();
+    if let Some(name) = ["prefix", "account_id", "class", "network"].iter().find(|n| !is_text(n)) {
+        return fault(name, "invalid_type", "must be a string");
+    }
+    if !item["class"].is_null() && Class::deserialize(&item["class"]).is_err() {
+        return fault("class", "invalid_enum", "must be one of passcode, transactional, bulk");
+    }
+    if !item["max_price"].is_null() && !item["max_price"].is_i64() {
+        return fault("max_price", "invalid_type", "must be an integer");
+    }
+    let detail = "must be an array of names, or of objects with name, priority, weight and price";
+    fault("carriers", "invalid_type", detail)
 }
 
 /// A table that cannot be put in force, as an item of a problem.

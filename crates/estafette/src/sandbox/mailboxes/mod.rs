@@ -3,6 +3,9 @@
 
 pub(super) mod api;
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use ::store::{Db, Error, WriteSet, args};
 use clock::{DAY, Millis};
 use futures_util::future::BoxFuture;
@@ -23,17 +26,42 @@ const LIFE: i64 = DAY;
 /// Emails that an account keeps, in all its mailboxes together; older ones go once an hour.
 const MOST_MAILS: i64 = 1_000;
 
+/// Bytes of them that it keeps, as they are stored.
+const MOST_BYTES: i64 = 16 * 1024 * 1024;
+/// Bytes that this node adds for an account before it looks at how much there is.
+const UNSEEN_BYTES: usize = 2 * 1024 * 1024;
+/// Accounts of which it is known how much was added.
+const MOST_COUNTED: usize = 10_000;
+
 /// Mailboxes in a database.
 pub struct StoredRack {
     db: Db,
     vault: Vault,
+    /// Bytes that came since an account's mail was looked at.
+    unseen: Mutex<HashMap<String, usize>>,
 }
 
 impl StoredRack {
     /// Mailboxes in this database, sealed by this vault.
     #[must_use]
     pub fn new(db: Db, vault: Vault) -> Self {
-        Self { db, vault }
+        Self { db, vault, unseen: Mutex::default() }
+    }
+
+    /// Counts what comes in for an account; whether it is time to look at all that it keeps. So an
+    /// ordinary email costs nothing, and no account has much more than its share, ever.
+    fn is_to_trim(&self, account_id: &str, bytes: usize) -> bool {
+        let mut unseen = self.unseen.lock().unwrap_or_else(PoisonError::into_inner);
+        if unseen.len() >= MOST_COUNTED {
+            unseen.clear();
+        }
+        let since = unseen.entry(account_id.to_owned()).or_default();
+        *since += bytes;
+        let is_much = *since > UNSEEN_BYTES;
+        if is_much {
+            *since = 0;
+        }
+        is_much
     }
 }
 
@@ -56,17 +84,21 @@ impl Rack for StoredRack {
             let json = serde_json::to_vec(mail).map_err(|_| Error::Corrupt { column: 3 })?;
             let sealed = self.vault.seal(&place(account_id, &mail.id), &json);
             let mac = mac(&self.vault, account_id, address);
+            let is_to_trim = self.is_to_trim(account_id, sealed.len());
             let mut set = WriteSet::of(account_id);
             let args = args![account_id, mac, mail.id.clone(), sealed, Millis(mail.received_at)];
             set.push(sql::INSERT_MAIL, args);
+            if is_to_trim {
+                set.push(sql::TRIM_MAILS, args![account_id, MOST_BYTES]);
+            }
             let committed = self.db.commit(set).await;
-            committed.map(drop).map_err(|error| Error::Unavailable(error.to_string()))
+            committed.map(drop).map_err(Error::from)
         })
     }
 }
 
 /// Empties all mailboxes, account by account, of what is older than a day and of what is more than
-/// an account may keep.
+/// an account may keep, in number or in bytes.
 ///
 /// # Errors
 /// When the database cannot be read or written.
@@ -78,7 +110,10 @@ pub async fn forget_old_mail(app: &App, turn: &Turn) -> Result<u64, access::Erro
     {
         let args = args![&account, MOST_MAILS.min(app.config.sandbox.handset_messages) - 1];
         let nth: Option<(MailId,)> = app.db.row(sql::NTH_MAIL, args).await?;
-        let before = nth.map(|(id,)| id).filter(|id| id.as_str() > day_ago.as_str());
+        let args = args![&account, MOST_BYTES];
+        let kept: Option<(Option<MailId>,)> = app.db.row(sql::OLDEST_KEPT, args).await?;
+        let bounds = [nth.map(|(id,)| id), kept.and_then(|(id,)| id), Some(day_ago.clone())];
+        let before = bounds.into_iter().flatten().max_by(|a, b| a.as_str().cmp(b.as_str()));
         let before = before.unwrap_or_else(|| day_ago.clone());
         let args = args![&account, &before, app.config.retention.chunk];
         deleted += sweep(app, turn, "sandbox_mails", sql::FORGET_MAILS, &args).await?;

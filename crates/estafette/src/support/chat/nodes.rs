@@ -180,8 +180,7 @@ impl Neighbour {
 
     /// When a node went without a word, who was there is not there any more.
     async fn look_around(&mut self, app: &App) -> Result<(), CommitError> {
-        let alive: Vec<(i64,)> =
-            app.db.rows(sql::ALIVE, args![app.now()]).await.map_err(|error| unreadable(&error))?;
+        let alive: Vec<(i64,)> = app.db.rows(sql::ALIVE, args![app.now()]).await?;
         let alive: Vec<i64> = alive.into_iter().map(|(node,)| node).collect();
         if alive != self.alive {
             app.sockets.news_for(features::PRESENCE);
@@ -214,14 +213,9 @@ impl Neighbour {
     }
 }
 
-fn unreadable(error: &::store::Error) -> CommitError {
-    CommitError::Unavailable(error.to_string())
-}
-
 /// Forgets nodes that are gone.
 async fn bury(app: &App, before: Millis) -> Result<(), CommitError> {
-    let dead: Option<(i64,)> =
-        app.db.row(sql::DEAD, args![before]).await.map_err(|error| unreadable(&error))?;
+    let dead: Option<(i64,)> = app.db.row(sql::DEAD, args![before]).await?;
     let Some((node,)) = dead else { return Ok(()) };
     let mut set = WriteSet::of("chat");
     set.push(sql::BURY_MAIL, args![node]);

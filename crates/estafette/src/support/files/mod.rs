@@ -9,7 +9,7 @@ mod name;
 mod preview;
 pub mod retention;
 mod s3;
-mod scanner;
+pub mod scanner;
 pub mod storage;
 mod store;
 mod upload;

@@ -41,6 +41,25 @@ pub(super) async fn look(address: &str, timeout: Duration, bytes: &[u8]) -> Scan
     }
 }
 
+/// Whether it answers.
+///
+/// # Errors
+/// Why it does not.
+pub async fn probe(address: &str, timeout: Duration) -> Result<(), String> {
+    let asked = async {
+        match address.strip_prefix("unix:") {
+            Some(path) => clamd::ping(clamd::Socket { socket_path: path }).await,
+            None => clamd::ping(clamd::Tcp { host_address: address }).await,
+        }
+    };
+    match tokio::time::timeout(timeout, asked).await {
+        Ok(Ok(answer)) if answer == clamav_client::PONG => Ok(()),
+        Ok(Ok(_)) => Err("what answers is no clamd".to_owned()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_elapsed) => Err(format!("no answer in {} s", timeout.as_secs())),
+    }
+}
+
 /// `stream: OK`, or `stream: NAME FOUND` (clamd(8), INSTREAM).
 fn read(answer: &str) -> Scan {
     let answer = answer.trim_end_matches(['\0', '\n']);

@@ -1,5 +1,6 @@
 //! Where attachments are kept: a directory, or an S3-compatible store that all nodes share.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
@@ -15,24 +16,44 @@ use crate::config::Config;
 /// The storage of a deployment.
 pub type Storage = Arc<dyn ObjectStore>;
 
+/// Why it cannot be opened, or does not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// Its directory.
+    #[error("support.storage: the directory {place} cannot be made: {why}", place = .0.display(),
+            why = .1)]
+    Folder(PathBuf, std::io::Error),
+    /// The store itself.
+    #[error("support.storage: {0}")]
+    Store(#[from] object_store::Error),
+    /// TLS to it.
+    #[error("support.storage: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// The directory, unless it is a store on a server.
+#[must_use]
+pub fn folder(config: &Config) -> Option<PathBuf> {
+    match config.support.storage.as_str() {
+        "" => Some(config.data_dir.join("files")),
+        place if place.starts_with("s3://") => None,
+        place => Some(place.into()),
+    }
+}
+
 /// Opens it, by the settings. A directory is made when it is not there; a bucket is not looked at.
 ///
 /// # Errors
 /// When the directory cannot be made, or the settings do not fit together.
-pub fn open(config: &Config) -> Result<Storage, object_store::Error> {
-    let settings = &config.support;
-    let Some(place) = settings.storage.strip_prefix("s3://") else {
-        let folder = if settings.storage.is_empty() {
-            config.data_dir.join("files")
-        } else {
-            settings.storage.clone().into()
-        };
-        let made = std::fs::create_dir_all(&folder);
-        made.map_err(|error| generic("directory", error))?;
+pub fn open(config: &Config) -> Result<Storage, Fault> {
+    if let Some(folder) = folder(config) {
+        std::fs::create_dir_all(&folder).map_err(|error| Fault::Folder(folder.clone(), error))?;
         let local = LocalFileSystem::new_with_prefix(folder)?;
         // An answer 200 survives a power cut, and so does its file.
         return Ok(Arc::new(local.with_automatic_cleanup(true).with_fsync(true)));
-    };
+    }
+    let settings = &config.support;
+    let place = settings.storage.trim_start_matches("s3://");
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     let mut s3 = AmazonS3Builder::new()
         .with_bucket_name(bucket)
@@ -40,7 +61,7 @@ pub fn open(config: &Config) -> Result<Storage, object_store::Error> {
         .with_access_key_id(settings.s3_access_key_id.expose())
         .with_secret_access_key(settings.s3_secret_access_key.expose())
         .with_retry(RetryConfig { max_retries: 2, ..RetryConfig::default() })
-        .with_http_connector(Connector::new().map_err(|error| generic("s3", error))?);
+        .with_http_connector(Connector::new()?);
     if !settings.s3_endpoint.is_empty() {
         let is_plain = settings.s3_endpoint.starts_with("http://");
         s3 = s3.with_endpoint(&settings.s3_endpoint).with_allow_http(is_plain);
@@ -53,19 +74,12 @@ pub fn open(config: &Config) -> Result<Storage, object_store::Error> {
 ///
 /// # Errors
 /// As [`open`], or why it does not answer.
-pub async fn probe(config: &Config) -> Result<(), object_store::Error> {
+pub async fn probe(config: &Config) -> Result<(), Fault> {
     // Who may read a bucket is told that it has no such thing.
     match open(config)?.head(&Path::from("probe")).await {
         Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
-}
-
-fn generic(
-    store: &'static str,
-    error: impl std::error::Error + Send + Sync + 'static,
-) -> object_store::Error {
-    object_store::Error::Generic { store, source: Box::new(error) }
 }
 
 /// Puts an object; it is there as a whole or not at all.

@@ -1,6 +1,6 @@
 //! What is forgotten of tickets, and when: `retention.tickets_d` after its end a ticket goes with
-//! all that is in it. A person who asks for it goes at once: their number is taken out of every
-//! text.
+//! all that is in it. A person who asks for it goes at once: their number or email address is taken
+//! out of every text.
 
 mod store;
 mod wipe;
@@ -11,7 +11,7 @@ use ::store::{WriteSet, args};
 use clock::{DAY, Millis};
 
 use self::store::{self as sql, Said};
-use self::wipe::Number;
+use self::wipe::{Number, Trace};
 use super::{Error, files, search, store as of_tickets};
 use crate::access::retention::erase_idempotency_keys;
 use crate::app::App;
@@ -67,41 +67,60 @@ async fn delete(app: &App, turn: &Turn, account: &AccountId, id: &TicketId) -> R
     Ok(turn.rest().await)
 }
 
-/// The tickets and messages that name a number: what else may show them is erased before them.
+/// What a person is known by.
+#[derive(Clone, Copy, Debug)]
+pub enum Known<'a> {
+    /// A phone number, `+` and digits.
+    Number(&'a str),
+    /// An email address.
+    Address(&'a email::Address),
+}
+
+impl Known<'_> {
+    fn trace(self) -> Trace {
+        match self {
+            Self::Number(number) => Trace::Number(Number::of(number)),
+            Self::Address(address) => Trace::Address(address.key().to_ascii_lowercase()),
+        }
+    }
+}
+
+/// The tickets and messages that name a person: what else may show them is erased before them.
 ///
 /// # Errors
 /// [`Error::Db`].
 pub async fn naming(
     app: &App,
     account: &AccountId,
-    number: &str,
+    person: Known<'_>,
 ) -> Result<BTreeSet<String>, Error> {
     let mut found = BTreeSet::new();
-    for said in said(app, account, number).await? {
+    let trace = person.trace();
+    for said in said(app, account, &trace).await? {
         found.insert(said.message.to_string());
         found.insert(said.ticket.to_string());
     }
-    for ticket in tickets_naming(app, account, number).await? {
+    for ticket in tickets_naming(app, account, &trace).await? {
         found.insert(ticket.id.to_string());
     }
     Ok(found)
 }
 
-/// Takes a number (`+` and digits) out of all texts of an account's tickets; answers how many
-/// messages named it. Doing it again finds nothing.
+/// Takes a person out of all texts of an account's tickets; answers how many
+/// messages named them. Doing it again finds nothing.
 ///
 /// # Errors
 /// [`Error::Db`], [`Error::Commit`].
-pub async fn erase(app: &App, account: &AccountId, number: &str) -> Result<u64, Error> {
-    let tickets = tickets_naming(app, account, number).await?;
-    let messages = said(app, account, number).await?;
+pub async fn erase(app: &App, account: &AccountId, person: Known<'_>) -> Result<u64, Error> {
+    let trace = person.trace();
+    let tickets = tickets_naming(app, account, &trace).await?;
+    let messages = said(app, account, &trace).await?;
     if tickets.is_empty() && messages.is_empty() {
         return Ok(0);
     }
-    let number = Number::of(number);
-    erase_idempotency_keys::<Error>(app, account, |key, _| key.contains(number.digits())).await?;
+    erase_idempotency_keys::<Error>(app, account, |key, _| trace.is_in_key(key)).await?;
     for ticket in &tickets {
-        let clean = |text: &str| number.removed_from(text).unwrap_or_else(|| text.to_owned());
+        let clean = |text: &str| trace.removed_from(text).unwrap_or_else(|| text.to_owned());
         let comment = ticket.rating_comment.as_deref().map(clean);
         let (subject, category) = (clean(&ticket.subject), clean(&ticket.category));
         let mut set = WriteSet::of(account.as_str());
@@ -109,7 +128,7 @@ pub async fn erase(app: &App, account: &AccountId, number: &str) -> Result<u64, 
         app.db.commit(set).await?;
     }
     for said in &messages {
-        let clean = number.removed_from(&said.body).unwrap_or_else(|| said.body.clone());
+        let clean = trace.removed_from(&said.body).unwrap_or_else(|| said.body.clone());
         let words = search::indexed(account, said.internal, &clean);
         let mut set = WriteSet::of(account.as_str());
         set.push(sql::WIPE_MESSAGE, args![clean, account, &said.ticket, said.seq]);
@@ -140,9 +159,8 @@ async fn reindex_first(app: &App, account: &AccountId, id: &TicketId) -> Result<
     Ok(())
 }
 
-/// The messages of an account that name a number.
-async fn said(app: &App, account: &AccountId, number: &str) -> Result<Vec<Said>, Error> {
-    let number = Number::of(number);
+/// The messages of an account that name a person.
+async fn said(app: &App, account: &AccountId, trace: &Trace) -> Result<Vec<Said>, Error> {
     let (mut ticket, mut seq) = (String::new(), 0);
     let mut found = Vec::new();
     loop {
@@ -152,19 +170,18 @@ async fn said(app: &App, account: &AccountId, number: &str) -> Result<Vec<Said>,
         (ticket, seq) = (last.ticket.to_string(), last.seq);
         found.extend(rows.into_iter().filter(|said| {
             let client_id = said.client_message_id.as_deref().unwrap_or_default();
-            let names = |text: &str| number.is_in(text);
-            names(&said.body) || names(&said.filename) || client_id.contains(number.digits())
+            let names = |text: &str| trace.is_in(text);
+            names(&said.body) || names(&said.filename) || trace.is_in_key(client_id)
         }));
     }
 }
 
-/// The tickets of an account whose own texts name a number.
+/// The tickets of an account whose own texts name a person.
 async fn tickets_naming(
     app: &App,
     account: &AccountId,
-    number: &str,
+    trace: &Trace,
 ) -> Result<Vec<sql::Named>, Error> {
-    let number = Number::of(number);
     let mut after = String::new();
     let mut found = Vec::new();
     loop {
@@ -172,7 +189,7 @@ async fn tickets_naming(
         let rows: Vec<sql::Named> = app.db.rows(sql::TICKETS, args).await?;
         let Some(last) = rows.last() else { return Ok(found) };
         after = last.id.to_string();
-        let names = |text: &str| number.is_in(text);
+        let names = |text: &str| trace.is_in(text);
         found.extend(rows.into_iter().filter(|row| {
             let comment = row.rating_comment.as_deref().unwrap_or_default();
             [&row.subject, &row.category, comment].into_iter().any(names)

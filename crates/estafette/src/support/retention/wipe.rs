@@ -1,11 +1,74 @@
-//! Takes a phone number out of a text, however it is written: as from abroad or as dialled at home,
-//! with blanks, dots, dashes, slashes or brackets between its digits, in the digits of any script.
+//! Takes a person out of a text. A phone number goes however it is written: as from abroad or as
+//! dialled at home, with blanks, dots, dashes, slashes or brackets between its digits, in the
+//! digits of any script. An email address goes in any case, where it is not part of a longer one.
 
 use crate::kit::digits::digit;
 use crate::kit::msisdn;
 
-/// What stands for a number that was erased.
+/// What stands for a person who was erased.
 const ERASED: &str = "[erased]";
+
+/// What names a person in a text.
+pub(super) enum Trace {
+    Number(Number),
+    /// In lower case.
+    Address(String),
+}
+
+impl Trace {
+    /// Whether a text has it.
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        self.removed_from(text).is_some()
+    }
+
+    /// Whether it is in a text that has nothing between its letters, such as an id of a client.
+    pub(super) fn is_in_key(&self, text: &str) -> bool {
+        match self {
+            Self::Number(number) => text.contains(number.digits()),
+            Self::Address(address) => text.to_ascii_lowercase().contains(address),
+        }
+    }
+
+    /// The text without it; `None` when it does not have it.
+    pub(super) fn removed_from(&self, text: &str) -> Option<String> {
+        match self {
+            Self::Number(number) => number.removed_from(text),
+            Self::Address(address) => without_address(text, address),
+        }
+    }
+}
+
+fn without_address(text: &str, address: &str) -> Option<String> {
+    // ASCII only, so that places are the same in both.
+    let lower = text.to_ascii_lowercase();
+    let (mut clean, mut rest) = (String::new(), 0);
+    for (at, _) in lower.match_indices(address) {
+        let (front, back) = lower.split_at(at);
+        let back = back.get(address.len()..).unwrap_or_default();
+        if !is_longer_before(front) && !is_longer_behind(back) {
+            clean.push_str(text.get(rest..at)?);
+            clean.push_str(ERASED);
+            rest = at + address.len();
+        }
+    }
+    clean.push_str(text.get(rest..)?);
+    (rest > 0).then_some(clean)
+}
+
+/// Whether what stands before an address makes its local part another one.
+fn is_longer_before(front: &str) -> bool {
+    front.chars().next_back().is_some_and(|c| c.is_alphanumeric() || "._+-%&=!#$*/?^~|".contains(c))
+}
+
+/// Whether what stands behind an address makes its domain another one; a full stop ends sentences.
+fn is_longer_behind(back: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    let mut letters = back.chars();
+    match letters.next() {
+        Some('.') => letters.next().is_some_and(is_part),
+        letter => letter.is_some_and(is_part),
+    }
+}
 
 /// A number in the ways it is written.
 pub(super) struct Number {
@@ -32,17 +95,12 @@ impl Number {
     }
 
     /// The digits, for texts that have nothing between them.
-    pub(super) fn digits(&self) -> &str {
+    fn digits(&self) -> &str {
         &self.abroad
     }
 
-    /// Whether a text has it.
-    pub(super) fn is_in(&self, text: &str) -> bool {
-        self.removed_from(text).is_some()
-    }
-
     /// The text without it; `None` when it does not have it.
-    pub(super) fn removed_from(&self, text: &str) -> Option<String> {
+    fn removed_from(&self, text: &str) -> Option<String> {
         if self.abroad.is_empty() {
             return None;
         }
@@ -102,7 +160,7 @@ const fn is_between(letter: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Number;
+    use super::{Number, without_address};
 
     fn without(text: &str) -> Option<String> {
         Number::of("+33612345678").removed_from(text)
@@ -142,6 +200,31 @@ mod tests {
         ] {
             assert_eq!(without(text), None, "{text}");
         }
-        assert!(Number::of("+33612345678").is_in("é 33612345678é"));
+        assert!(Number::of("+33612345678").removed_from("é 33612345678é").is_some());
+    }
+
+    #[test]
+    fn an_address_goes_in_any_case_and_others_stay() {
+        let without = |text: &str| without_address(text, "ada@example.com");
+        for (text, clean) in [
+            ("ada@example.com", "[erased]"),
+            ("É <Ada@Example.COM>.", "É <[erased]>."),
+            ("ADA@example.com,ada@example.com. And", "[erased],[erased]. And"),
+            ("mailto:ada@example.com?x", "mailto:[erased]?x"),
+        ] {
+            assert_eq!(without(text).as_deref(), Some(clean), "{text}");
+        }
+        for text in [
+            "",
+            "nada@example.com",
+            "l.ada@example.com",
+            "x+ada@example.com",
+            "ada@example.com.au",
+            "ada@example.community",
+            "éada@example.com",
+            "ada at example.com",
+        ] {
+            assert_eq!(without(text), None, "{text}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clock::Millis;
+use clock::{Clock, Millis};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -21,6 +21,10 @@ use crate::kit::seal::sha256;
 
 /// How often the files are looked at.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// What an encrypted key has in its first line: of PKCS #8 (RFC 7468 §11), or in its header of
+/// older forms (RFC 1421 §4.6.1.1).
+const ENCRYPTED: &[u8] = b"ENCRYPTED";
 
 /// What handshakes are made with.
 pub(super) struct Tls {
@@ -50,6 +54,7 @@ impl Tls {
         let files = Files::read(&cert_file, &key_file)?;
         let seen = Mutex::new(files.hash());
         let config = RwLock::new(Arc::new(files.config()?));
+        files.warn_if_ended();
         Ok(Some(Arc::new(Self { cert_file, key_file, config, seen })))
     }
 
@@ -73,6 +78,7 @@ impl Tls {
         }
         let config = Arc::new(files.config()?);
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        files.warn_if_ended();
         Ok(true)
     }
 
@@ -99,9 +105,14 @@ impl Tls {
     }
 }
 
-/// When the first certificate of the chain, the service's own, ends (RFC 5280 §4.1.2.5).
+/// When the certificate of the service ends, if it can be read.
 pub(super) fn ends(server: &Server) -> Option<Millis> {
-    let own = CertificateDer::pem_file_iter(&server.tls_cert_file).ok()?.next()?.ok()?;
+    end_of(&std::fs::read(&server.tls_cert_file).ok()?)
+}
+
+/// When the first certificate of a chain, the service's own, ends (RFC 5280 §4.1.2.5).
+fn end_of(chain: &[u8]) -> Option<Millis> {
+    let own = CertificateDer::pem_slice_iter(chain).next()?.ok()?;
     let certificate = Certificate::from_der(&own).ok()?;
     let ends = certificate.tbs_certificate.validity.not_after.to_unix_duration();
     i64::try_from(ends.as_millis()).ok().map(Millis)
@@ -118,6 +129,25 @@ impl Files {
         Ok(Self { cert, key })
     }
 
+    /// Clients refuse it, which nothing else in the log would tell.
+    fn warn_if_ended(&self) {
+        let ended = end_of(&self.cert).filter(|ends| *ends < Clock::system().now());
+        if let Some(ended) = ended {
+            tracing::warn!(%ended, "the TLS certificate has expired: clients will refuse it");
+        }
+    }
+
+    /// What is in the file of the key instead of one.
+    fn no_key(&self) -> anyhow::Error {
+        let is_encrypted = self.key.windows(ENCRYPTED.len()).any(|part| part == ENCRYPTED);
+        anyhow::anyhow!(if is_encrypted {
+            "server.tls_key_file is encrypted with a passphrase: decrypt it, for instance with \
+             `openssl pkey -in FILE -out NEW`"
+        } else {
+            "server.tls_key_file is not a PEM file with a private key"
+        })
+    }
+
     fn hash(&self) -> [u8; 32] {
         sha256(&[sha256(&self.cert), sha256(&self.key)].concat())
     }
@@ -126,16 +156,32 @@ impl Files {
         let chain = CertificateDer::pem_slice_iter(&self.cert).collect::<Result<Vec<_>, _>>();
         let chain = chain.context("server.tls_cert_file is not a PEM file with certificates")?;
         anyhow::ensure!(!chain.is_empty(), "server.tls_cert_file holds no certificate");
-        let key = PrivateKeyDer::from_pem_slice(&self.key)
-            .context("server.tls_key_file is not a PEM file with a private key")?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|_| self.no_key())?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(chain, key)
-            .context("the key in server.tls_key_file does not match the certificate")?;
+            .map_err(unusable)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
+    }
+}
+
+/// Why a certificate and a key make no pair.
+fn unusable(error: rustls::Error) -> anyhow::Error {
+    match error {
+        rustls::Error::InconsistentKeys(_) => {
+            anyhow::anyhow!("the key in server.tls_key_file does not match the certificate")
+        }
+        rustls::Error::InvalidCertificate(why) => {
+            anyhow::anyhow!("the certificate in server.tls_cert_file cannot be used: {why}")
+        }
+        // Of another kind, or too short.
+        _ => anyhow::anyhow!(
+            "the key in server.tls_key_file cannot be used: it must be RSA with 2048 to 8192 \
+             bits, ECDSA on P-256, P-384 or P-521, or Ed25519"
+        ),
     }
 }
 
@@ -204,5 +250,14 @@ mod tests {
         assert!(fault().contains("server.tls_key_file is not a PEM file"));
         write(&server, &one.cert, &other.key);
         assert!(fault().contains("does not match the certificate"));
+        let encrypted = one.key.replace("BEGIN PRIVATE", "BEGIN ENCRYPTED PRIVATE");
+        write(&server, &one.cert, &encrypted.replace("END PRIVATE", "END ENCRYPTED PRIVATE"));
+        assert!(fault().contains("is encrypted with a passphrase"));
+        // OpenSSL 3: `openssl genpkey -algorithm ed448`.
+        let ed448 = "-----BEGIN PRIVATE KEY-----\n\
+            MEcCAQAwBQYDK2VxBDsEOQECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g\n\
+            ISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OQ==\n-----END PRIVATE KEY-----\n";
+        write(&server, &one.cert, ed448);
+        assert!(fault().contains("must be RSA"), "{}", fault());
     }
 }

@@ -11,6 +11,8 @@ on_every_engine!(
     no_field_adds_a_header_or_a_recipient,
     a_key_needs_the_scope_of_email,
     files_come_as_base64_is_printed,
+    what_is_said_of_a_fault_is_true,
+    white_space_around_a_header_is_no_part_of_it,
 );
 
 async fn every_fault_of_an_email_is_named(world: &World) {
@@ -133,4 +135,61 @@ async fn files_come_as_base64_is_printed(world: &World) {
     body["attachments"] = json!([{"filename": "a.txt", "content": "aGV*"}]);
     let refused = send(&ada, &body).await.problem("validation_failed");
     assert_eq!(refused.item("/attachments/0/content").as_deref(), Some("invalid_type"));
+}
+
+async fn what_is_said_of_a_fault_is_true(world: &World) {
+    let ada = world.account("ada").await;
+    let nul = "must not contain the NUL character";
+    let controls = "control characters";
+    for (name, pointer, value, said) in [
+        ("to", "/to/0", json!(["ada\0@example.com"]), nul),
+        ("from_email", "/from_email", json!("shop\0@example.com"), nul),
+        ("reply_to", "/reply_to", json!("shop\0@example.com"), nul),
+        ("subject", "/subject", json!("a\0b"), nul),
+        ("text", "/text", json!("a\0b"), nul),
+        ("html", "/html", json!("a\0b"), nul),
+        ("reference", "/reference", json!("a\0b"), nul),
+        ("headers", "/headers/X-A", json!({"X-A": "a\0b"}), controls),
+        (
+            "attachments",
+            "/attachments/0/filename",
+            json!([{"filename": "a\0b", "content": ""}]),
+            controls,
+        ),
+        (
+            "attachments",
+            "/attachments/0/content",
+            json!([{"filename": "a", "content": "aGVs\0"}]),
+            "must be base64",
+        ),
+        (
+            "attachments",
+            "/attachments/0/content_type",
+            json!([{"filename": "a", "content": "", "content_type": "message/rfc822"}]),
+            "none of multipart/* and message/*",
+        ),
+    ] {
+        let mut body = mail("ada@example.com");
+        body[name] = value;
+        let refused = send(&ada, body).await.problem("validation_failed");
+        let all = refused.field("errors").as_array().unwrap();
+        let [fault] = all.as_slice() else { panic!("{name}: one fault: {}", refused.text) };
+        assert_eq!(fault["pointer"], pointer, "{}", refused.text);
+        assert!(fault["detail"].as_str().unwrap().contains(said), "{}", refused.text);
+    }
+}
+
+async fn white_space_around_a_header_is_no_part_of_it(world: &World) {
+    let ada = world.account("ada").await;
+    let mut body = mail("ada@example.com");
+    body["headers"] = json!({"X-Order": "\t 4711 b ", "X-Two": "a  b"});
+    let sent = send(&ada, body).await.ok();
+    until(&ada, sent.word("id"), "delivered").await;
+    let got = mailbox(&ada, "ada@example.com").await;
+    let headers = got[0]["headers"].as_array().unwrap();
+    let value = |name: &str| {
+        let found = headers.iter().find(|header| header["name"] == name).unwrap();
+        found["value"].as_str().unwrap().trim().to_owned()
+    };
+    assert_eq!(value("X-Order"), "4711 b", "not encoded");
 }

@@ -18,6 +18,7 @@ on_every_engine!(
     a_repeat_after_an_erasure_sends_nothing_again,
     the_others_of_an_email_stay_when_one_is_erased,
     a_mailbox_keeps_its_mail_for_a_day,
+    the_mailboxes_of_an_account_keep_so_many_bytes_the_newest_first,
 );
 
 const TEXT: &str = "The cat sat on the mat.";
@@ -213,4 +214,29 @@ async fn a_mailbox_keeps_its_mail_for_a_day(world: &World) {
     world.advance(2 * 60 * MINUTE).await;
     world.housekeep().await;
     assert!(mailbox(&ada, "ada@example.com").await.is_empty());
+}
+
+async fn the_mailboxes_of_an_account_keep_so_many_bytes_the_newest_first(world: &World) {
+    const MOST: i64 = 16 << 20;
+    const SUM: &str = "SELECT CAST(COALESCE(SUM(LENGTH(sealed)), 0) AS BIGINT) FROM sandbox_mails";
+    let (ada, eve) = (world.account("ada").await, world.account("eve").await);
+    let sent = send(&eve, mail("eve@example.com")).await.ok();
+    until(&eve, sent.word("id"), "delivered").await;
+    let mut body = mail("ada@example.com");
+    (body["text"], body["html"]) = (json!("x".repeat(256 << 10)), json!("y".repeat(256 << 10)));
+    let mut most = 0;
+    for number in 0..40 {
+        body["subject"] = json!(number.to_string());
+        let sent = send(&ada, &body).await.ok();
+        until(&ada, sent.word("id"), "delivered").await;
+        most = most.max(one::<i64>(world, SUM).await);
+    }
+    assert!(MOST < most && most < MOST + (3 << 20), "{most}");
+    world.housekeep().await;
+    let kept = one::<i64>(world, SUM).await;
+    assert!(MOST - (1 << 20) < kept && kept <= MOST + 2_000, "{kept}");
+    let mails = mailbox(&ada, "ada@example.com").await;
+    let subjects: Vec<&str> = mails.iter().map(|mail| mail["subject"].as_str().unwrap()).collect();
+    assert_eq!((subjects[0], subjects.contains(&"0")), ("39", false), "the oldest went");
+    assert_eq!(mailbox(&eve, "eve@example.com").await.len(), 1, "another account's stays");
 }

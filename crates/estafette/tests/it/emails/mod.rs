@@ -8,10 +8,13 @@ mod forgetting;
 mod injecting;
 pub mod noticing;
 mod relay;
+mod relay_faults;
 mod reports;
 mod rude;
+mod scripted;
 mod sending;
 mod suppressing;
+mod transcripts;
 mod unsubscribing;
 
 use serde_json::{Value, json};

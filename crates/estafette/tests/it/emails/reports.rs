@@ -19,6 +19,9 @@ on_every_engine!(
     a_server_that_gives_up_after_days_is_still_heard with listening,
     reports_of_what_nobody_sent_change_nothing with listening,
     hostile_clients_of_the_listener_are_cut_off with listening,
+    the_listener_takes_mail_for_its_own_addresses_only with listening,
+    only_what_a_person_calls_unwanted_is_a_complaint with listening,
+    mail_to_the_listener_itself_ends_there with listening,
 );
 
 fn listening(config: &mut estafette::config::Config) {
@@ -279,4 +282,76 @@ async fn hostile_clients_of_the_listener_are_cut_off(world: &World) {
     .await;
     assert_eq!(bring(world, &path, &report).await, "250 2.0.0 taken\r\n");
     until(&ada, &id, "bounced").await;
+}
+
+async fn the_listener_takes_mail_for_its_own_addresses_only(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let (id, path) = sent(&ada, &mx, "bob@example.org").await;
+    let (local, _) = path.split_once('@').unwrap();
+    for other in [
+        format!("{local}@example.org"),
+        format!("{local}@mail.example"),
+        format!("{local}@rp.example.org"),
+        "fbl@example.org".to_owned(),
+        "fbl@mail.example".to_owned(),
+        "fbl@rp.example.org".to_owned(),
+        "fbl".to_owned(),
+        "postmaster@rp.mail.example".to_owned(),
+    ] {
+        let reply = bring_only_to(world, &other).await;
+        assert_eq!(reply, "550 5.1.1 no such address\r\n", "{other}");
+    }
+    for own in [path.as_str(), "fbl@rp.mail.example", "FBL@RP.Mail.Example"] {
+        assert_eq!(bring_only_to(world, own).await, "250 2.1.5 ok\r\n", "{own}");
+    }
+    // A domain of an account has an address of complaints once it is verified.
+    let verify = store::Sql("UPDATE email_domains SET status = 'verified' WHERE domain = $1");
+    ada.desk("POST", "/v1/email-domains").json(json!({"domain": "shop.example"})).await.ok();
+    assert!(bring_only_to(world, "fbl@rp.shop.example").await.starts_with("550"));
+    let mut set = store::WriteSet::of(&ada.account_id);
+    set.push(verify, store::args!["shop.example"]);
+    world.app(ada.env).await.db.commit(set).await.unwrap();
+    assert!(bring_only_to(world, "fbl@rp.shop.example").await.starts_with("250"));
+    assert_eq!(read(&ada, &id).await.ok().word("status"), "sent");
+}
+
+async fn only_what_a_person_calls_unwanted_is_a_complaint(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let (id, path) = sent(&ada, &mx, "bob@example.org").await;
+    let taken = "250 2.0.0 taken\r\n";
+    for kind in ["auth-failure", "virus", "other", "not-spam", "dmarc"] {
+        assert_eq!(bring(world, &path, &complaint(kind, &path)).await, taken);
+    }
+    assert_eq!(read(&ada, &id).await.ok().word("status"), "sent");
+    assert!(ada.get("/v1/email-suppressions").await.ok().list().is_empty());
+    assert_eq!(bring(world, &path, &complaint("fraud", &path)).await, taken);
+    assert_eq!(error_of(&ada, &id, "delivered").await["code"], "complained");
+    assert_eq!(ada.balance().await, 99, "it arrived");
+}
+
+/// An account that writes to our own addresses: the relay brings it back to us, and that is all.
+async fn mail_to_the_listener_itself_ends_there(world: &World) {
+    let (mx, ada) = with_relay(world).await;
+    let (first, path) = sent(&ada, &mx, "bob@example.org").await;
+    for to in ["fbl@rp.mail.example", path.as_str()] {
+        let (id, return_path) = sent(&ada, &mx, to).await;
+        let message = mx.taken().pop().unwrap().1;
+        let message = message.strip_suffix(".\r\n").unwrap();
+        let from = format!("MAIL FROM:<{return_path}>\r\n");
+        let rcpt = format!("RCPT TO:<{to}>\r\n");
+        for _ in 0..3 {
+            let whole = format!("{message}.\r\n");
+            let reply = talk(world, &[&from, &rcpt, "DATA\r\n", &whole]).await;
+            assert_eq!(reply, "250 2.0.0 taken\r\n");
+        }
+        assert_eq!(read(&ada, &id).await.ok().word("status"), "sent");
+    }
+    world.advance(DAY).await;
+    world.settle().await;
+    assert_eq!(mx.taken().len(), 3, "nothing was answered, nothing went round");
+    assert_eq!(read(&ada, &first).await.ok().word("status"), "sent");
+    assert_eq!(ada.balance().await, 97);
+    let ignored = "estafette_email_reports_total{outcome=\"ignored\"} 6";
+    let metrics = world.metrics().await.text;
+    assert!(metrics.contains(ignored), "{metrics}");
 }

@@ -46,6 +46,9 @@ async fn a_post_unsubscribes_and_a_get_only_asks(world: &World) {
     let asked = world.get(ada.env, path).await;
     assert_eq!(asked.status, 200);
     assert!(asked.text.contains("<form method=\"post\">"), "{}", asked.text);
+    // The same address on live leads nowhere.
+    world.get(Env::Live, path).await.problem("not_found");
+    world.post(Env::Live, path).await.problem("not_found");
     assert!(ada.get("/v1/email-suppressions").await.ok().list().is_empty(), "it only asked");
     for _ in 0..2 {
         let done = world.post(ada.env, path);

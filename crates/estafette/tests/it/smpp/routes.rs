@@ -117,7 +117,24 @@ async fn routes_that_cannot_be_meant_are_refused(world: &World) {
     give(world, settings(&[("one", one.address, "")])).await;
     for (routes, pointer, code) in [
         (json!(7), "/routes", "invalid_type"),
-        (json!([{"prefix": "+"}]), "/routes/0", "invalid_type"),
+        (json!([{"prefix": "+"}]), "/routes/0/carriers", "required"),
+        (json!([7]), "/routes/0", "invalid_type"),
+        (json!([{"prefix": 33, "carriers": ["one"]}]), "/routes/0/prefix", "invalid_type"),
+        (
+            json!([{"prefix": "+", "carriers": [{"nam": "one"}]}]),
+            "/routes/0/carriers",
+            "invalid_type",
+        ),
+        (
+            json!([{"prefix": "+", "account": "a", "carriers": ["one"]}]),
+            "/routes/0/account",
+            "unknown_field",
+        ),
+        (
+            json!([{"prefix": "+", "class": "otp", "carriers": ["one"]}]),
+            "/routes/0/class",
+            "invalid_enum",
+        ),
         (json!([{"prefix": "33", "carriers": ["one"]}]), "/routes/0/prefix", "out_of_range"),
         (json!([{"prefix": "+", "carriers": ["no"]}]), "/routes/0/carriers", "invalid_enum"),
         (json!([{"prefix": "+", "carriers": []}]), "/routes/0/carriers", "invalid_enum"),

@@ -9,7 +9,11 @@ use crate::on_every_engine;
 use crate::world::tenant::phone;
 use crate::world::{Engine, World};
 
-on_every_engine!(an_old_ticket_is_forgotten, an_erased_number_is_in_no_text_of_a_ticket);
+on_every_engine!(
+    an_old_ticket_is_forgotten,
+    an_erased_number_is_in_no_text_of_a_ticket,
+    an_erased_address_is_in_no_text_of_a_ticket,
+);
 
 async fn count(world: &World, sql: &'static str) -> i64 {
     let db = world.app(Env::Live).await.db.clone();
@@ -59,7 +63,8 @@ async fn name(world: &World, number: &str) -> (String, crate::world::Answer) {
     open(&ada, "other", "Sent to +33612345699").await;
     crate::webhooks::visited(&zoo, "/echo", 6).await;
     world.settle().await;
-    let body = json!({"phone": number});
+    let by = if number.contains('@') { "email" } else { "phone" };
+    let body = json!({by: number});
     let staff = world.staff().await;
     let erased = world.post(Env::Sandbox, "/v1/admin/erasures").bearer(staff).json(body).await.ok();
     (id, erased)
@@ -81,6 +86,27 @@ async fn an_erased_number_is_in_no_text_of_a_ticket(world: &World) {
     assert!(found.ok().list().is_empty());
     let found = world.get(Env::Sandbox, "/v1/support/tickets?q=nothing").bearer(token).await;
     assert_eq!(found.ok().list().len(), 1, "its other words still find it");
+}
+
+async fn an_erased_address_is_in_no_text_of_a_ticket(world: &World) {
+    let address = "Bob.Lee@Example.org";
+    let (id, erased) = name(world, address).await;
+    assert_eq!(erased.number("ticket_messages"), 3, "{}", erased.text);
+    for written in [address.to_owned(), address.to_lowercase()] {
+        assert_eq!(crate::erasure::holding(world, &written).await, Vec::<String>::new());
+    }
+    let staff = world.staff().await;
+    let read = async |path: String| world.get(Env::Sandbox, &path).bearer(staff).await.ok();
+    let ticket = read(format!("/v1/admin/support/tickets/{id}")).await;
+    assert_eq!(ticket.word("subject"), "Nothing for [erased]");
+    // Another person, whose address only ends so.
+    let eve = world.account("eve").await;
+    let other = open(&eve, "other", "Sent to rob.bob.lee@example.org").await;
+    let body = json!({"email": address.to_lowercase()});
+    let again = world.post(Env::Sandbox, "/v1/admin/erasures").bearer(staff).json(body).await.ok();
+    assert_eq!(again.number("ticket_messages"), 0);
+    let said = read(format!("/v1/admin/support/tickets/{other}/messages")).await;
+    assert!(said.text.contains("rob.bob.lee@example.org"), "{}", said.text);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

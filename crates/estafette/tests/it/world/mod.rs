@@ -5,7 +5,6 @@ pub mod contract;
 mod documented;
 pub mod faults;
 pub mod http;
-#[expect(dead_code, reason = "shared with the tests of the store, which use other parts of it")]
 #[path = "../../../../store/tests/server/mod.rs"]
 mod server;
 mod template;
@@ -28,7 +27,7 @@ use tempfile::TempDir;
 
 use faults::Faults;
 pub use http::{Answer, Call};
-pub use server::{Database, postgres};
+pub use server::{Database, authority, postgres};
 pub use tenant::Tenant;
 
 /// 2026-01-01T00:00:00.000Z: where every held clock starts.
