@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use estafette::carriers::Carriers;
 use estafette::carriers::smtp::Relay;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::world::World;
@@ -42,8 +42,9 @@ pub enum Do {
 /// What it does at a place, for the recipient of the moment, and the how manieth time, from 1.
 pub type Script = fn(At, &str, u32) -> Do;
 
-/// A relay that is not answered to for longer than this has hung.
-pub const PATIENCE: Duration = Duration::from_millis(300);
+/// A relay that does not answer for longer than this has hung. A busy machine takes its time with
+/// the large mail of one story: a shorter patience would take that for a fault.
+pub const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub struct Scripted {
@@ -141,14 +142,15 @@ impl Scripted {
     }
 
     async fn message(&self, stream: &mut BufReader<TcpStream>, to: &str) -> Option<()> {
-        let mut message = String::new();
-        stream.read_line(&mut message).await.ok()?;
+        let mut message = Vec::new();
+        stream.read_until(b'\n', &mut message).await.ok()?;
         self.act(stream, At::Body, to, "").await?;
-        while !message.ends_with("\r\n.\r\n") {
-            if stream.read_line(&mut message).await.ok()? == 0 {
+        while !message.ends_with(b"\r\n.\r\n") {
+            if stream.read_buf(&mut message).await.ok()? == 0 {
                 return None;
             }
         }
+        let message = String::from_utf8(message).ok()?;
         if self.act(stream, At::Dot, to, "250 2.0.0 queued\r\n").await? {
             self.taken.lock().unwrap().push((to.to_owned(), message));
         }
