@@ -115,7 +115,7 @@ pub(super) const ADD_IDEMPOTENT: Sql = Sql("INSERT INTO idempotency (account_id,
      ON CONFLICT (account_id, namespace, idem_key) DO UPDATE SET \
      fingerprint = excluded.fingerprint, object_id = excluded.object_id, answer = NULL, \
      sealed = excluded.sealed, created_at = excluded.created_at \
-     WHERE idempotency.created_at < $8");
+     WHERE idempotency.created_at < $8 /*BULK*/");
 pub(super) const ANSWER_IDEMPOTENT: Sql = Sql("UPDATE idempotency SET answer = $1 \
      WHERE account_id = $2 AND namespace = $3 AND idem_key = $4 AND answer IS NULL");
 pub(super) const FORGET_IDEMPOTENT: Sql = Sql("DELETE FROM idempotency \

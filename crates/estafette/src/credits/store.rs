@@ -8,22 +8,22 @@ use crate::kit::id::TransferId;
 
 /// Takes from what is available; refuses when it is not enough.
 pub(super) const HOLD: Sql = Sql("UPDATE accounts SET held = held + $1 \
-     WHERE account_id = $2 AND CAST($1 AS BIGINT) >= 0 \
-     AND posted - held + credit_limit >= $1");
+     WHERE account_id = $2 AND posted - held + credit_limit >= $1 \
+     /*BULK SUM*/ AND CAST($1 AS BIGINT) >= 0");
 
 /// A held amount becomes a spent one, if a hold of just this amount exists.
 pub(super) const POST: Sql = Sql("UPDATE accounts SET held = held - $1, posted = posted - $1 \
-     WHERE account_id = $2 AND EXISTS (SELECT 1 FROM transfers WHERE account_id = $2 \
+     WHERE account_id = $2 /*BULK SUM*/ AND EXISTS (SELECT 1 FROM transfers WHERE account_id = $2 \
      AND transfer_id = $3 AND kind = 'hold' AND amount = $1)");
 
 /// A held amount is free again, if a hold of just this amount exists.
 pub(super) const VOID: Sql = Sql("UPDATE accounts SET held = held - $1 \
-     WHERE account_id = $2 AND EXISTS (SELECT 1 FROM transfers WHERE account_id = $2 \
+     WHERE account_id = $2 /*BULK SUM*/ AND EXISTS (SELECT 1 FROM transfers WHERE account_id = $2 \
      AND transfer_id = $3 AND kind = 'hold' AND amount = $1)");
 
 /// A spent amount comes back, if it was posted in just this amount.
 pub(super) const REFUND: Sql = Sql("UPDATE accounts SET posted = posted + $1 \
-     WHERE account_id = $2 AND EXISTS (SELECT 1 FROM transfers WHERE account_id = $2 \
+     WHERE account_id = $2 /*BULK SUM*/ AND EXISTS (SELECT 1 FROM transfers WHERE account_id = $2 \
      AND transfer_id = $3 AND kind = 'post' AND amount = $1)");
 
 /// Adds credits, far below where 64 bits end.
@@ -42,7 +42,7 @@ pub(super) const LATE: Sql = Sql("INSERT INTO late_transfers (account_id, transf
 pub(super) const INSERT: Sql =
     Sql("INSERT INTO transfers (account_id, transfer_id, kind, amount, \
      of_transfer, reason, object_id, created_at, mac) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING");
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING /*BULK*/");
 
 /// The counters of one account.
 pub(super) const BALANCE: Sql = Sql("SELECT billing_mode, status, posted, held, credit_limit \

@@ -20,15 +20,16 @@ const OF_OBJECT: Sql =
     Sql("SELECT account_id, attempt_id FROM attempts WHERE object_id = $1 LIMIT 1");
 const INSERT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, kind, object_id, channel, \
      carrier, priority, state, credits, tries, node, lease_until, started_at, queued_at, next_at, \
-     give_up_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)");
+     give_up_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, \
+     $16) /*BULK*/");
 const SHIFT: Sql =
     Sql("UPDATE attempts SET state = $1, error = $2, queued_at = NULL, next_at = $3 \
-     WHERE account_id = $4 AND attempt_id = $5 AND state = $6");
+     WHERE account_id = $4 AND attempt_id = $5 AND state = $6 /*BULK*/");
 const PUT_BACK: Sql = Sql("UPDATE attempts SET state = 'queued', error = $1, queued_at = $2, \
      next_at = $3, tries = $4, resends = $5, carrier = $6 WHERE account_id = $7 \
      AND attempt_id = $8 AND state = $9");
 const KEEP_TRANSCRIPT: Sql =
-    Sql("UPDATE attempts SET transcript = $1 WHERE account_id = $2 AND attempt_id = $3");
+    Sql("UPDATE attempts SET transcript = $1 WHERE account_id = $2 AND attempt_id = $3 /*BULK*/");
 /// An account with something in a lane's queue, in their order.
 const NEXT_IN_LINE: Sql = Sql("SELECT account_id FROM attempts WHERE carrier = $1 \
      AND priority = $2 AND account_id > $3 AND queued_at IS NOT NULL AND EXISTS (SELECT 1 \
@@ -69,14 +70,15 @@ const PROLONG: Sql = Sql("UPDATE attempts SET lease_until = $1, next_at = $1 \
 const SUBMITTED: Sql = Sql("INSERT INTO submissions (carrier, provider_id, account_id, \
      attempt_id, part, parts, fate) VALUES ($1, $2, $3, $4, $5, $6, NULL) \
      ON CONFLICT (carrier, provider_id) DO UPDATE SET account_id = excluded.account_id, \
-     attempt_id = excluded.attempt_id, part = excluded.part, parts = excluded.parts, fate = NULL");
+     attempt_id = excluded.attempt_id, part = excluded.part, parts = excluded.parts, \
+     fate = NULL /*BULK*/");
 const FOUND: Sql = Sql("INSERT INTO submissions (carrier, provider_id, account_id, attempt_id, \
-     part, parts, fate) VALUES ($1, $2, $3, $4, 1, 1, NULL) ON CONFLICT DO NOTHING");
+     part, parts, fate) VALUES ($1, $2, $3, $4, 1, 1, NULL) ON CONFLICT DO NOTHING /*BULK*/");
 const SUBMISSION: Sql = Sql("SELECT account_id, attempt_id, parts FROM submissions \
      WHERE carrier = $1 AND provider_id = $2");
 /// The first final fate of a part stays.
 const SET_FATE: Sql = Sql("UPDATE submissions SET fate = $1 \
-     WHERE carrier = $2 AND provider_id = $3 AND fate IS NULL");
+     WHERE carrier = $2 AND provider_id = $3 AND fate IS NULL /*BULK*/");
 const FATES: Sql = Sql("SELECT fate FROM submissions WHERE attempt_id = $1 AND account_id = $2 \
      AND carrier = $3");
 const FATE: Sql = Sql("SELECT fate FROM submissions WHERE carrier = $1 AND provider_id = $2");

@@ -7,7 +7,7 @@ use super::Stored;
 /// An event that is certain. It is due only where somebody listens.
 pub(super) const EMIT: Sql = Sql("INSERT INTO events (account_id, event_id, kind, object_id, \
      sequence, state, body, node, due) VALUES ($1, $2, $3, $4, $5, $6, NULL, $7, \
-     (SELECT CAST($8 AS BIGINT) FROM listeners WHERE account_id = $1))");
+     (SELECT CAST($8 AS BIGINT) FROM listeners WHERE account_id = $1)) /*BULK*/");
 
 /// An event for one listener only (node -1): its deliveries are made elsewhere, and it is not
 /// looked through again.
@@ -36,7 +36,7 @@ pub(super) const OVERDUE: Sql = Sql("SELECT event_id FROM events WHERE due IS NO
 
 /// Its deliveries are made.
 pub(super) const DONE: Sql = Sql("UPDATE events SET body = $1, due = NULL \
-     WHERE account_id = $2 AND event_id = $3 AND node = $4 AND due IS NOT NULL");
+     WHERE account_id = $2 AND event_id = $3 AND node = $4 AND due IS NOT NULL /*BULK*/");
 
 /// The JSON of an event that is pushed later than others.
 pub(super) const KEEP_BODY: Sql = Sql("UPDATE events SET body = $1 \

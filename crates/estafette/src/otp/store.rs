@@ -61,7 +61,7 @@ const PAST: Sql = Sql("SELECT challenge_id FROM challenges WHERE account_id = $1
      UNION ALL SELECT challenge_id FROM challenges \
      WHERE account_id = $1 AND recipient = $3 AND challenge_id >= $5 \
      UNION ALL SELECT challenge_id FROM challenges \
-     WHERE account_id = $1 AND reference = $6 AND challenge_id >= $5");
+     WHERE account_id = $1 AND reference = $6 AND challenge_id >= $5 /*BULK*/");
 const NEWEST_BY_REFERENCE: Sql = Sql("SELECT challenge_id, recipient FROM challenges \
      WHERE account_id = $1 AND reference = $2 ORDER BY challenge_id DESC LIMIT 1");
 const NEWEST_BY_RECIPIENT: Sql = Sql("SELECT challenge_id, reference FROM challenges \
@@ -84,7 +84,7 @@ const INSERT: Sql = Sql("INSERT INTO challenges (account_id, challenge_id, recip
      max_attempts, fallback_used, fallback_ms, settled, wording, expires_at, created_at, next_at, \
      event_count, asks_consent) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, 'sent', $8, $9, $10, $11, 0, $12, $13, $14, 0, $15, $16, \
-     $17, $18, 1, $19) ON CONFLICT DO NOTHING");
+     $17, $18, 1, $19) ON CONFLICT DO NOTHING /*BULK*/");
 /// The visit that is due for it says and tells that it expired.
 const FREE_SLOT: Sql = Sql("UPDATE challenges SET slot = NULL, code_sealed = NULL \
      WHERE account_id = $1 AND challenge_id = $2 AND status IN ('sent', 'delivered') \
@@ -107,12 +107,12 @@ const SETTLE: Sql = Sql("UPDATE challenges SET provider_message_id = $1, \
      status = CASE WHEN status = 'sent' THEN $2 ELSE status END, \
      next_at = CASE WHEN status IN ('sent', 'delivered') THEN CAST($3 AS BIGINT) ELSE NULL END, \
      event_count = event_count + 1, settled = 1 WHERE account_id = $4 AND challenge_id = $5 \
-     AND attempt_id = $6");
+     AND attempt_id = $6 /*BULK*/");
 const CLOSE: Sql = Sql("UPDATE challenges SET \
      status = CASE WHEN status IN ('sent', 'delivered') THEN $1 ELSE status END, \
      failure_reason = CASE WHEN status IN ('sent', 'delivered') THEN $2 ELSE failure_reason END, \
      code_sealed = NULL, slot = NULL, next_at = NULL, event_count = event_count + 1, settled = 1 \
-     WHERE account_id = $3 AND challenge_id = $4 AND attempt_id = $5");
+     WHERE account_id = $3 AND challenge_id = $4 AND attempt_id = $5 /*BULK*/");
 /// Ends a challenge that nothing was heard of. One that was delivered or ended before stays so.
 const FAIL: Sql = Sql("UPDATE challenges SET status = 'failed', failure_reason = $1, \
      code_sealed = NULL, slot = NULL, event_count = event_count + 1 \
@@ -124,13 +124,14 @@ const LEG_OVER: Sql = Sql("UPDATE challenges SET settled = 1, next_at = \
        THEN COALESCE(delivered_channel, channel) ELSE channel END, \
      provider_message_id = CASE WHEN status IN ('delivered', 'verified') \
        THEN COALESCE(delivered_id, provider_message_id) ELSE provider_message_id END \
-     WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4");
+     WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4 /*BULK*/");
 const EXPIRE: Sql = Sql("UPDATE challenges SET status = 'expired', code_sealed = NULL, \
      slot = NULL, next_at = NULL, event_count = event_count + 1, settled = 1 \
      WHERE account_id = $1 AND challenge_id = $2 AND attempt_id = $3 \
      AND status IN ('sent', 'delivered')");
 const POSTPONE: Sql = Sql("UPDATE challenges SET next_at = $1, event_count = event_count + 1 \
-     WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4 AND next_at IS NOT NULL");
+     WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4 AND next_at IS NOT NULL \
+     /*BULK*/");
 const VERIFY: Sql = Sql("UPDATE challenges SET attempts = attempts + 1, \
      event_count = event_count + 1, \
      verified_at = CASE WHEN code_mac = $1 THEN CAST($2 AS BIGINT) ELSE NULL END, \
@@ -158,7 +159,7 @@ pub(super) const TELL: Sql = Sql("INSERT INTO events (account_id, event_id, kind
      FROM challenges WHERE account_id = $5 AND challenge_id = $6 \
      AND ($7 = '' OR attempt_id = $7) \
      AND (status = $8 OR ($8 = '' AND status NOT IN ('sent', 'delivered'))) \
-     AND ($9 = '' OR failure_reason = $9)");
+     AND ($9 = '' OR failure_reason = $9) /*BULK*/");
 /// What a guess came to, for a repeat of its request: the challenge as it stands after it.
 const TELL_VERDICT: Sql = Sql("UPDATE idempotency SET answer = (SELECT status || ' ' || attempts \
      || ' ' || max_attempts || ' ' || COALESCE(verified_at, 0) FROM challenges \

@@ -33,14 +33,15 @@ const STRETCH_CALLED: Sql = Sql("SELECT account_id, sms_id, recipient, reference
 const INSERT: Sql = Sql("INSERT INTO sms_messages (account_id, sms_id, recipient, reference, \
      sender, text_sealed, class, encoding, segments, charged_credits, attempt_id, status, error, \
      carrier_code, event_count, valid_until, created_at, updated_at) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, NULL, NULL, 0, $13, $14, $14)");
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, NULL, NULL, 0, $13, $14, \
+     $14) /*BULK*/");
 /// Moves a message from the state it was read in: every move is one event more.
 const SHIFT: Sql = Sql("UPDATE sms_messages SET status = $1, error = $2, carrier_code = $3, \
      charged_credits = $4, updated_at = $5, event_count = event_count + 1, \
      text_sealed = CASE WHEN CAST($6 AS BIGINT) = 1 THEN text_sealed ELSE NULL END \
-     WHERE account_id = $7 AND sms_id = $8 AND event_count = $9");
-const DROP_TEXT: Sql =
-    Sql("UPDATE sms_messages SET text_sealed = NULL WHERE account_id = $1 AND sms_id = $2");
+     WHERE account_id = $7 AND sms_id = $8 AND event_count = $9 /*BULK*/");
+const DROP_TEXT: Sql = Sql("UPDATE sms_messages SET text_sealed = NULL \
+     WHERE account_id = $1 AND sms_id = $2 /*BULK*/");
 /// The newest message of each account to a number. Ids are in the order of time. An answer is not
 /// for who only tried.
 const NEWEST_TO: Sql = Sql("SELECT m.account_id, MAX(m.sms_id) FROM sms_messages m \

@@ -78,6 +78,8 @@ async fn deliver(engine: &Arc<Engine>, found: &[Stored], targets: &[Target]) -> 
     let Some(first) = found.first() else { return Ok(()) };
     let account = &first.account;
     let mut set = WriteSet::of(account.as_str());
+    // Rows of one table come one after the other: an engine may write them at once.
+    let mut rows = Vec::new();
     for event in found {
         let wanted = |target: &&Target| target.patterns.matches(&event.kind);
         if !targets.iter().any(|target| wanted(&target)) {
@@ -91,11 +93,13 @@ async fn deliver(engine: &Arc<Engine>, found: &[Stored], targets: &[Target]) -> 
             if wanted(&target) {
                 let job = job(event, target, body.clone(), now);
                 let (id, kind) = (&target.id, event.kind.as_str());
-                let row = args![account, id, &job.delivery, &event.id, kind, 0_i64, now];
-                set.push(sql::DELIVER, row);
+                rows.push(args![account, id, &job.delivery, &event.id, kind, 0_i64, now]);
                 jobs.push(job);
             }
         }
+    }
+    for row in rows {
+        set.push(sql::DELIVER, row);
     }
     let lease = now + LEASE_MS;
     for (target, jobs) in targets.iter().zip(&jobs) {

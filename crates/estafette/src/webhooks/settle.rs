@@ -2,7 +2,7 @@
 //! it refuses the whole set when another node has the target by now.
 
 use clock::Millis;
-use store::{WriteSet, args};
+use store::{Args, WriteSet, args};
 
 use super::outcome::{self, TryOutcome};
 use super::store as sql;
@@ -46,7 +46,10 @@ pub(super) fn settle(app: &App, target: &Target, tries: &[Tried]) -> Settled {
     ];
     set.guard(sql::FARE, fare, sql::LOST);
     for tried in tries {
-        write_down(app, &mut set, target, tried, now);
+        set.push(sql::SETTLE, settled(app, target, tried, now));
+    }
+    for tried in tries {
+        set.push(sql::TRIED, of_try(target, tried));
     }
     if let Some(reason) = disabled {
         disable(app, &mut set, target, reason, now);
@@ -73,9 +76,9 @@ fn class(tried: &Tried) -> &'static str {
     }
 }
 
-fn write_down(app: &App, set: &mut WriteSet, target: &Target, tried: &Tried, now: Millis) {
+/// What became of the delivery.
+fn settled(app: &App, target: &Target, tried: &Tried, now: Millis) -> Args {
     let (account, id, job) = (&target.account, &target.id, &tried.job);
-    let number = job.attempts + 1;
     let again = || {
         let schedule = &app.config.webhooks.retry_schedule_s;
         outcome::next_try(schedule, job.step, tried.asked_ms, now, app.clock.below(1_000))
@@ -86,16 +89,20 @@ fn write_down(app: &App, set: &mut WriteSet, target: &Target, tried: &Tried, now
         TryOutcome::Again => again().map_or(("exhausted", None), |at| ("pending", Some(at))),
     };
     let settled_at = due_at.is_none().then_some(now);
-    let delivery = &job.delivery;
-    let row = args![state, job.step + 1, number, due_at, settled_at, account, id, delivery];
-    set.push(sql::SETTLE, row);
+    let (step, number, delivery) = (job.step + 1, job.attempts + 1, &job.delivery);
+    args![state, step, number, due_at, settled_at, account, id, delivery]
+}
+
+/// The try itself.
+fn of_try(target: &Target, tried: &Tried) -> Args {
+    let (account, id, job) = (&target.account, &target.id, &tried.job);
+    let (number, delivery) = (job.attempts + 1, &job.delivery);
     let (error, detail) = tried.failure.clone().unzip();
     let status = tried.status.map(i64::from);
     let body = tried.body.clone();
     let (at, latency_ms) = (tried.at, tried.latency_ms);
     let error = error.map(str::to_owned);
-    let row = args![account, id, delivery, number, at, status, error, detail, latency_ms, body];
-    set.push(sql::TRIED, row);
+    args![account, id, delivery, number, at, status, error, detail, latency_ms, body]
 }
 
 /// The end of a target that does not work, told in its own row, the audit log and an event, which

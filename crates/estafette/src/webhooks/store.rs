@@ -155,7 +155,7 @@ pub(super) const FARE: Sql = Sql("UPDATE webhooks SET failures = $1, failing_sin
 /// An event on its way to a target, once.
 pub(super) const DELIVER: Sql = Sql("INSERT INTO webhook_deliveries (account_id, webhook_id, \
      delivery_id, event_id, kind, state, manual, step, attempts, due_at) \
-     VALUES ($1, $2, $3, $4, $5, 'pending', $6, 0, 0, $7) ON CONFLICT DO NOTHING");
+     VALUES ($1, $2, $3, $4, $5, 'pending', $6, 0, 0, $7) ON CONFLICT DO NOTHING /*BULK*/");
 
 /// The same, or once more if it was given up.
 pub(super) const DELIVER_AGAIN: Sql = Sql("INSERT INTO webhook_deliveries (account_id, \
@@ -191,11 +191,11 @@ pub(super) const GIVE_UP: Sql = Sql("UPDATE webhook_deliveries SET state = 'exha
 /// What a try came to.
 pub(super) const SETTLE: Sql = Sql("UPDATE webhook_deliveries SET state = $1, step = $2, \
      attempts = $3, due_at = $4, settled_at = $5, manual = 0 \
-     WHERE account_id = $6 AND webhook_id = $7 AND delivery_id = $8");
+     WHERE account_id = $6 AND webhook_id = $7 AND delivery_id = $8 /*BULK*/");
 /// The try itself.
 pub(super) const TRIED: Sql = Sql("INSERT INTO webhook_attempts (account_id, webhook_id, \
      delivery_id, number, at, status, error, detail, latency_ms, body) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING");
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING /*BULK*/");
 
 /// A stretch of a target's deliveries, newest first.
 pub(super) const LOG: Sql =

@@ -12,14 +12,16 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::connection::Reply;
 use super::failure::Failure;
-use super::pipeline::{Pipeline, Request};
+use super::pipeline::Pipeline;
 use super::queue::{Job, Outcome};
+use super::steps::{
+    Replies, Step, Trial, Unsure, Verdict, Way, bulk_texts, jobs_of, outcome, settle, steps,
+};
 use super::texts::misuse;
 use super::writer::{CommitId, MARK, Writer};
 use super::{Fault, Settings};
-use crate::{Args, CommitError, Done, Expect, Reject, Stmt};
+use crate::Stmt;
 
 /// Rounds of a group before its sets are taken one by one.
 const TOGETHER: u32 = 3;
@@ -31,10 +33,6 @@ const SUSPICIOUS: u8 = 1;
 const HOPELESS: u8 = 3;
 /// Longest pause before the same is tried again after a deadlock, in milliseconds.
 const CLASH_PAUSE_MS: u64 = 40;
-
-/// Everything up to here can be undone.
-const SAVE: &str = "SAVEPOINT judged";
-const UNDO: &str = "ROLLBACK TO SAVEPOINT judged";
 
 /// Why a batcher must get another connection.
 pub(super) enum Halt {
@@ -59,53 +57,8 @@ enum Stop {
     Lost(String),
     Clash(String),
     Broken(String),
-}
-
-/// What a burst told of one set.
-#[derive(Debug)]
-enum Verdict {
-    Good(Done),
-    Refused(Reject),
-    Failed(String),
-    /// It waited too long; trying again would wait as long.
-    Late(String),
-    /// An error before it ended the transaction.
-    Unreached,
-}
-
-/// One set in a burst.
-struct Trial {
-    job: Job,
-    /// It failed before, so it runs by itself and is undone.
-    is_suspect: bool,
-    verdict: Verdict,
-}
-
-impl Trial {
-    fn of(job: Job) -> Self {
-        Self { job, is_suspect: false, verdict: Verdict::Unreached }
-    }
-
-    fn is_good(&self) -> bool {
-        matches!(self.verdict, Verdict::Good(_))
-    }
-}
-
-/// One thing that is sent in a burst.
-enum Step<'t> {
-    Text(&'t str),
-    Mark(&'t Args),
-    Stmt { trial: usize, index: usize, stmt: &'t Stmt },
-}
-
-impl<'t> Step<'t> {
-    fn request(&self) -> Request<'t> {
-        match *self {
-            Self::Text(text) => Request::Text(text),
-            Self::Mark(args) => Request::Bound { sql: MARK, args },
-            Self::Stmt { stmt, .. } => Request::Bound { sql: stmt.sql, args: &stmt.args },
-        }
-    }
+    /// Sets that ran together got in each other's way: they are tried again, one after the other.
+    Unsure,
 }
 
 /// Executes groups on one connection.
@@ -191,8 +144,8 @@ impl Groups<'_> {
 
     /// One round of a group; returns the sets that have no answer yet.
     async fn together(&mut self, pending: Vec<Job>) -> Result<Vec<Job>, Halt> {
-        let (id, mut trials) = match self.burst(pending.into_iter().map(Trial::of).collect()).await
-        {
+        let trials = pending.into_iter().map(Trial::of).collect();
+        let (id, mut trials) = match self.any_burst(trials).await {
             Ok(done) => done,
             Err((stop, jobs)) => return self.stopped(stop, jobs).await,
         };
@@ -207,7 +160,7 @@ impl Groups<'_> {
         for trial in &mut trials {
             trial.is_suspect = !trial.is_good();
         }
-        let (id, trials) = match self.burst(trials).await {
+        let (id, trials) = match self.any_burst(trials).await {
             Ok(done) => done,
             Err((stop, jobs)) => return self.stopped(stop, jobs).await,
         };
@@ -244,8 +197,14 @@ impl Groups<'_> {
             job.fail("the database connection was lost each time this was tried");
             return Ok(());
         }
-        for _ in 0..ALONE {
-            let left = match self.burst(vec![Trial::of(job)]).await {
+        for tries in 0..ALONE {
+            let trial = vec![Trial::of(job)];
+            let ran = if tries == 0 {
+                self.any_burst(trial).await
+            } else {
+                self.burst(trial, false).await
+            };
+            let left = match ran {
                 Ok((id, trials)) if trials.iter().all(Trial::is_good) => {
                     self.finish(id, trials).await?
                 }
@@ -265,18 +224,55 @@ impl Groups<'_> {
         Ok(())
     }
 
+    /// A burst in which sets run together what they may, unless they get in each other's way.
+    async fn any_burst(
+        &mut self,
+        trials: Vec<Trial>,
+    ) -> Result<(CommitId, Vec<Trial>), (Stop, Vec<Job>)> {
+        if !self.connection.bulk_pace.may() || !self.knows_bulk(&trials).await {
+            return self.burst(trials, false).await;
+        }
+        let suspects: Vec<bool> = trials.iter().map(|trial| trial.is_suspect).collect();
+        match self.burst(trials, true).await {
+            Err((Stop::Unsure, jobs)) => {
+                self.connection.bulk_pace.missed();
+                self.roll_back().await;
+                let again = |(job, is_suspect)| Trial { is_suspect, ..Trial::of(job) };
+                self.burst(jobs.into_iter().zip(suspects).map(again).collect(), false).await
+            }
+            ran => {
+                self.connection.bulk_pace.went_well();
+                ran
+            }
+        }
+    }
+
+    /// Whether there is anything that these sets may run together, once the server was asked.
+    async fn knows_bulk(&mut self, trials: &[Trial]) -> bool {
+        let texts = bulk_texts(trials);
+        let learn = self.connection.learn_bulk(texts.iter().copied());
+        // A connection that is lost shows it at the next thing that is sent.
+        let learned = matches!(timeout(self.settings.patience, learn).await, Ok(Ok(())));
+        learned && texts.iter().any(|sql| self.connection.bulk(*sql).is_some())
+    }
+
     /// Sends a transaction without its end, and waits for all replies.
     async fn burst(
         &mut self,
         mut trials: Vec<Trial>,
+        is_bulk: bool,
     ) -> Result<(CommitId, Vec<Trial>), (Stop, Vec<Job>)> {
         let id = self.writer.new_commit();
         let mark = self.writer.mark_args(&id);
-        let patience = self.settings.patience;
+        let Settings { patience, begin, begin_bulk, .. } = self.settings;
         let ran = {
-            let steps = steps(&trials, &self.settings.begin, &mark);
+            let steps = if is_bulk {
+                steps(&trials, begin_bulk, &mark, Way::Together(self.connection))
+            } else {
+                steps(&trials, begin, &mark, Way::Singly)
+            };
             let run = self.run(&steps, &trials);
-            timeout(patience, run).await.unwrap_or_else(|_| Err(Stop::Lost(silence())))
+            timeout(*patience, run).await.unwrap_or_else(|_| Err(Stop::Lost(silence())))
         };
         match ran {
             Ok(verdicts) => {
@@ -293,26 +289,22 @@ impl Groups<'_> {
         let requests: Vec<_> = steps.iter().map(Step::request).collect();
         let replies = self.connection.run_all(&requests).await;
         let replies = replies.map_err(|failure| Stop::Lost(failure.text().to_owned()))?;
-        let mut found: Vec<Vec<Option<Result<Reply, Failure>>>> = trials
-            .iter()
-            .map(|trial| trial.job.set.stmts().iter().map(|_| None).collect())
-            .collect();
+        let mut found = Replies::of(trials);
         for (step, reply) in steps.iter().zip(replies) {
             match (step, reply) {
                 (_, Err(Failure::Lost(why))) => return Err(Stop::Lost(why)),
                 (_, Err(Failure::Clash(why))) => return Err(Stop::Clash(why)),
                 (_, Err(Failure::Broken(why))) => return Err(Stop::Broken(why)),
-                (Step::Stmt { trial, index, .. }, reply) => {
-                    if let Some(place) = found.get_mut(*trial).and_then(|set| set.get_mut(*index)) {
-                        *place = Some(reply);
-                    }
+                (Step::Stmt { at, .. }, reply) => found.note(*at, reply),
+                (Step::Bulk { at, answer, .. }, reply) => {
+                    found.note_all(at, *answer, reply).map_err(|Unsure| Stop::Unsure)?;
                 }
                 // After the error of a set these are skipped, too.
                 (_, Ok(_) | Err(Failure::Skipped)) => {}
                 (_, Err(failure)) => return Err(Stop::Broken(failure.text().to_owned())),
             }
         }
-        Ok(trials.iter().zip(found).map(|(trial, found)| verdict(trial, found)).collect())
+        found.verdicts(trials).map_err(|Unsure| Stop::Unsure)
     }
 
     /// Commits, answers, and returns the sets that only failed because of others.
@@ -361,6 +353,8 @@ impl Groups<'_> {
                 tokio::time::sleep(Duration::from_millis(pause_ms)).await;
                 Ok(jobs)
             }
+            // Only a burst that runs sets together says so, and whoever sends that sends it again.
+            Stop::Unsure => Ok(jobs),
             Stop::Broken(why) => {
                 tracing::warn!(why, sets = jobs.len(), "a group could not be made durable");
                 self.roll_back().await;
@@ -378,96 +372,9 @@ impl Groups<'_> {
     }
 }
 
-/// The order in which a transaction is sent: by shard, so that two groups that change the same rows
-/// of several shards lock them in one order, and neither waits for what the other has. Statements
-/// that many sets contend for come last, so that such rows are locked shortly.
-fn steps<'t>(trials: &'t [Trial], begin: &'t str, mark: &'t Args) -> Vec<Step<'t>> {
-    let stmts = |is_suspect| {
-        trials.iter().enumerate().filter(move |(_, trial)| trial.is_suspect == is_suspect).flat_map(
-            |(trial, of)| {
-                let stmts = of.job.set.stmts().iter().enumerate();
-                stmts.map(move |(index, stmt)| (of, Step::Stmt { trial, index, stmt }))
-            },
-        )
-    };
-    let is_contended =
-        |step: &Step<'_>| matches!(step, Step::Stmt { stmt, .. } if stmt.is_contended);
-    let (mut last, mut first): (Vec<_>, Vec<_>) =
-        stmts(false).partition(|(_, step)| is_contended(step));
-    // Sets of one shard stay in their order, and the statements of a set in theirs.
-    first.sort_by_key(|(trial, _)| trial.job.set.shard());
-    last.sort_by_key(|(trial, _)| trial.job.set.shard());
-    let mut steps = vec![Step::Text(begin), Step::Mark(mark)];
-    steps.extend(first.into_iter().chain(last).map(|(_, step)| step));
-    let mut before = None;
-    for (_, step) in stmts(true) {
-        let Step::Stmt { trial, .. } = step else { continue };
-        if before != Some(trial) {
-            steps.push(Step::Text(if before.is_none() { SAVE } else { UNDO }));
-            before = Some(trial);
-        }
-        steps.push(step);
-    }
-    if before.is_some() {
-        steps.push(Step::Text(UNDO));
-    }
-    steps
-}
-
-/// What the replies say of a set. Of several guards that refused, the first in the set's own order
-/// is named.
-fn verdict(trial: &Trial, found: Vec<Option<Result<Reply, Failure>>>) -> Verdict {
-    let mut done = Done::default();
-    let mut verdict = None;
-    for (stmt, reply) in trial.job.set.stmts().iter().zip(found) {
-        let reply = match reply {
-            Some(Ok(reply)) => reply,
-            Some(Err(Failure::Late(why))) => return Verdict::Late(why),
-            Some(Err(Failure::Own(why))) => return verdict.unwrap_or(Verdict::Failed(why)),
-            Some(Err(failure @ Failure::Corrupt(_))) => {
-                return Verdict::Failed(failure.text().to_owned());
-            }
-            _ => return verdict.unwrap_or(Verdict::Unreached),
-        };
-        match stmt.expect {
-            Expect::One(reject) | Expect::Row(reject) if reply.count != 1 => {
-                verdict = verdict.or(Some(Verdict::Refused(reject)));
-            }
-            Expect::None(reject) if reply.count != 0 => {
-                verdict = verdict.or(Some(Verdict::Refused(reject)));
-            }
-            Expect::Row(_) | Expect::Rows => done.rows.push(reply.rows),
-            Expect::Any | Expect::One(_) | Expect::None(_) => {}
-        }
-    }
-    verdict.unwrap_or(Verdict::Good(done))
-}
-
-fn outcome(trial: Trial) -> (Job, Outcome) {
-    let outcome = match trial.verdict {
-        Verdict::Good(done) => Ok(done),
-        Verdict::Refused(reject) => Err(CommitError::Rejected(reject)),
-        Verdict::Failed(why) | Verdict::Late(why) => {
-            tracing::warn!(error = why, shard = trial.job.set.shard(), "a set failed");
-            Err(CommitError::Unavailable(why))
-        }
-        Verdict::Unreached => Err(CommitError::Unavailable("the set was not reached".to_owned())),
-    };
-    (trial.job, outcome)
-}
-
-fn settle(trial: Trial) {
-    let (job, outcome) = outcome(trial);
-    job.answer(outcome);
-}
-
 fn blame(job: Job, why: &str) {
     tracing::warn!(error = why, shard = job.set.shard(), "a set failed");
     job.fail(why);
-}
-
-fn jobs_of(trials: Vec<Trial>) -> Vec<Job> {
-    trials.into_iter().map(|trial| trial.job).collect()
 }
 
 fn silence() -> String {

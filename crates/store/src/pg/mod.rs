@@ -4,8 +4,10 @@
 //! `writer` for a COMMIT that was not answered.
 
 mod address;
+mod answers;
 mod backup;
 mod batcher;
+mod bulk;
 mod connection;
 mod failure;
 mod group;
@@ -15,6 +17,7 @@ mod plan;
 mod queue;
 mod readers;
 mod schema;
+mod steps;
 mod stream;
 mod text;
 mod texts;
@@ -96,6 +99,8 @@ struct Settings {
     unknown_limit: Duration,
     /// How every transaction begins.
     begin: String,
+    /// How one begins in which sets run statements together.
+    begin_bulk: String,
     fault: Option<Fault>,
     trusts_silence: bool,
 }
@@ -115,6 +120,7 @@ impl Settings {
             group: options.group.max(1),
             unknown_limit: Duration::from_millis(options.unknown_ms),
             begin: begin(patience_ms),
+            begin_bulk: format!("{}; {PLANS}", begin(patience_ms)),
             fault: options.fault.clone(),
             trusts_silence: options.trusts_silence,
         }
@@ -132,6 +138,14 @@ fn begin(patience_ms: u64) -> String {
         (patience_ms * 3 / 4).max(1)
     )
 }
+
+/// Statements for many sets are planned once, for any number of them: each finds its rows by an
+/// index. Left to itself, the planner would do so anew for each group, for its size, or read all of
+/// a table that was small a moment ago.
+const PLANS: &str = "SET LOCAL plan_cache_mode = force_generic_plan; \
+    SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
+    SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
+    SET LOCAL enable_material = off; SET LOCAL jit = off";
 
 /// PostgreSQL. Dropping it lets the batchers finish in the background; [`Engine::close`] waits for
 /// them.

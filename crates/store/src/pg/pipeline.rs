@@ -6,26 +6,30 @@
 //! answered by [`Failure::Skipped`]. As everywhere, nothing of a session but its prepared
 //! statements is relied on.
 
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use postgres_protocol::message::backend::{ErrorResponseBody, Message, RowDescriptionBody};
+use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_postgres::fallible_iterator::FallibleIterator;
+use tokio_postgres::fallible_iterator::FallibleIterator as _;
 use tokio_postgres::types::Type;
 
 use super::address::Address;
+use super::answers::{columns, disorder, failed, in_text, row_of, type_of_oid};
+use super::bulk;
 use super::connection::Reply;
 use super::failure::Failure;
 use super::stream::{Stream, dial, lost};
-use super::texts::{Known, Texts, misuse};
-use super::value::{decode, encode, type_of};
-use crate::{Args, Row, Sql};
+use super::texts::{Known, Texts, misuse, place};
+use super::value::{encode, encode_column, type_of};
+use crate::{Args, Sql};
 
 /// Bytes that are read at once, at most.
 const CHUNK: usize = 8 * 1024;
@@ -42,11 +46,13 @@ pub(super) enum Request<'r> {
     /// A statement whose text and arguments were checked. It is skipped after one that failed,
     /// unless a text stands between them.
     Bound { sql: Sql, args: &'r Args },
+    /// A text for many sets that [`Pipeline::learn_bulk`] knows, with the arguments of each.
+    Bulk { sql: Sql, args: &'r [&'r Args] },
 }
 
 impl Request<'_> {
     fn is_bound(&self) -> bool {
-        matches!(self, Self::Bound { .. })
+        matches!(self, Self::Bound { .. } | Self::Bulk { .. })
     }
 }
 
@@ -57,12 +63,22 @@ struct Statement {
     columns: Vec<Option<Type>>,
 }
 
+/// A text that sets may run together: prepared for many of them, if it has such a form.
+struct BulkText {
+    statement: Option<Statement>,
+    answer: bulk::Answer,
+}
+
 /// A connection of one owner. Dropping it closes it; a transaction that is open then does not
 /// happen. A future of it that is dropped half-way leaves it of no use, [`Self::over`] excepted.
 pub(super) struct Pipeline {
     stream: Stream,
     named: bool,
     texts: Texts<Statement>,
+    /// Whether sets are run together just now.
+    pub(super) bulk_pace: bulk::Pace,
+    /// The texts for many sets, by the place of the text for one; `None` = there is none.
+    bulks: HashMap<(usize, usize), Option<Arc<BulkText>>>,
     /// Names given so far.
     names: u64,
     /// How often something was asked.
@@ -89,6 +105,8 @@ impl Pipeline {
             stream,
             named,
             texts: Texts::default(),
+            bulk_pace: bulk::Pace::default(),
+            bulks: HashMap::new(),
             names: 0,
             uses: 0,
             out: BytesMut::new(),
@@ -175,6 +193,60 @@ impl Pipeline {
         }
     }
 
+    /// What a text answers when many sets run it together; `None` = they cannot.
+    pub(super) fn bulk(&self, sql: Sql) -> Option<bulk::Answer> {
+        let known = self.bulks.get(&place(sql))?;
+        known.as_ref().map(|known| known.answer)
+    }
+
+    /// Gets to know what these texts are for many sets. One that the server cannot use is run set
+    /// by set.
+    pub(super) async fn learn_bulk(
+        &mut self,
+        texts: impl Iterator<Item = Sql>,
+    ) -> Result<(), Failure> {
+        for sql in texts {
+            if self.bulks.contains_key(&place(sql)) {
+                continue;
+            }
+            let known = self.texts.get(sql);
+            let types = known.as_ref().and_then(|known| known.statement.as_ref());
+            let learned = match types.filter(|_| bulk::is_bulk(sql.0)) {
+                Some(one) => {
+                    let made = bulk::of(sql.0, &one.parameters);
+                    Some(Arc::new(self.prepare_bulk(sql, made).await?))
+                }
+                None => None,
+            };
+            self.bulks.insert(place(sql), learned);
+        }
+        Ok(())
+    }
+
+    async fn prepare_bulk(
+        &mut self,
+        sql: Sql,
+        made: Option<bulk::Bulk>,
+    ) -> Result<BulkText, Failure> {
+        let each = BulkText { statement: None, answer: bulk::Answer::Each };
+        let Some(bulk::Bulk { text, answer }) = made else { return Ok(each) };
+        let name = name_of(self.names);
+        self.names += 1;
+        frontend::parse(&name, &text, [], &mut self.out).map_err(|error| lost(&error))?;
+        frontend::describe(b'S', &name, &mut self.out).map_err(|error| lost(&error))?;
+        frontend::sync(&mut self.out);
+        let described = self.described(name).await?;
+        self.ready().await?;
+        Ok(match described {
+            Ok(statement) => BulkText { statement: Some(statement), answer },
+            Err(failure) => {
+                let (why, sql) = (failure.text(), sql.0);
+                tracing::warn!(why, sql, "a statement is run set by set");
+                each
+            }
+        })
+    }
+
     /// Whether these arguments fit a text that [`Self::prepare`] knows.
     pub(super) fn check(&mut self, sql: Sql, args: &Args) -> Result<(), Failure> {
         let known = self.texts.get(sql).ok_or_else(|| misuse("it is not prepared", sql))?;
@@ -253,6 +325,7 @@ impl Pipeline {
                     return frontend::query(text, &mut self.out).map_err(|error| lost(&error));
                 }
                 Request::Bound { sql, args } => self.bind(sql, args)?,
+                Request::Bulk { sql, args } => self.bind_bulk(sql, args)?,
             }
         }
         frontend::sync(&mut self.out);
@@ -277,6 +350,21 @@ impl Pipeline {
         frontend::execute("", 0, out).map_err(|error| lost(&error))
     }
 
+    fn bind_bulk(&mut self, sql: Sql, sets: &[&Args]) -> Result<(), Failure> {
+        let known = self.bulks.get(&place(sql)).and_then(Clone::clone);
+        let known = known.as_ref().and_then(|known| known.statement.as_ref());
+        let unknown = || misuse("it is not known for many sets", sql);
+        let Statement { name, parameters, .. } = known.ok_or_else(unknown)?;
+        let columns = parameters.iter().enumerate();
+        let column = |(index, kind): (usize, &Type), out: &mut BytesMut| {
+            encode_column(kind, sets.iter().map(|args| args.get(index)), out)
+        };
+        let out = &mut self.out;
+        let written = frontend::bind("", name, [1], columns, column, [1], out);
+        written.map_err(|_| misuse("the arguments are too large", sql))?;
+        frontend::execute("", 0, out).map_err(|error| lost(&error))
+    }
+
     /// Reads the answers to what [`Self::write`] wrote.
     async fn read(
         &mut self,
@@ -290,9 +378,17 @@ impl Pipeline {
                     replies.push(self.read_text(text).await?);
                     return Ok(());
                 }
-                Request::Bound { .. } if is_over => Err(Failure::Skipped),
+                Request::Bound { .. } | Request::Bulk { .. } if is_over => Err(Failure::Skipped),
                 Request::Bound { sql, .. } => {
-                    self.read_bound(sql).await?.map_err(|failure| in_text(failure, sql))
+                    let known = self.texts.get(sql).ok_or_else(disorder)?;
+                    let kinds = known.statement.as_ref().map(|one| one.columns.as_slice());
+                    self.read_bound(kinds).await?.map_err(|failure| in_text(failure, sql))
+                }
+                Request::Bulk { sql, .. } => {
+                    let known = self.bulks.get(&place(sql)).and_then(Clone::clone);
+                    let known = known.as_ref().and_then(|known| known.statement.as_ref());
+                    let kinds = known.map(|one| one.columns.as_slice());
+                    self.read_bound(kinds).await?.map_err(|failure| in_text(failure, sql))
                 }
             };
             // A row that cannot be read is no error of the server's: it goes on.
@@ -319,25 +415,21 @@ impl Pipeline {
         }
     }
 
-    async fn read_bound(&mut self, sql: Sql) -> Result<Result<Reply, Failure>, Failure> {
-        let known = self.texts.get(sql).ok_or_else(disorder)?;
+    /// The answer to one statement, whose columns are known or told.
+    async fn read_bound(
+        &mut self,
+        known: Option<&[Option<Type>]>,
+    ) -> Result<Result<Reply, Failure>, Failure> {
         let mut told = Vec::new();
         let (mut reply, mut corrupt) = (Reply::default(), None);
         loop {
             match self.next().await? {
                 Message::ParseComplete | Message::BindComplete | Message::NoData => {}
                 Message::RowDescription(body) => told = columns(&body)?,
-                Message::DataRow(body) => {
-                    let kinds = known.statement.as_ref().map_or(&told, |one| &one.columns);
-                    let ranges = body.ranges().map(|range| {
-                        Ok(range.map(|range| body.buffer().get(range).unwrap_or_default()))
-                    });
-                    let raw: Vec<_> = ranges.collect().map_err(|error| lost(&error))?;
-                    match row_of(kinds, &raw) {
-                        Ok(row) => reply.rows.push(row),
-                        Err(failure) => corrupt = corrupt.or(Some(failure)),
-                    }
-                }
+                Message::DataRow(body) => match row_of(known.unwrap_or(&told), &body)? {
+                    Ok(row) => reply.rows.push(row),
+                    Err(failure) => corrupt = corrupt.or(Some(failure)),
+                },
                 Message::CommandComplete(body) => {
                     let tag = body.tag().map_err(|error| lost(&error))?;
                     reply.count = tag.rsplit(' ').next().map_or(0, |n| n.parse().unwrap_or(0));
@@ -413,51 +505,4 @@ impl Pipeline {
 
 fn name_of(number: u64) -> String {
     format!("s{number}")
-}
-
-/// Types that the store does not have are told by none of its values.
-fn type_of_oid(oid: u32) -> Type {
-    Type::from_oid(oid).unwrap_or(Type::UNKNOWN)
-}
-
-fn columns(body: &RowDescriptionBody) -> Result<Vec<Option<Type>>, Failure> {
-    let kinds = body.fields().map(|field| Ok(Type::from_oid(field.type_oid())));
-    kinds.collect().map_err(|error| lost(&error))
-}
-
-fn row_of(kinds: &[Option<Type>], raw: &[Option<&[u8]>]) -> Result<Row, Failure> {
-    let take = |(column, raw)| {
-        let kind = kinds.get(column).and_then(Option::as_ref);
-        kind.and_then(|kind| decode(kind, raw)).ok_or(Failure::Corrupt(column))
-    };
-    raw.iter().copied().enumerate().map(take).collect::<Result<_, _>>().map(Row)
-}
-
-/// What an error says; an error of the whole where nothing more will come.
-fn failed(body: &ErrorResponseBody) -> Result<Failure, Failure> {
-    let (mut code, mut message) = (String::new(), String::new());
-    let mut fields = body.fields();
-    while let Some(field) = fields.next().map_err(|error| lost(&error))? {
-        match field.type_() {
-            b'C' => String::from_utf8_lossy(field.value_bytes()).as_ref().clone_into(&mut code),
-            b'M' => String::from_utf8_lossy(field.value_bytes()).as_ref().clone_into(&mut message),
-            _ => {}
-        }
-    }
-    match Failure::said(&code, &message) {
-        failure @ Failure::Lost(_) => Err(failure),
-        failure => Ok(failure),
-    }
-}
-
-/// A failure with the text of the statement, where that is to blame.
-fn in_text(failure: Failure, sql: Sql) -> Failure {
-    match failure {
-        Failure::Own(why) => misuse(&why, sql),
-        other => other,
-    }
-}
-
-fn disorder() -> Failure {
-    Failure::Lost("the server answered out of order".to_owned())
 }

@@ -101,7 +101,7 @@ fn is_letter(c: char) -> bool {
 
 /// The pieces of a text in order, each with whether it is code: not a literal, a quoted name or a
 /// comment.
-fn parts(sql: &str) -> impl Iterator<Item = (bool, &str)> {
+pub(super) fn parts(sql: &str) -> impl Iterator<Item = (bool, &str)> {
     const MARKS: [(&str, &str); 4] = [("'", "'"), ("\"", "\""), ("--", "\n"), ("/*", "*/")];
     let mut rest = sql;
     std::iter::from_fn(move || {

@@ -37,7 +37,7 @@ impl<S> Default for Texts<S> {
 
 impl<S> Texts<S> {
     pub(super) fn get(&mut self, sql: Sql) -> Option<Arc<Known<S>>> {
-        let place = (sql.0.as_ptr().addr(), sql.0.len());
+        let place = place(sql);
         if let Some(known) = self.by_place.get(&place) {
             return Some(Arc::clone(known));
         }
@@ -102,6 +102,11 @@ impl<S> Known<S> {
             }
         }
     }
+}
+
+/// What a text is told from others by, quickly: constants stay where they are.
+pub(super) fn place(sql: Sql) -> (usize, usize) {
+    (sql.0.as_ptr().addr(), sql.0.len())
 }
 
 pub(super) fn misuse(why: &str, sql: Sql) -> Failure {

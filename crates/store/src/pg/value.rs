@@ -3,7 +3,8 @@
 use std::error::Error as StdError;
 
 use bytes::{BufMut as _, BytesMut};
-use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use postgres_protocol::types::{ArrayDimension, array_to_sql};
+use tokio_postgres::types::{FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
 
 use super::failure::Failure;
 use crate::{Row, Val};
@@ -62,6 +63,22 @@ pub(super) fn encode(value: &Val, out: &mut BytesMut) -> postgres_protocol::IsNu
         Val::Bytes(bytes) => out.put_slice(bytes),
     }
     postgres_protocol::IsNull::No
+}
+
+/// Writes the arguments that several sets have for one parameter, an array of theirs, as the server
+/// takes it.
+pub(super) fn encode_column<'v>(
+    kind: &Type,
+    values: impl ExactSizeIterator<Item = Option<&'v Val>>,
+    out: &mut BytesMut,
+) -> Result<postgres_protocol::IsNull, Box<dyn StdError + Sync + Send>> {
+    let Kind::Array(member) = kind.kind() else { return Err("not an array".into()) };
+    let count = i32::try_from(values.len())?;
+    let whole = [ArrayDimension { len: count, lower_bound: 1 }];
+    let value =
+        |value: Option<&Val>, out: &mut BytesMut| Ok(encode(value.unwrap_or(&Val::Null), out));
+    array_to_sql(whole, member.oid(), values, value, out)?;
+    Ok(postgres_protocol::IsNull::No)
 }
 
 /// Reads a column, unless the store has no such type.

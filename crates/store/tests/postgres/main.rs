@@ -8,6 +8,7 @@
     reason = "a test that cannot go on has failed; a test binary has no outside"
 )]
 
+mod bulk;
 mod clashes;
 mod commits;
 mod encryption;

@@ -49,7 +49,7 @@ pub(super) const COUNT_SEND: Sql =
      AND (CASE WHEN $3 > 0 THEN recipients.chatapp_sent_at ELSE recipients.sms_sent_at END) <= \
      $10 AND (recipients.sent_1 <= $11 OR \
      CAST(COALESCE(NULLIF(SUBSTR(recipients.wrong_at, \
-     CAST(CAST($12 AS BIGINT) AS INTEGER), 13), ''), '0') AS BIGINT) <= $9)");
+     CAST(CAST($12 AS BIGINT) AS INTEGER), 13), ''), '0') AS BIGINT) <= $9) /*BULK*/");
 
 impl FromRow for Sends {
     fn from_row(mut row: Row) -> Result<Self, Error> {
