@@ -5,7 +5,7 @@ use store::Sql;
 /// One message on a handset.
 pub(super) const INSERT: Sql =
     Sql("INSERT INTO handset_messages (account_id, phone_mac, message_id, \
-     sealed, received_at) VALUES ($1, $2, $3, $4, $5)");
+     sealed, received_at) VALUES ($1, $2, $3, $4, $5) /*BULK*/");
 
 /// What a handset received, newest first.
 pub(super) const NEWEST: Sql = Sql("SELECT message_id, sealed, received_at FROM handset_messages \

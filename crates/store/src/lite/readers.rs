@@ -9,7 +9,8 @@ use super::LiteOptions;
 use super::session::{Role, Session};
 use crate::{Args, Error, Row, Sql};
 
-/// A few connections, each for one caller at a time.
+/// A few connections, each for one caller at a time. Whoever comes takes the first that is free: its
+/// pages and statements are in memory, and in the processor's cache.
 pub(super) struct Readers {
     first: Mutex<Session>,
     others: Vec<Mutex<Session>>,
@@ -39,10 +40,7 @@ impl Readers {
     }
 
     fn free(&self) -> MutexGuard<'_, Session> {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % (self.others.len() + 1);
-        let (before, after) = self.others.split_at(turn.min(self.others.len()));
-        let preferred = after.iter().chain(std::iter::once(&self.first)).chain(before);
-        for reader in preferred {
+        for reader in std::iter::once(&self.first).chain(&self.others) {
             match reader.try_lock() {
                 Ok(session) => return session,
                 // A panic in a read leaves the connection usable: its statement was reset.
@@ -50,7 +48,9 @@ impl Readers {
                 Err(TryLockError::WouldBlock) => {}
             }
         }
-        let busy = after.first().unwrap_or(&self.first);
+        // All are busy: those that wait share them.
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % (self.others.len() + 1);
+        let busy = self.others.get(turn).unwrap_or(&self.first);
         busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -299,6 +299,10 @@ impl Groups<'_> {
                 (Step::Bulk { at, answer, .. }, reply) => {
                     found.note_all(at, *answer, reply).map_err(|Unsure| Stop::Unsure)?;
                 }
+                // A server without one of the settings that plans are pinned by.
+                (Step::Text(text), Err(Failure::Own(_))) if *text == self.settings.begin_bulk => {
+                    return Err(Stop::Unsure);
+                }
                 // After the error of a set these are skipped, too.
                 (_, Ok(_) | Err(Failure::Skipped)) => {}
                 (_, Err(failure)) => return Err(Stop::Broken(failure.text().to_owned())),
