@@ -19,7 +19,7 @@ use health::Health;
 pub use health::Subject;
 
 /// How soon the log says again that a carrier's settings are wrong.
-const ALARM_AGAIN: Duration = Duration::from_secs(60);
+const ALARM_AGAIN: Duration = Duration::from_mins(1);
 
 /// Who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -62,8 +62,9 @@ async fn attempt<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritte
     answered(app, leg, Answer { outcome, permit }, &mut waiter, wait).await
 }
 
-/// Gives the attempt to another carrier, which is written down before that one gets it: what a crash
-/// leaves names who may have it, and its receipts are looked for there. Answers whether it is.
+/// Gives the attempt to another carrier, which is written down before that one gets it: what a
+/// crash leaves names who may have it, and its receipts are looked for there. Answers whether it
+/// was.
 async fn reroute<O: Owner>(app: &App, leg: &mut Leg<O>, lane: &Lane) -> Result<bool, Unwritten> {
     let mut next = leg.attempt.clone();
     next.refused_by.push(std::mem::replace(&mut next.carrier, lane.carrier().name().to_owned()));

@@ -201,8 +201,8 @@ async fn take_to(
     Ok(Taken::NotNow)
 }
 
-/// What the fate of one part means for all of its message: where one failed, in whatever way, others
-/// may have gone out, and the phone shows none of them.
+/// What the fate of one part means for all of its message: where one failed, in whatever way,
+/// others may have gone out, and the phone shows none of them.
 const fn of_whole(fate: Fate) -> Fate {
     match fate {
         Fate::Failed(refusal @ (Refusal::Unreachable | Refusal::BadRecipient)) => {

@@ -1,5 +1,5 @@
-//! Which carrier takes what another one did not: only where that one certainly does not have it, and
-//! none may have it from before.
+//! Which carrier takes what another one did not: only where that one certainly does not have it,
+//! and none may have it from before.
 
 use std::sync::Arc;
 

@@ -154,8 +154,9 @@ fn found(app: &App, set: &mut WriteSet, attempt: &Attempt, provider_id: &str) {
     }
 }
 
-/// An attempt did not work out, now or before: another carrier takes it where that is certain to be
-/// the only one, else what it cost is given back, and the next leg follows where there is one. A price that cannot be told now is due work's to ask for again.
+/// An attempt did not work out, now or before. Another carrier takes it where none can have it;
+/// else what it cost is given back, and the next leg follows where there is one. A price that
+/// cannot be told now is due work's to ask for again.
 ///
 /// # Errors
 /// See [`Unwritten`].

@@ -9,8 +9,8 @@ use crate::carriers::Priority;
 use crate::kit::id::{AccountId, AttemptId};
 
 const ATTEMPT: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits, lease_until, \
-     account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, refused_by \
-     FROM attempts WHERE account_id = $1 AND attempt_id = $2");
+     account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, \
+     refused_by FROM attempts WHERE account_id = $1 AND attempt_id = $2");
 /// Another leg of the message that brought it or still may.
 const OTHER_LEG: Sql = Sql("SELECT attempt_id FROM attempts WHERE account_id = $1 \
      AND object_id = $2 AND attempt_id <> $3 \
@@ -53,8 +53,8 @@ const NEXT_CARRIER: Sql = Sql("SELECT carrier FROM attempts WHERE carrier > $1 \
      AND queued_at IS NOT NULL ORDER BY carrier LIMIT 1");
 /// What has waited in a queue since a while, of an account, the oldest first.
 const WAITING: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits, lease_until, \
-     account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, refused_by \
-     FROM attempts WHERE carrier = $1 AND priority = $2 AND account_id = $3 \
+     account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, \
+     refused_by FROM attempts WHERE carrier = $1 AND priority = $2 AND account_id = $3 \
      AND queued_at IS NOT NULL AND queued_at > $4 AND queued_at <= $5 \
      ORDER BY queued_at LIMIT $6");
 /// Into another queue, if it still waits where it did.
@@ -140,15 +140,15 @@ impl FromRow for Found {
             resends: row.take(12)?,
             queued_at: row.take(13)?,
             next_at: row.take(14)?,
-            refused_by: names(row.take(15)?),
+            refused_by: names(row.take::<Option<String>>(15)?.as_deref()),
         };
         Ok(Self { attempt, kind: row.take(8)? })
     }
 }
 
 /// The names of carriers in a stored list.
-fn names(stored: Option<String>) -> Vec<String> {
-    stored.iter().flat_map(|list| list.split(',')).map(str::to_owned).collect()
+fn names(stored: Option<&str>) -> Vec<String> {
+    stored.into_iter().flat_map(|list| list.split(',')).map(str::to_owned).collect()
 }
 
 /// As it is stored.

@@ -1,6 +1,6 @@
-//! What waits for a carrier that does not come: it has no connection anywhere, rests, or is none of
-//! the settings any more. After a while it goes by another, as long as none may have it. A lane that
-//! works costs nothing of this.
+//! What waits for a carrier that does not come: one that has no connection anywhere, rests, or is
+//! none of the settings any more. After a while it goes by another, as long as none may have it. A
+//! lane that works costs nothing of this.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice::from_ref;

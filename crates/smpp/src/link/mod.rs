@@ -296,8 +296,8 @@ impl<K: Send + 'static> Link<K> {
         self.closed().await;
     }
 
-    /// Ends the link at once, without a word to the centre: somebody else may be bound in its place.
-    /// What is in flight is [`Outcome::Unknown`].
+    /// Ends the link at once, without a word to the centre: somebody else may be bound in its
+    /// place. What is in flight is [`Outcome::Unknown`].
     pub fn cut(&self) {
         self.close_so(Closing::AtOnce);
     }

@@ -183,7 +183,9 @@ impl<K: Send + 'static> Runner<K> {
     /// Nobody knows any more what becomes of what is in flight.
     fn abandon(&mut self) -> Ended {
         let keys: Vec<u64> = self.in_flight.keys().copied().collect();
-        keys.into_iter().for_each(|key| self.give_up_waiting(key));
+        for key in keys {
+            self.give_up_waiting(key);
+        }
         Ended::Unbound
     }
 

@@ -89,8 +89,9 @@ pub(super) fn hold(inner: &Arc<Inner>, slots: &Slots) {
         bound.by_slot.keys().copied().filter(|slot| !slots.held.contains(slot)).collect();
     for slot in gone {
         // At once: another node may bind in a second, and the centre may not answer for longer.
-        let links = bound.by_slot.remove(&slot).into_iter().flat_map(Bind::into_links);
-        links.for_each(|link| link.cut());
+        for link in bound.by_slot.remove(&slot).into_iter().flat_map(Bind::into_links) {
+            link.cut();
+        }
     }
     for slot in &slots.held {
         bound.by_slot.entry(*slot).or_insert_with(|| Bind::open(inner));
