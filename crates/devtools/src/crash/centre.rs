@@ -132,12 +132,11 @@ fn judge(came: &HashMap<String, Vec<usize>>, acked: &[Acked], kills: &[usize]) -
                 findings.sms_twice += 1;
                 let kill = kills.partition_point(|at| at <= first);
                 let has_died = kills.get(kill).is_some_and(|at| at <= second);
-                match again.get_mut(kill).filter(|_| has_died) {
-                    Some(count) => *count += 1,
-                    None => {
-                        findings.unexpected += 1;
-                        findings.name(format!("{id} came twice, and no kill was between"));
-                    }
+                if let Some(count) = again.get_mut(kill).filter(|_| has_died) {
+                    *count += 1;
+                } else {
+                    findings.unexpected += 1;
+                    findings.name(format!("{id} came twice, and no kill was between"));
                 }
             }
             more => {
