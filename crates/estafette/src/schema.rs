@@ -136,4 +136,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "transcripts",
         sql: include_str!("../../../migrations/0038_transcripts.sql"),
     },
+    Migration {
+        version: 39,
+        name: "refused_by",
+        sql: include_str!("../../../migrations/0039_refused_by.sql"),
+    },
 ];

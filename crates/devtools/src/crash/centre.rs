@@ -32,6 +32,8 @@ pub(crate) struct Centre {
     handsets: Handsets,
     port: u16,
     task: JoinHandle<()>,
+    /// How many messages had come at each kill.
+    kills: Vec<usize>,
 }
 
 impl Drop for Centre {
@@ -49,7 +51,8 @@ impl Centre {
         let options = SmscOptions { receipt_ms: 50, keep: KEPT, ..SmscOptions::default() };
         let smsc = Smsc::bind("127.0.0.1:0".parse()?, options, Clock::system()).await?;
         let (port, handsets) = (smsc.address()?.port(), smsc.handsets());
-        Ok(Self { handsets, port, task: tokio::spawn(smsc.serve()) })
+        let task = tokio::spawn(smsc.serve());
+        Ok(Self { handsets, port, task, kills: Vec::new() })
     }
 
     /// What makes the service send by it.
@@ -76,31 +79,31 @@ impl Centre {
         Ok(())
     }
 
-    /// How often it got each text.
-    fn times(&self) -> HashMap<String, u64> {
-        let mut times = HashMap::new();
-        for message in self.handsets.messages() {
-            *times.entry(message.text).or_default() += 1;
-        }
-        times
+    /// The service was killed, and what it had handed over has come.
+    pub(crate) fn killed(&mut self) {
+        self.kills.push(self.handsets.count());
     }
 
-    /// Whether every message arrived that was acknowledged, and how many did twice: at most a
-    /// window for each kill may, and none more than twice. What is still queued has as long as it
-    /// takes, unless nothing arrives for `patience`.
+    /// When each text came, by the count of messages.
+    fn came(&self) -> HashMap<String, Vec<usize>> {
+        let mut came: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, message) in self.handsets.messages().into_iter().enumerate() {
+            came.entry(message.text).or_default().push(at);
+        }
+        came
+    }
+
+    /// Whether every message arrived that was acknowledged, and how many did twice: of those that
+    /// came between two kills at most a window, after the second, and none more than twice. What is
+    /// still queued has as long as it takes, unless nothing arrives for `patience`.
     ///
     /// # Errors
     /// When the service is not bound any more.
-    pub(crate) async fn judged(
-        &self,
-        acked: &[Acked],
-        kills: u64,
-        patience: Duration,
-    ) -> Result<Findings> {
+    pub(crate) async fn judged(&self, acked: &[Acked], patience: Duration) -> Result<Findings> {
         self.bound().await?;
         let (mut fewest, mut since) = (u64::MAX, stopwatch::now());
         loop {
-            let found = judge(&self.times(), acked, kills);
+            let found = judge(&self.came(), acked, &self.kills);
             if found.lost < fewest {
                 (fewest, since) = (found.lost, stopwatch::now());
             }
@@ -112,27 +115,39 @@ impl Centre {
     }
 }
 
-fn judge(times: &HashMap<String, u64>, acked: &[Acked], kills: u64) -> Findings {
+fn judge(came: &HashMap<String, Vec<usize>>, acked: &[Acked], kills: &[usize]) -> Findings {
     let checks = acked.len() as u64;
     let mut findings = Findings { checks, ..Findings::default() };
+    // Of what was under way at each kill, how much came again.
+    let mut again = vec![0; kills.len()];
     for Acked { id, planned, .. } in acked {
-        let times = planned.send.text.as_ref().and_then(|text| times.get(text));
-        match times.copied().unwrap_or_default() {
-            0 => {
+        let came = planned.send.text.as_ref().and_then(|text| came.get(text));
+        match came.map_or(&[][..], Vec::as_slice) {
+            [] => {
                 findings.lost += 1;
                 findings.name(format!("{id} never came to the centre"));
             }
-            1 => {}
-            2 => findings.sms_twice += 1,
+            [_] => {}
+            [first, second] => {
+                findings.sms_twice += 1;
+                let kill = kills.partition_point(|at| at <= first);
+                let has_died = kills.get(kill).is_some_and(|at| at <= second);
+                if let Some(count) = again.get_mut(kill).filter(|_| has_died) {
+                    *count += 1;
+                } else {
+                    findings.unexpected += 1;
+                    findings.name(format!("{id} came twice, and no kill was between"));
+                }
+            }
             more => {
                 findings.unexpected += 1;
-                findings.name(format!("{id} came to the centre {more} times"));
+                findings.name(format!("{id} came to the centre {} times", more.len()));
             }
         }
     }
-    if findings.sms_twice > WINDOW * kills {
+    for (kill, count) in again.into_iter().enumerate().filter(|(_, count)| *count > WINDOW) {
         findings.unexpected += 1;
-        findings.name(format!("{} came twice, and windows are {WINDOW}", findings.sms_twice));
+        findings.name(format!("{count} came again after kill {kill}, and the window is {WINDOW}"));
     }
     findings
 }
@@ -202,12 +217,20 @@ mod tests {
         };
         let all: Vec<_> = (0..2 * WINDOW).map(acked).collect();
         let text = |acked: &Acked| acked.planned.send.text.clone().unwrap();
-        let came = |times| -> HashMap<_, _> { all.iter().map(|it| (text(it), times)).collect() };
-        assert!(judge(&came(1), &all, 1).clean());
-        let twice = judge(&came(2), &all, 2);
+        // All come, then all of them again, so often.
+        let came = |times: usize| -> HashMap<_, _> {
+            let each = all.iter().enumerate();
+            each.map(|(at, it)| (text(it), (0..times).map(|n| at + n * all.len()).collect()))
+                .collect()
+        };
+        let window = all.len() / 2;
+        assert!(judge(&came(1), &all, &[window]).clean());
+        let twice = judge(&came(2), &all, &[window, 2 * window]);
         assert!(twice.clean() && twice.sms_twice == 2 * WINDOW);
-        assert_eq!(judge(&came(2), &all, 1).unexpected, 1, "more than a window for each kill");
-        assert_eq!(judge(&came(3), &all, 9).unexpected, 2 * WINDOW);
-        assert_eq!(judge(&HashMap::new(), &all, 1).lost, 2 * WINDOW);
+        let at_one = judge(&came(2), &all, &[2 * window, 4 * window]);
+        assert_eq!(at_one.unexpected, 1, "a window for each kill, not for all of them");
+        assert_eq!(judge(&came(2), &all, &[]).unexpected, 2 * WINDOW, "without a kill, none");
+        assert_eq!(judge(&came(3), &all, &[window]).unexpected, 2 * WINDOW);
+        assert_eq!(judge(&HashMap::new(), &all, &[window]).lost, 2 * WINDOW);
     }
 }

@@ -238,6 +238,9 @@ impl Run {
         for task in tasks {
             self.journal.absorb(task.await.context("a client of the driver failed")??);
         }
+        if let Some(centre) = &mut self.centre {
+            centre.killed();
+        }
         let restart = self.server.start().await?;
         self.restart_ms.push(u64::try_from(restart.as_millis())?);
         Ok(())
@@ -264,7 +267,7 @@ impl Run {
         let mut questions = self.questions(Ask::Repeat, 0, usize::MAX, repeated);
         if let Some(centre) = &self.centre {
             let patience = Duration::from_secs(self.args.settle_s);
-            let found = centre.judged(&self.journal.acked, self.args.kills, patience).await?;
+            let found = centre.judged(&self.journal.acked, patience).await?;
             self.findings.merge(found);
         } else {
             questions.extend(self.questions(Ask::Handset, 0, 1000, repeated));

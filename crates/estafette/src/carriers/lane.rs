@@ -18,6 +18,9 @@ use health::Health;
 
 pub use health::Subject;
 
+/// How soon the log says again that a carrier's settings are wrong.
+const ALARM_AGAIN: Duration = Duration::from_mins(1);
+
 /// Who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
@@ -111,6 +114,8 @@ struct Book {
     next_ticket: u64,
     bucket: Bucket,
     health: Health,
+    /// When the log said last that the carrier refuses what its settings are to blame for.
+    alarmed_at: Option<Instant>,
     /// The first of those that wait in the database, and since when there have been some.
     backlog: Option<(Priority, Instant)>,
 }
@@ -147,6 +152,7 @@ impl Lane {
             next_ticket: 0,
             bucket: Bucket { tokens: burst(pace), at: Instant::now() },
             health: Health::default(),
+            alarmed_at: None,
             backlog: None,
         };
         let (book, work) = (Mutex::new(book), Notify::new());
@@ -248,8 +254,23 @@ impl Lane {
             let took_ms = u64::try_from(took.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
             self.answers.round_trip_ms.store(took_ms, Ordering::Relaxed);
         }
+        if let Outcome::Refused { class, .. } = outcome
+            && class.is_of_settings()
+        {
+            self.alarm(*class);
+        }
         if self.pace.backs_off {
             self.book().health.note(outcome, subject);
+        }
+    }
+
+    /// Once a minute: all messages of a campaign may get the same answer.
+    fn alarm(&self, class: Refusal) {
+        let mut book = self.book();
+        if book.alarmed_at.is_none_or(|at| at.elapsed() >= ALARM_AGAIN) {
+            book.alarmed_at = Some(Instant::now());
+            let (carrier, class) = (self.carrier.name(), class.as_str());
+            tracing::error!(carrier, class, "the carrier refuses messages: see its settings");
         }
     }
 

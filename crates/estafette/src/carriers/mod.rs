@@ -4,6 +4,7 @@
 pub mod binds;
 pub mod cloud_api;
 pub mod door;
+mod failover;
 pub mod handsets;
 mod inbound;
 pub mod inbox;
@@ -34,6 +35,7 @@ use routes::{Route, RouteFault, Table, Wanted};
 
 pub use cloud_api::CloudApi;
 pub use door::{Door, Guesses, NotNow};
+pub use failover::Untaken;
 pub use handsets::Handsets;
 pub use inbound::{Inbound, InboundPart};
 pub use inbox::Inbox;
@@ -123,6 +125,8 @@ pub enum Fate {
     Read,
     /// It will not arrive.
     Failed(Refusal),
+    /// The carrier did not take it, and says so late.
+    Refused(Refusal),
 }
 
 /// Our own ids of a submission, as a carrier brings them back.
@@ -143,6 +147,7 @@ impl Fate {
             Self::Delivered => "delivered".to_owned(),
             Self::Read => "read".to_owned(),
             Self::Failed(refusal) => format!("failed {}", refusal.as_str()),
+            Self::Refused(refusal) => format!("refused {}", refusal.as_str()),
         }
     }
 
@@ -154,6 +159,7 @@ impl Fate {
             ("delivered", _) => Some(Self::Delivered),
             ("read", _) => Some(Self::Read),
             ("failed", word) => word.parse().ok().map(Self::Failed),
+            ("refused", word) => word.parse().ok().map(Self::Refused),
             _ => None,
         }
     }

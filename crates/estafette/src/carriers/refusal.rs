@@ -29,6 +29,11 @@ pub enum Refusal {
     Temporary,
     /// It will not work later either: credentials, template, configuration, content.
     Permanent,
+    /// The carrier does not take it as it is written for it: a setting of it is wrong. Another may.
+    Unfit,
+    /// The carrier has a part of it, and does not take the rest for now: all of it may go again,
+    /// to the same carrier.
+    Halfway,
     /// The carrier is down.
     Down,
     /// It went out and did not arrive, for reasons that the carrier keeps to itself.
@@ -44,7 +49,9 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 15] = [
+        Self::Unfit,
+        Self::Halfway,
         Self::WindowClosed,
         Self::OptedOut,
         Self::Template,
@@ -71,6 +78,8 @@ impl Refusal {
             Self::Later { .. } => "later",
             Self::Temporary => "temporary",
             Self::Permanent => "permanent",
+            Self::Unfit => "unfit",
+            Self::Halfway => "halfway",
             Self::Down => "down",
             Self::Undelivered => "undelivered",
             Self::Expired => "expired",
@@ -94,7 +103,22 @@ impl Refusal {
     /// Whether the carrier may take it later.
     #[must_use]
     pub const fn is_passing(self) -> bool {
-        self.after_ms().is_some() || matches!(self, Self::Temporary | Self::Down)
+        self.after_ms().is_some() || matches!(self, Self::Temporary | Self::Halfway | Self::Down)
+    }
+
+    /// Whether another carrier may take what this one certainly does not have.
+    #[must_use]
+    pub const fn is_of_carrier(self) -> bool {
+        matches!(
+            self,
+            Self::Temporary | Self::Down | Self::Throttled { .. } | Self::BadSender | Self::Unfit
+        )
+    }
+
+    /// Whether it is for the operator to mend.
+    #[must_use]
+    pub const fn is_of_settings(self) -> bool {
+        matches!(self, Self::BadSender | Self::Unfit)
     }
 }
 

@@ -169,14 +169,15 @@ impl Table {
     #[must_use]
     pub fn choose(&self, wanted: Wanted<'_>) -> Option<Arc<Lane>> {
         let entry = self.find(wanted)?;
-        let is_well = |lane: &Lane| !lane.is_resting_for(wanted.account);
-        let takes = |lane: &Lane| lane.presence() == Presence::Here && is_well(lane);
-        let elsewhere = |lane: &Lane| lane.presence() == Presence::Elsewhere;
-        let tiers = || entry.tiers.iter();
-        tiers()
-            .find_map(|tier| tier.next(takes))
-            .or_else(|| tiers().find_map(|tier| tier.next(elsewhere)))
-            .or_else(|| tiers().find_map(|tier| tier.next(|_| true)))
+        entry.well(wanted.account, |_| true).or_else(|| entry.first(|_| true))
+    }
+
+    /// Another carrier for a message than those that did not take it: one that takes messages now,
+    /// or whose connection is on another node.
+    #[must_use]
+    pub fn another(&self, wanted: Wanted<'_>, refused_by: &[String]) -> Option<Arc<Lane>> {
+        let is_other = |lane: &Lane| !refused_by.iter().any(|name| name == lane.carrier().name());
+        self.find(wanted)?.well(wanted.account, is_other)
     }
 
     /// Whether a route leads there.
@@ -271,6 +272,20 @@ impl Entry {
         let tiers = tiers.into_values().collect();
         let network = route.network.as_deref().and_then(SmsRoute::network);
         Self { account: route.account_id.clone(), class: route.class, network, tiers }
+    }
+
+    /// The first that fits, by priority.
+    fn first(&self, fits: impl Fn(&Lane) -> bool) -> Option<Arc<Lane>> {
+        self.tiers.iter().find_map(|tier| tier.next(&fits))
+    }
+
+    /// The first that fits and takes messages of an account now, else one that other nodes reach.
+    fn well(&self, account: &str, fits: impl Fn(&Lane) -> bool) -> Option<Arc<Lane>> {
+        let takes =
+            |lane: &Lane| lane.presence() == Presence::Here && !lane.is_resting_for(account);
+        let elsewhere = |lane: &Lane| lane.presence() == Presence::Elsewhere;
+        self.first(|lane| fits(lane) && takes(lane))
+            .or_else(|| self.first(|lane| fits(lane) && elsewhere(lane)))
     }
 }
 

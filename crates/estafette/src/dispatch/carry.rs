@@ -3,14 +3,18 @@
 
 use std::time::Duration;
 
+use ::store::WriteSet;
 use tracing::Instrument;
 
-use super::settle::{over, postpone, settle};
+use super::failover;
+use super::settle::{over, postpone, settle, write};
 use super::store as sql;
-use super::{Attempt, Carried, Failure, Leg, News, Next, Owner, State, Unwritten, elsewhere};
+use super::{
+    Attempt, Carried, Failure, LEASE_MS, Leg, News, Next, Owner, State, Unwritten, elsewhere,
+};
 use crate::app::App;
 use crate::carriers::inbox::{self, Waiter};
-use crate::carriers::{Answered, Channel, Fate, Outbound, Outcome, Permit, Refusal, Subject};
+use crate::carriers::{Answered, Channel, Fate, Lane, Outbound, Outcome, Permit, Refusal, Subject};
 use crate::metrics::Submitted;
 
 /// How long a receipt that comes at once may take to share the commit of the acceptance.
@@ -46,10 +50,34 @@ async fn attempt<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritte
     }
     let mut waiter = app.carriers.inbox().expect(leg.attempt.id.as_str());
     let Answer { outcome, permit } = submit(app, leg).await;
+    if let Outcome::Refused { class, .. } = &outcome
+        && let Some(lane) = failover::inline(app, leg, *class)
+        && reroute(app, leg, &lane).await?
+    {
+        return Ok(Next::Attempt);
+    }
     let receipt_wait = Duration::from_millis(O::wait_ms(app));
     let waits = O::waits_on(leg.attempt.channel) || outcome == Outcome::Unknown;
     let wait = if waits { receipt_wait } else { Duration::ZERO };
     answered(app, leg, Answer { outcome, permit }, &mut waiter, wait).await
+}
+
+/// Gives the attempt to another carrier, which is written down before that one gets it: what a
+/// crash leaves names who may have it, and its receipts are looked for there. Answers whether it
+/// was.
+async fn reroute<O: Owner>(app: &App, leg: &mut Leg<O>, lane: &Lane) -> Result<bool, Unwritten> {
+    let mut next = leg.attempt.clone();
+    next.refused_by.push(std::mem::replace(&mut next.carrier, lane.carrier().name().to_owned()));
+    next.lease_until = app.now() + LEASE_MS;
+    let mut set = WriteSet::of(next.account.as_str());
+    sql::reroute(&mut set, &next);
+    match write(app, &next.object_id, set).await {
+        Ok(()) => leg.attempt = next,
+        Err(Unwritten::Stale) => return Err(Unwritten::Stale),
+        // The refusal is the answer.
+        Err(Unwritten::Lost) => return Ok(false),
+    }
+    Ok(true)
 }
 
 /// What a carrier said. The permit is kept until that is durable: what a crash sends twice is
@@ -203,6 +231,8 @@ async fn heard<O: Owner>(
         Fate::Failed(refusal) => {
             over(app, leg, Failure::receipt(refusal, news.receipt.error.clone())).await?
         }
+        // One that is late is not offered here.
+        Fate::Refused(_) => Next::Nothing(Carried::Stands),
         Fate::Sent if leg.attempt.state == State::Accepted => Next::Nothing(Carried::Stands),
         Fate::Sent => {
             let own = leg.attempt.id.as_str().to_owned();
@@ -231,7 +261,12 @@ async fn submit<O: Owner>(app: &App, leg: &mut Leg<O>) -> Answer {
         };
         let Answered { outcome, transcript } = hand_over(app, *channel, &message, &permit).await;
         let after_ms = match &outcome {
-            Outcome::Refused { class, .. } if tries < TRIES => class.after_ms(),
+            // Whoever waits for it is better served by another.
+            Outcome::Refused { class, .. }
+                if tries < TRIES && failover::inline(app, leg, *class).is_none() =>
+            {
+                class.after_ms()
+            }
             _ => None,
         };
         let Some(after_ms) = after_ms else {

@@ -18,7 +18,7 @@ use super::{
 use crate::app::App;
 use crate::carriers::door::{Arrivals, Incoming};
 use crate::carriers::lane::ReceiptCounts;
-use crate::carriers::{Fate, Guesses, Inbound, InboundPart, NotNow, Receipt};
+use crate::carriers::{Fate, Guesses, Inbound, InboundPart, NotNow, Receipt, Refusal};
 use crate::kit::id::{AccountId, AttemptId};
 
 /// Receipts taken in at the same time.
@@ -98,7 +98,9 @@ async fn receive(
     guesses: Option<&Guesses>,
     owners: &[Entry],
 ) -> Result<(), NotNow> {
-    if app.carriers.inbox().offer(receipt).await {
+    // What a sender waits for is not known to be the copy that a late answer is about.
+    let is_late = matches!(receipt.fate, Fate::Refused(_));
+    if !is_late && app.carriers.inbox().offer(receipt).await {
         count(app, &receipt.carrier, |counts| &counts.matched);
         return Ok(());
     }
@@ -185,7 +187,8 @@ async fn take_to(
     }
     // What led here is known, and may be the id of one part, or written in another way.
     let named = receipt.provider_id.clone().filter(|_| receipt.echo.is_some());
-    let receipt = Receipt { provider_id: named, ..receipt.clone() };
+    let fate = place.part.as_ref().map_or(receipt.fate, |_| of_whole(receipt.fate));
+    let receipt = Receipt { provider_id: named, fate, ..receipt.clone() };
     for _ in 0..LOOKS {
         let Some(now) = found else { return Ok(Taken::Nowhere) };
         match (entry.take_in)(app, now.attempt, &receipt).await? {
@@ -196,6 +199,18 @@ async fn take_to(
         }
     }
     Ok(Taken::NotNow)
+}
+
+/// What the fate of one part means for all of its message: where one failed, in whatever way,
+/// others may have gone out, and the phone shows none of them.
+const fn of_whole(fate: Fate) -> Fate {
+    match fate {
+        Fate::Failed(refusal @ (Refusal::Unreachable | Refusal::BadRecipient)) => {
+            Fate::Failed(refusal)
+        }
+        Fate::Failed(_) => Fate::Failed(Refusal::Undelivered),
+        other => other,
+    }
 }
 
 /// Parks a receipt that leads nowhere.
@@ -269,14 +284,31 @@ pub(super) async fn take_in<O: Owner>(
         }
         Fate::Sent => Ok(()),
         Fate::Failed(refusal) => {
-            let why = Failure::receipt(refusal, receipt.error.clone());
-            over(app, &mut leg, why).await.map(|next| {
-                if next == Next::Attempt {
-                    // The receipt is durable; the next attempt is its own work.
-                    let app = app.clone();
-                    tokio::spawn(async move { carry(&app, &mut leg).await });
-                }
-            })
+            fail(app, leg, Failure::receipt(refusal, receipt.error.clone())).await
+        }
+        Fate::Refused(refusal) => {
+            let code = receipt.error.clone().unwrap_or_default();
+            refused_late(app, leg, Failure::refused(refusal, code)).await
         }
     })
+}
+
+async fn fail<O: Owner>(app: &App, mut leg: Leg<O>, why: Failure) -> Result<(), Unwritten> {
+    if over(app, &mut leg, why).await? == Next::Attempt {
+        // The receipt is durable; the next attempt is its own work.
+        let app = app.clone();
+        tokio::spawn(async move { carry(&app, &mut leg).await });
+    }
+    Ok(())
+}
+
+/// An answer came when nobody waited for it any more: the carrier does not have the message. Of one
+/// that went out once more it says nothing, for it may be about either copy.
+async fn refused_late<O: Owner>(app: &App, leg: Leg<O>, why: Failure) -> Result<(), Unwritten> {
+    match leg.attempt.state {
+        State::Unknown if leg.attempt.resends == 0 => fail(app, leg, why).await,
+        // Its sender has not written yet that it gave up waiting: later.
+        State::Sending if leg.attempt.resends == 0 => Err(Unwritten::Lost),
+        _ => Ok(()),
+    }
 }

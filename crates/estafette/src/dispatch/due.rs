@@ -2,20 +2,17 @@
 //! come, messages whose time is over. `attempts.next_at` says when; it is durable, so a crash
 //! forgets nothing. What a living node has under way, it says so in time.
 
-use std::sync::Arc;
-
 use ::store::{CommitError, WriteSet};
 use clock::Millis;
 use futures_util::{StreamExt, stream};
 
+use super::failover;
 use super::store::{self as sql, Requeue};
 use super::{
     Attempt, Entry, Failure, Leg, News, Next, Owner, QUEUED_LEASE_MS, State, Unsure, Unwritten,
     carry, over, settle, write,
 };
 use crate::app::App;
-use crate::carriers::Lane;
-use crate::carriers::binds::Presence;
 
 /// How often due work is looked for, milliseconds.
 const PAUSE_MS: u64 = 500;
@@ -126,25 +123,21 @@ async fn give_up<O: Owner>(app: &App, mut leg: Leg<O>, why: Failure) -> Result<(
 }
 
 /// Puts an attempt into the queue of a lane: of the carrier that it had, or of another if that one
-/// fails now and certainly does not have it.
+/// fails now or refused it, and certainly does not have it.
 async fn enqueue<O: Owner>(app: &App, leg: &Leg<O>, resends: i64) -> Result<(), Unwritten> {
     let attempt = &leg.attempt;
-    let mut lane = app.carriers.lane(&attempt.carrier).cloned();
     let may_change = attempt.state == State::Queued && attempt.resends == 0;
-    let account = attempt.account.as_str();
-    let fails =
-        |lane: &Arc<Lane>| lane.is_resting_for(account) || lane.presence() == Presence::Nowhere;
-    if may_change && lane.as_ref().is_none_or(fails) {
-        let content = O::content(app, &leg.message, attempt);
-        let best = content
-            .and_then(|it| app.carriers.best(attempt.channel, account, attempt.priority, &it.to));
-        lane = best.or(lane);
-    }
+    let (lane, refused_by) = if may_change {
+        failover::next(app, leg)
+    } else {
+        (app.carriers.lane(&attempt.carrier).cloned(), Vec::new())
+    };
     let carrier = lane.as_ref().map_or(attempt.carrier.as_str(), |lane| lane.carrier().name());
     let queued_at = Some(attempt.queued_at.unwrap_or(app.now()));
     let later = Requeue::later(attempt, None, attempt.give_up_at);
+    let place = Requeue { queued_at, resends, carrier, refused_by: &refused_by, ..later };
     let mut set = WriteSet::of(attempt.account.as_str());
-    sql::put_back(&mut set, attempt, Requeue { queued_at, resends, carrier, ..later });
+    sql::put_back(&mut set, attempt, place);
     write(app, &attempt.object_id, set).await?;
     if let Some(lane) = lane {
         lane.wake();

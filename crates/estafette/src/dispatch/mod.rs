@@ -20,6 +20,7 @@ mod door;
 mod due;
 mod elsewhere;
 mod entry;
+mod failover;
 mod networks;
 mod owners;
 mod parked;
@@ -30,6 +31,7 @@ pub mod retention;
 pub mod routes;
 mod settle;
 mod store;
+mod stranded;
 
 use std::future::Future;
 
@@ -128,7 +130,8 @@ pub struct Attempt {
     pub state: State,
     /// Its price.
     pub credits: i64,
-    /// Submissions so far; one that was throttled does not count.
+    /// Submissions so far; one that was throttled does not count, nor one whose message another
+    /// carrier takes at once.
     pub tries: i64,
     /// Submissions that followed one of unknown fate.
     pub resends: i64,
@@ -140,6 +143,8 @@ pub struct Attempt {
     pub next_at: Option<Millis>,
     /// When its message ends, whatever became of it.
     pub give_up_at: Millis,
+    /// Carriers that did not take it, since its last round over all of them.
+    pub refused_by: Vec<String>,
 }
 
 /// What a message of the channel is to be sent by next.
@@ -183,6 +188,7 @@ impl Attempt {
             queued_at: None,
             next_at: None,
             give_up_at: leg.give_up_at,
+            refused_by: Vec::new(),
         }
     }
 

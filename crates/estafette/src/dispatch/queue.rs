@@ -10,6 +10,7 @@ use ::store::CommitError;
 
 use super::carry::carry_queued;
 use super::store as sql;
+use super::stranded;
 use super::{Attempt, Entry, Leg, NewLeg, Owner, QUEUED_LEASE_MS, State};
 use crate::app::App;
 use crate::carriers::binds::Presence;
@@ -60,7 +61,7 @@ impl Slot {
     }
 }
 
-/// Serves the queues of all lanes until the process drains.
+/// Serves the queues of all lanes, and moves what waits for a dead one, until the process drains.
 pub async fn serve(app: App, owners: &'static [Entry]) {
     let lanes = app.carriers.lanes().map(|lane| {
         let clerk = Clerk {
@@ -71,7 +72,8 @@ pub async fn serve(app: App, owners: &'static [Entry]) {
         };
         clerk.run()
     });
-    futures_util::future::join_all(lanes).await;
+    let lanes = futures_util::future::join_all(lanes);
+    futures_util::future::join(lanes, stranded::follow(app.clone(), owners)).await;
 }
 
 /// Returns when nothing that this process handed to a carrier waits for its answer, or to be

@@ -4,13 +4,14 @@
 use clock::Millis;
 use store::{CommitError, WriteSet};
 
+use super::failover;
 use super::store::{self as sql, Requeue, Submission};
 use super::{
     Attempt, Carried, Ending, Failure, Leg, NewLeg, News, Next, Owner, STALE, State, Then, Unsure,
     Unwritten, bell,
 };
 use crate::app::App;
-use crate::carriers::{Address, Channel};
+use crate::carriers::{Address, Channel, Lane};
 use crate::credits;
 use crate::kit::words::words;
 
@@ -153,13 +154,18 @@ fn found(app: &App, set: &mut WriteSet, attempt: &Attempt, provider_id: &str) {
     }
 }
 
-/// An attempt did not work out, now or before: what it cost is given back, and the next leg follows
-/// where there is one. A price that cannot be told now is due work's to ask for again.
+/// An attempt did not work out, now or before. Another carrier takes it where none can have it;
+/// else what it cost is given back, and the next leg follows where there is one. A price that
+/// cannot be told now is due work's to ask for again.
 ///
 /// # Errors
 /// See [`Unwritten`].
 pub async fn over<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result<Next, Unwritten> {
     leg.failures.push((leg.attempt.channel, why.clone()));
+    let is_queued = leg.attempt.next_at.is_some();
+    if let Some(lane) = failover::after(app, leg, &why).filter(|_| is_queued) {
+        return by_another(app, leg, &why, &lane).await;
+    }
     match O::after(app, &leg.message, &leg.attempt, &why) {
         Then::Leg { channel, category, to } => {
             next_leg(app, leg, why, Way { channel, category, to }).await
@@ -184,17 +190,50 @@ async fn retry<O: Owner>(
     why: &Failure,
     at: Millis,
 ) -> Result<Next, Unwritten> {
+    let before = leg.attempt.clone();
+    let refused_by = failover::refused_by(&before, why);
+    let later = Requeue::later(&before, why.code.as_deref(), at);
+    let place = Requeue { refused_by: &refused_by, ..later };
+    put_back(app, leg, place, News::Retry { why, at }).await?;
+    leg.attempt.next_at = Some(at);
+    leg.attempt.refused_by = refused_by;
+    Ok(Next::Nothing(Carried::Stands))
+}
+
+/// Another carrier's queue gets it at once; that this one had its turn was no try.
+async fn by_another<O: Owner>(
+    app: &App,
+    leg: &mut Leg<O>,
+    why: &Failure,
+    lane: &Lane,
+) -> Result<Next, Unwritten> {
+    let (now, carrier) = (app.now(), lane.carrier().name());
+    let before = leg.attempt.clone();
+    let refused_by = failover::refused_by(&before, why);
+    let later = Requeue::later(&before, why.code.as_deref(), before.give_up_at);
+    let (queued_at, tries) = (Some(now), before.tries - 1);
+    let place = Requeue { queued_at, tries, carrier, refused_by: &refused_by, ..later };
+    put_back(app, leg, place, News::Retry { why, at: now }).await?;
+    lane.wake();
+    Ok(Next::Nothing(Carried::Stands))
+}
+
+async fn put_back<O: Owner>(
+    app: &App,
+    leg: &mut Leg<O>,
+    place: Requeue<'_>,
+    news: News<'_>,
+) -> Result<(), Unwritten> {
     let attempt = &leg.attempt;
     let mut set = WriteSet::of(attempt.account.as_str());
-    sql::put_back(&mut set, attempt, Requeue::later(attempt, why.code.as_deref(), at));
+    sql::put_back(&mut set, attempt, place);
     sql::keep_transcript(&mut set, attempt, leg.transcript.as_deref());
     let mut message = leg.message.clone();
-    O::decide(app, &mut set, &mut message, attempt, News::Retry { why, at });
+    O::decide(app, &mut set, &mut message, attempt, news);
     write(app, &attempt.object_id, set).await?;
     leg.message = message;
     leg.attempt.state = State::Queued;
-    leg.attempt.next_at = Some(at);
-    Ok(Next::Nothing(Carried::Stands))
+    Ok(())
 }
 
 /// The way of a leg that follows.

@@ -9,8 +9,8 @@ use crate::carriers::Priority;
 use crate::kit::id::{AccountId, AttemptId};
 
 const ATTEMPT: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits, lease_until, \
-     account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at \
-     FROM attempts WHERE account_id = $1 AND attempt_id = $2");
+     account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, \
+     refused_by FROM attempts WHERE account_id = $1 AND attempt_id = $2");
 /// Another leg of the message that brought it or still may.
 const OTHER_LEG: Sql = Sql("SELECT attempt_id FROM attempts WHERE account_id = $1 \
      AND object_id = $2 AND attempt_id <> $3 \
@@ -26,8 +26,10 @@ const SHIFT: Sql =
     Sql("UPDATE attempts SET state = $1, error = $2, queued_at = NULL, next_at = $3 \
      WHERE account_id = $4 AND attempt_id = $5 AND state = $6 /*BULK*/");
 const PUT_BACK: Sql = Sql("UPDATE attempts SET state = 'queued', error = $1, queued_at = $2, \
-     next_at = $3, tries = $4, resends = $5, carrier = $6 WHERE account_id = $7 \
-     AND attempt_id = $8 AND state = $9");
+     next_at = $3, tries = $4, resends = $5, carrier = $6, refused_by = $7 WHERE account_id = $8 \
+     AND attempt_id = $9 AND state = $10");
+const REROUTE: Sql = Sql("UPDATE attempts SET carrier = $1, refused_by = $2, lease_until = $3 \
+     WHERE account_id = $4 AND attempt_id = $5 AND state = 'sending'");
 const KEEP_TRANSCRIPT: Sql =
     Sql("UPDATE attempts SET transcript = $1 WHERE account_id = $2 AND attempt_id = $3 /*BULK*/");
 /// An account with something in a lane's queue, in their order.
@@ -46,7 +48,19 @@ const CLAIM: Sql = Sql("WITH first AS MATERIALIZED (SELECT q.attempt_id FROM att
      AND attempt_id IN (/*EACH*/SELECT first.attempt_id FROM first/*END*/) \
      AND queued_at + 0 IS NOT NULL \
      RETURNING attempt_id, object_id, channel, state, credits, lease_until, account_id, \
-     give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at");
+     give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, refused_by");
+/// The carriers that messages wait for, one after the other.
+const NEXT_CARRIER: Sql = Sql("SELECT carrier FROM attempts WHERE carrier > $1 \
+     AND queued_at IS NOT NULL ORDER BY carrier LIMIT 1");
+/// What has waited in a queue since a while, of an account, the oldest first.
+const WAITING: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits, lease_until, \
+     account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, \
+     refused_by FROM attempts WHERE carrier = $1 AND priority = $2 AND account_id = $3 \
+     AND queued_at IS NOT NULL AND queued_at > $4 AND queued_at <= $5 \
+     ORDER BY queued_at LIMIT $6");
+/// Into another queue, if it still waits where it did.
+const MOVE: Sql = Sql("UPDATE attempts SET carrier = $1 WHERE account_id = $2 \
+     AND attempt_id = $3 AND state = 'queued' AND carrier = $4 AND queued_at + 0 = $5");
 const ANY_DUE: Sql = Sql("SELECT d.next_at FROM attempts d WHERE d.next_at <= $1 \
      AND EXISTS (SELECT 1 FROM accounts c WHERE c.account_id = d.account_id AND c.env = $2) \
      ORDER BY d.next_at LIMIT 1");
@@ -57,7 +71,8 @@ const CLAIM_DUE: Sql = Sql("UPDATE attempts SET next_at = $1 \
          WHERE c.account_id = d.account_id AND c.env = $3) \
        ORDER BY d.next_at LIMIT $4 /*SKIP LOCKED*/) \
      AND next_at <= $2 RETURNING attempt_id, object_id, channel, state, credits, lease_until, \
-     account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at");
+     account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, \
+     refused_by");
 const OLDEST_DUE: Sql =
     Sql("SELECT next_at FROM attempts WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
 /// What this node has under way whose lease ends soon.
@@ -127,9 +142,20 @@ impl FromRow for Found {
             resends: row.take(12)?,
             queued_at: row.take(13)?,
             next_at: row.take(14)?,
+            refused_by: names(row.take::<Option<String>>(15)?.as_deref()),
         };
         Ok(Self { attempt, kind: row.take(8)? })
     }
+}
+
+/// The names of carriers in a stored list.
+fn names(stored: Option<&str>) -> Vec<String> {
+    stored.into_iter().flat_map(|list| list.split(',')).map(str::to_owned).collect()
+}
+
+/// As it is stored.
+fn list(names: &[String]) -> Option<String> {
+    (!names.is_empty()).then(|| names.join(","))
 }
 
 /// One attempt.
@@ -243,19 +269,22 @@ pub(super) struct Requeue<'a> {
     pub(super) tries: i64,
     pub(super) resends: i64,
     pub(super) carrier: &'a str,
+    /// Those that did not take it.
+    pub(super) refused_by: &'a [String],
 }
 
 impl<'a> Requeue<'a> {
     /// As an attempt is, for the time of its next try.
     pub(super) fn later(attempt: &'a Attempt, error: Option<&'a str>, next_at: Millis) -> Self {
-        let Attempt { tries, resends, carrier, .. } = attempt;
-        Self { error, queued_at: None, next_at, tries: *tries, resends: *resends, carrier }
+        let Attempt { tries, resends, carrier, refused_by, .. } = attempt;
+        let (tries, resends) = (*tries, *resends);
+        Self { error, queued_at: None, next_at, tries, resends, carrier, refused_by }
     }
 }
 
 /// Lets an attempt go out again; refused if another was faster.
 pub(super) fn put_back(set: &mut WriteSet, attempt: &Attempt, place: Requeue<'_>) {
-    let Requeue { error, queued_at, next_at, tries, resends, carrier } = place;
+    let Requeue { error, queued_at, next_at, tries, resends, carrier, refused_by } = place;
     let args = args![
         error,
         queued_at,
@@ -263,11 +292,19 @@ pub(super) fn put_back(set: &mut WriteSet, attempt: &Attempt, place: Requeue<'_>
         tries,
         resends,
         carrier,
+        list(refused_by),
         &attempt.account,
         &attempt.id,
         attempt.state.as_str()
     ];
     set.guard(PUT_BACK, args, STALE);
+}
+
+/// Writes that another carrier gets an attempt that is on its way, before it does; refused if
+/// another was faster.
+pub(super) fn reroute(set: &mut WriteSet, next: &Attempt) {
+    let Attempt { carrier, refused_by, lease_until, account, id, .. } = next;
+    set.guard(REROUTE, args![carrier, list(refused_by), *lease_until, account, id], STALE);
 }
 
 /// The next account after one that has something in a lane's queue.
@@ -279,6 +316,37 @@ pub(super) async fn next_in_line(
 ) -> Result<Option<AccountId>, Error> {
     let args = args![carrier, priority.number(), after, app.env.as_str()];
     Ok(app.db.row::<(AccountId,)>(NEXT_IN_LINE, args).await?.map(|(account,)| account))
+}
+
+/// The carrier after one that messages wait for.
+pub(super) async fn next_carrier(app: &App, after: &str) -> Result<Option<String>, Error> {
+    Ok(app.db.row::<(String,)>(NEXT_CARRIER, args![after]).await?.map(|(carrier,)| carrier))
+}
+
+/// Whose messages wait for which carrier.
+#[derive(Clone, Copy)]
+pub(super) struct Line<'a> {
+    pub(super) carrier: &'a str,
+    pub(super) priority: Priority,
+    pub(super) account: &'a AccountId,
+}
+
+/// At most `limit` that wait there since between two times, the oldest first.
+pub(super) async fn waiting(
+    app: &App,
+    line: Line<'_>,
+    (after, until): (Millis, Millis),
+    limit: i64,
+) -> Result<Vec<Found>, Error> {
+    let Line { carrier, priority, account } = line;
+    let args = args![carrier, priority.number(), account, after, until, limit];
+    app.db.rows(WAITING, args).await
+}
+
+/// Puts what waits for a carrier into the queue of another.
+pub(super) fn move_to(set: &mut WriteSet, attempt: &Attempt, carrier: &str) {
+    let Attempt { account, id, carrier: before, queued_at, .. } = attempt;
+    set.push(MOVE, args![carrier, account, id, before, *queued_at]);
 }
 
 /// Takes at most `limit` of an account out of a queue, the oldest first.

@@ -70,9 +70,11 @@ impl Owner for Sms {
     }
 
     /// What may work later goes to the carrier again, as long as the message is valid.
-    fn after(app: &App, _: &Message, attempt: &Attempt, why: &Failure) -> Then {
+    fn after(app: &App, message: &Message, attempt: &Attempt, why: &Failure) -> Then {
         let last = attempt.give_up_at - LAST_TRY_MS;
-        if why.state != State::Refused || !is_passing(why) || app.now() >= last {
+        // What was not to go again has no text any more, should its refusal come late.
+        let is_gone = message.text_sealed.is_none();
+        if why.state != State::Refused || !is_passing(why) || is_gone || app.now() >= last {
             return Then::End;
         }
         let step = usize::try_from(attempt.tries.saturating_sub(1)).unwrap_or(usize::MAX);

@@ -206,6 +206,10 @@ impl Board {
         ids
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.state().carried.len()
+    }
+
     pub(super) fn carried(&self) -> Vec<Carried> {
         self.state().carried.iter().cloned().collect()
     }

@@ -131,6 +131,12 @@ impl Handsets {
         self.0.carried()
     }
 
+    /// How many arrived, as far as they are remembered.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.count()
+    }
+
     /// A handset writes. `false`: nobody is bound to receive it.
     #[must_use]
     pub fn write(&self, mobile: &Mobile) -> bool {

@@ -171,6 +171,17 @@ pub enum Phase {
     Closed,
 }
 
+/// How a link is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closing {
+    /// Not yet.
+    No,
+    /// What is in flight first.
+    InOrder,
+    /// The connection is cut.
+    AtOnce,
+}
+
 /// Figures of a link.
 #[derive(Debug, Default)]
 struct Figures {
@@ -212,7 +223,7 @@ struct Job<K> {
 pub struct Link<K> {
     jobs: mpsc::UnboundedSender<Job<K>>,
     places: Places,
-    close: Arc<watch::Sender<bool>>,
+    close: Arc<watch::Sender<Closing>>,
     phase: watch::Receiver<Phase>,
     figures: Arc<Figures>,
     clock: Clock,
@@ -241,7 +252,7 @@ impl<K: Send + 'static> Link<K> {
     ) -> (Self, mpsc::UnboundedReceiver<News<K>>, Runner<K>) {
         let (jobs, taken) = mpsc::unbounded_channel();
         let (news, told) = mpsc::unbounded_channel();
-        let (close, closing) = watch::channel(false);
+        let (close, closing) = watch::channel(Closing::No);
         let (phase_is, phase) = watch::channel(Phase::Connecting);
         let figures = Arc::new(Figures::default());
         let link = Self {
@@ -281,8 +292,25 @@ impl<K: Send + 'static> Link<K> {
     /// Ends the link in order: what is in flight is answered, then it unbinds. Returns when it is
     /// closed.
     pub async fn close(&self) {
-        self.close.send_replace(true);
+        self.close_so(Closing::InOrder);
         self.closed().await;
+    }
+
+    /// Ends the link at once, without a word to the centre: somebody else may be bound in its
+    /// place. What is in flight is [`Outcome::Unknown`].
+    pub fn cut(&self) {
+        self.close_so(Closing::AtOnce);
+    }
+
+    /// One that is to be cut stays so.
+    fn close_so(&self, how: Closing) {
+        self.close.send_if_modified(|now| {
+            let is_news = *now != Closing::AtOnce;
+            if is_news {
+                *now = how;
+            }
+            is_news
+        });
     }
 
     /// How the link is, and each change of it.

@@ -12,12 +12,14 @@ use crate::backoff::Backoff;
 use crate::connection::{Connection, Stream};
 use crate::pace::Pace;
 use crate::session::{Answer, Ended, Event, NotSendable, Session};
-use crate::status::StatusClass;
+use crate::status::{Status, StatusClass};
 use crate::wire::COctets;
 
 use super::backlog::Backlog;
 use super::delivery::Acknowledgement;
-use super::{Delivery, Figures, Job, LinkSettings, News, NotSent, Outcome, Phase, transport};
+use super::{
+    Closing, Delivery, Figures, Job, LinkSettings, News, NotSent, Outcome, Phase, transport,
+};
 
 /// How many unanswered submissions are remembered, for the case that their answer comes.
 const OVERDUE: usize = 1_000;
@@ -26,7 +28,7 @@ const OVERDUE: usize = 1_000;
 pub(super) struct Ends<K> {
     pub(super) jobs: mpsc::UnboundedReceiver<Job<K>>,
     pub(super) news: mpsc::UnboundedSender<News<K>>,
-    pub(super) closing: watch::Receiver<bool>,
+    pub(super) closing: watch::Receiver<Closing>,
     pub(super) phase: watch::Sender<Phase>,
     pub(super) figures: Arc<Figures>,
 }
@@ -46,6 +48,8 @@ pub struct Runner<K> {
     last_key: u64,
     /// Counts the sessions, so that an answer does not go to another one.
     session: u64,
+    /// What the centre says is wrong with the session.
+    fault: Option<Status>,
 }
 
 impl<K> std::fmt::Debug for Runner<K> {
@@ -71,6 +75,7 @@ impl<K: Send + 'static> Runner<K> {
             backoff: Backoff::default(),
             last_key: 0,
             session: 0,
+            fault: None,
         }
     }
 
@@ -83,6 +88,7 @@ impl<K: Send + 'static> Runner<K> {
                 Ok(stream) => self.serve(stream).await,
                 Err(why) => Ended::Disconnected(why),
             };
+            let ended = self.fault.take().map_or(ended, Ended::Blamed);
             self.overdue.clear();
             let is_refused =
                 matches!(ended, Ended::BindRefused(status) if status.is_refused_login());
@@ -102,7 +108,7 @@ impl<K: Send + 'static> Runner<K> {
     }
 
     fn is_closing(&self) -> bool {
-        *self.ends.closing.borrow() || self.ends.jobs.is_closed()
+        *self.ends.closing.borrow() != Closing::No || self.ends.jobs.is_closed()
     }
 
     /// `None`: the link is closing.
@@ -146,6 +152,7 @@ impl<K: Send + 'static> Runner<K> {
         let session = Session::esme(settings.session, settings.kind, settings.bind.clone(), now);
         let mut connection = Connection::new(session, stream, self.clock.clone());
         let mut is_open = true;
+        let mut cut = self.ends.closing.clone();
         loop {
             let wake_at = self.work(&mut connection.session);
             let clock = self.clock.clone();
@@ -165,9 +172,21 @@ impl<K: Send + 'static> Runner<K> {
                 () = told(&mut self.ends.closing), if is_open => {
                     is_open = self.close(&mut connection.session);
                 }
+                () = is_to_be(&mut cut, |closing| closing == Closing::AtOnce) => {
+                    return self.abandon();
+                }
                 () = sleep(&clock, wake_at) => {}
             }
         }
+    }
+
+    /// Nobody knows any more what becomes of what is in flight.
+    fn abandon(&mut self) -> Ended {
+        let keys: Vec<u64> = self.in_flight.keys().copied().collect();
+        for key in keys {
+            self.give_up_waiting(key);
+        }
+        Ended::Unbound
     }
 
     /// Takes in all that is there, and submits what may go. When to look again at the latest.
@@ -179,6 +198,10 @@ impl<K: Send + 'static> Runner<K> {
             self.acknowledge(session, &answer);
         }
         let now = self.clock.now();
+        if self.fault.is_some() {
+            // What is in flight may still be answered, as what was blamed was.
+            session.unbind(now);
+        }
         self.backlog.expire(now);
         let mut ready_at = now;
         while session.has_room() && self.backlog.len() > 0 {
@@ -232,7 +255,10 @@ impl<K: Send + 'static> Runner<K> {
             Event::Bound(_) => {
                 self.ends.phase.send_replace(Phase::Bound { since: now });
             }
-            Event::Answered(answer) => self.settle(answer, now),
+            Event::Answered(answer) => {
+                self.judge(answer.status);
+                self.settle(answer, now);
+            }
             Event::AnsweredLate(answer) => {
                 let at = self.overdue.iter().position(|(key, _)| *key == answer.key);
                 if let Some((_, key)) = at.and_then(|at| self.overdue.remove(at)) {
@@ -255,6 +281,15 @@ impl<K: Send + 'static> Runner<K> {
             }
         }
         None
+    }
+
+    /// A centre may say by any answer that it does not take this session for a bind (any more):
+    /// then it is ended, and what waits goes by the next one.
+    fn judge(&mut self, status: Status) {
+        if status.class() == StatusClass::Session && self.fault.is_none() {
+            self.fault = Some(status);
+            self.ends.phase.send_replace(Phase::Closing);
+        }
     }
 
     fn settle(&mut self, answer: Answer, now: Millis) {
@@ -309,8 +344,12 @@ fn outcome_of(answer: Answer) -> Outcome {
 }
 
 /// The link is to be closed. Should its last handle be gone, the end of the submissions tells that.
-async fn told(closing: &mut watch::Receiver<bool>) {
-    if closing.wait_for(|closing| *closing).await.is_err() {
+async fn told(closing: &mut watch::Receiver<Closing>) {
+    is_to_be(closing, |closing| closing != Closing::No).await;
+}
+
+async fn is_to_be(closing: &mut watch::Receiver<Closing>, so: impl Fn(Closing) -> bool) {
+    if closing.wait_for(|closing| so(*closing)).await.is_err() {
         std::future::pending::<()>().await;
     }
 }

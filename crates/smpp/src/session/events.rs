@@ -41,6 +41,8 @@ pub enum Ended {
     Silent,
     /// A `command_length` that no PDU has.
     FramingLost(u32),
+    /// The centre answered a message with a status that blames the session: we unbound.
+    Blamed(Status),
     /// We unbound.
     Unbound,
     /// The other side unbound.
@@ -55,6 +57,9 @@ impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BindRefused(status) => write!(f, "the carrier refuses the bind with {status}"),
+            Self::Blamed(status) => {
+                write!(f, "the carrier answers that the session is not in order: {status}")
+            }
             Self::BindTimeout => f.write_str("the carrier does not answer the bind"),
             Self::Disconnected(kind) => match kind {
                 ErrorKind::NotFound => f.write_str("the carrier's name cannot be looked up"),

@@ -379,6 +379,64 @@ async fn closing_waits_for_answers_then_unbinds() {
 }
 
 #[tokio::test]
+async fn a_status_that_blames_the_session_ends_it_and_another_is_bound() {
+    let line = Line::new(|settings| settings.session.window = 2).await;
+    let mut centre = line.bound().await;
+    let (first, second) = (line.send(1), line.send(2));
+    let tickets = [centre.message().await, centre.message().await];
+    let third = line.send(3);
+    eventually(|| line.link.load().waiting == 1).await;
+    // Whoever of the two came first is refused, the other may still be answered.
+    let [blamed, other] = tickets;
+    centre.answer(blamed.0, Status::RINVBNDSTS).await;
+    assert!(!matches!(*line.link.phase().borrow(), Phase::Bound { .. }), "nothing new goes out");
+    centre.connection.session.answer(line.clock.now(), other.0, Status::ROK, "id".into());
+    assert_eq!(centre.connection.next().await, Event::Ended(Ended::UnboundByPeer));
+    let refused = Outcome::Refused { status: Status::RINVBNDSTS };
+    let outcomes = [first.await.unwrap(), second.await.unwrap()];
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == refused).count(), 1);
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == accepted()).count(), 1);
+    eventually(|| {
+        let phase = *line.link.phase().borrow();
+        matches!(phase, Phase::Waiting { why: Ended::Blamed(Status::RINVBNDSTS), .. })
+    })
+    .await;
+    line.clock.advance(1_000);
+    let mut centre = line.called().await;
+    centre.connection.session.accept_bind("centre");
+    let (ticket, key) = centre.message().await;
+    assert_eq!(key, 3);
+    centre.answer(ticket, Status::ROK).await;
+    assert_eq!(third.await.unwrap(), accepted());
+}
+
+#[tokio::test]
+async fn a_link_that_is_cut_is_gone_at_once_whatever_is_open() {
+    let mut line = Line::new(|settings| settings.session.window = 1).await;
+    let mut centre = line.bound().await;
+    let in_flight = line.send(1);
+    centre.message().await;
+    let waiting = line.send(2);
+    eventually(|| line.link.load().waiting == 1).await;
+    centre.connection.session.send(NOW, 0, Operation::Deliver, Message::default()).unwrap();
+    centre.flush().await;
+    let _unstored = line.delivery().await;
+    line.link.cut();
+    assert_eq!(in_flight.await.unwrap(), Outcome::Unknown);
+    assert_eq!(waiting.await.unwrap(), Outcome::NotSent(NotSent::Closed));
+    line.runner.await.unwrap();
+    // The clock is held: nothing of this waited for anything.
+    let ended = loop {
+        match centre.connection.next().await {
+            Event::Ended(why) => break why,
+            Event::Unanswered(_) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(matches!(ended, Ended::Disconnected(_)), "{ended:?}");
+}
+
+#[tokio::test]
 async fn a_bind_for_receiving_takes_no_messages() {
     let line = Line::new(|settings| settings.kind = BindKind::Receiver).await;
     let _centre = line.bound().await;

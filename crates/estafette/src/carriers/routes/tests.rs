@@ -94,6 +94,28 @@ fn weights_share_and_priorities_stand_in() {
 }
 
 #[test]
+fn another_carrier_is_one_that_takes_messages_and_did_not_have_this_one() {
+    let mut carriers = in_order(["a", "b", "c"].map(str::to_owned));
+    carriers[1].priority = 1;
+    let route = Route { prefix: "+".into(), carriers, ..Route::default() };
+    for (refused_by, b, c, name) in [
+        (&["a"][..], Here, Here, "b"),
+        (&["a", "b"], Here, Here, "c"),
+        (&["a", "b", "c"], Here, Here, "-"),
+        (&["a"], Nowhere, Here, "c"),
+        (&["a"], Elsewhere, Nowhere, "b"),
+        (&["a"], Nowhere, Nowhere, "-"),
+    ] {
+        let table = Table::of(vec![route.clone()], &lanes(&[("a", Here), ("b", b), ("c", c)]));
+        let wanted = Wanted { account: "", class: Class::Bulk, number: "+1", network: None };
+        let refused_by: Vec<_> = refused_by.iter().map(|name| (*name).to_owned()).collect();
+        let lane = table.unwrap().another(wanted, &refused_by);
+        let found = lane.map_or("-".to_owned(), |lane| lane.carrier().name().to_owned());
+        assert_eq!(found, name, "{refused_by:?}");
+    }
+}
+
+#[test]
 fn what_costs_too_much_is_no_choice() {
     let priced = |name: &str, price| Choice {
         name: name.to_owned(),

@@ -78,7 +78,7 @@ async fn watch(name: String, mut phase: tokio::sync::watch::Receiver<Phase>) {
     }
 }
 
-/// Opens what is missing and closes what is no longer held.
+/// Opens what is missing and cuts what is no longer held.
 pub(super) fn hold(inner: &Arc<Inner>, slots: &Slots) {
     let mut bound = inner.bound();
     if bound.is_closed {
@@ -88,14 +88,10 @@ pub(super) fn hold(inner: &Arc<Inner>, slots: &Slots) {
     let gone: Vec<i64> =
         bound.by_slot.keys().copied().filter(|slot| !slots.held.contains(slot)).collect();
     for slot in gone {
-        let links: Vec<_> =
-            bound.by_slot.remove(&slot).into_iter().flat_map(Bind::into_links).collect();
-        // In order, in the background: what is in flight may still be answered.
-        tokio::spawn(async move {
-            for link in links {
-                link.close().await;
-            }
-        });
+        // At once: another node may bind in a second, and the centre may not answer for longer.
+        for link in bound.by_slot.remove(&slot).into_iter().flat_map(Bind::into_links) {
+            link.cut();
+        }
     }
     for slot in &slots.held {
         bound.by_slot.entry(*slot).or_insert_with(|| Bind::open(inner));

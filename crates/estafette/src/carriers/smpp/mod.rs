@@ -25,7 +25,7 @@ use verdict::Verdict;
 pub use link::settings as link_settings;
 
 /// How long a passcode waits for the window, the rate, or a link that was lost, milliseconds. Then
-/// whoever waits for it is told, and another carrier may take it.
+/// another carrier takes it, or whoever waits for it is told.
 const PASSCODE_PATIENCE_MS: i64 = 5_000;
 /// The same of what nobody waits for.
 const PATIENCE_MS: i64 = 60_000;
@@ -35,8 +35,18 @@ const PATIENCE_MS: i64 = 60_000;
 struct Key {
     account_id: String,
     attempt_id: String,
-    /// Whether it is all of its message.
-    is_whole: bool,
+    place: Place,
+}
+
+/// Where a part is in its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// It is all of it.
+    Whole,
+    /// Nothing of it is out before, and others follow.
+    First,
+    /// It follows.
+    Rest,
 }
 
 /// A message centre.
@@ -101,9 +111,11 @@ impl Inner {
             return refused(Refusal::Permanent, "empty");
         };
         // What is refused is refused with its first part: no half of it arrives.
-        let is_whole = rest.is_empty();
-        match self.submit_part(&link, message, first, is_whole).await {
-            Verdict::Accepted(provider_id) if is_whole => Outcome::Accepted { provider_id },
+        let place = if rest.is_empty() { Place::Whole } else { Place::First };
+        match self.submit_part(&link, message, first, place).await {
+            Verdict::Accepted(provider_id) if place == Place::Whole => {
+                Outcome::Accepted { provider_id }
+            }
             Verdict::Accepted(id) => self.submit_rest(&link, message, id, rest).await,
             Verdict::Refused(class, code) => Outcome::Refused { class, code },
             Verdict::Unknown => Outcome::Unknown,
@@ -117,7 +129,7 @@ impl Inner {
         first: String,
         rest: &[Part],
     ) -> Outcome {
-        let sent = rest.iter().map(|part| self.submit_part(link, message, part, false));
+        let sent = rest.iter().map(|part| self.submit_part(link, message, part, Place::Rest));
         let (mut provider_ids, mut failed) = (vec![first], None);
         for verdict in join_all(sent).await {
             match verdict {
@@ -130,10 +142,9 @@ impl Inner {
         match failed {
             None => Outcome::InParts { provider_ids },
             // All of it goes again: the phone puts together only what came whole.
-            Some((
-                class @ (Refusal::Temporary | Refusal::Down | Refusal::Throttled { .. }),
-                code,
-            )) => Outcome::Refused { class, code },
+            Some((Refusal::Temporary | Refusal::Down | Refusal::Throttled { .. }, code)) => {
+                Outcome::Refused { class: Refusal::Halfway, code }
+            }
             Some((_, code)) => {
                 self.tell_undelivered(message, code);
                 Outcome::InParts { provider_ids }
@@ -146,7 +157,7 @@ impl Inner {
         link: &Link<Key>,
         message: &Outbound,
         part: &Part,
-        is_whole: bool,
+        place: Place,
     ) -> Verdict {
         let is_passcode = matches!(message.content, Content::Passcode { .. });
         let (lane, patience_ms) = if is_passcode {
@@ -159,7 +170,7 @@ impl Inner {
             key: Key {
                 account_id: message.account_id.clone(),
                 attempt_id: message.attempt_id.clone(),
-                is_whole,
+                place,
             },
             operation: ::smpp::Operation::Submit,
             message: part.message.clone(),

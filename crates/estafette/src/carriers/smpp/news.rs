@@ -11,8 +11,8 @@ use serde_json::json;
 use sms_text::{Alphabet, UserDataHeader};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::verdict::MOST_ID_OCTETS;
-use super::{Inner, Key, id_form};
+use super::verdict::{MOST_ID_OCTETS, Verdict};
+use super::{Inner, Key, Place, id_form};
 use crate::carriers::{
     Channel, Echo, Fate, Guesses, Inbound, InboundPart, NotNow, Outbound, Receipt, Refusal,
 };
@@ -72,22 +72,23 @@ async fn take(inner: &Inner, delivery: Delivery) {
 
 impl Inner {
     async fn report(&self, message: &Message, told: Told) -> Result<(), NotNow> {
-        let Some(id) = told.message_id.filter(is_usable) else {
-            tracing::warn!(carrier = self.name, "a receipt names no message");
-            return Ok(());
-        };
-        let found = message_id::candidates(&id, id_form(self.settings.message_id));
+        // One that names no message leads nowhere, and is kept and counted as such.
+        let id = told.message_id.filter(is_usable);
+        let form = id_form(self.settings.message_id);
+        let found = id.map(|id| message_id::candidates(&id, form));
+        let (certain, guessed) =
+            found.map(|found| (found.certain, found.guessed)).unwrap_or_default();
         let network_error = told.network_error.map(|error| error.code.to_string());
         let receipt = Receipt {
             carrier: self.name.clone(),
             echo: None,
-            provider_id: found.certain.into_iter().next(),
+            provider_id: certain.into_iter().next(),
             fate: fate(told.state),
             error: told.error.map(|error| error.to_string()).or(network_error),
         };
         // A receipt comes from where the message went to (SMPP 3.4 §2.11).
         let number = digits(&message.source.value.to_string());
-        self.door.guess(receipt, Guesses { provider_ids: found.guessed, number }).await
+        self.door.guess(receipt, Guesses { provider_ids: guessed, number }).await
     }
 
     /// What a phone wrote; `None` if it is no text.
@@ -132,19 +133,20 @@ impl Inner {
 
     /// An answer came that nobody waits for any more.
     fn answered_late(self: Arc<Self>, key: Key, outcome: Outcome) {
-        let Outcome::Accepted { message_id } = outcome else { return };
-        // Of a part alone, nothing follows for the message.
-        if !key.is_whole {
-            return;
-        }
-        let receipt = Receipt {
-            carrier: self.name.clone(),
-            echo: Some(Echo { account_id: key.account_id, attempt_id: key.attempt_id }),
-            provider_id: Some(message_id).filter(is_usable).map(|id| id.to_string()),
-            fate: Fate::Sent,
-            error: None,
+        let (fate, provider_id, error) = match (Verdict::of(&self.settings, outcome), key.place) {
+            (Verdict::Accepted(id), Place::Whole) => {
+                (Fate::Sent, Some(id).filter(|id| !id.is_empty()), None)
+            }
+            // Nothing else of it went out.
+            (Verdict::Refused(class, code), Place::Whole | Place::First) => {
+                (Fate::Refused(class), None, Some(code))
+            }
+            // Of another part, nothing follows for the message.
+            _ => return,
         };
-        self.bring(receipt);
+        let Key { account_id, attempt_id, .. } = key;
+        let (carrier, echo) = (self.name.clone(), Some(Echo { account_id, attempt_id }));
+        self.bring(Receipt { carrier, echo, provider_id, fate, error });
     }
 
     /// A part was refused for good while others went out: the message does not arrive.

@@ -59,7 +59,7 @@ fn class(settings: &config::Smpp, status: Status) -> Refusal {
         StatusClass::BadRecipient => Refusal::BadRecipient,
         StatusClass::BadSender => Refusal::BadSender,
         StatusClass::Session => Refusal::Down,
-        StatusClass::BadRequest | StatusClass::Success => Refusal::Permanent,
+        StatusClass::BadRequest | StatusClass::Success => Refusal::Unfit,
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
             (0x0A, Refusal::BadSender, Refusal::BadSender),
             (0x58, Refusal::Throttled { after_ms: 1_000 }, Refusal::Throttled { after_ms: 1_000 }),
             (0x04, Refusal::Down, Refusal::Down),
-            (0x62, Refusal::Permanent, Refusal::Permanent),
+            (0x62, Refusal::Unfit, Refusal::Unfit),
         ] {
             for (settings, expected) in [(&usual, usually), (&odd, here)] {
                 let Verdict::Refused(class, _) = verdict(settings, code) else { panic!("{code}") };

@@ -1,5 +1,5 @@
 //! Slots for connections that carriers count: leases in the database, so that a carrier's limit
-//! holds over all nodes. A node that cannot renew its lease in time gives its connection up before
+//! holds over all nodes. A node that cannot renew its lease in time cuts its connection before
 //! another may take the slot.
 
 mod store;
@@ -21,7 +21,7 @@ use crate::carriers::binds::{BindLimits, Slots};
 const LEASE_MS: i64 = 5_000;
 /// How often it is renewed.
 const RENEW: Duration = Duration::from_millis(1_500);
-/// After so long without a renewal the connection is given up.
+/// So long after the last renewal the connection is cut.
 const GIVE_UP: Duration = Duration::from_secs(4);
 /// Another node has it.
 const TAKEN: Reject = Reject("bind_slot_taken");
@@ -38,24 +38,26 @@ async fn keep_of(app: &App, lane: &Lane) {
     let mut slots = Slots::default();
     while !binds.is_closed() {
         let begin = Instant::now();
-        let patience = (renewed + GIVE_UP).max(begin + RENEW);
+        let holds = !slots.held.is_empty();
+        // Whatever the database does: another node may have the slots a second later.
+        let give_up = renewed + GIVE_UP;
+        let patience = if holds { give_up } else { begin + GIVE_UP };
         match tokio::time::timeout_at(patience, renew(app, carrier, binds.limits(), &slots)).await {
             Ok(Ok(held)) => {
                 (renewed, slots) = (begin, held);
                 binds.hold(&slots);
             }
-            failed if renewed.elapsed() >= GIVE_UP => {
-                if !slots.held.is_empty() {
-                    tracing::error!(carrier, "bind slots not renewed: the connections are closed");
-                }
-                drop(failed);
+            _ if holds && Instant::now() >= give_up => {
+                tracing::error!(carrier, "bind slots not renewed: the connections are cut");
                 slots = Slots::default();
                 binds.hold(&slots);
             }
             Ok(Err(error)) => tracing::warn!(%error, carrier, "bind slots not renewed"),
             Err(_) => {}
         }
-        tokio::time::sleep(RENEW).await;
+        let next = Instant::now() + RENEW;
+        let holds = !slots.held.is_empty();
+        tokio::time::sleep_until(if holds { next.min(renewed + GIVE_UP) } else { next }).await;
     }
 }
 

@@ -20,6 +20,7 @@ on_every_engine!(
     an_answer_counts_that_comes_after_the_lease,
     a_settlement_that_cannot_be_written_is_found_again,
     what_a_carrier_refuses_for_now_goes_out_by_the_next,
+    what_all_carriers_refuse_goes_round_again_later,
 );
 
 const NOW: Priority = Priority::Transactional;
@@ -206,16 +207,63 @@ async fn what_a_carrier_refuses_for_now_goes_out_by_the_next(world: &World) {
     };
     world.give_channels(&CHANNELS, Box::new(make)).await;
     let ada = world.live_account("ada", 1_000).await;
-    first.answer((0..9).map(|_| refused(Refusal::Down)));
-    send(world, &ada, "retry", (Channel::Sms, NOW)).await;
-    // A rest is of real time, from a second on: on a slow machine the first is asked again.
-    for tries in 1.. {
-        eventually(async || (heard("retry").len() == tries).then_some(())).await;
-        if heard("retry").last() == Some(&"accepted") {
-            break;
-        }
-        world.advance(10_100).await;
+    // Whether it is down, refuses for now, or does not take this sender or this way of writing.
+    for (id, why) in [
+        ("a", Refusal::Temporary),
+        ("b", Refusal::BadSender),
+        ("c", Refusal::Unfit),
+        ("d", Refusal::Down),
+    ] {
+        first.answer([refused(why)]);
+        send(world, &ada, id, (Channel::Sms, NOW)).await;
+        eventually(async || (heard(id).last() == Some(&"accepted")).then_some(())).await;
+        assert_eq!(heard(id), ["retry", "accepted"], "{why:?}");
+        assert_eq!(
+            (first.given(), second.given().last().cloned()),
+            (second.given(), Some(id.to_owned()),)
+        );
     }
-    assert_eq!(second.given(), ["retry"]);
-    assert_eq!(ada.balance().await, 999, "one hold, one price");
+    assert_eq!(ada.balance().await, 996, "one hold, one price");
+    assert_eq!(of_object(world, "a").await, ("accepted".to_owned(), "second".to_owned(), 1));
+}
+
+/// State, carrier and tries of a note's attempt.
+async fn of_object(world: &World, id: &str) -> (String, String, i64) {
+    let sql = store::Sql("SELECT state, carrier, tries FROM attempts WHERE object_id = $1");
+    let db = world.app(estafette::app::Env::Live).await.db.clone();
+    db.row(sql, store::args![id]).await.unwrap().expect("an attempt")
+}
+
+async fn what_all_carriers_refuse_goes_round_again_later(world: &World) {
+    let scripts = [Script::new(true), Script::new(true), Script::new(true)];
+    let given = scripts.clone();
+    let make = move |_: &clock::Clock, _: &Door| {
+        let names = ["one", "two", "three"];
+        let stages = names.into_iter().zip(&given);
+        Carriers::of(vec![], stages.map(|(name, it)| Stage::carrier(name, 4, it)).collect())
+    };
+    world.give_channels(&CHANNELS, Box::new(make)).await;
+    let ada = world.live_account("ada", 1_000).await;
+    for script in &scripts {
+        script.answer([refused(Refusal::Temporary)]);
+    }
+    send(world, &ada, "retry", (Channel::Sms, NOW)).await;
+    scripts[2].until_given(1).await;
+    eventually(async || (heard("retry").len() == 3).then_some(())).await;
+    world.advance(9_000).await;
+    let counts = || scripts.each_ref().map(|script| script.given().len());
+    assert_eq!(counts(), [1, 1, 1], "each once, and then it rests");
+    world.advance(1_100).await;
+    eventually(async || (heard("retry").last() == Some(&"accepted")).then_some(())).await;
+    assert_eq!(counts(), [2, 1, 1], "from the first on");
+    assert_eq!(of_object(world, "retry").await, ("accepted".to_owned(), "one".to_owned(), 2));
+    // What one certainly refused, and another may have, stays with that one.
+    scripts[0].answer([refused(Refusal::Temporary)]);
+    scripts[1].answer([Outcome::Unknown, refused(Refusal::Temporary)]);
+    send(world, &ada, "again", (Channel::Sms, NOW)).await;
+    eventually(async || (heard("again").last() == Some(&"unknown")).then_some(())).await;
+    world.advance(3_100).await;
+    eventually(async || (heard("again").last() == Some(&"over")).then_some(())).await;
+    assert_eq!(counts(), [3, 3, 1]);
+    assert_eq!(ada.balance().await, 999, "the refused copy is all that is known");
 }

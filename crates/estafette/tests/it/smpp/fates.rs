@@ -192,6 +192,9 @@ async fn a_long_message_is_delivered_when_all_of_its_parts_are(world: &World) {
     // The centre's own receipts for all parts say the same.
     let id = ada.text(json!({"to": phone("5678"), "text": "я".repeat(100)})).await.ok();
     ada.sms_until(id.word("id"), "delivered").await;
+    // A part that a network rejects (REJECTD) is one that does not arrive: others may have.
+    let id = ada.text(json!({"to": phone("9013"), "text": "я".repeat(100)})).await.ok();
+    ada.sms_until(id.word("id"), "undelivered").await;
 }
 
 async fn a_centre_that_comes_back_gets_what_waited(world: &World) {

@@ -1,6 +1,7 @@
 //! Stories of live SMS by SMPP, told with the playground's message centre at the other end.
 
 mod binds;
+mod failover;
 mod fates;
 mod gateways;
 mod inbound;

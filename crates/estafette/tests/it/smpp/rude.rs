@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ::smpp::{
     BindResp, Body, EsmClass, Framer, Message, MessageResp, Operation, Pdu, Status, Tlvs,
@@ -12,9 +13,11 @@ use bytes::{BufMut, BytesMut};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 use super::{START, carrier, give, sender, settings, until_up};
 use crate::on_every_engine;
+use crate::world::faults::How;
 use crate::world::tenant::phone;
 use crate::world::{World, eventually};
 
@@ -25,11 +28,14 @@ on_every_engine!(
     a_second_bind_that_is_refused_leaves_the_first_at_work,
     babble_and_floods_do_no_harm,
     a_minute_of_throttling_loses_nothing,
+    a_centre_that_denies_the_bind_is_bound_to_anew,
+    an_answer_that_comes_late_counts,
+    a_bind_whose_lease_is_lost_is_cut_before_another_node_may_have_it,
 );
 
 /// What it does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manners {
+pub(super) enum Manners {
     Good,
     HangsAtBind,
     RefusesBind,
@@ -38,51 +44,78 @@ enum Manners {
     HangsAmidItsAnswer,
     CutsItsAnswer,
     Throttles,
+    /// It answers each message so.
+    Refuses(Status),
+    /// It answers when it is told to.
+    AnswersLate,
 }
 
 /// The centre. It can be told to behave otherwise.
-struct Rude {
-    address: SocketAddr,
+pub(super) struct Rude {
+    pub(super) address: SocketAddr,
     manners: Arc<Mutex<Manners>>,
     binds: Arc<AtomicUsize>,
+    /// Connections that are open.
+    open: AtomicUsize,
     submissions: Arc<AtomicUsize>,
     acknowledged: Arc<AtomicUsize>,
     /// What it says as soon as somebody is bound.
     babble: Arc<Mutex<Vec<u8>>>,
+    /// What it is told to answer at last.
+    late: Mutex<Status>,
+    told: Notify,
 }
 
 impl Rude {
-    async fn open(manners: Manners) -> Arc<Self> {
+    pub(super) async fn open(manners: Manners) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let rude = Arc::new(Self {
             address: listener.local_addr().unwrap(),
             manners: Arc::new(Mutex::new(manners)),
             binds: Arc::default(),
+            open: AtomicUsize::new(0),
             submissions: Arc::default(),
             acknowledged: Arc::default(),
             babble: Arc::default(),
+            late: Mutex::new(Status::ROK),
+            told: Notify::new(),
         });
         let served = Arc::clone(&rude);
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                tokio::spawn(Arc::clone(&served).serve(stream));
+                let served = Arc::clone(&served);
+                tokio::spawn(async move {
+                    served.open.fetch_add(1, Ordering::SeqCst);
+                    Arc::clone(&served).serve(stream).await;
+                    served.open.fetch_sub(1, Ordering::SeqCst);
+                });
             }
         });
         rude
     }
 
-    fn behave(&self, manners: Manners) {
+    pub(super) fn behave(&self, manners: Manners) {
         *self.manners.lock().unwrap() = manners;
     }
 
-    fn submissions(&self) -> usize {
+    pub(super) fn submissions(&self) -> usize {
         self.submissions.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn binds(&self) -> usize {
+        self.binds.load(Ordering::SeqCst)
+    }
+
+    /// Answers what it owes an answer.
+    pub(super) fn answer_late(&self, status: Status) {
+        *self.late.lock().unwrap() = status;
+        self.told.notify_one();
     }
 
     async fn serve(self: Arc<Self>, mut stream: TcpStream) {
         let (mut framer, mut input) = (Framer::default(), BytesMut::new());
-        let mut is_hung = false;
+        let (mut is_hung, mut owed) = (false, vec![]);
         loop {
             while let Ok(Some(frame)) = framer.next(&mut input) {
                 if is_hung {
@@ -99,10 +132,25 @@ impl Rude {
                     Manners::CutsItsAnswer if is_message => return,
                     // This connection says nothing more, however the next one behaves.
                     Manners::HangsAmidItsAnswer if is_message => is_hung = true,
+                    Manners::AnswersLate if is_message => owed.push(pdu.sequence),
                     _ => {}
                 }
             }
-            if stream.read_buf(&mut input).await.unwrap_or(0) == 0 {
+            let read = tokio::select! {
+                read = stream.read_buf(&mut input) => read.unwrap_or(0),
+                () = self.told.notified() => {
+                    let status = *self.late.lock().unwrap();
+                    let late = owed.drain(..).flat_map(|sequence| {
+                        let message_id = format!("late{sequence}").as_str().into();
+                        let resp = MessageResp { message_id, tlvs: Tlvs::default() };
+                        let body = Body::MessageResp(Operation::Submit, resp);
+                        octets(&Pdu { status, sequence, body })
+                    });
+                    let late: Vec<u8> = late.collect();
+                    stream.write_all(&late).await.map_or(0, |()| 1)
+                }
+            };
+            if read == 0 {
                 return;
             }
         }
@@ -132,11 +180,12 @@ impl Rude {
                 let resp = MessageResp { message_id, tlvs: Tlvs::default() };
                 let resp = Body::MessageResp(*operation, resp);
                 match manners {
-                    Manners::HangsAtSubmission => vec![],
+                    Manners::HangsAtSubmission | Manners::AnswersLate => vec![],
                     Manners::CutsItsAnswer | Manners::HangsAmidItsAnswer => {
                         written(Status::ROK, resp)[..10].to_vec()
                     }
                     Manners::Throttles => written(Status::RTHROTTLED, resp),
+                    Manners::Refuses(status) => written(status, resp),
                     _ => written(Status::ROK, resp),
                 }
             }
@@ -260,7 +309,11 @@ async fn a_second_bind_that_is_refused_leaves_the_first_at_work(world: &World) {
 
 /// A receipt for a message that nobody sent.
 fn stray(sequence: u32) -> Vec<u8> {
-    let text = format!("id:99{sequence:06} sub:001 dlvrd:001 stat:DELIVRD err:000 text:");
+    receipt(sequence, &format!("id:99{sequence:06} "))
+}
+
+fn receipt(sequence: u32, id: &str) -> Vec<u8> {
+    let text = format!("{id}sub:001 dlvrd:001 stat:DELIVRD err:000 text:");
     let message = Message {
         esm_class: EsmClass(0x04),
         short_message: text.into_bytes().into(),
@@ -286,15 +339,17 @@ async fn babble_and_floods_do_no_harm(world: &World) {
     for sequence in 100..300 {
         babble.put_slice(&stray(sequence));
     }
+    // And one that does not say what it is about.
+    babble.put_slice(&receipt(300, ""));
     *rude.babble.lock().unwrap() = babble.to_vec();
     give(world, settings(&[("main", rude.address, "")])).await;
     until_up(world, "main").await;
     let ada = sender(world, "ada").await;
     let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
     ada.sms_until(&id, "submitted").await;
-    eventually(async || (rude.acknowledged.load(Ordering::SeqCst) >= 200).then_some(())).await;
+    eventually(async || (rude.acknowledged.load(Ordering::SeqCst) >= 201).then_some(())).await;
     let seen = carrier(world, "main").await;
-    assert_eq!((&seen["receipts"]["orphan"], &seen["state"]), (&json!(200), &json!("up")));
+    assert_eq!((&seen["receipts"]["orphan"], &seen["state"]), (&json!(201), &json!("up")));
     assert_eq!(rude.binds.load(Ordering::SeqCst), 1, "the connection held");
     assert_eq!(ada.balance().await, START - super::PRICE);
     assert!(ada.get("/v1/inbound-notifications").await.ok().list().is_empty());
@@ -326,4 +381,94 @@ async fn a_minute_of_throttling_loses_nothing(world: &World) {
         .await;
     }
     assert_eq!(ada.balance().await, START - 5 * super::PRICE, "each is charged once");
+}
+
+async fn a_centre_that_denies_the_bind_is_bound_to_anew(world: &World) {
+    let rude = start(world, Manners::Refuses(Status::RINVBNDSTS), "").await;
+    until_up(world, "main").await;
+    let ada = sender(world, "ada").await;
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
+    eventually(async || (rude.submissions() == 1).then_some(())).await;
+    rude.behave(Manners::Good);
+    eventually(async || {
+        world.advance(1_000).await;
+        (rude.binds() == 2).then_some(())
+    })
+    .await;
+    eventually(async || {
+        world.advance(1_000).await;
+        (ada.sms(&id).await.ok().word("status") == "submitted").then_some(())
+    })
+    .await;
+    assert_eq!((rude.submissions(), rude.binds()), (2, 2));
+    assert_eq!(ada.balance().await, START - super::PRICE, "charged once");
+}
+
+async fn an_answer_that_comes_late_counts(world: &World) {
+    let rude = start(world, Manners::AnswersLate, "response_s = 1").await;
+    until_up(world, "main").await;
+    let ada = sender(world, "ada").await;
+    let mut sent = 0;
+    let mut of_unknown_fate = async |class: &str| {
+        let body = json!({"to": phone("5678"), "text": "hi", "class": class, "validity_s": 60});
+        let id = ada.text(body).await.ok().word("id").to_owned();
+        sent += 1;
+        eventually(async || (rude.submissions() == sent).then_some(())).await;
+        world.advance(1_100).await;
+        ada.sms_until(&id, "submitted").await;
+        id
+    };
+    // The carrier does not have it after all: it costs nothing.
+    let id = of_unknown_fate("bulk").await;
+    rude.answer_late(Status::RINVDSTADR);
+    let read = ada.sms_until(&id, "failed").await;
+    assert_eq!(read.field("error")["code"], "recipient_unreachable", "{}", read.text);
+    assert_eq!(ada.balance().await, START);
+    // It has it: the price is due, whatever follows.
+    let id = of_unknown_fate("bulk").await;
+    rude.answer_late(Status::ROK);
+    until_accepted(world, &id).await;
+    world.advance(61_000).await;
+    ada.sms_until(&id, "expired").await;
+    assert_eq!(ada.balance().await, START - super::PRICE);
+    // It did not take it for now: so it is sent again, and not as one of unknown fate.
+    let id = of_unknown_fate("transactional").await;
+    rude.answer_late(Status::RSYSERR);
+    eventually(async || (attempt(world, &id).await.0 == "queued").then_some(())).await;
+    rude.behave(Manners::Good);
+    world.advance(15_100).await;
+    until_accepted(world, &id).await;
+    assert_eq!(attempt(world, &id).await, ("accepted".to_owned(), 2, 0));
+    assert_eq!(rude.submissions(), 4);
+    assert_eq!(ada.balance().await, START - 2 * super::PRICE);
+}
+
+/// State, tries and resends of an SMS.
+async fn attempt(world: &World, id: &str) -> (String, i64, i64) {
+    let sql = store::Sql("SELECT state, tries, resends FROM attempts WHERE object_id = $1");
+    let db = world.app(estafette::app::Env::Live).await.db.clone();
+    db.row(sql, store::args![id]).await.unwrap().expect("an attempt")
+}
+
+async fn until_accepted(world: &World, id: &str) {
+    eventually(async || (attempt(world, id).await.0 == "accepted").then_some(())).await;
+}
+
+/// The clock is held, so that whatever waits for the centre would wait for ever.
+async fn a_bind_whose_lease_is_lost_is_cut_before_another_node_may_have_it(world: &World) {
+    let rude = start(world, Manners::HangsAtSubmission, "").await;
+    until_up(world, "main").await;
+    let ada = sender(world, "ada").await;
+    let bulk = json!({"to": phone("5678"), "text": "hi", "class": "bulk"});
+    let id = ada.text(bulk).await.ok().word("id").to_owned();
+    eventually(async || (rude.submissions() == 1).then_some(())).await;
+    world.faults.plan("INSERT INTO bind_slots", How::Unavailable, 4);
+    let since = tokio::time::Instant::now();
+    eventually(async || (rude.open.load(Ordering::SeqCst) == 0).then_some(())).await;
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+    ada.sms_until(&id, "submitted").await;
+    // The database is there again, and so is the bind. What the carrier may have stays there.
+    eventually(async || (rude.binds() == 2).then_some(())).await;
+    until_up(world, "main").await;
+    assert_eq!(rude.submissions(), 1);
 }
