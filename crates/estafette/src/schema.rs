@@ -136,4 +136,14 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "transcripts",
         sql: include_str!("../../../migrations/0038_transcripts.sql"),
     },
+    Migration {
+        version: 41,
+        name: "guessed_receipts",
+        sql: include_str!("../../../migrations/0041_guessed_receipts.sql"),
+    },
+    Migration {
+        version: 42,
+        name: "oldest_queued",
+        sql: include_str!("../../../migrations/0042_oldest_queued.sql"),
+    },
 ];

@@ -12,9 +12,9 @@ use sms_text::{Alphabet, UserDataHeader};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::verdict::MOST_ID_OCTETS;
-use super::{Inner, Key, id_form};
+use super::{Inner, Key, id_form, word};
 use crate::carriers::{
-    Channel, Echo, Fate, Guesses, Inbound, InboundPart, NotNow, Outbound, Receipt, Refusal,
+    Channel, Echo, Fate, Guess, Guesses, Inbound, InboundPart, NotNow, Outbound, Receipt, Refusal,
 };
 
 /// Tries to store what a centre does not bring again, and the pause between them, milliseconds.
@@ -81,13 +81,15 @@ impl Inner {
         let receipt = Receipt {
             carrier: self.name.clone(),
             echo: None,
-            provider_id: found.certain.into_iter().next(),
+            provider_id: Some(found.likely),
             fate: fate(told.state),
             error: told.error.map(|error| error.to_string()).or(network_error),
         };
         // A receipt comes from where the message went to (SMPP 3.4 §2.11).
         let number = digits(&message.source.value.to_string());
-        self.door.guess(receipt, Guesses { provider_ids: found.guessed, number }).await
+        let guess = |it: message_id::Guess| Guess { setting: word(it.form), provider_id: it.key };
+        let guesses = found.guessed.into_iter().map(guess).collect();
+        self.door.guess(receipt, Guesses { guesses, number }).await
     }
 
     /// What a phone wrote; `None` if it is no text.

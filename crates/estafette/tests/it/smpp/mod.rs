@@ -1,9 +1,12 @@
 //! Stories of live SMS by SMPP, told with the playground's message centre at the other end.
 
 mod binds;
+mod check;
 mod fates;
 mod gateways;
+mod ids;
 mod inbound;
+mod long;
 mod lookup;
 mod routes;
 mod rude;
