@@ -1,5 +1,6 @@
 //! Callbacks of SMS carriers.
 
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -9,6 +10,7 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::carriers::Called;
+use crate::kit::client_address::ClientAddress;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -24,7 +26,7 @@ pub fn routes() -> OpenApiRouter<App> {
 /// Take a carrier's callback.
 ///
 /// Receipts and messages of an HTTP carrier, in its own form. It proves itself by the token in the
-/// URL that it was given, or by its signature.
+/// URL that it was given, by its signature, or by its address.
 #[utoipa::path(get, path = "/v1/upstream/sms/{carrier}", tag = "Operator",
     params(("carrier" = String, Path, description = "Its name in the settings"),
         ("token" = Option<String>, Query, description = "Proves the gateway")),
@@ -37,9 +39,10 @@ async fn call_back(
     State(app): State<App>,
     Path(carrier): Path<String>,
     RawQuery(query): RawQuery,
+    client: Option<Extension<ClientAddress>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    take(&app, &carrier, called(query, &headers, &Bytes::new())).await
+    take(&app, &carrier, called(query, &headers, &Bytes::new(), client)).await
 }
 
 /// Take a carrier's callback, by POST.
@@ -59,10 +62,11 @@ async fn call_back_by_post(
     State(app): State<App>,
     Path(carrier): Path<String>,
     RawQuery(query): RawQuery,
+    client: Option<Extension<ClientAddress>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    take(&app, &carrier, called(query, &headers, &body)).await
+    take(&app, &carrier, called(query, &headers, &body, client)).await
 }
 
 async fn take(app: &App, carrier: &str, called: Called) -> Result<Response, Problem> {
@@ -72,13 +76,18 @@ async fn take(app: &App, carrier: &str, called: Called) -> Result<Response, Prob
         // It comes again.
         Some(Err(_)) => Err(Code::StorageUnavailable.into()),
         None => {
-            let detail = "The token in the URL, or the signature, is not this gateway's.";
+            let detail = "Its token, its signature or its address is not this gateway's.";
             Err(Problem::new(Code::InvalidToken).detail(detail))
         }
     }
 }
 
-fn called(query: Option<String>, headers: &HeaderMap, body: &Bytes) -> Called {
+fn called(
+    query: Option<String>,
+    headers: &HeaderMap,
+    body: &Bytes,
+    client: Option<Extension<ClientAddress>>,
+) -> Called {
     let header = |(name, value): (&HeaderName, &HeaderValue)| {
         Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
     };
@@ -86,5 +95,6 @@ fn called(query: Option<String>, headers: &HeaderMap, body: &Bytes) -> Called {
         query: query.unwrap_or_default(),
         headers: headers.iter().filter_map(header).collect(),
         body: body.to_vec(),
+        from: client.map(|Extension(client)| client.0),
     }
 }
