@@ -408,7 +408,8 @@ async fn a_gateway_of_a_file_is_believed_by_its_address(world: &World) {
             "[request]\nmethod = 'POST'\nurl = '{{base_url}}/send'\n[request.fields]\n\
              n = '{{to_national}}'\nc = '{{class}}'\nparts = '{{segments}}'\ne = '{{encoding}}'\n\
              hex = '{{text_hex}}'\n[answer]\nid = '/id'\n[report]\nid = 'id'\nstatus = 'state'\n\
-             states = {{ ok = 'delivered' }}\n[verify]\nby = 'addresses'\nnetworks = ['{networks}']\n"
+             states = {{ ok = 'delivered' }}\n[verify]\nby = 'addresses'\n\
+             networks = ['{networks}']\n"
         );
         std::fs::write(&file, description).unwrap();
         let text = format!(
