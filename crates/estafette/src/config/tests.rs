@@ -247,7 +247,7 @@ fn routes_that_no_start_would_take_are_refused() {
         ("{ prefix = '+', carriers = ['other'] }".to_owned(), "no table under sms.carriers"),
     ] {
         let text = fault(told(&routes));
-        assert!(text.starts_with("sms.routes:") && text.contains(says), "{routes}: {text}");
+        assert!(text.starts_with("sms.routes") && text.contains(says), "{routes}: {text}");
         assert!(text.contains(".toml, line 5)"), "{text}");
     }
 }

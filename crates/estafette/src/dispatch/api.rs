@@ -1,9 +1,9 @@
 //! Callbacks of SMS carriers.
 
-use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::extract::{Path, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -38,11 +38,9 @@ pub fn routes() -> OpenApiRouter<App> {
 async fn call_back(
     State(app): State<App>,
     Path(carrier): Path<String>,
-    RawQuery(query): RawQuery,
-    client: Option<Extension<ClientAddress>>,
-    headers: HeaderMap,
+    parts: Parts,
 ) -> Result<Response, Problem> {
-    take(&app, &carrier, called(query, &headers, &Bytes::new(), client)).await
+    take(&app, &carrier, called(&parts, &Bytes::new())).await
 }
 
 /// Take a carrier's callback, by POST.
@@ -61,12 +59,10 @@ async fn call_back(
 async fn call_back_by_post(
     State(app): State<App>,
     Path(carrier): Path<String>,
-    RawQuery(query): RawQuery,
-    client: Option<Extension<ClientAddress>>,
-    headers: HeaderMap,
+    parts: Parts,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    take(&app, &carrier, called(query, &headers, &body, client)).await
+    take(&app, &carrier, called(&parts, &body)).await
 }
 
 async fn take(app: &App, carrier: &str, called: Called) -> Result<Response, Problem> {
@@ -82,19 +78,14 @@ async fn take(app: &App, carrier: &str, called: Called) -> Result<Response, Prob
     }
 }
 
-fn called(
-    query: Option<String>,
-    headers: &HeaderMap,
-    body: &Bytes,
-    client: Option<Extension<ClientAddress>>,
-) -> Called {
+fn called(parts: &Parts, body: &Bytes) -> Called {
     let header = |(name, value): (&HeaderName, &HeaderValue)| {
         Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
     };
     Called {
-        query: query.unwrap_or_default(),
-        headers: headers.iter().filter_map(header).collect(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        headers: parts.headers.iter().filter_map(header).collect(),
         body: body.to_vec(),
-        from: client.map(|Extension(client)| client.0),
+        from: parts.extensions.get::<ClientAddress>().map(|client| client.0),
     }
 }
