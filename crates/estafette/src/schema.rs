@@ -141,4 +141,14 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "refused_by",
         sql: include_str!("../../../migrations/0039_refused_by.sql"),
     },
+    Migration {
+        version: 41,
+        name: "guessed_receipts",
+        sql: include_str!("../../../migrations/0041_guessed_receipts.sql"),
+    },
+    Migration {
+        version: 42,
+        name: "oldest_queued",
+        sql: include_str!("../../../migrations/0042_oldest_queued.sql"),
+    },
 ];

@@ -31,34 +31,45 @@ pub fn key(id: &COctets) -> String {
 }
 
 /// The keys that the message of a receipt may be stored under.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidates {
-    /// These mean the message.
-    pub certain: Vec<String>,
+    /// This one means the message.
+    pub likely: String,
     /// These may mean another message: believe one only if it is the only hit, and the receipt
     /// comes from the number that the message went to.
-    pub guessed: Vec<String>,
+    pub guessed: Vec<Guess>,
+}
+
+/// A key that a receipt may mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guess {
+    /// The key.
+    pub key: String,
+    /// How receipts write ids if it does.
+    pub form: IdForm,
 }
 
 /// Where to look for the message of a receipt.
 #[must_use]
 pub fn candidates(id: &COctets, form: IdForm) -> Candidates {
     let same = key(id);
-    let (hexadecimal, decimal) = (to_hexadecimal(&same), to_decimal(&same));
-    let certain = |converted: Option<String>| Candidates {
-        certain: vec![converted.unwrap_or_else(|| same.clone())],
-        guessed: vec![],
-    };
-    match form {
-        IdForm::Text => certain(None),
-        IdForm::Hexadecimal => certain(decimal),
-        IdForm::Decimal => certain(hexadecimal),
-        IdForm::Auto => {
-            let mut guessed: Vec<String> = hexadecimal.into_iter().chain(decimal).collect();
-            guessed.retain(|other| *other != same);
-            Candidates { certain: vec![same], guessed }
+    let guess = |form, key| Guess { key, form };
+    // Receipts in decimal are about answers in hexadecimal, and the reverse.
+    let hexadecimal = to_hexadecimal(&same).map(|key| guess(IdForm::Decimal, key));
+    let decimal = to_decimal(&same).map(|key| guess(IdForm::Hexadecimal, key));
+    let (likely, mut guessed) = match form {
+        IdForm::Text => (same, vec![]),
+        IdForm::Auto => (same, hexadecimal.into_iter().chain(decimal).collect()),
+        // Whoever sees hexadecimal receipts may take this for the name of the form, while the
+        // answers are hexadecimal as well.
+        IdForm::Hexadecimal | IdForm::Decimal => {
+            let converted = if form == IdForm::Decimal { hexadecimal } else { decimal };
+            let likely = converted.map_or_else(|| same.clone(), |guess| guess.key);
+            (likely, vec![guess(IdForm::Text, same)])
         }
-    }
+    };
+    guessed.retain(|guess| guess.key != likely);
+    Candidates { likely, guessed }
 }
 
 fn to_hexadecimal(decimal: &str) -> Option<String> {
@@ -75,8 +86,8 @@ mod tests {
 
     fn found(stored: &str, receipt: &str, form: IdForm) -> (bool, bool) {
         let stored = key(&stored.into());
-        let candidates = candidates(&receipt.into(), form);
-        (candidates.certain.contains(&stored), candidates.guessed.contains(&stored))
+        let Candidates { likely, guessed } = candidates(&receipt.into(), form);
+        (likely == stored, guessed.iter().any(|guess| guess.key == stored))
     }
 
     #[test]
@@ -89,6 +100,9 @@ mod tests {
             ("3B9ACA01", "1000000001", IdForm::Decimal, certain),
             ("1000000001", "3B9ACA01", IdForm::Hexadecimal, certain),
             ("1000000001", "3B9ACA01", IdForm::Text, lost),
+            // Set for a carrier that writes the same in both.
+            ("1000000001", "1000000001", IdForm::Decimal, guessed),
+            ("3B9ACA01", "3b9aca01", IdForm::Hexadecimal, guessed),
             ("00ab12", "AB12", IdForm::Text, certain),
             ("000", "0", IdForm::Auto, certain),
             ("550E8400-E29B-41D4", "550e8400-e29b-41d4", IdForm::Auto, certain),
@@ -106,8 +120,22 @@ mod tests {
 
     #[test]
     fn a_configured_form_does_not_attach_a_receipt_to_a_stranger() {
-        // 0x10 is 16: the message with the decimal id 10 is another one.
-        assert_eq!(found("10", "10", IdForm::Hexadecimal), (false, false));
+        // 0x10 is 16: the message with the decimal id 10 is another one, unless its number fits.
+        assert_eq!(found("10", "10", IdForm::Hexadecimal), (false, true));
         assert_eq!(found("16", "10", IdForm::Hexadecimal), (true, false));
+    }
+
+    #[test]
+    fn a_guess_names_the_form_that_it_supposes() {
+        let forms = |receipt: &str, form| {
+            let found = candidates(&receipt.into(), form).guessed;
+            found.into_iter().map(|guess| (guess.key, guess.form)).collect::<Vec<_>>()
+        };
+        let (hexadecimal, decimal) = (IdForm::Hexadecimal, IdForm::Decimal);
+        let both = [("10".to_owned(), decimal), ("22".to_owned(), hexadecimal)];
+        assert_eq!(forms("16", IdForm::Auto), both);
+        assert_eq!(forms("AB", IdForm::Auto), [("171".to_owned(), hexadecimal)]);
+        assert_eq!(forms("AB", hexadecimal), [("AB".to_owned(), IdForm::Text)]);
+        assert_eq!(forms("Zx9", decimal), []);
     }
 }

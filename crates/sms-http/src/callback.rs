@@ -1,5 +1,7 @@
 //! What a callback brings: receipts, and what people wrote. One may bring many.
 
+use std::net::IpAddr;
+
 use serde::Deserialize;
 use serde_json::Value;
 use url::form_urlencoded;
@@ -23,6 +25,8 @@ pub struct Incoming<'a> {
     pub headers: &'a [(String, String)],
     /// The body.
     pub body: &'a [u8],
+    /// The address that it comes from.
+    pub from: Option<IpAddr>,
 }
 
 impl Incoming<'_> {

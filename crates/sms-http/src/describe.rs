@@ -1,7 +1,9 @@
 //! The description of a gateway, as TOML has it.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 
 use crate::answer::Meaning;
@@ -186,6 +188,11 @@ pub(crate) enum Verify {
     Token,
     /// HMAC-SHA1 of the URL and the sorted form fields, in base64.
     Twilio,
+    /// By the address that it comes from.
+    Addresses {
+        /// Addresses, or networks such as `192.0.2.0/24`.
+        networks: Vec<String>,
+    },
     /// HMAC-SHA256 of the body in a header, in hexadecimal.
     HmacSha256 {
         /// The header.
@@ -210,6 +217,11 @@ pub enum Fault {
     Preset(String),
 }
 
+/// An address, or a network.
+pub(crate) fn network(text: &str) -> Option<IpNet> {
+    text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+}
+
 impl Gateway {
     /// Reads a description.
     ///
@@ -218,6 +230,14 @@ impl Gateway {
     pub fn read_description(text: &str) -> Result<Self, Fault> {
         let gateway: Self =
             toml::from_str(text).map_err(|error| Fault::Shape(error.message().to_owned()))?;
+        if let Verify::Addresses { networks } = &gateway.verify {
+            let wrong = networks.iter().find(|text| network(text).is_none());
+            if networks.is_empty() || wrong.is_some() {
+                let given = wrong.map_or("an empty list", String::as_str);
+                let says = format!("verify.networks must name addresses or networks, has {given}");
+                return Err(Fault::Shape(says));
+            }
+        }
         if let Some(json) = &gateway.request.json {
             let _body: serde_json::Value =
                 serde_json::from_str(json).map_err(|error| Fault::Json(error.to_string()))?;

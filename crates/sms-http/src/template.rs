@@ -6,6 +6,7 @@ use std::fmt::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use sms_text::{gsm7, ucs2};
 use url::form_urlencoded;
 
 use crate::describe::{Auth, Fault, Gateway, Method};
@@ -27,6 +28,12 @@ pub struct Message<'a> {
     pub validity_s: i64,
     /// Whether it needs UCS-2.
     pub is_unicode: bool,
+    /// The number without its country code.
+    pub to_national: &'a str,
+    /// What it is for: `passcode`, `transactional` or `bulk`.
+    pub class: &'a str,
+    /// How many segments it has.
+    pub segments: usize,
 }
 
 /// A request to make. No `Debug`: it holds a password.
@@ -55,6 +62,10 @@ impl Values<'_> {
         Ok(match name {
             "to" => message.to.to_owned(),
             "to_digits" => message.to.trim_start_matches('+').to_owned(),
+            "to_national" => message.to_national.to_owned(),
+            "class" => message.class.to_owned(),
+            "segments" => message.segments.to_string(),
+            "encoding" => if message.is_unicode { "ucs2" } else { "gsm7" }.to_owned(),
             "from" => message.from.to_owned(),
             "text" => message.text.to_owned(),
             "id" => message.id.to_owned(),
@@ -66,7 +77,8 @@ impl Values<'_> {
             "coding" => when(message.is_unicode, "2"),
             "coding_jasmin" => when(message.is_unicode, "8"),
             "text_plain" => when(!message.is_unicode, message.text),
-            "text_ucs2_hex" => when(message.is_unicode, &hex_of_ucs2(message.text)),
+            "text_ucs2_hex" if !message.is_unicode => String::new(),
+            "text_hex" | "text_ucs2_hex" => hex(&octets(message)).to_ascii_uppercase(),
             _ => {
                 let given = self.settings.iter().find(|(known, _)| *known == name);
                 let given = given.map(|(_, value)| (*value).to_owned());
@@ -132,9 +144,15 @@ fn when(is_so: bool, value: &str) -> String {
     if is_so { value.to_owned() } else { String::new() }
 }
 
-fn hex_of_ucs2(text: &str) -> String {
-    let octets: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
-    hex(&octets).to_ascii_uppercase()
+/// A text as SMS carry it: big-endian UTF-16, or the GSM alphabet, an octet for each septet.
+fn octets(message: &Message<'_>) -> Vec<u8> {
+    let mut octets = Vec::new();
+    if message.is_unicode {
+        ucs2::encode_into(message.text, &mut octets);
+    } else {
+        gsm7::encode_into(message.text, &mut octets);
+    }
+    octets
 }
 
 /// Two digits for each octet.

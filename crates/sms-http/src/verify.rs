@@ -1,5 +1,7 @@
 //! Whether a callback comes from its gateway.
 
+use std::net::IpAddr;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -8,7 +10,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use crate::callback::Incoming;
-use crate::describe::{Gateway, Verify};
+use crate::describe::{Gateway, Verify, network};
 use crate::template::hex;
 
 /// What callbacks are proved with.
@@ -35,6 +37,12 @@ impl Gateway {
             Verify::Token => {
                 let given = incoming.parameter("token").unwrap_or_default();
                 !secrets.token.is_empty() && is_equal(given.as_bytes(), secrets.token.as_bytes())
+            }
+            Verify::Addresses { networks } => {
+                let is_in = |from: &IpAddr| {
+                    networks.iter().filter_map(|text| network(text)).any(|it| it.contains(from))
+                };
+                incoming.from.map(|from| from.to_canonical()).is_some_and(|from| is_in(&from))
             }
             Verify::Twilio => {
                 let mut signed = incoming.url.to_owned();

@@ -19,6 +19,9 @@ fn message() -> Message<'static> {
         callback_url: "https://otp.example/v1/upstream/sms/main?token=t&attempt=att_1",
         validity_s: 301,
         is_unicode: false,
+        to_national: "612345678",
+        class: "bulk",
+        segments: 1,
     }
 }
 
@@ -33,7 +36,8 @@ fn meaning(preset: &str, status: u16, body: &str) -> (Meaning, Vec<String>, Stri
 
 fn taken(preset: &str, kind: &str, query: &str, body: &str) -> Brought {
     let headers = [("content-type".to_owned(), kind.to_owned())];
-    let incoming = Incoming { url: "", query, headers: &headers, body: body.as_bytes() };
+    let body = body.as_bytes();
+    let incoming = Incoming { url: "", query, headers: &headers, body, from: None };
     Gateway::preset(preset).unwrap().take(&incoming)
 }
 
@@ -344,7 +348,8 @@ fn what_is_not_proved_is_not_believed() {
         From=%2B14158675309&To=%2B18005551212";
     let signed = |signature: &str| vec![("X-Twilio-Signature".to_owned(), signature.to_owned())];
     let prove = |headers: &[(String, String)], key| {
-        let incoming = Incoming { url, query: "foo=1&bar=2", headers, body: body.as_bytes() };
+        let incoming =
+            Incoming { url, query: "foo=1&bar=2", headers, body: body.as_bytes(), from: None };
         let gateway = Gateway::preset("twilio").unwrap();
         gateway.prove(&incoming, Secrets { token: "", key }).is_ok()
     };
@@ -352,7 +357,7 @@ fn what_is_not_proved_is_not_believed() {
     assert!(prove(&signed(good), "12345"));
     assert!(!prove(&signed(good), "12346") && !prove(&signed(good), "") && !prove(&[], "12345"));
     let token = |query: &str, token| {
-        let incoming = Incoming { url: "", query, headers: &[], body: b"" };
+        let incoming = Incoming { url: "", query, headers: &[], body: b"", from: None };
         let gateway = Gateway::preset("vonage").unwrap();
         gateway.prove(&incoming, Secrets { token, key: "" }).is_ok()
     };
@@ -365,7 +370,80 @@ fn what_is_not_proved_is_not_believed() {
     for (key, is_good) in [("key", true), ("kay", false)] {
         let headers = [("x-sig".to_owned(), mac.to_owned())];
         let body = b"The quick brown fox jumps over the lazy dog";
-        let incoming = Incoming { url: "", query: "", headers: &headers, body };
+        let incoming = Incoming { url: "", query: "", headers: &headers, body, from: None };
         assert_eq!(gateway.prove(&incoming, Secrets { token: "", key }).is_ok(), is_good);
     }
+}
+
+/// A gateway of the field that no preset describes.
+const OTHER: &str = r#"
+[request]
+method = "POST"
+url = "{base_url}/send"
+json = """{"n": "{to_national}", "c": "{class}", "parts": "number:segments",
+    "enc": "{encoding}", "hex": "{text_hex}"}"""
+
+[answer]
+id = "/id"
+
+[report]
+id = "id"
+status = "state"
+states = { ok = "delivered" }
+
+[verify]
+by = "addresses"
+networks = ["192.0.2.0/24", "2001:db8::7"]
+"#;
+
+#[test]
+fn a_description_may_say_all_that_gateways_ask_for() {
+    let gateway = Gateway::read_description(OTHER).unwrap();
+    for (message, encoding, hex) in [
+        (Message { text: "h\u{20ac}", ..message() }, "gsm7", "681B65"),
+        (Message { text: "я😀", is_unicode: true, ..message() }, "ucs2", "044FD83DDE00"),
+    ] {
+        let request = gateway.request(&SETTINGS, &message).unwrap();
+        let body: serde_json::Value = serde_json::from_str(&request.body).unwrap();
+        let wanted = serde_json::json!({
+            "n": "612345678", "c": "bulk", "parts": 1, "enc": encoding, "hex": hex,
+        });
+        assert_eq!(body, wanted);
+    }
+}
+
+#[test]
+fn a_callback_may_be_proved_by_its_address() {
+    let gateway = Gateway::read_description(OTHER).unwrap();
+    assert!(!gateway.needs_token());
+    let secrets = Secrets { token: "", key: "" };
+    for (from, is_good) in [
+        (Some("192.0.2.200"), true),
+        (Some("::ffff:192.0.2.1"), true),
+        (Some("2001:db8::7"), true),
+        (Some("192.0.3.1"), false),
+        (Some("2001:db8::8"), false),
+        (None, false),
+    ] {
+        let address = from.map(|text| text.parse().unwrap());
+        let incoming =
+            Incoming { url: "", query: "token=t", headers: &[], body: b"", from: address };
+        assert_eq!(gateway.prove(&incoming, secrets).is_ok(), is_good, "{from:?}");
+    }
+    for wrong in ["[]", "['nowhere']"] {
+        let text = OTHER.replace(r#"["192.0.2.0/24", "2001:db8::7"]"#, wrong);
+        assert!(Gateway::read_description(&text).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_description_in_the_docs_is_one() {
+    let docs = include_str!("../../../docs/sms.md");
+    let (_, text) = docs.split_once("```toml\n[defaults]").unwrap();
+    let (text, _) = text.split_once("```").unwrap();
+    let gateway = Gateway::read_description(&format!("[defaults]{text}")).unwrap();
+    let request = gateway.request(&SETTINGS, &message()).unwrap();
+    assert!(request.body.contains("dst=33612345678"), "{}", request.body);
+    let body = br#"{"messages": [{"message-id": "m1", "status": "0"}]}"#;
+    assert_eq!(gateway.read(200, body).ids, ["m1"]);
 }

@@ -35,13 +35,22 @@ pub enum Incoming {
     Part(InboundPart),
 }
 
-/// What a receipt may be about whose own id leads nowhere.
+/// What a receipt may be about whose own id leads nowhere, or to another number's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guesses {
     /// Ids that it may mean. One is believed only if it is the only one that leads to a message...
-    pub provider_ids: Vec<String>,
+    pub guesses: Vec<Guess>,
     /// ...to this number: its digits.
     pub number: String,
+}
+
+/// An id that a receipt may mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guess {
+    /// The id.
+    pub provider_id: String,
+    /// What `message_id` of the carrier's settings should say if that is so.
+    pub setting: &'static str,
 }
 
 /// Incoming that came in. Dropping them tells their carrier to bring them again.
@@ -80,7 +89,7 @@ impl Door {
     /// # Errors
     /// [`NotNow`].
     pub async fn guess(&self, receipt: Receipt, guesses: Guesses) -> Result<(), NotNow> {
-        if guesses.provider_ids.is_empty() {
+        if guesses.guesses.is_empty() {
             return self.receipt(receipt).await;
         }
         self.bring(Incoming::Guess(receipt, guesses)).await

@@ -102,6 +102,8 @@ pub struct ReceiptCounts {
     pub early: AtomicU64,
     /// Led nowhere when they came.
     pub parked: AtomicU64,
+    /// Led to their message by an id in another form.
+    pub guessed: AtomicU64,
 }
 
 struct Book {

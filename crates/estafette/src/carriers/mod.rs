@@ -34,7 +34,7 @@ use lookup::Lookup;
 use routes::{Route, RouteFault, Table, Wanted};
 
 pub use cloud_api::CloudApi;
-pub use door::{Door, Guesses, NotNow};
+pub use door::{Door, Guess, Guesses, NotNow};
 pub use failover::Untaken;
 pub use handsets::Handsets;
 pub use inbound::{Inbound, InboundPart};
@@ -314,7 +314,7 @@ impl Carriers {
             };
             lanes.push(Lane::of(carrier));
         }
-        let table = Table::of(written(&sms.routes), &lanes)
+        let table = Table::of(sms.routes.iter().map(Route::from).collect(), &lanes)
             .map_err(|fault| format!("sms.routes: {fault}"))?;
         let settled = Arc::new(table);
         let table = Arc::new(RwLock::new(Arc::clone(&settled)));
@@ -475,15 +475,4 @@ impl Carriers {
             .flat_map(|channel| self.of_channel(channel).iter().map(move |lane| (channel, lane)))
             .filter(|(channel, _)| *channel == Channel::Sms || !self.is_bare())
     }
-}
-
-/// The routes of the settings, as the table takes them.
-fn written(routes: &[config::SmsRoute]) -> Vec<Route> {
-    let route = |route: &config::SmsRoute| Route {
-        prefix: route.prefix.clone(),
-        network: route.network.clone(),
-        carriers: routes::in_order(route.carriers.iter().cloned()),
-        ..Route::default()
-    };
-    routes.iter().map(route).collect()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use clock::Millis;
 use serde_json::Value;
 
+use super::Priority;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
 
@@ -147,6 +148,8 @@ pub struct Outbound {
     pub content: Content,
     /// Until when the carrier may try.
     pub valid_until: Millis,
+    /// What goes before it, and after.
+    pub priority: Priority,
 }
 
 /// A chat-app template.

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::binds::Presence;
 use super::{Lane, Priority};
-use crate::config::SmsRoute;
+use crate::config::{SmsRoute, SmsShare};
+
+pub use crate::config::SmsClass as Class;
 
 /// Most routes of a table.
 pub const MOST_ROUTES: usize = 10_000;
@@ -44,18 +46,6 @@ pub struct Choice {
     pub price: Option<i64>,
 }
 
-/// What a message is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Class {
-    /// A passcode.
-    Passcode,
-    /// It follows from something that somebody did.
-    Transactional,
-    /// A campaign.
-    Bulk,
-}
-
 impl Class {
     /// The class that goes out at a priority.
     #[must_use]
@@ -65,6 +55,17 @@ impl Class {
             Priority::Transactional => Self::Transactional,
             Priority::Bulk => Self::Bulk,
         }
+    }
+}
+
+impl From<&SmsRoute> for Route {
+    fn from(route: &SmsRoute) -> Self {
+        let SmsRoute { prefix, account_id, class, network, max_price, carriers } = route.clone();
+        let choice =
+            |SmsShare { name, priority, weight, price }| Choice { name, priority, weight, price };
+        let shares = (1..).zip(&carriers).map(|(place, choice)| choice.at(place));
+        let carriers = shares.map(choice).collect();
+        Self { prefix, account_id, class, network, max_price, carriers }
     }
 }
 

@@ -13,12 +13,14 @@ use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use sms_text::{Encoding, Reference, Segments};
 
+use super::routes::Class;
 use super::upstream::{Called, Taken};
 use super::{
     Carrier, Channel, Door, Echo, Fate, Inbound, InboundPart, NotNow, Outbound, Outcome, Pace,
     Receipt, Refusal,
 };
 use crate::config;
+use crate::kit::msisdn;
 use crate::kit::outgoing::{Destination, NoAnswer, Outgoing};
 
 /// How long a connection may take to be made.
@@ -113,7 +115,9 @@ impl SmsHttp {
             return refused(Refusal::Permanent, "no_text");
         };
         let text = text.expose();
-        let encoding = Segments::of(text, Reference::Octet).map(|segments| segments.encoding());
+        let segments = Segments::of(text, Reference::Octet).ok();
+        let encoding = segments.as_ref().map(Segments::encoding);
+        let national = msisdn::national(to.e164()).unwrap_or_default();
         let callback_url = self.callback_url(outbound);
         let message = Message {
             to: to.e164(),
@@ -122,7 +126,10 @@ impl SmsHttp {
             id: &outbound.attempt_id,
             callback_url: &callback_url,
             validity_s: ((outbound.valid_until - self.clock.now()) / 1_000).max(1),
-            is_unicode: encoding != Ok(Encoding::Gsm7),
+            is_unicode: encoding != Some(Encoding::Gsm7),
+            to_national: &national,
+            class: Class::of(outbound.priority).as_str(),
+            segments: segments.map_or(1, |segments| segments.count()),
         };
         match request(&self.settings, &self.gateway, &message) {
             Ok(request) => self.exchange(outbound, request).await,
@@ -191,8 +198,8 @@ impl SmsHttp {
     async fn take(&self, called: &Called) -> Option<Taken> {
         let url = format!("{}?{}", self.callback_url, called.query);
         let url = if called.query.is_empty() { &self.callback_url } else { &url };
-        let Called { query, headers, body } = called;
-        let incoming = Incoming { url, query, headers, body };
+        let Called { query, headers, body, from } = called;
+        let incoming = Incoming { url, query, headers, body, from: *from };
         let secrets = Secrets {
             token: self.settings.callback_token.expose(),
             key: self.settings.password.expose(),

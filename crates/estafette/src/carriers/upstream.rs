@@ -1,5 +1,7 @@
 //! A request that an upstream makes to us, for the carrier that it is for.
 
+use std::net::IpAddr;
+
 use super::NotNow;
 
 /// A callback. No `Debug`: it holds what people wrote.
@@ -11,6 +13,8 @@ pub struct Called {
     pub headers: Vec<(String, String)>,
     /// Its body.
     pub body: Vec<u8>,
+    /// The address that it comes from.
+    pub from: Option<IpAddr>,
 }
 
 /// What became of a callback: the answer that the upstream wants, or it is to come again.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail, ensure};
 use clock::Clock;
 use serde_json::{Value, json};
-use smpp::{Ended, Probe};
+use smpp::{BindKind, Ended, LinkSettings, Probe};
 use sms_http::Message;
 use sms_text::{Encoding, Reference, Segments};
 
@@ -13,8 +13,8 @@ use super::commands::CarriersCommand;
 use super::output::Output;
 use crate::carriers::smpp::link_settings;
 use crate::carriers::sms_http::{request, usable};
-use crate::config::{Config, Smpp, SmsCarrier, SmsHttp};
-use crate::kit::msisdn::Msisdn;
+use crate::config::{BindMode, Config, Smpp, SmsCarrier, SmsHttp};
+use crate::kit::msisdn::{self, Msisdn};
 use crate::kit::secret::Secret;
 
 /// Runs a command.
@@ -42,13 +42,18 @@ pub(super) async fn run(
             let to = Msisdn::parse(to).map_err(|fault| anyhow!("--to {to} {fault}"))?;
             ensure!(!text.trim().is_empty(), "--text is empty");
             let fits = Segments::of(text, Reference::Octet).is_ok();
-            ensure!(fits, "--text is longer than a message may be; POST /v1/sms would refuse it");
+            ensure!(
+                fits,
+                "--text is longer than a message may be; POST /v1/messages would refuse it"
+            );
             let token = if settings.callback_token.is_empty() { "" } else { "token=***&" };
             let place = format!(
                 "{}/v1/upstream/sms/{name}?{token}account={ACCOUNT}&attempt={ATTEMPT}",
                 config.server.live_url
             );
-            let message = Message { to: to.e164(), text, ..sample(&place) };
+            let to_national = msisdn::national(to.e164()).unwrap_or_default();
+            let message =
+                Message { to: to.e164(), to_national: &to_national, text, ..sample(&place) };
             dry_run(name, (**settings).clone(), &message, output)
         }
     }
@@ -68,7 +73,8 @@ fn sample(callback_url: &str) -> Message<'_> {
         from: "ACME",
         id: ATTEMPT,
         validity_s: 86_400,
-        is_unicode: false,
+        class: "transactional",
+        ..Message::default()
     }
 }
 
@@ -80,8 +86,13 @@ fn dry_run(
     output: Output,
 ) -> anyhow::Result<ExitCode> {
     let gateway = usable(&settings).map_err(anyhow::Error::msg)?;
-    let encoding = Segments::of(message.text, Reference::Octet).map(|it| it.encoding());
-    let message = Message { is_unicode: encoding != Ok(Encoding::Gsm7), ..*message };
+    let segments = Segments::of(message.text, Reference::Octet).ok();
+    let encoding = segments.as_ref().map(Segments::encoding);
+    let message = Message {
+        is_unicode: encoding != Some(Encoding::Gsm7),
+        segments: segments.map_or(1, |segments| segments.count()),
+        ..*message
+    };
     // Replaced before it is encoded: a password in a query or a body has other letters there.
     // One that is missing stays so, and is named.
     let is_given = !settings.password.is_empty();
@@ -110,29 +121,67 @@ fn dry_run(
     Ok(ExitCode::SUCCESS)
 }
 
+/// Binds as the service does: of a pair, first the one that sends.
 async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> anyhow::Result<ExitCode> {
     let link = link_settings(settings).map_err(anyhow::Error::msg).context("ca_file")?;
-    let probed = smpp::probe(&link, &Clock::system()).await;
+    let kinds: &[BindKind] = match settings.bind {
+        BindMode::Transceiver => &[BindKind::Transceiver],
+        BindMode::Pair => &[BindKind::Transmitter, BindKind::Receiver],
+    };
     let place = format!("{}:{}", settings.host, settings.port);
-    output.answer(&object(name, &probed), || match &probed {
-        Ok(probe) => shown(name, &place, probe),
-        Err(why) => format!("{name}: no bind at {place}: {why}"),
+    let mut probed = Vec::new();
+    for kind in kinds {
+        let link = LinkSettings { kind: *kind, ..link.clone() };
+        probed.push((*kind, smpp::probe(&link, &Clock::system()).await));
+    }
+    let is_ok = probed.iter().all(|(_, probed)| probed.is_ok());
+    let binds: Vec<Value> = probed.iter().map(|(kind, probed)| bind(*kind, probed)).collect();
+    output.answer(&object(name, is_ok, &binds), || {
+        let line = |(kind, probed): &(BindKind, Result<Probe, Ended>)| match probed {
+            Ok(probe) => shown(name, &format!("{place} as {}", word(*kind)), probe),
+            Err(why) => format!("{name}: no bind at {place} as {}: {why}", word(*kind)),
+        };
+        probed.iter().map(line).collect::<Vec<_>>().join("\n")
     });
-    Ok(if probed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn object(name: &str, probed: &Result<Probe, Ended>) -> Value {
+const fn word(kind: BindKind) -> &'static str {
+    match kind {
+        BindKind::Receiver => "receiver",
+        BindKind::Transmitter => "transmitter",
+        BindKind::Transceiver => "transceiver",
+    }
+}
+
+/// All binds, and beside them what the first one found, or why one was not made.
+fn object(name: &str, is_ok: bool, binds: &[Value]) -> Value {
+    let mut object = json!({ "carrier": name, "kind": "smpp", "ok": is_ok, "error": null });
+    let failed = binds.iter().find(|bind| !bind["error"].is_null());
+    let told = failed.or(binds.first()).and_then(Value::as_object).cloned().unwrap_or_default();
+    if let Value::Object(members) = &mut object {
+        members.extend(told);
+        members.remove("as");
+        members.insert("binds".to_owned(), Value::Array(binds.to_vec()));
+    }
+    object
+}
+
+fn bind(kind: BindKind, probed: &Result<Probe, Ended>) -> Value {
     match probed {
         Ok(probe) => json!({
-            "carrier": name, "kind": "smpp", "ok": true, "error": null,
+            "as": word(kind), "error": null,
             "system_id": probe.system_id.to_string(), "version": probe.version.map(version),
             "bind_ms": probe.bind_ms, "answers_enquire_link": probe.answers_enquiries,
-            "deliveries": probe.deliveries,
+            "deliveries": probe.deliveries, "fields": fields(probe),
         }),
-        Err(why) => {
-            json!({ "carrier": name, "kind": "smpp", "ok": false, "error": why.to_string() })
-        }
+        Err(why) => json!({ "as": word(kind), "error": why.to_string() }),
     }
+}
+
+/// What else its answer has.
+fn fields(probe: &Probe) -> Vec<String> {
+    probe.tlvs.iter().map(|(tag, _)| format!("{tag:#06x}")).collect()
 }
 
 fn shown(name: &str, place: &str, probe: &Probe) -> String {
@@ -143,8 +192,8 @@ fn shown(name: &str, place: &str, probe: &Probe) -> String {
     } else {
         "NOT answered: the connection would be taken for dead"
     };
-    let tlvs: Vec<String> = probe.tlvs.iter().map(|(tag, _)| format!("{tag:#06x}")).collect();
-    let tlvs = if tlvs.is_empty() { "none".to_owned() } else { tlvs.join(", ") };
+    let fields = fields(probe);
+    let fields = if fields.is_empty() { "none".to_owned() } else { fields.join(", ") };
     let waiting = if *deliveries > 0 {
         format!("\n  waiting        {deliveries} receipts or messages, left for the service")
     } else {
@@ -154,7 +203,7 @@ fn shown(name: &str, place: &str, probe: &Probe) -> String {
         "{name}: bound at {place} in {bind_ms} ms\n  \
          calls itself   {system_id}\n  \
          speaks SMPP    {says}\n  \
-         fields         {tlvs}\n  \
+         fields         {fields}\n  \
          enquire_link   {enquiries}{waiting}"
     )
 }

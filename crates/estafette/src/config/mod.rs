@@ -28,7 +28,7 @@ pub use choices::{FraudGuard, HandsetStore, LogFormat};
 pub use fault::{LoadError, Source};
 pub use load::{Flags, address_of, load, strangers};
 pub use show::{show, show_json};
-pub use sms::{Sms, SmsLookup, SmsRoute};
+pub use sms::{Sms, SmsChoice, SmsClass, SmsLookup, SmsRoute, SmsShare};
 pub use template::template;
 
 /// Everything that can be set.

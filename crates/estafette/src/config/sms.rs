@@ -71,11 +71,101 @@ impl Sms {
 pub struct SmsRoute {
     /// `+` and the first digits.
     pub prefix: String,
+    /// Only for messages of this account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account_id: Option<String>,
+    /// Only for messages of this class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<SmsClass>,
     /// Only for numbers of this network, by `sms.lookup`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
-    /// Names of carriers, first choice first.
-    pub carriers: Vec<String>,
+    /// Only by carriers that cost at most so much for a segment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_price: Option<i64>,
+    /// By whom, the first choice first.
+    pub carriers: Vec<SmsChoice>,
+}
+
+/// What a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SmsClass {
+    /// A passcode.
+    Passcode,
+    /// It follows from something that somebody did.
+    Transactional,
+    /// A campaign.
+    Bulk,
+}
+
+impl SmsClass {
+    /// As written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Passcode => "passcode",
+            Self::Transactional => "transactional",
+            Self::Bulk => "bulk",
+        }
+    }
+}
+
+/// A carrier of a route.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(
+    untagged,
+    expecting = "a route names carriers by text, or by tables with name, priority, weight and price"
+)]
+pub enum SmsChoice {
+    /// Its name; it takes what the ones before it cannot take now.
+    Name(String),
+    /// With all that may be said.
+    Whole(SmsShare),
+}
+
+/// A carrier of a route, with its place among the others.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SmsShare {
+    /// Its name.
+    pub name: String,
+    /// The lowest goes first.
+    #[serde(default)]
+    pub priority: i64,
+    /// Its share among those of one priority.
+    #[serde(default = "SmsShare::one")]
+    pub weight: u32,
+    /// What it costs for a segment, in credits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<i64>,
+}
+
+impl SmsShare {
+    const fn one() -> u32 {
+        1
+    }
+}
+
+impl SmsChoice {
+    /// The name of the carrier.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Name(name) | Self::Whole(SmsShare { name, .. }) => name,
+        }
+    }
+
+    /// All of it, for the carrier in this place of its route.
+    #[must_use]
+    pub fn at(&self, place: i64) -> SmsShare {
+        match self {
+            Self::Name(name) => {
+                SmsShare { name: name.clone(), priority: place, weight: 1, price: None }
+            }
+            Self::Whole(share) => share.clone(),
+        }
+    }
 }
 
 impl SmsRoute {
@@ -117,13 +207,14 @@ pub(super) fn check(sms: &Sms) -> Check {
         }
         let network = route.network.as_deref().and_then(SmsRoute::network);
         let says = format!("there are two routes for {} alike: remove one", route.prefix);
-        ensure(seen.insert((&route.prefix, network)), "sms.routes", &says)?;
+        let subject = (&route.prefix, &route.account_id, route.class, network);
+        ensure(seen.insert(subject), "sms.routes", &says)?;
     }
     lookup(&sms.lookup)
 }
 
 fn usable(sms: &Sms, route: &SmsRoute) -> Result<(), String> {
-    let SmsRoute { prefix, network, carriers } = route;
+    let SmsRoute { prefix, network, carriers, .. } = route;
     if SmsRoute::digits(prefix).is_none() {
         let most = SmsRoute::MOST_DIGITS;
         return Err(format!("the prefix {prefix:?} must be + and at most {most} digits"));
@@ -138,12 +229,22 @@ fn usable(sms: &Sms, route: &SmsRoute) -> Result<(), String> {
     if !(1..=most).contains(&carriers.len()) {
         return Err(format!("the route {prefix} must name 1 to {most} carriers"));
     }
-    match carriers.iter().find(|carrier| !sms.carriers.contains_key(*carrier)) {
-        None => Ok(()),
-        Some(carrier) => {
-            Err(format!("the route {prefix} names {carrier}, which is no table under sms.carriers"))
+    for share in carriers.iter().map(|choice| choice.at(0)) {
+        let SmsShare { name, priority, weight, .. } = share;
+        if !sms.carriers.contains_key(&name) {
+            let what = "which is no table under sms.carriers";
+            return Err(format!("the route {prefix} names {name}, {what}"));
+        }
+        if !(1..=1_000).contains(&weight) || !(0..=1_000).contains(&priority) {
+            let what = "a weight of 1 to 1000 and a priority of 0 to 1000";
+            return Err(format!("the route {prefix} must give {name} {what}"));
         }
     }
+    let most = route.max_price.unwrap_or(i64::MAX);
+    if !carriers.iter().any(|choice| choice.at(0).price.unwrap_or(0) <= most) {
+        return Err(format!("the max_price of the route {prefix} is below all of its prices"));
+    }
+    Ok(())
 }
 
 fn lookup(lookup: &SmsLookup) -> Check {

@@ -133,7 +133,7 @@ fn digits_stay_text_where_text_is_expected() {
     let carrier = &config.sms.carriers["main"];
     assert_eq!(carrier["password"].as_str(), Some("0123"));
     assert_eq!(carrier["port"].as_integer(), Some(2776));
-    assert_eq!(config.sms.routes[0].carriers, ["main"]);
+    assert_eq!(config.sms.routes[0].carriers[0].name(), "main");
 }
 
 #[test]
@@ -229,7 +229,17 @@ fn routes_that_no_start_would_take_are_refused() {
     };
     let route = |prefix: &str| format!("{{ prefix = '{prefix}', carriers = ['main'] }}");
     assert!(told(&[route("+"), route("+33")].join(", ")).is_ok());
+    let whole = |more: &str, of: &str| {
+        format!("{{ prefix = '+33', {more}, carriers = [{{ name = 'main', {of} }}] }}")
+    };
+    let bulk = whole("class = 'bulk', max_price = 5", "price = 5, weight = 2, priority = 1");
+    assert!(told(&[route("+33"), bulk, whole("account_id = 'a'", "price = 5")].join(", ")).is_ok());
     for (routes, says) in [
+        (whole("class = 'bulk', max_price = 4", "price = 5"), "below all of its prices"),
+        (whole("class = 'bulk'", "weight = 0"), "must give main a weight of 1 to 1000"),
+        (vec![whole("class = 'bulk'", "price = 5"); 2].join(", "), "two routes for +33 alike"),
+        (whole("class = 'bulk'", "cost = 1"), "by tables with name, priority, weight and price"),
+        (whole("class = 'spam'", "price = 1"), "must be one of passcode, transactional, bulk"),
         ([route("+33"), route("+33")].join(", "), "two routes for +33 alike"),
         (route("+1234567890123456"), "+ and at most 15 digits"),
         (route("33"), "+ and at most 15 digits"),
@@ -237,7 +247,7 @@ fn routes_that_no_start_would_take_are_refused() {
         ("{ prefix = '+', carriers = ['other'] }".to_owned(), "no table under sms.carriers"),
     ] {
         let text = fault(told(&routes));
-        assert!(text.starts_with("sms.routes:") && text.contains(says), "{routes}: {text}");
+        assert!(text.starts_with("sms.routes") && text.contains(says), "{routes}: {text}");
         assert!(text.contains(".toml, line 5)"), "{text}");
     }
 }

@@ -1,14 +1,16 @@
 //! Callbacks of SMS carriers.
 
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::extract::{Path, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::carriers::Called;
+use crate::kit::client_address::ClientAddress;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -24,7 +26,7 @@ pub fn routes() -> OpenApiRouter<App> {
 /// Take a carrier's callback.
 ///
 /// Receipts and messages of an HTTP carrier, in its own form. It proves itself by the token in the
-/// URL that it was given, or by its signature.
+/// URL that it was given, by its signature, or by its address.
 #[utoipa::path(get, path = "/v1/upstream/sms/{carrier}", tag = "Operator",
     params(("carrier" = String, Path, description = "Its name in the settings"),
         ("token" = Option<String>, Query, description = "Proves the gateway")),
@@ -36,10 +38,9 @@ pub fn routes() -> OpenApiRouter<App> {
 async fn call_back(
     State(app): State<App>,
     Path(carrier): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
+    parts: Parts,
 ) -> Result<Response, Problem> {
-    take(&app, &carrier, called(query, &headers, &Bytes::new())).await
+    take(&app, &carrier, called(&parts, &Bytes::new())).await
 }
 
 /// Take a carrier's callback, by POST.
@@ -58,11 +59,10 @@ async fn call_back(
 async fn call_back_by_post(
     State(app): State<App>,
     Path(carrier): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
+    parts: Parts,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    take(&app, &carrier, called(query, &headers, &body)).await
+    take(&app, &carrier, called(&parts, &body)).await
 }
 
 async fn take(app: &App, carrier: &str, called: Called) -> Result<Response, Problem> {
@@ -72,19 +72,20 @@ async fn take(app: &App, carrier: &str, called: Called) -> Result<Response, Prob
         // It comes again.
         Some(Err(_)) => Err(Code::StorageUnavailable.into()),
         None => {
-            let detail = "The token in the URL, or the signature, is not this gateway's.";
+            let detail = "Its token, its signature or its address is not this gateway's.";
             Err(Problem::new(Code::InvalidToken).detail(detail))
         }
     }
 }
 
-fn called(query: Option<String>, headers: &HeaderMap, body: &Bytes) -> Called {
+fn called(parts: &Parts, body: &Bytes) -> Called {
     let header = |(name, value): (&HeaderName, &HeaderValue)| {
         Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
     };
     Called {
-        query: query.unwrap_or_default(),
-        headers: headers.iter().filter_map(header).collect(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        headers: parts.headers.iter().filter_map(header).collect(),
         body: body.to_vec(),
+        from: parts.extensions.get::<ClientAddress>().map(|client| client.0),
     }
 }

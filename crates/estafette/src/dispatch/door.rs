@@ -139,20 +139,15 @@ async fn resolve(
     guesses: Option<&Guesses>,
     owners: &[Entry],
 ) -> Result<Taken, retention::Error> {
-    let mut place = match (&receipt.echo, &receipt.provider_id) {
-        (Some(echo), _) => {
-            let ids = AccountId::parse(&echo.account_id).zip(AttemptId::parse(&echo.attempt_id));
-            ids.map(|(account, attempt)| Place { account, attempt, part: None })
-        }
-        (None, Some(id)) => parts::look_up(app, &receipt.carrier, id).await?,
-        (None, None) => None,
+    let place = if let Some(echo) = &receipt.echo {
+        let ids = AccountId::parse(&echo.account_id).zip(AttemptId::parse(&echo.attempt_id));
+        ids.map(|(account, attempt)| Place { account, attempt, key: None, parts: 1 })
+    } else {
+        parts::find(app, receipt, guesses, owners).await?
     };
-    if let (None, Some(guesses)) = (&place, guesses) {
-        place = parts::guess(app, receipt, guesses, owners).await?;
-    }
     let Some(place) = place else { return Ok(Taken::Nowhere) };
     // One of the same message may have come before its id was known: the first final word counts.
-    if let (None, Some(id)) = (&receipt.echo, &receipt.provider_id) {
+    if let Some(id) = &place.key {
         for parked in parked::of(app, &receipt.carrier, id).await? {
             settle_one(app, &parked, owners).await?;
         }
@@ -160,13 +155,18 @@ async fn resolve(
     take_to(app, receipt, &place, owners).await
 }
 
-/// Settles a parked receipt if its attempt is known by now.
-async fn settle_one(app: &App, parked: &Parked, owners: &[Entry]) -> Result<(), retention::Error> {
-    if let Taken::Durable = look_at(app, parked, owners).await? {
+/// Settles a parked receipt if its attempt is known by now; answers whether it was.
+async fn settle_one(
+    app: &App,
+    parked: &Parked,
+    owners: &[Entry],
+) -> Result<bool, retention::Error> {
+    let is_settled = matches!(look_at(app, parked, owners).await?, Taken::Durable);
+    if is_settled {
         count(app, &parked.carrier, |counts| &counts.early);
         parked::unpark(app, parked).await?;
     }
-    Ok(())
+    Ok(is_settled)
 }
 
 /// Settles the attempt that a receipt leads to.
@@ -233,21 +233,22 @@ async fn settle_parked(app: &App, owners: &[Entry]) -> Result<(), retention::Err
         if page.is_empty() {
             return Ok(());
         }
+        // The other rows of one that is settled are gone, and must not lead to somebody else.
+        let mut settled: Vec<&Parked> = Vec::new();
         for parked in &page {
-            settle_one(app, parked, owners).await?;
+            let is_gone = settled.iter().any(|other| other.is_one_with(parked));
+            if !is_gone && settle_one(app, parked, owners).await? {
+                settled.push(parked);
+            }
         }
         last = page.last().cloned();
     }
 }
 
 async fn look_at(app: &App, parked: &Parked, owners: &[Entry]) -> Result<Taken, retention::Error> {
-    let place = parts::look_up(app, &parked.carrier, &parked.provider_id).await?;
-    let Some(place) = place else { return Ok(Taken::Nowhere) };
-    if let Some(wanted) = &parked.recipient_mac
-        && !parts::goes_to(app, owners, &place, wanted).await?
-    {
+    let Some(place) = parts::place_of(app, parked, owners).await? else {
         return Ok(Taken::Nowhere);
-    }
+    };
     let receipt = Receipt {
         carrier: parked.carrier.clone(),
         echo: None,

@@ -55,7 +55,7 @@ pub use networks::{look_up, look_up_meanwhile};
 pub use queue::{Slot, drained, serve, slot};
 pub use routes::follow as follow_routes;
 pub use settle::{arrived, buy, give_back, open, over, settle, write};
-pub use store::{attempt, attempt_of, object_of};
+pub use store::{attempt, attempt_of, object_of, oldest_queued};
 
 /// Another was faster: read again and decide again. No other refusal of a guard is a lost race.
 pub const STALE: Reject = Reject("dispatch_stale");
@@ -409,6 +409,9 @@ pub trait Owner: Send + Sync + Sized + 'static {
         attempt: &Attempt,
         news: News<'_>,
     );
+
+    /// Counts good news of an attempt that are durable. The attempt reads as before them.
+    fn count(_app: &App, _message: &Self::Message, _attempt: &Attempt, _news: News<'_>) {}
 }
 
 /// A message on its way, as far as is durably known, and its current attempt.

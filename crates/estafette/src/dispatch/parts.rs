@@ -2,70 +2,139 @@
 //! be written in another form than the carrier's answer had it, and what it means for a message of
 //! several parts.
 
+use std::sync::atomic::Ordering;
+
 use ::store::{CommitError, Error, WriteSet};
 
 use super::parked::{self, Parked};
 use super::store::{self as sql, Found};
 use super::{Entry, retention};
 use crate::app::App;
-use crate::carriers::{Fate, Guesses, Receipt};
+use crate::carriers::{Fate, Guess, Guesses, Receipt};
 use crate::kit::id::{AccountId, AttemptId};
-use crate::kit::seal::sha256;
+use crate::kit::seal::{hex, sha256};
+
+/// Digits at the end by which two ways of writing a number are compared.
+const TAIL_DIGITS: usize = 7;
+/// How long a receipt waits whose id leads to another number: so long after it the answer may come
+/// that it belongs to.
+const PATIENCE_MS: i64 = 10_000;
 
 /// Where a receipt leads.
 pub(super) struct Place {
     pub(super) account: AccountId,
     pub(super) attempt: AttemptId,
-    /// The id that led there, and how many parts the message has; `None` = all of it.
-    pub(super) part: Option<(String, i64)>,
+    /// The carrier's id that led there; `None` = it brought ours back.
+    pub(super) key: Option<String>,
+    /// How many parts the message has.
+    pub(super) parts: i64,
 }
 
 /// Where a carrier's id leads.
-pub(super) async fn look_up(app: &App, carrier: &str, key: &str) -> Result<Option<Place>, Error> {
+async fn look_up(app: &App, carrier: &str, key: &str) -> Result<Option<Place>, Error> {
     let found = sql::submission(app, carrier, key).await?;
     Ok(found.map(|(account, attempt, parts)| {
-        let part = (parts > 1).then(|| (key.to_owned(), parts));
-        Place { account, attempt, part }
+        let key = Some(key.to_owned());
+        Place { account, attempt, key, parts }
     }))
 }
 
-/// The one message to the number that the receipt comes from, if just one of the guesses leads to
-/// such: a wrong guess would attach a receipt to a stranger's message.
-pub(super) async fn guess(
+/// The message that a receipt of a carrier is about. Its id counts as it is where that leads to the
+/// number that the receipt comes from. Where it does not, the one guess counts that does; else the
+/// receipt may be early, and meant for a message whose id is not known yet.
+pub(super) async fn find(
     app: &App,
     receipt: &Receipt,
-    guesses: &Guesses,
+    guesses: Option<&Guesses>,
     owners: &[Entry],
 ) -> Result<Option<Place>, Error> {
+    let (carrier, own) = (receipt.carrier.as_str(), receipt.provider_id.as_deref());
+    let Some(own) = own else { return Ok(None) };
+    let Some(guesses) = guesses else { return look_up(app, carrier, own).await };
+    let mut places = look_up_all(app, carrier, own, guesses).await?;
+    let at = places.iter().position(|place| place.key.as_deref() == Some(own));
+    if let Some(place) = at.map(|at| places.swap_remove(at)) {
+        let known = number_of(app, owners, &place).await?;
+        if known.is_none_or(|known| may_be_one(&known, &guesses.number)) {
+            return Ok(Some(place));
+        }
+    }
     let wanted = mac(app, &guesses.number);
     let mut hits = Vec::new();
-    for key in &guesses.provider_ids {
-        if let Some(place) = look_up(app, &receipt.carrier, key).await?
-            && goes_to(app, owners, &place, &wanted).await?
-        {
+    for place in places {
+        if goes_to(app, owners, &place, &wanted).await? {
             hits.push(place);
         }
     }
-    if hits.len() != 1 {
-        return Ok(None);
+    let (1, Some(hit)) = (hits.len(), hits.pop()) else { return Ok(None) };
+    name_setting(app, carrier, guesses, &hit);
+    Ok(Some(hit))
+}
+
+/// Whether two ways of writing may mean one number. Some carriers write it as dialled at home, or
+/// leave it out.
+fn may_be_one(one: &str, other: &str) -> bool {
+    let tail = |text: &str| {
+        let digits = text.chars().rev().filter(char::is_ascii_digit);
+        digits.take(TAIL_DIGITS).collect::<String>()
+    };
+    let (one, other) = (tail(one), tail(other));
+    other.len() < TAIL_DIGITS || one == other
+}
+
+async fn look_up_all(
+    app: &App,
+    carrier: &str,
+    own: &str,
+    guesses: &Guesses,
+) -> Result<Vec<Place>, Error> {
+    let mut keys = [own; 3];
+    // There are two other ways to write an id.
+    for (key, guess) in keys.iter_mut().skip(1).zip(&guesses.guesses) {
+        *key = &guess.provider_id;
     }
-    let carrier = receipt.carrier.as_str();
-    tracing::debug!(carrier, "a receipt writes its id in another form: set `message_id`");
-    Ok(hits.pop())
+    let found = sql::submissions(app, carrier, keys).await?;
+    let place = |(key, account, attempt, parts)| Place { account, attempt, key: Some(key), parts };
+    Ok(found.into_iter().map(place).collect())
+}
+
+/// Says once, at this node, what the settings of a carrier should say.
+fn name_setting(app: &App, carrier: &str, guesses: &Guesses, hit: &Place) {
+    let is_hit = |guess: &&Guess| Some(&guess.provider_id) == hit.key.as_ref();
+    let Some(Guess { setting, .. }) = guesses.guesses.iter().find(is_hit) else { return };
+    let lane = app.carriers.lane(carrier);
+    if lane.is_some_and(|lane| lane.receipts.guessed.fetch_add(1, Ordering::Relaxed) == 0) {
+        let advice = format!("sms.carriers.{carrier}.message_id = {setting:?}");
+        tracing::warn!(carrier, advice, "receipts write ids in another form than answers");
+    }
+}
+
+/// Where a parked receipt leads by now. Its own id counts after a while, whatever the number.
+pub(super) async fn place_of(
+    app: &App,
+    parked: &Parked,
+    owners: &[Entry],
+) -> Result<Option<Place>, Error> {
+    let Parked { carrier, provider_id, recipient_mac, is_guess, received_at, .. } = parked;
+    let Some(place) = look_up(app, carrier, provider_id).await? else { return Ok(None) };
+    let Some(wanted) = recipient_mac else { return Ok(Some(place)) };
+    let is_patient = *is_guess || app.now() < *received_at + PATIENCE_MS;
+    let is_meant = !is_patient || goes_to(app, owners, &place, wanted).await?;
+    Ok(Some(place).filter(|_| is_meant))
 }
 
 /// Whether a message goes to the number that this stands for.
-pub(super) async fn goes_to(
-    app: &App,
-    owners: &[Entry],
-    place: &Place,
-    wanted: &[u8],
-) -> Result<bool, Error> {
-    let found = sql::find(app, &place.account, &place.attempt).await?;
-    let Some(Found { attempt, kind }) = found else { return Ok(false) };
-    let Some(entry) = Entry::find(owners, &kind) else { return Ok(false) };
-    let number = (entry.number)(app, &attempt).await?;
+async fn goes_to(app: &App, owners: &[Entry], place: &Place, wanted: &[u8]) -> Result<bool, Error> {
+    let number = number_of(app, owners, place).await?;
     Ok(number.is_some_and(|number| mac(app, &number) == wanted))
+}
+
+/// The number that a message goes to, as far as it is known.
+async fn number_of(app: &App, owners: &[Entry], place: &Place) -> Result<Option<String>, Error> {
+    let found = sql::find(app, &place.account, &place.attempt).await?;
+    let Some(Found { attempt, kind }) = found else { return Ok(None) };
+    let Some(entry) = Entry::find(owners, &kind) else { return Ok(None) };
+    (entry.number)(app, &attempt).await
 }
 
 /// Stands for a number, however it is written.
@@ -90,7 +159,7 @@ pub(super) async fn weigh(
     receipt: &Receipt,
     place: &Place,
 ) -> Result<Weighed, retention::Error> {
-    let Some((key, parts)) = &place.part else { return Ok(Weighed::Decides) };
+    let (Some(key), parts @ 2..) = (&place.key, place.parts) else { return Ok(Weighed::Decides) };
     if receipt.fate == Fate::Sent {
         return Ok(Weighed::Noted);
     }
@@ -106,7 +175,7 @@ pub(super) async fn weigh(
     }
     let fates = sql::fates(app, &place.account, &place.attempt, carrier).await?;
     let arrived = fates.iter().flatten().filter(|fate| **fate == delivered).count();
-    let is_last = i64::try_from(arrived).unwrap_or(i64::MAX) >= *parts;
+    let is_last = i64::try_from(arrived).unwrap_or(i64::MAX) >= parts;
     Ok(if is_last { Weighed::Decides } else { Weighed::Noted })
 }
 
@@ -118,27 +187,43 @@ pub(super) async fn park(
     guesses: Option<&Guesses>,
 ) -> Result<(), CommitError> {
     let of_ours = receipt.echo.as_ref().map(|echo| echo.attempt_id.clone());
-    let provider_id = receipt.provider_id.clone().or(of_ours).unwrap_or_default();
+    let own = receipt.provider_id.clone().or(of_ours).unwrap_or_default();
+    let recipient_mac = guesses.map(|guesses| mac(app, &guesses.number));
     let fate = receipt.fate.to_stored();
-    let text = format!("{fate}\n{}", receipt.error.as_deref().unwrap_or_default());
-    let certain = Parked {
+    let whence = recipient_mac.as_deref().map(hex).unwrap_or_default();
+    let error = receipt.error.as_deref().unwrap_or_default();
+    let text = format!("{own}\n{whence}\n{fate}\n{error}");
+    let guessed = guesses.into_iter().flat_map(|guesses| &guesses.guesses);
+    let guessed = guessed.map(|guess| (guess.provider_id.clone(), true));
+    let ids: Vec<(String, bool)> = guessed.chain([(own, false)]).collect();
+    let all = ids.iter().map(|(provider_id, is_guess)| Parked {
         carrier: receipt.carrier.clone(),
-        provider_id,
+        provider_id: provider_id.clone(),
         digest: sha256(text.as_bytes()).to_vec(),
-        fate,
+        fate: fate.clone(),
         error: receipt.error.clone(),
-        recipient_mac: None,
-    };
-    let guessed = guesses.into_iter().flat_map(|guesses| {
-        let recipient_mac = Some(mac(app, &guesses.number));
-        guesses.provider_ids.iter().map(move |key| (key.clone(), recipient_mac.clone()))
+        recipient_mac: recipient_mac.clone(),
+        is_guess: *is_guess,
+        siblings: ids.iter().map(|(id, _)| id.clone()).filter(|id| id != provider_id).collect(),
+        received_at: app.now(),
     });
-    let guessed = guessed.map(|(provider_id, recipient_mac)| Parked {
-        provider_id,
-        recipient_mac,
-        ..certain.clone()
-    });
-    let mut all: Vec<Parked> = guessed.collect();
-    all.push(certain);
-    parked::park(app, &all).await
+    parked::park(app, &all.collect::<Vec<_>>()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_be_one;
+
+    #[test]
+    fn a_number_may_be_written_in_many_ways() {
+        let known = "+33612345678";
+        for same in
+            ["33612345678", "+33 6 12 34 56 78", "0612345678", "612345678", "", "ACME", "38000"]
+        {
+            assert!(may_be_one(known, same), "{same}");
+        }
+        for other in ["33612345679", "33699345678", "0612345677"] {
+            assert!(!may_be_one(known, other), "{other}");
+        }
+    }
 }

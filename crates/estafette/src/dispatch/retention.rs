@@ -7,6 +7,7 @@ use std::time::Duration;
 use ::store::{CommitError, WriteSet, args};
 use clock::{DAY, Millis};
 
+use super::parked::Parked;
 use super::{STALE, parked, store as sql};
 use crate::access::retention::{Old, sweep, sweep_accounts};
 use crate::app::{App, Env};
@@ -80,7 +81,9 @@ pub async fn erase_receipts(app: &App, digits: &str) -> Result<(), Error> {
     let mut last = None;
     loop {
         let page = parked::all(app, last.as_ref(), app.config.retention.chunk).await?;
-        for parked in page.iter().filter(|parked| parked.provider_id.contains(digits)) {
+        // With one of its ids goes all of it.
+        let names = |parked: &&Parked| parked.provider_id.contains(digits);
+        for parked in page.iter().filter(names) {
             parked::unpark(app, parked).await?;
         }
         last = page.last().cloned();

@@ -124,6 +124,7 @@ pub async fn settle<O: Owner>(
     if !set.is_empty() {
         write(app, &attempt.object_id, set).await?;
     }
+    O::count(app, &message, attempt, news);
     leg.message = message;
     leg.attempt.state = state;
     leg.attempt.queued_at = None;

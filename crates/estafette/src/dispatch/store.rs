@@ -75,6 +75,10 @@ const CLAIM_DUE: Sql = Sql("UPDATE attempts SET next_at = $1 \
      refused_by");
 const OLDEST_DUE: Sql =
     Sql("SELECT next_at FROM attempts WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
+/// What has waited longest for room in a lane, at any node.
+const OLDEST_QUEUED: Sql = Sql("SELECT q.queued_at FROM attempts q WHERE q.carrier = $1 \
+     AND q.queued_at IS NOT NULL AND EXISTS (SELECT 1 FROM accounts c \
+     WHERE c.account_id = q.account_id AND c.env = $2) ORDER BY q.queued_at LIMIT 1");
 /// What this node has under way whose lease ends soon.
 const ENDING_SOON: Sql = Sql("SELECT account_id, attempt_id FROM attempts WHERE next_at <= $1 \
      AND node = $2 AND state = 'sending' ORDER BY next_at LIMIT $3");
@@ -91,6 +95,9 @@ const FOUND: Sql = Sql("INSERT INTO submissions (carrier, provider_id, account_i
      part, parts, fate) VALUES ($1, $2, $3, $4, 1, 1, NULL) ON CONFLICT DO NOTHING /*BULK*/");
 const SUBMISSION: Sql = Sql("SELECT account_id, attempt_id, parts FROM submissions \
      WHERE carrier = $1 AND provider_id = $2");
+/// Whichever of a few ids is known.
+const SUBMISSIONS: Sql = Sql("SELECT provider_id, account_id, attempt_id, parts FROM submissions \
+     WHERE carrier = $1 AND provider_id IN ($2, $3, $4)");
 /// The first final fate of a part stays.
 const SET_FATE: Sql = Sql("UPDATE submissions SET fate = $1 \
      WHERE carrier = $2 AND provider_id = $3 AND fate IS NULL /*BULK*/");
@@ -391,6 +398,15 @@ pub(super) async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
     Ok(found.map(|(next_at,)| next_at))
 }
 
+/// Since when the message has waited that has waited longest for a carrier, at any node.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn oldest_queued(app: &App, carrier: &str) -> Result<Option<Millis>, Error> {
+    let found = app.db.row::<(Millis,)>(OLDEST_QUEUED, args![carrier, app.env.as_str()]).await?;
+    Ok(found.map(|(queued_at,)| queued_at))
+}
+
 /// What this node has under way whose lease ends before `at`.
 pub(super) async fn ending_soon(
     app: &App,
@@ -441,6 +457,16 @@ pub(super) async fn submission(
     key: &str,
 ) -> Result<Option<(AccountId, AttemptId, i64)>, Error> {
     app.db.row(SUBMISSION, args![carrier, key]).await
+}
+
+/// Where those of a carrier's ids lead that are known.
+pub(super) async fn submissions(
+    app: &App,
+    carrier: &str,
+    keys: [&str; 3],
+) -> Result<Vec<(String, AccountId, AttemptId, i64)>, Error> {
+    let [one, two, three] = keys;
+    app.db.rows(SUBMISSIONS, args![carrier, one, two, three]).await
 }
 
 /// Notes what became of a part, unless that is known.

@@ -50,6 +50,7 @@ impl Owner for Email {
         Some(Outbound {
             account_id: piece.account.as_str().to_owned(),
             attempt_id: attempt.id.as_str().to_owned(),
+            priority: attempt.priority,
             to: Address::Email(piece.address()?),
             sender: from,
             content: Content::Email(mail),

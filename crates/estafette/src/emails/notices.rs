@@ -70,6 +70,7 @@ impl Owner for Notices {
         Some(Outbound {
             account_id: notice.account.as_str().to_owned(),
             attempt_id: attempt.id.as_str().to_owned(),
+            priority: attempt.priority,
             to: Address::Email(address),
             sender,
             content: Content::Email(mail),

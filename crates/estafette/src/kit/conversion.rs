@@ -284,7 +284,10 @@ fn exceeded(figures: &Figures, now: Millis) -> Option<(Span, Counts, i64)> {
         figures.get(&(span, span.bucket(now) - back)).copied().unwrap_or_default()
     };
     let best = (0..=MEMORY_D).map(|back| of(Span::Day, back).verified).max().unwrap_or(0);
-    let verified = of(Span::Hour, 0).verified + of(Span::Hour, 1).verified;
+    // What of the hour before is within the last 60 minutes, as if it had come evenly.
+    let left_ms = HOUR - now.0.rem_euclid(HOUR);
+    let before = of(Span::Hour, 1).verified * left_ms / HOUR;
+    let verified = of(Span::Hour, 0).verified + before;
     let [least_of_day, least_of_hour] = LEAST;
     // 0.2 of the best, a sixth of it: one in thirty.
     let budgets = [
@@ -348,6 +351,22 @@ mod tests {
         (0..60).for_each(|_| all.note("ada", &country, now, VERIFIED));
         assert_eq!(all.judge("ada", &country, now), None);
         assert_eq!(all.judge("eve", &country, now), None, "another account");
+    }
+
+    #[test]
+    fn of_the_hour_before_counts_what_the_last_sixty_minutes_have() {
+        let all = Conversion::default();
+        let now = Millis(100 * DAY + 2 * HOUR);
+        let [country, _] = places("FR", "+33612345678");
+        let country = [country];
+        all.note("ada", &country, now - HOUR, Counts { sent: 200, verified: 200 });
+        all.note("ada", &country, now, Counts { sent: 50, verified: 0 });
+        // A thirtieth of the best day's 200 is 6.
+        for (minutes, budget) in [(0, 40), (15, 30), (45, 10), (57, 6)] {
+            let excess = all.judge("ada", &country, now + minutes * HOUR / 60).unwrap();
+            let found = (excess.span, excess.budget);
+            assert_eq!(found, (Span::Hour, budget), "{minutes}");
+        }
     }
 
     #[test]

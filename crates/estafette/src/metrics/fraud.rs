@@ -1,10 +1,18 @@
-//! Figures of passcodes by country: how many are sent and verified, and what the guard against
-//! pumping does.
+//! Figures of passcodes by country: how many are sent and verified, by which carrier, and what the
+//! guard against pumping does.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConversionLabels {
+    env: &'static str,
+    country: String,
+    carrier: String,
+    outcome: &'static str,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CountryLabels {
@@ -16,7 +24,7 @@ struct CountryLabels {
 /// The figures. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Fraud {
-    conversion: Family<CountryLabels, Counter>,
+    conversion: Family<ConversionLabels, Counter>,
     guarded: Family<CountryLabels, Counter>,
 }
 
@@ -24,7 +32,7 @@ impl Fraud {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "otp_conversion",
-            "Passcodes sent and verified, by country",
+            "Passcodes sent, taken by a carrier and verified, by country and carrier",
             self.conversion.clone(),
         );
         registry.register(
@@ -34,8 +42,15 @@ impl Fraud {
         );
     }
 
-    pub(super) fn converted(&self, env: &'static str, country: &str, outcome: &'static str) {
-        let labels = CountryLabels { env, country: country.to_owned(), outcome };
+    pub(super) fn converted(
+        &self,
+        env: &'static str,
+        country: &str,
+        carrier: &str,
+        outcome: &'static str,
+    ) {
+        let (country, carrier) = (country.to_owned(), carrier.to_owned());
+        let labels = ConversionLabels { env, country, carrier, outcome };
         self.conversion.get_or_create(&labels).inc();
     }
 

@@ -376,9 +376,15 @@ impl Metrics {
         self.clock_ahead.set(seconds);
     }
 
-    /// Counts a passcode of a country as sent or verified.
-    pub fn otp_conversion(&self, env: &'static str, country: &str, outcome: &'static str) {
-        self.fraud.converted(env, country, outcome);
+    /// Counts a passcode of a country and a carrier as sent, taken or verified.
+    pub fn otp_conversion(
+        &self,
+        env: &'static str,
+        country: &str,
+        carrier: &str,
+        outcome: &'static str,
+    ) {
+        self.fraud.converted(env, country, carrier, outcome);
     }
 
     /// Counts a passcode beyond a budget, as watched or blocked.

@@ -6,7 +6,7 @@ use store::{Error, WriteSet};
 use super::code::code_of;
 use super::store::{self as sql, NextLeg};
 use super::wording::Wording;
-use super::{Challenge, Reason, Status, events, limits};
+use super::{Challenge, Reason, Status, events, fraud, limits};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Outbound};
 use crate::chatapp::{self, Wanted};
@@ -46,6 +46,7 @@ impl Owner for Otp {
         Some(Outbound {
             account_id: challenge.account.as_str().to_owned(),
             attempt_id: attempt.id.as_str().to_owned(),
+            priority: attempt.priority,
             to: recipient(challenge),
             sender: wording.sender.clone(),
             content: Content::Passcode {
@@ -136,6 +137,14 @@ impl Owner for Otp {
             }
             // Passcodes go out inline: there is no later.
             News::Retry { .. } => {}
+        }
+    }
+
+    fn count(app: &App, challenge: &Challenge, attempt: &Attempt, news: News<'_>) {
+        // The first word that the carrier has it, whichever that is.
+        let is_unsure = matches!(news, News::Unknown);
+        if attempt.state.is_held() && !is_unsure && is_number(&challenge.recipient) {
+            fraud::taken(app, &challenge.recipient, &attempt.carrier);
         }
     }
 }

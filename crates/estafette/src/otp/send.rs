@@ -274,7 +274,7 @@ async fn begin(
     match app.db.commit(set).await {
         Ok(_) => {
             if past.found().is_none_or(|found| found.id != challenge.id) {
-                fraud::sent(app, &account.id, &order.to);
+                fraud::sent(app, &account.id, &order.to, &attempt.carrier);
             }
             Ok((Leg::new(challenge, attempt), past.is_unreachable()))
         }

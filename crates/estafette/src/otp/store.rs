@@ -146,7 +146,9 @@ const VERIFY: Sql = Sql("UPDATE challenges SET attempts = attempts + 1, \
        THEN NULL ELSE next_at END \
      WHERE account_id = $3 AND challenge_id = $4 AND status IN ('sent', 'delivered') \
      AND attempts < max_attempts AND expires_at > $2 \
-     RETURNING status, attempts, max_attempts, recipient");
+     RETURNING status, attempts, max_attempts, recipient, \
+     COALESCE((SELECT a.carrier FROM attempts a WHERE a.account_id = challenges.account_id \
+     AND a.attempt_id = challenges.attempt_id), '')");
 /// An event, if the challenge stands as it is said to: with this attempt, this status and this
 /// reason; an empty status means that it is over. Everything that may differ at the next event is
 /// in `state`; the carrier's id comes last, because it may hold anything.

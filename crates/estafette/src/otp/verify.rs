@@ -1,7 +1,7 @@
 //! Verifying: one guarded statement counts the guess, compares and ends the challenge, so that a
 //! thousand guesses at once are still five.
 
-use store::{CommitError, WriteSet};
+use store::{CommitError, FromRow, Row, WriteSet};
 
 use super::{Challenge, Error, Reason, STALE, Status, events, fraud, limits, store as sql};
 use crate::access::idempotency::{Claim, Seen};
@@ -44,11 +44,9 @@ pub(super) async fn verify(
     }
     match app.db.commit(set).await {
         Ok(done) => {
-            let (status, attempts, max_attempts, recipient): (String, i64, i64, String) =
-                done.only()?;
-            let status = status.parse().unwrap_or(Status::Sent);
+            let Judged { status, attempts, max_attempts, recipient, carrier } = done.only()?;
             if status == Status::Verified {
-                fraud::verified(app, account, &recipient);
+                fraud::verified(app, account, &recipient, &carrier);
             }
             Judgement { status, attempts, max_attempts, at: now }.tell(id)
         }
@@ -72,6 +70,27 @@ async fn mac_of(
         return Ok(app.vault.code_mac_like(&stored, account_id, challenge, code.expose()));
     }
     Ok(app.vault.code_mac(account_id, challenge, code.expose()))
+}
+
+/// The challenge after a guess, and by whom it went last.
+struct Judged {
+    status: Status,
+    attempts: i64,
+    max_attempts: i64,
+    recipient: String,
+    carrier: String,
+}
+
+impl FromRow for Judged {
+    fn from_row(mut row: Row) -> Result<Self, ::store::Error> {
+        Ok(Self {
+            status: row.take(0)?,
+            attempts: row.take(1)?,
+            max_attempts: row.take(2)?,
+            recipient: row.take(3)?,
+            carrier: row.take(4)?,
+        })
+    }
 }
 
 /// What one guess came to.

@@ -46,6 +46,7 @@ impl Owner for Sms {
         Some(Outbound {
             account_id: message.account.as_str().to_owned(),
             attempt_id: attempt.id.as_str().to_owned(),
+            priority: attempt.priority,
             to: Address::Phone(Msisdn::stored(message.recipient.clone())),
             sender: message.sender.clone(),
             content: Content::Text { text, parts: u32::try_from(message.segments).unwrap_or(1) },

@@ -5,10 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clock::Clock;
 use serde::Serialize;
-use smpp::{BindKind, Message};
+use smpp::{BindKind, Message, MessageState, Ticket};
 use sms_text::{Alphabet, UserDataHeader};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::script::{self, Told};
 use super::{IdStyle, SmscOptions};
 
 /// How many receipts and tries are remembered.
@@ -37,22 +38,48 @@ pub struct Carried {
     pub validity_period: String,
 }
 
-/// What a handset writes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mobile {
-    /// Its number.
-    pub from: String,
-    /// Whom it writes to: a number or a short code.
-    pub to: String,
-    /// What it writes.
-    pub text: String,
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stats {
+    /// Sessions that are bound.
+    pub sessions: usize,
+    /// Binds.
+    pub binds: u64,
+    /// Binds that were refused.
+    pub bind_fail: u64,
+    /// Messages that came.
+    pub submits: u64,
+    /// Those that were taken.
+    pub accepted: u64,
+    /// Those that were throttled.
+    pub throttled: u64,
+    /// Those that were refused otherwise.
+    pub refused: u64,
+    /// Deliveries: receipts, and what phones wrote.
+    pub delivered: u64,
+    /// Those that were acknowledged.
+    pub acked: u64,
+    /// Receipts that wait for a session of their login.
+    pub held: usize,
 }
 
 /// What a session is told by others.
 #[derive(Debug)]
 pub(super) enum Order {
     Deliver(Box<Message>),
+    /// The answer to a message whose time has come.
+    Answer(Ticket, String),
     Unbind,
+    Cut,
+}
+
+/// A message that more receipts may be sent for.
+#[derive(Debug)]
+struct Known {
+    ids: Ids,
+    system_id: String,
+    message: Message,
 }
 
 #[derive(Debug)]
@@ -68,6 +95,9 @@ struct State {
     members: BTreeMap<u64, Member>,
     bound: u64,
     carried: VecDeque<Carried>,
+    /// Those of them that more receipts may be sent for.
+    known: VecDeque<Known>,
+    stats: Stats,
     /// For a login that nobody is bound with.
     held: HashMap<String, VecDeque<Message>>,
     throttled: HashMap<(String, Vec<u8>), u8>,
@@ -78,8 +108,8 @@ struct State {
 /// The shared part of the centre.
 #[derive(Debug)]
 pub(super) struct Board {
-    pub(super) options: SmscOptions,
     pub(super) clock: Clock,
+    options: Mutex<SmscOptions>,
     state: Mutex<State>,
 }
 
@@ -92,7 +122,61 @@ pub(super) struct Ids {
 
 impl Board {
     pub(super) fn new(options: SmscOptions, clock: Clock) -> Self {
-        Self { options, clock, state: Mutex::default() }
+        Self { clock, options: Mutex::new(options), state: Mutex::default() }
+    }
+
+    pub(super) fn options(&self) -> SmscOptions {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn behave(&self, options: SmscOptions) {
+        *self.options.lock().unwrap_or_else(PoisonError::into_inner) = options;
+    }
+
+    /// Counts something.
+    pub(super) fn count(&self, which: fn(&mut Stats) -> &mut u64) -> u64 {
+        let mut state = self.state();
+        let count = which(&mut state.stats);
+        *count += 1;
+        *count
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let state = self.state();
+        let held = state.held.values().map(VecDeque::len).sum();
+        Stats { sessions: state.members.len(), held, ..state.stats }
+    }
+
+    pub(super) fn reset_stats(&self) {
+        self.state().stats = Stats::default();
+    }
+
+    pub(super) fn forget(&self) {
+        let mut state = self.state();
+        state.carried.clear();
+        state.known.clear();
+    }
+
+    /// How many sessions of a login there are.
+    pub(super) fn count_of(&self, system_id: &str) -> usize {
+        self.state().members.values().filter(|member| member.system_id == system_id).count()
+    }
+
+    /// Sends one more receipt for a message that is remembered.
+    pub(super) fn receipt_again(&self, id: &str, state: MessageState, error: Option<&str>) -> bool {
+        let at = self.clock.now();
+        let found = {
+            let book = self.state();
+            let known = book.known.iter().rev().find(|known| known.ids.answered == id);
+            known.map(|known| {
+                let id = known.ids.receipted.as_str();
+                let told = Told { id, state, error, at, form: self.options().receipts };
+                (known.system_id.clone(), script::receipt(&known.message, told))
+            })
+        };
+        let Some((system_id, receipt)) = found else { return false };
+        self.deliver(&system_id, receipt);
+        true
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -165,6 +249,12 @@ impl Board {
         }
     }
 
+    pub(super) fn kick_all(&self) {
+        for member in self.state().members.values() {
+            let _gone = member.orders.send(Order::Cut);
+        }
+    }
+
     /// Whether this message is to be throttled once more.
     pub(super) fn throttles(&self, message: &Message) -> bool {
         let mut state = self.state();
@@ -179,9 +269,10 @@ impl Board {
 
     /// Remembers a message that was taken.
     pub(super) fn carry(&self, system_id: &str, message: &Message) -> Ids {
+        let options = self.options();
         let mut state = self.state();
         state.last_id += 1;
-        let ids = ids(self.options.ids, 1_000_000_000 + state.last_id);
+        let ids = ids(options.ids, 1_000_000_000 + state.last_id);
         let body = message.body();
         let header = message.esm_class.has_header().then(|| UserDataHeader::parse(&body)).flatten();
         let text = body.get(header.map_or(0, |header| header.octets)..).unwrap_or_default();
@@ -189,9 +280,17 @@ impl Board {
         let part = header.and_then(|header| header.concatenation);
         let part = part.map(|part| (part.number, part.total));
         let sar = message.sar().map(|part| (part.number, part.total));
-        if state.carried.len() >= self.options.keep {
+        if state.carried.len() >= options.keep {
             state.carried.pop_front();
         }
+        if state.known.len() >= REMEMBERED {
+            state.known.pop_front();
+        }
+        state.known.push_back(Known {
+            ids: ids.clone(),
+            system_id: system_id.to_owned(),
+            message: message.clone(),
+        });
         state.carried.push_back(Carried {
             id: ids.answered.clone(),
             system_id: system_id.to_owned(),
@@ -227,5 +326,6 @@ fn ids(style: IdStyle, number: u64) -> Ids {
         IdStyle::Decimal => Ids { answered: decimal.clone(), receipted: decimal },
         IdStyle::Hexadecimal => Ids { answered: hexadecimal.clone(), receipted: hexadecimal },
         IdStyle::Mixed => Ids { answered: hexadecimal, receipted: decimal },
+        IdStyle::Reversed => Ids { answered: decimal, receipted: hexadecimal },
     }
 }

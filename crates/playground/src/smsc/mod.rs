@@ -15,6 +15,7 @@
 //! | 9019 | receipt `DELIVRD`, then `UNDELIV` |
 //! | any other | accepted, then `DELIVRD` |
 
+mod behaviour;
 mod board;
 mod control;
 mod script;
@@ -26,42 +27,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clock::Clock;
-use smpp::Message;
+use smpp::{Message, MessageState};
 use tokio::net::TcpListener;
 
 use board::Board;
 
-pub use board::{Carried, Mobile};
-
-/// How the centre behaves.
-#[derive(Clone, Debug)]
-pub struct SmscOptions {
-    /// What every login's password has to be; `None` = any.
-    pub password: Option<String>,
-    /// How ids are written.
-    pub ids: IdStyle,
-    /// How long after the answer a receipt comes, milliseconds.
-    pub receipt_ms: i64,
-    /// How many messages it remembers.
-    pub keep: usize,
-}
-
-impl Default for SmscOptions {
-    fn default() -> Self {
-        Self { password: None, ids: IdStyle::Decimal, receipt_ms: 500, keep: 1_000 }
-    }
-}
-
-/// How a centre writes the ids of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdStyle {
-    /// In decimal.
-    Decimal,
-    /// In hexadecimal.
-    Hexadecimal,
-    /// Answers in hexadecimal, receipts in decimal.
-    Mixed,
-}
+pub use behaviour::{IdStyle, ReceiptForm, SmscOptions};
+pub use board::{Carried, Stats};
+pub use script::{Long, Mobile};
 
 /// The server, bound but not yet answering.
 #[derive(Debug)]
@@ -140,8 +113,56 @@ impl Handsets {
     /// A handset writes. `false`: nobody is bound to receive it.
     #[must_use]
     pub fn write(&self, mobile: &Mobile) -> bool {
-        let parts: Vec<Message> = script::mobile(mobile, self.0.next_reference());
+        self.write_as(mobile, Long::Udh8, false)
+    }
+
+    /// The same, cut in this way; the last part first, if it is `shuffled`.
+    #[must_use]
+    pub fn write_as(&self, mobile: &Mobile, long: Long, shuffled: bool) -> bool {
+        let mut parts: Vec<Message> = script::mobile(mobile, long, self.0.next_reference());
+        if shuffled {
+            parts.reverse();
+        }
         self.0.is_anyone_bound() && parts.into_iter().all(|part| self.0.deliver_to_anyone(part))
+    }
+
+    /// Sends one more receipt for a message that is remembered, by the id that was answered.
+    /// `false`: there is none.
+    #[must_use]
+    pub fn receipt(&self, id: &str, state: MessageState, error: Option<&str>) -> bool {
+        self.0.receipt_again(id, state, error)
+    }
+
+    /// Forgets what arrived.
+    pub fn forget(&self) {
+        self.0.forget();
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    /// Counts from zero.
+    pub fn reset_stats(&self) {
+        self.0.reset_stats();
+    }
+
+    /// How the centre behaves.
+    #[must_use]
+    pub fn options(&self) -> SmscOptions {
+        self.0.options()
+    }
+
+    /// Makes it behave otherwise from now on.
+    pub fn behave(&self, options: SmscOptions) {
+        self.0.behave(options);
+    }
+
+    /// Cuts all connections.
+    pub fn kick(&self) {
+        self.0.kick_all();
     }
 
     /// Whether anybody is bound to receive messages.

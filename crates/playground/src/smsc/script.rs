@@ -1,10 +1,37 @@
 //! What the centre answers and which receipts it sends, from the destination alone.
 
 use clock::Millis;
+use serde::Deserialize;
 use smpp::{Address, EsmClass, Message, MessageState, Status, Tlvs, tlv::tag};
 use sms_text::{Concatenation, Encoding, Reference, Segments};
 
-use super::board::Mobile;
+use super::ReceiptForm;
+
+/// What a handset writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mobile {
+    /// Its number.
+    pub from: String,
+    /// Whom it writes to: a number or a short code.
+    pub to: String,
+    /// What it writes.
+    pub text: String,
+}
+
+/// How a long text of a handset is cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Long {
+    /// By a header with a reference of 8 bits.
+    #[default]
+    Udh8,
+    /// The same of 16 bits.
+    Udh16,
+    /// By fields of SMPP.
+    Sar,
+    /// Not at all: it is in a field.
+    Payload,
+}
 
 /// How a submission is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +102,27 @@ fn words(state: MessageState) -> (&'static str, u8, &'static str) {
     }
 }
 
-/// A receipt as SMPP 3.4 appendix B has it, with the TLVs.
-pub(super) fn receipt(of: &Message, id: &str, state: MessageState, at: Millis) -> Message {
-    let (word, code, error) = words(state);
+/// What a receipt tells.
+#[derive(Clone, Copy)]
+pub(super) struct Told<'a> {
+    pub(super) id: &'a str,
+    pub(super) state: MessageState,
+    /// Another error code than the state usually has.
+    pub(super) error: Option<&'a str>,
+    pub(super) at: Millis,
+    pub(super) form: ReceiptForm,
+}
+
+/// The state that goes by this word.
+pub(super) fn state_of(word: &str) -> Option<MessageState> {
+    (0..=9).filter_map(MessageState::of_code).find(|state| words(*state).0 == word)
+}
+
+/// A receipt as SMPP 3.4 appendix B has it, or its TLVs, or both.
+pub(super) fn receipt(of: &Message, told: Told<'_>) -> Message {
+    let Told { id, state, error, at, form } = told;
+    let (word, code, usual) = words(state);
+    let error = error.unwrap_or(usual);
     let date = smpp::validity::absolute(at).to_string();
     let date = date.get(..10).unwrap_or_default();
     let arrived = u8::from(state == MessageState::Delivered);
@@ -86,9 +131,12 @@ pub(super) fn receipt(of: &Message, id: &str, state: MessageState, at: Millis) -
          err:{error} text:"
     );
     let id = format!("{id}\0");
-    let tlvs = Tlvs::default()
-        .with(tag::RECEIPTED_MESSAGE_ID, id.as_bytes())
-        .with(tag::MESSAGE_STATE, &[code]);
+    let mut tlvs = Tlvs::default();
+    if form != ReceiptForm::Text {
+        tlvs =
+            tlvs.with(tag::RECEIPTED_MESSAGE_ID, id.as_bytes()).with(tag::MESSAGE_STATE, &[code]);
+    }
+    let text = if form == ReceiptForm::Tlv { String::new() } else { text };
     Message {
         source: of.destination.clone(),
         destination: of.source.clone(),
@@ -100,24 +148,35 @@ pub(super) fn receipt(of: &Message, id: &str, state: MessageState, at: Millis) -
 }
 
 /// The parts of what a handset writes; none of a text that is too long.
-pub(super) fn mobile(mobile: &Mobile, reference: u16) -> Vec<Message> {
-    let Ok(segments) = Segments::of(&mobile.text, Reference::Octet) else { return vec![] };
+pub(super) fn mobile(mobile: &Mobile, long: Long, reference: u16) -> Vec<Message> {
+    let kind = if long == Long::Udh16 { Reference::Word } else { Reference::Octet };
+    let Ok(segments) = Segments::of(&mobile.text, kind) else { return vec![] };
     let total = u8::try_from(segments.count()).unwrap_or(u8::MAX);
-    let part = |(number, part): (u8, sms_text::Part<'_>)| {
+    let base = Message {
+        source: Address::international(mobile.from.trim_start_matches('+')),
+        destination: Address { ton: 3, npi: 0, value: mobile.to.as_str().into() },
+        data_coding: if segments.encoding() == Encoding::Gsm7 { 0x00 } else { 0x08 },
+        ..Message::default()
+    };
+    if long == Long::Payload {
         let mut octets = vec![];
-        if total > 1 {
-            let kind = Reference::Octet;
+        segments.parts().for_each(|part| part.encode_into(&mut octets));
+        let tlvs = Tlvs::default().with(tag::MESSAGE_PAYLOAD, &octets);
+        return vec![Message { tlvs, ..base }];
+    }
+    let part = |(number, part): (u8, sms_text::Part<'_>)| {
+        let (mut octets, mut tlvs, mut esm_class) = (vec![], Tlvs::default(), EsmClass(0));
+        if total > 1 && long == Long::Sar {
+            tlvs = tlvs
+                .with(tag::SAR_MSG_REF_NUM, &reference.to_be_bytes())
+                .with(tag::SAR_TOTAL_SEGMENTS, &[total])
+                .with(tag::SAR_SEGMENT_SEQNUM, &[number]);
+        } else if total > 1 {
+            esm_class = EsmClass(EsmClass::UDHI);
             Concatenation { kind, reference, total, number }.encode_into(&mut octets);
         }
         part.encode_into(&mut octets);
-        Message {
-            source: Address::international(mobile.from.trim_start_matches('+')),
-            destination: Address { ton: 3, npi: 0, value: mobile.to.as_str().into() },
-            esm_class: EsmClass(if total > 1 { EsmClass::UDHI } else { 0 }),
-            data_coding: if part.encoding == Encoding::Gsm7 { 0x00 } else { 0x08 },
-            short_message: octets.into(),
-            ..Message::default()
-        }
+        Message { esm_class, tlvs, short_message: octets.into(), ..base.clone() }
     };
     (1..).zip(segments.parts()).map(part).collect()
 }

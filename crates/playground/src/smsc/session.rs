@@ -10,8 +10,9 @@ use smpp::{
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::behaviour::{Meter, ReceiptForm, SmscOptions};
 use super::board::{Board, Ids, Order};
-use super::script::{Plan, Reply, plan, receipt};
+use super::script::{Plan, Reply, Told, plan, receipt};
 
 /// Messages that are never answered on purpose stay open; they must not stop the others.
 const MOST_OPEN: usize = 100_000;
@@ -29,6 +30,7 @@ struct Client {
     waiting: VecDeque<Message>,
     in_flight: HashMap<u64, Message>,
     last_key: u64,
+    meter: Meter,
 }
 
 /// Whether the session goes on.
@@ -43,6 +45,7 @@ pub(super) async fn serve(stream: TcpStream, board: Arc<Board>) {
     let settings = SessionSettings { inbound: MOST_OPEN, ..SessionSettings::default() };
     let clock = board.clock.clone();
     let session = Session::centre(settings, clock.now());
+    let meter = Meter::new(clock.now());
     let mut connection = Connection::new(session, stream, clock);
     let (orders, mut told) = unbounded_channel();
     let mut client = Client {
@@ -53,6 +56,7 @@ pub(super) async fn serve(stream: TcpStream, board: Arc<Board>) {
         waiting: VecDeque::new(),
         in_flight: HashMap::new(),
         last_key: 0,
+        meter,
     };
     while client.turn(&mut connection, &mut told).await == Next::Continue {}
     drop(connection);
@@ -72,7 +76,12 @@ impl Client {
             event = connection.next() => return self.take(&mut connection.session, event),
             Some(order) = told.recv() => match order {
                 Order::Deliver(message) => self.waiting.push_back(*message),
+                Order::Answer(ticket, id) => {
+                    let now = self.board.clock.now();
+                    connection.session.answer(now, ticket, Status::ROK, id.into());
+                }
                 Order::Unbind => connection.session.unbind(self.board.clock.now()),
+                Order::Cut => return Next::Cut,
             },
         }
         self.deliver(&mut connection.session);
@@ -85,6 +94,9 @@ impl Client {
             Event::Message(ticket, _, message) => return self.submit(session, ticket, message),
             Event::Answered(answer) => {
                 let message = self.in_flight.remove(&answer.key);
+                if answer.status.is_ok() {
+                    self.board.count(|stats| &mut stats.acked);
+                }
                 if let Some(message) = message.filter(|_| answer.status == Status::RX_T_APPN) {
                     self.deliver_later(message);
                 }
@@ -98,57 +110,96 @@ impl Client {
     }
 
     fn bind(&mut self, session: &mut Session, kind: BindKind, bind: &Bind) {
-        let expected = self.board.options.password.as_ref();
-        if expected.is_some_and(|expected| expected.as_bytes() != bind.password.as_bytes()) {
-            return session.refuse_bind(Status::RINVPASWD);
+        let options = self.board.options();
+        let system_id = bind.system_id.to_string();
+        let expected = options.password.as_ref();
+        let is_wrong = |expected: &String| expected.as_bytes() != bind.password.as_bytes();
+        let refused = expected.is_some_and(is_wrong).then_some(Status::RINVPASWD);
+        let beside = self.board.count_of(&system_id);
+        if let Some(status) = refused.or_else(|| options.refuses_bind(kind, beside)) {
+            self.board.count(|stats| &mut stats.bind_fail);
+            return session.refuse_bind(status);
         }
+        self.board.count(|stats| &mut stats.binds);
         session.accept_bind("playground");
-        self.system_id = bind.system_id.to_string();
+        self.system_id = system_id;
         self.member = Some(self.board.enter(&self.system_id, kind, self.orders.clone()));
     }
 
     fn submit(&mut self, session: &mut Session, ticket: Ticket, message: Message) -> Next {
-        let plan = plan(&message.destination.value.to_string());
+        let (plan, options) = (plan(&message.destination.value.to_string()), self.board.options());
         let now = self.board.clock.now();
-        match plan.reply {
-            Reply::Refuse(status) => session.answer(now, ticket, status, COctets::default()),
-            Reply::ThrottleTwice if self.board.throttles(&message) => {
-                session.answer(now, ticket, Status::RTHROTTLED, COctets::default());
-            }
-            reply => {
-                let ids = self.board.carry(&self.system_id, &message);
-                let answered = ids.answered.clone();
-                if plan.is_early && message.registered_delivery & 3 != 0 {
-                    let state = MessageState::Delivered;
-                    self.waiting.push_back(receipt(&message, &ids.receipted, state, now));
-                    self.deliver(session);
-                } else {
-                    self.announce(plan, message, ids);
-                }
-                match reply {
-                    Reply::Cut => return Next::Cut,
-                    Reply::Silence => {}
-                    _ => session.answer(now, ticket, Status::ROK, answered.into()),
-                }
-            }
+        self.board.count(|stats| &mut stats.submits);
+        if let Some(status) = self.refusal(plan, &options, &message) {
+            let is_throttled = status == Status::RTHROTTLED;
+            self.board.count(if is_throttled {
+                |stats| &mut stats.throttled
+            } else {
+                |stats| &mut stats.refused
+            });
+            session.answer(now, ticket, status, COctets::default());
+            return Next::Continue;
+        }
+        let ids = self.board.carry(&self.system_id, &message);
+        let answered = ids.answered.clone();
+        let wants_receipt =
+            message.registered_delivery & 3 != 0 && options.receipts != ReceiptForm::None;
+        if plan.is_early && wants_receipt {
+            let (state, id) = (MessageState::Delivered, ids.receipted.as_str());
+            let told = Told { id, state, error: None, at: now, form: options.receipts };
+            self.waiting.push_back(receipt(&message, told));
+            self.deliver(session);
+        } else if wants_receipt {
+            self.announce(plan, &options, message, ids);
+        }
+        let count = self.board.count(|stats| &mut stats.accepted);
+        let is_cut = options.drop_every > 0 && count.is_multiple_of(options.drop_every);
+        if plan.reply == Reply::Cut || is_cut {
+            return Next::Cut;
+        }
+        if plan.reply != Reply::Silence && !options.is_silent(&self.board.clock) {
+            self.say(session, &options, ticket, answered);
         }
         Next::Continue
     }
 
-    /// Sends the receipts that were asked for (SMPP 3.4 §5.2.17), a while later.
-    fn announce(&self, plan: Plan, message: Message, ids: Ids) {
-        let wanted = message.registered_delivery & 3;
-        if wanted == 0 {
-            return;
+    /// Answers, at once or when its time has come.
+    fn say(&self, session: &mut Session, options: &SmscOptions, ticket: Ticket, id: String) {
+        if options.answer_ms <= 0 {
+            return session.answer(self.board.clock.now(), ticket, Status::ROK, id.into());
         }
+        let (clock, orders) = (self.board.clock.clone(), self.orders.clone());
+        let after_ms = options.answer_ms;
+        tokio::spawn(async move {
+            clock.sleep(after_ms).await;
+            let _gone = orders.send(Order::Answer(ticket, id));
+        });
+    }
+
+    /// Why a message is not taken.
+    fn refusal(&mut self, plan: Plan, options: &SmscOptions, message: &Message) -> Option<Status> {
+        if self.meter.is_full(options.tps, self.board.clock.now()) {
+            return Some(Status::RTHROTTLED);
+        }
+        match plan.reply {
+            Reply::Refuse(status) => Some(status),
+            Reply::ThrottleTwice if self.board.throttles(message) => Some(Status::RTHROTTLED),
+            _ => options.fails(&self.board.clock),
+        }
+    }
+
+    /// Sends the receipts that were asked for (SMPP 3.4 §5.2.17), a while later.
+    fn announce(&self, plan: Plan, options: &SmscOptions, message: Message, ids: Ids) {
+        let is_wanted = message.registered_delivery & 3 != 2;
+        let (form, pause_ms) = (options.receipts, options.receipt_ms);
         let (board, system_id) = (Arc::clone(&self.board), self.system_id.clone());
         tokio::spawn(async move {
             for state in plan.receipts {
-                board.clock.sleep(board.options.receipt_ms).await;
-                let is_failure = *state != MessageState::Delivered;
-                if wanted != 2 || is_failure {
-                    let receipt = receipt(&message, &ids.receipted, *state, board.clock.now());
-                    board.deliver(&system_id, receipt);
+                board.clock.sleep(pause_ms).await;
+                if is_wanted || *state != MessageState::Delivered {
+                    let (id, at) = (ids.receipted.as_str(), board.clock.now());
+                    let told = Told { id, state: *state, error: None, at, form };
+                    board.deliver(&system_id, receipt(&message, told));
                 }
             }
         });
@@ -171,7 +222,10 @@ impl Client {
             self.last_key += 1;
             let key = self.last_key;
             match session.send(now, key, Operation::Deliver, message.clone()) {
-                Ok(()) => drop(self.in_flight.insert(key, message)),
+                Ok(()) => {
+                    self.board.count(|stats| &mut stats.delivered);
+                    self.in_flight.insert(key, message);
+                }
                 // This bind does not receive; another may.
                 Err(_) => self.board.deliver(&self.system_id, message),
             }

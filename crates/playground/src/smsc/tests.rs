@@ -150,3 +150,56 @@ async fn a_handset_writes_in_parts_and_an_unbound_one_to_nobody() {
     taken(line.send("33600009006").await);
     assert!(line.handsets.write(&mobile));
 }
+
+#[tokio::test]
+async fn it_can_be_told_to_behave_otherwise() {
+    let mut line = Line::new(IdStyle::Decimal).await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(Smsc::serve_control(line.handsets.clone(), listener));
+    let http = reqwest::Client::new();
+    let tell = async |path: &str, body: serde_json::Value| {
+        let body = serde_json::to_vec(&body).unwrap();
+        let call = http.post(format!("{url}{path}")).header("content-type", "application/json");
+        call.body(body).send().await.unwrap().status().as_u16()
+    };
+    let other = serde_json::json!({"idFormat": "dechex", "dlr": "tlv"});
+    assert_eq!(tell("/behaviour", other).await, 200);
+    for wrong in [serde_json::json!({"dlrs": "tlv"}), serde_json::json!({"idFormat": "roman"})] {
+        assert_eq!(tell("/behaviour", wrong.clone()).await, 400, "{wrong}");
+    }
+    let id = taken(line.send("33600000001").await);
+    let hexadecimal = format!("{:X}", id.parse::<u64>().unwrap());
+    assert_eq!(line.receipt().await, (hexadecimal.clone(), MessageState::Delivered));
+    let again = serde_json::json!({"id": id, "stat": "UNDELIV", "err": "099"});
+    assert_eq!(tell("/dlr", again).await, 200);
+    assert_eq!(line.receipt().await, (hexadecimal, MessageState::Undeliverable));
+    assert_eq!(tell("/dlr", serde_json::json!({"id": "1"})).await, 404);
+    assert_eq!(tell("/dlr", serde_json::json!({"id": id, "stat": "LOST"})).await, 400);
+    tell("/behaviour", serde_json::json!({"sysfailRate": 1.0})).await;
+    let status = Status::RSYSERR;
+    assert_eq!(line.send("33600000001").await, Outcome::Refused { status });
+    tell("/behaviour", serde_json::json!({"sysfailRate": 0.0, "maxBinds": 1, "pairsOnly": true}))
+        .await;
+    // The session that is bound stays so; no other one comes in, nor this one once it is cut.
+    let count = line.handsets.stats();
+    assert_eq!((count.submits, count.accepted, count.refused, count.sessions), (2, 1, 1, 1));
+    let (_other, _news) = Line::open(line.address, &line.clock);
+    while line.handsets.stats().bind_fail == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(tell("/kick", serde_json::json!({})).await, 200);
+    while line.handsets.stats().sessions == 1 || line.handsets.stats().bind_fail < 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+#[test]
+fn a_session_above_the_rate_is_throttled() {
+    let mut meter = super::behaviour::Meter::new(clock::Millis(0));
+    let mut full = |at| meter.is_full(100, clock::Millis(at));
+    assert!(!full(0), "one goes at once");
+    assert!(full(5) && !full(10) && full(10));
+    // A tenth of a second's worth after a pause.
+    assert_eq!((0..20).filter(|_| !full(60_000)).count(), 10);
+}

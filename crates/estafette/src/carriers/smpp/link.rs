@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use ::smpp::{Bind, BindKind, LinkSettings, Place, SessionSettings, Tls};
 
-use crate::config::Smpp;
+use crate::config::{BindMode, Smpp};
 use crate::kit::outgoing;
 
-/// What a link of this carrier needs to know.
+/// What a link of this carrier needs to know; of a pair, the one that sends.
 ///
 /// # Errors
 /// The file of authorities cannot be used.
@@ -31,10 +31,10 @@ pub fn settings(settings: &Smpp) -> Result<LinkSettings, String> {
     } else {
         None
     };
-    Ok(LinkSettings {
-        tls,
-        session,
-        segments_per_second: settings.rate,
-        ..LinkSettings::new(place, BindKind::Transceiver, bind)
-    })
+    let kind = match settings.bind {
+        BindMode::Transceiver => BindKind::Transceiver,
+        BindMode::Pair => BindKind::Transmitter,
+    };
+    let segments_per_second = settings.rate;
+    Ok(LinkSettings { tls, session, segments_per_second, ..LinkSettings::new(place, kind, bind) })
 }

@@ -258,3 +258,13 @@ const fn id_form(message_id: MessageId) -> message_id::IdForm {
         MessageId::Text => message_id::IdForm::Text,
     }
 }
+
+/// What the settings call a form.
+const fn word(form: message_id::IdForm) -> &'static str {
+    match form {
+        message_id::IdForm::Auto => "auto",
+        message_id::IdForm::Text => "text",
+        message_id::IdForm::Hexadecimal => "hex",
+        message_id::IdForm::Decimal => "decimal",
+    }
+}

@@ -12,9 +12,9 @@ use sms_text::{Alphabet, UserDataHeader};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::verdict::{MOST_ID_OCTETS, Verdict};
-use super::{Inner, Key, Place, id_form};
+use super::{Inner, Key, Place, id_form, word};
 use crate::carriers::{
-    Channel, Echo, Fate, Guesses, Inbound, InboundPart, NotNow, Outbound, Receipt, Refusal,
+    Channel, Echo, Fate, Guess, Guesses, Inbound, InboundPart, NotNow, Outbound, Receipt, Refusal,
 };
 
 /// Tries to store what a centre does not bring again, and the pause between them, milliseconds.
@@ -76,19 +76,20 @@ impl Inner {
         let id = told.message_id.filter(is_usable);
         let form = id_form(self.settings.message_id);
         let found = id.map(|id| message_id::candidates(&id, form));
-        let (certain, guessed) =
-            found.map(|found| (found.certain, found.guessed)).unwrap_or_default();
+        let (likely, guessed) = found.map(|found| (found.likely, found.guessed)).unzip();
         let network_error = told.network_error.map(|error| error.code.to_string());
         let receipt = Receipt {
             carrier: self.name.clone(),
             echo: None,
-            provider_id: certain.into_iter().next(),
+            provider_id: likely,
             fate: fate(told.state),
             error: told.error.map(|error| error.to_string()).or(network_error),
         };
         // A receipt comes from where the message went to (SMPP 3.4 §2.11).
         let number = digits(&message.source.value.to_string());
-        self.door.guess(receipt, Guesses { provider_ids: guessed, number }).await
+        let guess = |it: message_id::Guess| Guess { setting: word(it.form), provider_id: it.key };
+        let guesses = guessed.into_iter().flatten().map(guess).collect();
+        self.door.guess(receipt, Guesses { guesses, number }).await
     }
 
     /// What a phone wrote; `None` if it is no text.

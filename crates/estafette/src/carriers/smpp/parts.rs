@@ -129,7 +129,7 @@ mod tests {
     use smpp::{EsmClass, tlv::tag};
 
     use super::of;
-    use crate::carriers::{Address, Content, Outbound};
+    use crate::carriers::{Address, Content, Outbound, Priority};
     use crate::config::{LongText, Smpp, ValidityForm};
     use crate::kit::msisdn::Msisdn;
     use crate::kit::secret::Secret;
@@ -142,6 +142,7 @@ mod tests {
             sender: sender.into(),
             content: Content::Text { text: Secret::new(text.into()), parts: 1 },
             valid_until: Millis(300_000),
+            priority: Priority::Transactional,
         }
     }
 

@@ -51,6 +51,7 @@ impl Owner for Chatapp {
         Some(Outbound {
             account_id: message.account.as_str().to_owned(),
             attempt_id: attempt.id.as_str().to_owned(),
+            priority: attempt.priority,
             to: Address::Phone(Msisdn::stored(message.recipient.clone())),
             sender: String::new(),
             content: content(app, message, said),

@@ -108,6 +108,7 @@ impl Owner for Prompt {
         Some(Outbound {
             account_id: session.account.as_str().to_owned(),
             attempt_id: attempt.id.as_str().to_owned(),
+            priority: attempt.priority,
             to: Address::Phone(Msisdn::stored(session.recipient.clone())),
             sender: String::new(),
             content: if session.in_window {

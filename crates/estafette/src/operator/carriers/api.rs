@@ -70,7 +70,7 @@ pub struct CarrierView {
     pub round_trip_ms: u64,
     /// Its receipts.
     pub receipts: ReceiptsView,
-    /// For how long messages have waited for room without a break, seconds.
+    /// How long the message has waited that has waited longest for it, at any node, seconds.
     #[schema(example = 0)]
     pub oldest_queued_s: u64,
 }
@@ -90,7 +90,7 @@ pub struct ReceiptsView {
 }
 
 impl CarrierView {
-    fn of(channel: Channel, lane: &Arc<Lane>) -> Self {
+    fn of(channel: Channel, lane: &Arc<Lane>, oldest_queued_s: u64) -> Self {
         let (carrier, load) = (lane.carrier(), lane.carrier().load());
         let presence = lane.presence();
         let is_resting = presence == Presence::Here && lane.is_resting();
@@ -120,7 +120,7 @@ impl CarrierView {
                 early,
                 orphan: parked.saturating_sub(early),
             },
-            oldest_queued_s: lane.wait().as_secs(),
+            oldest_queued_s,
         }
     }
 }
@@ -138,8 +138,14 @@ async fn list_carriers(
     State(app): State<App>,
     _: NoQuery,
 ) -> Result<Json<Vec<CarrierView>>, Problem> {
-    let views = app.carriers.by_channel().map(|(channel, lane)| CarrierView::of(channel, lane));
-    Ok(Json(views.collect()))
+    let mut views = Vec::new();
+    for (channel, lane) in app.carriers.by_channel() {
+        let since = dispatch::oldest_queued(&app, lane.carrier().name()).await?;
+        let waited_ms = since.map_or(0, |since| app.now() - since);
+        let waited_s = u64::try_from(waited_ms / 1_000).unwrap_or(0);
+        views.push(CarrierView::of(channel, lane, waited_s));
+    }
+    Ok(Json(views))
 }
 
 /// Lists the routes of SMS that are in force.

@@ -73,15 +73,26 @@ fn is_allowed(account: &Account, to: &Msisdn) -> bool {
     allowed.iter().any(|place| place == to.country() || to.e164().starts_with(place.as_str()))
 }
 
-/// A passcode was sent.
-pub(super) fn sent(app: &App, account: &AccountId, to: &Msisdn) {
+/// A passcode is on its way to a carrier, for the first time.
+pub(super) fn sent(app: &App, account: &AccountId, to: &Msisdn, carrier: &str) {
     count(app, account, to, Counts { sent: 1, verified: 0 });
+    tell(app, to.country(), carrier, "sent");
 }
 
-/// A passcode to this number was verified.
-pub(super) fn verified(app: &App, account: &AccountId, recipient: &str) {
+/// A carrier has a passcode, the first one or the next.
+pub(super) fn taken(app: &App, recipient: &str, carrier: &str) {
+    tell(app, Msisdn::stored(recipient.to_owned()).country(), carrier, "taken");
+}
+
+/// A passcode to this number was verified, which this carrier had last.
+pub(super) fn verified(app: &App, account: &AccountId, recipient: &str, carrier: &str) {
     let to = Msisdn::stored(recipient.to_owned());
     count(app, account, &to, Counts { sent: 0, verified: 1 });
+    tell(app, to.country(), carrier, "verified");
+}
+
+fn tell(app: &App, country: &str, carrier: &str, outcome: &'static str) {
+    app.metrics.otp_conversion(app.env.as_str(), country, carrier, outcome);
 }
 
 fn count(app: &App, account: &AccountId, to: &Msisdn, counts: Counts) {
@@ -89,8 +100,6 @@ fn count(app: &App, account: &AccountId, to: &Msisdn, counts: Counts) {
     // Nothing is judged in the sandbox; its countries are shown.
     let counted = if app.env == Env::Live { &places[..] } else { &places[..1] };
     app.conversion.note(account.as_str(), counted, app.now(), counts);
-    let what = if counts.sent > 0 { "sent" } else { "verified" };
-    app.metrics.otp_conversion(app.env.as_str(), to.country(), what);
 }
 
 /// Writes down what is counted, until the process drains.
@@ -144,12 +153,12 @@ async fn write(
     }
     let id = AccountId::stored(account.to_owned());
     for (_, excess) in excesses {
-        tell(app, &mut set, &id, excess);
+        emit(app, &mut set, &id, excess);
     }
     app.db.commit(set).await.map(drop)
 }
 
-fn tell(app: &App, set: &mut WriteSet, account: &AccountId, excess: &Excess) {
+fn emit(app: &App, set: &mut WriteSet, account: &AccountId, excess: &Excess) {
     let Excess { place, span, counts, budget } = excess;
     let is_range = place.starts_with('+');
     let event = Event {
@@ -227,8 +236,8 @@ pub(super) async fn report(
     events::judged(app, &mut set, account, id);
     match app.db.commit(set).await {
         Ok(done) => {
-            let (recipient,): (String,) = done.only()?;
-            verified(app, account, &recipient);
+            let (recipient, carrier): (String, String) = done.only()?;
+            verified(app, account, &recipient, &carrier);
         }
         Err(CommitError::Rejected(STALE)) => match verify::why_not(app, account, id).await? {
             Error::AlreadyVerified => {}

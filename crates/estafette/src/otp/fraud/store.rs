@@ -17,7 +17,9 @@ pub(super) const VERIFIED_ELSEWHERE: Sql = Sql("UPDATE challenges SET status = '
      verified_at = $1, code_sealed = NULL, slot = NULL, event_count = event_count + 1, \
      next_at = CASE WHEN settled = 1 THEN NULL ELSE next_at END \
      WHERE account_id = $2 AND challenge_id = $3 AND status IN ('sent', 'delivered') \
-     AND expires_at > $1 RETURNING recipient");
+     AND expires_at > $1 RETURNING recipient, \
+     COALESCE((SELECT a.carrier FROM attempts a WHERE a.account_id = challenges.account_id \
+     AND a.attempt_id = challenges.attempt_id), '')");
 pub(super) const FORGET: Sql = Sql("DELETE FROM otp_conversion \
      WHERE (account_id, span, bucket, place) IN (SELECT account_id, span, bucket, place \
      FROM otp_conversion WHERE span = $1 AND bucket < $2 ORDER BY bucket LIMIT $3 \

@@ -72,6 +72,7 @@ impl Owner for Notes {
             sender: String::new(),
             content: Content::Text { text: Secret::new(note.id.clone()), parts: 1 },
             valid_until: a.give_up_at,
+            priority: a.priority,
         })
     }
 

@@ -15,6 +15,7 @@ on_every_engine!(
     staff_opens_what_the_guard_has_closed with blocking,
     a_verification_made_elsewhere_is_one,
     conversion_is_shown_by_country_and_day,
+    conversion_is_counted_by_country_and_carrier,
     nothing_is_guarded_where_the_guard_is_off with off,
 );
 
@@ -122,6 +123,33 @@ async fn a_verification_made_elsewhere_is_one(world: &World) {
     let eve = world.live_account("eve", 100).await;
     eve.call("POST", &path).await.problem("not_found");
     ada.call("POST", "/v1/otp/otp_nobody/verified").await.problem("not_found");
+}
+
+async fn conversion_is_counted_by_country_and_carrier(world: &World) {
+    world.give_live_carriers().await;
+    let ada = world.live_account("ada", 10_000).await;
+    let sms = ada.send(json!({"to": phone("5001"), "delivery_mode": "sms", "code": "4821"}));
+    let sms = sms.await.ok();
+    ada.guess(sms.word("challenge_id"), "1111").await.problem("otp_code_invalid");
+    ada.guess(sms.word("challenge_id"), "4821").await.ok();
+    // The chat-app takes it and says later that it failed: another carrier has it then.
+    let fallen = ada.send(json!({"to": phone("0002"), "code": "4821"})).await.ok();
+    let id = fallen.word("challenge_id");
+    world.advance(3_100).await;
+    ada.until(id, |now| now["channel"] == "sms" && now["status"] == "delivered").await;
+    ada.guess(id, "4821").await.ok();
+    // What a carrier refuses it does not have.
+    let refused = json!({"to": phone("0004"), "delivery_mode": "sms"});
+    ada.send(refused).await.problem("recipient_unreachable");
+    let page = world.metrics().await.ok().text;
+    let count = |carrier: &str, outcome: &str| {
+        let of = format!("country=\"FR\",carrier=\"{carrier}\",outcome=\"{outcome}\"}}");
+        let line = page.lines().find(|line| line.contains("otp_conversion") && line.contains(&of));
+        line.and_then(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let all = |carrier: &str| ["sent", "taken", "verified"].map(|outcome| count(carrier, outcome));
+    assert_eq!(all("simulated-chatapp"), [1, 1, 0], "{page}");
+    assert_eq!(all("simulated-sms"), [2, 2, 2], "{page}");
 }
 
 async fn conversion_is_shown_by_country_and_day(world: &World) {

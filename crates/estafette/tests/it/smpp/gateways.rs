@@ -31,6 +31,7 @@ on_every_engine!(
     receipts_of_one_moment_are_all_taken,
     one_number_is_one_recipient_however_it_is_written,
     a_signed_callback_is_believed_and_a_changed_one_is_not,
+    a_gateway_of_a_file_is_believed_by_its_address,
 );
 
 const HOME: &str = "https://otp.example";
@@ -395,4 +396,38 @@ async fn receipts_of_one_moment_are_all_taken(world: &World) {
         assert!(is_final, "round {round}: {}", read.text);
     }
     assert_eq!(ada.balance().await, START - 5 * PRICE, "a carrier took them");
+}
+
+async fn a_gateway_of_a_file_is_believed_by_its_address(world: &World) {
+    let (far, address) = Far::open(200, r#"{"id": "A1"}"#).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.toml");
+    let ada = sender(world, "ada").await;
+    for (round, networks, status) in [(1, "127.0.0.0/8", 200), (2, "192.0.2.1", 401)] {
+        let description = format!(
+            "[request]\nmethod = 'POST'\nurl = '{{base_url}}/send'\n[request.fields]\n\
+             n = '{{to_national}}'\nc = '{{class}}'\nparts = '{{segments}}'\ne = '{{encoding}}'\n\
+             hex = '{{text_hex}}'\n[answer]\nid = '/id'\n[report]\nid = 'id'\nstatus = 'state'\n\
+             states = {{ ok = 'delivered' }}\n[verify]\nby = 'addresses'\n\
+             networks = ['{networks}']\n"
+        );
+        std::fs::write(&file, description).unwrap();
+        let text = format!(
+            "routes = [{{prefix = '+', carriers = ['main']}}]\n[carriers.main]\nkind = 'http'\n\
+             description = {file:?}\nbase_url = 'http://{address}'\n"
+        );
+        let sms: estafette::config::Sms = toml::from_str(&text).unwrap();
+        let make = move |clock: &Clock, door: &Door| {
+            Carriers::none().with_sms(&sms, clock, HOME, door).unwrap()
+        };
+        world.give_live(Box::new(make)).await;
+        let body = json!({"to": phone(&format!("567{round}")), "text": "hi", "class": "bulk"});
+        let id = ada.text(body).await.ok().word("id").to_owned();
+        ada.sms_until(&id, "submitted").await;
+        let (_, asked) = far.asked().await;
+        assert_eq!(asked, format!("c=bulk&e=gsm7&hex=6869&n=61234567{round}&parts=1"));
+        let answer = world.get(Env::Live, "/v1/upstream/sms/main?id=A1&state=ok").await;
+        assert_eq!(answer.status, status, "{}", answer.text);
+        ada.sms_until(&id, if status == 200 { "delivered" } else { "submitted" }).await;
+    }
 }

@@ -1,10 +1,13 @@
 //! Stories of live SMS by SMPP, told with the playground's message centre at the other end.
 
 mod binds;
+mod check;
 mod failover;
 mod fates;
 mod gateways;
+mod ids;
 mod inbound;
+mod long;
 mod lookup;
 mod routes;
 mod rude;

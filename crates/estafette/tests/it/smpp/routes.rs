@@ -14,6 +14,7 @@ on_every_engine!(
     a_carrier_that_is_down_is_passed_over,
     a_number_that_no_route_leads_to_costs_nothing,
     routes_that_cannot_be_meant_are_refused,
+    the_settings_say_all_that_staff_may_say,
 );
 
 async fn put(world: &World, body: Value) -> Call {
@@ -145,4 +146,38 @@ async fn routes_that_cannot_be_meant_are_refused(world: &World) {
     world.put(Env::Live, "/v1/admin/routes").json(json!([])).await.problem("missing_credentials");
     let shown = world.get(Env::Live, "/v1/admin/routes").bearer(world.staff().await).await.ok();
     assert_eq!(shown.list().len(), 1, "nothing has changed");
+}
+
+async fn the_settings_say_all_that_staff_may_say(world: &World) {
+    let (one, two) = (Centre::new(IdStyle::Decimal).await, Centre::new(IdStyle::Decimal).await);
+    give(world, settings(&[("one", one.address, "")])).await;
+    // Settings name an account by its id, which is known once there is one.
+    let (ada, eve) = (sender(world, "ada").await, sender(world, "eve").await);
+    let mut sms = settings(&[("one", one.address, ""), ("two", two.address, "")]);
+    let routes = format!(
+        "[[routes]]\nprefix = '+'\ncarriers = ['one']\n\
+         [[routes]]\nprefix = '+336'\nclass = 'bulk'\nmax_price = 4\ncarriers = [{{name = 'one', \
+         price = 9}}, {{name = 'two', priority = 1, weight = 2, price = 3}}]\n\
+         [[routes]]\nprefix = '+336'\naccount_id = '{}'\ncarriers = ['two', 'one']\n",
+        eve.account_id
+    );
+    let table: toml::Table = toml::from_str(&routes).unwrap();
+    sms.routes = table["routes"].clone().try_into().unwrap();
+    give(world, sms).await;
+    until_up(world, "one").await;
+    until_up(world, "two").await;
+    for (who, class, ending) in
+        [(&ada, "transactional", "5611"), (&ada, "bulk", "5612"), (&eve, "transactional", "5613")]
+    {
+        let body = json!({"to": phone(ending), "text": "hi", "class": class});
+        who.sms_until(who.text(body).await.ok().word("id"), "delivered").await;
+        let is_by_two = ending != "5611";
+        assert_eq!(two.came_to(&phone(ending)).len(), usize::from(is_by_two), "{ending}");
+        assert_eq!(one.came_to(&phone(ending)).len(), usize::from(!is_by_two), "{ending}");
+    }
+    let staff = world.staff().await;
+    let shown = world.get(Env::Live, "/v1/admin/routes").bearer(staff).await.ok();
+    let second = json!({"name": "two", "priority": 1, "weight": 2, "price": 3});
+    assert_eq!(shown.list()[1]["carriers"][1], second, "{}", shown.text);
+    assert_eq!(shown.list()[2]["account_id"], json!(eve.account_id));
 }

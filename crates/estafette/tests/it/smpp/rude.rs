@@ -27,6 +27,7 @@ on_every_engine!(
     a_centre_that_hangs_amid_a_pdu_is_left_and_bound_again,
     a_second_bind_that_is_refused_leaves_the_first_at_work,
     babble_and_floods_do_no_harm,
+    what_has_waited_longest_is_told_after_a_restart_as_well,
     a_minute_of_throttling_loses_nothing,
     a_centre_that_denies_the_bind_is_bound_to_anew,
     an_answer_that_comes_late_counts,
@@ -471,4 +472,25 @@ async fn a_bind_whose_lease_is_lost_is_cut_before_another_node_may_have_it(world
     eventually(async || (rude.binds() == 2).then_some(())).await;
     until_up(world, "main").await;
     assert_eq!(rude.submissions(), 1);
+}
+
+async fn what_has_waited_longest_is_told_after_a_restart_as_well(world: &World) {
+    let rude = start(world, Manners::HangsAtBind, "").await;
+    let ada = sender(world, "ada").await;
+    assert_eq!(carrier(world, "main").await["oldest_queued_s"], 0);
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
+    world.advance(40_000).await;
+    ada.text(json!({"to": phone("5679"), "text": "hi"})).await.ok();
+    let waited = || async { carrier(world, "main").await["oldest_queued_s"].as_u64().unwrap() };
+    assert!((40..60).contains(&waited().await), "{}", waited().await);
+    world.restart().await;
+    let after = waited().await;
+    assert!((40..90).contains(&after), "{after}");
+    rude.behave(Manners::Good);
+    eventually(async || {
+        world.advance(2_000).await;
+        (ada.sms(&id).await.ok().word("status") == "submitted").then_some(())
+    })
+    .await;
+    eventually(async || (waited().await == 0).then_some(())).await;
 }

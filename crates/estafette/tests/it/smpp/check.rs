@@ -1,0 +1,68 @@
+//! `estafette carriers check` as an operator runs it, against the playground's centre.
+
+use std::path::Path;
+use std::process::Output;
+
+use playground::smsc::IdStyle;
+use serde_json::{Value, json};
+
+use super::Centre;
+use crate::process::{estafette, told};
+
+/// Runs it with these settings of a carrier.
+async fn check(folder: &Path, centre: &Centre, more: &str, form: &[&'static str]) -> Output {
+    let config = folder.join("estafette.toml");
+    let port = centre.address().port();
+    let text = format!(
+        "[sms.carriers.main]\nkind = 'smpp'\nport = {port}\nsystem_id = 'us'\n\
+         password = 'hush'\n{more}\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut command = estafette(folder);
+    command.args(["carriers", "check", "main", "--config"]).arg(&config).args(form);
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+fn said(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_binds_as_the_service_does_and_tells_what_it_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let centre = Centre::new(IdStyle::Decimal).await;
+    let done = check(folder.path(), &centre, "", &[]).await;
+    let text = said(&done);
+    assert!(done.status.success(), "{text} {}", told(&done));
+    for word in ["as transceiver", "playground", "3.4", "0x0210", "answered"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let done = check(folder.path(), &centre, "", &["--json"]).await;
+    let found: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!((&found["ok"], &found["error"]), (&json!(true), &Value::Null), "{found}");
+    assert_eq!((&found["system_id"], &found["version"]), (&json!("playground"), &json!("3.4")));
+    assert_eq!(found["fields"], json!(["0x0210"]), "{found}");
+    assert_eq!(found["answers_enquire_link"], true);
+    let stats = centre.handsets.stats();
+    assert_eq!((stats.binds, stats.sessions), (2, 0), "each was unbound: {stats:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_of_a_pair_binds_both_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let centre = Centre::new(IdStyle::Decimal).await;
+    let mut behaviour = centre.handsets.options();
+    behaviour.pairs_only = true;
+    centre.handsets.behave(behaviour);
+    let done = check(folder.path(), &centre, "bind = 'pair'", &["--json"]).await;
+    let found: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert!(done.status.success(), "{found}");
+    let kinds: Vec<&Value> =
+        found["binds"].as_array().unwrap().iter().map(|bind| &bind["as"]).collect();
+    assert_eq!(kinds, ["transmitter", "receiver"]);
+    // What the carrier does not take is no bind.
+    let done = check(folder.path(), &centre, "", &["--json"]).await;
+    let found: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!((done.status.code(), &found["ok"]), (Some(1), &json!(false)));
+    assert!(found["error"].as_str().unwrap().contains("ESME_RBINDFAIL"), "{found}");
+}

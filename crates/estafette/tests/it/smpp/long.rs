@@ -1,0 +1,122 @@
+//! Ways to a centre: a pair of binds, TLS, and long texts cut as the carrier wants them.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use playground::smsc::IdStyle;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use super::{Centre, PRICE, START, carrier, give, sender, settings, until_up};
+use crate::on_every_engine;
+use crate::world::tenant::phone;
+use crate::world::{World, eventually};
+
+on_every_engine!(
+    a_long_text_arrives_in_every_way_of_cutting_it,
+    a_pair_of_binds_sends_by_one_and_hears_by_the_other,
+    a_connection_is_tls_where_the_settings_want_it,
+);
+
+async fn a_long_text_arrives_in_every_way_of_cutting_it(world: &World) {
+    let ada = sender(world, "ada").await;
+    let mut spent = 0;
+    for (round, long) in ["udh8", "udh16", "sar", "payload"].into_iter().enumerate() {
+        let centre = Centre::new(IdStyle::Decimal).await;
+        let more = format!("long = '{long}'");
+        give(world, settings(&[("main", centre.address(), &more)])).await;
+        until_up(world, "main").await;
+        for (way, text, parts) in [("gsm7", "a1".repeat(200), 3), ("ucs2", "я".repeat(150), 3)] {
+            let to = phone(&format!("{}{round}78", if way == "gsm7" { 4 } else { 5 }));
+            let sent = ada.text(json!({"to": to, "text": text})).await.ok();
+            assert_eq!(sent.field("segments"), &json!(parts), "{long} {way}");
+            ada.sms_until(sent.word("id"), "delivered").await;
+            let mut came = centre.came_to(&to);
+            came.sort_by_key(|carried| carried.part);
+            let whole: String = came.iter().map(|carried| carried.text.as_str()).collect();
+            assert_eq!(whole, text, "{long} {way}");
+            let count = if long == "payload" { 1 } else { parts };
+            assert_eq!(came.len(), usize::try_from(count).unwrap(), "{long} {way}");
+            assert_eq!(i64::from(came[0].part.1), count, "{long} {way}");
+            spent += parts * PRICE;
+        }
+    }
+    assert_eq!(ada.balance().await, START - spent, "each is paid by the segment");
+}
+
+async fn a_pair_of_binds_sends_by_one_and_hears_by_the_other(world: &World) {
+    let centre = Centre::new(IdStyle::Decimal).await;
+    let mut behaviour = centre.handsets.options();
+    behaviour.pairs_only = true;
+    centre.handsets.behave(behaviour);
+    // A carrier that takes no transceiver.
+    give(world, settings(&[("main", centre.address(), "")])).await;
+    eventually(async || (centre.handsets.stats().bind_fail > 0).then_some(())).await;
+    assert_eq!(carrier(world, "main").await["state"], "down");
+    give(world, settings(&[("main", centre.address(), "bind = 'pair'")])).await;
+    until_up(world, "main").await;
+    let ada = sender(world, "ada").await;
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok();
+    ada.sms_until(id.word("id"), "delivered").await;
+    let stats = centre.handsets.stats();
+    assert_eq!((stats.binds, stats.sessions), (2, 2), "{stats:?}");
+    eventually(async || (centre.handsets.stats().acked == 1).then_some(())).await;
+    let seen = carrier(world, "main").await;
+    // By the other connection it may come before the answer does.
+    let count = |what: &str| seen["receipts"][what].as_u64().unwrap();
+    assert_eq!((&seen["binds"], count("matched") + count("early")), (&json!(1), 1), "{seen}");
+}
+
+/// Speaks TLS in front of a centre; its certificate is in this file.
+async fn in_front_of(centre: SocketAddr, ca_file: &Path) -> SocketAddr {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(ca_file, cert.pem()).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let server = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(server));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (near, _) = listener.accept().await.unwrap();
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let Ok(mut near) = acceptor.accept(near).await else { return };
+                let mut far = TcpStream::connect(centre).await.unwrap();
+                let _ended = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    address
+}
+
+async fn a_connection_is_tls_where_the_settings_want_it(world: &World) {
+    let folder = tempfile::tempdir().unwrap();
+    let ca_file = folder.path().join("ca.pem");
+    let centre = Centre::new(IdStyle::Decimal).await;
+    let front = in_front_of(centre.address(), &ca_file).await;
+    let trusting = format!("host = 'localhost'\ntls = true\nca_file = {ca_file:?}");
+    give(world, settings(&[("main", front, &trusting)])).await;
+    until_up(world, "main").await;
+    let ada = sender(world, "ada").await;
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok();
+    ada.sms_until(id.word("id"), "delivered").await;
+    // In the clear, and to a centre that nobody vouches for, there is no bind.
+    let binds = centre.handsets.stats().binds;
+    for more in ["host = 'localhost'", "host = 'localhost'\ntls = true"] {
+        give(world, settings(&[("main", front, more)])).await;
+        world.advance(3_000).await;
+        assert_eq!(carrier(world, "main").await["state"], "down", "{more}");
+    }
+    assert_eq!(centre.handsets.stats().binds, binds);
+}
