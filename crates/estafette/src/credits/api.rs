@@ -109,7 +109,8 @@ impl From<Transfer> for TransferView {
         ("cursor" = Option<String>, Query),
     ),
     responses(
-        (status = 200, body = Vec<TransferView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<TransferView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]

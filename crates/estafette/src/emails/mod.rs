@@ -235,7 +235,8 @@ pub enum Error {
     DomainNotVerified(String),
     /// There is no carrier for email.
     #[error(
-        "No mail relay is configured: nothing was sent or charged. Ask the operator to configure one"
+        "No mail relay is configured: nothing was sent or charged. Ask the operator to configure \
+         one"
     )]
     NoCarrier,
     /// No keys could be made for a domain, or they cannot be read.

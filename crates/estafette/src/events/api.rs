@@ -58,7 +58,8 @@ pub struct EventView {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<EventView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<EventView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]

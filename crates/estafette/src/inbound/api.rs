@@ -78,7 +78,8 @@ pub struct InboundNotificationDetail {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<InboundNotification>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<InboundNotification>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["chatapp:receive", "account:read"]), ("portal_token" = []))
 )]
@@ -151,7 +152,8 @@ async fn read_inbound_notification(
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<InboundNotification>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<InboundNotification>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]

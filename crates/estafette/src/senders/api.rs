@@ -111,7 +111,8 @@ pub struct NamedDecision {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<SenderView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<SenderView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("portal_token" = []))
 )]
@@ -183,7 +184,8 @@ async fn create_sender(
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<SenderView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<SenderView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]

@@ -128,7 +128,8 @@ pub(super) fn user(caller: &Caller<Portal>) -> Result<Author, Problem> {
         ("cursor" = Option<String>, Query),
     ),
     responses(
-        (status = 200, body = Vec<TicketView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<TicketView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("portal_token" = []))
 )]

@@ -174,7 +174,8 @@ impl FromRequest<App> for Posted {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<WebhookView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<WebhookView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]

@@ -28,8 +28,8 @@ const VIEWER: &[u8] = include_bytes!("../../viewer/viewer.js.gz");
 const AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 /// How guides say where the reference is, for those who read them elsewhere.
-const ELSEWHERE: &str = "Endpoints and fields are in the reference at `/docs` of a running service, \
-    errors in\n[errors.md](errors.md).\n";
+const ELSEWHERE: &str = "Endpoints and fields are in the reference at `/docs` of a running \
+    service, errors in\n[errors.md](errors.md).\n\n";
 /// Where the guides say that the sandbox is: where it is by default.
 const SANDBOX: &str = "http://127.0.0.1:8081";
 
@@ -132,8 +132,8 @@ fn without_title(guide: &str) -> String {
     text.replacen(ELSEWHERE, "", 1)
 }
 
-/// Links from file to file, as links from tag to tag, and to the pages of errors. What is beside the
-/// program only is named, and no link leads to it.
+/// Links from file to file, as links from tag to tag, and to the pages of errors. What is beside
+/// the program only is named, and no link leads to it.
 fn relinked(guide: &str, here: &str) -> String {
     let mut text = String::with_capacity(guide.len());
     let mut rest = guide;

@@ -164,7 +164,8 @@ async fn change_password(
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<StaffView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<StaffView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = [])))]
 async fn list_staff(

@@ -122,7 +122,8 @@ async fn send_chatapp_message(
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<ChatappMessage>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<ChatappMessage>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]

@@ -40,7 +40,8 @@ pub fn routes() -> OpenApiRouter<App> {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<SessionRow>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<SessionRow>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]

@@ -134,7 +134,8 @@ pub struct NewDomain {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<DomainView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<DomainView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]

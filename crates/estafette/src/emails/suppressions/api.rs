@@ -79,7 +79,8 @@ pub struct NewSuppression {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<SuppressionView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<SuppressionView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]

@@ -198,7 +198,8 @@ pub struct AccountPatch {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<AdminAccountView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<AdminAccountView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]

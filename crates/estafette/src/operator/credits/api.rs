@@ -141,7 +141,8 @@ async fn show(app: &App, account: &AccountId, transfer_id: String) -> Result<Cre
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<TransferView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<TransferView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]

@@ -34,7 +34,8 @@ pub fn routes() -> OpenApiRouter<App> {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<KeyView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<KeyView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]

@@ -85,7 +85,8 @@ impl From<LogLine> for LogView {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<LogView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<LogView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]

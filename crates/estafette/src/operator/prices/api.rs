@@ -115,7 +115,8 @@ pub struct NewPrices {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<PriceView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<PriceView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]

@@ -116,7 +116,8 @@ impl From<ReceivedMail> for MailboxMessage {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<MailboxMessage>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<MailboxMessage>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = []), ("portal_token" = []))
 )]

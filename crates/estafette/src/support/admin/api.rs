@@ -105,7 +105,8 @@ fn keeper(staff: &Staff) -> AccountId {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<AdminTicketView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<AdminTicketView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]
@@ -345,7 +346,8 @@ async fn merge_ticket(
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<TicketChangeView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<TicketChangeView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]

@@ -98,7 +98,8 @@ pub struct CannedReplyChange {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<CannedReplyView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<CannedReplyView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]

@@ -62,7 +62,8 @@ pub struct ReadUpTo {
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
     ),
     responses(
-        (status = 200, body = Vec<TicketMessageView>, description = "One page; the `Link` header has the next"),
+        (status = 200, body = Vec<TicketMessageView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("portal_token" = []))
 )]

@@ -6,11 +6,15 @@ use serde_json::{Map, Value};
 
 const ROOT: [&str; 6] = ["openapi", "info", "servers", "tags", "paths", "webhooks"];
 /// Paths that begin so stand together; the longest that fits counts.
-const PATHS: [&str; 32] = [
+const PATHS: [&str; 36] = [
     "/v1/auth/signup",
     "/v1/auth/login",
     "/v1/api-keys",
     "/v1/me",
+    "/v1/auth/verify-email",
+    "/v1/auth/password",
+    "/v1/auth/sessions",
+    "/v1/auth/logout",
     "/v1/auth",
     "/v1/otp/send",
     "/v1/otp/verify",

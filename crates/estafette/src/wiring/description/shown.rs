@@ -1,6 +1,6 @@
-//! What answers show in the description where examples of their fields, put together, would say what
-//! never happens: a passcode that is verified and only sent, a key of one name that was made with
-//! another. By schema, and by operation where an answer follows from its request.
+//! What answers show in the description where examples of their fields, put together, would say
+//! what never happens: a passcode that is verified and only sent, a key of one name that was made
+//! with another. By schema, and by operation where an answer follows from its request.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -239,7 +239,10 @@ fn operations() -> [(&'static str, Value); 14] {
                 json!({ "type": "webhook.test", "attempt_count": 0, "attempts": [] }),
             ),
         ),
-        ("retry_delivery", with(waits, json!({ "attempts": { "status": 503 } }))),
+        (
+            "retry_delivery",
+            with(waits, json!({ "attempts": { "status": 503, "response": "busy" } })),
+        ),
         ("list_deliveries", json!({ "attempts": { "response": null } })),
         ("recover_webhook", json!({ "since": "2025-12-31T23:00:00.000Z" })),
         (
@@ -253,8 +256,13 @@ fn operations() -> [(&'static str, Value); 14] {
 }
 
 fn desk() -> [(&'static str, Value); 7] {
-    let resolved = json!({ "status": "resolved", "resolved_at": LATER, "assignee": STAFF });
-    let rated = json!({ "status": "resolved", "resolved_at": LATER, "rating": 5 });
+    // An hour after the ticket of the example was opened.
+    let then = "2026-01-31T13:00:00.000Z";
+    let resolved = json!({
+        "status": "resolved", "resolved_at": then, "updated_at": then, "assignee": STAFF,
+    });
+    let rated =
+        json!({ "status": "resolved", "resolved_at": then, "updated_at": then, "rating": 5 });
     [
         (
             "staff_login",
@@ -267,7 +275,7 @@ fn desk() -> [(&'static str, Value); 7] {
         (
             "merge_ticket",
             json!({
-                "status": "closed", "closed_at": LATER,
+                "status": "closed", "closed_at": then, "updated_at": then,
                 "merged_into": "tkt_01h455vb4pex5vsknk084sn02q",
                 "id": "tkt_01h455vb4pex5vsknk084sn02p",
             }),
