@@ -18,7 +18,8 @@ const SETTINGS = {
   persistAuth: false,
   withDefaultFonts: false,
   // Words in the cells of tables are names of the API: they are not broken.
-  customCss: ".markdown td code, .markdown th { white-space: nowrap; }",
+  customCss: `.markdown td code { white-space: nowrap; }
+    .markdown th, .markdown td { word-break: normal; overflow-wrap: normal; }`,
   telemetry: false,
   hideClientButton: true,
   showDeveloperTools: "never",
