@@ -69,7 +69,9 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         config::strangers(&environment).into_iter().map(str::to_owned).collect();
     // A service says it in its log, where that is one of nothing but JSON lines.
     if !matches!(command, Command::Serve) {
-        strangers.iter().for_each(|name| output.hint(&format!("warning: {}", unread(name))));
+        for name in &strangers {
+            output.hint(&format!("warning: {}", unread(name)));
+        }
     }
     let load = || config::load(file.as_deref(), environment.into_iter(), flags);
     match command {
