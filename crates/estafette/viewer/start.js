@@ -1,28 +1,25 @@
 // Starts the viewer (Scalar). All that would ask another address, or belongs to its makers' other
 // products, is off; the page's policy forbids it as well.
 
-// What makes something comes first, then what reads, then what changes and ends it; short paths
-// before long ones.
-const METHODS = ["post", "get", "put", "patch", "delete"];
-const rank = ({ httpVerb, method, path }) =>
-  METHODS.indexOf((httpVerb ?? method).toLowerCase()) * 100 + path.split("/").length;
-
 const SETTINGS = {
-  operationsSorter: (one, other) =>
-    rank(one) - rank(other) || one.path.localeCompare(other.path),
-  // curl, Python and TypeScript; a key that is put in stands in all of them.
+  // curl, Python and TypeScript; a key that is put in stands in all of them. Those that the viewer
+  // shows as tabs are among them, one of each; more of the three are behind "More".
   defaultHttpClient: { targetKey: "shell", clientKey: "curl" },
   hiddenClients: {
     shell: ["wget", "httpie"],
-    python: ["python3", "aiohttp", "httpx_sync", "httpx_async"],
+    python: ["aiohttp", "httpx_sync", "httpx_async"],
     js: ["axios", "ofetch", "jquery", "xhr"],
-    node: true, c: true, clojure: true, csharp: true, dart: true, fsharp: true, go: true,
-    http: true, java: true, kotlin: true, objc: true, ocaml: true, php: true, powershell: true,
+    node: ["axios", "fetch", "ofetch"],
+    c: true, clojure: true, csharp: true, dart: true, fsharp: true, go: true,
+    http: true, java: true, julia: true, kotlin: true, objc: true, ocaml: true, php: true, powershell: true,
     r: true, ruby: true, rust: true, swift: true,
   },
   authentication: { preferredSecurityScheme: "api_key" },
   persistAuth: false,
   withDefaultFonts: false,
+  // Words in the cells of tables are names of the API: they are not broken.
+  customCss: `.markdown td code { white-space: nowrap; }
+    .markdown th, .markdown td { word-break: normal; overflow-wrap: normal; }`,
   telemetry: false,
   hideClientButton: true,
   showDeveloperTools: "never",
@@ -38,13 +35,20 @@ fetch("/docs/openapi.json").then((answer) => answer.text()).then((description) =
   Scalar.createApiReference("#reference", { content, ...SETTINGS });
 });
 
-// What the viewer writes with `fetch` is TypeScript as it stands, and called so here.
-const LABELS = { "JavaScript": "TypeScript", "JavaScript Fetch": "TypeScript Fetch" };
+// What the viewer writes with `fetch` and `undici` is TypeScript as it stands, and called so here.
+const LABELS = {
+  "JavaScript": "TypeScript", "JavaScript Fetch": "TypeScript Fetch",
+  "Node.js": "TypeScript", "Node.js undici": "TypeScript undici",
+};
+// What the viewer has in the empty key field reads like a key.
+const NO_KEY = "QUxMIFlPVVIgQkFTRSBBUkUgQkVMT05HIFRPIFVT";
+const LIKE_A_KEY = "est_test_… or est_live_…";
 function relabel(node) {
   if (node.nodeType === Node.TEXT_NODE) {
     const label = LABELS[node.data.trim()];
     if (label) node.data = label;
   } else {
+    if (node.placeholder === NO_KEY) node.placeholder = LIKE_A_KEY;
     node.childNodes.forEach(relabel);
   }
 }

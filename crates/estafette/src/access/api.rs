@@ -222,9 +222,10 @@ pub struct DisabledKeyView {
     pub active: bool,
 }
 
-/// Opens the portal. The token works at the live and at the sandbox address. A repeat with the same
-/// `Idempotency-Key` is the same login: it carries the token for ten minutes, and is without it
-/// afterwards.
+/// Log in.
+///
+/// The token works at the live and at the sandbox address. A repeat with the same `Idempotency-Key`
+/// is the same login: it carries the token for ten minutes, and comes without it afterwards.
 #[utoipa::path(post, path = "/v1/auth/login", tag = "Account", request_body = LoginRequest,
     extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
@@ -258,8 +259,10 @@ pub(super) async fn log_in(
     Ok(login.map(|login| private(LoginView::from(login))).into_response())
 }
 
-/// Ends the token that it is called with. A repeat with the same `Idempotency-Key` and the token
-/// that has ended answers the same.
+/// Log out.
+///
+/// Ends the token that it is called with. A repeat with the same `Idempotency-Key` and the ended
+/// token gets the same answer.
 #[utoipa::path(post, path = "/v1/auth/logout", tag = "Account",
     request_body = Option<EmptyRequest>,
     security(("portal_token" = [])),
@@ -300,8 +303,10 @@ pub(super) async fn log_out<P>(
     Ok(done.map(|()| Json(DoneView { ok: true })).into_response())
 }
 
-/// Replaces the password and ends all other tokens of the user. It must differ from the current
-/// one, be none of the commonest, and not be the email.
+/// Change the password.
+///
+/// Ends all other tokens of the user. The new password must differ from the current one, be none of
+/// the commonest, and not be the email.
 #[utoipa::path(post, path = "/v1/auth/password", tag = "Account",
     request_body = PasswordRequest, security(("portal_token" = [])),
     extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
@@ -345,11 +350,13 @@ pub(super) async fn replace_password(
     Ok(done.map(|()| Json(DoneView { ok: true })).into_response())
 }
 
-/// Lists the account's API keys, newest first.
+/// List API keys.
+///
+/// Newest first.
 #[utoipa::path(get, path = "/v1/api-keys", tag = "Account", security(("portal_token" = [])),
     params(
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200, default 50"),
         ("cursor" = Option<String>, Query, description = "From the `Link` of the page before"),
     ),
@@ -370,8 +377,10 @@ async fn list_api_keys(
     Ok(page::answer(&app.vault, &path, &page, views, |view: &KeyView| view.id.clone()))
 }
 
-/// Makes an API key. The raw key is in this answer only; a repeat with the same
-/// `Idempotency-Key` carries it for ten minutes, and is without it afterwards.
+/// Create an API key.
+///
+/// The raw key is in this answer only; a repeat with the same `Idempotency-Key` carries it for ten
+/// minutes, and comes without it afterwards.
 #[utoipa::path(post, path = "/v1/api-keys", tag = "Account", request_body = KeyRequest,
     security(("portal_token" = [])),
     extensions(("x-codes" = json!([Code::LimitReached]))),
@@ -399,12 +408,14 @@ async fn create_api_key(
     Ok(idempotency::once(&app, request, fresh, again).await?.into_response())
 }
 
-/// Ends an API key. Ending it again answers the same.
+/// Disable an API key.
+///
+/// Disabling it again gets the same answer.
 #[utoipa::path(delete, path = "/v1/api-keys/{key_id}", tag = "Account",
     security(("portal_token" = [])),
     params(("key_id" = String, Path, description = "The key's id")),
     responses(
-        (status = 200, body = DisabledKeyView, description = "The key opens nothing any more"),
+        (status = 200, body = DisabledKeyView, description = "The key is disabled"),
     ))]
 async fn disable_api_key(
     caller: Caller<Portal>,

@@ -453,7 +453,7 @@ fn malformed() -> Problem {
     let item = Item::at("header:Idempotency-Key", "invalid_type", detail);
     let items = serde_json::json!([item]);
     Problem::new(Code::InvalidIdempotencyKey)
-        .detail(format!("Idempotency-Key {detail}."))
+        .detail(format!("The header `Idempotency-Key` {detail}."))
         .with("errors", items)
 }
 

@@ -65,10 +65,13 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
     // The demo touches no database but its own, unless its very command line names one.
     let demo_database =
         if let Command::Demo(_) = command { flags.database_url.take() } else { None };
-    for stranger in config::strangers(&environment) {
-        output.hint(&format!(
-            "warning: {stranger} is not read: settings begin with ESTAFETTE__ (two underscores)"
-        ));
+    let strangers: Vec<String> =
+        config::strangers(&environment).into_iter().map(str::to_owned).collect();
+    // A service says it in its log, where that is one of nothing but JSON lines.
+    if !matches!(command, Command::Serve) {
+        for name in &strangers {
+            output.hint(&format!("warning: {}", unread(name)));
+        }
     }
     let load = || config::load(file.as_deref(), environment.into_iter(), flags);
     match command {
@@ -81,7 +84,7 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
     }
     let config = load()?;
     match command {
-        Command::Serve => serve::run(config, output).await,
+        Command::Serve => serve::run(config, &strangers, output).await,
         Command::Demo(args) => demo::run(config, demo_database, args.once, output).await,
         Command::Migrate => upkeep::migrate(config, output).await,
         Command::Staff(command) => staff::staff(config, command, output).await,
@@ -99,6 +102,11 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         Command::Config(_) => Ok(upkeep::config(&config, output)),
         Command::Playground(_) | Command::Openapi | Command::Doctor => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// What is said of a variable that looks like a setting.
+fn unread(variable: &str) -> String {
+    format!("{variable} is not read: settings begin with ESTAFETTE__ (two underscores)")
 }
 
 /// Opens the database that a service made, and brings its schema up to date, so that every command

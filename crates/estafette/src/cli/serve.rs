@@ -11,8 +11,12 @@ use crate::wiring;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Runs it.
-pub(super) async fn run(config: Config, output: Output) -> anyhow::Result<ExitCode> {
+/// Runs it. `strangers` are variables of the environment that look like settings.
+pub(super) async fn run(
+    config: Config,
+    strangers: &[String],
+    output: Output,
+) -> anyhow::Result<ExitCode> {
     let shown = config.clone();
     let service = super::open_or_make(config)?;
     let running = tokio::select! {
@@ -21,17 +25,21 @@ pub(super) async fn run(config: Config, output: Output) -> anyhow::Result<ExitCo
         () = told_to_stop() => return Ok(ExitCode::SUCCESS),
     };
     let addresses = Addresses::of(&running.addresses, &shown);
-    addresses.log(&shown);
-    if output.is_json() {
-        output.answer(&addresses.json(), String::new);
-    }
     // A log of JSON lines stays one of nothing but JSON lines.
     let hint = |text: &str| {
         if shown.log.format == LogFormat::Text {
             output.hint(text);
         }
     };
+    // Who starts it at a terminal reads first what it is, where, and how to begin.
     hint(&banner(&addresses, &shown));
+    for name in strangers {
+        tracing::warn!("{}", super::unread(name));
+    }
+    addresses.log(&shown);
+    if output.is_json() {
+        output.answer(&addresses.json(), String::new);
+    }
     told_to_stop().await;
     tracing::info!("stopping");
     hint("Stopping: running requests are finished first. Ctrl-C again stops at once.");
@@ -120,12 +128,12 @@ fn banner(addresses: &Addresses, config: &Config) -> String {
         )
     };
     format!(
-        "estafette {VERSION}: one-time passcodes and messages, run by yourself\n  \
+        "estafette {VERSION}: one-time passcodes and messages, self-hosted\n  \
          sandbox   {sandbox}  simulated carriers, play money\n  \
          live      {live}\n  \
          metrics   {metrics}\n  \
          data      {data}\n\
-         Begin at {docs}: it leads from signing up to the first passcode.\n\
+         Start at {docs}: from sign-up to your first passcode.\n\
          For live, in another shell: estafette account add --email you@example.com\n\
          {missing}Ctrl-C stops."
     )

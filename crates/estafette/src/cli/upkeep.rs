@@ -255,8 +255,6 @@ pub(super) fn template(output: Output) -> ExitCode {
 
 /// Prints the description of the API.
 pub(super) fn openapi(output: Output) -> anyhow::Result<ExitCode> {
-    let document = wiring::openapi();
-    let pretty = document.to_pretty_json()?;
-    output.answer(&serde_json::to_value(&document)?, || pretty);
+    output.answer(&serde_json::to_value(wiring::openapi())?, wiring::openapi_text);
     Ok(ExitCode::SUCCESS)
 }

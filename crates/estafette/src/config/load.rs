@@ -80,7 +80,8 @@ pub fn load(
 #[must_use]
 pub fn strangers(environment: &[(String, String)]) -> Vec<&str> {
     let names = environment.iter().map(|(name, _)| name.as_str());
-    names.filter(|name| is_strange(name)).collect()
+    // One that was meant to be a setting is an error, and told as one.
+    names.filter(|name| is_strange(name) && must_not_be_meant(name).is_ok()).collect()
 }
 
 fn is_strange(name: &str) -> bool {

@@ -13,7 +13,7 @@ use crate::access::caller::{Caller, ReadAccount};
 use crate::app::App;
 use crate::kit::id::TransferId;
 use crate::kit::page::{self, NoQuery, Query};
-use crate::kit::problem::{Item, Problem};
+use crate::kit::problem::{Item, Problem, sentence};
 use crate::kit::problem_code::Code;
 
 /// The routes of this room.
@@ -35,7 +35,7 @@ pub struct BalanceView {
     pub billing_mode: String,
 }
 
-/// Shows what the account has left.
+/// Read the balance.
 #[utoipa::path(
     get, path = "/v1/balance", tag = "Credits",
     responses(
@@ -96,20 +96,21 @@ impl From<Transfer> for TransferView {
     }
 }
 
-/// Lists the account's movements of credits.
+/// List movements of credits.
 ///
 /// Newest first; a post, void or refund stands directly above the hold that it belongs to, and
 /// counts as of that moment for `since` and `until`.
 #[utoipa::path(
     get, path = "/v1/ledger", tag = "Credits",
     params(
-        ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "From before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "At or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query),
         ("cursor" = Option<String>, Query),
     ),
     responses(
-        (status = 200, body = Vec<TransferView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<TransferView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
@@ -132,15 +133,14 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
             error @ Error::Insufficient { .. } => {
-                Self::new(Code::InsufficientCredits).detail(sentence(&error))
+                Self::new(Code::InsufficientCredits).detail(sentence(&error.to_string()))
             }
             Error::NotAvailable => {
-                let detail = "takes more than is posted and neither held nor spent; a credit \
-                              limit cannot be taken";
+                let detail = "must not exceed the credits that are neither held nor spent";
                 Self::invalid(vec![Item::at("/amount", "out_of_range", detail)])
             }
             error @ Error::NoPrice { .. } => {
-                Self::new(Code::CarrierUnavailable).detail(sentence(&error))
+                Self::new(Code::CarrierUnavailable).detail(sentence(&error.to_string()))
             }
             Error::NoAccount => Self::new(Code::NotFound),
             // No request seals.
@@ -152,11 +152,4 @@ impl From<Error> for Problem {
             Error::Commit(error) => error.into(),
         }
     }
-}
-
-fn sentence(error: &Error) -> String {
-    let text = error.to_string();
-    let mut letters = text.chars();
-    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-    format!("{first}{}.", letters.as_str())
 }

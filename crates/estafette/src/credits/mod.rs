@@ -47,7 +47,11 @@ pub const TRANSFER_EXISTS: Reject = Reject("transfer_exists");
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// Less is available than is needed.
-    #[error("This costs {required} in credits, and {available} are available")]
+    #[error(
+        "This costs {}, and {available} {} available. Top up, then repeat",
+        if *required == 1 { "1 credit".to_owned() } else { format!("{required} credits") },
+        if *available == 1 { "is" } else { "are" }
+    )]
     Insufficient {
         /// What it costs.
         required: i64,
@@ -58,7 +62,7 @@ pub enum Error {
     #[error("the correction would take credits that are held or spent")]
     NotAvailable,
     /// Nothing is sold there.
-    #[error("no price is set for {channel} {category} in {country}")]
+    #[error("no price is set for {channel} {category} in {country}. Ask the operator to set one")]
     NoPrice {
         /// The channel.
         channel: String,

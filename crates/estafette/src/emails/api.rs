@@ -106,7 +106,7 @@ pub struct NewEmails {
     pub messages: Vec<NewEmail>,
 }
 
-/// Sends an email.
+/// Send an email.
 ///
 /// It is stored, its price is held, and the answer comes at once: what becomes of it is told by
 /// `email.delivery` and by reading it. It costs its price for each recipient; what no relay takes
@@ -144,11 +144,11 @@ async fn send_email(
     Ok(sent.map(|letter| Json(SentEmail::from(&letter))).into_response())
 }
 
-/// Sends many emails, at most 100.
+/// Send many emails.
 ///
-/// Each is taken or refused on its own, and `results` has one item for each, in the order of the
-/// request. They wait for emails that are sent alone. A repeat under the same `Idempotency-Key`
-/// answers how those stand that were taken, and why the others were refused.
+/// At most 100. Each is taken or refused on its own, and `results` has one item for each, in the
+/// order of the request. They wait for emails that are sent alone. A repeat under the same
+/// `Idempotency-Key` answers how those stand that were taken, and why the others were refused.
 #[utoipa::path(
     post, path = "/v1/emails/bulk", tag = "Email",
     request_body = NewEmails,
@@ -176,24 +176,25 @@ async fn send_emails(
     Ok(once.map(|_| Json(results)).into_response())
 }
 
-/// Lists the account's emails, newest first.
+/// List emails.
 ///
-/// A page of a list that is filtered by `status` may be shorter than `limit`, even empty, and still
-/// lead on: go by the `Link` header.
+/// Newest first. A page of a list that is filtered by `status` may be shorter than `limit`, even
+/// empty, and still lead on: go by the `Link` header.
 #[utoipa::path(
     get, path = "/v1/emails", tag = "Email",
     params(
         ("to" = Option<String>, Query, description = "Only to this address, cc and bcc included"),
         ("reference" = Option<String>, Query, description = "Only with this reference"),
-        ("status" = Option<Status>, Query, description = "Only those that stand so"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("status" = Option<Status>, Query, description = "Only with this status"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
          minimum = 1, maximum = 200),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<EmailView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<EmailView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
@@ -211,7 +212,7 @@ async fn list_emails(
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
 
-/// Reads an email.
+/// Read an email.
 #[utoipa::path(
     get, path = "/v1/emails/{email_id}", tag = "Email",
     params(("email_id" = String, Path, description = "From its send")),

@@ -234,13 +234,16 @@ pub enum Error {
     )]
     DomainNotVerified(String),
     /// There is no carrier for email.
-    #[error("No mail relay is configured: nothing was sent or charged")]
+    #[error(
+        "No mail relay is configured: nothing was sent or charged. Ask the operator to configure \
+         one"
+    )]
     NoCarrier,
     /// No keys could be made for a domain, or they cannot be read.
     #[error("The keys of the domain are out of order")]
     NoKeys,
     /// The account has as many domains as it may have.
-    #[error("An account has at most {} domains", domains::MOST)]
+    #[error("An account has at most {} domains. Remove one that is no longer used", domains::MOST)]
     TooManyDomains,
     /// The account had keys made for too many domains of late.
     #[error("Too many domains were added in the last hour")]

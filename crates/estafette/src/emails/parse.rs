@@ -89,7 +89,8 @@ fn order(app: &App, mut fields: Fields) -> Result<Order, Problem> {
     let bcc = fields.texts("bcc", MOST_RECIPIENTS);
     let bcc = mailboxes(&mut fields, "bcc", bcc);
     if to.len() + cc.len() + bcc.len() > MOST_RECIPIENTS {
-        let detail = format!("to, cc and bcc must have at most {MOST_RECIPIENTS} elements in all");
+        let detail =
+            format!("must have at most {MOST_RECIPIENTS} elements, those of cc and bcc included");
         fields.fault("to", "too_long", detail);
     }
     let reply_to = fields.text("reply_to").and_then(|text| mailbox(&mut fields, "reply_to", &text));

@@ -20,7 +20,7 @@ pub(super) struct SentEmail {
     /// Its id.
     #[schema(example = "eml_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     id: String,
-    /// Where it stands: while recipients differ, what is still to come, then the worst.
+    /// The least advanced status of all recipients, or the worst once all have ended.
     status: Status,
     /// Yours.
     #[schema(required = true, example = "order-4711")]

@@ -43,22 +43,23 @@ pub struct EventView {
     data: serde_json::Value,
 }
 
-/// Lists the account's events, newest first.
+/// List events.
 ///
-/// A page of a filtered list may be shorter than `limit`, even empty, and still lead on: go by the
-/// `Link` header. Events of one moment may become visible a little later than newer ones, so a
-/// program that polls should look back over the last minute again.
+/// Newest first. A page of a filtered list may be shorter than `limit`, even empty, and still lead
+/// on: go by the `Link` header. Events of one moment may become visible a little later than newer
+/// ones, so a program that polls should look back over the last minute again.
 #[utoipa::path(
     get, path = "/v1/events", tag = "Events",
     params(
         ("type" = Option<super::Kind>, Query, description = "Only events of this type"),
-        ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "From before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "At or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<EventView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<EventView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
@@ -101,7 +102,7 @@ fn json(text: String) -> Response {
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-/// Reads an event.
+/// Read an event.
 #[utoipa::path(
     get, path = "/v1/events/{event_id}", tag = "Events",
     params(("event_id" = String, Path, description = "The event; `webhook-id` of a delivery")),

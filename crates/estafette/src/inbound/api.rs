@@ -59,10 +59,10 @@ pub struct InboundNotificationDetail {
     raw_json: String,
 }
 
-/// Lists what people sent to the account, newest first.
+/// List inbound messages.
 ///
-/// A page of a filtered list may be shorter than `limit`, even empty, and still lead on: go by the
-/// `Link` header.
+/// What people sent to the account, newest first. A page of a filtered list may be shorter than
+/// `limit`, even empty, and still lead on: go by the `Link` header.
 #[utoipa::path(
     get, path = "/v1/inbound-notifications", tag = "Inbound",
     params(
@@ -71,14 +71,15 @@ pub struct InboundNotificationDetail {
                         has only `chatapp:receive` must say `chatapp`"),
         ("sender" = Option<String>, Query, description = "Only from this number"),
         ("recipient" = Option<String>, Query, description = "Only to this number or name"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
          minimum = 1, maximum = 200),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<InboundNotification>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["chatapp:receive", "account:read"]), ("portal_token" = []))
 )]
@@ -96,7 +97,9 @@ async fn list_inbound_notifications(
     Ok(show(&app, &path, &page, rows, next.as_deref()))
 }
 
-/// Reads what a person sent, with the carrier's payload.
+/// Read an inbound message.
+///
+/// With the carrier's payload.
 #[utoipa::path(
     get, path = "/v1/inbound-notifications/{notification_id}", tag = "Inbound",
     params(
@@ -133,23 +136,24 @@ async fn read_inbound_notification(
     }))
 }
 
-/// Lists what people sent that is for no account, newest first.
+/// List inbound messages of no account.
 ///
-/// Nobody has the number that was written to as an approved sender, and nobody wrote to the person
-/// within 72 hours.
+/// Newest first. Nobody has the number that was written to as an approved sender, and nobody wrote
+/// to the person within 72 hours.
 #[utoipa::path(
     get, path = "/v1/admin/inbound-notifications", tag = "Operator",
     params(
         ("sender" = Option<String>, Query, description = "Only what this number wrote"),
         ("recipient" = Option<String>, Query, description = "Only what was written to this"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
          minimum = 1, maximum = 200),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<InboundNotification>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<InboundNotification>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]

@@ -38,7 +38,8 @@ impl Fields {
                 }
                 Err(Fault::Doubled { pointer }) => {
                     let item = Item::at(&pointer, "invalid_type", "is given twice");
-                    let detail = format!("The member {pointer} is given twice. Send it once.");
+                    let place = &item.pointer;
+                    let detail = format!("The member {place} is given twice. Send it once.");
                     return Err(Problem::new(Code::InvalidJson).detail(detail).item(item));
                 }
                 Err(Fault::Malformed { line, column }) => {

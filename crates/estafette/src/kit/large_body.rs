@@ -90,7 +90,8 @@ pub async fn read(account: &AccountId, body: Body) -> Result<Large, Problem> {
 }
 
 fn too_large() -> Problem {
-    Problem::new(Code::PayloadTooLarge).detail("The body of an email request may have 10 MiB.")
+    Problem::new(Code::PayloadTooLarge)
+        .detail("The body of an email request may have 10 MiB. Send less.")
 }
 
 fn cut(error: &axum::Error) -> Problem {

@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::item_code::ItemCode;
@@ -20,34 +20,54 @@ const POINTER: usize = 200;
 pub struct Item {
     /// RFC 6901 pointer into the body, `?name` for a query parameter, `header:Name` for a header.
     pub pointer: String,
-    /// What is wrong, for programs: the word of an [`ItemCode`].
+    /// What is wrong, for programs.
     #[schema(value_type = ItemCode)]
     pub code: &'static str,
-    /// What is wrong, for people.
+    /// What is wrong, for people. It is kept as what follows on the name of the place, and shown as
+    /// a sentence.
+    #[serde(serialize_with = "as_sentence")]
     pub detail: String,
+}
+
+fn as_sentence<S: Serializer>(detail: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&sentence(detail))
+}
+
+/// Words as a sentence: with a capital, and a full stop where none ends them.
+#[must_use]
+pub fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    let end = if words.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
 }
 
 impl Item {
     /// A fault at a pointer.
     #[must_use]
     pub fn at(pointer: &str, code: impl Into<ItemCode>, detail: impl Into<String>) -> Self {
-        let pointer = match pointer.char_indices().nth(POINTER) {
-            Some((end, _)) => format!("{}…", pointer.get(..end).unwrap_or_default()),
-            None => pointer.to_owned(),
+        let (code, detail) = (code.into().as_str(), detail.into());
+        let Some((end, _)) = pointer.char_indices().nth(POINTER) else {
+            return Self { pointer: pointer.to_owned(), code, detail };
         };
-        Self { pointer, code: code.into().as_str(), detail: detail.into() }
+        // A pointer that is cut leads nowhere: what the place is in has one.
+        let shown = pointer.get(..end).unwrap_or_default();
+        let within = shown.rsplit_once('/').map_or("", |(within, _)| within).to_owned();
+        let whole = if within.is_empty() { "the body " } else { "" };
+        let detail = format!("{whole}has a member, too long to be named here, that {detail}");
+        Self { pointer: within, code, detail }
     }
-}
 
-impl Item {
-    /// Where and what; the body itself has no pointer.
+    /// Where and what, in a sentence; the body itself has no name.
     fn sentence(&self) -> String {
-        if self.pointer.is_empty() {
-            let mut letters = self.detail.chars();
-            let first = letters.next().map(|first| first.to_uppercase().to_string());
-            return first.unwrap_or_default() + letters.as_str();
-        }
-        format!("{} {}", self.pointer, self.detail)
+        let Self { pointer, detail, .. } = self;
+        let place = match (pointer.strip_prefix('?'), pointer.strip_prefix("header:")) {
+            (Some(name), _) => format!("the query parameter `{name}` "),
+            (_, Some(name)) => format!("the header `{name}` "),
+            _ if pointer.is_empty() => String::new(),
+            _ => format!("the field `{}` ", pointer.trim_start_matches('/')),
+        };
+        sentence(&format!("{place}{detail}"))
     }
 }
 
@@ -233,6 +253,13 @@ impl Problem {
         self
     }
 
+    /// Does not ask to wait: waiting helps nothing.
+    #[must_use]
+    pub fn for_good(mut self) -> Self {
+        self.inner.headers.remove(header::RETRY_AFTER);
+        self
+    }
+
     /// An additional header.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: HeaderValue) -> Self {
@@ -337,9 +364,9 @@ impl Problem {
         match listed.as_slice() {
             // What happened is the title; this says what to do.
             [] => self.inner.code.advice().to_owned(),
-            [item] => format!("{}.", item.sentence()),
+            [item] => item.sentence(),
             [first, ..] => {
-                format!("{}, and there is more: see `errors` ({count} faults).", first.sentence())
+                format!("{} {count} fields are invalid; see `errors`.", first.sentence())
             }
         }
     }
@@ -385,5 +412,47 @@ impl From<store::CommitError> for Problem {
             store::CommitError::Unknown(_) => Code::DeadlineExceeded,
         };
         Self::new(code).because(&error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Item, POINTER, Problem, sentence};
+
+    #[test]
+    fn faults_are_told_in_sentences() {
+        for (pointer, detail, told) in [
+            ("/to", "is required", "The field `to` is required."),
+            ("/messages/0/to", "is required", "The field `messages/0/to` is required."),
+            (
+                "?limit",
+                "must be from 1 to 200",
+                "The query parameter `limit` must be from 1 to 200.",
+            ),
+            ("header:Host", "must be given once", "The header `Host` must be given once."),
+            ("", "the body must be a JSON object", "The body must be a JSON object."),
+        ] {
+            assert_eq!(Item::at(pointer, "required", detail).sentence(), told);
+        }
+        assert_eq!(sentence("is over."), "Is over.");
+        let shown = serde_json::json!(Item::at("/to", "required", "is required"));
+        assert_eq!(shown["detail"], "Is required.");
+    }
+
+    #[test]
+    fn of_several_faults_the_first_is_told_and_how_many_there_are() {
+        let fault = |place| Item::at(place, "required", "is required");
+        let told = Problem::invalid(vec![fault("/to"), fault("/code")]).sentence();
+        assert_eq!(told, "The field `to` is required. 2 fields are invalid; see `errors`.");
+    }
+
+    #[test]
+    fn a_pointer_that_would_be_cut_leads_to_what_the_place_is_in() {
+        let long = "x".repeat(POINTER);
+        for (pointer, within) in [(format!("/a/b/{long}"), "/a/b"), (format!("/{long}"), "")] {
+            let item = Item::at(&pointer, "unknown_field", "is not a field of this request");
+            assert_eq!(item.pointer, within);
+            assert!(item.sentence().contains("has a member"), "{}", item.sentence());
+        }
     }
 }

@@ -60,7 +60,7 @@ codes! {
     400 InvalidRequest "invalid_request" "The request is malformed":
         "A query parameter is unknown or out of range, a part of the path is malformed, or the \
          head of the request is too large or not HTTP. `errors` or `detail` names it.";
-    400 InvalidCursor "invalid_cursor" "The cursor is not one of ours":
+    400 InvalidCursor "invalid_cursor" "The cursor is not valid":
         "Cursors are opaque and belong to one list. Follow the `Link` header as it is, or start \
          without a cursor.";
     400 InvalidIdempotencyKey "invalid_idempotency_key" "The Idempotency-Key is malformed":
@@ -146,7 +146,7 @@ codes! {
     410 OtpAttemptsExhausted "otp_attempts_exhausted" "All attempts are used up":
         "No more guesses are accepted. Send a new passcode.";
     410 FileExpired "file_expired" "The file has expired":
-        "Attachments are kept for a limited time only.";
+        "Attachments are kept for a limited time only. Ask in the ticket for the file again.";
     413 PayloadTooLarge "payload_too_large" "The body is too large":
         "JSON bodies may be up to 256 KiB, those of emails 10 MiB.";
     413 FileTooLarge "file_too_large" "The file is too large":
@@ -162,7 +162,7 @@ codes! {
         "`attempts_remaining` says how many guesses are left. Ask the person to type the code \
          again.";
     422 RecipientUnreachable "recipient_unreachable" "The recipient cannot be reached":
-        "Every requested channel refused this recipient. Nothing was charged.";
+        "All requested channels refused this recipient. Nothing was charged.";
     422 WebhookUrlNotAllowed "webhook_url_not_allowed" "The webhook URL is not allowed":
         "Webhook URLs must be https and lead to a public address.";
     422 IdempotencyKeyReused "idempotency_key_reused" "This Idempotency-Key was used before":
@@ -181,7 +181,8 @@ codes! {
         "The carrier answered with an error that is not about this recipient. Nothing was \
          charged. Try again later.";
     503 CarrierUnavailable "carrier_unavailable" "No carrier is available":
-        "No carrier for this channel is configured or reachable. Nothing was sent or charged.";
+        "No carrier for this channel is configured or reachable. Nothing was sent or charged. Ask \
+         the operator to configure one.";
     503 Overloaded "overloaded" "The service is busy":
         "Nothing happened. Wait as long as `Retry-After` says and repeat.";
     503 StorageUnavailable "storage_unavailable" "The storage is unavailable":

@@ -33,11 +33,13 @@ impl From<Cut> for Problem {
     fn from(cut: Cut) -> Self {
         let problem = match cut {
             Cut::TooLate => {
-                Self::new(Code::RequestTimeout).detail("The request body did not arrive in time.")
+                let detail = "The request body did not arrive in time. Repeat the request.";
+                Self::new(Code::RequestTimeout).detail(detail)
             }
             Cut::TooLarge => Self::new(Code::FileTooLarge),
             Cut::Broken => {
-                Self::new(Code::InvalidRequest).detail("The body ended before it was complete.")
+                let detail = "The body ended before it was complete. Repeat the request.";
+                Self::new(Code::InvalidRequest).detail(detail)
             }
         };
         // What is left of the body is not read. HTTP/2 has no such header, and drops it.

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use super::order::Order;
 use super::parse;
-use super::problems::{NotSent, Over, WrongCode};
+use super::problems::{Gone, NotSent, WrongCode};
 use super::send::{self, Sent};
 use super::{Challenge, Reason, Status, list, store as sql, verify};
 use crate::access::caller::{Caller, CheckOtp, ListOtp, SendOtp};
@@ -60,7 +60,7 @@ pub struct SendRequest {
     /// `auto` (default: chat-app, then SMS with the same code), `chatapp` or `sms`.
     #[schema(example = "auto")]
     pub delivery_mode: Option<DeliveryMode>,
-    /// Approved SMS sender used on SMS.
+    /// Approved sender for the SMS.
     #[schema(min_length = 1, max_length = 16)]
     pub sms_sender: Option<String>,
     /// Overrides the authentication template.
@@ -117,7 +117,7 @@ pub struct VerifyRequest {
     /// The code as the person typed it.
     #[schema(min_length = 4, max_length = 64, example = "482915")]
     pub code: String,
-    /// The challenge; wins over the others.
+    /// The challenge. What is given beside it must agree, else 404.
     pub challenge_id: Option<String>,
     /// The newest challenge with this reference.
     #[schema(min_length = 1, max_length = 128, example = "login-42")]
@@ -130,18 +130,24 @@ pub struct VerifyRequest {
 /// A challenge after a send.
 #[derive(Serialize, ToSchema)]
 pub struct SentView {
+    /// Verify and read it by this.
     challenge_id: String,
     /// What carried it last.
     #[schema(value_type = OtpChannel)]
     channel: &'static str,
     /// Always `svc`.
     provider: &'static str,
+    /// The recipient, in international format.
     to: String,
+    /// Yours, from the request.
     #[schema(required = true)]
     reference: Option<String>,
+    /// Its status now.
     #[schema(value_type = Status)]
     status: &'static str,
+    /// The id that the carrier was given.
     provider_message_id: String,
+    /// When the code stops being valid.
     #[schema(format = DateTime)]
     expires_at: String,
     /// True when SMS was used after the chat-app.
@@ -153,12 +159,18 @@ pub struct SentView {
 /// A chat-app passcode after its send.
 #[derive(Serialize, ToSchema)]
 pub struct ChatappSentView {
+    /// Whether it is on its way.
     sent: bool,
+    /// The recipient, in international format.
     to: String,
+    /// The id that the chat-app was given.
     chatapp_message_id: String,
+    /// Verify and read it by this.
     challenge_id: String,
+    /// Yours, from the request.
     #[schema(required = true)]
     client_id: Option<String>,
+    /// Yours, from the request.
     #[schema(required = true)]
     reference: Option<String>,
     /// Always `svc`.
@@ -168,10 +180,14 @@ pub struct ChatappSentView {
 /// A right guess.
 #[derive(Serialize, ToSchema)]
 pub struct VerifiedView {
+    /// Always true: a wrong code is a problem.
     verified: bool,
+    /// The challenge.
     challenge_id: String,
+    /// Always `verified`.
     #[schema(value_type = Status)]
     status: &'static str,
+    /// When the right code came.
     #[schema(format = DateTime)]
     verified_at: String,
 }
@@ -179,27 +195,38 @@ pub struct VerifiedView {
 /// A challenge. The code is never in it.
 #[derive(Serialize, ToSchema)]
 pub struct ChallengeView {
+    /// The challenge.
     challenge_id: String,
+    /// What carried it last.
     #[schema(value_type = OtpChannel)]
     channel: &'static str,
     /// Always `svc`.
     provider: &'static str,
+    /// The recipient, in international format; empty once it is forgotten.
     to: String,
+    /// Yours, from the send.
     #[schema(required = true)]
     reference: Option<String>,
+    /// Its status now.
     #[schema(value_type = Status)]
     status: &'static str,
-    /// With `failed`.
+    /// Why it failed; only with the status `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Reason>)]
     failure_reason: Option<&'static str>,
+    /// The id that the carrier was given.
     provider_message_id: String,
+    /// Guesses so far.
     attempts: i64,
+    /// Guesses allowed.
     max_attempts: i64,
+    /// When the code stops being valid.
     #[schema(format = DateTime)]
     expires_at: String,
+    /// When it was verified; else null.
     #[schema(required = true, format = DateTime)]
     verified_at: Option<String>,
+    /// When it was sent first.
     #[schema(format = DateTime)]
     created_at: String,
 }
@@ -216,7 +243,7 @@ pub struct ChallengeView {
         Code::CarrierError, Code::CarrierUnavailable,
     ]))),
     responses(
-        (status = 200, body = SentView, description = "The challenge as far as it is known now"),
+        (status = 200, body = SentView, description = "The challenge, with what is known so far"),
         (status = 402, body = NotSent, description = "`insufficient_credits`"),
         (status = 422, body = NotSent, description = "`recipient_unreachable`"),
         (status = 502, body = NotSent, description = "`carrier_error`"),
@@ -293,7 +320,20 @@ async fn send_chatapp_otp(
             "max_attempts": 5,
             "attempts_remaining": 4,
         })),
-        (status = 410, body = Over, description = "`otp_attempts_exhausted`, `otp_expired`"),
+        (status = 410, description = "The challenge takes no more guesses", content(
+            (WrongCode = "otp_attempts_exhausted", example = json!({
+                "verified": false,
+                "challenge_id": "otp_01kdvqh6m4e5s8w2t9zb3y7n1f",
+                "challenge_status": "failed",
+                "attempts": 5,
+                "max_attempts": 5,
+                "attempts_remaining": 0,
+            })),
+            (Gone = "otp_expired", example = json!({
+                "challenge_status": "failed",
+                "failure_reason": "undelivered",
+            })),
+        )),
     ))]
 async fn verify_otp(
     caller: Caller<CheckOtp>,
@@ -329,9 +369,9 @@ async fn verify_otp(
     params(
         ("to" = Option<String>, Query, description = "Only to this number"),
         ("reference" = Option<String>, Query, description = "Only with this reference"),
-        ("status" = Option<Status>, Query, description = "Only those that read so now"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("status" = Option<Status>, Query, description = "Only with this status"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query),
         ("cursor" = Option<String>, Query),
     ),
@@ -355,7 +395,7 @@ async fn list_otps(
 #[utoipa::path(get, path = "/v1/otp/{challenge_id}", tag = "OTP",
     params(("challenge_id" = String, Path, description = "From either send endpoint")),
     security(("api_key" = ["otp:verify", "sms:send", "account:read"])),
-    responses((status = 200, body = ChallengeView, description = "The challenge as it stands")))]
+    responses((status = 200, body = ChallengeView, description = "The challenge")))]
 async fn read_otp(
     caller: Caller<CheckOtp>,
     State(app): State<App>,

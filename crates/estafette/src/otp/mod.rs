@@ -206,12 +206,12 @@ fn guesses(left: i64) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The account's list does not have the recipient's country.
-    #[error("The account may not send to {0}: ask the operator to open the country")]
+    #[error("The account may not send to {0}: ask the operator to open the country.")]
     CountryNotAllowed(String),
     /// Too few of the passcodes to this country or range of numbers are verified.
     #[error(
         "Too few of the passcodes to {0} are verified: report those that are verified elsewhere, \
-         or ask the operator to open it"
+         or ask the operator to open it."
     )]
     FraudBlocked(String),
     /// The sender is not one of the account's approved ones.
@@ -235,22 +235,22 @@ pub enum Error {
         /// Seconds to wait.
         wait_s: i64,
     },
-    /// Every channel that was asked for refused.
+    /// All requested channels refused.
     #[error(
-        "Every channel that was asked for refused this recipient. Check the number, or allow \
-         another channel."
+        "All requested channels refused this recipient. Check the number, or allow another \
+         channel."
     )]
     Unreachable,
     /// The carrier failed for reasons that are not the recipient's.
     #[error("The carrier did not take the message, and nothing was charged. Try again later.")]
     CarrierFailed,
     /// No carrier of a channel that was asked for leads to the number.
-    #[error("No carrier of {0} leads to this number. Ask the operator, or use another channel.")]
+    #[error("No {0} carrier serves this number. Ask the operator, or use another channel.")]
     NoCarrier(&'static str),
     /// No such challenge of this account.
     #[error(
-        "No challenge of this account is meant: check `challenge_id`, `reference` and `to`, which \
-         must agree where several are given."
+        "No challenge matches. Check `challenge_id`, `reference` and `to`, which must agree where \
+         several are given."
     )]
     Unknown,
     /// Its time is over.

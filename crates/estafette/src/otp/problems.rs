@@ -13,10 +13,10 @@ use crate::kit::problem_code::Code;
 pub(super) struct WrongCode {
     /// Always false.
     verified: bool,
-    /// Which challenge was guessed at.
+    /// The challenge that was guessed at.
     #[schema(example = "otp_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     challenge_id: String,
-    /// Where it stands now.
+    /// Its status now.
     challenge_status: Status,
     /// Guesses so far, this one included.
     #[schema(example = 1)]
@@ -29,28 +29,17 @@ pub(super) struct WrongCode {
     attempts_remaining: i64,
 }
 
-/// What a problem tells of a challenge that takes no more guesses, beside its usual members.
+/// What a problem tells of a challenge that is over before it was verified, beside its usual
+/// members.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it is written as members of a problem; this describes them")]
-pub(super) struct Over {
-    /// Always false; with `otp_attempts_exhausted`, as all of these but `failure_reason`.
-    verified: Option<bool>,
-    /// Which challenge it is.
-    #[schema(example = "otp_01kdvqh6m4e5s8w2t9zb3y7n1f")]
-    challenge_id: Option<String>,
-    /// Where it stands; also with `otp_expired`, if it failed rather than expired.
+pub(super) struct Gone {
+    /// `failed`, where it failed rather than expired.
+    #[schema(nullable = false)]
     challenge_status: Option<Status>,
-    /// Why it failed; with `otp_expired`.
+    /// Why it failed, where it did.
+    #[schema(nullable = false)]
     failure_reason: Option<Reason>,
-    /// Guesses so far.
-    #[schema(example = 5)]
-    attempts: Option<i64>,
-    /// Guesses allowed.
-    #[schema(example = 5)]
-    max_attempts: Option<i64>,
-    /// Guesses left.
-    #[schema(example = 0)]
-    attempts_remaining: Option<i64>,
 }
 
 /// What a problem tells of a passcode that did not go out, beside its usual members.

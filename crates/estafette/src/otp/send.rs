@@ -140,11 +140,20 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
     fraud::check(app, account, order).await?;
     let has = |channel| app.carriers.leads(channel, account.id.as_str(), &order.to);
     match order.mode {
-        Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(channel.as_str())),
+        Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(spelt(channel))),
         Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => {
-            Err(Error::NoCarrier("chatapp or sms"))
+            Err(Error::NoCarrier("chat-app or SMS"))
         }
         _ => Ok(()),
+    }
+}
+
+/// A channel in a sentence.
+const fn spelt(channel: Channel) -> &'static str {
+    match channel {
+        Channel::Chatapp => "chat-app",
+        Channel::Sms => "SMS",
+        Channel::Email => "email",
     }
 }
 

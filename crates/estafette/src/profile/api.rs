@@ -98,10 +98,12 @@ pub struct ProfileView {
     pub status: String,
 }
 
-/// Makes a user with an account for each environment and logs them in. Each address may have it
-/// switched off; where it is off on live, the live account of who signs up at the sandbox is
-/// `pending` until the operator makes it active. A repeat with the same `Idempotency-Key` makes no
-/// second user: it carries the token for ten minutes, and is without it afterwards.
+/// Sign up.
+///
+/// Makes a user with an account for each environment, and logs them in. Each address may have it
+/// switched off; where it is off on live, the live account of whoever signs up at the sandbox is
+/// `pending` until the operator activates it. A repeat with the same `Idempotency-Key` makes no
+/// second user: it carries the token for ten minutes, and comes without it afterwards.
 #[utoipa::path(post, path = "/v1/auth/signup", tag = "Account", request_body = SignupRequest,
     extensions(("x-codes" = json!([Code::SignupDisabled, Code::TooManyLogins]))),
     responses(
@@ -142,7 +144,9 @@ async fn signup(
     Ok(done.map(|(new, login)| private(SignupView::of(new, login))).into_response())
 }
 
-/// The profile of the caller's account at this address.
+/// Read the account's profile.
+///
+/// That of the account at this address, live or sandbox.
 #[utoipa::path(get, path = "/v1/me", tag = "Account", security(("portal_token" = [])),
     responses(
         (status = 200, body = ProfileView, description = "The profile"),

@@ -85,13 +85,14 @@ impl From<Erased> for ErasureView {
     }
 }
 
-/// Erases a phone number or an email address from everything that was sent to it or by it.
+/// Erase a person.
 ///
-/// Open passcodes, and SMS and emails that are not sent yet, end, and what is held for them is
-/// given back. Doing it again changes nothing, so a request without an answer may simply be
-/// repeated; with the same `Idempotency-Key` the repeat is told what the first request found. What
-/// the person is sent from then on is kept again. That they opted out, or are not to be written to,
-/// stays known, by a keyed hash.
+/// Their phone number or email address goes from everything that was sent to it or by it. Open
+/// passcodes, and SMS and emails that are not sent yet, end, and what is held for them is given
+/// back. Doing it again changes nothing, so a request without an answer may simply be repeated;
+/// with the same `Idempotency-Key` the repeat is told what the first request found. What the person
+/// is sent from then on is kept again. That they opted out, or are not to be written to, stays
+/// known, by a keyed hash.
 #[utoipa::path(
     post, path = "/v1/admin/erasures", tag = "Operator",
     request_body = NewErasure,

@@ -38,18 +38,22 @@ pub fn routes() -> OpenApiRouter<App> {
 /// A message on a virtual handset.
 #[derive(Serialize, ToSchema)]
 pub struct HandsetMessage {
+    /// Its id.
     #[schema(example = "hms_01kdvqh6m4e5s8w2t9zb3y7n1f")]
     id: String,
     /// `chatapp` or `sms`.
     #[schema(value_type = ReplyChannel)]
     channel: &'static str,
+    /// Who it came from, as the phone shows it.
     sender: String,
+    /// What it says.
     text: String,
     /// The passcode; null for what is none.
     #[schema(required = true, example = "482913")]
     code: Option<String>,
     /// Quick-reply buttons.
     buttons: Vec<String>,
+    /// When the phone got it.
     #[schema(format = DateTime)]
     received_at: String,
 }
@@ -98,7 +102,9 @@ pub struct ReplyView {
     channel: &'static str,
 }
 
-/// List what a virtual handset received, newest first. Own account's messages only.
+/// Read a virtual handset.
+///
+/// What it received, newest first; the own account's messages only.
 #[utoipa::path(get, path = "/v1/sandbox/handsets/{phone}/messages", tag = "Sandbox",
     params(
         ("phone" = String, Path, description = "International format"),
@@ -147,7 +153,7 @@ impl FromRequest<App> for Posted {
     }
 }
 
-/// Make a virtual handset answer.
+/// Reply from a virtual handset.
 ///
 /// The message comes in as a carrier would bring it: see `GET /v1/inbound-notifications`. It is
 /// addressed to the sender of the last message that the phone got by this channel.

@@ -98,18 +98,21 @@ pub struct NamedDecision {
     pub reason: Option<String>,
 }
 
-/// Lists the account's senders, newest first.
+/// List senders.
+///
+/// Newest first.
 #[utoipa::path(
     get, path = "/v1/senders", tag = "Senders",
     params(
-        ("status" = Option<Status>, Query, description = "Only those that stand so"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("status" = Option<Status>, Query, description = "Only with this status"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<SenderView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<SenderView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("portal_token" = []))
 )]
@@ -128,7 +131,7 @@ async fn list_senders(
     Ok(show(&app, &path, &page, since.keep(rows, |sender| sender.id.as_str())))
 }
 
-/// Asks for a sender.
+/// Request a sender.
 ///
 /// It is `pending` until the operator's staff decides. Asking again for the same one changes
 /// nothing and answers where it stands.
@@ -167,19 +170,22 @@ async fn create_sender(
     Ok(once.map(|sender| Json(SenderView::from(sender))).into_response())
 }
 
-/// Lists the senders of all accounts, newest first.
+/// List the senders of all accounts.
+///
+/// Newest first.
 #[utoipa::path(
     get, path = "/v1/admin/senders", tag = "Operator",
     params(
-        ("status" = Option<Status>, Query, description = "Only those that stand so"),
+        ("status" = Option<Status>, Query, description = "Only with this status"),
         ("account_id" = Option<String>, Query, description = "Only this account's"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<SenderView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<SenderView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]
@@ -199,7 +205,7 @@ async fn list_all_senders(
     Ok(show(&app, &path, &page, since.keep(rows, |sender| sender.id.as_str())))
 }
 
-/// Approves or rejects a sender.
+/// Approve or reject a sender.
 #[utoipa::path(
     patch, path = "/v1/admin/senders/{sender_id}", tag = "Operator",
     params(("sender_id" = String, Path, description = "The sender")),
@@ -219,7 +225,7 @@ async fn decide_sender(
     carry_out(&app, &staff, Fields::read(&body)?, Some(id)).await
 }
 
-/// Approves or rejects the sender that the body names.
+/// Approve or reject the sender in the body.
 #[utoipa::path(
     patch, path = "/v1/admin/senders", tag = "Operator",
     request_body = NamedDecision,
@@ -275,7 +281,8 @@ impl From<AskError> for Problem {
     fn from(error: AskError) -> Self {
         match error {
             AskError::Full => Self::new(Code::LimitReached).detail(format!(
-                "An account has at most {MOST} senders that are approved or wait for a decision."
+                "An account has at most {MOST} senders that are approved or wait for a decision. \
+                 Ask the operator to reject one that is no longer used."
             )),
             AskError::Db(error) => error.into(),
             AskError::Commit(error) => error.into(),

@@ -57,7 +57,7 @@ pub struct NewSms {
     pub class: Option<Class>,
 }
 
-/// Sends an SMS.
+/// Send an SMS.
 ///
 /// It is stored, its price is held, and the answer comes at once: what becomes of it is told by
 /// `sms.delivery` and by reading it. What no carrier takes costs nothing.
@@ -89,24 +89,25 @@ async fn send_message(
     Ok(sent.map(|message| Json(SentSms::from(message))).into_response())
 }
 
-/// Lists the account's SMS, newest first.
+/// List SMS.
 ///
-/// A page of a list that is filtered by `status` may be shorter than `limit`, even empty, and still
-/// lead on: go by the `Link` header.
+/// Newest first. A page of a list that is filtered by `status` may be shorter than `limit`, even
+/// empty, and still lead on: go by the `Link` header.
 #[utoipa::path(
     get, path = "/v1/messages", tag = "SMS",
     params(
         ("to" = Option<String>, Query, description = "Only to this number"),
         ("reference" = Option<String>, Query, description = "Only with this reference"),
-        ("status" = Option<Status>, Query, description = "Only those that stand so"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("status" = Option<Status>, Query, description = "Only with this status"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
          minimum = 1, maximum = 200),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<SmsMessage>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<SmsMessage>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
@@ -124,7 +125,7 @@ async fn list_messages(
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
 
-/// Reads an SMS.
+/// Read an SMS.
 #[utoipa::path(
     get, path = "/v1/messages/{message_id}", tag = "SMS",
     params(("message_id" = String, Path, description = "From its send")),

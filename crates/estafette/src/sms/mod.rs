@@ -174,7 +174,10 @@ pub enum Error {
     #[error("This person answered STOP: only passcodes reach them until they answer START")]
     OptedOut,
     /// No carrier leads to the number.
-    #[error("No carrier of SMS leads to this number: nothing was sent or charged")]
+    #[error(
+        "No SMS carrier serves this number: nothing was sent or charged. Ask the operator to \
+         configure one"
+    )]
     NoCarrier,
     /// No such message of this account.
     #[error("The id is unknown, or belongs to another account")]

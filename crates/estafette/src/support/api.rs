@@ -111,24 +111,25 @@ pub(super) fn user(caller: &Caller<Portal>) -> Result<Author, Problem> {
     }
 }
 
-/// Lists the account's tickets, newest first.
+/// List tickets.
 ///
-/// `q` finds tickets whose subject or messages have all of its words; the first thousand messages
-/// found count.
+/// Newest first. `q` finds tickets whose subject or messages have all of its words; the first
+/// thousand messages found count.
 #[utoipa::path(
     get, path = "/v1/support/tickets", tag = "Support",
     params(
-        ("status" = Option<Status>, Query, description = "Only those that stand so"),
-        ("priority" = Option<Priority>, Query, description = "Only those as urgent"),
+        ("status" = Option<Status>, Query, description = "Only with this status"),
+        ("priority" = Option<Priority>, Query, description = "Only with this priority"),
         ("category" = Option<String>, Query, description = "As it was given"),
         ("q" = Option<String>, Query, description = "Words to look for"),
-        ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "From before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "At or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query),
         ("cursor" = Option<String>, Query),
     ),
     responses(
-        (status = 200, body = Vec<TicketView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<TicketView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("portal_token" = []))
 )]
@@ -171,7 +172,9 @@ pub(super) async fn found(
     })
 }
 
-/// Opens a ticket with its first message.
+/// Open a ticket.
+///
+/// With its first message.
 #[utoipa::path(
     post, path = "/v1/support/tickets", tag = "Support",
     request_body = NewTicketBody,
@@ -237,7 +240,7 @@ pub(super) fn take_ticket(fields: &mut Fields, name: &'static str) -> Option<Tic
     id
 }
 
-/// Reads a ticket.
+/// Read a ticket.
 #[utoipa::path(
     get, path = "/v1/support/tickets/{ticket_id}", tag = "Support",
     params(("ticket_id" = String, Path, description = "The ticket")),
@@ -256,7 +259,9 @@ async fn read_ticket(
     Ok(Json(tickets::find(&app, Reader::User(&caller.account.id), &id).await?.into()))
 }
 
-/// Rates how a ticket was dealt with, once, after it was resolved.
+/// Rate a ticket.
+///
+/// Once, after it was resolved.
 #[utoipa::path(
     post, path = "/v1/support/tickets/{ticket_id}/rating", tag = "Support",
     params(

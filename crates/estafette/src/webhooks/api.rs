@@ -20,7 +20,7 @@ use crate::kit::described::described_words;
 use crate::kit::id::WebhookId;
 use crate::kit::outgoing::{Destination, Fault, LONGEST};
 use crate::kit::page::{self, NoQuery, Query};
-use crate::kit::problem::Problem;
+use crate::kit::problem::{Problem, sentence};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
@@ -162,17 +162,20 @@ impl FromRequest<App> for Posted {
     }
 }
 
-/// Lists the account's webhook targets, newest first.
+/// List webhooks.
+///
+/// Newest first.
 #[utoipa::path(
     get, path = "/v1/webhooks", tag = "Webhooks",
     params(
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<WebhookView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<WebhookView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
@@ -191,7 +194,7 @@ async fn list_webhooks(
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
 }
 
-/// Makes a webhook target.
+/// Create a webhook.
 ///
 /// The answer has the signing secret; nothing else ever shows it. A repeat with the same
 /// `Idempotency-Key` shows it again for ten minutes; where the target was deleted since, it is 404
@@ -236,7 +239,7 @@ async fn create_webhook(
     Ok(idempotency::once(&app, request, fresh, again).await?.into_response())
 }
 
-/// Reads a webhook target.
+/// Read a webhook.
 #[utoipa::path(
     get, path = "/v1/webhooks/{webhook_id}", tag = "Webhooks",
     params(("webhook_id" = String, Path, description = "The target")),
@@ -255,7 +258,7 @@ async fn read_webhook(
     Ok(Json(super::find(&app, &caller.account.id, &id).await?.into()))
 }
 
-/// Changes a webhook target.
+/// Change a webhook.
 ///
 /// `active: true` also forgets that it failed. What is on its way to the old URL arrives there.
 #[utoipa::path(
@@ -291,7 +294,9 @@ async fn change_webhook(
     Ok(Json(changed.into()))
 }
 
-/// Deletes a webhook target, with its deliveries.
+/// Delete a webhook.
+///
+/// With its deliveries.
 #[utoipa::path(
     delete, path = "/v1/webhooks/{webhook_id}", tag = "Webhooks",
     params(("webhook_id" = String, Path, description = "The target")),
@@ -311,7 +316,7 @@ async fn delete_webhook(
     Ok(Json(DeletedWebhook { id: id.into(), active: false }))
 }
 
-/// Gives a webhook target another secret.
+/// Rotate the signing secret.
 ///
 /// For 24 hours requests are signed with the new one and the one before (three at most), so that a
 /// receiver can change over without losing any. The answer has the new secret; nothing else ever
@@ -427,12 +432,7 @@ fn take_place(app: &App, fields: &mut Fields, url: &str) -> Option<Result<Destin
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
-            Error::NotAllowed(why) => {
-                let mut letters = why.chars();
-                let first = letters.next().map(|letter| letter.to_uppercase().to_string());
-                let detail = format!("{}{}.", first.unwrap_or_default(), letters.as_str());
-                Self::new(Code::WebhookUrlNotAllowed).detail(detail)
-            }
+            Error::NotAllowed(why) => Self::new(Code::WebhookUrlNotAllowed).detail(sentence(&why)),
             Error::Full => Self::new(Code::LimitReached)
                 .detail(format!("An account has at most {MOST} webhooks. Delete one first.")),
             Error::Unknown => Self::new(Code::NotFound),

@@ -180,7 +180,8 @@ pub async fn vet(app: &App, place: &outgoing::Destination) -> Result<(), Error> 
     match tokio::time::timeout(patience, app.outgoing.vet(place)).await {
         Ok(Err(outgoing::NoAnswer::NotAllowed(_))) => Err(Error::NotAllowed(
             "the host is not public; use one that has public addresses only, or let the operator \
-             name its network in webhooks.allow_networks"
+             name its network in webhooks.allow_networks, such as [\"127.0.0.0/8\", \"::1/128\"] \
+             for this machine"
                 .to_owned(),
         )),
         _ => Ok(()),

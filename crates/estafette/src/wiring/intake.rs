@@ -175,7 +175,7 @@ pub(super) fn closing(problem: Problem, version: Version) -> Problem {
 }
 
 fn too_late() -> Problem {
-    let detail = "The request body did not arrive in time.";
+    let detail = "The request body did not arrive in time. Repeat the request.";
     Problem::new(Code::RequestTimeout).detail(detail)
 }
 
@@ -242,7 +242,7 @@ impl Intake {
                 None => return Err(too_late()),
                 Some(None) => return Ok(None),
                 Some(Some(Err(_broken))) => {
-                    let detail = "The body ended before it was complete.";
+                    let detail = "The body ended before it was complete. Repeat the request.";
                     return Err(Problem::new(Code::InvalidRequest).detail(detail));
                 }
                 Some(Some(Ok(frame))) => match frame.into_data() {

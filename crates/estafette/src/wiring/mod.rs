@@ -54,7 +54,7 @@ use crate::sms::{self, Sms};
 use crate::sockets::Hub;
 use crate::{chores, credits, events, inbound, rotation, senders, support, webhooks};
 
-pub use description::openapi;
+pub use description::{openapi, openapi_text};
 use listen::{Entrance, Listener};
 pub(crate) use opening::vault;
 pub use opening::{OpenError, must_exist};

@@ -29,6 +29,7 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(move |State(app)| async move { readiness.of(&app).await }))
         .route("/v1/openapi.json", get(move || std::future::ready(openapi(description::text(env)))))
+        .route("/errors", get(|| async { (shielded(TEXT), Html(errors_page())) }))
         .route("/errors/{code}", get(error_page))
         .with_state::<App>(app.clone())
 }
@@ -104,15 +105,32 @@ async fn error_page(Path(word): Path<String>) -> Response {
     };
     let (word, status, title) = (code.as_str(), code.status(), code.title());
     let advice = code.advice().replace('&', "&amp;").replace('<', "&lt;");
-    let page = format!(
+    let said = format!(
+        "<h1>{title}</h1><p><code>{word}</code>, HTTP {status}</p><p>{advice}</p>\
+         <p><a href=\"/errors\">All errors</a></p>"
+    );
+    (shielded(TEXT), Html(page(word, &said))).into_response()
+}
+
+/// All codes, each with the way to its page.
+fn errors_page() -> String {
+    let line = |code: &Code| {
+        let (word, status, title) = (code.as_str(), code.status(), code.title());
+        format!("<li><a href=\"/errors/{word}\"><code>{word}</code></a>, {status}: {title}</li>")
+    };
+    let lines: String = Code::ALL.iter().map(line).collect();
+    page("Errors", &format!("<h1>Errors</h1><p>Programs go by the code.</p><ul>{lines}</ul>"))
+}
+
+/// A page of nothing but text.
+fn page(title: &str, said: &str) -> String {
+    format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\"><title>{word}</title>\
+         <meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title>\
          <style>body{{font:1rem/1.6 system-ui,sans-serif;max-width:40rem;margin:4rem auto;\
          padding:0 1rem}}code{{background:#eee;padding:.1em .3em}}</style>\
-         <h1>{title}</h1><p><code>{word}</code>, HTTP {status}</p><p>{advice}</p>\
-         <p><a href=\"/docs\">API reference</a></p></html>"
-    );
-    (shielded(TEXT), Html(page)).into_response()
+         {said}<p><a href=\"/docs\">API reference</a></p></html>"
+    )
 }
 
 async fn metrics(State(app): State<App>) -> Response {

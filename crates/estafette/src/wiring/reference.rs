@@ -27,13 +27,16 @@ const VIEWER: &[u8] = include_bytes!("../../viewer/viewer.js.gz");
 /// The viewer changes with the program alone, and is large.
 const AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
+/// How guides say where the reference is, for those who read them elsewhere.
+const ELSEWHERE: &str = "Endpoints and fields are in the reference at `/docs` of a running \
+    service, errors in\n[errors.md](errors.md).\n\n";
 /// Where the guides say that the sandbox is: where it is by default.
 const SANDBOX: &str = "http://127.0.0.1:8081";
 
 /// What stands before all endpoints.
-const INTRODUCTION: [&str; 2] = [
-    include_str!("../../../../docs/first-steps.md"),
-    include_str!("../../../../docs/api-design.md"),
+const INTRODUCTION: [(&str, &str); 2] = [
+    ("first-steps.md", include_str!("../../../../docs/first-steps.md")),
+    ("api-design.md", include_str!("../../../../docs/api-design.md")),
 ];
 /// The guide of each tag, with the name of its file.
 const GUIDES: [(&str, &str, &str); 8] = [
@@ -94,7 +97,7 @@ fn document(env: Env) -> Bytes {
 fn guided(env: Env) -> Bytes {
     let mut document = description::document(env);
     if let Some(text) = document.pointer_mut("/info/description") {
-        let introduction = INTRODUCTION.map(|guide| relinked(guide, "#description/introduction"));
+        let introduction = INTRODUCTION.map(|(file, guide)| relinked(guide, &chapter(file)));
         *text = introduction.join("\n").into();
     }
     let tags = document.pointer_mut("/tags").and_then(Value::as_array_mut);
@@ -102,12 +105,12 @@ fn guided(env: Env) -> Bytes {
         let name = tag.pointer("/name").and_then(Value::as_str).unwrap_or_default();
         let Some((name, _, guide)) = GUIDES.iter().find(|(tag, ..)| *tag == name) else { continue };
         let about = tag.pointer("/description").and_then(Value::as_str).unwrap_or_default();
-        let told = format!("{about}\n\n{}", relinked(without_title(guide), &place(name)));
+        let told = format!("{about}\n\n{}", relinked(&without_title(guide), &place(name)));
         if let Some(text) = tag.pointer_mut("/description") {
             *text = told.into();
         }
     }
-    serde_json::to_vec(&document).unwrap_or_default().into()
+    description::written(&document)
 }
 
 /// Where the viewer shows a tag.
@@ -115,46 +118,84 @@ fn place(tag: &str) -> String {
     format!("#tag/{}", tag.to_ascii_lowercase())
 }
 
-/// The tag is the title.
-fn without_title(guide: &str) -> &str {
-    match guide.strip_prefix("# ").and_then(|text| text.split_once('\n')) {
-        Some((_, text)) => text,
-        None => guide,
-    }
+/// Where the viewer shows a guide of the introduction.
+fn chapter(file: &str) -> String {
+    format!("#description/{}", file.trim_end_matches(".md"))
 }
 
-/// Links from file to file, as links from tag to tag; what is no guide is beside the program, and
-/// links to it lead back to `here`.
+/// The tag is the title, and whoever reads it here has the reference.
+fn without_title(guide: &str) -> String {
+    let text = match guide.strip_prefix("# ").and_then(|text| text.split_once('\n')) {
+        Some((_, text)) => text,
+        None => guide,
+    };
+    text.replacen(ELSEWHERE, "", 1)
+}
+
+/// Links from file to file, as links from tag to tag, and to the pages of errors. What is beside
+/// the program only is named, and no link leads to it.
 fn relinked(guide: &str, here: &str) -> String {
     let mut text = String::with_capacity(guide.len());
     let mut rest = guide;
     while let Some((before, after)) = rest.split_once("](") {
         let Some((target, after)) = after.split_once(')') else { break };
-        let file = target.split('#').next().unwrap_or_default();
-        let known = GUIDES.iter().find(|(_, name, _)| *name == file);
-        let target = match known {
-            Some((tag, ..)) => place(tag),
-            None if target.starts_with("http") => target.to_owned(),
-            None => here.to_owned(),
-        };
-        text.push_str(&format!("{before}]({target})"));
+        match (shown_at(target, here), before.rsplit_once('[')) {
+            (None, Some((before, words))) => text.push_str(&format!("{before}{words}")),
+            (shown, _) => {
+                let target = shown.unwrap_or_else(|| here.to_owned());
+                text.push_str(&format!("{before}]({target})"));
+            }
+        }
         rest = after;
     }
     text.push_str(rest);
     text
 }
 
+/// Where this address shows what a link of a guide leads to.
+fn shown_at(target: &str, here: &str) -> Option<String> {
+    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+    if let Some((tag, ..)) = GUIDES.iter().find(|(_, name, _)| *name == file) {
+        return Some(place(tag));
+    }
+    if INTRODUCTION.iter().any(|(name, _)| *name == file) {
+        return Some(chapter(file));
+    }
+    match file {
+        "" => Some(here.to_owned()),
+        "errors.md" if anchor.is_empty() => Some("/errors".to_owned()),
+        "errors.md" => Some(format!("/errors/{anchor}")),
+        _ => target.starts_with("http").then(|| target.to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{relinked, without_title};
+    use super::{GUIDES, relinked, without_title};
 
     #[test]
     fn links_between_files_are_links_between_tags() {
-        let guide = "# SMS\nSee [codes](otp.md#fraud), [all](../README.md), [top](#x) and \
+        let guide = "# SMS\nSee [codes](otp.md#fraud), [steps](first-steps.md), [top](#x), \
+                     [errors](errors.md), [one](errors.md#not_found) and \
                      [the web](https://example.com/a).";
-        let told = relinked(without_title(guide), "#tag/sms");
-        let expected = "See [codes](#tag/otp), [all](#tag/sms), [top](#tag/sms) and \
+        let told = relinked(&without_title(guide), "#tag/sms");
+        let expected = "See [codes](#tag/otp), [steps](#description/first-steps), [top](#tag/sms), \
+                        [errors](/errors), [one](/errors/not_found) and \
                         [the web](https://example.com/a).";
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn what_is_not_served_is_named_without_a_link() {
+        let told = relinked("All of it: [the `README`](../README.md), [codes](otp.md).", "#x");
+        assert_eq!(told, "All of it: the `README`, [codes](#tag/otp).");
+    }
+
+    #[test]
+    fn no_guide_sends_those_who_read_it_here_elsewhere() {
+        for (tag, _, guide) in GUIDES {
+            let told = without_title(guide);
+            assert!(!told.contains("of a running service"), "{tag}");
+        }
     }
 }

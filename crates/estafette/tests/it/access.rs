@@ -227,8 +227,14 @@ async fn keys_of_the_other_environment_are_refused(world: &World) {
     let live = ada.on_live().await;
     let body = json!({"to": phone("5678")});
     let send = |env, key: &str| world.post(env, "/v1/otp/send").key(key).json(&body);
-    send(Env::Live, &ada.key).await.problem("wrong_environment");
-    send(Env::Sandbox, &live.key).await.problem("wrong_environment");
+    for (env, key, home) in [
+        (Env::Live, &ada.key, "http://127.0.0.1:8081"),
+        (Env::Sandbox, &live.key, "http://127.0.0.1:8080"),
+    ] {
+        let refused = send(env, key).await.problem("wrong_environment");
+        let detail = refused.word("detail");
+        assert!(detail.contains(&format!("it works at {home}.")), "where it belongs: {detail}");
+    }
 }
 
 async fn malformed_keys_are_refused(world: &World) {

@@ -293,6 +293,8 @@ async fn every_code_has_a_page(world: &World) {
         assert!(page.text.contains(code.as_str()) && page.text.contains(code.title()));
         assert!(page.text.contains(&code.status().to_string()));
     }
+    let all = world.get(Env::Live, "/errors").await.ok();
+    assert_eq!(all.text.matches("href=\"/errors/").count(), Code::ALL.len());
     world.get(Env::Live, "/errors/not_found").await.ok();
     let unknown = world.get(Env::Sandbox, "/errors/pigeon").await;
     assert_eq!(unknown.status, 404);
@@ -343,6 +345,13 @@ async fn the_reference_is_served(world: &World) {
         let tags = shown.body["tags"].as_array().unwrap();
         let guide = tags.iter().find(|tag| tag["name"] == "OTP").expect("passcodes");
         assert!(guide["description"].as_str().unwrap().contains("## "), "{guide}");
+        // Links lead to what is here: no file of the repository is.
+        let about = &shown.body["info"]["description"];
+        for text in tags.iter().map(|tag| &tag["description"]).chain([about]) {
+            let links = text.as_str().unwrap().split("](").skip(1);
+            let ends: Vec<&str> = links.map(|link| link.split(')').next().unwrap()).collect();
+            assert!(ends.iter().all(|end| !end.contains(".md")), "into the files: {ends:?}");
+        }
         let begin = shown.body["info"]["description"].as_str().unwrap();
         assert!(begin.starts_with("# First steps"), "{begin}");
         let script = world.get(env, "/docs/viewer.js").await.ok();

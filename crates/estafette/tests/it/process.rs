@@ -219,6 +219,7 @@ async fn a_stop_is_announced_before_connections_are_refused() {
         let mut command = estafette(folder.path());
         command.env("ESTAFETTE__LOG__FORMAT", format);
         command.env("ESTAFETTE__SERVER__DRAIN_ACCEPT_MS", "4000");
+        command.env("ESTAFETTE_OTP_VALIDTY", "300");
         let serving = Serving::of(command);
         assert_eq!(serving.ask("/readyz").await, Some((200, "ready\n".to_owned())));
         serving.terminate();
@@ -231,6 +232,11 @@ async fn a_stop_is_announced_before_connections_are_refused() {
         eventually(async || serving.ask("/livez").await.is_none().then_some(())).await;
         let (code, said) = serving.end();
         assert_eq!(code, Some(0), "{said}");
+        // A log of JSON lines has nothing else.
+        let is_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
+        assert!(format == "text" || said.lines().all(is_json), "{said}");
+        let named = said.matches("ESTAFETTE_OTP_VALIDTY is not read").count();
+        assert_eq!(named, 1, "{said}");
         let mut lines = said.lines();
         for word in ["serving", "not set up for live", "stopping", "stopped"] {
             let line = lines.find(|line| line.contains(word));
@@ -245,6 +251,25 @@ async fn a_stop_is_announced_before_connections_are_refused() {
     }
 }
 
+/// At a terminal, who starts it reads first what it is, where, and how to begin.
+#[test]
+fn the_first_words_say_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = estafette(folder.path());
+    for listener in ["LIVE", "SANDBOX", "METRICS"] {
+        command.env(format!("ESTAFETTE__SERVER__{listener}"), "127.0.0.1:0");
+    }
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let said: Vec<String> =
+        lines.map(Result::unwrap).take_while(|line| !line.contains("serving")).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(said[0].ends_with("one-time passcodes and messages, self-hosted"), "{said:?}");
+    assert!(said[1].contains("sandbox") && said[1].contains("http://127.0.0.1:"), "{said:?}");
+    assert!(said.iter().any(|line| line.starts_with("Start at http://")), "{said:?}");
+}
+
 #[test]
 fn a_variable_that_looks_like_a_setting_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -252,6 +277,7 @@ fn a_variable_that_looks_like_a_setting_is_named() {
     let refused = config("ESTAFETTE_OTP_VALIDITY_S").unwrap();
     assert_eq!(refused.status.code(), Some(1));
     assert!(told(&refused).contains("ESTAFETTE__OTP__VALIDITY_S"), "{}", told(&refused));
+    assert_eq!(told(&refused).lines().count(), 1, "it is told once: {}", told(&refused));
     let warned = config("ESTAFETTE_OTP_VALIDTY").unwrap();
     assert!(warned.status.success());
     assert!(told(&warned).contains("ESTAFETTE_OTP_VALIDTY is not read"), "{}", told(&warned));

@@ -53,12 +53,14 @@ impl SessionView {
     }
 }
 
-/// Lists where the user is logged in, newest first. What has ended is not listed.
+/// List logins.
+///
+/// Where the user is logged in, newest first. What has ended is not listed.
 #[utoipa::path(get, path = "/v1/auth/sessions", tag = "Account",
     security(("portal_token" = [])),
     params(
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200, default 50"),
         ("cursor" = Option<String>, Query, description = "From the `Link` of the page before"),
     ),
@@ -80,7 +82,7 @@ async fn list_sessions(
     Ok(page::answer(&app.vault, &path, &page, views, |view: &SessionView| view.id.clone()))
 }
 
-/// Shows one login.
+/// Read a login.
 #[utoipa::path(get, path = "/v1/auth/sessions/{session_id}", tag = "Account",
     security(("portal_token" = [])),
     params(("session_id" = String, Path, description = "The login's id")),
@@ -98,7 +100,9 @@ async fn read_session(
     Ok(Json(SessionView::of(&session, caller.token)))
 }
 
-/// Ends one login: its token opens nothing any more.
+/// End a login.
+///
+/// Its token is disabled.
 #[utoipa::path(delete, path = "/v1/auth/sessions/{session_id}", tag = "Account",
     security(("portal_token" = [])),
     params(("session_id" = String, Path, description = "The login's id")),
@@ -116,7 +120,9 @@ async fn end_session(
     Ok(Json(DoneView { ok: true }))
 }
 
-/// Ends all logins of the user, the one of this request as well.
+/// End all logins.
+///
+/// The one of this request as well.
 #[utoipa::path(delete, path = "/v1/auth/sessions", tag = "Account",
     security(("portal_token" = [])),
     responses(

@@ -96,8 +96,10 @@ pub struct NewStaffView {
     pub password: Option<String>,
 }
 
-/// Opens the operator's routes. A repeat with the same `Idempotency-Key` is the same login: it
-/// carries the token for ten minutes, and is without it afterwards.
+/// Log in as staff.
+///
+/// A repeat with the same `Idempotency-Key` is the same login: it carries the token for ten
+/// minutes, and comes without it afterwards.
 #[utoipa::path(post, path = "/v1/admin/auth/login", tag = "Operator",
     operation_id = "staff_login",
     request_body = LoginRequest,
@@ -109,8 +111,10 @@ async fn login(guest: Guest, State(app): State<App>, post: Post) -> Result<Respo
     log_in(&app, Kind::Staff, &guest, "POST /v1/admin/auth/login", &post).await
 }
 
-/// Ends the staff token that it is called with. A repeat with the same `Idempotency-Key` and the
-/// token that has ended answers the same.
+/// Log out as staff.
+///
+/// Ends the token that it is called with. A repeat with the same `Idempotency-Key` and the ended
+/// token gets the same answer.
 #[utoipa::path(post, path = "/v1/admin/auth/logout", tag = "Operator",
     operation_id = "staff_logout",
     request_body = Option<EmptyRequest>,
@@ -126,8 +130,10 @@ async fn logout(
     log_out(&app, Kind::Staff, &leaver, "POST /v1/admin/auth/logout", &post).await
 }
 
-/// Replaces the password and ends all other tokens of the member of staff. It must differ from the
-/// current one, be none of the commonest, and not be the email.
+/// Change a staff password.
+///
+/// Ends all other tokens of the member of staff. The new password must differ from the current one,
+/// be none of the commonest, and not be the email.
 #[utoipa::path(post, path = "/v1/admin/auth/password", tag = "Operator",
     operation_id = "change_staff_password",
     request_body = PasswordRequest, security(("staff_token" = [])),
@@ -147,16 +153,19 @@ async fn change_password(
     replace_password(&app, Kind::Staff, owner, request).await
 }
 
-/// Lists the staff, newest first.
+/// List staff.
+///
+/// Newest first.
 #[utoipa::path(get, path = "/v1/admin/staff", tag = "Operator",
     params(
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<StaffView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<StaffView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = [])))]
 async fn list_staff(
@@ -173,8 +182,10 @@ async fn list_staff(
     Ok(page::answer(&app.vault, &path, &page, views, |view: &StaffView| view.id.clone()))
 }
 
-/// Adds a member of staff. A password that was made up is in this answer only; a repeat with the
-/// same `Idempotency-Key` carries it for ten minutes, and is without it afterwards.
+/// Add a member of staff.
+///
+/// A generated password is in this answer only; a repeat with the same `Idempotency-Key` carries it
+/// for ten minutes, and comes without it afterwards.
 #[utoipa::path(post, path = "/v1/admin/staff", tag = "Operator",
     request_body = NewStaff,
     extensions(("x-codes" = json!([Code::NotFound]))),
@@ -230,7 +241,9 @@ pub fn new_person(fields: &mut Fields) -> (Option<String>, Option<Secret>) {
     (email, given)
 }
 
-/// Removes a member of staff: their tokens end at once. The last one stays.
+/// Remove a member of staff.
+///
+/// Their tokens end at once. The last member of staff stays.
 #[utoipa::path(delete, path = "/v1/admin/staff/{staff_id}", tag = "Operator",
     params(("staff_id" = String, Path, description = "The member of staff")),
     extensions(("x-codes" = json!([Code::LimitReached]))),

@@ -70,7 +70,7 @@ pub struct ChatappLinkView {
     linked_at: String,
 }
 
-/// Links a live account to a business account of its own.
+/// Link a chat-app business account.
 ///
 /// What the account sends on the chat-app goes out from its number from then on, here at once and
 /// from other nodes within seconds. It takes the place of an earlier link.
@@ -97,7 +97,9 @@ async fn link_account(
     Ok(view(&app, &account, Current { phone_number_id, waba_id, linked_at }))
 }
 
-/// Reads what an account is linked to, without the secrets.
+/// Read a chat-app link.
+///
+/// What the account is linked to, without the secrets.
 #[utoipa::path(
     get, path = "/v1/admin/accounts/{account_id}/chatapp", tag = "Operator",
     params(("account_id" = String, Path, description = "The account")),
@@ -117,7 +119,7 @@ async fn read_link(
     Ok(view(&app, &account, found))
 }
 
-/// Ends the link of an account.
+/// Remove a chat-app link.
 ///
 /// What it sends goes out from the deployment's number again, here at once and from other nodes
 /// within seconds. The answer says what the account was linked to.

@@ -72,7 +72,7 @@ pub struct NewChatappMessage {
     pub country: Option<String>,
 }
 
-/// Sends a message over the chat-app.
+/// Send a chat-app message.
 ///
 /// It is stored, its price is held, and the answer comes at once: what becomes of it is told by
 /// `chatapp.status` and by reading it. What does not arrive costs nothing.
@@ -105,24 +105,25 @@ async fn send_chatapp_message(
     Ok(sent.map(|message| Json(ChatappMessage::from(message))).into_response())
 }
 
-/// Lists the account's chat-app messages, newest first.
+/// List chat-app messages.
 ///
-/// A page of a list that is filtered by `reference` or `status` may be shorter than `limit`, even
-/// empty, and still lead on: go by the `Link` header.
+/// Newest first. A page of a list that is filtered by `reference` or `status` may be shorter than
+/// `limit`, even empty, and still lead on: go by the `Link` header.
 #[utoipa::path(
     get, path = "/v1/chatapp/messages", tag = "Chat-app",
     params(
         ("to" = Option<String>, Query, description = "Only to this number"),
         ("reference" = Option<String>, Query, description = "Only with this reference"),
-        ("status" = Option<Status>, Query, description = "Only those that stand so"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("status" = Option<Status>, Query, description = "Only with this status"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
          minimum = 1, maximum = 200),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<ChatappMessage>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<ChatappMessage>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
@@ -140,7 +141,7 @@ async fn list_chatapp_messages(
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
 
-/// Reads a chat-app message.
+/// Read a chat-app message.
 #[utoipa::path(
     get, path = "/v1/chatapp/messages/{message_id}", tag = "Chat-app",
     params(("message_id" = String, Path, description = "From its send")),

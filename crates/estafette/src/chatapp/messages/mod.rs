@@ -199,7 +199,10 @@ pub(super) enum Error {
     #[error("The account has no active session with this recipient: send with `direct`")]
     NoActiveSession,
     /// There is no carrier for the chat-app.
-    #[error("No carrier is configured for the chat-app: nothing was sent or charged")]
+    #[error(
+        "No carrier is configured for the chat-app: nothing was sent or charged. Ask the operator \
+         to configure one"
+    )]
     NoCarrier,
     /// No such message of this account.
     #[error("The id is unknown, or belongs to another account")]

@@ -25,20 +25,23 @@ pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list_sessions)).routes(routes!(read_session))
 }
 
-/// Lists the account's consent sessions, newest first.
+/// List consent sessions.
+///
+/// Newest first.
 #[utoipa::path(
     get, path = "/v1/chatapp/sessions", operation_id = "list_consent_sessions", tag = "Chat-app",
     params(
         ("recipient" = Option<String>, Query, description = "Only with this person"),
-        ("status" = Option<Status>, Query, description = "Only those that stand so"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("status" = Option<Status>, Query, description = "Only with this status"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
          minimum = 1, maximum = 200),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<SessionRow>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<SessionRow>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
@@ -69,7 +72,7 @@ async fn list_sessions(
     Ok(page::answer_until(&app.vault, &path, &page, &shown, next.as_deref()))
 }
 
-/// Reads a consent session.
+/// Read a consent session.
 #[utoipa::path(
     get, path = "/v1/chatapp/sessions/{session_id}", operation_id = "read_consent_session",
     tag = "Chat-app",

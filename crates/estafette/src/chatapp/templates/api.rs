@@ -28,6 +28,9 @@ use crate::kit::problem_code::Code;
 
 const PATH: &str = "/v1/chatapp/templates";
 
+/// Seconds until it is worth asking an upstream again that did not answer.
+const SILENCE_S: i64 = 5;
+
 /// The routes of templates.
 #[must_use]
 pub fn routes() -> OpenApiRouter<App> {
@@ -185,13 +188,15 @@ fn sentence(template: &Template, now: Millis) -> String {
     }
 }
 
-/// Lists the account's templates, by name and language.
+/// List templates.
+///
+/// By name and language.
 #[utoipa::path(
     get, path = "/v1/chatapp/templates", tag = "Chat-app",
     params(
         ("name" = Option<String>, Query, description = "Only of this name"),
         ("language" = Option<String>, Query, description = "Only in this language"),
-        ("status" = Option<Status>, Query, description = "Only those that stand so"),
+        ("status" = Option<Status>, Query, description = "Only with this status"),
     ),
     responses(
         (status = 200, body = TemplateList, description = "The templates, at most 250"),
@@ -218,10 +223,11 @@ async fn list_templates(
     Ok(Json(TemplateList { templates }))
 }
 
-/// Declares a template, and submits it for approval.
+/// Create a template.
 ///
-/// A draft of the same name and language is replaced. The sandbox judges a second later: it
-/// approves all but those whose name ends in `_rejected`.
+/// Submits it for approval, unless `submit` is false. A draft of the same name and language is
+/// replaced. The sandbox judges a second later: it approves all but those whose name ends in
+/// `_rejected`.
 #[utoipa::path(
     post, path = "/v1/chatapp/templates", tag = "Chat-app",
     request_body = NewTemplate,
@@ -263,7 +269,7 @@ async fn declare_template(
     Ok(once.map(|template| Json(answer(template))).into_response())
 }
 
-/// Reads a template.
+/// Read a template.
 #[utoipa::path(
     get, path = "/v1/chatapp/templates/{name}", tag = "Chat-app",
     params(("name" = String, Path, description = "Its name"),
@@ -285,10 +291,11 @@ async fn read_template(
     Ok(Json(view(&template, app.now())))
 }
 
-/// Deletes a template in one language, at the provider as well.
+/// Delete a template.
 ///
-/// The provider may keep the name from being used again for a while. Messages that wait to go out
-/// with it fail with `template_not_approved`, and cost nothing.
+/// In one language, at the provider as well. The provider may keep the name from being used again
+/// for a while. Messages that wait to go out with it fail with `template_not_approved`, and cost
+/// nothing.
 #[utoipa::path(
     delete, path = "/v1/chatapp/templates/{name}", tag = "Chat-app",
     params(("name" = String, Path, description = "Its name"),
@@ -310,7 +317,9 @@ async fn delete_template(
     Ok(Json(view(&removed, app.now())))
 }
 
-/// Asks the provider how a template stands.
+/// Sync a template's status.
+///
+/// Asks the provider for it, and stores it.
 #[utoipa::path(
     post, path = "/v1/chatapp/templates/{name}/sync", tag = "Chat-app",
     params(("name" = String, Path, description = "Its name"),
@@ -387,7 +396,8 @@ impl From<Error> for Problem {
         match error {
             Error::Exists { .. } => told(Code::TemplateExists),
             Error::Full => told(Code::LimitReached),
-            Error::NoCarrier | Error::Silent => told(Code::CarrierUnavailable),
+            Error::NoCarrier => told(Code::CarrierUnavailable),
+            Error::Silent => told(Code::CarrierUnavailable).retry_after_s(SILENCE_S),
             Error::Kept(_) => told(Code::CarrierError),
             Error::Refused(said) => {
                 let detail = format!("is not what the chat-app takes: {said}");

@@ -174,7 +174,7 @@ pub enum Error {
     #[error("The chat-app keeps the template: {0}")]
     Kept(String),
     /// The upstream does not answer.
-    #[error("The chat-app does not answer: try again later")]
+    #[error("The chat-app does not answer. Try again later")]
     Silent,
     /// No such template of this account.
     #[error("The account has no template of this name in this language")]

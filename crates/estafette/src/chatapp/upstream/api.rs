@@ -25,6 +25,8 @@ pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(verify_callback, take_callback))
 }
 
+/// Answer the chat-app's handshake.
+///
 /// Proves to the chat-app's upstream that this address is meant.
 #[utoipa::path(
     get, path = "/v1/upstream/chatapp", tag = "Operator",
@@ -65,7 +67,9 @@ fn is_expected(app: &App, given: &str) -> bool {
     })
 }
 
-/// Takes what the chat-app's upstream tells: it is durable before the answer.
+/// Take the chat-app's callback.
+///
+/// What it tells is durable before the answer.
 #[utoipa::path(
     post, path = "/v1/upstream/chatapp", tag = "Operator",
     params(("X-Hub-Signature-256" = String, Header,

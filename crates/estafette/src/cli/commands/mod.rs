@@ -14,7 +14,7 @@ pub(super) use people::{
     ListArgs, LoginArgs, RemoveStaffArgs, StaffCommand,
 };
 
-/// One-time passcodes and messages over chat-app, SMS and email, run by yourself.
+/// One-time passcodes and messages over chat-app, SMS and email, self-hosted.
 #[derive(Parser)]
 #[command(
     name = "estafette",
@@ -348,16 +348,19 @@ pub(super) struct BackupArgs {
 #[derive(Args)]
 pub(super) struct PlaygroundArgs {
     /// Where the webhook sink listens.
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9099")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address_of,
+        default_value = "127.0.0.1:9099")]
     pub(super) webhook_sink: SocketAddr,
     /// Signing secrets of webhooks, to look at their signatures with.
     #[arg(long, value_name = "WHSEC")]
     pub(super) webhook_secret: Vec<String>,
     /// Where the message centre listens.
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:2775")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address_of,
+        default_value = "127.0.0.1:2775")]
     pub(super) smsc: SocketAddr,
     /// Where it can be told what its phones write.
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:2780")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address_of,
+        default_value = "127.0.0.1:2780")]
     pub(super) smsc_control: SocketAddr,
     /// How it writes ids.
     #[arg(long, value_enum, default_value = "decimal")]
@@ -366,10 +369,12 @@ pub(super) struct PlaygroundArgs {
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub(super) smsc_receipt_ms: i64,
     /// Where the chat-app's Cloud API listens.
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:2790")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address_of,
+        default_value = "127.0.0.1:2790")]
     pub(super) cloud_api: SocketAddr,
     /// Where it calls back: the live address of the service.
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address_of,
+        default_value = "127.0.0.1:8080")]
     pub(super) service: SocketAddr,
 }
 

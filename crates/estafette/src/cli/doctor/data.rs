@@ -183,7 +183,7 @@ async fn time(db: &Db, clock: &Clock) -> Finding {
                           nothing old is deleted";
             Finding::warning("time", found, remedy)
         }
-        Ok(judged) => Finding::fine("time", format!("{}, believed", judged.clock)),
+        Ok(judged) => Finding::fine("time", format!("{}, trusted", judged.clock)),
         Err(error) => Finding::fault("time", error.to_string(), "bring the schema up to date"),
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
     findings.push(email(config).await);
     findings.extend(email_names(config).await);
     findings.extend(callbacks(config));
-    findings.push(webhooks(config).await);
+    findings.extend(webhooks(config).await);
     findings.push(files(config).await);
     findings.extend(scanner(config).await);
     // What none of these saw, and a start would.
@@ -198,7 +198,7 @@ async fn chatapp(config: &Config) -> Finding {
 async fn email(config: &Config) -> Finding {
     let url = config.email.relay_url.expose();
     if url.is_empty() {
-        let found = "no relay: live email answers 503, and nobody is written to";
+        let found = "no relay: live email answers 503, and no mail is sent";
         return Finding::warning("email", found, "set email.relay_url; see docs/email.md");
     }
     let relay = match Relay::new(url, &config.mail_name()) {
@@ -253,11 +253,11 @@ async fn email_names(config: &Config) -> Option<Finding> {
     })
 }
 
-async fn webhooks(config: &Config) -> Finding {
+async fn webhooks(config: &Config) -> Vec<Finding> {
     if let Err(error) = wiring::trusted(config) {
-        return Finding::fault("webhooks", error.to_string(), "correct webhooks.ca_file");
+        return vec![Finding::fault("webhooks", error.to_string(), "correct webhooks.ca_file")];
     }
-    let networks = &config.webhooks.allow_networks;
+    let opened = opened(config);
     let server = config.webhooks.dns_server.as_str();
     let has_names = if server.is_empty() {
         let resolved = timeout(PATIENCE, lookup_host((A_NAME, 443))).await;
@@ -268,15 +268,22 @@ async fn webhooks(config: &Config) -> Finding {
     if !has_names {
         let found = format!("{A_NAME} cannot be looked up, so no target can");
         let remedy = if server.is_empty() {
-            "give this machine a DNS server"
+            "configure DNS on this machine"
         } else {
             "correct webhooks.dns_server, or leave it empty for this machine's"
         };
-        return Finding::warning("webhooks", found, remedy);
+        let deaf = Finding::warning("webhooks", found, remedy);
+        return [Some(deaf), opened].into_iter().flatten().collect();
     }
+    let found = "names resolve; targets may have public addresses only, with https";
+    vec![opened.unwrap_or_else(|| Finding::fine("webhooks", found))]
+}
+
+/// What tenants may reach that is open for tests alone.
+fn opened(config: &Config) -> Option<Finding> {
+    let networks = &config.webhooks.allow_networks;
     if networks.is_empty() && !config.webhooks.allow_http {
-        let found = "names resolve; targets may have public addresses only, with https";
-        return Finding::fine("webhooks", found);
+        return None;
     }
     let found = format!(
         "tenants may reach {}{}",
@@ -284,7 +291,7 @@ async fn webhooks(config: &Config) -> Finding {
         if config.webhooks.allow_http { ", without TLS" } else { "" },
     );
     let remedy = "for tests only: empty webhooks.allow_networks, webhooks.allow_http = false";
-    Finding::warning("webhooks", found, remedy)
+    Some(Finding::warning("webhooks", found, remedy))
 }
 
 async fn files(config: &Config) -> Finding {

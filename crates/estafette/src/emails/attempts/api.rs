@@ -56,7 +56,7 @@ impl From<Tried> for EmailAttempt {
     }
 }
 
-/// Reads what became of an email at its carrier.
+/// List the attempts of an email.
 ///
 /// One attempt for each recipient that was written to, in their order. What the email says, and to
 /// whom, is not shown.

@@ -120,19 +120,22 @@ pub struct NewDomain {
     pub domain: String,
 }
 
-/// Lists the account's domains, newest first.
+/// List sending domains.
+///
+/// Newest first.
 #[utoipa::path(
     get, path = "/v1/email-domains", tag = "Email",
     params(
-        ("status" = Option<Status>, Query, description = "Only those that stand so"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("status" = Option<Status>, Query, description = "Only with this status"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
          minimum = 1, maximum = 200),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<DomainView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<DomainView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
@@ -159,7 +162,7 @@ async fn list_domains(
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
 
-/// Adds a domain, and answers what to publish.
+/// Add a sending domain.
 ///
 /// Publish the records, then verify the domain. Adding it again changes nothing.
 #[utoipa::path(
@@ -201,7 +204,7 @@ async fn known(app: &App, account: &AccountId, id: &str) -> Result<Domain, Probl
     Ok(super::find(app, account, &id).await?.ok_or(Code::NotFound)?)
 }
 
-/// Reads a domain.
+/// Read a sending domain.
 #[utoipa::path(
     get, path = "/v1/email-domains/{domain_id}", tag = "Email",
     params(("domain_id" = String, Path, description = "From its creation")),
@@ -220,11 +223,12 @@ async fn read_domain(
     Ok(Json(view(&app, found)))
 }
 
-/// Looks at the records of a domain.
+/// Verify a sending domain.
 ///
-/// With all that are required in place it is `verified`, and the account may write from it.
-/// A record that is missing or wrong is `pending`; one that no name server says anything about
-/// stays as it was. In the sandbox all records are there, but for domains under `.invalid`.
+/// Looks up its DNS records. With all that are required in place it is `verified`, and the account
+/// may write from it. A record that is missing or wrong is `pending`; one that no name server says
+/// anything about stays as it was. In the sandbox all records are there, but for domains under
+/// `.invalid`.
 #[utoipa::path(
     post, path = "/v1/email-domains/{domain_id}/verify", tag = "Email",
     params(("domain_id" = String, Path, description = "From its creation")),
@@ -248,7 +252,7 @@ async fn verify_domain(
     Ok(once.map(|domain| Json(view(&app, domain))).into_response())
 }
 
-/// Removes a domain, and answers what it was.
+/// Remove a sending domain.
 ///
 /// The account cannot write from it any more; emails that were taken before still go out.
 #[utoipa::path(

@@ -65,19 +65,22 @@ pub struct NewSuppression {
     pub address: String,
 }
 
-/// Lists the addresses that the account does not write to, newest first.
+/// List suppressed addresses.
+///
+/// Those that the account does not write to, newest first.
 #[utoipa::path(
     get, path = "/v1/email-suppressions", tag = "Email",
     params(
         ("address" = Option<String>, Query, description = "Only this address"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out",
          minimum = 1, maximum = 200),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<SuppressionView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<SuppressionView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
@@ -107,7 +110,7 @@ async fn list_suppressions(
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
 }
 
-/// Puts an address on the list.
+/// Suppress an address.
 ///
 /// Emails to it are answered with the status `suppressed`, and cost nothing. One that is on the
 /// list already stays there as it is.
@@ -150,7 +153,7 @@ async fn add_suppression(
     Ok(once.map(|found| Json(SuppressionView::from(found))).into_response())
 }
 
-/// Takes an address off the list, and answers what it was.
+/// Remove a suppression.
 ///
 /// From now on emails to it go out again.
 #[utoipa::path(

@@ -49,6 +49,16 @@ pub struct Destination {
     pub(super) authority: String,
 }
 
+/// Whether a URL leads to the machine itself.
+fn is_this_machine(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    }
+}
+
 impl Destination {
     /// Reads a URL. `allow_http` (development) takes plain http, too.
     ///
@@ -83,9 +93,14 @@ impl Destination {
             "https" => true,
             "http" if allow_http => false,
             _ => {
-                return Err(Fault::NotAllowed(
-                    "must begin with https://; for http:// the operator sets webhooks.allow_http",
-                ));
+                return Err(Fault::NotAllowed(if is_this_machine(&url) {
+                    "must begin with https://; for http:// on this machine the operator sets \
+                     webhooks.allow_http = true and webhooks.allow_networks = [\"127.0.0.0/8\", \
+                     \"::1/128\"]"
+                } else {
+                    "must begin with https://; for http:// the operator sets webhooks.allow_http, \
+                     and for a host that is not public webhooks.allow_networks as well"
+                }));
             }
         };
         if !url.username().is_empty() || url.password().is_some() || has_userinfo(text) {

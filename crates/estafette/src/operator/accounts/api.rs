@@ -183,20 +183,23 @@ pub struct AccountPatch {
     pub settings: Option<SettingsView>,
 }
 
-/// Lists accounts, newest first.
+/// List accounts.
+///
+/// Newest first.
 #[utoipa::path(
     get, path = "/v1/admin/accounts", tag = "Operator",
     params(
         ("env" = Option<Env>, Query, description = "Only this environment's"),
         ("email" = Option<String>, Query, description = "Only the accounts of this email"),
-        ("status" = Option<crate::app::Standing>, Query, description = "Only those that stand so"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("status" = Option<crate::app::Standing>, Query, description = "Only with this status"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<AdminAccountView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<AdminAccountView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]
@@ -220,9 +223,10 @@ async fn list_accounts(
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
 }
 
-/// Makes a user with a live and a sandbox account. A password that was made up is in this answer
-/// only; a repeat with the same `Idempotency-Key` carries it for ten minutes, and is without it
-/// afterwards.
+/// Create a user and their accounts.
+///
+/// One account is live, one for the sandbox. A generated password is in this answer only; a repeat
+/// with the same `Idempotency-Key` carries it for ten minutes, and comes without it afterwards.
 #[utoipa::path(
     post, path = "/v1/admin/accounts", tag = "Operator",
     request_body = NewAccount,
@@ -269,7 +273,7 @@ fn read_new(app: &App, body: &[u8]) -> Result<Order, Problem> {
     Ok(Order { email, password, is_made_up, billing: Billing { mode, credit_limit } })
 }
 
-/// Shows an account.
+/// Read an account.
 #[utoipa::path(
     get, path = "/v1/admin/accounts/{account_id}", tag = "Operator",
     params(("account_id" = String, Path, description = "The account")),
@@ -288,7 +292,9 @@ async fn read_account(
     Ok(Json(super::find(&app, &id).await?.into()))
 }
 
-/// Changes an account: suspends it, or sets how it pays and what its passcodes are like.
+/// Change an account.
+///
+/// Suspends or activates it, or sets how it pays and what its passcodes are like.
 #[utoipa::path(
     patch, path = "/v1/admin/accounts/{account_id}", tag = "Operator",
     params(("account_id" = String, Path, description = "The account")),

@@ -96,7 +96,7 @@ pub struct Filter {
     pub email: String,
     /// Only this environment.
     pub env: Option<Env>,
-    /// Only those that stand so.
+    /// Only with this status.
     pub status: Option<Standing>,
     /// The end of the list.
     pub since: Since,

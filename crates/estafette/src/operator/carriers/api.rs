@@ -125,7 +125,9 @@ impl CarrierView {
     }
 }
 
-/// Lists the carriers of this environment and how they are.
+/// List carriers.
+///
+/// Those of this environment, and how they are.
 #[utoipa::path(
     get, path = "/v1/admin/carriers", tag = "Operator",
     responses(
@@ -148,7 +150,9 @@ async fn list_carriers(
     Ok(Json(views))
 }
 
-/// Lists the routes of SMS that are in force.
+/// List SMS routes.
+///
+/// Those that are in force.
 #[utoipa::path(
     get, path = "/v1/admin/routes", tag = "Operator",
     responses(
@@ -170,13 +174,13 @@ fn shown(app: &App) -> Vec<RouteView> {
 
 /// The routes that are to be in force.
 #[derive(Debug, serde::Deserialize, ToSchema)]
-#[schema(example = json!({"routes": []}))]
+#[schema(example = json!({"routes": [{"prefix": "+33", "carriers": ["main"]}]}))]
 pub struct NewRoutes {
     /// All of them, at most 10,000; none = those of the settings.
     pub routes: Vec<RouteView>,
 }
 
-/// Sets the routes of SMS.
+/// Replace the SMS routes.
 ///
 /// They take the place of all routes that were in force, at once on this node and within two
 /// seconds on the others; a send sees the old table or the new one. An empty list puts the routes

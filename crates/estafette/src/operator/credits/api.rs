@@ -55,10 +55,10 @@ pub struct CreditsView {
     pub transfer_id: String,
 }
 
-/// Adds credits to an account, or takes back what is neither held nor spent.
+/// Add or take back credits.
 ///
-/// A repeat with the same `Idempotency-Key` moves nothing, and answers the first transfer and
-/// the balance of now.
+/// A negative amount takes back what is neither held nor spent. A repeat with the same
+/// `Idempotency-Key` moves nothing, and answers the first transfer and the balance of now.
 #[utoipa::path(
     post, path = "/v1/admin/accounts/{account_id}/credits", tag = "Operator",
     params(
@@ -128,18 +128,21 @@ async fn show(app: &App, account: &AccountId, transfer_id: String) -> Result<Cre
     Ok(CreditsView { account_id, balance_credits: balance.own(), transfer_id })
 }
 
-/// Lists an account's movements of credits, newest first.
+/// List an account's movements of credits.
+///
+/// Newest first.
 #[utoipa::path(
     get, path = "/v1/admin/accounts/{account_id}/ledger", tag = "Operator",
     params(
         ("account_id" = String, Path, description = "The account"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<TransferView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<TransferView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]

@@ -21,18 +21,21 @@ pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list_account_keys)).routes(routes!(disable_account_key))
 }
 
-/// Lists an account's API keys, newest first.
+/// List an account's API keys.
+///
+/// Newest first.
 #[utoipa::path(
     get, path = "/v1/admin/accounts/{account_id}/api-keys", tag = "Operator",
     params(
         ("account_id" = String, Path, description = "The account"),
-        ("since" = Option<String>, Query, description = "Not created before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "Created before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "Created at or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Created before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<KeyView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<KeyView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]
@@ -55,7 +58,9 @@ async fn list_account_keys(
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
 }
 
-/// Ends an API key of an account. Ending it again answers the same.
+/// Disable an account's API key.
+///
+/// Disabling it again gets the same answer.
 #[utoipa::path(
     delete, path = "/v1/admin/accounts/{account_id}/api-keys/{key_id}", tag = "Operator",
     params(
@@ -63,7 +68,7 @@ async fn list_account_keys(
         ("key_id" = String, Path, description = "The key's id"),
     ),
     responses(
-        (status = 200, body = DisabledKeyView, description = "The key opens nothing any more"),
+        (status = 200, body = DisabledKeyView, description = "The key is disabled"),
     ),
     security(("staff_token" = []))
 )]

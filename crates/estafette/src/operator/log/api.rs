@@ -70,20 +70,23 @@ impl From<LogLine> for LogView {
     }
 }
 
-/// Lists what staff and accounts changed, newest first.
+/// List the audit log.
+///
+/// What staff and accounts changed, newest first.
 #[utoipa::path(
     get, path = "/v1/admin/audit-log", tag = "Operator",
     params(
         ("account_id" = Option<String>, Query, description = "Only what concerns this account"),
         ("actor_id" = Option<String>, Query, description = "Only what this actor did"),
         ("action" = Option<String>, Query, description = "Only this action"),
-        ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "From before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "At or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<LogView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<LogView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]

@@ -100,7 +100,9 @@ pub struct NewPrices {
     pub prices: Vec<NewPrice>,
 }
 
-/// Lists the prices that have not ended.
+/// List prices.
+///
+/// Those that have not ended.
 #[utoipa::path(
     get, path = "/v1/admin/prices", tag = "Operator",
     params(
@@ -113,7 +115,8 @@ pub struct NewPrices {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<PriceView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<PriceView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]
@@ -157,7 +160,7 @@ fn country(query: &Query) -> Result<String, Problem> {
     Err(Problem::bad_request("?country", "invalid_enum", detail))
 }
 
-/// Sets prices.
+/// Set prices.
 ///
 /// A price without `valid_until` replaces the one of the same channel, category and country from
 /// its `valid_from` on. One with `valid_until` is a promotion: when it ends, the price before it

@@ -21,7 +21,7 @@ use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::otp::Error;
 use crate::otp::api::{ChallengeView, challenge_view};
-use crate::otp::problems::Over;
+use crate::otp::problems::{Gone, WrongCode};
 use crate::otp::store as sql;
 
 /// Days that are shown where nobody says since when.
@@ -65,7 +65,20 @@ pub struct ConversionView {
     ]))),
     responses(
         (status = 200, body = ChallengeView, description = "The challenge as it stands"),
-        (status = 410, body = Over, description = "`otp_attempts_exhausted`, `otp_expired`"),
+        (status = 410, description = "The challenge takes no more guesses", content(
+            (WrongCode = "otp_attempts_exhausted", example = json!({
+                "verified": false,
+                "challenge_id": "otp_01kdvqh6m4e5s8w2t9zb3y7n1f",
+                "challenge_status": "failed",
+                "attempts": 5,
+                "max_attempts": 5,
+                "attempts_remaining": 0,
+            })),
+            (Gone = "otp_expired", example = json!({
+                "challenge_status": "failed",
+                "failure_reason": "undelivered",
+            })),
+        )),
     ))]
 async fn report_verified(
     caller: Caller<CheckOtp>,
@@ -89,10 +102,10 @@ async fn report_verified(
     Ok(reported.map(|challenge| Json(challenge_view(&app, challenge))).into_response())
 }
 
-/// Read how many passcodes are verified.
+/// Read the conversion of passcodes.
 ///
-/// By country and day (UTC), the newest day first; the last 30 days unless `since` and `until` say
-/// otherwise, at most 62.
+/// How many are verified. By country and day (UTC), the newest day first; the last 30 days unless
+/// `since` and `until` say otherwise, at most 62.
 #[utoipa::path(get, path = "/v1/otp/conversion", tag = "OTP",
     params(
         ("country" = Option<String>, Query, description = "Only this country"),

@@ -62,8 +62,9 @@ pub struct ConfirmResetRequest {
     pub new: String,
 }
 
-/// Proves that the email of a new user reaches them, with the token that was mailed at sign-up. The
-/// token is good once, for a day (`email.verify_life_s`).
+/// Verify an email address.
+///
+/// With the token that was mailed at sign-up. It is good once, for a day (`email.verify_life_s`).
 #[utoipa::path(post, path = "/v1/auth/verify-email", tag = "Account",
     request_body = VerifyEmailRequest,
     extensions(("x-codes" = json!([Code::InvalidToken]))),
@@ -93,8 +94,10 @@ async fn verify_email(
     Ok(done.map(|()| Json(DoneView { ok: true })).into_response())
 }
 
-/// Mails a token for a new password to the user with this email, if there is one: the answer is the
-/// same, and takes the same time, whether or not there is. The token is good once, for an hour
+/// Request a password reset.
+///
+/// Mails a token to the user with this email, if there is one: the answer is the same, and takes
+/// the same time, whether or not there is. The token is good once, for an hour
 /// (`email.reset_life_s`); a user gets three in an hour (`email.resets_per_hour`).
 #[utoipa::path(post, path = "/v1/auth/password/reset", tag = "Account",
     request_body = ResetRequest,
@@ -135,8 +138,10 @@ async fn ask_for_reset(
     Ok(done.map(|()| Json(DoneView { ok: true })).into_response())
 }
 
-/// Sets a new password with the token that was mailed, ends all logins of the user, and proves
-/// their email. The token is used up with it; one that is refused for the password stays good.
+/// Reset the password.
+///
+/// With the token that was mailed. Ends all logins of the user, and proves their email. The token
+/// is used up with it; one that is refused for the password stays good.
 #[utoipa::path(post, path = "/v1/auth/password/reset/confirm", tag = "Account",
     request_body = ConfirmResetRequest,
     extensions(("x-codes" = json!([Code::InvalidToken, Code::TooManyLogins]))),

@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::carriers::mailboxes::ReceivedMail;
 use crate::kit::page::{self, Query};
 use crate::kit::problem::Problem;
+use crate::kit::problem_code::Code;
 
 /// The routes of this part.
 pub(in crate::sandbox) fn routes() -> OpenApiRouter<App> {
@@ -103,9 +104,9 @@ impl From<ReceivedMail> for MailboxMessage {
     }
 }
 
-/// Lists what a mailbox received, newest first. Own account's messages only.
+/// Read a mailbox.
 ///
-/// Messages are kept for a day.
+/// What it received, newest first; the own account's messages only. Messages are kept for a day.
 #[utoipa::path(
     get, path = "/v1/sandbox/mailboxes/{address}/messages", tag = "Sandbox",
     params(
@@ -115,7 +116,8 @@ impl From<ReceivedMail> for MailboxMessage {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<MailboxMessage>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<MailboxMessage>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("api_key" = []), ("portal_token" = []))
 )]
@@ -125,8 +127,9 @@ async fn list_mailbox_messages(
     Path(address): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let address = email::Address::parse(&address)
-        .map_err(|error| Problem::bad_request("address", "invalid_email", error.to_string()))?;
+    let address = email::Address::parse(&address).map_err(|error| {
+        Problem::new(Code::InvalidRequest).detail(format!("The mailbox in the path {error}."))
+    })?;
     let path = format!("/v1/sandbox/mailboxes/{address}/messages");
     let query = Query::read(query.as_deref(), &["limit", "cursor"])?;
     let page = query.page_of(&app.vault, caller.account.id.as_str(), &path)?;

@@ -84,26 +84,29 @@ fn keeper(staff: &Staff) -> AccountId {
     AccountId::stored(staff.id.to_string())
 }
 
-/// Lists the tickets of all accounts, newest first.
+/// List the tickets of all accounts.
+///
+/// Newest first.
 #[utoipa::path(
     get, path = "/v1/admin/support/tickets", tag = "Operator",
     params(
         ("status" = Option<crate::support::Status>, Query,
-         description = "Only those that stand so"),
+         description = "Only with this status"),
         ("priority" = Option<crate::support::Priority>, Query,
-         description = "Only those as urgent"),
+         description = "Only with this priority"),
         ("category" = Option<String>, Query, description = "As the user gave it"),
         ("assignee" = Option<String>, Query, description = "A member of staff, or `none`"),
         ("account_id" = Option<String>, Query, description = "Only this account's"),
         ("environment" = Option<Env>, Query, description = "Only this environment's"),
         ("q" = Option<String>, Query, description = "Words to look for, also in notes"),
-        ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "From before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "At or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<AdminTicketView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<AdminTicketView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]
@@ -140,7 +143,7 @@ async fn list_all_tickets(
     Ok(page::answer_until(&app.vault, &path, &page, &views, next.as_deref()))
 }
 
-/// Reads any ticket.
+/// Read any ticket.
 #[utoipa::path(
     get, path = "/v1/admin/support/tickets/{ticket_id}", tag = "Operator",
     params(("ticket_id" = String, Path, description = "The ticket")),
@@ -159,7 +162,9 @@ async fn read_any_ticket(
     Ok(Json(tickets::find(&app, Reader::Staff, &id).await?.into()))
 }
 
-/// Changes a ticket's status, priority or assignee.
+/// Change a ticket.
+///
+/// Its status, priority or assignee.
 #[utoipa::path(
     patch, path = "/v1/admin/support/tickets/{ticket_id}", tag = "Operator",
     params(("ticket_id" = String, Path, description = "The ticket")),
@@ -205,7 +210,9 @@ fn read_patch(app: &App, body: &[u8]) -> Result<Patch, Problem> {
     Ok(Patch { status, priority, assignee })
 }
 
-/// Lists a ticket's messages, oldest first, with the notes of staff.
+/// List a ticket's messages and notes.
+///
+/// Oldest first.
 #[utoipa::path(
     get, path = "/v1/admin/support/tickets/{ticket_id}/messages", tag = "Operator",
     params(
@@ -216,7 +223,7 @@ fn read_patch(app: &App, body: &[u8]) -> Result<Patch, Problem> {
     ),
     responses(
         (status = 200, body = Vec<AdminTicketMessageView>,
-         description = "One page; `Link` leads on"),
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]
@@ -234,7 +241,9 @@ async fn list_all_ticket_messages(
     Ok(leading_on(&path, &stretch, last.filter(|_| more), Json(views).into_response()))
 }
 
-/// Answers in a ticket, or writes a note that no user ever sees.
+/// Answer in a ticket.
+///
+/// Or write a note, which no user ever sees.
 #[utoipa::path(
     post, path = "/v1/admin/support/tickets/{ticket_id}/messages", tag = "Operator",
     params(
@@ -288,10 +297,10 @@ async fn write_staff_message(
     Ok(marked(once.map(|_| ()), duplicate, Json(view.ok_or(Code::NotFound)?)))
 }
 
-/// Closes a ticket whose matter goes on in another one.
+/// Merge a ticket into another.
 ///
-/// Its messages stay where they are, and whoever writes in it is told where to go on. A note in the
-/// other ticket tells staff of it.
+/// It is closed, and its matter goes on in the other one. Its messages stay where they are, and
+/// whoever writes in it is told where to go on. A note in the other ticket tells staff of it.
 #[utoipa::path(
     post, path = "/v1/admin/support/tickets/{ticket_id}/merge", tag = "Operator",
     params(
@@ -326,7 +335,9 @@ async fn merge_ticket(
     Ok(once.map(|ticket| Json(AdminTicketView::from(ticket))).into_response())
 }
 
-/// Lists what was done with a ticket, newest first.
+/// List a ticket's history.
+///
+/// What was done with it, newest first.
 #[utoipa::path(
     get, path = "/v1/admin/support/tickets/{ticket_id}/history", tag = "Operator",
     params(
@@ -335,7 +346,8 @@ async fn merge_ticket(
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<TicketChangeView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<TicketChangeView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]
@@ -353,7 +365,7 @@ async fn list_ticket_history(
     Ok(page::answer(&app.vault, &path, &page, views, |view| view.id.clone()))
 }
 
-/// Notes how far staff have read.
+/// Mark messages as read by staff.
 #[utoipa::path(
     post, path = "/v1/admin/support/tickets/{ticket_id}/read", tag = "Operator",
     params(("ticket_id" = String, Path, description = "The ticket")),

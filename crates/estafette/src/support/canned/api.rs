@@ -88,7 +88,9 @@ pub struct CannedReplyChange {
     pub body: Option<String>,
 }
 
-/// Lists the canned replies, newest first.
+/// List canned replies.
+///
+/// Newest first.
 #[utoipa::path(
     get, path = "/v1/admin/canned-replies", tag = "Operator",
     params(
@@ -96,7 +98,8 @@ pub struct CannedReplyChange {
         ("cursor" = Option<String>, Query, description = "From the `Link` header"),
     ),
     responses(
-        (status = 200, body = Vec<CannedReplyView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<CannedReplyView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("staff_token" = []))
 )]
@@ -112,7 +115,7 @@ async fn list_canned_replies(
     Ok(page::answer(&app.vault, path, &page, views, |view| view.id.clone()))
 }
 
-/// Keeps an answer at hand.
+/// Create a canned reply.
 #[utoipa::path(
     post, path = "/v1/admin/canned-replies", tag = "Operator",
     request_body = NewCannedReply,
@@ -145,7 +148,7 @@ async fn create_canned_reply(
     Ok(once.map(|reply| Json(CannedReplyView::from(reply))).into_response())
 }
 
-/// Changes a canned reply.
+/// Change a canned reply.
 #[utoipa::path(
     patch, path = "/v1/admin/canned-replies/{reply_id}", tag = "Operator",
     params(("reply_id" = String, Path, description = "The reply")),
@@ -172,7 +175,7 @@ async fn change_canned_reply(
     Ok(Json(super::change(&app, &id, draft, staff.by()).await?.into()))
 }
 
-/// Deletes a canned reply.
+/// Delete a canned reply.
 #[utoipa::path(
     delete, path = "/v1/admin/canned-replies/{reply_id}", tag = "Operator",
     params(("reply_id" = String, Path, description = "The reply")),

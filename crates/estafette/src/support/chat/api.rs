@@ -94,7 +94,7 @@ impl FromRequestParts<App> for Upgrade {
     }
 }
 
-/// Opens the live chat of a ticket.
+/// Open a ticket's live chat.
 ///
 /// A WebSocket. The client sends `{"message": text}` and may add `client_message_id`, so that a
 /// repeat is no second message. It receives `{"type": "message", "ticket_id", "message"}`. `since`
@@ -102,8 +102,8 @@ impl FromRequestParts<App> for Upgrade {
 /// other types come only when `features` asks for them: `ack`, `typing`, `read`, `presence`,
 /// `status`, `error`, `resync`.
 ///
-/// Errors are close codes: 4401 (token), 4403 (origin, account), 4404 (ticket), 4408 (the client
-/// is too slow), 4429 (too many frames or sockets), 1012 (the service restarts).
+/// Errors are close codes: 4401 (token), 4403 (origin, account), 4404 (ticket), 4408 (the client is
+/// too slow), 4429 (too many frames or sockets), 1012 (the service restarts).
 #[utoipa::path(
     get, path = "/v1/support/tickets/{ticket_id}/ws", tag = "Support",
     params(
@@ -120,7 +120,7 @@ async fn open_ticket_socket(State(app): State<App>, upgrade: Upgrade) -> Result<
     upgraded(app, upgrade, Side::User).await
 }
 
-/// Opens the staff's side of the live chat of a ticket.
+/// Open a ticket's live chat as staff.
 ///
 /// As the user's side; `internal: true` beside `message` makes it a note, and notes are seen here.
 #[utoipa::path(
@@ -139,9 +139,11 @@ async fn open_staff_socket(State(app): State<App>, upgrade: Upgrade) -> Result<R
     upgraded(app, upgrade, Side::Admin).await
 }
 
-/// Makes a token that opens one socket of the ticket, within 30 seconds.
+/// Create a token for the live chat.
 ///
-/// It may be seen where addresses are written down; a portal token should not be.
+/// It opens one WebSocket of the ticket within 30 seconds: `GET
+/// /v1/support/tickets/{ticket_id}/ws?token=…`, as the guide to support says. It may be seen where
+/// addresses are written down; a portal token should not be.
 #[utoipa::path(
     post, path = "/v1/support/tickets/{ticket_id}/ws-token", tag = "Support",
     params(("ticket_id" = String, Path, description = "The ticket")),
@@ -163,7 +165,10 @@ async fn create_socket_token(
     made(&app, &posted.id, Side::User, session, request).await
 }
 
-/// Makes a token that opens one socket of the staff's side of the ticket, within 30 seconds.
+/// Create a staff token for the live chat.
+///
+/// It opens one WebSocket of the staff's side of the ticket within 30 seconds: `GET
+/// /v1/admin/support/tickets/{ticket_id}/ws?token=…`.
 #[utoipa::path(
     post, path = "/v1/admin/support/tickets/{ticket_id}/ws-token", tag = "Operator",
     params(("ticket_id" = String, Path, description = "The ticket")),

@@ -63,7 +63,9 @@ pub struct NewStaffFile {
     pub internal: Option<bool>,
 }
 
-/// Uploads a file into a ticket, with a message or without.
+/// Upload a file.
+///
+/// Into a ticket, with a message or without.
 #[utoipa::path(
     post, path = "/v1/support/tickets/{ticket_id}/files", tag = "Support",
     params(
@@ -92,7 +94,9 @@ async fn upload_ticket_file(
     Ok(marked(once.map(|_| ()), duplicate, Json(view.ok_or(Code::NotFound)?)))
 }
 
-/// Uploads a file into any ticket, with a message or a note, or without.
+/// Upload a file as staff.
+///
+/// Into any ticket, with a message or a note, or without.
 #[utoipa::path(
     post, path = "/v1/admin/support/tickets/{ticket_id}/files", tag = "Operator",
     params(
@@ -191,7 +195,7 @@ async fn take(app: &App, whose: Whose<'_>, sent: Sent) -> Result<Once<Written>, 
     idempotency::once(app, request, fresh, again).await
 }
 
-/// Downloads an attachment of the account's own.
+/// Download an attachment.
 ///
 /// It is always answered as a file to be saved, never to be shown in place.
 #[utoipa::path(
@@ -214,7 +218,7 @@ async fn download_ticket_file(
     original(&app, Reader::User(&caller.account.id), &id).await
 }
 
-/// Downloads any attachment.
+/// Download any attachment.
 #[utoipa::path(
     get, path = "/v1/admin/support-ticket-files/{file_id}", tag = "Operator",
     params(("file_id" = String, Path, description = "The file")),
@@ -235,9 +239,10 @@ async fn download_any_ticket_file(
     original(&app, Reader::Staff, &id).await
 }
 
-/// Shows an attached image, small and drawn anew: nothing else that the original carries is in it.
+/// Preview an attached image.
 ///
-/// PDF files and images that are too large to be drawn have no preview.
+/// It is small and drawn anew: nothing else that the original carries is in it. PDF files and
+/// images that are too large to be drawn have no preview.
 #[utoipa::path(
     get, path = "/v1/support-ticket-files/{file_id}/preview", tag = "Support",
     params(("file_id" = String, Path, description = "The file")),
@@ -257,7 +262,9 @@ async fn preview_ticket_file(
     small(&app, Reader::User(&caller.account.id), &id).await
 }
 
-/// Shows any attached image, small and drawn anew.
+/// Preview any attached image.
+///
+/// It is small and drawn anew.
 #[utoipa::path(
     get, path = "/v1/admin/support-ticket-files/{file_id}/preview", tag = "Operator",
     params(("file_id" = String, Path, description = "The file")),
@@ -292,7 +299,8 @@ async fn small(app: &App, reader: Reader<'_>, id: &str) -> Result<Response, Prob
     let id = FileId::parse(id).ok_or(Code::NotFound)?;
     let file = super::find(app, reader, &id).await?;
     if !file.has_preview {
-        return Err(Problem::new(Code::NotFound).detail("This file has no preview."));
+        let detail = "This file has no preview. Download the file itself.";
+        return Err(Problem::new(Code::NotFound).detail(detail));
     }
     let mut response = streamed(app, &preview_key(&file.account, &id)).await?;
     let kind = preview::media_type(&file.content_type);
@@ -308,7 +316,9 @@ async fn streamed(app: &App, key: &str) -> Result<Response, Problem> {
     let found = found.map_err(|error| Problem::new(Code::StorageUnavailable).because(&error))?;
     let stream = found.ok_or_else(|| {
         let why = format!("{key} is not in the file storage");
-        Problem::new(Code::StorageUnavailable).because(&why)
+        let detail = "The file is no longer in the storage. Ask the operator to restore it.";
+        // It does not come back by itself.
+        Problem::new(Code::StorageUnavailable).detail(detail).because(&why).for_good()
     })?;
     let mut response = Body::from_stream(stream).into_response();
     for (name, value) in [

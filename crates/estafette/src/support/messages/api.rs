@@ -49,10 +49,10 @@ pub struct ReadUpTo {
     pub seq: i64,
 }
 
-/// Lists a ticket's messages, oldest first.
+/// List a ticket's messages.
 ///
-/// `after_seq` begins after a number that is known: so a client that was away gets all that it
-/// missed. `Link` leads on.
+/// Oldest first. `after_seq` begins after a number that is known: so a client that was away gets
+/// all that it missed. The `Link` header has the next page.
 #[utoipa::path(
     get, path = "/v1/support/tickets/{ticket_id}/messages", tag = "Support",
     params(
@@ -62,7 +62,8 @@ pub struct ReadUpTo {
         ("limit" = Option<i64>, Query, description = "1 to 200; 50 when left out"),
     ),
     responses(
-        (status = 200, body = Vec<TicketMessageView>, description = "One page; `Link` leads on"),
+        (status = 200, body = Vec<TicketMessageView>,
+         description = "One page; the `Link` header has the next"),
     ),
     security(("portal_token" = []))
 )]
@@ -137,7 +138,9 @@ pub(in crate::support) fn leading_on(
     response
 }
 
-/// Writes a message. In a ticket that is pending or resolved it opens the ticket again.
+/// Write in a ticket.
+///
+/// A ticket that is pending or resolved opens again.
 #[utoipa::path(
     post, path = "/v1/support/tickets/{ticket_id}/messages", tag = "Support",
     params(
@@ -195,7 +198,7 @@ pub(in crate::support) fn marked(
     response
 }
 
-/// Notes how far the user has read.
+/// Mark messages as read.
 #[utoipa::path(
     post, path = "/v1/support/tickets/{ticket_id}/read", tag = "Support",
     params(("ticket_id" = String, Path, description = "The ticket")),

@@ -147,7 +147,7 @@ pub struct Recovery {
     status: &'static str,
 }
 
-/// Sends a test event to a webhook target.
+/// Send a test event.
 ///
 /// It goes the way of all events: signed, in the log, to a public address only. No other target
 /// gets it, and a disabled target gets it as well.
@@ -191,24 +191,24 @@ fn take_kind(fields: &mut Fields) -> Kind {
     })
 }
 
-/// Lists the deliveries of a webhook target, newest event first.
+/// List a webhook's deliveries.
 ///
-/// A page of a filtered list may be shorter than `limit`, even empty, and still lead on: go by the
-/// `Link` header.
+/// Newest event first. A page of a filtered list may be shorter than `limit`, even empty, and still
+/// lead on: go by the `Link` header.
 #[utoipa::path(
     get, path = "/v1/webhooks/{webhook_id}/deliveries", tag = "Webhooks",
     params(
         ("webhook_id" = String, Path, description = "The target"),
-        ("status" = Option<DeliveryStatus>, Query, description = "Only those that stand so"),
+        ("status" = Option<DeliveryStatus>, Query, description = "Only with this status"),
         ("type" = Option<Kind>, Query, description = "Only events of this type"),
-        ("since" = Option<String>, Query, description = "Not from before, RFC 3339"),
-        ("until" = Option<String>, Query, description = "From before, RFC 3339"),
+        ("since" = Option<String>, Query, description = "At or after this time (RFC 3339)"),
+        ("until" = Option<String>, Query, description = "Before this time (RFC 3339)"),
         ("limit" = Option<i64>, Query),
         ("cursor" = Option<String>, Query),
     ),
     responses(
         (status = 200, body = Vec<DeliveryView>,
-         description = "One page, without the bodies of answers; `Link` leads on"),
+         description = "One page, without the bodies of answers; the `Link` header has the next"),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = []))
 )]
@@ -248,7 +248,7 @@ fn filter(query: &Query, since: Since) -> Result<Filter, Problem> {
     Ok(Filter { status, kind, since })
 }
 
-/// Delivers what a webhook target missed.
+/// Recover missed events.
 ///
 /// Every event since that instant which the target asks for is delivered, unless it was delivered
 /// or is on its way. It happens in the background, in the order of the events, and goes on after a
@@ -308,7 +308,9 @@ fn take_since(app: &App, fields: &mut Fields) -> Option<Millis> {
     Some(since.max(now - KEPT))
 }
 
-/// Reads a delivery with its tries.
+/// Read a delivery.
+///
+/// With its tries.
 #[utoipa::path(
     get, path = "/v1/webhook-deliveries/{delivery_id}", tag = "Webhooks",
     params(("delivery_id" = String, Path, description = "The delivery")),
@@ -328,10 +330,10 @@ async fn read_delivery(
     Ok(Json(show(&app, &caller.account.id, found, true).await?))
 }
 
-/// Tries a delivery again, now.
+/// Retry a delivery.
 ///
-/// Also one that was delivered: the receiver sees the same `webhook-id`. If it fails, the schedule
-/// begins anew. A disabled target gets this one try.
+/// Now. Also one that was delivered: the receiver sees the same `webhook-id`. If it fails, the
+/// schedule begins anew. A disabled target gets this one try.
 #[utoipa::path(
     post, path = "/v1/webhook-deliveries/{delivery_id}/retry", tag = "Webhooks",
     params(

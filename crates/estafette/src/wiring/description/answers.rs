@@ -10,7 +10,7 @@ use utoipa::openapi::response::Response;
 use utoipa::openapi::schema::{AllOfBuilder, Components, OneOfBuilder};
 use utoipa::openapi::{ContentBuilder, ObjectBuilder, Ref, RefOr, ResponseBuilder, Schema, Type};
 
-use crate::kit::problem::Problem;
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 
 /// Sets of codes that many operations share, with the names of their answers. Others are called
@@ -121,13 +121,13 @@ pub(super) fn problem(
     components: &mut Components,
     operation: &str,
     codes: &[Code],
-    members: Option<Members>,
+    members: Vec<Members>,
 ) -> RefOr<Response> {
     let status = codes.first().map_or(500, |code| code.status());
     let shared = SHARED.iter().find(|(_, set)| *set == codes).map(|(name, _)| (*name).to_owned());
-    let name = match (shared, codes, &members) {
-        (Some(name), _, None) => name,
-        (None, [one], None) => pascal(one.as_str()),
+    let name = match (shared, codes, members.as_slice()) {
+        (Some(name), _, []) => name,
+        (None, [one], []) => pascal(one.as_str()),
         _ => format!("{}{status}", pascal(operation)),
     };
     let known = components.responses.contains_key(&name);
@@ -142,11 +142,11 @@ fn described(
     components: &mut Components,
     name: &str,
     codes: &[Code],
-    members: Option<Members>,
+    members: Vec<Members>,
 ) -> Response {
     let mut examples = BTreeMap::new();
     for code in codes {
-        let own = members.as_ref().filter(|members| members.codes.contains(code));
+        let own = members.iter().find(|members| members.codes.contains(code));
         let code_text = code.as_str();
         let key = own.map_or_else(|| code_text.to_owned(), |_| format!("{name}.{code_text}"));
         let more = own.and_then(|members| members.example.as_ref());
@@ -200,24 +200,28 @@ fn schema_of(
     components: &mut Components,
     name: &str,
     codes: &[Code],
-    members: Option<Members>,
+    members: Vec<Members>,
 ) -> RefOr<Schema> {
     let mut keep = |name: &str, schema: Schema| {
         let name = format!("{name}Problem");
         components.schemas.insert(name.clone(), schema.into());
         Ref::from_schema_name(name)
     };
-    let Some(Members { codes: own, schema, .. }) = members else {
-        return RefOr::Ref(keep(name, narrowed(codes, None)));
-    };
-    let plain: Vec<Code> = codes.iter().copied().filter(|code| !own.contains(code)).collect();
-    let names: Vec<String> = own.iter().map(|code| pascal(code.as_str())).collect();
-    let apart = keep(&names.join("Or"), narrowed(&own, Some(schema)));
-    if plain.is_empty() {
-        return RefOr::Ref(apart);
+    let is_own = |code: &Code| members.iter().any(|each| each.codes.contains(code));
+    let plain: Vec<Code> = codes.iter().copied().filter(|code| !is_own(code)).collect();
+    let mut parts = vec![];
+    if !plain.is_empty() {
+        parts.push(keep(name, narrowed(&plain, None)));
     }
-    let plain = keep(name, narrowed(&plain, None));
-    RefOr::T(Schema::OneOf(OneOfBuilder::new().item(plain).item(apart).build()))
+    for Members { codes: own, schema, .. } in members {
+        let names: Vec<String> = own.iter().map(|code| pascal(code.as_str())).collect();
+        parts.push(keep(&names.join("Or"), narrowed(&own, Some(schema))));
+    }
+    if let [only] = parts.as_slice() {
+        return RefOr::Ref(only.clone());
+    }
+    let choice = parts.into_iter().fold(OneOfBuilder::new(), OneOfBuilder::item);
+    RefOr::T(Schema::OneOf(choice.build()))
 }
 
 fn narrowed(codes: &[Code], members: Option<RefOr<Schema>>) -> Schema {
@@ -243,8 +247,9 @@ fn example(code: Code, more: Option<&Value>) -> utoipa::openapi::example::Exampl
         "request_id": "req_01kdvqh6m4e5s8w2t9zb3y7n1f",
     });
     if code == Code::ValidationFailed {
-        value["detail"] = json!("/to is required.");
-        value["errors"] = json!([{"pointer": "/to", "code": "required", "detail": "is required"}]);
+        let item = Item::at("/to", "required", "is required");
+        value["detail"] = json!("The field `to` is required.");
+        value["errors"] = json!([item]);
     }
     for (name, member) in more.and_then(Value::as_object).into_iter().flatten() {
         value[name] = member.clone();

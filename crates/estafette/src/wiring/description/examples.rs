@@ -7,6 +7,8 @@ use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::Components;
 use utoipa::openapi::{Content, RefOr, Schema};
 
+use super::shown;
+
 const JSON: &str = "application/json";
 
 /// What fields of answers hold that mean the same wherever they stand, and whose schemas have no
@@ -50,11 +52,17 @@ pub(super) fn add(operation: &mut Operation, components: &Components) {
     {
         complete(content, Side::Request, components);
     }
+    let otherwise = operation.operation_id.as_deref().and_then(shown::otherwise);
     for answer in operation.responses.responses.values_mut() {
         if let RefOr::T(answer) = answer
             && let Some(content) = answer.content.get_mut(JSON)
         {
             complete(content, Side::Answer, components);
+            if let (RefOr::T(Content { example: Some(example), .. }), Some(otherwise)) =
+                (content, otherwise)
+            {
+                shown::merge(example, otherwise);
+            }
         }
     }
 }
@@ -86,8 +94,7 @@ impl Composer<'_> {
             return own.clone();
         }
         if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
-            let found: Option<&RefOr<Schema>> = self.components.schemas.get(name);
-            return self.of(&serde_json::to_value(found).unwrap_or_default());
+            return self.named(name);
         }
         // Something that may be missing is one of nothing and something.
         for part in schema["oneOf"].as_array().into_iter().flatten() {
@@ -107,6 +114,21 @@ impl Composer<'_> {
             return if is_something(&item) { json!([item]) } else { Value::Null };
         }
         self.object(schema)
+    }
+
+    fn named(&self, name: &str) -> Value {
+        let of_answer = |known: fn(&str) -> Option<&'static Value>| {
+            if self.side == Side::Answer { known(name) } else { None }
+        };
+        if let Some(whole) = of_answer(shown::whole) {
+            return whole.clone();
+        }
+        let found: Option<&RefOr<Schema>> = self.components.schemas.get(name);
+        let mut example = self.of(&serde_json::to_value(found).unwrap_or_default());
+        if let Some(otherwise) = of_answer(shown::otherwise) {
+            shown::merge(&mut example, otherwise);
+        }
+        example
     }
 
     fn object(&self, schema: &Value) -> Value {
@@ -143,11 +165,6 @@ fn usual(name: &str, field: &Value) -> Option<Value> {
     match &field["type"] {
         Value::Array(_) => Some(Value::Null),
         kind if kind == "array" => Some(json!([])),
-        // An event's object, such as a passcode's.
-        kind if kind == "object" && name == "data" => Some(json!({
-            "challenge_id": "otp_01kdvqh6m4e5s8w2t9zb3y7n1f", "to": "+33612345678",
-            "status": "delivered", "sequence": 2,
-        })),
         kind if kind == "object" => Some(json!({})),
         kind if kind == "boolean" => Some(json!(SET.contains(&name))),
         kind if kind == "integer" => Some(json!(if name == "max_attempts" { 5 } else { 1 })),

@@ -144,7 +144,7 @@ impl Facts {
         let key = match words.as_slice() {
             [] => "an API key".to_owned(),
             [one] => format!("an API key with the scope {one}"),
-            more => format!("an API key with one of the scopes {}", more.join(", ")),
+            [all @ .., last] => format!("an API key with the scope {} or {last}", all.join(", ")),
         };
         match (self.opens("api_key"), self.opens("portal_token"), self.opens("staff_token")) {
             (true, true, _) => format!("Needs a portal token, or {key}."),

@@ -6,7 +6,9 @@ mod answers;
 mod examples;
 mod facts;
 mod live;
+mod order;
 mod pushed;
+mod shown;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -66,6 +68,17 @@ pub(super) fn document(env: Env) -> Value {
     }
 }
 
+/// The whole description, for people to read.
+#[must_use]
+pub fn openapi_text() -> String {
+    order::pretty(&document(Env::Sandbox))
+}
+
+/// A document as bytes, in the order in which it is read.
+pub(super) fn written(document: &Value) -> Bytes {
+    order::written(document).into()
+}
+
 /// A document as text, of each environment. It is made when somebody asks for it: no start waits.
 pub(super) struct Texts {
     live: LazyLock<Bytes>,
@@ -90,7 +103,7 @@ impl Texts {
 /// What one environment answers, as text.
 pub(super) fn text(env: Env) -> Bytes {
     fn made(env: Env) -> Bytes {
-        serde_json::to_vec(&document(env)).unwrap_or_default().into()
+        written(&document(env))
     }
     static TEXTS: Texts = Texts::new(|| made(Env::Live), || made(Env::Sandbox));
     TEXTS.of(env)
@@ -136,16 +149,18 @@ fn add_problems(operation: &mut Operation, facts: &Facts, components: &mut Compo
         extensions.remove(facts::CODES);
     }
     operation.extensions = operation.extensions.take().filter(|all| !all.is_empty());
-    let mut members = BTreeMap::new();
+    let mut members: BTreeMap<String, Vec<Members>> = BTreeMap::new();
     let answers = std::mem::take(&mut operation.responses.responses);
     for (status, answer) in answers {
         if matches!(status.as_bytes().first(), Some(b'1'..=b'3')) {
             operation.responses.responses.insert(status, answer);
-        } else if let Some(own) = members_of(answer) {
-            codes.extend(&own.codes);
-            // A plain problem adds nothing but its codes.
-            if !is_plain(&own.schema) {
-                members.insert(status, own);
+        } else {
+            for own in members_of(answer) {
+                codes.extend(&own.codes);
+                // A plain problem adds nothing but its codes.
+                if !is_plain(&own.schema) {
+                    members.entry(status.clone()).or_default().push(own);
+                }
             }
         }
     }
@@ -155,20 +170,24 @@ fn add_problems(operation: &mut Operation, facts: &Facts, components: &mut Compo
     }
     let id = operation.operation_id.clone().unwrap_or_default();
     for (status, codes) in by_status {
-        let answer = answers::problem(components, &id, &codes, members.remove(&status));
+        let members = members.remove(&status).unwrap_or_default();
+        let answer = answers::problem(components, &id, &codes, members);
         operation.responses.responses.insert(status, answer);
     }
 }
 
-/// What a declared problem answer adds to the usual members; its description names the codes.
-fn members_of(answer: RefOr<Response>) -> Option<Members> {
-    let RefOr::T(mut answer) = answer else { return None };
+/// What a declared problem answer adds to the usual members. Its description names the codes; where
+/// the codes of a status differ in their members, each code stands in the place of a media type.
+fn members_of(answer: RefOr<Response>) -> Vec<Members> {
+    let RefOr::T(answer) = answer else { return vec![] };
     let words = answer.description.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
-    let codes = words.filter_map(|word| word.parse().ok()).collect();
-    let content = answer.content.values_mut().next();
-    let Some(RefOr::T(content)) = content else { return None };
-    let (schema, example) = (content.schema.take()?, content.example.take());
-    Some(Members { codes, schema, example })
+    let named: Vec<Code> = words.filter_map(|word| word.parse().ok()).collect();
+    let members = answer.content.into_iter().filter_map(|(kind, content)| {
+        let RefOr::T(content) = content else { return None };
+        let codes = kind.parse().map_or_else(|_| named.clone(), |code| vec![code]);
+        Some(Members { codes, schema: content.schema?, example: content.example })
+    });
+    members.collect()
 }
 
 fn is_plain(schema: &RefOr<Schema>) -> bool {

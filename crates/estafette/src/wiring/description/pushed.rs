@@ -20,11 +20,12 @@ pub(super) fn requests() -> Paths {
         let taken = ResponseBuilder::new().description("Any 2xx within 15 s: it is delivered");
         let operation = OperationBuilder::new()
             .operation_id(Some(kind.as_str().replace('.', "_")))
-            .summary(Some(kind.meaning()))
-            .description(Some(
-                "Signed as Standard Webhooks have it: `webhook-id`, `webhook-timestamp` and \
+            .summary(Some(kind.as_str()))
+            .description(Some(format!(
+                "{} Signed as Standard Webhooks have it: `webhook-id`, `webhook-timestamp` and \
                  `webhook-signature`.",
-            ))
+                kind.meaning()
+            )))
             .tag("Events")
             .securities(Some([]))
             .request_body(Some(body.build()))

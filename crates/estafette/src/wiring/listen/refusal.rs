@@ -19,16 +19,21 @@ impl Refusals {
 
     /// To a head that is not there in time.
     pub(super) fn too_late(&self) -> Vec<u8> {
-        let detail = "The request head did not arrive in time.";
+        let detail = "The request head did not arrive in time. Repeat the request.";
         self.answer(&Problem::new(Code::RequestTimeout).detail(detail))
     }
 
     /// In the place of what the HTTP library would say; that begins with its status line.
     pub(super) fn instead_of(&self, said: &[u8]) -> Vec<u8> {
         let detail = match said.get(9..12) {
-            Some(b"414") => "The URL is too long.",
-            Some(b"431") => "The head of the request is too large, or has too many headers.",
-            _ => "This is not an HTTP/1.1 request, or one of its headers is malformed.",
+            Some(b"414") => "The URL is too long. Shorten its query.",
+            Some(b"431") => {
+                "The head of the request is too large, or has too many headers. Send fewer."
+            }
+            _ => {
+                "This is not an HTTP/1.1 request, or one of its headers is malformed. Correct what \
+                 the client sends."
+            }
         };
         self.answer(&Problem::new(Code::InvalidRequest).detail(detail))
     }

@@ -4,7 +4,7 @@
 use estafette::access::idempotency::Claim;
 use serde_json::{Value, json};
 
-use super::{Things, document, login, operations, resolved};
+use super::{Operation, Things, document, login, operations, resolved};
 use crate::emails::noticing::writing;
 use crate::on_every_engine;
 use crate::world::World;
@@ -15,6 +15,7 @@ on_every_engine!(examples_of_requests_work_as_they_are with writing);
 /// What others rely on goes first, what ends something goes last.
 const FIRST: &[&str] = &["/v1/auth/signup", "/v1/otp/send", "/v1/sandbox/handsets/{phone}/replies"];
 const LAST: &[&str] = &[
+    "/v1/admin/routes",
     "/v1/admin/erasures",
     "/v1/admin/support/tickets/{ticket_id}",
     "/v1/support/tickets/{ticket_id}/rating",
@@ -68,6 +69,10 @@ fn rank(path: &str) -> usize {
 
 /// Puts real ids in the place of those in an example.
 fn settle(example: &mut Value, things: &Things<'_>) {
+    // Carriers are called as the operator likes, and those of the sandbox so.
+    for route in example.get_mut("routes").and_then(Value::as_array_mut).into_iter().flatten() {
+        route["carriers"] = json!(["simulated-sms"]);
+    }
     let Some(fields) = example.as_object_mut() else { return };
     for (name, value) in fields {
         let name = if name == "id" { "sender_id" } else { name.as_str() };
@@ -116,6 +121,143 @@ fn missing(
             None => faults.push(at),
             Some(Value::Null) => {}
             Some(value) => missing(document, field, value, &at, faults),
+        }
+    }
+}
+
+/// Calls `see` with every object in a value, and its place.
+fn objects(value: &Value, place: &str, see: &mut impl FnMut(&Value, &str)) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| objects(item, place, see)),
+        Value::Object(members) => {
+            see(value, place);
+            for (name, member) in members {
+                objects(member, &format!("{place}/{name}"), see);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Every example of an answer that is JSON, with its schema.
+fn answers(all: &[Operation]) -> Vec<(String, &Operation, &Value, &Value)> {
+    let mut found = vec![];
+    for operation in all {
+        for (status, answer) in operation.described["responses"].as_object().unwrap() {
+            if let Some(content) = answer["content"].get("application/json") {
+                let place = format!("{} {status}", operation.name());
+                found.push((place, operation, &content["schema"], &content["example"]));
+            }
+        }
+    }
+    found
+}
+
+/// What is wrong where nothing went wrong.
+const FAULTS: [&str; 3] = ["error", "failure_reason", "rejection_reason"];
+/// The statuses of what did.
+const FAILED: [&str; 7] =
+    ["failed", "undelivered", "bounced", "expired", "rejected", "REJECTED", "exhausted"];
+
+#[test]
+fn examples_of_answers_do_not_contradict_themselves() {
+    let document = document();
+    let all = operations(&document);
+    let mut faults = vec![];
+    for (place, operation, _, example) in answers(&all) {
+        objects(example, &place, &mut |object, place| {
+            let word = |name: &str| object[name].as_str().unwrap_or_default();
+            let is_fine = object["status"].is_string() && !FAILED.contains(&word("status"));
+            for name in FAULTS.iter().filter(|name| is_fine && !object[**name].is_null()) {
+                faults.push(format!("{place}: {name} with {}", word("status")));
+            }
+            if object["secret"].is_string() && operation.method != "POST" {
+                faults.push(format!("{place}: a secret that is shown once is read"));
+            }
+            if object["active"] == true && !object["disabled_reason"].is_null() {
+                faults.push(format!("{place}: active and disabled"));
+            }
+            if object["verified"] == true && word("status") != "verified" {
+                faults.push(format!("{place}: verified and {}", word("status")));
+            }
+            let is_checked = object["verified_at"].is_string();
+            if is_checked && word("status") != "verified" {
+                faults.push(format!("{place}: verified once and {}", word("status")));
+            }
+            let (made, ends) = (word("created_at"), word("expires_at"));
+            if !made.is_empty() && !ends.is_empty() && made >= ends {
+                faults.push(format!("{place}: it ends when it begins"));
+            }
+            if word("kind") == "topup" && object["amount"].as_i64() < Some(0) {
+                faults.push(format!("{place}: a top-up that takes"));
+            }
+        });
+    }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn examples_of_answers_follow_from_those_of_their_requests() {
+    let document = document();
+    let all = operations(&document);
+    let (mut seen, mut faults) = (0, vec![]);
+    for (place, operation, _, example) in answers(&all) {
+        let request = operation.json_body().and_then(|body| body["example"].as_object());
+        for (name, asked) in request.into_iter().flatten() {
+            let Some(given) = example.get(name) else { continue };
+            let is_same = match (asked.as_str(), given.as_str()) {
+                (Some(asked), Some(given)) => {
+                    asked.trim_start_matches('+') == given.trim_start_matches('+')
+                }
+                _ => asked == given,
+            };
+            seen += 1;
+            if !is_same {
+                faults.push(format!("{place}: {name} is {given}, and {asked} was asked for"));
+            }
+        }
+    }
+    assert!(seen > 20, "only {seen} members were compared");
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn examples_of_answers_have_only_what_is_described() {
+    let document = document();
+    let all = operations(&document);
+    let mut faults = vec![];
+    for (place, _, schema, example) in answers(&all) {
+        strange(&document, schema, example, &place, &mut faults);
+    }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Notes members that a schema has not, and words that are none of its.
+fn strange(
+    document: &Value,
+    schema: &Value,
+    example: &Value,
+    place: &str,
+    faults: &mut Vec<String>,
+) {
+    let schema = resolved(document, schema);
+    if let (Some(items), Some(first)) = (schema.get("items"), example.get(0)) {
+        return strange(document, items, first, &format!("{place}/0"), faults);
+    }
+    if let (Some(words), false) = (schema["enum"].as_array(), example.is_null())
+        && !words.contains(example)
+    {
+        faults.push(format!("{place}: {example} is no word of {words:?}"));
+    }
+    let parts = schema["allOf"].as_array().into_iter().flatten().chain([schema]);
+    let parts = parts.filter_map(|part| resolved(document, part)["properties"].as_object());
+    let fields: Vec<_> = parts.flatten().collect();
+    // An object of free form, such as an event's, has none.
+    for (name, value) in example.as_object().into_iter().flatten().filter(|_| !fields.is_empty()) {
+        let at = format!("{place}/{name}");
+        match fields.iter().find(|(known, _)| *known == name) {
+            Some((_, field)) => strange(document, field, value, &at, faults),
+            None => faults.push(format!("{at} is not described")),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The API description is true: what it says of requests is what the parsers take, its examples
-//! work as they are, and the problems of every kind of route are given.
+//! work as they are, its words are short, and the problems of every kind of route are given.
 
 mod examples;
 mod kinds;
 mod parsers;
+mod words;
 
 use serde_json::{Value, json};
 

@@ -122,7 +122,7 @@ impl Compared<'_> {
             self.differ(&place, &format!("takes any word: {}", answer.text));
         }
         let said = detail(&answer, &place);
-        if let Some(taken) = said.strip_prefix("must be one of ") {
+        if let Some(taken) = said.trim_end_matches('.').strip_prefix("Must be one of ") {
             let taken: BTreeSet<&str> = taken.split(", ").collect();
             let described: BTreeSet<&str> =
                 words.iter().map(|word| word.as_str().unwrap()).collect();
@@ -184,7 +184,7 @@ fn detail<'a>(answer: &'a Answer, pointer: &str) -> &'a str {
 
 /// The fields that a parser knows, as it says when it is asked for another.
 fn known<'a>(answer: &'a Answer, pointer: &str) -> Option<BTreeSet<&'a str>> {
-    let detail = detail(answer, pointer);
+    let detail = detail(answer, pointer).trim_end_matches('.');
     if detail.ends_with("which has none") {
         return Some(BTreeSet::new());
     }

@@ -118,9 +118,11 @@ fn the_doctor_finds_what_serve_would_stumble_over() {
         ("ESTAFETTE__SUPPORT__S3_ENDPOINT", "http://127.0.0.1:1"),
         ("ESTAFETTE__SUPPORT__S3_ACCESS_KEY_ID", "us"),
         ("ESTAFETTE__SUPPORT__S3_SECRET_ACCESS_KEY", "geheim"),
+        ("ESTAFETTE__WEBHOOKS__ALLOW_HTTP", "true"),
     ];
     let (seen, code) = examined(folder.path(), &broken);
     assert_eq!(code, 1, "{seen}");
+    assert!(seen.to_string().contains("without TLS"), "names or no names: {seen}");
     let (health, found) = finding(&seen, "sms gate");
     assert!(health == "error" && found.contains("callback_token"), "{seen}");
     let (health, found) = finding(&seen, "email.reports");

@@ -139,7 +139,7 @@ async fn files_come_as_base64_is_printed(world: &World) {
 
 async fn what_is_said_of_a_fault_is_true(world: &World) {
     let ada = world.account("ada").await;
-    let nul = "must not contain the NUL character";
+    let nul = "Must not contain the NUL character.";
     let controls = "control characters";
     for (name, pointer, value, said) in [
         ("to", "/to/0", json!(["ada\0@example.com"]), nul),
@@ -160,7 +160,7 @@ async fn what_is_said_of_a_fault_is_true(world: &World) {
             "attachments",
             "/attachments/0/content",
             json!([{"filename": "a", "content": "aGVs\0"}]),
-            "must be base64",
+            "Must be base64",
         ),
         (
             "attachments",

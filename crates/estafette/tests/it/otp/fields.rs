@@ -11,6 +11,7 @@ on_every_engine!(
     faulty_fields_of_a_chatapp_send_are_named,
     faulty_fields_of_a_verification_are_named,
     all_faults_are_named_at_once,
+    a_number_as_dialled_at_home_is_told_what_it_lacks,
     null_counts_as_absent,
     an_sms_sender_must_be_approved,
     countries_may_be_closed,
@@ -112,8 +113,18 @@ async fn all_faults_are_named_at_once(world: &World) {
     for pointer in ["/to", "/code", "/delivery_mode", "/code_length", "/odd"] {
         assert!(answer.item(pointer).is_some(), "{pointer}: {}", answer.text);
     }
-    let items = answer.field("errors").as_array().unwrap();
-    assert!(items.iter().all(|item| item["detail"].as_str().is_some_and(|d| !d.is_empty())));
+    let detail = answer.word("detail");
+    assert!(detail.ends_with("5 fields are invalid; see `errors`."), "{detail}");
+}
+
+async fn a_number_as_dialled_at_home_is_told_what_it_lacks(world: &World) {
+    let ada = world.account("ada").await;
+    for number in ["0612345678", "612345678"] {
+        let refused = ada.send_to(number).await.fault("/to", "invalid_phone_number");
+        let detail = refused.word("detail");
+        assert!(detail.starts_with("The field `to` is not a valid phone number"), "{detail}");
+        assert!(detail.contains("write + and the country code first"), "{detail}");
+    }
 }
 
 async fn null_counts_as_absent(world: &World) {

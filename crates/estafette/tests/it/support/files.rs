@@ -23,6 +23,7 @@ on_every_engine!(
     others_files_and_files_of_notes_do_not_exist,
     a_preview_is_drawn_anew,
     an_upload_that_is_no_multipart_is_refused,
+    a_file_that_is_lost_is_not_asked_for_again,
     storage_of_an_account_is_bounded with little_storage,
     files_go_after_their_time_and_with_the_person with patient_people,
 );
@@ -325,6 +326,20 @@ async fn an_upload_that_is_no_multipart_is_refused(world: &World) {
 
 fn little_storage(config: &mut Config) {
     config.support.account_storage_mib = 1;
+}
+
+/// Somebody restored the database and not the files.
+async fn a_file_that_is_lost_is_not_asked_for_again(world: &World) {
+    let ada = world.account("ada").await;
+    let id = open(&ada, "a", "m").await;
+    let file = ("a.png", Some("image/png"), &png()[..]);
+    let sent = file_of(&upload(&ada, &id, file, &[]).await.ok().body);
+    let path = format!("/v1/support-ticket-files/{sent}");
+    ada.desk("GET", &path).await.ok();
+    std::fs::remove_dir_all(world.folder().join("files")).unwrap();
+    let lost = ada.desk("GET", &path).await.problem("storage_unavailable");
+    assert_eq!(lost.head("retry-after"), "", "it does not come back: {}", lost.text);
+    assert!(lost.word("detail").contains("restore it"), "{}", lost.text);
 }
 
 async fn storage_of_an_account_is_bounded(world: &World) {

@@ -60,6 +60,14 @@ async fn urls_into_the_operators_network_are_refused() {
     for url in ["https://both.test/", "https://localhost/", "https://169.254.169.254/"] {
         assert_eq!(told(url).await, inside, "what a name leads to is not told");
     }
+    // On a laptop both switches are needed; whoever is told one of them is refused again.
+    for url in ["http://localhost:9099/", "http://127.0.0.1:9099/", "http://[::1]:9099/"] {
+        let detail = told(url).await;
+        for switch in ["allow_http = true", "allow_networks = [\"127.0.0.0/8\", \"::1/128\"]"] {
+            assert!(detail.contains(switch), "{url}: {detail}");
+        }
+    }
+    assert!(inside.contains("webhooks.allow_networks, such as"), "{inside}");
     // Whether a name exists is looked at when it is called.
     ada.desk("POST", "/v1/webhooks").json(json!({"url": "https://new.test/"})).await.ok();
     world.finish().await;

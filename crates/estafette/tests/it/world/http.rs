@@ -95,13 +95,21 @@ impl Answer {
         for item in self.body["errors"].as_array().into_iter().flatten() {
             let code = item["code"].as_str().unwrap_or_default();
             assert!(contract::ITEM_CODES.contains(&code), "no code of an item: {}", self.text);
+            let (place, said) = (item["pointer"].as_str(), item["detail"].as_str());
+            assert!(place.is_some_and(is_pointer), "leads nowhere: {}", self.text);
+            assert!(said.is_some_and(is_sentence), "an item is no sentence: {}", self.text);
         }
+        assert!(is_sentence(detail), "no sentence: {}", self.text);
         if expected == 401 {
             assert!(self.headers.contains_key("www-authenticate"), "{}", self.text);
         }
         if expected == 429 {
             assert!(self.head("retry-after").parse::<u32>().is_ok_and(|wait| wait > 0));
         }
+        // Asking again helps where something passes, and nowhere else.
+        let passes = matches!(expected, 429 | 503) || code == "idempotency_in_progress";
+        let waits = self.headers.contains_key("retry-after");
+        assert!(passes || !waits, "it asks to wait in vain: {}", self.text);
         self
     }
 
@@ -157,4 +165,25 @@ impl Answer {
         names.sort_unstable();
         names
     }
+}
+
+/// Whether a text begins and ends as a sentence does.
+fn is_sentence(text: &str) -> bool {
+    let first = text.chars().next();
+    // Names of fields stand as they are.
+    first.is_some_and(|letter| letter.is_uppercase() || letter == '`') && text.ends_with('.')
+}
+
+/// Whether it is one into the body (RFC 6901), or names a query parameter or a header.
+fn is_pointer(text: &str) -> bool {
+    let is_cut = text.ends_with('…');
+    !is_cut && (text.is_empty() || ["/", "?", "header:"].iter().any(|kind| text.starts_with(kind)))
+}
+
+#[test]
+fn fragments_are_no_sentences_and_words_no_pointers() {
+    assert!(is_sentence("Is required.") && is_sentence("`detail` says it."));
+    assert!(!is_sentence("is required.") && !is_sentence("/to is required.") && !is_sentence("A"));
+    assert!(is_pointer("") && is_pointer("/to") && is_pointer("?limit"));
+    assert!(!is_pointer("address") && !is_pointer("/aaa…"));
 }
