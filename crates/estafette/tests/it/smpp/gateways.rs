@@ -414,7 +414,8 @@ async fn a_gateway_of_a_file_is_believed_by_its_address(world: &World) {
         std::fs::write(&file, description).unwrap();
         let text = format!(
             "routes = [{{prefix = '+', carriers = ['main']}}]\n[carriers.main]\nkind = 'http'\n\
-             description = {file:?}\nbase_url = 'http://{address}'\n"
+             description = '{}'\nbase_url = 'http://{address}'\n",
+            file.display()
         );
         let sms: estafette::config::Sms = toml::from_str(&text).unwrap();
         let make = move |clock: &Clock, door: &Door| {

@@ -105,7 +105,8 @@ async fn a_connection_is_tls_where_the_settings_want_it(world: &World) {
     let ca_file = folder.path().join("ca.pem");
     let centre = Centre::new(IdStyle::Decimal).await;
     let front = in_front_of(centre.address(), &ca_file).await;
-    let trusting = format!("host = 'localhost'\ntls = true\nca_file = {ca_file:?}");
+    let ca_file = ca_file.display();
+    let trusting = format!("host = 'localhost'\ntls = true\nca_file = '{ca_file}'");
     give(world, settings(&[("main", front, &trusting)])).await;
     until_up(world, "main").await;
     let ada = sender(world, "ada").await;
