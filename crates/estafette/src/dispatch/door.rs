@@ -187,7 +187,7 @@ async fn take_to(
     }
     // What led here is known, and may be the id of one part, or written in another way.
     let named = receipt.provider_id.clone().filter(|_| receipt.echo.is_some());
-    let fate = place.part.as_ref().map_or(receipt.fate, |_| of_whole(receipt.fate));
+    let fate = if place.parts > 1 { of_whole(receipt.fate) } else { receipt.fate };
     let receipt = Receipt { provider_id: named, fate, ..receipt.clone() };
     for _ in 0..LOOKS {
         let Some(now) = found else { return Ok(Taken::Nowhere) };

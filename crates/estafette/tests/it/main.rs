@@ -16,6 +16,7 @@ mod canary;
 mod chatapp;
 mod circles;
 mod conventions;
+mod costs;
 mod credits;
 mod description;
 mod dispatch;

@@ -305,7 +305,7 @@ impl Board {
         ids
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(super) fn received(&self) -> usize {
         self.state().carried.len()
     }
 

@@ -107,7 +107,7 @@ impl Handsets {
     /// How many arrived, as far as they are remembered.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.count()
+        self.0.received()
     }
 
     /// A handset writes. `false`: nobody is bound to receive it.

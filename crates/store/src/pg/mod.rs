@@ -16,6 +16,7 @@ mod pipeline;
 mod plan;
 mod queue;
 mod readers;
+mod request;
 mod schema;
 mod steps;
 mod stream;

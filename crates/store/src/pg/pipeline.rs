@@ -26,6 +26,7 @@ use super::answers::{columns, disorder, failed, in_text, row_of, type_of_oid};
 use super::bulk;
 use super::connection::Reply;
 use super::failure::Failure;
+use super::request::Request;
 use super::stream::{Stream, dial, lost};
 use super::texts::{Known, Texts, misuse, place};
 use super::value::{encode, encode_column, type_of};
@@ -37,24 +38,6 @@ const CHUNK: usize = 8 * 1024;
 const KEEP: usize = 256 * 1024;
 
 const COMMIT: &str = "COMMIT";
-
-/// One thing to send.
-#[derive(Clone, Copy)]
-pub(super) enum Request<'r> {
-    /// Statements without parameters, such as BEGIN. They run whatever failed before them.
-    Text(&'r str),
-    /// A statement whose text and arguments were checked. It is skipped after one that failed,
-    /// unless a text stands between them.
-    Bound { sql: Sql, args: &'r Args },
-    /// A text for many sets that [`Pipeline::learn_bulk`] knows, with the arguments of each.
-    Bulk { sql: Sql, args: &'r [&'r Args] },
-}
-
-impl Request<'_> {
-    fn is_bound(&self) -> bool {
-        matches!(self, Self::Bound { .. } | Self::Bulk { .. })
-    }
-}
 
 /// What the server remembers of a prepared statement.
 struct Statement {
@@ -195,8 +178,11 @@ impl Pipeline {
 
     /// What a text answers when many sets run it together; `None` = they cannot.
     pub(super) fn bulk(&self, sql: Sql) -> Option<bulk::Answer> {
-        let known = self.bulks.get(&place(sql))?;
-        known.as_ref().map(|known| known.answer)
+        self.bulks.get(&place(sql))?.as_ref().map(|known| known.answer)
+    }
+
+    fn bulk_text(&self, sql: Sql) -> Option<Arc<BulkText>> {
+        self.bulks.get(&place(sql)).and_then(Clone::clone)
     }
 
     /// Gets to know what these texts are for many sets. One that the server cannot use is run set
@@ -211,11 +197,9 @@ impl Pipeline {
             }
             let known = self.texts.get(sql);
             let types = known.as_ref().and_then(|known| known.statement.as_ref());
-            let learned = match types.filter(|_| bulk::is_bulk(sql.0)) {
-                Some(one) => {
-                    let made = bulk::of(sql.0, &one.parameters);
-                    Some(Arc::new(self.prepare_bulk(sql, made).await?))
-                }
+            let made = types.map(|one| bulk::of(sql.0, &one.parameters));
+            let learned = match made.filter(|_| bulk::is_bulk(sql.0)) {
+                Some(made) => Some(Arc::new(self.prepare_bulk(sql, made).await?)),
                 None => None,
             };
             self.bulks.insert(place(sql), learned);
@@ -351,10 +335,10 @@ impl Pipeline {
     }
 
     fn bind_bulk(&mut self, sql: Sql, sets: &[&Args]) -> Result<(), Failure> {
-        let known = self.bulks.get(&place(sql)).and_then(Clone::clone);
-        let known = known.as_ref().and_then(|known| known.statement.as_ref());
-        let unknown = || misuse("it is not known for many sets", sql);
-        let Statement { name, parameters, .. } = known.ok_or_else(unknown)?;
+        let known = self.bulk_text(sql);
+        let one = known.as_ref().and_then(|known| known.statement.as_ref());
+        let Statement { name, parameters, .. } =
+            one.ok_or_else(|| misuse("it is not known for many sets", sql))?;
         let columns = parameters.iter().enumerate();
         let column = |(index, kind): (usize, &Type), out: &mut BytesMut| {
             encode_column(kind, sets.iter().map(|args| args.get(index)), out)
@@ -385,10 +369,11 @@ impl Pipeline {
                     self.read_bound(kinds).await?.map_err(|failure| in_text(failure, sql))
                 }
                 Request::Bulk { sql, .. } => {
-                    let known = self.bulks.get(&place(sql)).and_then(Clone::clone);
-                    let known = known.as_ref().and_then(|known| known.statement.as_ref());
-                    let kinds = known.map(|one| one.columns.as_slice());
-                    self.read_bound(kinds).await?.map_err(|failure| in_text(failure, sql))
+                    let known = self.bulk_text(sql);
+                    let one = known.as_ref().and_then(|known| known.statement.as_ref());
+                    self.read_bound(one.map(|one| one.columns.as_slice()))
+                        .await?
+                        .map_err(|failure| in_text(failure, sql))
                 }
             };
             // A row that cannot be read is no error of the server's: it goes on.

@@ -10,8 +10,9 @@ use std::collections::HashMap;
 use super::bulk::Answer;
 use super::connection::Reply;
 use super::failure::Failure;
-use super::pipeline::{Pipeline, Request};
+use super::pipeline::Pipeline;
 use super::queue::{Job, Outcome};
+use super::request::Request;
 use super::texts::place;
 use super::writer::MARK;
 use crate::{Args, CommitError, Done, Expect, Reject, Sql, Stmt, Val};
@@ -312,7 +313,9 @@ impl Replies {
         let reply = match reply {
             Ok(reply) => reply,
             Err(Failure::Skipped) => {
-                at.iter().for_each(|at| self.note(*at, Err(Failure::Skipped)));
+                for at in at {
+                    self.note(*at, Err(Failure::Skipped));
+                }
                 return Ok(());
             }
             Err(_) => return Err(Unsure),

@@ -89,7 +89,7 @@ impl Shop {
 
 fn order_by(text: Sql, purse: &str, number: usize, slot: Option<&str>) -> WriteSet {
     let id = format!("o{number:04}");
-    let note = (number % 2 == 0).then(|| vec![0, 1, 255]);
+    let note = number.is_multiple_of(2).then(|| vec![0, 1, 255]);
     let mut set = WriteSet::of(purse);
     set.absent(IS_FREE, args![purse, slot.unwrap_or(&id)], TAKEN);
     set.contended(PAY, args![1_i64, purse], POOR);
@@ -138,7 +138,7 @@ async fn sets_of_the_same_texts_are_one_statement_each() {
 async fn what_is_said_of_rows_is_said_of_each_by_its_set() {
     let shop = Shop::open().await;
     shop.together((0..20).map(|n| order("a", n, None)).collect()).await;
-    let word = |n: usize| if n % 3 == 0 { "sent" } else { "lost" };
+    let word = |n: usize| if n.is_multiple_of(3) { "sent" } else { "lost" };
     let answers = shop.together((0..20).map(|n| moved(n, word(n))).collect()).await;
     assert!(refusals(&answers).iter().all(Option::is_none));
     let expected: Vec<_> = (0..20).map(word).collect();
@@ -213,7 +213,7 @@ async fn a_set_with_one_text_many_times_runs_it_once() {
 async fn nodes_that_serve_the_same_accounts_do_not_lock_each_other_out() {
     let shop = Shop::open().await;
     let other = open(&shop.database.url(), |_| ());
-    let purse = |n: usize| if n % 2 == 0 { "a" } else { "b" };
+    let purse = |n: usize| if n.is_multiple_of(2) { "a" } else { "b" };
     for round in 0..5 {
         let number = |n: usize, node: usize| round * 1_000 + node * 100 + n;
         let one = (0..8).map(|n| shop.db.commit(order(purse(n), number(n, 0), None)));

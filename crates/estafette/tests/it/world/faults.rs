@@ -38,8 +38,17 @@ struct Planned {
 #[derive(Clone, Default)]
 pub struct Faults {
     planned: Arc<Mutex<Vec<Planned>>>,
-    /// The texts of every commit since a story asked for them.
-    seen: Arc<Mutex<Option<Vec<Vec<&'static str>>>>>,
+    /// What was asked of the database since a story wanted to know.
+    seen: Arc<Mutex<Option<Seen>>>,
+}
+
+/// What the database was asked.
+#[derive(Clone, Default)]
+pub struct Seen {
+    /// Every commit.
+    pub commits: Vec<WriteSet>,
+    /// Every read.
+    pub reads: Vec<(Sql, Args)>,
 }
 
 impl Faults {
@@ -55,14 +64,18 @@ impl Faults {
 
     /// From now on, every commit is written down.
     pub fn write_down(&self) {
-        *self.seen.lock().unwrap() = Some(Vec::new());
+        *self.seen.lock().unwrap() = Some(Seen::default());
+    }
+
+    /// What was written down since.
+    pub fn seen(&self) -> Seen {
+        self.seen.lock().unwrap().clone().unwrap_or_default()
     }
 
     /// How many statements each commit had of which one has this text.
     pub fn statements_with(&self, text: &str) -> Vec<usize> {
-        let seen = self.seen.lock().unwrap();
-        let is_meant = |set: &&Vec<&str>| set.iter().any(|sql| sql.contains(text));
-        seen.iter().flatten().filter(is_meant).map(Vec::len).collect()
+        let is_meant = |set: &&WriteSet| set.stmts().iter().any(|stmt| stmt.sql.0.contains(text));
+        self.seen().commits.iter().filter(is_meant).map(|set| set.stmts().len()).collect()
     }
 
     fn next(&self, set: &WriteSet) -> Option<How> {
@@ -88,7 +101,7 @@ struct Faulty {
 impl Engine for Faulty {
     fn commit(&self, set: WriteSet) -> BoxFuture<'_, Result<Done, CommitError>> {
         if let Some(seen) = &mut *self.faults.seen.lock().unwrap() {
-            seen.push(set.stmts().iter().map(|stmt| stmt.sql.0).collect());
+            seen.commits.push(set.clone());
         }
         let Some(how) = self.faults.next(&set) else { return self.engine.commit(set) };
         Box::pin(async move {
@@ -107,6 +120,9 @@ impl Engine for Faulty {
     }
 
     fn rows(&self, sql: Sql, args: Args) -> BoxFuture<'_, Result<Vec<Row>, Error>> {
+        if let Some(seen) = &mut *self.faults.seen.lock().unwrap() {
+            seen.reads.push((sql, args.clone()));
+        }
         self.engine.rows(sql, args)
     }
 

@@ -1,0 +1,165 @@
+//! What an operation costs the database, counted: it does not depend on the machine, so it is locked.
+//! Whoever makes one dearer has to say so here.
+
+use std::collections::BTreeMap;
+
+use estafette::app::Env;
+use serde_json::json;
+use store::{Args, Db, Sql, Val};
+
+use crate::on_every_engine;
+use crate::world::World;
+use crate::world::tenant::{Tenant, other_than, phone};
+
+on_every_engine!(
+    a_passcode_costs_what_it_did,
+    a_guess_costs_what_it_did,
+    an_sms_costs_what_it_did,
+    reads_cost_what_they_did,
+);
+
+const SQLITE_INDEXES: Sql = Sql("SELECT tbl_name, COALESCE(sql, '') FROM sqlite_master \
+     WHERE type = 'index' ORDER BY name");
+const POSTGRES_INDEXES: Sql = Sql("SELECT CAST(tablename AS TEXT), indexdef FROM pg_indexes \
+     WHERE schemaname = 'public' ORDER BY indexname");
+
+/// Rows and index entries of some tables.
+type Counts = BTreeMap<&'static str, (i64, i64)>;
+
+/// What the tables of a channel hold.
+async fn counts(db: &Db, tables: &[&'static str]) -> Counts {
+    let count = async |table: &str, only: &str| -> i64 {
+        let sql = Sql(format!("SELECT COUNT(*) FROM {table} {only}").leak());
+        db.row::<(i64,)>(sql, Args::new()).await.unwrap().unwrap().0
+    };
+    let indexes: Vec<(String, String)> = match db.rows(SQLITE_INDEXES, Args::new()).await {
+        Ok(indexes) => indexes,
+        Err(_) => db.rows(POSTGRES_INDEXES, Args::new()).await.unwrap(),
+    };
+    let mut counts = Counts::new();
+    for table in tables {
+        let mut entries = 0;
+        for (_, sql) in indexes.iter().filter(|(of, _)| of == table) {
+            let only = sql.find(" WHERE ").map_or("", |at| &sql[at..]);
+            entries += count(table, only).await;
+        }
+        counts.insert(table, (count(table, "").await, entries));
+    }
+    counts
+}
+
+/// Bytes of arguments, as they are stored.
+fn bytes(args: &Args) -> usize {
+    let size = |value: &Val| match value {
+        Val::Null => 0,
+        Val::Int(_) => 8,
+        Val::Text(text) => text.len(),
+        Val::Bytes(bytes) => bytes.len(),
+    };
+    args.iter().map(size).sum()
+}
+
+/// What an operation of a tenant cost.
+#[derive(Debug, PartialEq, Eq)]
+struct Cost {
+    /// Statements of each commit.
+    commits: Vec<usize>,
+    /// Reads.
+    reads: usize,
+    /// Bytes of what was written.
+    bytes: usize,
+    /// Rows and index entries more, by table.
+    rows: Vec<(&'static str, i64, i64)>,
+}
+
+/// Does something and counts what it cost this tenant.
+async fn cost<T>(
+    tenant: &Tenant<'_>,
+    tables: &[&'static str],
+    does: impl Future<Output = T>,
+) -> (T, Cost) {
+    let world = tenant.world;
+    let db = world.app(Env::Sandbox).await.db.clone();
+    let before = counts(&db, tables).await;
+    world.faults.write_down();
+    let done = does.await;
+    let seen = world.faults.seen();
+    let after = counts(&db, tables).await;
+    let me = tenant.account_id.as_str();
+    // Handsets keep what they got in the database of several nodes only, and are no cost of live.
+    let is_ours = |set: &&store::WriteSet| {
+        set.shard() == me && !set.stmts().iter().any(|one| one.sql.0.contains("handset_messages"))
+    };
+    let commits: Vec<_> = seen.commits.iter().filter(is_ours).collect();
+    let names_me = |args: &Args| args.contains(&Val::from(me));
+    let is_read = |(sql, args): &&(Sql, Args)| names_me(args) && !sql.0.contains("handset");
+    let more = |table: &&'static str| {
+        let (was, is) = (before[table], after[table]);
+        (*table, is.0 - was.0, is.1 - was.1)
+    };
+    let stmts = commits.iter().flat_map(|set| set.stmts());
+    let cost = Cost {
+        bytes: stmts.map(|stmt| bytes(&stmt.args)).sum(),
+        commits: commits.iter().map(|set| set.stmts().len()).collect(),
+        reads: seen.reads.iter().filter(is_read).count(),
+        rows: tables.iter().map(more).collect(),
+    };
+    (done, cost)
+}
+
+const OTP: [&str; 4] = ["challenges", "attempts", "transfers", "events"];
+
+async fn a_passcode_costs_what_it_did(world: &World) {
+    let ada = world.account("ada").await;
+    ada.send_to(&phone("0003")).await.ok();
+    // No receipt comes: one that comes at once would share the second commit, or have its own.
+    let body = json!({"to": "+33612300003", "request_messaging_consent": false});
+    let (sent, cost) = cost(&ada, &OTP, async { ada.send(body).await.ok() }).await;
+    assert_eq!(sent.word("status"), "sent");
+    let rows =
+        vec![("challenges", 1, 4), ("attempts", 1, 2), ("transfers", 2, 2), ("events", 1, 1)];
+    assert_eq!(cost, Cost { commits: vec![5, 5], reads: 0, bytes: 0, rows });
+}
+
+async fn a_guess_costs_what_it_did(world: &World) {
+    let ada = world.account("ada").await;
+    let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
+    let id = sent.word("challenge_id");
+    let guess = async { ada.guess(id, &other_than("4821")).await.problem("otp_code_invalid") };
+    let (_, wrong) = cost(&ada, &OTP, guess).await;
+    let rows = |events| {
+        vec![
+            ("challenges", 0, 0),
+            ("attempts", 0, 0),
+            ("transfers", 0, 0),
+            ("events", events, events),
+        ]
+    };
+    assert_eq!(wrong, Cost { commits: vec![0], reads: 0, bytes: 0, rows: rows(0) });
+    let (_, right) = cost(&ada, &OTP, async { ada.guess(id, "4821").await.ok() }).await;
+    assert_eq!(right, Cost { commits: vec![0], reads: 0, bytes: 0, rows: rows(1) });
+}
+
+async fn an_sms_costs_what_it_did(world: &World) {
+    let ada = world.account("ada").await;
+    let tables = ["sms_messages", "attempts", "transfers", "events", "submissions"];
+    let (_, cost) = cost(&ada, &tables, async {
+        let sent = ada.text(json!({"to": phone("5678"), "text": "Your order is here."})).await.ok();
+        ada.sms_until(sent.word("id"), "delivered").await
+    })
+    .await;
+    assert_eq!(cost, Cost { commits: vec![0], reads: 0, bytes: 0, rows: vec![] });
+}
+
+async fn reads_cost_what_they_did(world: &World) {
+    let ada = world.account("ada").await;
+    let sent = ada.send_to(&phone("5678")).await.ok();
+    let id = sent.word("challenge_id");
+    let none = |reads| Cost { commits: vec![], reads, bytes: 0, rows: vec![] };
+    let (_, one) = cost(&ada, &[], async { ada.challenge(id).await.ok() }).await;
+    assert_eq!(one, none(1));
+    let (_, list) = cost(&ada, &[], async { ada.get("/v1/otp").await.ok() }).await;
+    assert_eq!(list, none(1));
+    let (_, balance) = cost(&ada, &[], async { ada.get("/v1/balance").await.ok() }).await;
+    assert_eq!(balance, none(1));
+}
