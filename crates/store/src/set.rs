@@ -9,10 +9,10 @@ use crate::Args;
 ///
 /// `/*BULK*/` at its end says that sets of the same texts may run it side by side, where the engine
 /// gains by it, instead of one set after the other; so may one set that has it several times in a
-/// row. It is a SELECT that must find nothing, an `INSERT … VALUES`, an `INSERT … SELECT … WHERE` or
-/// an `UPDATE … WHERE`, without `RETURNING`. The engine sees to it that each set changes one row of
-/// its own, and else runs them one after the other. Its author vouches for the rest: what it reads
-/// is changed by such sets only in rows that two of them cannot both change.
+/// row. It is a SELECT that must find nothing, an `INSERT … VALUES`, an `INSERT … SELECT … WHERE`
+/// or an `UPDATE … WHERE`, without `RETURNING`. The engine sees to it that each set changes one row
+/// of its own, and else runs them one after the other. Its author vouches for the rest: what it
+/// reads is changed by such sets only in rows that two of them cannot both change.
 ///
 /// `UPDATE … WHERE id = $2 AND … /*BULK SUM*/ AND …` is the same for a counter that many sets
 /// change: `$1` (never negative) is added up over them and the row changed once. Before the mark

@@ -351,7 +351,9 @@ fn a_fault_says_what_would_be_right_and_in_which_line() {
         let line = if file.starts_with('\n') { "line 3" } else { "toml, line " };
         assert!(text.contains(line), "{file}: {text}");
         let words = ["usize", "u32", "i64", "u8", "struct ", "invalid type", "`"];
-        assert!(!words.iter().any(|word| text.contains(word)), "{text}");
+        // Where it comes from is a folder with any letters.
+        let told = text.split(" (from ").next().unwrap_or_default();
+        assert!(!words.iter().any(|word| told.contains(word)), "{text}");
     }
     let postgres = "master_key = '%k'\n[database]\nurl = 'postgres://u:hush@h/x?pool=1'\n";
     let text = fault(from_file(&postgres.replace("%k", &"ab".repeat(32))));

@@ -342,7 +342,8 @@ pub(super) struct Line<'a> {
 pub(super) async fn waiting(
     app: &App,
     line: Line<'_>,
-    (after, until): (Millis, Millis),
+    after: Millis,
+    until: Millis,
     limit: i64,
 ) -> Result<Vec<Found>, Error> {
     let Line { carrier, priority, account } = line;

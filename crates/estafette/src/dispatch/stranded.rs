@@ -139,7 +139,7 @@ impl Watch {
         let until = self.app.now() - patience;
         let (mut after, mut all) = (Millis(0), Moved::default());
         loop {
-            let found = sql::waiting(&self.app, line, (after, until), BATCH).await?;
+            let found = sql::waiting(&self.app, line, after, until, BATCH).await?;
             let Some(newest) = found.last().and_then(|found| found.attempt.queued_at) else {
                 return Ok(all);
             };

@@ -9,8 +9,8 @@ use super::LiteOptions;
 use super::session::{Role, Session};
 use crate::{Args, Error, Row, Sql};
 
-/// A few connections, each for one caller at a time. Whoever comes takes the first that is free: its
-/// pages and statements are in memory, and in the processor's cache.
+/// A few connections, each for one caller at a time. Whoever comes takes the first that is free:
+/// its pages and statements are in memory, and in the processor's cache.
 pub(super) struct Readers {
     first: Mutex<Session>,
     others: Vec<Mutex<Session>>,

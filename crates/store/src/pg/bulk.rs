@@ -178,12 +178,12 @@ mod tests {
 
     #[test]
     fn values_become_rows_of_arrays() {
-        let sql =
-            "INSERT INTO t (a, b, c) VALUES ($1, 'x)$', ($2)) ON CONFLICT DO NOTHING /*BULK*/";
+        let sql = "INSERT INTO t (a, b, c) VALUES ($1, 'x)$', ($2)) \
+                   ON CONFLICT DO NOTHING /*BULK*/";
         assert_eq!(
             said(sql, &[Type::TEXT, Type::INT8]),
-            "INSERT INTO t (a, b, c) SELECT one.p1, 'x)$', (one.p2) FROM unnest(CAST($1 AS TEXT[]), \
-             CAST($2 AS BIGINT[])) WITH ORDINALITY AS one(p1, p2, place) ON CONFLICT DO NOTHING"
+            "INSERT INTO t (a, b, c) SELECT one.p1, 'x)$', (one.p2) \
+             FROM unnest(CAST($1 AS TEXT[]), CAST($2 AS BIGINT[])) WITH ORDINALITY AS one(p1, p2, place) ON CONFLICT DO NOTHING"
         );
     }
 

@@ -1,4 +1,4 @@
-//! Sets of the same texts run side by side, and what they lead to is what one after the other would.
+//! Sets of the same texts run side by side; what comes of it is what one after the other would.
 
 use futures_util::future::join_all;
 use store::CommitError;
