@@ -183,7 +183,8 @@ mod tests {
         assert_eq!(
             said(sql, &[Type::TEXT, Type::INT8]),
             "INSERT INTO t (a, b, c) SELECT one.p1, 'x)$', (one.p2) \
-             FROM unnest(CAST($1 AS TEXT[]), CAST($2 AS BIGINT[])) WITH ORDINALITY AS one(p1, p2, place) ON CONFLICT DO NOTHING"
+             FROM unnest(CAST($1 AS TEXT[]), CAST($2 AS BIGINT[])) \
+             WITH ORDINALITY AS one(p1, p2, place) ON CONFLICT DO NOTHING"
         );
     }
 
