@@ -151,4 +151,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "oldest_queued",
         sql: include_str!("../../../migrations/0042_oldest_queued.sql"),
     },
+    Migration {
+        version: 43,
+        name: "due_events",
+        sql: include_str!("../../../migrations/0043_due_events.sql"),
+    },
 ];

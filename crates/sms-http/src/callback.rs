@@ -9,8 +9,8 @@ use url::form_urlencoded;
 use crate::answer::text_of;
 use crate::describe::{Gateway, InboundShape, PartsShape, ReportShape, Ucs2Shape};
 
-/// Most items of one callback.
-const MOST_ITEMS: usize = 1_000;
+/// Most items of one callback: more than fit into the largest request that is taken.
+const MOST_ITEMS: usize = 100_000;
 /// The longest value that is taken, characters.
 const MOST_CHARS: usize = 10_000;
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
 use super::binds::Presence;
@@ -77,6 +77,8 @@ pub struct Lane {
     carrier: Arc<dyn Carrier>,
     pace: Pace,
     book: Mutex<Book>,
+    /// See [`Lane::second_try`].
+    second_try: Arc<Semaphore>,
     work: Notify,
     /// What became of its receipts.
     pub receipts: ReceiptCounts,
@@ -159,7 +161,14 @@ impl Lane {
         };
         let (book, work) = (Mutex::new(book), Notify::new());
         let (receipts, answers) = (ReceiptCounts::default(), AnswerFigures::default());
-        Arc::new(Self { carrier, pace, book, work, receipts, answers })
+        let second_try = Arc::new(Semaphore::new(1));
+        Arc::new(Self { carrier, pace, book, second_try, work, receipts, answers })
+    }
+
+    /// The turn of a message whose answer was lost. They go one after the other: where one of them
+    /// makes the carrier cut the connection, it takes no other's second and last try with it.
+    pub async fn second_try(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.second_try).acquire_owned().await.ok()
     }
 
     /// Who is at its end.

@@ -235,7 +235,11 @@ fn check<'a>(at: usize, route: &'a Route, lanes: &[Arc<Lane>]) -> Result<&'a str
     if route.carriers.is_empty() || route.carriers.len() > SmsRoute::MOST_CARRIERS {
         return Err(fault("carriers", "must name 1 to 20 carriers"));
     }
-    for choice in &route.carriers {
+    for (number, choice) in route.carriers.iter().enumerate() {
+        if route.carriers.iter().take(number).any(|before| before.name == choice.name) {
+            let reason = format!("names {:?} more than once", choice.name);
+            return Err(RouteFault { at, field: "carriers", reason });
+        }
         if !lanes.iter().any(|lane| lane.carrier().name() == choice.name) {
             let reason = format!("names {:?}, which is not under sms.carriers", choice.name);
             return Err(RouteFault { at, field: "carriers", reason });

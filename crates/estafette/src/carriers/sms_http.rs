@@ -150,7 +150,15 @@ impl SmsHttp {
                 let after_s = answer.headers.get("retry-after");
                 let after_s = after_s.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
                 let read = self.gateway.read(answer.status, &answer.body);
-                self.outcome(outbound, read, after_s)
+                // The gateway does not know us, or not this address: that says nothing of the
+                // message, which another carrier may take, and is for the operator to mend.
+                let is_ours = matches!(answer.status, 401 | 403 | 404 | 405 | 407);
+                match self.outcome(outbound, read, after_s) {
+                    Outcome::Refused { class: Refusal::Permanent, code } if is_ours => {
+                        Outcome::Refused { class: Refusal::Unfit, code }
+                    }
+                    outcome => outcome,
+                }
             }
             // What never got there was not taken. Of the rest nobody can tell.
             Err(NoAnswer::Timeout | NoAnswer::Reset | NoAnswer::Protocol) => Outcome::Unknown,
@@ -209,6 +217,10 @@ impl SmsHttp {
             return None;
         }
         let brought = self.gateway.take(&incoming);
+        if brought.reports.is_empty() && brought.written.is_empty() {
+            let carrier = self.name.as_str();
+            tracing::info!(carrier, "a callback brought nothing that its description knows");
+        }
         let echo = incoming.parameter("account").zip(incoming.parameter("attempt"));
         let echo = echo.map(|(account_id, attempt_id)| Echo { account_id, attempt_id });
         for report in brought.reports {

@@ -25,6 +25,8 @@ const TRIES: usize = 4;
 const THROTTLED_MS: u64 = 2_000;
 /// How long a request waits for a permit in its carrier's lane.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a second try keeps the next one waiting.
+const TURN: Duration = Duration::from_secs(1);
 /// Times that an answer is settled anew because another was faster.
 const STALE_TRIES: usize = 3;
 
@@ -152,6 +154,9 @@ pub(super) async fn carry_queued<O: Owner>(
         return;
     }
     let Answered { outcome, transcript } = match O::content(&app, &leg.message, &leg.attempt) {
+        Some(message) if leg.attempt.resends > 0 => {
+            once_more(&app, leg.attempt.channel, &message, &permit).await
+        }
         Some(message) => hand_over(&app, leg.attempt.channel, &message, &permit).await,
         None => content_gone(),
     };
@@ -285,6 +290,18 @@ fn down(code: &str) -> Answered {
 
 fn content_gone() -> Answered {
     Outcome::Refused { class: Refusal::Permanent, code: "content_gone".to_owned() }.into()
+}
+
+/// The second try of a message of unknown fate, by itself; but a carrier that is slow to answer
+/// holds up the next one for a second only.
+async fn once_more(app: &App, channel: Channel, message: &Outbound, permit: &Permit) -> Answered {
+    let turn = permit.lane().second_try().await;
+    let mut answered = std::pin::pin!(hand_over(app, channel, message, permit));
+    if let Ok(answered) = tokio::time::timeout(TURN, &mut answered).await {
+        return answered;
+    }
+    drop(turn);
+    answered.await
 }
 
 /// Spends a permit on a submission.
