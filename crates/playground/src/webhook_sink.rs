@@ -13,13 +13,15 @@ use axum::routing::{get, put};
 use axum::{Json, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use clock::Clock;
+use clock::{Clock, Millis};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::Serialize;
 use sha2::Sha256;
 
 /// Longest body that is taken, as for the service's own webhooks.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
+/// How far a timestamp may be from now before receivers refuse it (Standard Webhooks), seconds.
+const TOLERANCE_S: i64 = 300;
 /// How many requests are remembered.
 const REMEMBERED: usize = 1_000;
 
@@ -70,10 +72,26 @@ pub struct Received {
     pub webhook_signature: Option<String>,
     /// Whether that is right.
     pub signature: Signature,
+    /// How old the timestamp is, in seconds, where a receiver should refuse it: negative if it is
+    /// of times to come.
+    pub stale_s: Option<i64>,
     /// Size of the body in bytes.
     pub size: usize,
     /// The body; what is not UTF-8 is replaced.
     pub body: String,
+}
+
+impl Received {
+    /// What is to be said of its signature, in words.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        let words = self.signature.words();
+        match (self.signature, self.stale_s) {
+            (Signature::Right, Some(old @ 0..)) => format!("{words}, but {old} s old"),
+            (Signature::Right, Some(ahead)) => format!("{words}, but {} s ahead", -ahead),
+            _ => words.to_owned(),
+        }
+    }
 }
 
 type Report = dyn Fn(&Received) + Send + Sync;
@@ -112,6 +130,13 @@ impl Sink {
         };
         if secrets.iter().any(is_of) { Signature::Right } else { Signature::Wrong }
     }
+}
+
+/// How old a timestamp is, where that is too far from now.
+fn stale_s(timestamp: Option<&str>, now: Millis) -> Option<i64> {
+    let at: i64 = timestamp?.parse().ok()?;
+    let old = (now.0 / 1_000).saturating_sub(at);
+    (old.saturating_abs() > TOLERANCE_S).then_some(old)
 }
 
 /// The key in a secret as the service shows it.
@@ -193,8 +218,10 @@ async fn take(
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
     let header = |name| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let now = sink.clock.now();
     let received = Received {
-        received_at: sink.clock.now().to_string(),
+        received_at: now.to_string(),
+        stale_s: stale_s(header("webhook-timestamp").as_deref(), now),
         method: method.to_string(),
         path: uri.to_string(),
         webhook_id: header("webhook-id"),
@@ -271,6 +298,33 @@ mod tests {
         assert_eq!(post(body, Some(&format!("v1,AAAA {made}"))).await, "right");
         assert_eq!(post("{\"test\": 1}", Some(made)).await, "wrong");
         assert_eq!(post(body, None).await, "missing");
+    }
+
+    #[test]
+    fn a_right_signature_of_long_ago_is_told_as_old() {
+        let now = Millis(1_700_000_000_000);
+        let old = |at: &str| stale_s(Some(at), now);
+        assert_eq!((old("1699999700"), old("1700000300"), old("soon")), (None, None, None));
+        assert_eq!((old("1699999000"), old("1700001000")), (Some(1_000), Some(-1_000)));
+        let told = |signature, stale_s| {
+            let received = Received {
+                received_at: now.to_string(),
+                method: "POST".to_owned(),
+                path: "/".to_owned(),
+                webhook_id: None,
+                webhook_timestamp: None,
+                webhook_signature: None,
+                signature,
+                stale_s,
+                size: 0,
+                body: String::new(),
+            };
+            received.verdict()
+        };
+        assert_eq!(told(Signature::Right, None), "signature right");
+        assert_eq!(told(Signature::Right, Some(1_000)), "signature right, but 1000 s old");
+        assert_eq!(told(Signature::Right, Some(-1_000)), "signature right, but 1000 s ahead");
+        assert_eq!(told(Signature::Wrong, Some(1_000)), "signature WRONG");
     }
 
     #[tokio::test]

@@ -197,7 +197,7 @@ pub struct NewKeyView {
     /// The raw key: shown only here, and to a repeat with the same `Idempotency-Key` within ten
     /// minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[schema(nullable = false, pattern = "^est_(live|test)_[0-9A-Za-z]{36}$")]
     pub api_key: Option<String>,
     /// Everything else.
     pub key: KeyView,
@@ -311,7 +311,7 @@ pub(super) async fn log_out<P>(
     request_body = PasswordRequest, security(("portal_token" = [])),
     extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
-        (status = 200, body = DoneView, description = "The new password counts"),
+        (status = 200, body = DoneView, description = "The password is changed"),
     ))]
 async fn change_password(
     caller: Caller<Myself>,
@@ -346,8 +346,20 @@ pub(super) async fn replace_password(
     let fresh =
         async |claim: Claim| Ok(super::change_password(app, kind, owner, passwords, &claim).await?);
     let prover = Prover { kind, whose: owner.by.who.id(), guest: owner.guest };
-    let done = once_with_password(app, prover, request, fresh, async |_| Ok(())).await?;
+    let done = once_with_password(app, prover, request, fresh, async |_| Ok(())).await;
+    let done = done.map_err(of_current)?;
     Ok(done.map(|()| Json(DoneView { ok: true })).into_response())
+}
+
+/// Who is logged in gave no email: only `current` can be wrong.
+fn of_current(problem: Problem) -> Problem {
+    if problem.code() != Code::InvalidLogin {
+        return problem;
+    }
+    problem.detail(
+        "`current` is not the password of this account. Send the one that opens it now. From the \
+         fifth failure on, each one makes this address wait longer before its next attempt.",
+    )
 }
 
 /// List API keys.
@@ -410,7 +422,7 @@ async fn create_api_key(
 
 /// Disable an API key.
 ///
-/// Disabling it again gets the same answer.
+/// Repeating this has no effect.
 #[utoipa::path(delete, path = "/v1/api-keys/{key_id}", tag = "Account",
     security(("portal_token" = [])),
     params(("key_id" = String, Path, description = "The key's id")),

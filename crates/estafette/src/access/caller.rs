@@ -225,7 +225,7 @@ impl<'a> Pass<'a> {
 
 fn ambiguous(header: &str, what: &str) -> Problem {
     let detail = format!("The request carries {what}; send only one of them.");
-    let item = "shows more than one credential";
+    let item = "send only one credential";
     let pointer = format!("header:{header}");
     Problem::bad_request(&pointer, "invalid_type", item).detail(detail)
 }

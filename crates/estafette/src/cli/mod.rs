@@ -67,8 +67,9 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         if let Command::Demo(_) = command { flags.database_url.take() } else { None };
     let strangers: Vec<String> =
         config::strangers(&environment).into_iter().map(str::to_owned).collect();
-    // A service says it in its log, where that is one of nothing but JSON lines.
-    if !matches!(command, Command::Serve) {
+    // A service says it in its log, where that is one of nothing but JSON lines; to the doctor it
+    // is a finding.
+    if !matches!(command, Command::Serve | Command::Doctor) {
         for name in &strangers {
             output.hint(&format!("warning: {}", unread(name)));
         }
@@ -79,7 +80,7 @@ async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Resul
         Command::Openapi => return upkeep::openapi(output),
         Command::Config(ConfigArgs { template: true }) => return Ok(upkeep::template(output)),
         // What cannot be loaded is a finding.
-        Command::Doctor => return doctor::run(load(), output).await,
+        Command::Doctor => return doctor::run(load(), &strangers, output).await,
         _ => {}
     }
     let config = load()?;

@@ -87,10 +87,35 @@ fn options(args: &PlaygroundArgs) -> SmscOptions {
 
 fn line(received: &Received) -> String {
     let id = received.webhook_id.as_deref().unwrap_or("no webhook-id");
-    let Received { received_at, method, path, signature, size, body, .. } = received;
+    let Received { received_at, method, path, size, body, .. } = received;
     let read: Option<serde_json::Value> = serde_json::from_str(body).ok();
     let shown = read.and_then(|body| serde_json::to_string_pretty(&body).ok());
-    let shown = shown.as_ref().unwrap_or(body).replace('\n', "\n    ");
-    let signature = signature.words();
+    let shown = tame(shown.as_ref().unwrap_or(body)).replace('\n', "\n    ");
+    let signature = received.verdict();
     format!("{received_at} {method} {path} {id} {size} bytes, {signature}\n    {shown}")
+}
+
+/// Text of strangers as a terminal may show it: control characters could rewrite what is on it.
+fn tame(text: &str) -> String {
+    let is_wild = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_wild(letter) {
+            shown.extend(letter.escape_unicode());
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tame;
+
+    #[test]
+    fn control_characters_of_a_body_do_not_reach_the_terminal() {
+        let shown = tame("a\u{1b}[2J\r\u{9b}31m\n\té");
+        assert_eq!(shown, "a\\u{1b}[2J\\u{d}\\u{9b}31m\n\té");
+    }
 }

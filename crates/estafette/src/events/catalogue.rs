@@ -109,7 +109,7 @@ fn otp_status() -> Value {
         "to": "+33612345678",
         "reference": "signup-4711",
         "status": "delivered",
-        "provider_message_id": "att_01kdvqh6m4e5s8w2t9zb3y7n1c",
+        "provider_message_id": "sim.4f1d2c7a90be3358d16a07c2",
         "attempts": 0,
         "max_attempts": 5,
         "expires_at": "2026-01-01T00:05:00.000Z",

@@ -77,8 +77,9 @@ codes! {
     401 TokenExpired "token_expired" "The token has expired":
         "Log in again.";
     401 InvalidLogin "invalid_login" "Email or password is wrong":
-        "The answer is the same for an unknown email and a wrong password. From the fifth failure \
-         on, each one makes this address wait longer before its next attempt.";
+        "Check the email and the password, or reset the password. The answer is the same for an \
+         unknown email and a wrong password. From the fifth failure on, each one makes this \
+         address wait longer before its next attempt.";
     402 InsufficientCredits "insufficient_credits" "Not enough credits":
         "This message costs more credits than the account has left. Nothing was sent. Top up, \
          then repeat.";
@@ -111,13 +112,14 @@ codes! {
     403 RecipientOptedOut "recipient_opted_out" "The recipient has opted out":
         "This person answered STOP. Only passcodes still reach them, until they answer START.";
     404 NotFound "not_found" "There is no such object":
-        "The id is unknown, or belongs to another account.";
+        "The id is unknown, or belongs to another account. Check the id, and that the key or token \
+         is of the account that has it, at this address: live and sandbox share no objects.";
     404 RouteNotFound "route_not_found" "There is no such path":
         "Check the path and its spelling against the reference at `/docs`. All API paths start \
          with `/v1`.";
     405 MethodNotAllowed "method_not_allowed" "The method is not allowed here":
-        "The `Allow` header lists what this path takes. If that is not what you expect, see \
-         whether the path is misspelt.";
+        "The `Allow` header lists the methods of this path. Use one of those methods, or check the \
+         path.";
     406 NotAcceptable "not_acceptable" "The answer is not available in an accepted format":
         "Answers are JSON. Send `Accept: application/json` or leave the header out.";
     408 RequestTimeout "request_timeout" "The request took too long to arrive":
@@ -188,7 +190,8 @@ codes! {
     503 StorageUnavailable "storage_unavailable" "The storage is unavailable":
         "Nothing happened. Repeat the request a little later.";
     503 Draining "draining" "This node is shutting down":
-        "Nothing happened. Repeat the request: another node takes it.";
+        "Nothing happened. Repeat it after `Retry-After`; another node, or this one after its \
+         restart, takes it.";
     504 DeadlineExceeded "deadline_exceeded" "The request took too long":
         "Nothing was stored, unless you sent an Idempotency-Key: repeat the request to find out.";
 }

@@ -100,8 +100,8 @@ pub struct ProfileView {
 
 /// Sign up.
 ///
-/// Makes a user with an account for each environment, and logs them in. Each address may have it
-/// switched off; where it is off on live, the live account of whoever signs up at the sandbox is
+/// Makes a user with an account for each environment, and logs them in. Sign-up can be off on
+/// either address; where it is off on live, the live account of whoever signs up at the sandbox is
 /// `pending` until the operator activates it. A repeat with the same `Idempotency-Key` makes no
 /// second user: it carries the token for ten minutes, and comes without it afterwards.
 #[utoipa::path(post, path = "/v1/auth/signup", tag = "Account", request_body = SignupRequest,
@@ -146,7 +146,7 @@ async fn signup(
 
 /// Read the account's profile.
 ///
-/// That of the account at this address, live or sandbox.
+/// The profile of your account at this address (live or sandbox).
 #[utoipa::path(get, path = "/v1/me", tag = "Account", security(("portal_token" = [])),
     responses(
         (status = 200, body = ProfileView, description = "The profile"),

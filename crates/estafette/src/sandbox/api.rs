@@ -49,7 +49,7 @@ pub struct HandsetMessage {
     /// What it says.
     text: String,
     /// The passcode; null for what is none.
-    #[schema(required = true, example = "482913")]
+    #[schema(required = true, example = "482915")]
     code: Option<String>,
     /// Quick-reply buttons.
     buttons: Vec<String>,
@@ -104,7 +104,7 @@ pub struct ReplyView {
 
 /// Read a virtual handset.
 ///
-/// What it received, newest first; the own account's messages only.
+/// What it received, newest first; only messages of your own account.
 #[utoipa::path(get, path = "/v1/sandbox/handsets/{phone}/messages", tag = "Sandbox",
     params(
         ("phone" = String, Path, description = "International format"),

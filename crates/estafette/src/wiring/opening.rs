@@ -1,9 +1,10 @@
 //! From settings to a database that can be served from: which commands may make one, what a start
 //! waits for, and what ends it.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use clock::Clock;
 use store::CommitError;
 use url::Url;
@@ -103,8 +104,17 @@ pub(super) fn place_of_key(config: &Config) -> String {
 /// Says where was looked.
 pub fn must_exist(config: &Config) -> anyhow::Result<()> {
     let Some(path) = database_file(config) else { return Ok(()) };
-    ensure!(path.is_file(), nothing_at(&place_of(config)));
-    Ok(())
+    match path.metadata() {
+        Ok(found) if found.is_file() => Ok(()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            bail!(
+                "this user may not look for the database at {}: run this as the service's user \
+                 (sudo -u estafette estafette …)",
+                place_of(config)
+            )
+        }
+        _ => bail!(nothing_at(&place_of(config))),
+    }
 }
 
 impl Service {

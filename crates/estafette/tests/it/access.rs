@@ -102,6 +102,7 @@ async fn a_wrong_login_tells_nothing(world: &World) {
         assert_eq!(wrong.field(member), unknown.field(member), "{member}");
     }
     assert_eq!(wrong.names(), unknown.names());
+    assert!(wrong.word("detail").starts_with("Check the email and the password"));
     let mixed = ada.email.to_uppercase();
     login(world, Env::Sandbox, &mixed, PASSWORD).await.ok();
 }

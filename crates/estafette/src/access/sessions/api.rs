@@ -122,7 +122,7 @@ async fn end_session(
 
 /// End all logins.
 ///
-/// The one of this request as well.
+/// Ends every login, including the one that makes this request.
 #[utoipa::path(delete, path = "/v1/auth/sessions", tag = "Account",
     security(("portal_token" = [])),
     responses(

@@ -139,7 +139,7 @@ async fn logout(
     request_body = PasswordRequest, security(("staff_token" = [])),
     extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),
     responses(
-        (status = 200, body = DoneView, description = "The new password counts"),
+        (status = 200, body = DoneView, description = "The password is changed"),
     ))]
 async fn change_password(
     staff: Staff,

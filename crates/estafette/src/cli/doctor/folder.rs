@@ -50,7 +50,10 @@ impl Closed {
     pub(super) const fn remedy(self) -> &'static str {
         match self {
             Self::ReadOnly => WRITABLE,
-            Self::Denied => "run this as the user of the service, or give that user the directory",
+            Self::Denied => {
+                "run this as the service's user (sudo -u estafette estafette …), or give that user \
+                 the directory"
+            }
         }
     }
 }
@@ -59,8 +62,8 @@ impl Closed {
 pub(super) const WRITABLE: &str = "mount it writable (in a unit file: ReadWritePaths=), or name \
                                    another place";
 const ELSEWHERE: &str = "move it away, or name another place";
-const OWNER: &str = "run this as the user of the service, or let this user enter the directory \
-                     above";
+const OWNER: &str = "run this as the service's user (sudo -u estafette estafette …), or let this \
+                     user enter the directory";
 
 /// The path as an operator can find it.
 pub(super) fn shown(path: &Path) -> PathBuf {
@@ -73,6 +76,10 @@ pub(super) fn look(folder: &Path) -> Folder {
     match folder.metadata() {
         Ok(metadata) if !metadata.is_dir() => {
             useless(format!("{} is not a directory", folder.display()), ELSEWHERE)
+        }
+        // What is in it cannot be told, not even whether it is there.
+        Ok(_) if access(&folder, Access::EXEC_OK) == Err(Errno::ACCESS) => {
+            useless(format!("{} may not be entered by this user", folder.display()), OWNER)
         }
         Ok(_) => match access(&folder, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
             Ok(()) => Folder::Usable,

@@ -72,15 +72,17 @@ impl Finding {
 /// does not work.
 pub(super) async fn run(
     settings: Result<Config, LoadError>,
+    strangers: &[String],
     output: Output,
 ) -> anyhow::Result<ExitCode> {
-    let findings = match settings {
+    let mut findings = match settings {
         Ok(config) => examine(&config).await,
         Err(error) => {
             let remedy = remedies::of_settings(&error);
             vec![Finding::fault("settings", error.to_string(), remedy)]
         }
     };
+    findings.extend(strangers.iter().map(|name| unread(name)));
     let count = |health| findings.iter().filter(|finding| finding.health == health).count();
     let (faults, warnings) = (count(Health::Fault), count(Health::Warning));
     let objects: Vec<Value> = findings.iter().map(Finding::object).collect();
@@ -97,6 +99,12 @@ pub(super) async fn run(
         format!("{}\n\n{verdict}", lines.join("\n"))
     });
     Ok(if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A variable that looks like a setting and is none.
+fn unread(variable: &str) -> Finding {
+    let remedy = "correct its name, or remove it; `estafette config --template` has every setting";
+    Finding::warning("settings", super::unread(variable), remedy)
 }
 
 async fn examine(config: &Config) -> Vec<Finding> {

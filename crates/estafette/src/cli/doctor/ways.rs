@@ -46,7 +46,7 @@ pub(super) async fn examine(config: &Config) -> Vec<Finding> {
 async fn sms(config: &Config) -> Vec<Finding> {
     let carriers = config.sms.all();
     if carriers.is_empty() {
-        let found = "no carrier: live SMS answer 503";
+        let found = "no carrier: live SMS are answered 503";
         return vec![Finding::warning("sms", found, "add one under [sms.carriers.NAME]")];
     }
     let mut findings = vec![];
@@ -266,7 +266,8 @@ async fn webhooks(config: &Config) -> Vec<Finding> {
         Dns::new(server).texts(A_NAME).await.is_ok()
     };
     if !has_names {
-        let found = format!("{A_NAME} cannot be looked up, so no target can");
+        let found =
+            format!("host names cannot be looked up (tried {A_NAME}): no webhook can be delivered");
         let remedy = if server.is_empty() {
             "configure DNS on this machine"
         } else {

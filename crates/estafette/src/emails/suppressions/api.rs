@@ -112,8 +112,8 @@ async fn list_suppressions(
 
 /// Suppress an address.
 ///
-/// Emails to it are answered with the status `suppressed`, and cost nothing. One that is on the
-/// list already stays there as it is.
+/// Emails to it are answered with the status `suppressed`, and cost nothing. An address already
+/// listed is left unchanged.
 #[utoipa::path(
     post, path = "/v1/email-suppressions", tag = "Email",
     request_body = NewSuppression,

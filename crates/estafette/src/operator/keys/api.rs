@@ -60,7 +60,7 @@ async fn list_account_keys(
 
 /// Disable an account's API key.
 ///
-/// Disabling it again gets the same answer.
+/// Repeating this has no effect.
 #[utoipa::path(
     delete, path = "/v1/admin/accounts/{account_id}/api-keys/{key_id}", tag = "Operator",
     params(

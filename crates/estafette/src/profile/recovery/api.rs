@@ -69,7 +69,7 @@ pub struct ConfirmResetRequest {
     request_body = VerifyEmailRequest,
     extensions(("x-codes" = json!([Code::InvalidToken]))),
     responses(
-        (status = 200, body = DoneView, description = "The email is proved"),
+        (status = 200, body = DoneView, description = "The email is verified"),
     ))]
 async fn verify_email(
     guest: Guest,
@@ -146,7 +146,7 @@ async fn ask_for_reset(
     request_body = ConfirmResetRequest,
     extensions(("x-codes" = json!([Code::InvalidToken, Code::TooManyLogins]))),
     responses(
-        (status = 200, body = DoneView, description = "The new password counts"),
+        (status = 200, body = DoneView, description = "The password is changed"),
     ))]
 async fn confirm_reset(
     guest: Guest,

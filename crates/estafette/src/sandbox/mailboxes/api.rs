@@ -106,7 +106,7 @@ impl From<ReceivedMail> for MailboxMessage {
 
 /// Read a mailbox.
 ///
-/// What it received, newest first; the own account's messages only. Messages are kept for a day.
+/// What it received, newest first; only messages of your own account. Messages are kept for a day.
 #[utoipa::path(
     get, path = "/v1/sandbox/mailboxes/{address}/messages", tag = "Sandbox",
     params(

@@ -108,13 +108,15 @@ impl FromRequestParts<App> for Upgrade {
     get, path = "/v1/support/tickets/{ticket_id}/ws", tag = "Support",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
-        ("token" = Option<String>, Query, description = "A portal token, or a one-use token"),
+        ("token" = Option<String>, Query,
+         description = "A portal token, or a one-use one; else as a `Bearer`"),
         ("since" = Option<i64>, Query, description = "Replay what comes after this number"),
-        ("features" = Option<String>, Query, description = "Words with commas between"),
+        ("features" = Option<String>, Query, description = "Comma-separated list"),
     ),
     responses(
         (status = 101, description = "It is a WebSocket from here on"),
-    )
+    ),
+    security(("portal_token" = []))
 )]
 async fn open_ticket_socket(State(app): State<App>, upgrade: Upgrade) -> Result<Response, Problem> {
     upgraded(app, upgrade, Side::User).await
@@ -127,13 +129,15 @@ async fn open_ticket_socket(State(app): State<App>, upgrade: Upgrade) -> Result<
     get, path = "/v1/admin/support/tickets/{ticket_id}/ws", tag = "Operator",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
-        ("token" = Option<String>, Query, description = "A staff token, or a one-use token"),
+        ("token" = Option<String>, Query,
+         description = "A staff token, or a one-use one; else as a `Bearer`"),
         ("since" = Option<i64>, Query, description = "Replay what comes after this number"),
-        ("features" = Option<String>, Query, description = "Words with commas between"),
+        ("features" = Option<String>, Query, description = "Comma-separated list"),
     ),
     responses(
         (status = 101, description = "It is a WebSocket from here on"),
-    )
+    ),
+    security(("staff_token" = []))
 )]
 async fn open_staff_socket(State(app): State<App>, upgrade: Upgrade) -> Result<Response, Problem> {
     upgraded(app, upgrade, Side::Admin).await

@@ -237,13 +237,26 @@ fn narrowed(codes: &[Code], members: Option<RefOr<Schema>>) -> Schema {
     })
 }
 
+/// What `detail` says for example, where the advice is about `detail` itself.
+const fn detail(code: Code) -> &'static str {
+    match code {
+        Code::InsufficientScope => "This endpoint accepts keys with one of these scopes: otp:send.",
+        Code::InvalidJson => "Line 1, column 15 could not be read. Send one JSON object in UTF-8.",
+        Code::LimitReached => {
+            "The account has 100 active API keys, the most there may be. Disable one that is no \
+             longer used."
+        }
+        _ => code.advice(),
+    }
+}
+
 fn example(code: Code, more: Option<&Value>) -> utoipa::openapi::example::Example {
     let mut value = json!({
         "type": format!("http://127.0.0.1:8081/errors/{}", code.as_str()),
         "title": code.title(),
         "status": code.status(),
         "code": code.as_str(),
-        "detail": code.advice(),
+        "detail": detail(code),
         "request_id": "req_01kdvqh6m4e5s8w2t9zb3y7n1f",
     });
     if code == Code::ValidationFailed {

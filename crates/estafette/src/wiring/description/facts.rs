@@ -146,6 +146,12 @@ impl Facts {
             [one] => format!("an API key with the scope {one}"),
             [all @ .., last] => format!("an API key with the scope {} or {last}", all.join(", ")),
         };
+        if self.is_socket() {
+            let whose = if self.opens("staff_token") { "staff" } else { "portal" };
+            return format!(
+                "Needs a {whose} token or a one-use token, in `token` or `Authorization: Bearer`."
+            );
+        }
         match (self.opens("api_key"), self.opens("portal_token"), self.opens("staff_token")) {
             (true, true, _) => format!("Needs a portal token, or {key}."),
             (true, false, _) => format!("Needs {key}."),

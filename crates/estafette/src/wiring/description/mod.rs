@@ -124,6 +124,7 @@ fn complete(operation: &mut Operation, facts: &Facts, components: &mut Component
     add_problems(operation, facts, components);
     add_headers(operation, facts);
     share_parameters(operation, facts);
+    show_parameters(operation);
     secure(operation, facts);
     examples::add(operation, components);
     // A title has no full stop; the first sentence of a comment has.
@@ -246,6 +247,19 @@ fn share_parameters(operation: &mut Operation, facts: &Facts) {
         parameters.push(shared("IdempotencyKey"));
     }
     operation.parameters = Some(parameters).filter(|all| !all.is_empty());
+}
+
+/// Parts of paths have an example, so that a call can be copied as it stands.
+fn show_parameters(operation: &mut Operation) {
+    let id = operation.operation_id.as_deref().unwrap_or_default();
+    for parameter in operation.parameters.iter_mut().flatten() {
+        if let RefOr::T(own) = parameter
+            && own.parameter_in == ParameterIn::Path
+        {
+            let example = shown::part_of_path(&own.name, id).map(Into::into);
+            *parameter = ParameterBuilder::from(own.clone()).example(example).build().into();
+        }
+    }
 }
 
 fn shared(parameter: &str) -> RefOr<Parameter> {

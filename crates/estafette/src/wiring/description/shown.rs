@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::events::Kind;
 
 const CHALLENGE: &str = "otp_01kdvqh6m4e5s8w2t9zb3y7n1f";
-const ATTEMPT: &str = "att_01kdvqh6m4e5s8w2t9zb3y7n1c";
+const CARRIED: &str = "sim.4f1d2c7a90be3358d16a07c2";
 const STAFF: &str = "stf_01h455vb4pex5vsknk084sn02q";
 const BEGIN: &str = "2026-01-01T00:00:00.000Z";
 const LATER: &str = "2026-01-01T00:00:42.000Z";
@@ -28,6 +28,34 @@ pub(super) fn otherwise(name: &str) -> Option<&'static Value> {
     static ALL: LazyLock<BTreeMap<&'static str, Value>> =
         LazyLock::new(|| schemas().into_iter().chain(operations()).chain(desk()).collect());
     ALL.get(name)
+}
+
+/// An example of a part of a path.
+pub(super) fn part_of_path(name: &str, operation: &str) -> Option<&'static str> {
+    Some(match name {
+        "account_id" => "acc_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "address" => "ada@example.com",
+        "challenge_id" => CHALLENGE,
+        "delivery_id" => "dlv_01kdvqh7gp2b4rz9k8ynxm5t6c",
+        "domain_id" => "edm_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "email_id" => "eml_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "event_id" => "evt_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "file_id" => "fil_01h455vb4pex5vsknk084sn02q",
+        "key_id" => "key_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "message_id" if operation.contains("chatapp") => "msg_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "message_id" => "sms_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "name" => "order_update",
+        "notification_id" => "inb_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "phone" => "+33612345678",
+        "reply_id" => "cnd_01h455vb4pex5vsknk084sn02q",
+        "sender_id" => "snd_01h455vb4pex5vsknk084sn02q",
+        "session_id" if operation.contains("chatapp") => "ses_01kdvqh6m4e5s8w2t9zb3y7n1f",
+        "session_id" => "lgn_01h455vb4pex5vsknk084sn02q",
+        "staff_id" => STAFF,
+        "ticket_id" => "tkt_01h455vb4pex5vsknk084sn02q",
+        "webhook_id" => "whk_01kdvqh7e8fzsrxcf7mmwb7n3a",
+        _ => return None,
+    })
 }
 
 /// Puts members into an example; those of a list into its first.
@@ -64,14 +92,14 @@ fn passcodes() -> [(&'static str, Value); 5] {
             json!({
                 "challenge_id": CHALLENGE, "channel": "chatapp", "provider": "svc",
                 "to": "+33612345678", "reference": "login-42", "status": "sent",
-                "provider_message_id": ATTEMPT, "expires_at": "2026-01-01T00:05:00.000Z",
+                "provider_message_id": CARRIED, "expires_at": "2026-01-01T00:05:00.000Z",
                 "fallback_used": false, "chatapp_available": true,
             }),
         ),
         (
             "ChatappSentView",
             json!({
-                "sent": true, "to": "+33612345678", "chatapp_message_id": ATTEMPT,
+                "sent": true, "to": "+33612345678", "chatapp_message_id": CARRIED,
                 "challenge_id": CHALLENGE, "client_id": null, "reference": "signup-7",
                 "provider": "svc",
             }),
@@ -185,7 +213,7 @@ fn schemas() -> [(&'static str, Value); 12] {
             json!({
                 "from": "Shop <shop@sandbox.estafette.test>", "to": ["ada@example.com"],
                 "subject": "Your order", "text": "It arrives today at 9.",
-                "attachments": { "size": 48_211 },
+                "reply_to": "help@shop.example", "attachments": { "size": 48_211 },
             }),
         ),
         (
@@ -210,7 +238,7 @@ fn operations() -> [(&'static str, Value); 14] {
             "send_chatapp_message",
             json!({
                 "status": "submitted", "template": null, "language": null,
-                "billing_kind": "service",
+                "billing_kind": "service", "charged_credits": 1,
             }),
         ),
         (
@@ -255,7 +283,7 @@ fn operations() -> [(&'static str, Value); 14] {
     ]
 }
 
-fn desk() -> [(&'static str, Value); 7] {
+fn desk() -> [(&'static str, Value); 8] {
     // An hour after the ticket of the example was opened.
     let then = "2026-01-31T13:00:00.000Z";
     let resolved = json!({
@@ -272,6 +300,7 @@ fn desk() -> [(&'static str, Value); 7] {
         ),
         ("change_ticket", resolved),
         ("rate_ticket", rated),
+        ("mark_ticket_read", json!({ "read_seq": 1 })),
         (
             "merge_ticket",
             json!({

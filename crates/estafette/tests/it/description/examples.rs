@@ -222,6 +222,49 @@ fn examples_of_answers_follow_from_those_of_their_requests() {
 }
 
 #[test]
+fn every_part_of_a_path_has_an_example() {
+    let document = document();
+    let (mut seen, mut faults) = (0, vec![]);
+    for (path, item) in document["paths"].as_object().unwrap() {
+        objects(item, path, &mut |object, place| {
+            let parameters = object.get("parameters").and_then(Value::as_array);
+            for one in parameters.into_iter().flatten().filter(|one| one["in"] == "path") {
+                seen += 1;
+                if !one["example"].is_string() {
+                    faults.push(format!("{place}: {}", one["name"]));
+                }
+            }
+        });
+    }
+    assert!(seen > 60, "only {seen} parts of paths");
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn the_key_of_the_examples_is_well_formed() {
+    let key = document()["paths"]["/v1/api-keys"]["post"]["responses"]["200"]["content"]
+        ["application/json"]["example"]["api_key"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(estafette::access::key::check(&key).is_ok(), "{key}");
+}
+
+#[test]
+fn nobody_opens_a_socket_without_a_token() {
+    let document = document();
+    let sockets = document["paths"].as_object().unwrap().values();
+    let sockets: Vec<&Value> =
+        sockets.map(|item| &item["x-websocket"]).filter(|socket| socket.is_object()).collect();
+    assert_eq!(sockets.len(), 2);
+    for socket in sockets {
+        assert!(!socket["security"].as_array().unwrap().is_empty(), "{socket}");
+        let told = socket["description"].as_str().unwrap();
+        assert!(told.contains("Needs a ") && told.contains("one-use token"), "{told}");
+    }
+}
+
+#[test]
 fn examples_of_answers_have_only_what_is_described() {
     let document = document();
     let all = operations(&document);

@@ -205,6 +205,23 @@ fn what_a_user_may_not_touch_is_judged_by_what_a_start_needs() {
     as_owner(&mut again);
     drop(Serving::of(again));
 
+    // What may not be looked at is not said to be missing.
+    mode("", 0o000);
+    let (seen, code) = looked();
+    let (health, found) = finding(&seen, "data directory");
+    assert!(code == 1 && health == "error", "{seen}");
+    assert!(found.contains("may not be entered"), "{seen}");
+    assert!(finding(&seen, "database").1.contains("may not be entered"), "{seen}");
+    assert!(seen.to_string().contains("sudo -u estafette"), "{seen}");
+    assert!(!seen.to_string().contains("there is none at"), "{seen}");
+    for command in [&["account", "list"][..], &["audit"]] {
+        let mut denied = estafette(folder.path());
+        as_owner(&mut denied);
+        let said = told(&denied.args(command).output().unwrap());
+        assert!(said.contains("this user may not look for the database"), "{said}");
+        assert!(said.contains("sudo -u estafette") && !said.contains("there is no"), "{said}");
+    }
+
     mode("", 0o700);
     mode("master.key", 0o000);
     let (seen, code) = looked();

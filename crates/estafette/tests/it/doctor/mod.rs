@@ -57,6 +57,27 @@ fn the_doctor_changes_nothing_and_names_what_is_missing() {
 }
 
 #[test]
+fn a_variable_that_only_looks_like_a_setting_is_a_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    answer(folder.path(), &["migrate"]);
+    let (without, _) = examined(folder.path(), &[]);
+    let (seen, code) = examined(folder.path(), &[("ESTAFETTE_NONSENSE", "1")]);
+    let named = |seen: &Value| seen.to_string().contains("ESTAFETTE_NONSENSE is not read");
+    assert!(code == 0 && named(&seen) && !named(&without), "{seen}");
+    let warnings = |seen: &Value| seen["warnings"].as_u64().unwrap();
+    assert_eq!(warnings(&seen), warnings(&without) + 1, "{seen}");
+    let misspelt = [("ESTAFETTE_NONSENSE", "1"), ("ESTAFETTE__OTP__VALIDITY_S", "soon")];
+    let (seen, code) = examined(folder.path(), &misspelt);
+    assert!(code == 1 && named(&seen), "beside what cannot be read: {seen}");
+    let mut doctor = estafette(folder.path());
+    let done = doctor.arg("doctor").env("ESTAFETTE_NONSENSE", "1").output().unwrap();
+    let said = told(&done);
+    assert_eq!(said.matches("ESTAFETTE_NONSENSE is not read").count(), 0, "no hint: {said}");
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert_eq!(text.matches("ESTAFETTE_NONSENSE is not read").count(), 1, "{text}");
+}
+
+#[test]
 fn the_doctor_finds_what_would_end_a_start() {
     let folder = tempfile::tempdir().unwrap();
     let (seen, code) = examined(folder.path(), &[("ESTAFETTE__OTP__VALIDITY_S", "soon")]);

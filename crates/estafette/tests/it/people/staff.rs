@@ -98,7 +98,8 @@ async fn staff_change_their_password(world: &World) {
         let call = world.post(Env::Live, "/v1/admin/auth/password").bearer(&old);
         call.json(json!({"current": current, "new": new}))
     };
-    change("not the password", new).await.problem("invalid_login");
+    let wrong = change("not the password", new).await.problem("invalid_login");
+    assert!(wrong.word("detail").starts_with("`current` is not the password"), "{}", wrong.text);
     change(PASSWORD, PASSWORD).await.fault("/new", "out_of_range");
     change(PASSWORD, "bob@example.com").await.fault("/new", "out_of_range");
     change(PASSWORD, new).await.ok();
