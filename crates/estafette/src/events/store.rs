@@ -28,7 +28,8 @@ pub(super) const DUE: Sql = Sql("SELECT account_id, event_id, kind, object_id, s
 pub(super) const TAKE_OVER: Sql = Sql("UPDATE events SET node = $1, due = $2 \
      WHERE (account_id, event_id) IN (SELECT account_id, event_id FROM events \
      WHERE due IS NOT NULL AND node >= 0 AND due <= $3 AND node <> $4 \
-     ORDER BY node, account_id, event_id LIMIT $5 /*SKIP LOCKED*/) AND due <= $3 RETURNING event_id");
+     ORDER BY node, account_id, event_id LIMIT $5 /*SKIP LOCKED*/) AND due <= $3 \
+     RETURNING event_id");
 
 /// Whether there is such. Without an order PostgreSQL reads all events of a young table.
 pub(super) const OVERDUE: Sql = Sql("SELECT event_id FROM events WHERE due IS NOT NULL \
