@@ -229,8 +229,11 @@ impl Groups<'_> {
         &mut self,
         trials: Vec<Trial>,
     ) -> Result<(CommitId, Vec<Trial>), (Stop, Vec<Job>)> {
-        if !self.connection.bulk_pace.may() || !self.knows_bulk(&trials).await {
-            return self.burst(trials, false).await;
+        let may = self.connection.bulk_pace.may();
+        match if may { self.knows_bulk(&trials).await } else { Ok(false) } {
+            Ok(true) => {}
+            Ok(false) => return self.burst(trials, false).await,
+            Err(stop) => return Err((stop, jobs_of(trials))),
         }
         let suspects: Vec<bool> = trials.iter().map(|trial| trial.is_suspect).collect();
         match self.burst(trials, true).await {
@@ -247,13 +250,17 @@ impl Groups<'_> {
         }
     }
 
-    /// Whether there is anything that these sets may run together, once the server was asked.
-    async fn knows_bulk(&mut self, trials: &[Trial]) -> bool {
+    /// Whether there is anything that these sets may run together, once the server was asked. One
+    /// that does not answer in time leaves the connection of no use: what it says later would be
+    /// taken for the answer to something else.
+    async fn knows_bulk(&mut self, trials: &[Trial]) -> Result<bool, Stop> {
         let texts = bulk_texts(trials);
         let learn = self.connection.learn_bulk(texts.iter().copied());
-        // A connection that is lost shows it at the next thing that is sent.
-        let learned = matches!(timeout(self.settings.patience, learn).await, Ok(Ok(())));
-        learned && texts.iter().any(|sql| self.connection.bulk(*sql).is_some())
+        match timeout(self.settings.patience, learn).await {
+            Ok(Ok(())) => Ok(texts.iter().any(|sql| self.connection.bulk(*sql).is_some())),
+            Ok(Err(failure)) => Err(Stop::Lost(failure.text().to_owned())),
+            Err(_) => Err(Stop::Lost(silence())),
+        }
     }
 
     /// Sends a transaction without its end, and waits for all replies.

@@ -197,8 +197,8 @@ impl Pipeline {
             }
             let known = self.texts.get(sql);
             let types = known.as_ref().and_then(|known| known.statement.as_ref());
-            let made = types.map(|one| bulk::of(sql.0, &one.parameters));
-            let learned = match made.filter(|_| bulk::is_bulk(sql.0)) {
+            let made = types.filter(|_| bulk::is_bulk(sql.0));
+            let learned = match made.map(|one| bulk::of(sql.0, &one.parameters)) {
                 Some(made) => Some(Arc::new(self.prepare_bulk(sql, made).await?)),
                 None => None,
             };
