@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use super::parked::{self, Parked};
 use super::parts::{self, Place, Weighed};
-use super::store as sql;
+use super::store::{self as sql, Found};
 use super::{
     Attempt, Entry, Failure, Leg, News, Next, Owner, State, Unwritten, bell, carry, over,
     retention, settle,
@@ -141,18 +141,19 @@ async fn resolve(
 ) -> Result<Taken, retention::Error> {
     let place = if let Some(echo) = &receipt.echo {
         let ids = AccountId::parse(&echo.account_id).zip(AttemptId::parse(&echo.attempt_id));
-        ids.map(|(account, attempt)| Place { account, attempt, key: None, parts: 1 })
+        let Some((account, attempt)) = ids else { return Ok(Taken::Nowhere) };
+        sql::find(app, &account, &attempt).await?.map(Place::of)
     } else {
         parts::find(app, receipt, guesses, owners).await?
     };
     let Some(place) = place else { return Ok(Taken::Nowhere) };
     // One of the same message may have come before its id was known: the first final word counts.
-    if let Some(id) = &place.key {
+    if let Some(id) = place.key.as_ref().filter(|_| place.has_early) {
         for parked in parked::of(app, &receipt.carrier, id).await? {
             settle_one(app, &parked, owners).await?;
         }
     }
-    take_to(app, receipt, &place, owners).await
+    take_to(app, receipt, place, owners).await
 }
 
 /// Settles a parked receipt if its attempt is known by now; answers whether it was.
@@ -169,36 +170,49 @@ async fn settle_one(
     Ok(is_settled)
 }
 
-/// Settles the attempt that a receipt leads to.
+/// Settles the attempt that a receipt leads to. News that changes nothing (late, double, out of
+/// order) is dropped.
 async fn take_to(
     app: &App,
     receipt: &Receipt,
-    place: &Place,
+    place: Place,
     owners: &[Entry],
 ) -> Result<Taken, retention::Error> {
-    let look = async || sql::find(app, &place.account, &place.attempt).await;
-    let mut found = look().await?;
-    let kind = found.as_ref().map(|found| found.kind.as_str());
-    let Some(entry) = kind.and_then(|kind| Entry::find(owners, kind)) else {
-        return Ok(Taken::Nowhere);
-    };
-    if parts::weigh(app, receipt, place).await? == Weighed::Noted {
+    let Some(entry) = Entry::find(owners, &place.found.kind) else { return Ok(Taken::Nowhere) };
+    if parts::weigh(app, receipt, &place).await? == Weighed::Noted {
         return Ok(Taken::Durable);
     }
     // What led here is known, and may be the id of one part, or written in another way.
     let named = receipt.provider_id.clone().filter(|_| receipt.echo.is_some());
     let fate = if place.parts > 1 { of_whole(receipt.fate) } else { receipt.fate };
     let receipt = Receipt { provider_id: named, fate, ..receipt.clone() };
+    let Place { found: Found { mut attempt, .. }, mut opened, .. } = place;
     for _ in 0..LOOKS {
-        let Some(now) = found else { return Ok(Taken::Nowhere) };
-        match (entry.take_in)(app, now.attempt, &receipt).await? {
+        if !is_news(&attempt, receipt.fate) {
+            return Ok(Taken::Durable);
+        }
+        let message = match opened.take() {
+            Some(message) => Some(message),
+            None => (entry.open)(app, &attempt).await?,
+        };
+        let Some(message) = message else { return Ok(Taken::Durable) };
+        let (account, id) = (attempt.account.clone(), attempt.id.clone());
+        match message.take_in(app, attempt, &receipt).await {
             Ok(()) => return Ok(Taken::Durable),
             // Another receipt, a sender or due work was faster: what it wrote may say it all.
-            Err(Unwritten::Stale) => found = look().await?,
+            Err(Unwritten::Stale) => match sql::find(app, &account, &id).await? {
+                Some(now) => attempt = now.attempt,
+                None => return Ok(Taken::Nowhere),
+            },
             Err(Unwritten::Lost) => return Ok(Taken::NotNow),
         }
     }
     Ok(Taken::NotNow)
+}
+
+/// Whether a receipt of this fate says something that is not known.
+fn is_news(attempt: &Attempt, fate: Fate) -> bool {
+    attempt.state.is_undecided() || fate == Fate::Read && attempt.state == State::Delivered
 }
 
 /// What the fate of one part means for all of its message: where one failed, in whatever way,
@@ -256,30 +270,21 @@ async fn look_at(app: &App, parked: &Parked, owners: &[Entry]) -> Result<Taken, 
         fate: Fate::of_stored(&parked.fate).unwrap_or(Fate::Sent),
         error: parked.error.clone(),
     };
-    take_to(app, &receipt, &place, owners).await
+    take_to(app, &receipt, place, owners).await
 }
 
-/// Makes a receipt durable. News that changes nothing (late, double, out of order) is dropped.
+/// Makes a receipt durable that brings news.
 pub(super) async fn take_in<O: Owner>(
     app: &App,
-    attempt: Attempt,
+    mut leg: Leg<O>,
     receipt: &Receipt,
-) -> Result<Result<(), Unwritten>, ::store::Error> {
-    let is_news = receipt.fate == Fate::Read && attempt.state == State::Delivered;
-    if !attempt.state.is_undecided() && !is_news {
-        return Ok(Ok(()));
-    }
-    let Some(message) = O::load(app, &attempt.account, &attempt.object_id).await? else {
-        return Ok(Ok(()));
-    };
-    let provider_id = receipt.provider_id.as_deref().filter(|_| O::may_name(&message));
-    let own = attempt.id.as_str().to_owned();
-    let is_held = attempt.state.is_held();
-    let mut leg = Leg::<O>::new(message, attempt);
-    Ok(match receipt.fate {
+) -> Result<(), Unwritten> {
+    let provider_id = receipt.provider_id.as_deref().filter(|_| O::may_name(&leg.message));
+    match receipt.fate {
         Fate::Delivered => settle(app, &mut leg, News::Delivered { provider_id }).await,
         Fate::Read => settle(app, &mut leg, News::Read { provider_id }).await,
-        Fate::Sent if is_held => {
+        Fate::Sent if leg.attempt.state.is_held() => {
+            let own = leg.attempt.id.as_str().to_owned();
             let provider_id = provider_id.unwrap_or(&own);
             settle(app, &mut leg, News::Accepted { provider_id }).await
         }
@@ -291,7 +296,7 @@ pub(super) async fn take_in<O: Owner>(
             let code = receipt.error.clone().unwrap_or_default();
             refused_late(app, leg, Failure::refused(refusal, code)).await
         }
-    })
+    }
 }
 
 async fn fail<O: Owner>(app: &App, mut leg: Leg<O>, why: Failure) -> Result<(), Unwritten> {

@@ -9,16 +9,28 @@ use crate::carriers::{Permit, Receipt};
 /// What is done with an attempt, by the kind that is stored with it.
 pub struct Entry {
     pub(super) kind: &'static str,
-    pub(super) take_in: TakeIn,
     pub(super) take_out: fn(App, Attempt, Permit) -> BoxFuture<'static, ()>,
     pub(super) visit: for<'a> fn(&'a App, Attempt) -> Visited<'a>,
-    pub(super) number: for<'a> fn(&'a App, &'a Attempt) -> Number<'a>,
+    pub(super) open: for<'a> fn(&'a App, &'a Attempt) -> Opening<'a>,
 }
 
-/// The number that a message goes to.
-pub(super) type Number<'a> = BoxFuture<'a, Result<Option<String>, ::store::Error>>;
+/// The message of an attempt, if it is still kept.
+pub(super) type Opening<'a> = BoxFuture<'a, Result<Option<Box<dyn Opened>>, ::store::Error>>;
 
-pub(super) type TakeIn = for<'a> fn(&'a App, Attempt, &'a Receipt) -> Visited<'a>;
+/// The message of an attempt, in hand for a receipt.
+pub(super) trait Opened: Send + Sync {
+    /// The number that it goes to, as far as it is known.
+    fn number(&self) -> Option<&str>;
+
+    /// Makes a receipt durable.
+    fn take_in<'a>(
+        self: Box<Self>,
+        app: &'a App,
+        attempt: Attempt,
+        receipt: &'a Receipt,
+    ) -> BoxFuture<'a, Result<(), Unwritten>>;
+}
+
 /// The outer error is a read that failed.
 pub(super) type Visited<'a> = BoxFuture<'a, Result<Result<(), Unwritten>, ::store::Error>>;
 

@@ -32,6 +32,7 @@ pub mod routes;
 mod settle;
 mod store;
 mod stranded;
+mod submissions;
 
 use std::future::Future;
 
@@ -55,7 +56,8 @@ pub use networks::{look_up, look_up_meanwhile};
 pub use queue::{Slot, drained, serve, slot};
 pub use routes::follow as follow_routes;
 pub use settle::{arrived, buy, give_back, open, over, settle, write};
-pub use store::{attempt, attempt_of, object_of, oldest_queued};
+pub use store::{attempt, attempt_of, oldest_queued};
+pub use submissions::object_of;
 
 /// Another was faster: read again and decide again. No other refusal of a guard is a lost race.
 pub const STALE: Reject = Reject("dispatch_stale");

@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 
 use ::store::{CommitError, Error, WriteSet};
 
+use super::entry::Opened;
 use super::parked::{self, Parked};
-use super::store::{self as sql, Found};
-use super::{Entry, retention};
+use super::store::Found;
+use super::submissions::{self, Lead};
+use super::{Attempt, Entry, retention};
 use crate::app::App;
 use crate::carriers::{Fate, Guess, Guesses, Receipt};
-use crate::kit::id::{AccountId, AttemptId};
 use crate::kit::seal::{hex, sha256};
 
 /// Digits at the end by which two ways of writing a number are compared.
@@ -22,21 +23,33 @@ const PATIENCE_MS: i64 = 10_000;
 
 /// Where a receipt leads.
 pub(super) struct Place {
-    pub(super) account: AccountId,
-    pub(super) attempt: AttemptId,
     /// The carrier's id that led there; `None` = it brought ours back.
     pub(super) key: Option<String>,
     /// How many parts the message has.
     pub(super) parts: i64,
+    /// Whether receipts wait that came before the id was known.
+    pub(super) has_early: bool,
+    /// The attempt as it stood.
+    pub(super) found: Found,
+    /// Its message, once somebody asked for it.
+    pub(super) opened: Option<Box<dyn Opened>>,
+}
+
+impl Place {
+    /// Where an id of ours leads.
+    pub(super) const fn of(found: Found) -> Self {
+        Self { key: None, parts: 1, has_early: false, found, opened: None }
+    }
+
+    fn by(lead: Lead) -> Self {
+        let Lead { key, parts, has_early, found } = lead;
+        Self { key: Some(key), parts, has_early, found, opened: None }
+    }
 }
 
 /// Where a carrier's id leads.
 async fn look_up(app: &App, carrier: &str, key: &str) -> Result<Option<Place>, Error> {
-    let found = sql::submission(app, carrier, key).await?;
-    Ok(found.map(|(account, attempt, parts)| {
-        let key = Some(key.to_owned());
-        Place { account, attempt, key, parts }
-    }))
+    Ok(submissions::leads(app, carrier, [key; 3]).await?.pop().map(Place::by))
 }
 
 /// The message that a receipt of a carrier is about. Its id counts as it is where that leads to the
@@ -53,16 +66,16 @@ pub(super) async fn find(
     let Some(guesses) = guesses else { return look_up(app, carrier, own).await };
     let mut places = look_up_all(app, carrier, own, guesses).await?;
     let at = places.iter().position(|place| place.key.as_deref() == Some(own));
-    if let Some(place) = at.map(|at| places.swap_remove(at)) {
-        let known = number_of(app, owners, &place).await?;
-        if known.is_none_or(|known| may_be_one(&known, &guesses.number)) {
+    if let Some(mut place) = at.map(|at| places.swap_remove(at)) {
+        let known = number_of(app, owners, &mut place).await?;
+        if known.is_none_or(|known| may_be_one(known, &guesses.number)) {
             return Ok(Some(place));
         }
     }
     let wanted = mac(app, &guesses.number);
     let mut hits = Vec::new();
-    for place in places {
-        if goes_to(app, owners, &place, &wanted).await? {
+    for mut place in places {
+        if goes_to(app, owners, &mut place, &wanted).await? {
             hits.push(place);
         }
     }
@@ -93,9 +106,7 @@ async fn look_up_all(
     for (key, guess) in keys.iter_mut().skip(1).zip(&guesses.guesses) {
         *key = &guess.provider_id;
     }
-    let found = sql::submissions(app, carrier, keys).await?;
-    let place = |(key, account, attempt, parts)| Place { account, attempt, key: Some(key), parts };
-    Ok(found.into_iter().map(place).collect())
+    Ok(submissions::leads(app, carrier, keys).await?.into_iter().map(Place::by).collect())
 }
 
 /// Says once, at this node, what the settings of a carrier should say.
@@ -116,25 +127,33 @@ pub(super) async fn place_of(
     owners: &[Entry],
 ) -> Result<Option<Place>, Error> {
     let Parked { carrier, provider_id, recipient_mac, is_guess, received_at, .. } = parked;
-    let Some(place) = look_up(app, carrier, provider_id).await? else { return Ok(None) };
+    let Some(mut place) = look_up(app, carrier, provider_id).await? else { return Ok(None) };
     let Some(wanted) = recipient_mac else { return Ok(Some(place)) };
     let is_patient = *is_guess || app.now() < *received_at + PATIENCE_MS;
-    let is_meant = !is_patient || goes_to(app, owners, &place, wanted).await?;
+    let is_meant = !is_patient || goes_to(app, owners, &mut place, wanted).await?;
     Ok(Some(place).filter(|_| is_meant))
 }
 
 /// Whether a message goes to the number that this stands for.
-async fn goes_to(app: &App, owners: &[Entry], place: &Place, wanted: &[u8]) -> Result<bool, Error> {
+async fn goes_to(
+    app: &App,
+    owners: &[Entry],
+    place: &mut Place,
+    wanted: &[u8],
+) -> Result<bool, Error> {
     let number = number_of(app, owners, place).await?;
-    Ok(number.is_some_and(|number| mac(app, &number) == wanted))
+    Ok(number.is_some_and(|number| mac(app, number) == wanted))
 }
 
 /// The number that a message goes to, as far as it is known.
-async fn number_of(app: &App, owners: &[Entry], place: &Place) -> Result<Option<String>, Error> {
-    let found = sql::find(app, &place.account, &place.attempt).await?;
-    let Some(Found { attempt, kind }) = found else { return Ok(None) };
-    let Some(entry) = Entry::find(owners, &kind) else { return Ok(None) };
-    (entry.number)(app, &attempt).await
+async fn number_of<'p>(
+    app: &App,
+    owners: &[Entry],
+    place: &'p mut Place,
+) -> Result<Option<&'p str>, Error> {
+    let Some(entry) = Entry::find(owners, &place.found.kind) else { return Ok(None) };
+    place.opened = (entry.open)(app, &place.found.attempt).await?;
+    Ok(place.opened.as_ref().and_then(|message| message.number()))
 }
 
 /// Stands for a number, however it is written.
@@ -164,16 +183,17 @@ pub(super) async fn weigh(
         return Ok(Weighed::Noted);
     }
     let carrier = receipt.carrier.as_str();
-    let mut set = WriteSet::of(place.account.as_str());
-    sql::set_fate(&mut set, carrier, key, &receipt.fate.to_stored());
+    let Attempt { account, id: attempt, .. } = &place.found.attempt;
+    let mut set = WriteSet::of(account.as_str());
+    submissions::set_fate(&mut set, carrier, key, &receipt.fate.to_stored());
     app.db.commit(set).await?;
     let delivered = Fate::Delivered.to_stored();
     if receipt.fate != Fate::Delivered {
-        let known = sql::fate(app, carrier, key).await?;
+        let known = submissions::fate(app, carrier, key).await?;
         let is_contradiction = known.is_some_and(|known| known == delivered);
         return Ok(if is_contradiction { Weighed::Noted } else { Weighed::Decides });
     }
-    let fates = sql::fates(app, &place.account, &place.attempt, carrier).await?;
+    let fates = submissions::fates(app, account, attempt, carrier).await?;
     let arrived = fates.iter().flatten().filter(|fate| **fate == delivered).count();
     let is_last = i64::try_from(arrived).unwrap_or(i64::MAX) >= parts;
     Ok(if is_last { Weighed::Decides } else { Weighed::Noted })

@@ -5,7 +5,8 @@ use clock::Millis;
 use store::{CommitError, WriteSet};
 
 use super::failover;
-use super::store::{self as sql, Requeue, Submission};
+use super::store::{self as sql, Requeue};
+use super::submissions::{self, Submission};
 use super::{
     Attempt, Carried, Ending, Failure, Leg, NewLeg, News, Next, Owner, STALE, State, Then, Unsure,
     Unwritten, bell,
@@ -142,7 +143,7 @@ fn name(app: &App, set: &mut WriteSet, attempt: &Attempt, provider_id: &str, par
     // One that the carrier did not say cannot lead anywhere.
     for (part, id) in (1..).zip(ids).filter(|(_, id)| !id.is_empty()) {
         let place = Submission { part, parts: total, of: attempt };
-        sql::submitted(set, carrier.name(), &carrier.key_of(id), place);
+        submissions::submitted(set, carrier.name(), &carrier.key_of(id), place);
     }
     set.ring(bell::bell(app));
 }
@@ -151,7 +152,7 @@ fn name(app: &App, set: &mut WriteSet, attempt: &Attempt, provider_id: &str, par
 fn found(app: &App, set: &mut WriteSet, attempt: &Attempt, provider_id: &str) {
     let carrier = app.carriers.lane(&attempt.carrier).map(|lane| lane.carrier());
     if let Some(carrier) = carrier.filter(|carrier| !carrier.echoes()) {
-        sql::found(set, carrier.name(), &carrier.key_of(provider_id), attempt);
+        submissions::found(set, carrier.name(), &carrier.key_of(provider_id), attempt);
     }
 }
 

@@ -85,26 +85,6 @@ const ENDING_SOON: Sql = Sql("SELECT account_id, attempt_id FROM attempts WHERE 
 const PROLONG: Sql = Sql("UPDATE attempts SET lease_until = $1, next_at = $1 \
      WHERE account_id = $2 AND attempt_id = $3 AND node = $4 AND state = 'sending' \
      AND next_at IS NOT NULL");
-/// A carrier begins its ids anew some day: the newest message counts.
-const SUBMITTED: Sql = Sql("INSERT INTO submissions (carrier, provider_id, account_id, \
-     attempt_id, part, parts, fate) VALUES ($1, $2, $3, $4, $5, $6, NULL) \
-     ON CONFLICT (carrier, provider_id) DO UPDATE SET account_id = excluded.account_id, \
-     attempt_id = excluded.attempt_id, part = excluded.part, parts = excluded.parts, \
-     fate = NULL /*BULK*/");
-const FOUND: Sql = Sql("INSERT INTO submissions (carrier, provider_id, account_id, attempt_id, \
-     part, parts, fate) VALUES ($1, $2, $3, $4, 1, 1, NULL) ON CONFLICT DO NOTHING /*BULK*/");
-const SUBMISSION: Sql = Sql("SELECT account_id, attempt_id, parts FROM submissions \
-     WHERE carrier = $1 AND provider_id = $2");
-/// Whichever of a few ids is known.
-const SUBMISSIONS: Sql = Sql("SELECT provider_id, account_id, attempt_id, parts FROM submissions \
-     WHERE carrier = $1 AND provider_id IN ($2, $3, $4)");
-/// The first final fate of a part stays.
-const SET_FATE: Sql = Sql("UPDATE submissions SET fate = $1 \
-     WHERE carrier = $2 AND provider_id = $3 AND fate IS NULL /*BULK*/");
-const FATES: Sql = Sql("SELECT fate FROM submissions WHERE attempt_id = $1 AND account_id = $2 \
-     AND carrier = $3");
-const FATE: Sql = Sql("SELECT fate FROM submissions WHERE carrier = $1 AND provider_id = $2");
-
 /// Work of many accounts, which is routed by a word of its own.
 const DUE_SHARD: &str = "due";
 
@@ -174,26 +154,6 @@ pub async fn attempt_of(
     object_id: &str,
 ) -> Result<Option<(AccountId, AttemptId)>, Error> {
     app.db.row(OF_OBJECT, args![object_id]).await
-}
-
-/// The kind and id of what went out under a carrier's id, if it is this account's.
-///
-/// # Errors
-/// When the database cannot be read.
-pub async fn object_of(
-    app: &App,
-    account: &AccountId,
-    carrier: &str,
-    provider_id: &str,
-) -> Result<Option<(String, String)>, Error> {
-    let Some((owner, attempt, _)) = submission(app, carrier, provider_id).await? else {
-        return Ok(None);
-    };
-    if owner != *account {
-        return Ok(None);
-    }
-    let found = find(app, account, &attempt).await?;
-    Ok(found.map(|found| (found.kind, found.attempt.object_id)))
 }
 
 /// Reads an attempt.
@@ -428,66 +388,4 @@ pub(super) async fn prolong(
         set.push(PROLONG, args![until, account, attempt, app.node]);
     }
     app.db.commit(set).await.map(drop)
-}
-
-/// A part that a carrier has.
-#[derive(Clone, Copy)]
-pub(super) struct Submission<'a> {
-    /// Which, from 1.
-    pub(super) part: i64,
-    /// Of how many.
-    pub(super) parts: i64,
-    pub(super) of: &'a Attempt,
-}
-
-/// Keeps the carrier's id of a part, for receipts that name nothing else.
-pub(super) fn submitted(set: &mut WriteSet, carrier: &str, key: &str, it: Submission<'_>) {
-    let Submission { part, parts, of } = it;
-    set.push(SUBMITTED, args![carrier, key, &of.account, &of.id, part, parts]);
-}
-
-/// What a carrier calls an attempt, unless that is known.
-pub(super) fn found(set: &mut WriteSet, carrier: &str, key: &str, of: &Attempt) {
-    set.push(FOUND, args![carrier, key, &of.account, &of.id]);
-}
-
-/// The attempt that a carrier's id leads to, and how many parts it has.
-pub(super) async fn submission(
-    app: &App,
-    carrier: &str,
-    key: &str,
-) -> Result<Option<(AccountId, AttemptId, i64)>, Error> {
-    app.db.row(SUBMISSION, args![carrier, key]).await
-}
-
-/// Where those of a carrier's ids lead that are known.
-pub(super) async fn submissions(
-    app: &App,
-    carrier: &str,
-    keys: [&str; 3],
-) -> Result<Vec<(String, AccountId, AttemptId, i64)>, Error> {
-    let [one, two, three] = keys;
-    app.db.rows(SUBMISSIONS, args![carrier, one, two, three]).await
-}
-
-/// Notes what became of a part, unless that is known.
-pub(super) fn set_fate(set: &mut WriteSet, carrier: &str, key: &str, fate: &str) {
-    set.push(SET_FATE, args![fate, carrier, key]);
-}
-
-/// What became of a part.
-pub(super) async fn fate(app: &App, carrier: &str, key: &str) -> Result<Option<String>, Error> {
-    let found: Option<(Option<String>,)> = app.db.row(FATE, args![carrier, key]).await?;
-    Ok(found.and_then(|(fate,)| fate))
-}
-
-/// What became of the parts of an attempt, as far as their ids are known.
-pub(super) async fn fates(
-    app: &App,
-    account: &AccountId,
-    attempt: &AttemptId,
-    carrier: &str,
-) -> Result<Vec<Option<String>>, Error> {
-    let rows: Vec<(Option<String>,)> = app.db.rows(FATES, args![attempt, account, carrier]).await?;
-    Ok(rows.into_iter().map(|(fate,)| fate).collect())
 }

@@ -186,7 +186,9 @@ impl Watch {
             return Ok(None);
         }
         let Some(entry) = Entry::find(self.owners, kind) else { return Ok(None) };
-        let Some(number) = (entry.number)(&self.app, attempt).await? else { return Ok(None) };
+        let message = (entry.open)(&self.app, attempt).await?;
+        let number = message.as_ref().and_then(|message| message.number());
+        let Some(number) = number.map(str::to_owned) else { return Ok(None) };
         let to = Address::Phone(Msisdn::stored(number));
         Ok(failover::another(&self.app, attempt, &to, from_ref(&attempt.carrier)))
     }

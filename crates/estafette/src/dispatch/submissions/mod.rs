@@ -1,0 +1,6 @@
+//! What carriers call the parts that they have: their receipts may name nothing else.
+
+mod store;
+
+pub use self::store::object_of;
+pub(super) use self::store::{Lead, Submission, fate, fates, found, leads, set_fate, submitted};

@@ -1,0 +1,126 @@
+//! The SQL of what carriers call the parts that they have.
+
+use store::{Error, FromRow, Row, Sql, WriteSet, args};
+
+use crate::app::App;
+use crate::dispatch::Attempt;
+use crate::dispatch::store::Found;
+use crate::kit::id::{AccountId, AttemptId};
+
+/// A carrier begins its ids anew some day: the newest message counts.
+const SUBMITTED: Sql = Sql("INSERT INTO submissions (carrier, provider_id, account_id, \
+     attempt_id, part, parts, fate) VALUES ($1, $2, $3, $4, $5, $6, NULL) \
+     ON CONFLICT (carrier, provider_id) DO UPDATE SET account_id = excluded.account_id, \
+     attempt_id = excluded.attempt_id, part = excluded.part, parts = excluded.parts, \
+     fate = NULL /*BULK*/");
+const FOUND: Sql = Sql("INSERT INTO submissions (carrier, provider_id, account_id, attempt_id, \
+     part, parts, fate) VALUES ($1, $2, $3, $4, 1, 1, NULL) ON CONFLICT DO NOTHING /*BULK*/");
+/// Where those of a few ids lead that are known: the attempt, how many parts it has, and whether a
+/// receipt with that id came before it was known.
+const LEADS: Sql = Sql("SELECT a.attempt_id, a.object_id, a.channel, a.state, a.credits, \
+     a.lease_until, a.account_id, a.give_up_at, a.kind, a.carrier, a.priority, a.tries, a.resends, \
+     a.queued_at, a.next_at, a.refused_by, s.provider_id, s.parts, (SELECT MAX(1) \
+     FROM early_receipts e WHERE e.carrier = s.carrier AND e.provider_id = s.provider_id) \
+     FROM submissions s JOIN attempts a ON a.account_id = s.account_id \
+     AND a.attempt_id = s.attempt_id WHERE s.carrier = $1 AND s.provider_id IN ($2, $3, $4)");
+/// The first final fate of a part stays.
+const SET_FATE: Sql = Sql("UPDATE submissions SET fate = $1 \
+     WHERE carrier = $2 AND provider_id = $3 AND fate IS NULL /*BULK*/");
+const FATES: Sql = Sql("SELECT fate FROM submissions WHERE attempt_id = $1 AND account_id = $2 \
+     AND carrier = $3");
+const FATE: Sql = Sql("SELECT fate FROM submissions WHERE carrier = $1 AND provider_id = $2");
+
+/// A part that a carrier has.
+#[derive(Clone, Copy)]
+pub(in crate::dispatch) struct Submission<'a> {
+    /// Which, from 1.
+    pub(in crate::dispatch) part: i64,
+    /// Of how many.
+    pub(in crate::dispatch) parts: i64,
+    pub(in crate::dispatch) of: &'a Attempt,
+}
+
+/// Keeps the carrier's id of a part, for receipts that name nothing else.
+pub(in crate::dispatch) fn submitted(
+    set: &mut WriteSet,
+    carrier: &str,
+    key: &str,
+    it: Submission<'_>,
+) {
+    let Submission { part, parts, of } = it;
+    set.push(SUBMITTED, args![carrier, key, &of.account, &of.id, part, parts]);
+}
+
+/// What a carrier calls an attempt, unless that is known.
+pub(in crate::dispatch) fn found(set: &mut WriteSet, carrier: &str, key: &str, of: &Attempt) {
+    set.push(FOUND, args![carrier, key, &of.account, &of.id]);
+}
+
+/// Where a carrier's id leads.
+pub(in crate::dispatch) struct Lead {
+    pub(in crate::dispatch) key: String,
+    /// How many parts the message has.
+    pub(in crate::dispatch) parts: i64,
+    /// Whether a receipt with this id waits that came before it was known.
+    pub(in crate::dispatch) has_early: bool,
+    pub(in crate::dispatch) found: Found,
+}
+
+impl FromRow for Lead {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let (key, parts) = (row.take(16)?, row.take(17)?);
+        let has_early = row.take::<Option<i64>>(18)?.is_some();
+        Ok(Self { key, parts, has_early, found: Found::from_row(row)? })
+    }
+}
+
+/// Where those of a carrier's ids lead that are known: up to three ways to write one.
+pub(in crate::dispatch) async fn leads(
+    app: &App,
+    carrier: &str,
+    keys: [&str; 3],
+) -> Result<Vec<Lead>, Error> {
+    let [one, two, three] = keys;
+    app.db.rows(LEADS, args![carrier, one, two, three]).await
+}
+
+/// The kind and id of what went out under a carrier's id, if it is this account's.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn object_of(
+    app: &App,
+    account: &AccountId,
+    carrier: &str,
+    provider_id: &str,
+) -> Result<Option<(String, String)>, Error> {
+    let found = leads(app, carrier, [provider_id; 3]).await?.pop().map(|lead| lead.found);
+    let own = found.filter(|found| found.attempt.account == *account);
+    Ok(own.map(|found| (found.kind, found.attempt.object_id)))
+}
+
+/// Notes what became of a part, unless that is known.
+pub(in crate::dispatch) fn set_fate(set: &mut WriteSet, carrier: &str, key: &str, fate: &str) {
+    set.push(SET_FATE, args![fate, carrier, key]);
+}
+
+/// What became of a part.
+pub(in crate::dispatch) async fn fate(
+    app: &App,
+    carrier: &str,
+    key: &str,
+) -> Result<Option<String>, Error> {
+    let found: Option<(Option<String>,)> = app.db.row(FATE, args![carrier, key]).await?;
+    Ok(found.and_then(|(fate,)| fate))
+}
+
+/// What became of the parts of an attempt, as far as their ids are known.
+pub(in crate::dispatch) async fn fates(
+    app: &App,
+    account: &AccountId,
+    attempt: &AttemptId,
+    carrier: &str,
+) -> Result<Vec<Option<String>>, Error> {
+    let rows: Vec<(Option<String>,)> = app.db.rows(FATES, args![attempt, account, carrier]).await?;
+    Ok(rows.into_iter().map(|(fate,)| fate).collect())
+}
