@@ -150,15 +150,7 @@ impl SmsHttp {
                 let after_s = answer.headers.get("retry-after");
                 let after_s = after_s.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
                 let read = self.gateway.read(answer.status, &answer.body);
-                // The gateway does not know us, or not this address: that says nothing of the
-                // message, which another carrier may take, and is for the operator to mend.
-                let is_ours = matches!(answer.status, 401 | 403 | 404 | 405 | 407);
-                match self.outcome(outbound, read, after_s) {
-                    Outcome::Refused { class: Refusal::Permanent, code } if is_ours => {
-                        Outcome::Refused { class: Refusal::Unfit, code }
-                    }
-                    outcome => outcome,
-                }
+                self.outcome(outbound, read, after_s)
             }
             // What never got there was not taken. Of the rest nobody can tell.
             Err(NoAnswer::Timeout | NoAnswer::Reset | NoAnswer::Protocol) => Outcome::Unknown,
@@ -176,6 +168,7 @@ impl SmsHttp {
             Meaning::Temporary => Refusal::Temporary,
             Meaning::BadRecipient => Refusal::BadRecipient,
             Meaning::BadSender => Refusal::BadSender,
+            Meaning::Unfit => Refusal::Unfit,
             Meaning::Permanent => Refusal::Permanent,
         };
         Outcome::Refused { class, code: read.code }
