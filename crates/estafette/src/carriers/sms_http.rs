@@ -196,7 +196,7 @@ impl SmsHttp {
         format!("{}?{}", self.callback_url, query.finish())
     }
 
-    async fn take(&self, called: &Called) -> Option<Taken> {
+    async fn take(&self, called: &Called) -> Taken {
         let url = format!("{}?{}", self.callback_url, called.query);
         let url = if called.query.is_empty() { &self.callback_url } else { &url };
         let Called { query, headers, body, from } = called;
@@ -207,7 +207,7 @@ impl SmsHttp {
         };
         if self.gateway.prove(&incoming, secrets).is_err() {
             tracing::warn!(carrier = self.name, "a callback is not the gateway's");
-            return None;
+            return Taken::Forged;
         }
         let brought = self.gateway.take(&incoming);
         if brought.reports.is_empty() && brought.written.is_empty() {
@@ -218,12 +218,14 @@ impl SmsHttp {
         let echo = echo.map(|(account_id, attempt_id)| Echo { account_id, attempt_id });
         for report in brought.reports {
             let receipt = self.receipt(report, echo.clone());
-            if let Err(not_now) = self.door.receipt(receipt).await {
-                return Some(Err(not_now));
+            if self.door.receipt(receipt).await.is_err() {
+                return Taken::NotNow;
             }
         }
-        let taken = self.bring(brought.written).await;
-        Some(taken.map(|()| self.gateway.reply().to_owned()))
+        match self.bring(brought.written).await {
+            Ok(()) => Taken::Stored(self.gateway.reply().to_owned()),
+            Err(_) => Taken::NotNow,
+        }
     }
 
     /// What people wrote: parts one by one, and the rest together.
@@ -305,7 +307,7 @@ impl Carrier for SmsHttp {
         Box::pin(self.act(message))
     }
 
-    fn call_back<'a>(&'a self, called: &'a Called) -> BoxFuture<'a, Option<Taken>> {
-        Box::pin(self.take(called))
+    fn call_back<'a>(&'a self, called: &'a Called) -> Option<BoxFuture<'a, Taken>> {
+        Some(Box::pin(self.take(called)))
     }
 }

@@ -401,9 +401,9 @@ prints the request that a message would make, without the secrets, and does not 
 Example:
   estafette carriers check main
 
---json: {carrier, kind, ok, error, system_id, version, bind_ms,
-answers_enquire_link, deliveries}, or of an HTTP carrier
-{carrier, kind, ok, error, method, url, headers, body}.")]
+--json: {carrier, kind, ok, error, system_id, version, bind_ms, answers_enquire_link, deliveries,
+fields, binds: [{as, error, …}]}, or of an HTTP carrier {carrier, kind, ok, error, method, url,
+headers, body}. All of them are there when the check fails as well: what is not known is null.")]
     Check {
         /// Its name under sms.carriers.
         name: String,
