@@ -20,7 +20,8 @@ const AT_ONCE: usize = 16;
 /// When the database cannot be read.
 pub(super) async fn faults(app: &App, routes: &[Route]) -> Result<Vec<Item>, store::Error> {
     let unknown = unknown(app, routes).await?;
-    let is_unknown = |route: &Route| route.account_id.as_ref().is_some_and(|id| unknown.contains(id));
+    let is_unknown =
+        |route: &Route| route.account_id.as_ref().is_some_and(|id| unknown.contains(id));
     let mut faults = Vec::new();
     for (at, route) in routes.iter().enumerate() {
         if is_unknown(route) {
