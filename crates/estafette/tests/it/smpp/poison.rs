@@ -34,7 +34,7 @@ impl Scene<'_> {
         .await;
     }
 
-    async fn centre_answers_after(&self, answer_ms: i64) {
+    fn centre_answers_after(&self, answer_ms: i64) {
         let mut options = self.centre.handsets.options();
         options.answer_ms = answer_ms;
         self.centre.handsets.behave(options);
@@ -53,7 +53,7 @@ async fn a_number_that_makes_the_centre_cut_takes_no_neighbours_second_try_with_
     let numbers: Vec<String> = (0..4).map(|number| phone(&format!("567{number}"))).collect();
     let poison = phone("9005");
     // All of them are in the window when the connection is cut.
-    scene.centre_answers_after(AGES_MS).await;
+    scene.centre_answers_after(AGES_MS);
     let mut ids = Vec::new();
     for number in &numbers {
         ids.push(scene.text(number, json!({})).await);
@@ -66,7 +66,7 @@ async fn a_number_that_makes_the_centre_cut_takes_no_neighbours_second_try_with_
         assert_eq!(scene.until(id, "submitted").await.field("error"), &json!(null));
     }
     // Second tries go one by one: what is cut then is the poison's connection, and nobody else's.
-    scene.centre_answers_after(A_WHILE_MS).await;
+    scene.centre_answers_after(A_WHILE_MS);
     scene.until_times(&numbers, 2).await;
     scene.until_times(std::slice::from_ref(&poison), 2).await;
     for id in &ids {
