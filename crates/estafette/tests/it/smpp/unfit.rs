@@ -1,6 +1,9 @@
 //! A gateway that does not know us: what it does not take goes by another carrier, and the operator
 //! sees why.
 
+use std::io::Write;
+use std::sync::Mutex;
+
 use clock::Clock;
 use estafette::carriers::{Carriers, Door};
 use playground::smsc::IdStyle;
@@ -13,6 +16,38 @@ use crate::world::World;
 use crate::world::tenant::phone;
 
 on_every_engine!(a_gateway_that_does_not_know_us_is_passed_over);
+
+/// The errors of this process's log.
+static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+struct Log;
+
+impl Write for Log {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        LOG.lock().unwrap().write(line)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Keeps them from now on. Where stories share a process, one of them is the first.
+fn keep_log() {
+    let log = tracing_subscriber::fmt().with_max_level(tracing::Level::ERROR).with_ansi(false);
+    let _kept_already = log.with_writer(|| Log).try_init();
+}
+
+/// Whether the log blames the settings of a carrier.
+fn blames(carrier: &str) -> bool {
+    let log = String::from_utf8_lossy(&LOG.lock().unwrap()).into_owned();
+    let is_it = |line: &str| {
+        line.contains("the carrier refuses messages: see its settings")
+            && line.contains(&format!("carrier=\"{carrier}\""))
+            && line.contains("class=\"unfit\"")
+    };
+    log.lines().any(is_it)
+}
 
 /// What a carrier answered so, as its figure counts it.
 async fn answered(world: &World, carrier: &str, outcome: &str) -> usize {
@@ -27,6 +62,7 @@ async fn answered(world: &World, carrier: &str, outcome: &str) -> usize {
 }
 
 async fn a_gateway_that_does_not_know_us_is_passed_over(world: &World) {
+    keep_log();
     let (far, address) = Far::open(401, r#"{"code": 20003, "status": 401}"#).await;
     let two = Centre::new(IdStyle::Decimal).await;
     let mut sms = settings(&[("two", two.address(), "")]);
@@ -57,6 +93,7 @@ async fn a_gateway_that_does_not_know_us_is_passed_over(world: &World) {
         (answered(world, "one", "refused").await, answered(world, "two", "accepted").await),
         (2, 2)
     );
+    assert!(blames("one") && !blames("two"), "the operator reads whose settings are wrong");
     // What it says of the message is final: a status alone moves nothing to another carrier.
     *far.answer.lock().unwrap() = (404, r#"{"code": 21211, "status": 404}"#.to_owned());
     let refused = phone("3000");
