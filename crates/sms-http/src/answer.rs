@@ -26,6 +26,9 @@ pub enum Meaning {
     BadRecipient,
     /// Not from this sender.
     BadSender,
+    /// No word on the message: the gateway does not know us, or has nothing at this address. It is
+    /// for the operator to mend, and another carrier may take the message.
+    Unfit,
     /// Never.
     Permanent,
     /// Nobody can tell.
@@ -88,10 +91,12 @@ impl Gateway {
     }
 }
 
-/// What a status means where no rule says more. After a 5xx nobody knows whether it was taken.
+/// What a status means where no rule says more. After a 5xx nobody knows whether it was taken; a
+/// login or an address that is refused says nothing of the message.
 const fn by_status(status: u16) -> Meaning {
     match status {
         200..=299 => Meaning::Accepted,
+        401 | 403 | 404 | 405 | 407 => Meaning::Unfit,
         429 => Meaning::Throttled,
         502 | 504 | 500 => Meaning::Unknown,
         503 => Meaning::Temporary,

@@ -110,9 +110,14 @@ fn says(preset: &str, status: u16, body: &str, (meaning, ids, code): (Meaning, &
     assert_eq!(found, (meaning, ids, code.to_owned()), "{preset} {status} {body}");
 }
 
+/// What a refused login means where the gateway has no word for it.
+const NOT_US: (Meaning, &[&str], &str) = (Meaning::Unfit, &[], "http 401");
+
 #[test]
 fn answers_of_twilio_and_vonage_mean_what_they_say() {
-    use Meaning::{Accepted, BadRecipient, BadSender, Permanent, Temporary, Throttled, Unknown};
+    use Meaning::{
+        Accepted, BadRecipient, BadSender, Permanent, Temporary, Throttled, Unfit, Unknown,
+    };
     let twilio = |status, body: &str, means| says("twilio", status, body, means);
     let queued = r#"{"sid": "SM1", "status": "queued", "error_code": null}"#;
     twilio(201, queued, (Accepted, &["SM1"], "http 201"));
@@ -120,7 +125,11 @@ fn answers_of_twilio_and_vonage_mean_what_they_say() {
     twilio(400, refused, (BadRecipient, &[], "21211"));
     twilio(400, r#"{"code": 21606}"#, (BadSender, &[], "21606"));
     twilio(429, r#"{"code": 20429}"#, (Throttled, &[], "20429"));
-    twilio(401, r#"{"code": 20003}"#, (Permanent, &[], "20003"));
+    twilio(401, r#"{"code": 20003}"#, (Unfit, &[], "20003"));
+    twilio(404, r#"{"code": 20404}"#, (Unfit, &[], "20404"));
+    twilio(400, r#"{"code": 21617}"#, (Permanent, &[], "21617"));
+    // The gateway's own word counts, whatever the status.
+    twilio(403, r#"{"code": 21610}"#, (BadRecipient, &[], "21610"));
     twilio(500, "oops", (Unknown, &[], "http 500"));
     twilio(503, "", (Temporary, &[], "http 503"));
     twilio(200, "<html>", (Unknown, &[], "http 200"));
@@ -131,14 +140,15 @@ fn answers_of_twilio_and_vonage_mean_what_they_say() {
     let throttled = r#"{"messages": [{"status": "1", "error-text": "Throughput"}]}"#;
     vonage(throttled, (Throttled, &[], "1"));
     vonage(r#"{"messages": [{"status": "15"}]}"#, (BadSender, &[], "15"));
-    let half = r#"{"messages": [{"status": "0", "message-id": "A"}, {"status": "9"}]}"#;
-    vonage(half, (Permanent, &[], "9"));
+    let half = r#"{"messages": [{"status": "0", "message-id": "A"}, {"status": "12"}]}"#;
+    vonage(half, (Permanent, &[], "12"));
+    vonage(r#"{"messages": [{"status": "4"}]}"#, (Unfit, &[], "4"));
     vonage("<html>", (Unknown, &[], "http 200"));
 }
 
 #[test]
 fn answers_of_africas_talking_and_infobip_mean_what_they_say() {
-    use Meaning::{Accepted, BadRecipient, Permanent, Temporary, Unknown};
+    use Meaning::{Accepted, BadRecipient, Permanent, Temporary, Unfit, Unknown};
     let africa = |status: u32, means| {
         let body = format!(
             "{{\"SMSMessageData\": {{\"Message\": \"Sent\", \"Recipients\": [{{\"statusCode\": \
@@ -149,7 +159,9 @@ fn answers_of_africas_talking_and_infobip_mean_what_they_say() {
     };
     africa(101, (Accepted, &["ATX1"], "S"));
     africa(403, (BadRecipient, &[], "S"));
+    africa(405, (Unfit, &[], "S"));
     africa(501, (Temporary, &[], "S"));
+    says("africastalking", 401, "The supplied authentication is invalid", NOT_US);
     let nobody = r#"{"SMSMessageData": {"Message": "InvalidSenderId", "Recipients": []}}"#;
     says("africastalking", 201, nobody, (Permanent, &[], "http 201"));
     // A page in between says neither yes nor no.
@@ -165,24 +177,27 @@ fn answers_of_africas_talking_and_infobip_mean_what_they_say() {
     infobip("PENDING", "PENDING_ACCEPTED", (Accepted, &["m1"], "PENDING_ACCEPTED"));
     infobip("REJECTED", "REJECTED_DESTINATION", (BadRecipient, &[], "REJECTED_DESTINATION"));
     let poor = "REJECTED_NOT_ENOUGH_CREDITS";
-    infobip("REJECTED", poor, (Permanent, &[], poor));
+    infobip("REJECTED", poor, (Unfit, &[], poor));
+    infobip("REJECTED", "REJECTED_FLOODING", (Permanent, &[], "REJECTED_FLOODING"));
+    says("infobip", 401, r#"{"requestError": {"serviceException": {}}}"#, NOT_US);
     says("infobip", 200, "<html>", (Unknown, &[], "http 200"));
 }
 
 #[test]
 fn answers_of_kannel_and_jasmin_mean_what_they_say() {
-    use Meaning::{Accepted, Permanent, Temporary, Throttled, Unknown};
+    use Meaning::{Accepted, Permanent, Temporary, Throttled, Unfit, Unknown};
     let kannel = |status, body: &str, means| says("kannel", status, body, means);
     kannel(202, "0: Accepted for delivery", (Accepted, &[""], "http 202"));
     kannel(200, "3: Queued for later delivery", (Accepted, &[""], "http 200"));
     kannel(200, "<html>", (Unknown, &[], "http 200"));
     kannel(503, "Temporal failure, try again later.", (Temporary, &[], "http 503"));
-    kannel(403, "Authorization failed for sendsms", (Permanent, &[], "http 403"));
+    kannel(403, "Authorization failed for sendsms", (Unfit, &[], "http 403"));
     let id = "07033084-5cfd-4812-90a4-e4d24ffb6e3d";
     says("jasmin", 200, &format!("Success \"{id}\""), (Accepted, &[id], "http 200"));
     says("jasmin", 200, "<html>", (Unknown, &[], "http 200"));
     for (status, why, meaning) in [
-        (403, "Authentication failure for username:u", Permanent),
+        (403, "Authentication failure for username:u", Unfit),
+        (412, "Message is too long", Permanent),
         (403, "User throughput exceeded", Throttled),
         (412, "Failover route has no bound connectors", Temporary),
         (500, "Cannot send submit_sm, check SMPPClientManagerPB log file for details", Temporary),
@@ -373,6 +388,37 @@ fn what_is_not_proved_is_not_believed() {
         let incoming = Incoming { url: "", query: "", headers: &headers, body, from: None };
         assert_eq!(gateway.prove(&incoming, Secrets { token: "", key }).is_ok(), is_good);
     }
+}
+
+/// A login or an address that is refused says nothing of the message, unless the description does.
+#[test]
+fn an_answer_that_is_no_word_on_the_message_is_unfit() {
+    let described = |rules: &str| {
+        let text = format!("[request]\nmethod = 'POST'\nurl = 'http://h'\n[answer]\n{rules}");
+        Gateway::read_description(&text)
+    };
+    let plain = described("").unwrap();
+    for status in [401, 403, 404, 405, 407] {
+        assert_eq!(plain.read(status, b"").meaning, Meaning::Unfit, "{status}");
+    }
+    for status in [400, 402, 406, 410, 422] {
+        assert_eq!(plain.read(status, b"").meaning, Meaning::Permanent, "{status}");
+    }
+    let own = "[[answer.rules]]\nat = '/why'\nin = ['blocked']\nis = 'bad_recipient'\n\
+        [[answer.rules]]\nstatus = [404, 404]\nis = 'permanent'\n\
+        [[answer.rules]]\nat = '/why'\nin = ['no credit']\nis = 'unfit'\n";
+    let own = described(own).unwrap();
+    for (status, body, meaning) in [
+        (403, r#"{"why": "blocked"}"#, Meaning::BadRecipient),
+        (404, "", Meaning::Permanent),
+        (200, r#"{"why": "no credit"}"#, Meaning::Unfit),
+        (403, r#"{"why": "who are you?"}"#, Meaning::Unfit),
+    ] {
+        assert_eq!(own.read(status, body.as_bytes()).meaning, meaning, "{status} {body}");
+    }
+    // A word that is none is answered with those that there are.
+    let fault = described("[[answer.rules]]\nis = 'no'\n").unwrap_err().to_string();
+    assert!(fault.contains("`unfit`") && fault.contains("`bad_sender`"), "{fault}");
 }
 
 /// A gateway of the field that no preset describes.

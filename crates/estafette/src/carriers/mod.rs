@@ -205,9 +205,9 @@ pub trait Carrier: Send + Sync + 'static {
     fn binds(&self) -> Option<&dyn Binds> {
         None
     }
-    /// Takes a callback of its gateway; `None` = it has none, or this one is not the gateway's.
-    fn call_back<'a>(&'a self, _: &'a Called) -> BoxFuture<'a, Option<Taken>> {
-        Box::pin(std::future::ready(None))
+    /// Takes a callback of its gateway; `None` = nobody calls it back.
+    fn call_back<'a>(&'a self, _: &'a Called) -> Option<BoxFuture<'a, Taken>> {
+        None
     }
     /// How busy it is.
     fn load(&self) -> Load {
@@ -357,6 +357,12 @@ impl Carriers {
     /// The first that cannot.
     pub fn check_routes(&self, routes: &[Route]) -> Result<(), RouteFault> {
         Table::of(routes.to_vec(), &self.sms).map(drop)
+    }
+
+    /// Whether the networks of numbers can be looked up.
+    #[must_use]
+    pub const fn knows_networks(&self) -> bool {
+        self.lookup.is_some()
     }
 
     /// The routes in force.

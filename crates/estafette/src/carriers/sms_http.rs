@@ -150,15 +150,7 @@ impl SmsHttp {
                 let after_s = answer.headers.get("retry-after");
                 let after_s = after_s.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
                 let read = self.gateway.read(answer.status, &answer.body);
-                // The gateway does not know us, or not this address: that says nothing of the
-                // message, which another carrier may take, and is for the operator to mend.
-                let is_ours = matches!(answer.status, 401 | 403 | 404 | 405 | 407);
-                match self.outcome(outbound, read, after_s) {
-                    Outcome::Refused { class: Refusal::Permanent, code } if is_ours => {
-                        Outcome::Refused { class: Refusal::Unfit, code }
-                    }
-                    outcome => outcome,
-                }
+                self.outcome(outbound, read, after_s)
             }
             // What never got there was not taken. Of the rest nobody can tell.
             Err(NoAnswer::Timeout | NoAnswer::Reset | NoAnswer::Protocol) => Outcome::Unknown,
@@ -176,6 +168,7 @@ impl SmsHttp {
             Meaning::Temporary => Refusal::Temporary,
             Meaning::BadRecipient => Refusal::BadRecipient,
             Meaning::BadSender => Refusal::BadSender,
+            Meaning::Unfit => Refusal::Unfit,
             Meaning::Permanent => Refusal::Permanent,
         };
         Outcome::Refused { class, code: read.code }
@@ -203,7 +196,7 @@ impl SmsHttp {
         format!("{}?{}", self.callback_url, query.finish())
     }
 
-    async fn take(&self, called: &Called) -> Option<Taken> {
+    async fn take(&self, called: &Called) -> Taken {
         let url = format!("{}?{}", self.callback_url, called.query);
         let url = if called.query.is_empty() { &self.callback_url } else { &url };
         let Called { query, headers, body, from } = called;
@@ -214,7 +207,7 @@ impl SmsHttp {
         };
         if self.gateway.prove(&incoming, secrets).is_err() {
             tracing::warn!(carrier = self.name, "a callback is not the gateway's");
-            return None;
+            return Taken::Forged;
         }
         let brought = self.gateway.take(&incoming);
         if brought.reports.is_empty() && brought.written.is_empty() {
@@ -225,12 +218,14 @@ impl SmsHttp {
         let echo = echo.map(|(account_id, attempt_id)| Echo { account_id, attempt_id });
         for report in brought.reports {
             let receipt = self.receipt(report, echo.clone());
-            if let Err(not_now) = self.door.receipt(receipt).await {
-                return Some(Err(not_now));
+            if self.door.receipt(receipt).await.is_err() {
+                return Taken::NotNow;
             }
         }
-        let taken = self.bring(brought.written).await;
-        Some(taken.map(|()| self.gateway.reply().to_owned()))
+        match self.bring(brought.written).await {
+            Ok(()) => Taken::Stored(self.gateway.reply().to_owned()),
+            Err(_) => Taken::NotNow,
+        }
     }
 
     /// What people wrote: parts one by one, and the rest together.
@@ -312,7 +307,7 @@ impl Carrier for SmsHttp {
         Box::pin(self.act(message))
     }
 
-    fn call_back<'a>(&'a self, called: &'a Called) -> BoxFuture<'a, Option<Taken>> {
-        Box::pin(self.take(called))
+    fn call_back<'a>(&'a self, called: &'a Called) -> Option<BoxFuture<'a, Taken>> {
+        Some(Box::pin(self.take(called)))
     }
 }

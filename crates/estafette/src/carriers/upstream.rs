@@ -2,8 +2,6 @@
 
 use std::net::IpAddr;
 
-use super::NotNow;
-
 /// A callback. No `Debug`: it holds what people wrote.
 #[derive(Clone)]
 pub struct Called {
@@ -17,5 +15,13 @@ pub struct Called {
     pub from: Option<IpAddr>,
 }
 
-/// What became of a callback: the answer that the upstream wants, or it is to come again.
-pub type Taken = Result<String, NotNow>;
+/// What became of a callback.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is stored; this is the answer that the upstream wants.
+    Stored(String),
+    /// It is to come again.
+    NotNow,
+    /// It is not the gateway's.
+    Forged,
+}

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use clock::Clock;
 use serde_json::{Value, json};
-use smpp::{BindKind, Ended, LinkSettings, Probe};
-use sms_http::Message;
+use smpp::{BindKind, LinkSettings, Probe};
+use sms_http::{Message, Request};
 use sms_text::{Encoding, Reference, Segments};
 
 use super::commands::CarriersCommand;
@@ -37,7 +37,7 @@ pub(super) async fn run(
         bail!("there is no carrier {name} under sms.carriers; there is {}", known.join(", "));
     };
     match carrier {
-        SmsCarrier::Smpp(settings) => check_smpp(name, settings, output).await,
+        SmsCarrier::Smpp(settings) => Ok(check_smpp(name, settings, output).await),
         SmsCarrier::Http(settings) => {
             let to = Msisdn::parse(to).map_err(|fault| anyhow!("--to {to} {fault}"))?;
             ensure!(!text.trim().is_empty(), "--text is empty");
@@ -54,7 +54,7 @@ pub(super) async fn run(
             let to_national = msisdn::national(to.e164()).unwrap_or_default();
             let message =
                 Message { to: to.e164(), to_national: &to_national, text, ..sample(&place) };
-            dry_run(name, (**settings).clone(), &message, output)
+            Ok(dry_run(name, (**settings).clone(), &message, output))
         }
     }
 }
@@ -79,13 +79,31 @@ fn sample(callback_url: &str) -> Message<'_> {
 }
 
 /// Shows the request that a message would make. Nothing is sent.
-fn dry_run(
-    name: &str,
-    settings: SmsHttp,
-    message: &Message<'_>,
-    output: Output,
-) -> anyhow::Result<ExitCode> {
-    let gateway = usable(&settings).map_err(anyhow::Error::msg)?;
+fn dry_run(name: &str, settings: SmsHttp, message: &Message<'_>, output: Output) -> ExitCode {
+    let made = made(settings, message);
+    let request = made.as_ref().ok();
+    // The same members whatever came of it: scripts rely on them.
+    let object = json!({
+        "carrier": name, "kind": "http", "ok": made.is_ok(), "error": made.as_ref().err(),
+        "method": request.map(|request| request.method),
+        "url": request.map(|request| &request.url),
+        "headers": request.map_or(&[][..], |request| &request.headers),
+        "body": request.map(|request| &request.body),
+    });
+    output.answer(&object, || match &made {
+        Ok(Request { method, url, headers, body }) => {
+            let lines: Vec<String> =
+                headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+            format!("{method} {url}\n{}\n\n{body}\n\nNothing was sent.", lines.join("\n"))
+        }
+        Err(why) => format!("{name}: no request can be made: {why}"),
+    });
+    if made.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The request that a message would make, without the secrets.
+fn made(settings: SmsHttp, message: &Message<'_>) -> Result<Request, String> {
+    let gateway = usable(&settings)?;
     let segments = Segments::of(message.text, Reference::Octet).ok();
     let encoding = segments.as_ref().map(Segments::encoding);
     let message = Message {
@@ -98,32 +116,17 @@ fn dry_run(
     let is_given = !settings.password.is_empty();
     let password = Secret::new(if is_given { "***" } else { "" }.to_owned());
     let hidden = SmsHttp { password, ..settings };
-    let request = request(&hidden, &gateway, &message).map_err(anyhow::Error::msg)?;
-    let headers: Vec<(String, String)> = request
-        .headers
-        .into_iter()
-        .map(|(name, value)| {
-            let is_login = name.eq_ignore_ascii_case("authorization");
-            (name, if is_login { "***".to_owned() } else { value })
-        })
-        .collect();
-    let (url, body) = (request.url, request.body);
-    let object = json!({
-        "carrier": name, "kind": "http", "ok": true, "error": null, "method": request.method,
-        "url": url, "headers": headers, "body": body,
-    });
-    output.answer(&object, || {
-        let lines: Vec<String> =
-            headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-        let method = request.method;
-        format!("{method} {url}\n{}\n\n{body}\n\nNothing was sent.", lines.join("\n"))
-    });
-    Ok(ExitCode::SUCCESS)
+    let mut request = request(&hidden, &gateway, &message)?;
+    for (name, value) in &mut request.headers {
+        if name.eq_ignore_ascii_case("authorization") {
+            "***".clone_into(value);
+        }
+    }
+    Ok(request)
 }
 
 /// Binds as the service does: of a pair, first the one that sends.
-async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> anyhow::Result<ExitCode> {
-    let link = link_settings(settings).map_err(anyhow::Error::msg).context("ca_file")?;
+async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> ExitCode {
     let kinds: &[BindKind] = match settings.bind {
         BindMode::Transceiver => &[BindKind::Transceiver],
         BindMode::Pair => &[BindKind::Transmitter, BindKind::Receiver],
@@ -131,19 +134,24 @@ async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> anyhow::Resu
     let place = format!("{}:{}", settings.host, settings.port);
     let mut probed = Vec::new();
     for kind in kinds {
-        let link = LinkSettings { kind: *kind, ..link.clone() };
-        probed.push((*kind, smpp::probe(&link, &Clock::system()).await));
+        probed.push((*kind, probe(settings, *kind).await));
     }
     let is_ok = probed.iter().all(|(_, probed)| probed.is_ok());
     let binds: Vec<Value> = probed.iter().map(|(kind, probed)| bind(*kind, probed)).collect();
     output.answer(&object(name, is_ok, &binds), || {
-        let line = |(kind, probed): &(BindKind, Result<Probe, Ended>)| match probed {
+        let line = |(kind, probed): &(BindKind, Result<Probe, String>)| match probed {
             Ok(probe) => shown(name, &format!("{place} as {}", word(*kind)), probe),
             Err(why) => format!("{name}: no bind at {place} as {}: {why}", word(*kind)),
         };
         probed.iter().map(line).collect::<Vec<_>>().join("\n")
     });
-    Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn probe(settings: &Smpp, kind: BindKind) -> Result<Probe, String> {
+    let link = link_settings(settings).map_err(|why| format!("ca_file: {why}"))?;
+    let link = LinkSettings { kind, ..link };
+    smpp::probe(&link, &Clock::system()).await.map_err(|why| why.to_string())
 }
 
 const fn word(kind: BindKind) -> &'static str {
@@ -167,16 +175,18 @@ fn object(name: &str, is_ok: bool, binds: &[Value]) -> Value {
     object
 }
 
-fn bind(kind: BindKind, probed: &Result<Probe, Ended>) -> Value {
-    match probed {
-        Ok(probe) => json!({
-            "as": word(kind), "error": null,
-            "system_id": probe.system_id.to_string(), "version": probe.version.map(version),
-            "bind_ms": probe.bind_ms, "answers_enquire_link": probe.answers_enquiries,
-            "deliveries": probe.deliveries, "fields": fields(probe),
-        }),
-        Err(why) => json!({ "as": word(kind), "error": why.to_string() }),
-    }
+/// The same members whatever came of it: scripts rely on them.
+fn bind(kind: BindKind, probed: &Result<Probe, String>) -> Value {
+    let probe = probed.as_ref().ok();
+    json!({
+        "as": word(kind), "error": probed.as_ref().err(),
+        "system_id": probe.map(|probe| probe.system_id.to_string()),
+        "version": probe.and_then(|probe| probe.version).map(version),
+        "bind_ms": probe.map(|probe| probe.bind_ms),
+        "answers_enquire_link": probe.map(|probe| probe.answers_enquiries),
+        "deliveries": probe.map(|probe| probe.deliveries),
+        "fields": probe.map_or_else(Vec::new, fields),
+    })
 }
 
 /// What else its answer has.

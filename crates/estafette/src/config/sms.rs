@@ -229,8 +229,12 @@ fn usable(sms: &Sms, route: &SmsRoute) -> Result<(), String> {
     if !(1..=most).contains(&carriers.len()) {
         return Err(format!("the route {prefix} must name 1 to {most} carriers"));
     }
+    let mut named = BTreeSet::new();
     for share in carriers.iter().map(|choice| choice.at(0)) {
         let SmsShare { name, priority, weight, .. } = share;
+        if !named.insert(name.clone()) {
+            return Err(format!("the route {prefix} names {name} more than once"));
+        }
         if !sms.carriers.contains_key(&name) {
             let what = "which is no table under sms.carriers";
             return Err(format!("the route {prefix} names {name}, {what}"));

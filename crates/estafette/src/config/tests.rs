@@ -245,6 +245,11 @@ fn routes_that_no_start_would_take_are_refused() {
         (route("33"), "+ and at most 15 digits"),
         ("{ prefix = '+', carriers = [] }".to_owned(), "must name 1 to 20 carriers"),
         ("{ prefix = '+', carriers = ['other'] }".to_owned(), "no table under sms.carriers"),
+        ("{ prefix = '+', carriers = ['main', 'main'] }".to_owned(), "names main more than once"),
+        (
+            "{ prefix = '+', carriers = ['main', { name = 'main', weight = 2 }] }".to_owned(),
+            "names main more than once",
+        ),
     ] {
         let text = fault(told(&routes));
         assert!(text.starts_with("sms.routes") && text.contains(says), "{routes}: {text}");

@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
-use crate::carriers::Called;
+use crate::carriers::{Called, Taken};
 use crate::kit::client_address::ClientAddress;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
@@ -66,12 +66,14 @@ async fn call_back_by_post(
 }
 
 async fn take(app: &App, carrier: &str, called: Called) -> Result<Response, Problem> {
-    let lane = app.carriers.lane(carrier).ok_or(Code::NotFound)?;
-    match lane.carrier().call_back(&called).await {
-        Some(Ok(reply)) => Ok(reply.into_response()),
+    let lane = app.carriers.lane(carrier);
+    let taken = lane.as_ref().and_then(|lane| lane.carrier().call_back(&called));
+    // One that nobody calls back is not told from one that there is not.
+    match taken.ok_or(Code::NotFound)?.await {
+        Taken::Stored(reply) => Ok(reply.into_response()),
         // It comes again.
-        Some(Err(_)) => Err(Code::StorageUnavailable.into()),
-        None => {
+        Taken::NotNow => Err(Code::StorageUnavailable.into()),
+        Taken::Forged => {
             let detail = "Its token, its signature or its address is not this gateway's.";
             Err(Problem::new(Code::InvalidToken).detail(detail))
         }

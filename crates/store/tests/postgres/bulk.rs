@@ -2,7 +2,9 @@
 
 use futures_util::future::join_all;
 use store::CommitError;
+use tokio::time::{Instant, sleep_until};
 
+use super::proxy::Hold;
 use super::*;
 
 const TABLES: Migration = Migration {
@@ -48,6 +50,15 @@ impl Shop {
         let db = open(&database.url(), |_| ());
         db.migrate(&[TABLES]).await.unwrap();
         Self { database, db }
+    }
+
+    /// One that reaches its database only through a network that can fail.
+    async fn behind_a_network() -> (Self, Proxy) {
+        let Self { database, db } = Self::open().await;
+        db.close().await;
+        let proxy = Proxy::start(&server::postgres()).await;
+        let db = open(&proxy.url(&database.name), |_| ());
+        (Self { database, db }, proxy)
     }
 
     /// All of them in one group: what comes first waits for a lock, and they wait for it.
@@ -222,6 +233,44 @@ async fn a_set_with_one_text_many_times_runs_it_once() {
     // Once more: refused as a whole.
     assert_eq!(refusals(&[shop.db.commit(set).await]), [Some(TAKEN)]);
     assert_eq!(shop.words(STATES).await.len(), 30);
+}
+
+/// A late answer on a connection that is used on would be taken for that to another statement.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_slow_to_prepare_a_text_for_many_sets_loses_the_connection_alone() {
+    let (shop, proxy) = Shop::behind_a_network().await;
+    // Connected, and known what one set says.
+    shop.db.commit(order_by(ORDER_ALONE, "b", 0, None)).await.unwrap();
+    assert!(shop.words(STATES).await.is_empty());
+    let (before, begin) = (proxy.connections(), Instant::now());
+    let delay = 3 * PATIENCE;
+    proxy.hold(Hold { text: "AS TEXT[]", delay });
+    let answers = shop.together((0..20).map(|n| order("a", n, None)).collect()).await;
+    let took = begin.elapsed();
+    assert!(proxy.has_held() && took >= PATIENCE, "{took:?}");
+    // Nothing more is said on it: that would have taken its own patience.
+    assert!(proxy.connections() > before && took < 2 * PATIENCE, "{took:?}");
+    // Each happened once, or its caller knows that it did not.
+    let lost = |answer: &&Result<Done, CommitError>| {
+        assert!(matches!(answer, Ok(_) | Err(CommitError::Unavailable(_))), "{answer:?}");
+        answer.is_err()
+    };
+    let kept = answers.len() - answers.iter().filter(lost).count();
+    assert_eq!(shop.words(STATES).await.len(), kept);
+    let credits = i64::try_from(100 - kept).unwrap();
+    assert_eq!(shop.credits("a").await.0, credits);
+    // The late answer has come by now, and nobody takes it for their own.
+    sleep_until(begin + delay + PATIENCE / 4).await;
+    let before = proxy.connections();
+    let orders = || (20..40).map(|n| order("a", n, None));
+    let first: Vec<_> = shop.together(orders().collect()).await;
+    assert!(refusals(&first).iter().all(Option::is_none));
+    assert_eq!(shop.statements().await, 1, "they run together again");
+    let again = shop.together(orders().collect()).await;
+    assert!(refusals(&again).iter().all(|word| *word == Some(TAKEN)));
+    assert_eq!(shop.credits("a").await.0, credits - 20);
+    // The control: a server that answers in time keeps its connection.
+    assert_eq!(proxy.connections(), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

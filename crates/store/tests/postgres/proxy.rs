@@ -1,4 +1,5 @@
-//! A network between the engine and PostgreSQL that fails on demand: at a COMMIT, or altogether.
+//! A network between the engine and PostgreSQL that fails on demand: at a COMMIT, at a text that is
+//! to be prepared, or altogether.
 //! It reads the frames of the protocol (PostgreSQL manual, "Message Formats"): a byte for the
 //! kind, four for the length, which counts itself. Only the first frame has no kind.
 
@@ -11,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// What happens at the next COMMIT, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +37,22 @@ pub enum Network {
     Silent,
 }
 
+/// A text whose preparation is answered late, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// What its text has in it.
+    pub text: &'static str,
+    /// For how long nothing that the server says passes.
+    pub delay: Duration,
+}
+
 #[derive(Clone)]
 pub struct Proxy {
     address: SocketAddr,
     network: Arc<watch::Sender<Network>>,
     at_commit: Arc<Mutex<Option<AtCommit>>>,
+    hold: Arc<Mutex<Option<Hold>>>,
+    connections: Arc<AtomicU32>,
     commits: Arc<AtomicU32>,
     asks: Arc<AtomicU32>,
 }
@@ -53,6 +66,8 @@ impl Proxy {
             address: listener.local_addr().unwrap(),
             network: Arc::new(watch::Sender::new(Network::Up)),
             at_commit: Arc::default(),
+            hold: Arc::default(),
+            connections: Arc::default(),
             commits: Arc::default(),
             asks: Arc::default(),
         };
@@ -83,6 +98,20 @@ impl Proxy {
         self.at_commit.lock().unwrap().is_none()
     }
 
+    pub fn hold(&self, hold: Hold) {
+        *self.hold.lock().unwrap() = Some(hold);
+    }
+
+    /// Whether an answer has been held back.
+    pub fn has_held(&self) -> bool {
+        self.hold.lock().unwrap().is_none()
+    }
+
+    /// How many connections were made.
+    pub fn connections(&self) -> u32 {
+        self.connections.load(Ordering::SeqCst)
+    }
+
     /// How many COMMITs came by.
     pub fn commits(&self) -> u32 {
         self.commits.load(Ordering::SeqCst)
@@ -98,6 +127,7 @@ impl Proxy {
         if *network.borrow_and_update() == Network::Down {
             return;
         }
+        self.connections.fetch_add(1, Ordering::SeqCst);
         let server = TcpStream::connect(upstream).await.unwrap();
         for stream in [&client, &server] {
             stream.set_nodelay(true).unwrap();
@@ -115,12 +145,17 @@ impl Proxy {
         let mut answers = self.network.subscribe();
         // While this is locked no answer passes.
         let gate = tokio::sync::Mutex::new(());
+        // And none before this.
+        let (held, until) = watch::channel(Instant::now());
         let up = async {
             let mut is_first = true;
             while let Some(frame) = frame(&mut from_client, is_first).await {
                 let is_ask = !is_first && matches!(frame.first(), Some(b'S' | b'Q'));
                 self.asks.fetch_add(is_ask.into(), Ordering::SeqCst);
                 is_first = false;
+                if let Some(delay) = self.holds(&frame) {
+                    held.send_replace(Instant::now() + delay);
+                }
                 up(&mut network).await;
                 let fate = if is_commit(&frame) { self.fate() } else { None };
                 let _shut = match fate {
@@ -144,6 +179,8 @@ impl Proxy {
             let mut bytes = vec![0; 16 << 10];
             while let Ok(read @ 1..) = from_server.read(&mut bytes).await {
                 up_again(&mut answers).await;
+                let until = *until.borrow();
+                tokio::time::sleep_until(until).await;
                 let _open = gate.lock().await;
                 if to_client.write_all(&bytes[..read]).await.is_err() {
                     return;
@@ -159,6 +196,16 @@ impl Proxy {
             // Its answer shows that it happened.
             from_server.read_u8().await.unwrap();
         }
+    }
+
+    /// For how long the answer to a frame is held back.
+    fn holds(&self, frame: &[u8]) -> Option<Duration> {
+        let mut hold = self.hold.lock().unwrap();
+        let is_it = |it: &Hold| {
+            let text = it.text.as_bytes();
+            frame.first() == Some(&b'P') && frame.windows(text.len()).any(|part| part == text)
+        };
+        hold.take_if(|it| is_it(it)).map(|it| it.delay)
     }
 
     fn fate(&self) -> Option<AtCommit> {

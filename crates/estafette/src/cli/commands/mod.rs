@@ -396,14 +396,16 @@ pub(super) enum CarriersCommand {
     #[command(after_help = "\
 By SMPP: binds, asks whether the centre is there (enquire_link), and unbinds. Nothing is sent. A
 carrier that allows one connection refuses it while the service runs: that, too, is said. By HTTP:
-prints the request that a message would make, without the secrets, and does not make it.
+prints the request that a message would make, without the secrets, and does not make it. A rule of a
+description says accepted, throttled, later, temporary, bad_recipient, bad_sender, unfit, permanent
+or unknown (docs/sms.md).
 
 Example:
   estafette carriers check main
 
---json: {carrier, kind, ok, error, system_id, version, bind_ms,
-answers_enquire_link, deliveries}, or of an HTTP carrier
-{carrier, kind, ok, error, method, url, headers, body}.")]
+--json: {carrier, kind, ok, error, system_id, version, bind_ms, answers_enquire_link, deliveries,
+fields, binds: [{as, error, …}]}, or of an HTTP carrier {carrier, kind, ok, error, method, url,
+headers, body}. All of them are there when the check fails as well: what is not known is null.")]
     Check {
         /// Its name under sms.carriers.
         name: String,

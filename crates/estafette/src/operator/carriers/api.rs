@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{RouteView, item};
+use super::{RouteView, item, subjects};
 use crate::access::audit::{self, Entry};
 use crate::access::caller::Staff;
 use crate::app::App;
@@ -210,6 +210,10 @@ async fn put_routes(
     };
     let new = super::read(given).map_err(Problem::invalid)?;
     app.carriers.check_routes(&new).map_err(|fault| Problem::invalid(vec![item(&fault)]))?;
+    let faults = subjects::faults(&app, &new).await?;
+    if !faults.is_empty() {
+        return Err(Problem::invalid(faults));
+    }
     loop {
         let (version, _) = dispatch::routes::newest(&app).await?;
         let mut set = WriteSet::of("sms_routes");

@@ -2,6 +2,7 @@
 //! time, taken whole or not at all.
 
 pub mod api;
+mod subjects;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

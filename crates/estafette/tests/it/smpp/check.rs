@@ -1,5 +1,6 @@
 //! `estafette carriers check` as an operator runs it, against the playground's centre.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Output;
 
@@ -65,4 +66,70 @@ async fn a_check_of_a_pair_binds_both_of_it() {
     let found: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!((done.status.code(), &found["ok"]), (Some(1), &json!(false)));
     assert!(found["error"].as_str().unwrap().contains("ESME_RBINDFAIL"), "{found}");
+}
+
+/// The names of an object's members.
+fn members(object: &Value) -> BTreeSet<String> {
+    object.as_object().unwrap().keys().cloned().collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_that_fails_has_the_members_of_one_that_succeeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let centre = Centre::new(IdStyle::Decimal).await;
+    let run = async |more: &str| {
+        let done = check(folder.path(), &centre, more, &["--json"]).await;
+        let found: Value = serde_json::from_slice(&done.stdout).unwrap();
+        (done.status.code(), found)
+    };
+    let (code, good) = run("").await;
+    assert_eq!((code, &good["ok"]), (Some(0), &json!(true)), "{good}");
+    let mut behaviour = centre.handsets.options();
+    behaviour.password = Some("other".to_owned());
+    centre.handsets.behave(behaviour);
+    for more in ["", "bind = 'pair'", "tls = true\nca_file = '/nowhere'"] {
+        let (code, bad) = run(more).await;
+        assert_eq!((code, &bad["ok"]), (Some(1), &json!(false)), "{bad}");
+        assert!(bad["error"].is_string() && bad["system_id"].is_null(), "{bad}");
+        assert_eq!(members(&bad), members(&good), "{more}");
+        let binds = bad["binds"].as_array().unwrap();
+        assert_eq!(binds.len(), if more.contains("pair") { 2 } else { 1 });
+        for bind in binds {
+            assert_eq!(members(bind), members(&good["binds"][0]), "{more}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dry_run_that_fails_has_the_members_of_one_that_succeeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("estafette.toml");
+    let run = async |carrier: &str| {
+        std::fs::write(&config, format!("[sms.carriers.main]\nkind = 'http'\n{carrier}")).unwrap();
+        let mut command = estafette(folder.path());
+        command.args(["carriers", "check", "main", "--json", "--config"]).arg(&config);
+        let done = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let found: Value = serde_json::from_slice(&done.stdout).unwrap();
+        (done.status.code(), found)
+    };
+    let (code, good) = run("preset = 'twilio'\nusername = 'AC1'\npassword = 'hush'\n").await;
+    assert_eq!((code, &good["ok"], &good["error"]), (Some(0), &json!(true), &Value::Null));
+    assert!(!good.to_string().contains("hush"), "{good}");
+    let own = folder.path().join("own.toml");
+    let rule = "[[answer.rules]]\nis = 'no'\n";
+    let described = format!("[request]\nmethod = 'GET'\nurl = 'http://h'\n[answer]\n{rule}");
+    std::fs::write(&own, described).unwrap();
+    for (carrier, why) in [
+        ("preset = 'twilio'\nusername = 'AC1'\n".to_owned(), "password"),
+        ("preset = 'vonage'\nusername = 'u'\npassword = 'p'\n".to_owned(), "callback_token"),
+        // A word that no rule may say is answered with those that it may.
+        (format!("description = '{}'\n", own.display()), "`unfit`"),
+        ("description = '/nowhere'\n".to_owned(), "/nowhere"),
+    ] {
+        let (code, bad) = run(&carrier).await;
+        assert_eq!((code, &bad["ok"]), (Some(1), &json!(false)), "{bad}");
+        assert!(bad["error"].as_str().unwrap().contains(why), "{why}: {bad}");
+        assert_eq!(members(&bad), members(&good), "{why}");
+        assert_eq!((&bad["url"], &bad["headers"]), (&Value::Null, &json!([])), "{why}");
+    }
 }

@@ -34,19 +34,19 @@ on_every_engine!(
     a_gateway_of_a_file_is_believed_by_its_address,
 );
 
-const HOME: &str = "https://otp.example";
+pub(super) const HOME: &str = "https://otp.example";
 
 /// A gateway that answers as it is told.
 #[derive(Clone, Default)]
-struct Far {
-    asked: Arc<Mutex<Vec<(String, String)>>>,
-    answer: Arc<Mutex<(u16, String)>>,
+pub(super) struct Far {
+    pub(super) asked: Arc<Mutex<Vec<(String, String)>>>,
+    pub(super) answer: Arc<Mutex<(u16, String)>>,
     /// What it answers with this status instead: requests that hold the text.
     poison: Arc<Mutex<Option<(String, u16)>>>,
 }
 
 impl Far {
-    async fn open(status: u16, body: &str) -> (Self, SocketAddr) {
+    pub(super) async fn open(status: u16, body: &str) -> (Self, SocketAddr) {
         let far = Self::default();
         *far.answer.lock().unwrap() = (status, body.to_owned());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -74,7 +74,7 @@ async fn answer(State(far): State<Far>, uri: OriginalUri, body: Bytes) -> (Statu
     (StatusCode::from_u16(status).unwrap(), body)
 }
 
-async fn give(world: &World, preset: &str, address: SocketAddr) {
+pub(super) async fn give(world: &World, preset: &str, address: SocketAddr) {
     let text = format!(
         "routes = [{{prefix = '+', carriers = ['main']}}]\n[carriers.main]\nkind = 'http'\n\
          preset = '{preset}'\nbase_url = 'http://{address}'\nusername = 'AC1'\n\

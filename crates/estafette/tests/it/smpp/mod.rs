@@ -1,6 +1,7 @@
 //! Stories of live SMS by SMPP, told with the playground's message centre at the other end.
 
 mod binds;
+mod callbacks;
 mod check;
 mod failover;
 mod fates;
@@ -9,8 +10,10 @@ mod ids;
 mod inbound;
 mod long;
 mod lookup;
+mod poison;
 mod routes;
 mod rude;
+mod unfit;
 
 use std::net::SocketAddr;
 

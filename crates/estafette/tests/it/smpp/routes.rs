@@ -14,6 +14,7 @@ on_every_engine!(
     a_carrier_that_is_down_is_passed_over,
     a_number_that_no_route_leads_to_costs_nothing,
     routes_that_cannot_be_meant_are_refused,
+    routes_for_whom_there_is_not_are_refused,
     the_settings_say_all_that_staff_may_say,
 );
 
@@ -139,6 +140,17 @@ async fn routes_that_cannot_be_meant_are_refused(world: &World) {
         (json!([{"prefix": "33", "carriers": ["one"]}]), "/routes/0/prefix", "out_of_range"),
         (json!([{"prefix": "+", "carriers": ["no"]}]), "/routes/0/carriers", "invalid_enum"),
         (json!([{"prefix": "+", "carriers": []}]), "/routes/0/carriers", "invalid_enum"),
+        (
+            json!([{"prefix": "+", "carriers": ["one"]},
+                {"prefix": "+33", "carriers": ["one", "one"]}]),
+            "/routes/1/carriers",
+            "invalid_enum",
+        ),
+        (
+            json!([{"prefix": "+", "carriers": [{"name": "one"}, {"name": "one", "weight": 2}]}]),
+            "/routes/0/carriers",
+            "invalid_enum",
+        ),
     ] {
         let answer = put(world, json!({"routes": routes})).await.await;
         answer.problem("validation_failed").fault(pointer, code);
@@ -146,6 +158,37 @@ async fn routes_that_cannot_be_meant_are_refused(world: &World) {
     world.put(Env::Live, "/v1/admin/routes").json(json!([])).await.problem("missing_credentials");
     let shown = world.get(Env::Live, "/v1/admin/routes").bearer(world.staff().await).await.ok();
     assert_eq!(shown.list().len(), 1, "nothing has changed");
+}
+
+/// Such a route would never be taken, and what it was meant for would go by another.
+async fn routes_for_whom_there_is_not_are_refused(world: &World) {
+    let one = Centre::new(IdStyle::Decimal).await;
+    give(world, settings(&[("one", one.address, "")])).await;
+    let (ada, eve) = (sender(world, "ada").await, world.account("eve").await);
+    let of = |account: &str| json!({"prefix": "+33", "account_id": account, "carriers": ["one"]});
+    let network = json!({"prefix": "+33", "network": "20815", "carriers": ["one"]});
+    let nobody = "acc_01h455vb4pex5vsknk084sn02q";
+    // Nobody, an account of the sandbox, and what is no id.
+    for account in [nobody, &eve.account_id, "acc_1", ""] {
+        let routes = json!({"routes": [of(&ada.account_id), of(account)]});
+        let answer = put(world, routes).await.await.problem("validation_failed");
+        assert_eq!(answer.field("errors").as_array().unwrap().len(), 1, "{}", answer.text);
+        answer.fault("/routes/1/account_id", "invalid_enum");
+    }
+    // No number has a network where none is looked up.
+    let answer = put(world, json!({"routes": [network.clone(), of(nobody)]})).await.await;
+    let answer = answer.fault("/routes/0/network", "out_of_range");
+    answer.fault("/routes/1/account_id", "invalid_enum");
+    let staff = world.staff().await;
+    let shown = world.get(Env::Live, "/v1/admin/routes").bearer(staff).await.ok();
+    assert_eq!(shown.list().len(), 1, "nothing has changed: {}", shown.text);
+    // The control: with the account, and with a look-up.
+    put(world, json!({"routes": [of(&ada.account_id)]})).await.await.ok();
+    let mut sms = settings(&[("one", one.address, "")]);
+    sms.lookup = toml::from_str("url = 'http://127.0.0.1:1/{number}'").unwrap();
+    give(world, sms).await;
+    let shown = put(world, json!({"routes": [network]})).await.await.ok();
+    assert_eq!(shown.list()[0]["network"], "20815");
 }
 
 async fn the_settings_say_all_that_staff_may_say(world: &World) {

@@ -1,0 +1,73 @@
+//! Callbacks of gateways: how much one may bring, and to which names they go.
+
+use clock::Clock;
+use estafette::app::Env;
+use estafette::carriers::{Carriers, Door};
+use serde_json::{Value, json};
+
+use super::gateways::{self, Far, HOME};
+use super::{PRICE, START, carrier, sender, settings};
+use crate::on_every_engine;
+use crate::world::World;
+use crate::world::tenant::phone;
+
+on_every_engine!(
+    a_callback_of_a_thousand_reports_is_taken_whole,
+    a_name_that_nobody_calls_back_is_like_one_that_there_is_not,
+);
+
+/// More than are taken at once anywhere on the way.
+const REPORTS: usize = 1_001;
+
+async fn a_callback_of_a_thousand_reports_is_taken_whole(world: &World) {
+    let taken = r#"{"messages": [{"messageId": "ours", "status": {"groupName": "PENDING"}}]}"#;
+    let (_far, address) = Far::open(200, taken).await;
+    gateways::give(world, "infobip", address).await;
+    let ada = sender(world, "ada").await;
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
+    ada.sms_until(&id, "submitted").await;
+    let report = |id: String| json!({"messageId": id, "status": {"groupName": "DELIVERED"}});
+    let strange = (1..REPORTS).map(|number| report(format!("nobody{number}")));
+    // The last of them is of a message that there is.
+    let all: Vec<Value> = strange.chain([report("ours".to_owned())]).collect();
+    assert_eq!(all.len(), REPORTS);
+    let orphans = async || carrier(world, "main").await["receipts"]["orphan"].clone();
+    assert_eq!(orphans().await, 0);
+    let call = world.post(Env::Live, "/v1/upstream/sms/main?token=token+1");
+    call.json(json!({"results": all})).await.ok();
+    assert_eq!(orphans().await, REPORTS - 1, "each is kept");
+    ada.sms_until(&id, "delivered").await;
+    assert_eq!(ada.balance().await, START - PRICE);
+}
+
+async fn a_name_that_nobody_calls_back_is_like_one_that_there_is_not(world: &World) {
+    let (_far, address) = Far::open(200, "").await;
+    let mut sms = settings(&[("centre", "127.0.0.1:1".parse().unwrap(), "")]);
+    let text = format!(
+        "kind = 'http'\npreset = 'vonage'\nbase_url = 'http://{address}'\nusername = 'AC1'\n\
+         password = 'secret'\ncallback_token = 'token 1'\n"
+    );
+    sms.carriers.insert("gate".to_owned(), toml::from_str(&text).unwrap());
+    let make = move |clock: &Clock, door: &Door| {
+        Carriers::none().with_sms(&sms, clock, HOME, door).unwrap()
+    };
+    world.give_live(Box::new(make)).await;
+    let report = "messageId=A1&status=delivered";
+    for proof in ["", "token=token+1&", "token=no&"] {
+        let get = async |name: &str| {
+            world.get(Env::Live, &format!("/v1/upstream/sms/{name}?{proof}{report}")).await
+        };
+        let (none, centre) = (get("nobody").await, get("centre").await);
+        let (none, centre) = (none.problem("not_found"), centre.problem("not_found"));
+        assert_eq!(none.word("detail"), centre.word("detail"));
+        // The control: the gateway's own name takes its callback, if it is proved.
+        let gate = get("gate").await;
+        if proof.contains("token+1") {
+            gate.ok()
+        } else {
+            gate.problem("invalid_token")
+        };
+    }
+    let post = world.post(Env::Live, "/v1/upstream/sms/centre?token=token+1");
+    post.raw("application/x-www-form-urlencoded", report).await.problem("not_found");
+}
