@@ -132,9 +132,10 @@ async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> ExitCode {
         BindMode::Pair => &[BindKind::Transmitter, BindKind::Receiver],
     };
     let place = format!("{}:{}", settings.host, settings.port);
+    let link = link_settings(settings).map_err(|why| format!("ca_file: {why}"));
     let mut probed = Vec::new();
     for kind in kinds {
-        probed.push((*kind, probe(settings, *kind).await));
+        probed.push((*kind, probe(link.clone(), *kind).await));
     }
     let is_ok = probed.iter().all(|(_, probed)| probed.is_ok());
     let binds: Vec<Value> = probed.iter().map(|(kind, probed)| bind(*kind, probed)).collect();
@@ -148,9 +149,8 @@ async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> ExitCode {
     if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-async fn probe(settings: &Smpp, kind: BindKind) -> Result<Probe, String> {
-    let link = link_settings(settings).map_err(|why| format!("ca_file: {why}"))?;
-    let link = LinkSettings { kind, ..link };
+async fn probe(link: Result<LinkSettings, String>, kind: BindKind) -> Result<Probe, String> {
+    let link = LinkSettings { kind, ..link? };
     smpp::probe(&link, &Clock::system()).await.map_err(|why| why.to_string())
 }
 

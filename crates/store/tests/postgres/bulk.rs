@@ -72,12 +72,10 @@ impl Shop {
         first.push(LOCKED, args!["locked"]);
         let count = sets.len();
         let rest = async {
-            self.until_it_waits_for_the_lock().await;
+            until_a_lock_is_waited_for(&self.database).await;
             let rest = join_all(sets.into_iter().map(|set| self.db.commit(set)));
             let release = async {
-                while self.db.queued() < count {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
+                until(async || self.db.queued() == count).await;
                 client.batch_execute("COMMIT").await.unwrap();
             };
             tokio::join!(rest, release).0
@@ -85,15 +83,6 @@ impl Shop {
         let (first, rest) = tokio::join!(self.db.commit(first), rest);
         first.unwrap();
         rest
-    }
-
-    async fn until_it_waits_for_the_lock(&self) {
-        let query = "SELECT COUNT(*) FROM pg_stat_activity \
-                     WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        let client = self.database.client().await;
-        while client.query_one(query, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
     }
 
     /// How many statements wrote the orders of the newest transaction that wrote any.

@@ -85,12 +85,7 @@ async fn the_victim_of_a_deadlock_is_done_once_all_the_same() {
         let node = node.clone();
         async move { node.commit(both("a", "b")).await }
     });
-    let watch = bench.database.client().await;
-    let waits = "SELECT count(*) FROM pg_stat_activity \
-         WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    while watch.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-        tokio::task::yield_now().await;
-    }
+    until_a_lock_is_waited_for(&bench.database).await;
     // The engine has one and waits for the other; this closes the circle.
     hold.batch_execute("UPDATE accounts SET balance = 7 WHERE id = 'a'").await.unwrap();
     assert!(!waiting.is_finished());

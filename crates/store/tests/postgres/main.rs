@@ -97,6 +97,24 @@ fn bump(id: &str) -> WriteSet {
     set
 }
 
+/// Looks again and again until it is so; what never is has failed.
+async fn until(is_so: impl AsyncFn() -> bool) {
+    let look = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(10 * PATIENCE, look).await.unwrap();
+}
+
+/// Until somebody in this database waits for a lock.
+async fn until_a_lock_is_waited_for(database: &Database) {
+    let client = database.client().await;
+    let waits = "SELECT COUNT(*) FROM pg_stat_activity \
+         WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    until(async || client.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) > 0).await;
+}
+
 fn version(done: Done) -> i64 {
     done.only::<(i64,)>().unwrap().0
 }
