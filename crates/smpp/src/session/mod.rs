@@ -400,8 +400,11 @@ impl Session {
             (Role::Centre, Operation::Submit | Operation::Data) => {
                 matches!(self.state, State::Bound(kind) if kind.sends())
             }
-            // A receipt that comes while we unbind is a receipt.
-            (Role::Esme, Operation::Deliver | Operation::Data) => self.is_linked(),
+            // What crosses our `unbind` was sent to a bound receiver; some centres drop for good
+            // what is refused with a status of the bind.
+            (Role::Esme, Operation::Deliver | Operation::Data) => {
+                self.is_linked() || matches!(self.state, State::Unbinding { .. })
+            }
             _ => false,
         };
         if !is_expected {

@@ -291,6 +291,26 @@ fn a_centre_that_unbinds_gets_the_answers_that_are_open_first() {
 }
 
 #[test]
+fn a_receipt_that_crosses_our_unbind_is_taken_and_acknowledged() {
+    let receipt = |sequence| odd::pdu(0x05, 0, sequence, b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    let mut session = bound();
+    session.unbind(NOW);
+    let asked = written(&mut session)[0].sequence;
+    let told = feed(&mut session, &receipt(7));
+    let [Event::Message(ticket, Operation::Deliver, _)] = told[..] else { panic!("{told:?}") };
+    session.answer(NOW, ticket, Status::ROK, COctets::default());
+    let [ref answer] = written(&mut session)[..] else { panic!("one answer") };
+    assert_eq!((answer.sequence, answer.status), (7, Status::ROK));
+    assert_eq!(
+        feed(&mut session, &odd::pdu(0x8000_0006, 0, asked, b"")),
+        [Event::Ended(Ended::Unbound)]
+    );
+    // Nothing is said of one that comes after the end: the centre sends it to the next bind.
+    assert_eq!(feed(&mut session, &receipt(8)), []);
+    assert_eq!(written(&mut session), []);
+}
+
+#[test]
 fn a_bind_that_hangs_ends() {
     let mut session = esme();
     assert_eq!(session.wake_at(), Some(NOW + 10_000));
