@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags};
 use tokio::time::Instant;
@@ -136,6 +137,9 @@ impl Session {
 fn configure(conn: &Connection, role: Role, options: &LiteOptions) -> rusqlite::Result<()> {
     conn.busy_timeout(Duration::from_millis(options.busy_timeout_ms))?;
     conn.set_prepared_statement_cache_capacity(PREPARED);
+    // Without it, a statement is parsed and planned again each time that a value is bound which the
+    // planner would look up in its statistics: a fifth of the CPU of an SMS, for the same plan.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     let cache = match role {
         Role::Writer => options.cache_kib,
         Role::Reader => options.reader_cache_kib,
