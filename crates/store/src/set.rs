@@ -17,6 +17,9 @@ use crate::Args;
 /// `UPDATE … WHERE id = $2 AND … /*BULK SUM*/ AND …` is the same for a counter that many sets
 /// change: `$1` (never negative) is added up over them and the row changed once. Before the mark
 /// stands what is asked of the row and the sum, behind it what is asked of each set.
+///
+/// `/*MANY*/` at the end of a SELECT says that reads of it that come at the same time may be one
+/// statement. Its author vouches that each finds a few rows by a key, and quickly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sql(pub &'static str);
 

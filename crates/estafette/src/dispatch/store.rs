@@ -10,7 +10,7 @@ use crate::kit::id::{AccountId, AttemptId};
 
 const ATTEMPT: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits, lease_until, \
      account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, \
-     refused_by FROM attempts WHERE account_id = $1 AND attempt_id = $2");
+     refused_by FROM attempts WHERE account_id = $1 AND attempt_id = $2 /*MANY*/");
 /// Another leg of the message that brought it or still may.
 const OTHER_LEG: Sql = Sql("SELECT attempt_id FROM attempts WHERE account_id = $1 \
      AND object_id = $2 AND attempt_id <> $3 \

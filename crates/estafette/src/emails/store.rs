@@ -18,7 +18,7 @@ pub(super) const EXISTS: Reject = Reject("email_exists");
 const BY_ID: Sql = Sql("SELECT account_id, email_id, from_email, reply_to, subject, reference, \
      size_bytes, priority, queued, sent, delivered, bounced, failed, suppressed, \
      charged_credits, valid_until, created_at, updated_at \
-     FROM emails WHERE account_id = $1 AND email_id = $2");
+     FROM emails WHERE account_id = $1 AND email_id = $2 /*MANY*/");
 /// A stretch of an account's emails, newest first.
 const STRETCH: Sql = Sql("SELECT account_id, email_id, from_email, reply_to, subject, reference, \
      size_bytes, priority, queued, sent, delivered, bounced, failed, suppressed, \

@@ -45,7 +45,7 @@ pub(super) const BY_ID: Sql = Sql("SELECT inbound_id, channel, sender, recipient
      received_at, created_at, raw_json FROM inbound WHERE account_id = $1 AND inbound_id = $2");
 
 pub(super) const IS_OPTED_OUT: Sql = Sql("SELECT said_at FROM opt_outs \
-     WHERE account_id = $1 AND recipient_mac = $2 AND opted_out = 1");
+     WHERE account_id = $1 AND recipient_mac = $2 AND opted_out = 1 /*BULK*/");
 pub(super) const SET_OPT_OUT: Sql = Sql("INSERT INTO opt_outs (account_id, recipient_mac, \
      opted_out, channel, said_at) VALUES ($1, $2, $3, $4, $5) \
      ON CONFLICT (account_id, recipient_mac) DO UPDATE SET opted_out = excluded.opted_out, \
@@ -57,7 +57,7 @@ pub(super) const SET_OPT_OUT: Sql = Sql("INSERT INTO opt_outs (account_id, recip
 pub(super) const IS_WINDOW_CLOSED: Sql =
     Sql("SELECT CAST(1 AS BIGINT) WHERE NOT EXISTS (SELECT inbound_id FROM inbound \
      WHERE sender = $1 AND account_id = $2 AND inbound_id > $3 AND channel = 'chatapp' \
-     AND received_at > $4)");
+     AND received_at > $4) /*BULK*/");
 
 /// Erasure: what one person sent, under either form of the number.
 pub(super) const OF_SENDER: Sql = Sql("SELECT inbound_id, upstream_id FROM inbound \

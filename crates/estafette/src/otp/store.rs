@@ -17,7 +17,7 @@ const COLUMNS_BY_ID: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
      expires_at, verified_at, created_at, code_sealed, account_id, asks_consent FROM challenges \
-     WHERE account_id = $1 AND challenge_id = $2",
+     WHERE account_id = $1 AND challenge_id = $2 /*MANY*/",
 );
 const BY_SLOT: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \

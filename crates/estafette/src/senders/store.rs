@@ -28,7 +28,7 @@ pub(super) const BY_VALUE: Sql = Sql("SELECT account_id, sender_id, value, statu
 
 /// Finds something where an account may not use a value.
 pub(super) const IS_NOT_APPROVED: Sql = Sql("SELECT 1 WHERE NOT EXISTS (SELECT sender_id \
-     FROM senders WHERE account_id = $1 AND value = $2 AND status = 'approved')");
+     FROM senders WHERE account_id = $1 AND value = $2 AND status = 'approved') /*BULK*/");
 
 /// The sender of an id, for staff, who know no account.
 pub(super) const BY_ID: Sql = Sql("SELECT account_id, sender_id, value, status, reason, \

@@ -12,7 +12,7 @@ use crate::kit::page::Since;
 const BY_ID: Sql = Sql("SELECT account_id, sms_id, recipient, reference, sender, text_sealed, \
      class, encoding, segments, charged_credits, attempt_id, status, error, carrier_code, \
      event_count, valid_until, created_at, updated_at FROM sms_messages \
-     WHERE account_id = $1 AND sms_id = $2");
+     WHERE account_id = $1 AND sms_id = $2 /*MANY*/");
 /// A stretch of an account's messages, newest first.
 const STRETCH: Sql = Sql("SELECT account_id, sms_id, recipient, reference, sender, NULL, \
      class, encoding, segments, charged_credits, attempt_id, status, error, carrier_code, \

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::future::try_join_all;
 use futures_util::{StreamExt, stream};
 use hyper::body::Bytes;
 use store::{CommitError, WriteSet, args};
@@ -80,14 +81,15 @@ async fn deliver(engine: &Arc<Engine>, found: &[Stored], targets: &[Target]) -> 
     let mut set = WriteSet::of(account.as_str());
     // Rows of one table come one after the other: an engine may write them at once.
     let mut rows = Vec::new();
-    for event in found {
+    // At once, so that the engine may read what many of them are about together.
+    let bodies = try_join_all(found.iter().map(async |event| {
+        let is_wanted = targets.iter().any(|target| target.patterns.matches(&event.kind));
+        if is_wanted { events::render(app, event).await.map(Some) } else { Ok(None) }
+    }));
+    for (event, body) in found.iter().zip(bodies.await?) {
+        events::done(app, &mut set, event, body.as_deref());
+        let Some(body) = body else { continue };
         let wanted = |target: &&Target| target.patterns.matches(&event.kind);
-        if !targets.iter().any(|target| wanted(&target)) {
-            events::done(app, &mut set, event, None);
-            continue;
-        }
-        let body = events::render(app, event).await?;
-        events::done(app, &mut set, event, Some(&body));
         let body = Bytes::from(body);
         for (target, jobs) in targets.iter().zip(&mut jobs) {
             if wanted(&target) {

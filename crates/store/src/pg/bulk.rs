@@ -13,6 +13,8 @@ const BULK: &str = "/*BULK*/";
 /// The same for a counter that many sets change: `$1` is added up by `$2`, the key of the row. What
 /// follows is asked of each set, what stands before it of the row and the sum.
 const SUM: &str = "/*BULK SUM*/";
+/// Reads may run the text together.
+const MANY: &str = "/*MANY*/";
 /// The arguments of one set, in a statement for many.
 const ONE: &str = "one";
 /// Sums of their arguments.
@@ -68,6 +70,23 @@ pub(super) fn is_bulk(sql: &str) -> bool {
     sql.contains(BULK) || sql.contains(SUM)
 }
 
+/// Whether reads may run it together.
+pub(super) fn is_gathered(sql: &str) -> bool {
+    sql.contains(MANY)
+}
+
+/// The text for many reads: their rows, each with the place of its read, from 1, in a column of its
+/// own at the end. `OFFSET 0` has the server look for those of one read after those of another, in
+/// the way in which it looks for one; the arrays come from a `SELECT`, so that it does not plan
+/// anew for their lengths.
+pub(super) fn of_read(sql: &str, types: &[Type]) -> Option<String> {
+    let from = arrays(ONE, types, ("(SELECT ", ")"))?;
+    let found = with_columns(sql.replace(MANY, "").trim(), ONE);
+    Some(format!(
+        "SELECT found.*, {ONE}.place FROM {from} CROSS JOIN LATERAL ({found} OFFSET 0) AS found"
+    ))
+}
+
 /// The text for many sets, if it is one of the known forms. `types` are those of the parameters.
 pub(super) fn of(sql: &str, types: &[Type]) -> Option<Bulk> {
     if let Some((head, tail)) = sql.split_once(SUM) {
@@ -75,7 +94,7 @@ pub(super) fn of(sql: &str, types: &[Type]) -> Option<Bulk> {
     }
     let sql = sql.replace(BULK, "");
     let sql = sql.trim();
-    let from = arrays(ONE, types)?;
+    let from = arrays(ONE, types, ("", ""))?;
     let (text, answer) = if sql.starts_with("SELECT ") {
         let found = with_columns(sql, ONE);
         (format!("SELECT {ONE}.place FROM {from} WHERE EXISTS ({found})"), Answer::Places)
@@ -104,7 +123,7 @@ pub(super) fn of(sql: &str, types: &[Type]) -> Option<Bulk> {
 fn sum(head: &str, tail: &str, types: &[Type]) -> Option<Bulk> {
     let at = at_top(head, " WHERE ")?;
     let (change, row) = (with_columns(&head[..at], ALL), with_columns(head[at..].trim_end(), ALL));
-    let (from, each) = (arrays(ONE, types)?, with_columns(tail.trim(), ONE));
+    let (from, each) = (arrays(ONE, types, ("", ""))?, with_columns(tail.trim(), ONE));
     let each = each.replacen("AND", "WHERE", 1);
     let text = format!(
         "{change} FROM (SELECT CAST(SUM({ONE}.p1) AS BIGINT) AS p1, {ONE}.p2 AS p2, \
@@ -113,12 +132,13 @@ fn sum(head: &str, tail: &str, types: &[Type]) -> Option<Bulk> {
     Some(Bulk { text, answer: Answer::Parts })
 }
 
-/// The arguments of all sets as a table: `p1`, `p2`, … and `place`.
-fn arrays(name: &str, types: &[Type]) -> Option<String> {
+/// The arguments of all sets as a table: `p1`, `p2`, … and `place`. `around` is put around each.
+fn arrays(name: &str, types: &[Type], around: (&str, &str)) -> Option<String> {
+    let (open, close) = around;
     let (mut values, mut columns) = (String::new(), String::new());
     for (index, kind) in types.iter().enumerate() {
         let number = index + 1;
-        let _infallible = write!(values, "CAST(${number} AS {}[]), ", name_of(kind)?);
+        let _infallible = write!(values, "{open}CAST(${number} AS {}[]){close}, ", name_of(kind)?);
         let _infallible = write!(columns, "p{number}, ");
     }
     let values = values.trim_end_matches(", ");
@@ -229,6 +249,17 @@ mod tests {
              CAST($3 AS TEXT[])) WITH ORDINALITY AS one(p1, p2, p3, place) WHERE EXISTS (SELECT 1 \
              FROM s WHERE k = one.p3) GROUP BY one.p2) AS total WHERE id = total.p2 \
              AND n >= total.p1 RETURNING total.sets"
+        );
+    }
+
+    #[test]
+    fn many_reads_are_told_apart_by_their_places() {
+        let sql = "SELECT a, b FROM t WHERE a = $1 AND b > $2 ORDER BY b LIMIT 2 /*MANY*/";
+        assert_eq!(
+            of_read(sql, &[Type::TEXT, Type::INT8]).unwrap(),
+            "SELECT found.*, one.place FROM unnest((SELECT CAST($1 AS TEXT[])), (SELECT CAST($2 AS \
+             BIGINT[]))) WITH ORDINALITY AS one(p1, p2, place) CROSS JOIN LATERAL (SELECT a, b \
+             FROM t WHERE a = one.p1 AND b > one.p2 ORDER BY b LIMIT 2 OFFSET 0) AS found"
         );
     }
 

@@ -2,21 +2,25 @@
 //! what is rare. Nothing of a session but its prepared statements is relied on, so a pooler that
 //! hands each transaction to another server connection does no harm.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use futures_util::future::poll_immediate;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, NoTls, RowStream, Statement};
 
 use super::address::Address;
+use super::bulk;
 use super::failure::Failure;
-use super::texts::{Known, Texts, misuse};
-use super::value::{Param, row_of, type_of};
-use crate::{Args, Row, Sql};
+use super::text;
+use super::texts::{Known, Texts, misuse, place};
+use super::value::{Param, Params, array_of, member_of, row_of, type_of};
+use crate::{Args, Row, Sql, Val};
 
 /// What a statement answered.
 #[derive(Debug, Default)]
@@ -27,6 +31,16 @@ pub(super) struct Reply {
     pub(super) count: u64,
 }
 
+/// A text for many reads.
+struct Many {
+    text: String,
+    types: Vec<Type>,
+    /// `None`: it is sent as text with each use.
+    statement: Option<Statement>,
+}
+
+type Manys = HashMap<(usize, usize), Option<Arc<Many>>>;
+
 /// A connection. Dropping it closes it; a transaction that is open then does not happen.
 pub(super) struct Connection {
     client: Client,
@@ -35,6 +49,8 @@ pub(super) struct Connection {
     /// Whether statements are prepared once, under a name that the server remembers.
     named: bool,
     texts: Mutex<Texts<Statement>>,
+    /// The texts for many reads, by the place of the text for one; `None` = there is none.
+    many: Mutex<Manys>,
     /// How often something was asked.
     uses: AtomicU64,
 }
@@ -57,8 +73,8 @@ impl Connection {
         });
         match dialled.await {
             Ok(Ok((client, open))) => {
-                let (texts, uses) = (Mutex::default(), AtomicU64::new(0));
-                Ok(Self { client, open, named, texts, uses })
+                let (texts, many, uses) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
+                Ok(Self { client, open, named, texts, many, uses })
             }
             Ok(Err(error)) => Err(Failure::Lost(Failure::of(&error).text().to_owned())),
             Err(_) => Err(Failure::Lost("the server does not answer".to_owned())),
@@ -134,6 +150,71 @@ impl Connection {
         collect(stream.map_err(|error| in_text(&error, sql))?, sql).await
     }
 
+    /// The rows of several reads of one text, by one statement; `None` = it has no such form.
+    pub(super) async fn run_many(
+        &self,
+        sql: Sql,
+        asks: &[Args],
+    ) -> Result<Option<Vec<Vec<Row>>>, Failure> {
+        let Some(many) = self.many(sql, asks).await? else { return Ok(None) };
+        let params = (0..many.types.len()).map(|index| Params { asks, index });
+        let stream = if let Some(statement) = &many.statement {
+            self.client.query_raw(statement, params).await
+        } else {
+            let typed = params.zip(many.types.iter().cloned());
+            self.client.query_typed_raw(&many.text, typed).await
+        };
+        let reply = collect(stream.map_err(|error| in_text(&error, sql))?, sql).await?;
+        let mut found = vec![Vec::new(); asks.len()];
+        for mut row in reply.rows {
+            let place = row.0.pop();
+            let index = match place {
+                Some(Val::Int(place)) => usize::try_from(place - 1).ok(),
+                _ => None,
+            };
+            let rows = index.and_then(|index| found.get_mut(index));
+            rows.ok_or(Failure::Corrupt(row.0.len()))?.push(row);
+        }
+        Ok(Some(found))
+    }
+
+    /// The text for many of these reads, which the server is asked to remember at first.
+    async fn many(&self, sql: Sql, asks: &[Args]) -> Result<Option<Arc<Many>>, Failure> {
+        // A NULL does not say what it would be.
+        let types = |args: &Args| args.iter().map(|value| array_of(&type_of(value))).collect();
+        let of_all: Vec<Option<Vec<Type>>> = asks.iter().map(types).collect();
+        let Some(Some(types)) = of_all.first() else { return Ok(None) };
+        if of_all.iter().any(|other| other.as_ref() != Some(types)) {
+            return Ok(None);
+        }
+        let known = lock(&self.many).get(&place(sql)).cloned();
+        if let Some(known) = known {
+            return Ok(known.filter(|known| known.types == *types));
+        }
+        let learned = self.learn_many(sql, types.clone()).await?.map(Arc::new);
+        lock(&self.many).insert(place(sql), learned.clone());
+        Ok(learned)
+    }
+
+    async fn learn_many(&self, sql: Sql, types: Vec<Type>) -> Result<Option<Many>, Failure> {
+        let members: Vec<Type> = types.iter().filter_map(member_of).collect();
+        let Some(text) = bulk::of_read(&text::of_statement(sql.0), &members) else {
+            return Ok(None);
+        };
+        if !self.named {
+            return Ok(Some(Many { text, types, statement: None }));
+        }
+        match self.client.prepare(&text).await.map_err(|error| Failure::of(&error)) {
+            Ok(statement) => Ok(Some(Many { text, types, statement: Some(statement) })),
+            Err(Failure::Lost(why)) => Err(Failure::Lost(why)),
+            Err(failure) => {
+                let (why, sql) = (failure.text(), sql.0);
+                tracing::warn!(why, sql, "reads of this are not gathered");
+                Ok(None)
+            }
+        }
+    }
+
     /// Runs statements without parameters.
     pub(super) async fn run_text(&self, text: &str) -> Result<(), Failure> {
         self.client.batch_execute(text).await.map_err(|error| Failure::of(&error))
@@ -157,8 +238,12 @@ impl Connection {
     }
 
     fn texts(&self) -> MutexGuard<'_, Texts<Statement>> {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.texts)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs the connection until it ends; the receiver is closed then.

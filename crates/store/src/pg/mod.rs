@@ -10,6 +10,7 @@ mod batcher;
 mod bulk;
 mod connection;
 mod failure;
+mod gather;
 mod group;
 mod nudge;
 mod pipeline;
@@ -240,7 +241,7 @@ impl Engine for Pg {
     }
 
     fn rows(&self, sql: Sql, args: Args) -> BoxFuture<'_, Result<Vec<Row>, Error>> {
-        Box::pin(async move { self.readers.rows(sql, &args).await })
+        Box::pin(self.readers.rows(sql, args))
     }
 
     fn has_tables(&self) -> BoxFuture<'_, Result<bool, Error>> {

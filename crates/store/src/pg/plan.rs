@@ -2,6 +2,7 @@
 //! through in its tests. An empty table is cheapest to scan, so scans and sorts are made dear
 //! first; those that are left have no index to avoid them.
 
+use super::bulk;
 use super::connection::Connection;
 use super::failure::Failure;
 use super::text;
@@ -12,17 +13,37 @@ use crate::{Error, Plan, Sql};
 const BEGIN: &str = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan; \
     SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off";
 
-/// Prepares the statement and reads its generic plan.
+/// Prepares the statement and reads its generic plan, and that of its form for many reads.
 pub(super) async fn of(connection: &Connection, sql: Sql) -> Result<Plan, Error> {
     connection.prepare(std::iter::once(sql)).await.map_err(|(_, failure)| failure)?;
     let parameters = text::parameters(sql.0).map_err(|why| misuse(&why, sql))?;
-    check_columns(connection, sql).await?;
+    let text = text::of_statement(sql.0);
+    let prepared = connection.client().prepare(&text).await;
+    let prepared = prepared.map_err(|error| Failure::of(&error))?;
+    // Columns of other types could be written but not read.
+    if let Some(column) = prepared.columns().iter().find(|column| !is_readable(column.type_())) {
+        let why = format!("column {} is {}: CAST it", column.name(), column.type_());
+        return Err(misuse(&why, sql).into());
+    }
+    let mut scans = scans(connection, &text, parameters).await?;
+    if bulk::is_gathered(sql.0) {
+        let many = bulk::of_read(&text, prepared.params());
+        let many = many.ok_or_else(|| misuse("it has no form for many reads", sql))?;
+        scans.extend(self::scans(connection, &many, parameters).await?);
+    }
+    Ok(Plan { parameters, scans })
+}
+
+async fn scans(
+    connection: &Connection,
+    text: &str,
+    parameters: usize,
+) -> Result<Vec<String>, Error> {
     let nulls = vec!["NULL"; parameters].join(", ");
     let call = if parameters == 0 { String::new() } else { format!("({nulls})") };
     let explain = format!(
-        "{BEGIN}; PREPARE planned AS {}; EXPLAIN (COSTS OFF) EXECUTE planned{call}; \
-         DEALLOCATE planned; ROLLBACK",
-        text::of_statement(sql.0)
+        "{BEGIN}; PREPARE planned AS {text}; EXPLAIN (COSTS OFF) EXECUTE planned{call}; \
+         DEALLOCATE planned; ROLLBACK"
     );
     let told = connection.client().simple_query(&explain).await;
     let told = told.map_err(|error| Failure::of(&error))?;
@@ -33,20 +54,7 @@ pub(super) async fn of(connection: &Connection, sql: Sql) -> Result<Plan, Error>
             _ => None,
         })
         .collect();
-    Ok(Plan { parameters, scans: costly(&lines) })
-}
-
-/// Columns of other types could be written but not read.
-async fn check_columns(connection: &Connection, sql: Sql) -> Result<(), Error> {
-    let prepared = connection.client().prepare(&text::of_statement(sql.0)).await;
-    let prepared = prepared.map_err(|error| Failure::of(&error))?;
-    match prepared.columns().iter().find(|column| !is_readable(column.type_())) {
-        None => Ok(()),
-        Some(column) => {
-            let why = format!("column {} is {}: CAST it", column.name(), column.type_());
-            Err(misuse(&why, sql).into())
-        }
-    }
+    Ok(costly(&lines))
 }
 
 /// Nodes that read a whole table or index, or sort.

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::Settings;
 use super::connection::Connection;
 use super::failure::Failure;
+use super::gather::{self, Gathering, Rows};
 use super::text;
 use super::texts::misuse;
 use crate::{Args, Error, Row, Sql};
@@ -65,14 +66,20 @@ struct News {
     outage: Option<(Instant, String)>,
 }
 
-/// All connections for reads.
+/// All connections for reads, and who keeps them open.
 pub(super) struct Readers {
+    pool: Arc<Pool>,
+    keepers: Vec<JoinHandle<()>>,
+}
+
+/// All connections for reads.
+pub(super) struct Pool {
     settings: Arc<Settings>,
     slots: Arc<[Slot]>,
     news: watch::Receiver<News>,
     /// When the server was last asked whether it is there, and whether it was.
     pulse: tokio::sync::Mutex<Option<(Instant, bool)>>,
-    keepers: Vec<JoinHandle<()>>,
+    pub(super) gathering: Gathering,
 }
 
 impl Readers {
@@ -85,15 +92,54 @@ impl Readers {
             tokio::spawn(keep(settings, slots, index, Arc::clone(&tell)))
         };
         let keepers = (0..slots.len()).map(keep).collect();
-        let pulse = tokio::sync::Mutex::default();
-        Self { settings: Arc::clone(settings), slots, news, pulse, keepers }
+        let (pulse, gathering) = (tokio::sync::Mutex::default(), Gathering::default());
+        let pool = Pool { settings: Arc::clone(settings), slots, news, pulse, gathering };
+        Self { pool: Arc::new(pool), keepers }
     }
 
     /// Reads committed rows.
-    pub(super) async fn rows(&self, sql: Sql, args: &Args) -> Result<Vec<Row>, Error> {
+    pub(super) async fn rows(&self, sql: Sql, args: Args) -> Rows {
         if !text::is_read(sql.0) {
             return Err(misuse("a read must be a SELECT", sql).into());
         }
+        gather::rows(&self.pool, sql, args).await
+    }
+
+    /// Ends the keepers, and with them the connections.
+    pub(super) fn stop(&self) {
+        self.keepers.iter().for_each(JoinHandle::abort);
+        self.pool.slots.iter().for_each(|slot| slot.set(None));
+    }
+}
+
+impl Pool {
+    /// Reads the rows of one read.
+    pub(super) async fn rows(&self, sql: Sql, args: &Args) -> Rows {
+        let found = self.tried(sql, std::slice::from_ref(args)).await?;
+        Ok(found.into_iter().flatten().next().unwrap_or_default())
+    }
+
+    /// Reads the rows of several reads of one text, by one statement where the server can do that.
+    pub(super) async fn gathered(&self, sql: Sql, asks: &[Args]) -> Vec<Rows> {
+        match self.tried(sql, asks).await {
+            Ok(Some(found)) => return found.into_iter().map(Ok).collect(),
+            // Nobody is answered by a server that is not there.
+            Err(error) if self.is_out() => {
+                return asks.iter().map(|_| Err(error.clone())).collect();
+            }
+            // There is no such form of it, or the arguments of one are to blame: of which?
+            Ok(None) | Err(_) => {}
+        }
+        futures_util::future::join_all(asks.iter().map(|args| self.rows(sql, args))).await
+    }
+
+    /// Whether there is no connection.
+    fn is_out(&self) -> bool {
+        self.slots.iter().all(|slot| slot.get().is_none())
+    }
+
+    /// Reads on some connection; see [`Connection::run_many`].
+    async fn tried(&self, sql: Sql, asks: &[Args]) -> Result<Option<Vec<Vec<Row>>>, Error> {
         // A read changes nothing, so it may be repeated: once more than there are connections,
         // because after a change of the schema what each has prepared is of no use any more. Who
         // has waited for a server that is silent has waited enough.
@@ -101,10 +147,10 @@ impl Readers {
         loop {
             let (slot, connection) = self.connection().await?;
             let reading = Reading::on(slot);
-            let read = self.read(&connection, sql, args).await;
+            let read = self.read(&connection, sql, asks).await;
             drop(reading);
             match read {
-                Ok(rows) => return Ok(rows),
+                Ok(found) => return Ok(found),
                 Err(Failure::Lost(_)) if tries > 0 && begin.elapsed() < self.half() => tries -= 1,
                 Err(failure) => {
                     tracing::warn!(error = failure.text(), "a read failed");
@@ -114,20 +160,19 @@ impl Readers {
         }
     }
 
-    /// Ends the keepers, and with them the connections.
-    pub(super) fn stop(&self) {
-        self.keepers.iter().for_each(JoinHandle::abort);
-        self.slots.iter().for_each(|slot| slot.set(None));
-    }
-
     async fn read(
         &self,
         connection: &Arc<Connection>,
         sql: Sql,
-        args: &Args,
-    ) -> Result<Vec<Row>, Failure> {
+        asks: &[Args],
+    ) -> Result<Option<Vec<Vec<Row>>>, Failure> {
         connection.refresh_plans().await;
-        let mut read = std::pin::pin!(connection.run(sql, args));
+        let mut read = std::pin::pin!(async {
+            match asks {
+                [only] => Ok(Some(vec![connection.run(sql, only).await?.rows])),
+                _ => connection.run_many(sql, asks).await,
+            }
+        });
         let longest = Instant::now() + LONGEST_READ;
         let reply = loop {
             match timeout(self.half(), &mut read).await {
@@ -143,7 +188,7 @@ impl Readers {
         if matches!(reply, Err(Failure::Lost(_))) {
             self.discard(connection);
         }
-        reply.map(|reply| reply.rows)
+        reply
     }
 
     /// Half of the patience is for the read, half for finding out why it takes so long.

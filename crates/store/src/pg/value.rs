@@ -7,7 +7,7 @@ use postgres_protocol::types::{ArrayDimension, array_to_sql};
 use tokio_postgres::types::{FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
 
 use super::failure::Failure;
-use crate::{Row, Val};
+use crate::{Args, Row, Val};
 
 /// One argument. Its `Debug` shows nothing: the client library logs arguments.
 pub(super) struct Param<'a>(pub(super) &'a Val);
@@ -37,6 +37,50 @@ impl ToSql for Param<'_> {
     }
 
     to_sql_checked!();
+}
+
+/// The arguments that several reads have for one parameter.
+pub(super) struct Params<'a> {
+    pub(super) asks: &'a [Args],
+    pub(super) index: usize,
+}
+
+impl std::fmt::Debug for Params<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl ToSql for Params<'_> {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        let values = self.asks.iter().map(|args| args.get(self.index));
+        encode_column(kind, values, out).map(|_| IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// The type of an array of such values.
+pub(super) fn array_of(kind: &Type) -> Option<Type> {
+    match *kind {
+        Type::INT8 => Some(Type::INT8_ARRAY),
+        Type::TEXT => Some(Type::TEXT_ARRAY),
+        Type::BYTEA => Some(Type::BYTEA_ARRAY),
+        _ => None,
+    }
+}
+
+/// The type of what is in such an array.
+pub(super) fn member_of(array: &Type) -> Option<Type> {
+    if let Kind::Array(member) = array.kind() { Some(member.clone()) } else { None }
 }
 
 /// The type that a value says it has; the server works out that of NULL.

@@ -12,6 +12,7 @@ mod bulk;
 mod clashes;
 mod commits;
 mod encryption;
+mod gathered;
 mod hints;
 mod outages;
 mod plans;

@@ -86,7 +86,7 @@ async fn a_store_without_its_server_can_be_closed() {
 }
 
 /// Ends the sessions of the engine that is under test, one at a time.
-async fn kill(database: &Database, stop: &AtomicBool, killed: &AtomicU32) {
+pub(super) async fn kill(database: &Database, stop: &AtomicBool, killed: &AtomicU32) {
     let client = database.client().await;
     while !stop.load(Ordering::SeqCst) {
         let query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \

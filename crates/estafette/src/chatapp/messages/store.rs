@@ -12,7 +12,7 @@ use crate::kit::page::Since;
 const BY_ID: Sql = Sql("SELECT account_id, message_id, recipient, country, reference, client_id, \
      billing_mode, billing_kind, template, language, content_sealed, charged_credits, session_id, \
      attempt_id, status, error, carrier_code, event_count, valid_until, created_at, updated_at \
-     FROM chatapp_messages WHERE account_id = $1 AND message_id = $2");
+     FROM chatapp_messages WHERE account_id = $1 AND message_id = $2 /*MANY*/");
 /// A stretch of an account's messages, newest first.
 const STRETCH: Sql = Sql("SELECT account_id, message_id, recipient, country, reference, \
      client_id, billing_mode, billing_kind, template, language, NULL, charged_credits, \

@@ -12,7 +12,7 @@ const BY_ID: Sql =
     Sql("SELECT account_id, session_id, recipient, country, challenge_id, language, \
      consent_status, status, reason, billed_credits, attempt_id, event_count, expires_at, \
      consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
-     WHERE account_id = $1 AND session_id = $2");
+     WHERE account_id = $1 AND session_id = $2 /*MANY*/");
 const STRETCH: Sql = Sql("SELECT account_id, session_id, recipient, country, challenge_id, \
      language, consent_status, status, reason, billed_credits, attempt_id, event_count, \
      expires_at, consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
@@ -54,7 +54,7 @@ const SHIFT: Sql = Sql("UPDATE chatapp_sessions SET consent_status = $1, status 
 /// Finds something where a session is not active.
 const IS_NOT_ACTIVE: Sql = Sql("SELECT 1 WHERE NOT EXISTS (SELECT session_id \
      FROM chatapp_sessions WHERE account_id = $1 AND session_id = $2 AND status = 'active' \
-     AND expires_at > $3)");
+     AND expires_at > $3) /*BULK*/");
 const STATUS: Sql = Sql("SELECT status FROM accounts WHERE account_id = $1");
 const ANY_DUE: Sql = Sql("SELECT d.next_at FROM chatapp_sessions d WHERE d.next_at <= $1 \
      AND EXISTS (SELECT 1 FROM accounts c WHERE c.account_id = d.account_id AND c.env = $2) \

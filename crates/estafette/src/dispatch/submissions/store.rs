@@ -22,7 +22,8 @@ const LEADS: Sql = Sql("SELECT a.attempt_id, a.object_id, a.channel, a.state, a.
      a.queued_at, a.next_at, a.refused_by, s.provider_id, s.parts, (SELECT MAX(1) \
      FROM early_receipts e WHERE e.carrier = s.carrier AND e.provider_id = s.provider_id) \
      FROM submissions s JOIN attempts a ON a.account_id = s.account_id \
-     AND a.attempt_id = s.attempt_id WHERE s.carrier = $1 AND s.provider_id IN ($2, $3, $4)");
+     AND a.attempt_id = s.attempt_id WHERE s.carrier = $1 AND s.provider_id IN ($2, $3, $4) \
+     /*MANY*/");
 /// The first final fate of a part stays.
 const SET_FATE: Sql = Sql("UPDATE submissions SET fate = $1 \
      WHERE carrier = $2 AND provider_id = $3 AND fate IS NULL /*BULK*/");

@@ -42,7 +42,7 @@ pub(super) const KEYS: Sql = Sql("SELECT domain_id, keys_sealed FROM email_domai
      WHERE account_id = $1 AND domain = $2");
 /// Finds something where an account may not write from a domain.
 pub(super) const IS_NOT_VERIFIED: Sql = Sql("SELECT 1 WHERE NOT EXISTS (SELECT domain_id \
-     FROM email_domains WHERE account_id = $1 AND domain = $2 AND status = 'verified')");
+     FROM email_domains WHERE account_id = $1 AND domain = $2 AND status = 'verified') /*BULK*/");
 
 /// Finds something where some account writes from a domain.
 pub(super) const IS_ANYBODYS: Sql = Sql("SELECT domain_id FROM email_domains WHERE domain = $1 \
