@@ -18,7 +18,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
-BINARY = TARGET / "release" / "estafette"
+# Where the programs are that cargo built: its profile.
+BUILT = TARGET / os.environ.get("PROFILE", "release")
+BINARY = BUILT / "estafette"
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
 # Limits that would be what a script measures.

@@ -242,3 +242,39 @@ fn failure(error: &rusqlite::Error, sql: &str) -> Failure {
     );
     Failure { error: Error::Unavailable(format!("{error}, in: {sql}")), broken }
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+    use crate::args;
+
+    const FIND: Sql = Sql("SELECT b FROM t WHERE a = $1 AND b > $2");
+
+    /// How often a connection planned a statement anew while the values of its parameters changed.
+    /// The planner would like to know them: an index holds only some of `a`.
+    fn plans(role: Role, change: impl Fn(&Connection)) -> i32 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        let tables = "CREATE TABLE t (a BIGINT, b BIGINT); CREATE INDEX t_b ON t (b) WHERE a = 1;";
+        Connection::open(&path).unwrap().execute_batch(tables).unwrap();
+        let mut session = Session::open(&path, role, &LiteOptions::default()).unwrap();
+        change(&session.conn);
+        for a in 0..10 {
+            session.query(FIND, &args![a, 3 - a]).unwrap();
+        }
+        session.conn.prepare_cached(FIND.0).unwrap().get_status(StatementStatus::RePrepare)
+    }
+
+    #[test]
+    fn a_statement_is_planned_once_whatever_is_bound() {
+        for role in [Role::Writer, Role::Reader, Role::Side] {
+            assert_eq!(plans(role, |_| ()), 0);
+        }
+        let as_usual = |conn: &Connection| {
+            conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, false).unwrap();
+        };
+        assert!(plans(Role::Reader, as_usual) > 5, "or SQLite needs no telling any more");
+    }
+}
