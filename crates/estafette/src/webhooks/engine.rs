@@ -87,11 +87,12 @@ impl Engine {
         }
         let mut found_any = false;
         loop {
-            let events = fan::round(self).await?;
+            let round = fan::round(self).await?;
             // Between the rounds: events that never cease must not keep what is due for long.
-            found_any |= self.claim().await? || events > 0;
+            found_any |= self.claim().await? || round.done > 0;
             self.show();
-            if events == 0 {
+            // What came meanwhile has rung.
+            if round.done == 0 || !round.leaves_some {
                 return Ok(found_any);
             }
         }

@@ -22,19 +22,33 @@ const PARALLEL: usize = 32;
 /// Deliveries made in one write set, and of one account in one round.
 const MOST_DELIVERIES: usize = 128;
 
-/// Makes deliveries of all events of this node that are due. Answers of how many events.
-pub(super) async fn round(engine: &Arc<Engine>) -> Result<usize, store::Error> {
+/// What came of a round.
+pub(super) struct Round {
+    /// Events whose deliveries were made.
+    pub(super) done: usize,
+    /// Whether some that were due may be so still.
+    pub(super) leaves_some: bool,
+}
+
+/// Makes deliveries of events of this node that are due.
+pub(super) async fn round(engine: &Arc<Engine>) -> Result<Round, store::Error> {
     let mut after = String::new();
-    let done = AtomicUsize::new(0);
+    let (done, mut leaves_some) = (AtomicUsize::new(0), false);
     loop {
         let found = events::due(&engine.app, &after, BATCH).await?;
-        let Some(last) = found.last() else { return Ok(done.into_inner()) };
-        last.account.as_str().clone_into(&mut after);
+        let is_full = i64::try_from(found.len()).is_ok_and(|count| count >= BATCH);
+        let before = done.load(Ordering::Relaxed);
         let accounts = stream::iter(found.chunk_by(|a, b| a.account == b.account));
         let work = accounts.for_each_concurrent(PARALLEL, |of_account| async {
             done.fetch_add(fan_out(engine, of_account).await, Ordering::Relaxed);
         });
         work.await;
+        // The last account of a full page may have more.
+        leaves_some |= is_full || done.load(Ordering::Relaxed) - before < found.len();
+        match found.last() {
+            Some(last) if is_full => last.account.as_str().clone_into(&mut after),
+            _ => return Ok(Round { done: done.into_inner(), leaves_some }),
+        }
     }
 }
 

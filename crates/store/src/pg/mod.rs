@@ -15,6 +15,7 @@ mod group;
 mod nudge;
 mod pipeline;
 mod plan;
+mod pool;
 mod queue;
 mod readers;
 mod request;

@@ -15,6 +15,7 @@ on_every_engine!(
     an_approved_sender_is_what_the_phone_shows,
     without_a_sender_the_default_one_is_used,
     live_sends_nothing_without_an_approved_sender,
+    each_of_many_at_once_is_judged_by_itself,
     a_country_off_the_list_is_not_sent_to,
     a_key_needs_the_scope_of_sms,
 );
@@ -137,6 +138,31 @@ async fn without_a_sender_the_default_one_is_used(world: &World) {
     // What staff takes back is not used by default either.
     sender(world, &ada, "Default", "rejected").await;
     ada.text(json!({"to": phone("5678"), "text": "x"})).await.problem("sender_not_approved");
+}
+
+/// Many at once are one statement where the engine can do that.
+async fn each_of_many_at_once_is_judged_by_itself(world: &World) {
+    let ada = world.account("ada").await;
+    sender(world, &ada, "ACME", "approved").await;
+    let first = ada.text(from("ACME")).await.ok();
+    ada.sms_until(first.word("id"), "delivered").await;
+    let path = format!("/v1/sandbox/handsets/{}/replies", phone("5678"));
+    ada.call("POST", &path).json(json!({"text": "STOP", "channel": "sms"})).await.ok();
+    let sends = (0..60).map(async |number| {
+        let (to, sender, code) = match number % 3 {
+            0 => (phone("5679"), "ACME", None),
+            1 => (phone("5679"), "Other", Some("sender_not_approved")),
+            _ => (phone("5678"), "ACME", Some("recipient_opted_out")),
+        };
+        let answer = ada.text(json!({"to": to, "text": "x", "sender": sender})).await;
+        match code {
+            None => drop(answer.ok()),
+            Some(code) => drop(answer.problem(code)),
+        }
+    });
+    futures_util::future::join_all(sends).await;
+    assert_eq!(ada.movements().await.iter().filter(|(kind, _)| kind == "hold").count(), 21);
+    assert_eq!(ada.get("/v1/messages?limit=100").await.ok().list().len(), 21);
 }
 
 async fn live_sends_nothing_without_an_approved_sender(world: &World) {
