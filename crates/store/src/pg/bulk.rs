@@ -80,7 +80,7 @@ pub(super) fn is_gathered(sql: &str) -> bool {
 /// the way in which it looks for one; the arrays come from a `SELECT`, so that it does not plan
 /// anew for their lengths.
 pub(super) fn of_read(sql: &str, types: &[Type]) -> Option<String> {
-    let from = arrays(ONE, types, ("(SELECT ", ")"))?;
+    let from = arrays(ONE, types, Lengths::Hidden)?;
     let found = with_columns(sql.replace(MANY, "").trim(), ONE);
     Some(format!(
         "SELECT found.*, {ONE}.place FROM {from} CROSS JOIN LATERAL ({found} OFFSET 0) AS found"
@@ -94,7 +94,7 @@ pub(super) fn of(sql: &str, types: &[Type]) -> Option<Bulk> {
     }
     let sql = sql.replace(BULK, "");
     let sql = sql.trim();
-    let from = arrays(ONE, types, ("", ""))?;
+    let from = arrays(ONE, types, Lengths::Shown)?;
     let (text, answer) = if sql.starts_with("SELECT ") {
         let found = with_columns(sql, ONE);
         (format!("SELECT {ONE}.place FROM {from} WHERE EXISTS ({found})"), Answer::Places)
@@ -123,7 +123,7 @@ pub(super) fn of(sql: &str, types: &[Type]) -> Option<Bulk> {
 fn sum(head: &str, tail: &str, types: &[Type]) -> Option<Bulk> {
     let at = at_top(head, " WHERE ")?;
     let (change, row) = (with_columns(&head[..at], ALL), with_columns(head[at..].trim_end(), ALL));
-    let (from, each) = (arrays(ONE, types, ("", ""))?, with_columns(tail.trim(), ONE));
+    let (from, each) = (arrays(ONE, types, Lengths::Shown)?, with_columns(tail.trim(), ONE));
     let each = each.replacen("AND", "WHERE", 1);
     let text = format!(
         "{change} FROM (SELECT CAST(SUM({ONE}.p1) AS BIGINT) AS p1, {ONE}.p2 AS p2, \
@@ -132,9 +132,19 @@ fn sum(head: &str, tail: &str, types: &[Type]) -> Option<Bulk> {
     Some(Bulk { text, answer: Answer::Parts })
 }
 
-/// The arguments of all sets as a table: `p1`, `p2`, … and `place`. `around` is put around each.
-fn arrays(name: &str, types: &[Type], around: (&str, &str)) -> Option<String> {
-    let (open, close) = around;
+/// Whether the planner sees how long the arrays are.
+#[derive(Clone, Copy)]
+enum Lengths {
+    Shown,
+    Hidden,
+}
+
+/// The arguments of all sets as a table: `p1`, `p2`, … and `place`.
+fn arrays(name: &str, types: &[Type], lengths: Lengths) -> Option<String> {
+    let (open, close) = match lengths {
+        Lengths::Shown => ("", ""),
+        Lengths::Hidden => ("(SELECT ", ")"),
+    };
     let (mut values, mut columns) = (String::new(), String::new());
     for (index, kind) in types.iter().enumerate() {
         let number = index + 1;
