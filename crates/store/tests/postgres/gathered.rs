@@ -80,6 +80,16 @@ async fn reads_that_come_together_are_few_statements() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pooler_that_knows_no_prepared_statement_does_no_harm() {
+    let (database, direct) = library().await;
+    direct.close().await;
+    let url = format!("{}/{}", server::pgbouncer(), database.name);
+    let db = open(&url, |options| options.prepared_statements = false);
+    let statements = read_all(&db, FROM).await;
+    assert!(statements <= READS / 10, "{statements} statements");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_read_that_is_to_blame_fails_alone() {
     let (_database, db) = library().await;
     let reads = (0..100).map(async |number| {
