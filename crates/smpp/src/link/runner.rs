@@ -50,6 +50,8 @@ pub struct Runner<K> {
     session: u64,
     /// What the centre says is wrong with the session.
     fault: Option<Status>,
+    /// Whether the centre took anything in this session.
+    is_of_use: bool,
 }
 
 impl<K> std::fmt::Debug for Runner<K> {
@@ -76,6 +78,7 @@ impl<K: Send + 'static> Runner<K> {
             last_key: 0,
             session: 0,
             fault: None,
+            is_of_use: false,
         }
     }
 
@@ -147,6 +150,7 @@ impl<K: Send + 'static> Runner<K> {
 
     async fn serve(&mut self, stream: Box<dyn Stream>) -> Ended {
         self.session += 1;
+        self.is_of_use = false;
         let now = self.clock.now();
         let settings = &self.settings;
         let session = Session::esme(settings.session, settings.kind, settings.bind.clone(), now);
@@ -274,7 +278,9 @@ impl<K: Send + 'static> Runner<K> {
             // We asked nobody to bind to us.
             Event::BindRequested(..) => {}
             Event::Ended(why) => {
-                if now - since >= self.settings.stable_ms {
+                // One message that a centre answers by a cut must not keep the others waiting longer
+                // and longer.
+                if self.is_of_use || now - since >= self.settings.stable_ms {
                     self.backoff.reset();
                 }
                 return Some(why);
@@ -303,6 +309,7 @@ impl<K: Send + 'static> Runner<K> {
             return self.backlog.put_back(job);
         }
         if answer.status.is_ok() {
+            self.is_of_use = true;
             self.pace.accepted();
         }
         let outcome = outcome_of(answer);
