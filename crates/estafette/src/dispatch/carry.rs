@@ -13,6 +13,7 @@ use super::{
     Attempt, Carried, Failure, LEASE_MS, Leg, News, Next, Owner, State, Unwritten, elsewhere,
 };
 use crate::app::App;
+use crate::carriers::binds::Presence;
 use crate::carriers::inbox::{self, Waiter};
 use crate::carriers::{Answered, Channel, Fate, Lane, Outbound, Outcome, Permit, Refusal, Subject};
 use crate::metrics::Submitted;
@@ -27,6 +28,9 @@ const THROTTLED_MS: u64 = 2_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a second try keeps the next one waiting.
 const TURN: Duration = Duration::from_secs(1);
+/// How long it waits for a connection that the one before it may have cost, and between two looks.
+const LINK: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(50);
 /// Times that an answer is settled anew because another was faster.
 const STALE_TRIES: usize = 3;
 
@@ -296,6 +300,13 @@ fn content_gone() -> Answered {
 /// holds up the next one for a second only.
 async fn once_more(app: &App, channel: Channel, message: &Outbound, permit: &Permit) -> Answered {
     let turn = permit.lane().second_try().await;
+    let is_here = async {
+        while permit.lane().presence() != Presence::Here && !app.is_draining() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    // What comes of it is the carrier's answer.
+    let _in_time = tokio::time::timeout(LINK, is_here).await;
     let mut answered = std::pin::pin!(hand_over(app, channel, message, permit));
     if let Ok(answered) = tokio::time::timeout(TURN, &mut answered).await {
         return answered;
