@@ -17,7 +17,6 @@ mod hints;
 mod outages;
 mod plans;
 mod proxy;
-#[expect(dead_code, reason = "shared with tests that use other parts of it")]
 #[path = "../server/mod.rs"]
 mod server;
 
