@@ -278,8 +278,8 @@ impl<K: Send + 'static> Runner<K> {
             // We asked nobody to bind to us.
             Event::BindRequested(..) => {}
             Event::Ended(why) => {
-                // One message that a centre answers by a cut must not keep the others waiting longer
-                // and longer.
+                // One message that a centre answers by a cut must not keep the others waiting
+                // longer and longer.
                 if self.is_of_use || now - since >= self.settings.stable_ms {
                     self.backoff.reset();
                 }

@@ -16,22 +16,22 @@ use tokio::task::JoinHandle;
 const NOW: Millis = Millis(1_800_000_000_000);
 
 /// A centre, and a link to it.
-struct Line {
-    clock: Clock,
+pub(crate) struct Line {
+    pub(crate) clock: Clock,
     listener: TcpListener,
-    link: Link<u32>,
+    pub(crate) link: Link<u32>,
     news: UnboundedReceiver<News<u32>>,
     runner: JoinHandle<()>,
 }
 
 /// The centre's side of one session.
-struct Centre<S> {
+pub(crate) struct Centre<S> {
     clock: Clock,
     connection: Connection<S>,
 }
 
 impl Line {
-    async fn new(change: impl FnOnce(&mut LinkSettings)) -> Self {
+    pub(crate) async fn new(change: impl FnOnce(&mut LinkSettings)) -> Self {
         let clock = Clock::held(NOW, 7);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -49,7 +49,7 @@ impl Line {
         Centre::new(stream, &self.clock).await
     }
 
-    async fn bound(&self) -> Centre<tokio::net::TcpStream> {
+    pub(crate) async fn bound(&self) -> Centre<tokio::net::TcpStream> {
         let mut centre = self.called().await;
         centre.connection.session.accept_bind("centre");
         centre.flush().await;
@@ -68,7 +68,7 @@ impl Line {
         tokio::spawn(async move { link.submit(submission).await })
     }
 
-    fn send(&self, key: u32) -> JoinHandle<Outcome> {
+    pub(crate) fn send(&self, key: u32) -> JoinHandle<Outcome> {
         self.submit(key, Lane::Normal, 60_000)
     }
 
@@ -101,7 +101,7 @@ impl<S: Stream> Centre<S> {
     }
 
     /// The next message: whom it is for.
-    async fn message(&mut self) -> (Ticket, u32) {
+    pub(crate) async fn message(&mut self) -> (Ticket, u32) {
         match self.connection.next().await {
             Event::Message(ticket, _, message) => {
                 let number = message.destination.value.to_string();
@@ -111,7 +111,7 @@ impl<S: Stream> Centre<S> {
         }
     }
 
-    async fn answer(&mut self, ticket: Ticket, status: Status) {
+    pub(crate) async fn answer(&mut self, ticket: Ticket, status: Status) {
         self.connection.session.answer(self.clock.now(), ticket, status, "id".into());
         self.flush().await;
     }
@@ -127,7 +127,7 @@ impl<S: Stream> Centre<S> {
     }
 }
 
-async fn eventually(mut holds: impl FnMut() -> bool) {
+pub(crate) async fn eventually(mut holds: impl FnMut() -> bool) {
     for _ in 0..2_000 {
         if holds() {
             return;
@@ -330,40 +330,6 @@ async fn a_refused_login_is_left_alone_for_a_minute() {
     let Phase::Waiting { until, why } = *line.link.phase().borrow() else { panic!() };
     assert_eq!(why, Ended::BindRefused(Status::RINVPASWD));
     assert!(until - line.clock.now() >= 60_000);
-}
-
-/// The longest wait of six, each after a cut.
-async fn longest_wait_ms(takes_one: bool) -> i64 {
-    let line = Line::new(|_| ()).await;
-    let mut longest = 0;
-    for key in 0..6 {
-        let mut centre = line.bound().await;
-        if takes_one {
-            let sent = line.send(key);
-            let (ticket, _) = centre.message().await;
-            centre.answer(ticket, Status::ROK).await;
-            assert!(matches!(sent.await.unwrap(), Outcome::Accepted { .. }));
-        }
-        drop(centre);
-        let mut until = line.clock.now();
-        eventually(|| match *line.link.phase().borrow() {
-            Phase::Waiting { until: at, .. } => {
-                until = at;
-                true
-            }
-            _ => false,
-        })
-        .await;
-        longest = longest.max(until - line.clock.now());
-        line.clock.advance(90_000);
-    }
-    longest
-}
-
-#[tokio::test]
-async fn a_centre_that_takes_messages_is_called_again_soon_however_often_it_cuts() {
-    assert!(longest_wait_ms(true).await <= 1_000);
-    assert!(longest_wait_ms(false).await > 1_000, "one that takes nothing is left alone");
 }
 
 #[tokio::test]

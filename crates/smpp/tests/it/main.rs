@@ -6,3 +6,4 @@ mod codec;
 mod links;
 mod odd;
 mod sessions;
+mod waits;

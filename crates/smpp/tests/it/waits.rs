@@ -1,0 +1,39 @@
+//! How long a link waits before it calls a centre again.
+
+use smpp::{Outcome, Phase, Status};
+
+use crate::links::{Line, eventually};
+
+/// The longest wait of six, each after a cut.
+async fn longest_wait_ms(takes_one: bool) -> i64 {
+    let line = Line::new(|_| ()).await;
+    let mut longest = 0;
+    for key in 0..6 {
+        let mut centre = line.bound().await;
+        if takes_one {
+            let sent = line.send(key);
+            let (ticket, _) = centre.message().await;
+            centre.answer(ticket, Status::ROK).await;
+            assert!(matches!(sent.await.unwrap(), Outcome::Accepted { .. }));
+        }
+        drop(centre);
+        let mut until = line.clock.now();
+        eventually(|| match *line.link.phase().borrow() {
+            Phase::Waiting { until: at, .. } => {
+                until = at;
+                true
+            }
+            _ => false,
+        })
+        .await;
+        longest = longest.max(until - line.clock.now());
+        line.clock.advance(90_000);
+    }
+    longest
+}
+
+#[tokio::test]
+async fn a_centre_that_takes_messages_is_called_again_soon_however_often_it_cuts() {
+    assert!(longest_wait_ms(true).await <= 1_000);
+    assert!(longest_wait_ms(false).await > 1_000, "one that takes nothing is left alone");
+}
