@@ -19,7 +19,7 @@ use super::bulk;
 use super::failure::Failure;
 use super::text;
 use super::texts::{Known, Texts, misuse, place};
-use super::value::{Param, Params, array_of, member_of, row_of, type_of};
+use super::value::{Param, Params, array_of, row_of, type_of};
 use crate::{Args, Row, Sql, Val};
 
 /// What a statement answered.
@@ -34,6 +34,7 @@ pub(super) struct Reply {
 /// A text for many reads.
 struct Many {
     text: String,
+    /// The type of each argument of one read.
     types: Vec<Type>,
     /// `None`: it is sent as text with each use.
     statement: Option<Statement>,
@@ -161,7 +162,7 @@ impl Connection {
         let stream = if let Some(statement) = &many.statement {
             self.client.query_raw(statement, params).await
         } else {
-            let typed = params.zip(many.types.iter().cloned());
+            let typed = params.zip(many.types.iter().filter_map(array_of));
             self.client.query_typed_raw(&many.text, typed).await
         };
         let reply = collect(stream.map_err(|error| in_text(&error, sql))?, sql).await?;
@@ -180,25 +181,25 @@ impl Connection {
 
     /// The text for many of these reads, which the server is asked to remember at first.
     async fn many(&self, sql: Sql, asks: &[Args]) -> Result<Option<Arc<Many>>, Failure> {
+        let Some((first, others)) = asks.split_first() else { return Ok(None) };
+        let types = || first.iter().map(type_of);
         // A NULL does not say what it would be.
-        let types = |args: &Args| args.iter().map(|value| array_of(&type_of(value))).collect();
-        let of_all: Vec<Option<Vec<Type>>> = asks.iter().map(types).collect();
-        let Some(Some(types)) = of_all.first() else { return Ok(None) };
-        if of_all.iter().any(|other| other.as_ref() != Some(types)) {
+        if types().any(|kind| kind == Type::UNKNOWN)
+            || others.iter().any(|other| !other.iter().map(type_of).eq(types()))
+        {
             return Ok(None);
         }
         let known = lock(&self.many).get(&place(sql)).cloned();
         if let Some(known) = known {
-            return Ok(known.filter(|known| known.types == *types));
+            return Ok(known.filter(|known| types().eq(known.types.iter().cloned())));
         }
-        let learned = self.learn_many(sql, types.clone()).await?.map(Arc::new);
+        let learned = self.learn_many(sql, types().collect()).await?.map(Arc::new);
         lock(&self.many).insert(place(sql), learned.clone());
         Ok(learned)
     }
 
     async fn learn_many(&self, sql: Sql, types: Vec<Type>) -> Result<Option<Many>, Failure> {
-        let members: Vec<Type> = types.iter().filter_map(member_of).collect();
-        let Some(text) = bulk::of_read(&text::of_statement(sql.0), &members) else {
+        let Some(text) = bulk::of_read(&text::of_statement(sql.0), &types) else {
             return Ok(None);
         };
         if !self.named {

@@ -78,11 +78,6 @@ pub(super) fn array_of(kind: &Type) -> Option<Type> {
     }
 }
 
-/// The type of what is in such an array.
-pub(super) fn member_of(array: &Type) -> Option<Type> {
-    if let Kind::Array(member) = array.kind() { Some(member.clone()) } else { None }
-}
-
 /// The type that a value says it has; the server works out that of NULL.
 pub(super) fn type_of(value: &Val) -> Type {
     match value {
