@@ -12,7 +12,7 @@ import time
 import urllib.request
 
 from foreign import run
-from sandbox import BINARY, ROOT, TARGET, Broken, Sandbox, call
+from sandbox import ROOT, Broken, Sandbox, call
 
 PATIENCE_S = 20
 
@@ -101,8 +101,7 @@ class Live(Sandbox):
     def __init__(self, carrier, more=None):
         settings = {f"SMS__CARRIERS__MAIN__{key}": value for key, value in carrier.items()}
         settings["SMS__ROUTES"] = '[{prefix = "+", carriers = ["main"]}]'
-        binary = BINARY if BINARY.is_file() else TARGET / "debug" / "estafette"
-        super().__init__(binary, {**settings, **(more or {})})
+        super().__init__(settings={**settings, **(more or {})})
 
     def _sign_up(self):
         who = ["--email", self.email, "--password-stdin"]

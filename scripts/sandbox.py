@@ -18,9 +18,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
-# Where the programs are that cargo built: its profile.
-BUILT = TARGET / os.environ.get("PROFILE", "release")
-BINARY = BUILT / "estafette"
+# Which of the programs that cargo built are meant: those of this profile.
+PROFILE = os.environ.get("ESTAFETTE_TEST_PROFILE", "release")
+BINARY = TARGET / PROFILE / "estafette"
+DEVTOOLS = TARGET / PROFILE / "devtools"
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
 # Limits that would be what a script measures.
@@ -34,6 +35,13 @@ UNLIMITED = {
 
 class Broken(Exception):
     """The service did not do what every script relies on."""
+
+
+def require(program):
+    """A program that must have been built."""
+    if not Path(program).is_file():
+        build = f"cargo build --profile {PROFILE} -p estafette -p devtools"
+        raise Broken(f"{program} is missing; build it: {build}")
 
 
 def free_ports(count):
@@ -88,8 +96,7 @@ class Sandbox:
         self.process = None
 
     def __enter__(self):
-        if not self.binary.is_file():
-            raise Broken(f"{self.binary} is missing; build it: cargo build --release -p estafette")
+        require(self.binary)
         self.folder = tempfile.TemporaryDirectory(prefix="estafette-")
         self.data = Path(self.folder.name) / "data"
         self.log = Path(self.folder.name) / "log"
