@@ -41,7 +41,8 @@ pub struct LinkSettings {
     pub segments_per_second: u32,
     /// How long a connection may take to be made, milliseconds.
     pub connect_ms: i64,
-    /// A session that held so long starts the waits for a connection anew, milliseconds.
+    /// A session that held so long, or in which the centre took something, starts the waits for a
+    /// connection anew, milliseconds.
     pub stable_ms: i64,
 }
 
