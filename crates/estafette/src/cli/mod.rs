@@ -38,27 +38,49 @@ pub fn run(arguments: Vec<OsString>, environment: Vec<(String, String)>) -> Exit
     // What is written is for this user alone: customers' files, copies of the database, keys.
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let is_json = arguments.iter().any(|argument| argument == "--json");
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version come this way too, for the standard output and with code 0.
-            let _printed = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(error) => return refused(&error, Output::new(is_json)),
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return output::failed(&anyhow::Error::new(error)),
-    };
-    let code = runtime.block_on(dispatch(cli, environment));
+    let output = Output::new(cli.global.json);
+    let code = run_within_runtime(cli, environment, output);
+    code.unwrap_or_else(|error| {
+        output.failed(&format!("{error:#}"));
+        ExitCode::FAILURE
+    })
+}
+
+/// Says what is wrong with the arguments. Help and version come this way too, for the standard
+/// output and with code 0.
+fn refused(error: &clap::Error, output: Output) -> ExitCode {
+    if error.use_stderr() && output.is_json() {
+        let told = error.render().to_string();
+        output.failed(told.trim_start_matches("error: ").trim_end());
+    } else {
+        let _printed = error.print();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+fn run_within_runtime(
+    cli: Cli,
+    environment: Vec<(String, String)>,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let code = runtime.block_on(dispatch(cli, environment, output));
     telemetry::flush();
     // Whatever still runs now was told to stop and did not: the process does not wait for it.
     runtime.shutdown_background();
-    code.unwrap_or_else(|error| output::failed(&error))
+    code
 }
 
-async fn dispatch(cli: Cli, environment: Vec<(String, String)>) -> anyhow::Result<ExitCode> {
-    let output = Output::new(cli.global.json);
+async fn dispatch(
+    cli: Cli,
+    environment: Vec<(String, String)>,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
     let file = cli.global.config.clone();
     let mut flags = cli.global.flags();
     let command = cli.command.unwrap_or(Command::Serve);

@@ -2,9 +2,8 @@
 //! logs and errors go to the error output. A reader that has gone, such as `head`, is no error.
 
 use std::io::Write;
-use std::process::ExitCode;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// How the caller wants the answer.
 #[derive(Clone, Copy)]
@@ -31,6 +30,15 @@ impl Output {
         }
     }
 
+    /// Why a command failed, on the error output.
+    pub(super) fn failed(self, error: &str) {
+        if self.json {
+            line(std::io::stderr(), &json!({ "error": error }).to_string());
+        } else {
+            line(std::io::stderr(), &format!("error: {error}"));
+        }
+    }
+
     /// Something for people only, as it happens.
     pub(super) fn tell(self, text: &str) {
         if !self.json {
@@ -44,12 +52,6 @@ impl Output {
             line(std::io::stderr(), text);
         }
     }
-}
-
-/// Says why a command failed.
-pub(super) fn failed(error: &anyhow::Error) -> ExitCode {
-    line(std::io::stderr(), &format!("error: {error:#}"));
-    ExitCode::FAILURE
 }
 
 fn line(mut to: impl Write, text: &str) {

@@ -6,39 +6,49 @@ use std::net::{IpAddr, SocketAddr};
 use cloud_api::template::is_name;
 use ipnet::IpNet;
 
-use super::bounds::{Check, ensure, no_network, url, within};
+use super::bounds::{Check, Fault, ensure, no_network, url, within};
 use super::{
-    Access, Chatapp, Config, Credits, Email, Otp, Retention, Server, Support, Telemetry, Webhooks,
-    sms,
+    Access, Chatapp, Config, Credits, Email, Limits, Otp, Retention, Server, Support, Telemetry,
+    Webhooks, sms,
 };
 use crate::kit::msisdn;
 
 const YEAR_S: i64 = 366 * 86_400;
 
-/// The first fault in the order of `default.toml`.
-pub(super) fn all(config: &Config) -> Check {
-    let says = "must name a directory";
-    ensure(!config.data_dir.as_os_str().is_empty(), "data_dir", says)?;
-    master_key(config)?;
-    server(&config.server)?;
-    listeners(config)?;
-    database(config)?;
-    access(&config.access)?;
-    within("limits.send_per_s", config.limits.send_per_s.into(), 1, 1_000_000)?;
-    within("limits.read_per_s", config.limits.read_per_s.into(), 1, 1_000_000)?;
-    within("limits.guest_per_min", config.limits.guest_per_min.into(), 1, 1_000_000)?;
-    within("limits.signup_per_min", config.limits.signup_per_min.into(), 1, 1_000_000)?;
-    credits(&config.credits)?;
-    otp(&config.otp, config.server.request_timeout_ms)?;
-    webhooks(&config.webhooks)?;
-    support(&config.support)?;
-    retention(&config.retention)?;
-    chatapp(&config.chatapp)?;
-    sms::check(&config.sms)?;
-    email(&config.email)?;
-    log_level(&config.log.level)?;
-    within("sandbox.handset_messages", config.sandbox.handset_messages, 1, 100_000_000)?;
-    telemetry(&config.telemetry)
+/// What is wrong, in the order of `default.toml`: of each section the first.
+pub(super) fn all(config: &Config) -> Vec<Fault> {
+    let sections = [
+        data_dir(config),
+        master_key(config),
+        server(&config.server),
+        listeners(config),
+        database(config),
+        access(&config.access),
+        limits(&config.limits),
+        credits(&config.credits),
+        otp(&config.otp, config.server.request_timeout_ms),
+        webhooks(&config.webhooks),
+        support(&config.support),
+        retention(&config.retention),
+        chatapp(&config.chatapp),
+        sms::check(&config.sms),
+        email(&config.email),
+        log_level(&config.log.level),
+        within("sandbox.handset_messages", config.sandbox.handset_messages, 1, 100_000_000),
+        telemetry(&config.telemetry),
+    ];
+    sections.into_iter().filter_map(Result::err).collect()
+}
+
+fn data_dir(config: &Config) -> Check {
+    ensure(!config.data_dir.as_os_str().is_empty(), "data_dir", "must name a directory")
+}
+
+fn limits(limits: &Limits) -> Check {
+    within("limits.send_per_s", limits.send_per_s.into(), 1, 1_000_000)?;
+    within("limits.read_per_s", limits.read_per_s.into(), 1, 1_000_000)?;
+    within("limits.guest_per_min", limits.guest_per_min.into(), 1, 1_000_000)?;
+    within("limits.signup_per_min", limits.signup_per_min.into(), 1, 1_000_000)
 }
 
 /// What is no level would be taken for the name of a part of the program, and everything else

@@ -64,7 +64,39 @@ fn unknown(key: &str, from: &Source, meant: Option<&str>) -> String {
     format!("{key}: no such setting{}; {advice}", from.behind())
 }
 
-/// Why the settings cannot be used.
+/// Why the settings cannot be used: all that could be found at once, at least one thing.
+#[derive(Debug, thiserror::Error)]
+pub struct LoadErrors(Vec<LoadError>);
+
+impl LoadErrors {
+    /// An error if there is something.
+    pub(super) fn of(found: Vec<LoadError>) -> Result<(), Self> {
+        if found.is_empty() { Ok(()) } else { Err(Self(found)) }
+    }
+
+    /// Each by itself, in the order in which settings are read.
+    pub fn iter(&self) -> impl Iterator<Item = &LoadError> {
+        self.0.iter()
+    }
+}
+
+impl From<LoadError> for LoadErrors {
+    fn from(only: LoadError) -> Self {
+        Self(vec![only])
+    }
+}
+
+impl fmt::Display for LoadErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [only] = self.0.as_slice() {
+            return only.fmt(f);
+        }
+        write!(f, "the settings have {} errors:", self.0.len())?;
+        self.iter().try_for_each(|error| write!(f, "\n  {error}"))
+    }
+}
+
+/// One thing that is wrong with the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.

@@ -2,7 +2,7 @@
 //! exist and of which type each is, so that a text from the environment needs no guessing.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
@@ -154,24 +154,27 @@ impl Layers {
         }
     }
 
-    /// Reads the secrets that were given as files and hands over the values.
-    pub(super) fn finish(&mut self) -> Result<Table, LoadError> {
+    /// Reads the secrets that were given as files. Answers which cannot be read.
+    pub(super) fn read_secrets(&mut self) -> Vec<LoadError> {
+        let mut errors = Vec::new();
         for (key, file) in std::mem::take(&mut self.files) {
-            let fault = |reason: String| LoadError::SecretFile {
-                key: key.clone(),
-                file: file.clone(),
-                from: self.source(&key),
-                reason,
-            };
-            let content = std::fs::read_to_string(&file).map_err(|e| fault(e.to_string()))?;
-            let secret = content.trim_end_matches(['\r', '\n']);
-            if secret.is_empty() {
-                return Err(fault("it is empty".to_owned()));
+            match secret_in(&file) {
+                Ok(secret) => {
+                    let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+                    put(&mut self.values, &path, Value::String(secret));
+                }
+                Err(reason) => {
+                    let from = self.source(&key);
+                    errors.push(LoadError::SecretFile { key, file, from, reason });
+                }
             }
-            let path: Vec<String> = key.split('.').map(str::to_owned).collect();
-            put(&mut self.values, &path, Value::String(secret.to_owned()));
         }
-        Ok(self.values.clone())
+        errors
+    }
+
+    /// The values in force.
+    pub(super) fn values(&self) -> Table {
+        self.values.clone()
     }
 
     /// Notes who gave `key`; twice in one layer is an error.
@@ -266,6 +269,12 @@ const SECRETS: [&str; 10] = [
     "support.s3_access_key_id",
     "support.s3_secret_access_key",
 ];
+
+fn secret_in(file: &Path) -> Result<String, String> {
+    let content = std::fs::read_to_string(file).map_err(|why| why.to_string())?;
+    let secret = content.trim_end_matches(['\r', '\n']);
+    if secret.is_empty() { Err("it is empty".to_owned()) } else { Ok(secret.to_owned()) }
+}
 
 /// The path of the secret, if `path` is that and `_file`.
 fn secret_of_file_key(path: &[String]) -> Option<Vec<String>> {

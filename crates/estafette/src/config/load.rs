@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::fault::{LoadError, Source};
+use super::fault::{LoadError, LoadErrors, Source};
 use super::layers::{Given, Layers, leaves};
 use super::plain::{PREFIX, variable_of};
 use super::{Config, check, plain};
@@ -43,37 +43,43 @@ pub struct Flags {
 /// The settings in force.
 ///
 /// # Errors
-/// See [`LoadError`]: the first fault that was found.
+/// What was found until something kept the rest from being judged: names and types of settings
+/// first, then their values.
 pub fn load(
     file: Option<&Path>,
     environment: impl Iterator<Item = (String, String)>,
     flags: Flags,
-) -> Result<Config, LoadError> {
+) -> Result<Config, LoadErrors> {
     let mut layers = Layers::new(table_of(DEFAULTS, Path::new("default.toml"))?);
+    let mut errors = Vec::new();
     if let Some(file) = file {
-        lay_file(&mut layers, file)?;
+        errors.extend(lay_file(&mut layers, file)?);
     }
-    for (name, value) in environment {
-        let Some(path) = name.strip_prefix(PREFIX) else {
-            must_not_be_meant(&name)?;
-            continue;
-        };
-        let path: Vec<String> = path.split("__").map(str::to_ascii_lowercase).collect();
-        layers.set(2, &path, Given::Text(value), Source::Variable(name))?;
-    }
-    lay_flags(&mut layers, flags)?;
+    errors.extend(
+        environment.filter_map(|(name, value)| lay_variable(&mut layers, name, value).err()),
+    );
+    errors.extend(lay_flags(&mut layers, flags));
     let master_key_path = layers.file_of("master_key");
-    let mut values = layers.finish()?;
-    look_up(&mut values, &layers)?;
+    errors.extend(layers.read_secrets());
+    let mut values = layers.values();
+    errors.extend(look_up(&mut values, &layers));
+    LoadErrors::of(errors)?;
     let mut config = typed(values, &layers)?;
     config.master_key_path = master_key_path;
     follow_listeners(&mut config, &layers);
-    check::all(&config).map_err(|fault| LoadError::Invalid {
+    let invalid = check::all(&config).into_iter().map(|fault| LoadError::Invalid {
         from: layers.source_above(&fault.key),
         key: fault.key,
         reason: fault.reason,
-    })?;
+    });
+    LoadErrors::of(invalid.collect())?;
     Ok(config)
+}
+
+fn lay_variable(layers: &mut Layers, name: String, value: String) -> Result<(), LoadError> {
+    let Some(path) = name.strip_prefix(PREFIX) else { return must_not_be_meant(&name) };
+    let path: Vec<String> = path.split("__").map(str::to_ascii_lowercase).collect();
+    layers.set(2, &path, Given::Text(value), Source::Variable(name))
 }
 
 /// Names of variables that look like settings and are none.
@@ -125,8 +131,9 @@ pub fn address_of(text: &str) -> Result<SocketAddr, String> {
     best.copied().ok_or_else(|| format!("the name {name} cannot be looked up"))
 }
 
-/// Puts addresses in the places of names to listen on.
-fn look_up(values: &mut Table, layers: &Layers) -> Result<(), LoadError> {
+/// Puts addresses in the places of names to listen on. Answers which cannot be looked up.
+fn look_up(values: &mut Table, layers: &Layers) -> Vec<LoadError> {
+    let mut errors = Vec::new();
     for (section, key) in LISTENERS {
         let value = values.get_mut(section).and_then(|section| section.get_mut(key));
         let Some(Value::String(text)) = value else { continue };
@@ -135,26 +142,29 @@ fn look_up(values: &mut Table, layers: &Layers) -> Result<(), LoadError> {
         }
         let key = format!("{section}.{key}");
         let from = layers.source_above(&key);
-        let address =
-            address_of(text).map_err(|reason| LoadError::Invalid { key, from, reason })?;
-        *text = address.to_string();
+        match address_of(text) {
+            Ok(address) => *text = address.to_string(),
+            Err(reason) => errors.push(LoadError::Invalid { key, from, reason }),
+        }
     }
-    Ok(())
+    errors
 }
 
-fn lay_file(layers: &mut Layers, file: &Path) -> Result<(), LoadError> {
+/// Lays the settings of a file; answers those that cannot be.
+fn lay_file(layers: &mut Layers, file: &Path) -> Result<Vec<LoadError>, LoadError> {
     let text = std::fs::read_to_string(file)
         .map_err(|why| LoadError::Unreadable { file: file.to_owned(), why })?;
     let table = table_of(&text, file)?;
     let lines: BTreeMap<Vec<String>, usize> = plain::lines(&text).into_iter().collect();
-    for (path, value) in leaves(table) {
+    let lay = |(path, value): (Vec<String>, Value)| {
         let source = Source::File { file: file.to_owned(), line: lines.get(&path).copied() };
-        layers.set(1, &path, Given::Typed(value), source)?;
-    }
-    Ok(())
+        layers.set(1, &path, Given::Typed(value), source).err()
+    };
+    Ok(leaves(table).into_iter().filter_map(lay).collect())
 }
 
-fn lay_flags(layers: &mut Layers, flags: Flags) -> Result<(), LoadError> {
+/// Lays the settings of the command line; answers those that cannot be.
+fn lay_flags(layers: &mut Layers, flags: Flags) -> Vec<LoadError> {
     let given = [
         ("--live", "server.live", flags.live.map(|a| a.to_string())),
         ("--sandbox", "server.sandbox", flags.sandbox.map(|a| a.to_string())),
@@ -162,13 +172,11 @@ fn lay_flags(layers: &mut Layers, flags: Flags) -> Result<(), LoadError> {
         ("--data-dir", "data_dir", flags.data_dir.map(|d| d.to_string_lossy().into_owned())),
         ("--database-url", "database.url", flags.database_url.map(|s| s.expose().to_owned())),
     ];
-    for (flag, key, value) in given {
+    let lay = |(flag, key, value): (&'static str, &str, Option<String>)| {
         let path: Vec<String> = key.split('.').map(str::to_owned).collect();
-        if let Some(value) = value {
-            layers.set(3, &path, Given::Text(value), Source::Flag(flag))?;
-        }
-    }
-    Ok(())
+        layers.set(3, &path, Given::Text(value?), Source::Flag(flag)).err()
+    };
+    given.into_iter().filter_map(lay).collect()
 }
 
 /// A parsed file. The parser's own error text quotes the line, which may hold a secret, so only its
@@ -199,7 +207,7 @@ fn bounds_of(mut values: Table, key: &str, error: &toml::de::Error) -> Option<St
     let plain::OutOfRange { given, nearest } = plain::out_of_range(error)?;
     plain::replace(&mut values, key, nearest);
     let config: Config = Value::Table(values).try_into().ok()?;
-    let fault = check::all(&config).err().filter(|fault| fault.key == key)?;
+    let fault = check::all(&config).into_iter().find(|fault| fault.key == key)?;
     let bounds = fault.reason.strip_suffix(&format!("is {nearest}"))?;
     Some(format!("{bounds}is {given}"))
 }

@@ -25,7 +25,7 @@ use crate::kit::secret::Secret;
 
 pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, SmsHttp, ValidityForm};
 pub use choices::{FraudGuard, HandsetStore, LogFormat};
-pub use fault::{LoadError, Source};
+pub use fault::{LoadError, LoadErrors, Source};
 pub use load::{Flags, address_of, load, strangers};
 pub use show::{show, show_json};
 pub use sms::{Sms, SmsChoice, SmsClass, SmsLookup, SmsRoute, SmsShare};

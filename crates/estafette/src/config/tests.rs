@@ -6,7 +6,7 @@ use super::layers::leaves;
 use super::load::DEFAULTS;
 use super::*;
 
-fn from_environment(pairs: &[(&str, &str)]) -> Result<Config, LoadError> {
+fn from_environment(pairs: &[(&str, &str)]) -> Result<Config, LoadErrors> {
     let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     load(None, pairs, Flags::default())
 }
@@ -25,13 +25,13 @@ impl Folder {
     }
 }
 
-fn from_file(content: &str) -> Result<Config, LoadError> {
+fn from_file(content: &str) -> Result<Config, LoadErrors> {
     let folder = Folder::new();
     let file = folder.file("estafette.toml", content);
     load(Some(&file), std::iter::empty(), Flags::default())
 }
 
-fn fault(result: Result<Config, LoadError>) -> String {
+fn fault(result: Result<Config, LoadErrors>) -> String {
     result.unwrap_err().to_string()
 }
 
@@ -71,6 +71,20 @@ fn an_unknown_key_is_refused_with_its_source() {
     assert!(text.contains("oops:") && text.contains("no such setting"), "{text}");
     let text = fault(from_environment(&[("ESTAFETTE__OTP__VALIDITY", "60")]));
     assert!(text.contains("otp.validity:") && text.contains("ESTAFETTE__OTP__VALIDITY"), "{text}");
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    let text = fault(from_file("[otp]\nvalidity = 60\n[server]\nlive = 5\nsandbox = 'nowhere'\n"));
+    assert!(text.starts_with("the settings have 3 errors:\n  "), "{text}");
+    for key in ["otp.validity:", "server.live:", "server.sandbox:"] {
+        assert_eq!(text.matches(key).count(), 1, "{key} {text}");
+    }
+    let text = fault(from_file("[limits]\nsend_per_s = 0\n[otp]\nvalidity_s = 1\n"));
+    assert!(text.contains("limits.send_per_s:") && text.contains("otp.validity_s:"), "{text}");
+    let pairs = [("ESTAFETTE__NONE", "1"), ("ESTAFETTE__OTP__MAX_ATTEMPTS", "many")];
+    let text = fault(from_environment(&pairs));
+    assert!(text.contains("ESTAFETTE__NONE") && text.contains("otp.max_attempts:"), "{text}");
 }
 
 #[test]

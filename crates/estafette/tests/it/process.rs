@@ -136,6 +136,27 @@ fn the_dry_run_of_a_gateway_sends_nothing_and_tells_no_password() {
 }
 
 #[test]
+fn with_json_an_error_is_an_object_on_the_error_output() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, code, said) in [
+        (&["audit", "--json"][..], 1, "there is no database"),
+        (&["--json", "serve", "--config", "/nowhere.toml"], 1, "/nowhere.toml"),
+        (&["audit", "--json", "--sent"], 2, "--sent"),
+        (&["account", "add", "--json"], 2, "--email"),
+    ] {
+        let done = run(folder.path(), arguments);
+        assert_eq!(done.status.code(), Some(code), "{arguments:?}");
+        let error: Value =
+            serde_json::from_slice(&done.stderr).unwrap_or_else(|_| panic!("{}", told(&done)));
+        let text = error["error"].as_str().unwrap();
+        assert!(text.contains(said) && !text.starts_with("error"), "{arguments:?}: {text}");
+        assert!(done.stdout.is_empty(), "{arguments:?}");
+    }
+    let help = run(folder.path(), &["audit", "--json", "--help"]);
+    assert!(help.status.success() && help.stderr.is_empty() && !help.stdout.is_empty());
+}
+
+#[test]
 fn commands_without_a_database_say_where_they_looked_and_make_none() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = folder.path().join("mistyped");

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::output::Output;
-use crate::config::{Config, LoadError};
+use crate::config::{Config, LoadError, LoadErrors};
 use crate::kit::words::words;
 
 words! {
@@ -71,15 +71,17 @@ impl Finding {
 /// Looks at everything, for which the settings need not even be readable. Exit code 1: something
 /// does not work.
 pub(super) async fn run(
-    settings: Result<Config, LoadError>,
+    settings: Result<Config, LoadErrors>,
     strangers: &[String],
     output: Output,
 ) -> anyhow::Result<ExitCode> {
     let mut findings = match settings {
         Ok(config) => examine(&config).await,
-        Err(error) => {
-            let remedy = remedies::of_settings(&error);
-            vec![Finding::fault("settings", error.to_string(), remedy)]
+        Err(errors) => {
+            let finding = |error: &LoadError| {
+                Finding::fault("settings", error.to_string(), remedies::of_settings(error))
+            };
+            errors.iter().map(finding).collect()
         }
     };
     findings.extend(strangers.iter().map(|name| unread(name)));

@@ -82,6 +82,9 @@ fn the_doctor_finds_what_would_end_a_start() {
     let folder = tempfile::tempdir().unwrap();
     let (seen, code) = examined(folder.path(), &[("ESTAFETTE__OTP__VALIDITY_S", "soon")]);
     assert_eq!((code, finding(&seen, "settings").0), (1, "error"), "{seen}");
+    let both = [("ESTAFETTE__OTP__VALIDITY_S", "soon"), ("ESTAFETTE__LIMITS__SEND_PER_S", "few")];
+    let (seen, code) = examined(folder.path(), &both);
+    assert_eq!((code, &seen["errors"]), (1, &2.into()), "each is a finding of its own: {seen}");
 
     answer(folder.path(), &["migrate"]);
     let key = folder.path().join("master.key");
