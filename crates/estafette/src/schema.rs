@@ -156,9 +156,4 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "due_events",
         sql: include_str!("../../../migrations/0043_due_events.sql"),
     },
-    Migration {
-        version: 44,
-        name: "first_tries",
-        sql: include_str!("../../../migrations/0044_first_tries.sql"),
-    },
 ];

@@ -57,8 +57,6 @@ pub async fn attempts(
     account: &AccountId,
     delivery: &Delivery,
 ) -> Result<Vec<Attempt>, Error> {
-    let args = || args![account, &delivery.webhook, &delivery.id];
-    let mut tries: Vec<Attempt> = app.db.rows(sql::FIRST_ATTEMPT, args()).await?;
-    tries.extend(app.db.rows::<Attempt>(sql::ATTEMPTS, args()).await?);
-    Ok(tries)
+    let args = args![account, &delivery.webhook, &delivery.id];
+    Ok(app.db.rows(sql::ATTEMPTS, args).await?)
 }

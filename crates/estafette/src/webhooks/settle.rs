@@ -45,20 +45,11 @@ pub(super) fn settle(app: &App, target: &Target, tries: &[Tried]) -> Settled {
         target.epoch,
     ];
     set.guard(sql::FARE, fare, sql::LOST);
-    // Rows of one text come one after the other: an engine may write them at once.
-    let (first, further): (Vec<&Tried>, Vec<&Tried>) =
-        tries.iter().partition(|tried| tried.job.attempts == 0);
-    for tried in first {
-        let row = [settled(app, tried, now), of_try(tried), place(target, tried)];
-        set.push(sql::SETTLE_FIRST, row.into_iter().flatten().collect());
+    for tried in tries {
+        set.push(sql::SETTLE, settled(app, target, tried, now));
     }
-    for tried in &further {
-        let row = [settled(app, tried, now), place(target, tried)];
-        set.push(sql::SETTLE, row.into_iter().flatten().collect());
-    }
-    for tried in &further {
-        let row = [place(target, tried), args![tried.job.attempts + 1], of_try(tried)];
-        set.push(sql::TRIED, row.into_iter().flatten().collect());
+    for tried in tries {
+        set.push(sql::TRIED, of_try(target, tried));
     }
     if let Some(reason) = disabled {
         disable(app, &mut set, target, reason, now);
@@ -86,8 +77,8 @@ fn class(tried: &Tried) -> &'static str {
 }
 
 /// What became of the delivery.
-fn settled(app: &App, tried: &Tried, now: Millis) -> Args {
-    let job = &tried.job;
+fn settled(app: &App, target: &Target, tried: &Tried, now: Millis) -> Args {
+    let (account, id, job) = (&target.account, &target.id, &tried.job);
     let again = || {
         let schedule = &app.config.webhooks.retry_schedule_s;
         outcome::next_try(schedule, job.step, tried.asked_ms, now, app.clock.below(1_000))
@@ -98,22 +89,20 @@ fn settled(app: &App, tried: &Tried, now: Millis) -> Args {
         TryOutcome::Again => again().map_or(("exhausted", None), |at| ("pending", Some(at))),
     };
     let settled_at = due_at.is_none().then_some(now);
-    args![state, job.step + 1, job.attempts + 1, due_at, settled_at]
-}
-
-/// The delivery's own place.
-fn place(target: &Target, tried: &Tried) -> Args {
-    args![&target.account, &target.id, &tried.job.delivery]
+    let (step, number, delivery) = (job.step + 1, job.attempts + 1, &job.delivery);
+    args![state, step, number, due_at, settled_at, account, id, delivery]
 }
 
 /// The try itself.
-fn of_try(tried: &Tried) -> Args {
+fn of_try(target: &Target, tried: &Tried) -> Args {
+    let (account, id, job) = (&target.account, &target.id, &tried.job);
+    let (number, delivery) = (job.attempts + 1, &job.delivery);
     let (error, detail) = tried.failure.clone().unzip();
     let status = tried.status.map(i64::from);
     let body = tried.body.clone();
     let (at, latency_ms) = (tried.at, tried.latency_ms);
     let error = error.map(str::to_owned);
-    args![at, status, error, detail, latency_ms, body]
+    args![account, id, delivery, number, at, status, error, detail, latency_ms, body]
 }
 
 /// The end of a target that does not work, told in its own row, the audit log and an event, which

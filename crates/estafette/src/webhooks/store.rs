@@ -188,16 +188,11 @@ pub(super) const GIVE_UP: Sql = Sql("UPDATE webhook_deliveries SET state = 'exha
      due_at = NULL, manual = 0, settled_at = $1 \
      WHERE account_id = $2 AND webhook_id = $3 AND delivery_id = $4");
 
-/// What the first try came to, and the try itself.
-pub(super) const SETTLE_FIRST: Sql = Sql("UPDATE webhook_deliveries SET state = $1, step = $2, \
-     attempts = $3, due_at = $4, settled_at = $5, manual = 0, first_at = $6, first_status = $7, \
-     first_error = $8, first_detail = $9, first_latency_ms = $10, first_body = $11 \
-     WHERE account_id = $12 AND webhook_id = $13 AND delivery_id = $14 /*BULK*/");
-/// What a further try came to.
+/// What a try came to.
 pub(super) const SETTLE: Sql = Sql("UPDATE webhook_deliveries SET state = $1, step = $2, \
      attempts = $3, due_at = $4, settled_at = $5, manual = 0 \
      WHERE account_id = $6 AND webhook_id = $7 AND delivery_id = $8 /*BULK*/");
-/// The further try itself.
+/// The try itself.
 pub(super) const TRIED: Sql = Sql("INSERT INTO webhook_attempts (account_id, webhook_id, \
      delivery_id, number, at, status, error, detail, latency_ms, body) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING /*BULK*/");
@@ -213,11 +208,7 @@ pub(super) const DELIVERY: Sql = Sql("SELECT d.delivery_id, d.webhook_id, d.even
      d.state, d.attempts, d.due_at, d.settled_at FROM webhooks w \
      JOIN webhook_deliveries d ON d.account_id = w.account_id AND d.webhook_id = w.webhook_id \
      WHERE w.account_id = $1 AND w.deleted = 0 AND d.delivery_id = $2");
-/// The first try of a delivery.
-pub(super) const FIRST_ATTEMPT: Sql = Sql("SELECT 1, first_at, first_status, first_error, \
-     first_detail, first_latency_ms, first_body FROM webhook_deliveries \
-     WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3 AND first_at IS NOT NULL");
-/// Its further tries, in their order, and all of one from before first tries had a place of theirs.
+/// The tries of a delivery, in their order.
 pub(super) const ATTEMPTS: Sql = Sql("SELECT number, at, status, error, detail, latency_ms, body \
      FROM webhook_attempts WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3 \
      ORDER BY number");
@@ -230,7 +221,7 @@ pub(super) const FORGET: Sql = Sql("DELETE FROM webhook_deliveries WHERE account
      AND webhook_id = $2 AND delivery_id IN (SELECT delivery_id FROM webhook_deliveries \
      WHERE account_id = $1 AND webhook_id = $2 AND delivery_id < $3 \
      ORDER BY delivery_id LIMIT $4) RETURNING delivery_id");
-/// Retention: their further tries.
+/// Retention: their tries.
 pub(super) const FORGET_TRIES: Sql = Sql("DELETE FROM webhook_attempts WHERE account_id = $1 \
      AND webhook_id = $2 AND (delivery_id, number) IN (SELECT delivery_id, number \
      FROM webhook_attempts WHERE account_id = $1 AND webhook_id = $2 AND delivery_id < $3 \
@@ -238,10 +229,7 @@ pub(super) const FORGET_TRIES: Sql = Sql("DELETE FROM webhook_attempts WHERE acc
 /// Erasure: all targets of an account.
 pub(super) const TARGETS_OF: Sql =
     Sql("SELECT webhook_id FROM webhooks WHERE account_id = $1 ORDER BY webhook_id");
-/// Erasure: what a receiver answered to the first try.
-pub(super) const ERASE_FIRST: Sql = Sql("UPDATE webhook_deliveries SET first_body = NULL \
-     WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3");
-/// Erasure: what it answered to others.
+/// Erasure: what a receiver answered.
 pub(super) const ERASE: Sql = Sql("UPDATE webhook_attempts SET body = NULL \
      WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3");
 /// Erasure: whoever has a target with a delivery that may be under way does not have it any more,

@@ -1,10 +1,8 @@
 //! What becomes of a delivery that fails, and of its target.
 
-use estafette::app::Env;
 use estafette::events::Kind;
 use playground::ReceiverZoo;
 use serde_json::{Value, json};
-use store::{Sql, WriteSet, args};
 
 use super::{ada, happen, hook, json_of, like_its_example, log, quiet, settled, target, visited};
 use crate::on_every_engine;
@@ -221,20 +219,6 @@ async fn five_days_of_failure_disable_a_target(world: &World) {
     assert_eq!(target(&ada, &made).await.body["active"], json!(true));
 }
 
-/// First tries where all tries were before they had a place in the row of their delivery.
-async fn write_as_before(world: &World, account: &str) {
-    let mut set = WriteSet::of(account);
-    let copy = "INSERT INTO webhook_attempts (account_id, webhook_id, delivery_id, number, at, \
-         status, error, detail, latency_ms, body) SELECT account_id, webhook_id, delivery_id, 1, \
-         first_at, first_status, first_error, first_detail, first_latency_ms, first_body \
-         FROM webhook_deliveries WHERE account_id = $1";
-    set.push(Sql(copy), args![account]);
-    let forget = "UPDATE webhook_deliveries SET first_at = NULL, first_status = NULL, \
-         first_latency_ms = NULL, first_body = NULL WHERE account_id = $1";
-    set.push(Sql(forget), args![account]);
-    world.app(Env::Sandbox).await.db.commit(set).await.unwrap();
-}
-
 async fn the_log_shows_every_try_and_filters(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
     let ada = ada(world).await;
@@ -248,8 +232,6 @@ async fn the_log_shows_every_try_and_filters(world: &World) {
     let whole = ada.get(&path).await.ok();
     assert_eq!(whole.body["attempts"][0]["response"].as_str().unwrap().len(), 4_096);
     assert!(whole.body["attempts"][0]["latency_ms"].as_i64().unwrap() >= 0);
-    write_as_before(world, &ada.account_id).await;
-    assert_eq!(ada.get(&path).await.ok().body["attempts"], whole.body["attempts"]);
     happen(&ada, Kind::OtpStatus, 3).await;
     eventually(|| async { (log(&ada, &made).await.len() == 4).then_some(()) }).await;
     let list =
