@@ -260,7 +260,9 @@ impl TargetLane {
         if self.queue.is_empty() && !self.more && recovers {
             match recovery::step(&self.engine.app, &mut self.target).await {
                 Ok(()) => self.more = true,
-                Err(super::Error::Commit(CommitError::Rejected(_))) => self.refresh().await,
+                Err(super::Error::Commit(CommitError::Rejected(sql::WISHED_ANEW))) => {
+                    self.refresh().await;
+                }
                 Err(error) => return Err(error),
             }
         }

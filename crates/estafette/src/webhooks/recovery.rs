@@ -23,7 +23,7 @@ pub(super) async fn step(app: &App, target: &mut Target) -> Result<(), Error> {
     let goal = reached.as_ref().map(|_| until.clone());
     let mut set = WriteSet::of(account.as_str());
     let row = args![reached.clone(), goal.clone(), account, id, target.epoch, after, until];
-    set.guard(sql::RECOVERED, row, sql::CHANGED);
+    set.guard(sql::RECOVERED, row, sql::WISHED_ANEW);
     for event in found.iter().filter(|event| target.patterns.matches(&event.kind)) {
         if event.body.is_none() {
             let body = events::render(app, event).await?;

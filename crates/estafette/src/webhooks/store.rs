@@ -11,6 +11,8 @@ use super::{Attempt, Delivery, Target};
 pub(super) const CHANGED: Reject = Reject("webhook_changed");
 /// Another node has the target now.
 pub(super) const LOST: Reject = Reject("webhook_lost");
+/// The wish to look through old events is not as it was read, or the target is gone.
+pub(super) const WISHED_ANEW: Reject = Reject("webhook_wished_anew");
 /// The account has as many targets as it may.
 pub(super) const FULL: Reject = Reject("webhooks_full");
 

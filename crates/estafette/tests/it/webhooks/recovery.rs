@@ -13,6 +13,7 @@ on_every_engine!(
     a_delivery_is_tried_again_by_hand,
     what_a_target_missed_is_recovered_once,
     recovery_goes_far_back_and_survives_a_restart,
+    recoveries_at_once_stop_nothing,
     what_is_under_way_survives_a_restart,
     old_events_and_deliveries_go,
     a_deleted_target_leaves_nothing,
@@ -136,6 +137,30 @@ async fn recovery_goes_far_back_and_survives_a_restart(world: &World) {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 450);
+}
+
+/// A wish that changes while it is followed is followed as it is then; so is its end.
+async fn recoveries_at_once_stop_nothing(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/ok"), &["sms.*"]).await;
+    let path = format!("/v1/webhooks/{}", made.word("id"));
+    let mut events = happen(&ada, Kind::SmsDelivery, 40).await;
+    for _ in 0..6 {
+        let wishes = (1..=12).map(|hours| {
+            let since = (world.now() - hours * clock::HOUR).to_string();
+            let wish = ada.desk("POST", &format!("{path}/recover")).json(json!({"since": since}));
+            async move { wish.await.ok() }
+        });
+        futures_util::future::join_all(wishes).await;
+    }
+    events.extend(happen(&ada, Kind::SmsDelivery, 1).await);
+    eventually(|| async {
+        let visits = zoo.visits_to("/ok");
+        let came = |id: &String| visits.iter().any(|visit| visit.headers["webhook-id"] == *id);
+        events.iter().all(came).then_some(())
+    })
+    .await;
 }
 
 async fn what_is_under_way_survives_a_restart(world: &World) {
