@@ -20,6 +20,7 @@ pub mod sms_http;
 pub mod smtp;
 mod upstream;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
@@ -337,12 +338,15 @@ impl Carriers {
 
     /// Puts other routes in force; all sends after this take them.
     ///
+    /// Answers the carriers that they name and that there are not.
+    ///
     /// # Errors
     /// Nothing has changed.
-    pub fn set_routes(&self, routes: Vec<Route>) -> Result<(), RouteFault> {
-        let table = Arc::new(Table::of(routes, &self.sms)?);
+    pub fn set_routes(&self, routes: Vec<Route>) -> Result<BTreeSet<String>, RouteFault> {
+        let table = Arc::new(Table::stored(routes, &self.sms)?);
+        let unknown = table.unknown(&self.sms);
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = table;
-        Ok(())
+        Ok(unknown)
     }
 
     /// Puts the routes in force that were so at first.

@@ -1,7 +1,8 @@
 //! Which carriers take which SMS: the longest prefix of the number, for an account or for all, for
 //! a class or for all. The table is swapped as a whole, so a send sees the old one or the new one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -89,9 +90,45 @@ pub struct RouteFault {
     /// Which route.
     pub at: usize,
     /// Which field of it.
-    pub field: &'static str,
+    pub field: Field,
     /// What is wrong.
     pub reason: String,
+}
+
+/// A field of a route; those of a carrier with its place among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// The first digits.
+    Prefix,
+    /// The network.
+    Network,
+    /// What carriers may cost.
+    MaxPrice,
+    /// All of its carriers.
+    Carriers,
+    /// Which carrier.
+    Name(usize),
+    /// Its turn.
+    Priority(usize),
+    /// Its share.
+    Weight(usize),
+    /// What it costs.
+    Price(usize),
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Prefix => f.write_str("prefix"),
+            Self::Network => f.write_str("network"),
+            Self::MaxPrice => f.write_str("max_price"),
+            Self::Carriers => f.write_str("carriers"),
+            Self::Name(place) => write!(f, "carriers/{place}"),
+            Self::Priority(place) => write!(f, "carriers/{place}/priority"),
+            Self::Weight(place) => write!(f, "carriers/{place}/weight"),
+            Self::Price(place) => write!(f, "carriers/{place}/price"),
+        }
+    }
 }
 
 /// A table in force.
@@ -122,11 +159,30 @@ impl Table {
     /// Puts a table together.
     ///
     /// # Errors
-    /// The first route that cannot be used.
+    /// The first route that cannot be used, or names a carrier that there is not.
     pub fn of(routes: Vec<Route>, lanes: &[Arc<Lane>]) -> Result<Self, RouteFault> {
+        let table = Self::stored(routes, lanes)?;
+        for (at, route) in table.routes.iter().enumerate() {
+            let unknown = route.carriers.iter().position(|choice| !is_known(choice, lanes));
+            if let Some((place, choice)) =
+                unknown.and_then(|at| Some((at, route.carriers.get(at)?)))
+            {
+                let reason = format!("is {:?}, which is not under sms.carriers", choice.name);
+                return Err(RouteFault { at, field: Field::Name(place), reason });
+            }
+        }
+        Ok(table)
+    }
+
+    /// The same of routes whose carriers may have left the settings since. Those are passed over; a
+    /// route that has no other leads nowhere, for its messages are not meant for another route.
+    ///
+    /// # Errors
+    /// The first route that cannot be used.
+    pub fn stored(routes: Vec<Route>, lanes: &[Arc<Lane>]) -> Result<Self, RouteFault> {
         let mut table = Self::default();
         for (at, route) in routes.iter().enumerate() {
-            let digits = check(at, route, lanes)?;
+            let digits = check(at, route)?;
             let entry = Entry::of(route, lanes);
             let entries = table.by_prefix.entry(digits.to_owned()).or_default();
             let is_same = |e: &Entry| {
@@ -134,7 +190,7 @@ impl Table {
             };
             if entries.iter().any(is_same) {
                 let reason = format!("is {} in two routes alike: remove one", route.prefix);
-                return Err(RouteFault { at, field: "prefix", reason });
+                return Err(RouteFault { at, field: Field::Prefix, reason });
             }
             entries.push(entry);
             entries.sort_by_key(|e| (e.account.is_none(), e.class.is_none()));
@@ -151,6 +207,14 @@ impl Table {
         let route = Route { prefix: "+".to_owned(), carriers: in_order(names), ..Route::default() };
         let routes = if lanes.is_empty() { vec![] } else { vec![route] };
         Self::of(routes, lanes).unwrap_or_default()
+    }
+
+    /// The carriers that routes name and that there are not.
+    #[must_use]
+    pub fn unknown(&self, lanes: &[Arc<Lane>]) -> BTreeSet<String> {
+        let choices = self.routes.iter().flat_map(|route| &route.carriers);
+        let unknown = choices.filter(|choice| !is_known(choice, lanes));
+        unknown.map(|choice| choice.name.clone()).collect()
     }
 
     /// The routes, as they were written.
@@ -184,7 +248,7 @@ impl Table {
     /// Whether a route leads there.
     #[must_use]
     pub fn leads(&self, wanted: Wanted<'_>) -> bool {
-        self.find(wanted).is_some()
+        self.find(wanted).is_some_and(|entry| !entry.tiers.is_empty())
     }
 
     /// Whether it may make a difference in which network a number is.
@@ -222,38 +286,41 @@ pub fn in_order(names: impl IntoIterator<Item = String>) -> Vec<Choice> {
     (1..).zip(names).map(choice).collect()
 }
 
+fn is_known(choice: &Choice, lanes: &[Arc<Lane>]) -> bool {
+    lanes.iter().any(|lane| lane.carrier().name() == choice.name)
+}
+
 /// The digits of the prefix of a route that can be used.
-fn check<'a>(at: usize, route: &'a Route, lanes: &[Arc<Lane>]) -> Result<&'a str, RouteFault> {
+fn check(at: usize, route: &Route) -> Result<&str, RouteFault> {
     let fault = |field, reason: &str| RouteFault { at, field, reason: reason.to_owned() };
     let digits = SmsRoute::digits(&route.prefix);
-    let digits =
-        digits.ok_or_else(|| fault("prefix", "must be + and the first digits, such as +33"))?;
+    let digits = digits
+        .ok_or_else(|| fault(Field::Prefix, "must be + and the first digits, such as +33"))?;
     let is_name = |network: &String| SmsRoute::network(network).is_some();
     if !route.network.as_ref().is_none_or(is_name) {
-        return Err(fault("network", "must be a network as sms.lookup names it, such as 20801"));
+        let reason = "must be a network as sms.lookup names it, such as 20801";
+        return Err(fault(Field::Network, reason));
     }
     if route.carriers.is_empty() || route.carriers.len() > SmsRoute::MOST_CARRIERS {
-        return Err(fault("carriers", "must name 1 to 20 carriers"));
+        return Err(fault(Field::Carriers, "must name 1 to 20 carriers"));
     }
-    for (number, choice) in route.carriers.iter().enumerate() {
-        if route.carriers.iter().take(number).any(|before| before.name == choice.name) {
-            let reason = format!("names {:?} more than once", choice.name);
-            return Err(RouteFault { at, field: "carriers", reason });
+    for (place, choice) in route.carriers.iter().enumerate() {
+        if route.carriers.iter().take(place).any(|before| before.name == choice.name) {
+            return Err(fault(Field::Name(place), "is named before in this route"));
         }
-        if !lanes.iter().any(|lane| lane.carrier().name() == choice.name) {
-            let reason = format!("names {:?}, which is not under sms.carriers", choice.name);
-            return Err(RouteFault { at, field: "carriers", reason });
+        if !(1..=1_000).contains(&choice.weight) {
+            return Err(fault(Field::Weight(place), "must be 1 to 1000"));
         }
-        if !(1..=1_000).contains(&choice.weight) || !(0..=1_000).contains(&choice.priority) {
-            return Err(fault(
-                "carriers",
-                "must have a weight of 1 to 1000 and a priority of 0 to 1000",
-            ));
+        if !(0..=1_000).contains(&choice.priority) {
+            return Err(fault(Field::Priority(place), "must be 0 to 1000"));
+        }
+        if choice.price.is_some_and(|price| !(0..=SmsRoute::MOST_CREDITS).contains(&price)) {
+            return Err(fault(Field::Price(place), "must be 0 to 1000000000 credits"));
         }
     }
     let is_affordable = |choice: &Choice| choice.price.unwrap_or(0) <= most(route);
     if !route.carriers.iter().any(is_affordable) {
-        return Err(fault("max_price", "is below the price of each carrier of the route"));
+        return Err(fault(Field::MaxPrice, "is below the price of each carrier of the route"));
     }
     Ok(digits)
 }

@@ -171,6 +171,8 @@ impl SmsChoice {
 impl SmsRoute {
     /// Most carriers of a route.
     pub const MOST_CARRIERS: usize = 20;
+    /// Most that a segment may cost.
+    pub const MOST_CREDITS: i64 = 1_000_000_000;
     /// Most digits of a prefix, as of a number (ITU-T E.164 §6.1).
     const MOST_DIGITS: usize = 15;
 
@@ -231,7 +233,7 @@ fn usable(sms: &Sms, route: &SmsRoute) -> Result<(), String> {
     }
     let mut named = BTreeSet::new();
     for share in carriers.iter().map(|choice| choice.at(0)) {
-        let SmsShare { name, priority, weight, .. } = share;
+        let SmsShare { name, priority, weight, price } = share;
         if !named.insert(name.clone()) {
             return Err(format!("the route {prefix} names {name} more than once"));
         }
@@ -242,6 +244,10 @@ fn usable(sms: &Sms, route: &SmsRoute) -> Result<(), String> {
         if !(1..=1_000).contains(&weight) || !(0..=1_000).contains(&priority) {
             let what = "a weight of 1 to 1000 and a priority of 0 to 1000";
             return Err(format!("the route {prefix} must give {name} {what}"));
+        }
+        let most = SmsRoute::MOST_CREDITS;
+        if price.is_some_and(|price| !(0..=most).contains(&price)) {
+            return Err(format!("the route {prefix} must give {name} a price of 0 to {most}"));
         }
     }
     let most = route.max_price.unwrap_or(i64::MAX);

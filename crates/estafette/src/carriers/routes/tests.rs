@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::{Choice, Class, Route, Table, Wanted, in_order};
+use super::{Choice, Class, Field, Route, Table, Wanted, in_order};
 use crate::carriers::binds::Presence::{self, Elsewhere, Here, Nowhere};
 use crate::carriers::{Carrier, Lane, Outbound, Outcome};
 
@@ -128,20 +128,33 @@ fn what_costs_too_much_is_no_choice() {
     let table = Table::of(vec![dear.clone()], &up()).unwrap();
     assert_eq!(chosen(&table, "", Class::Bulk, "+1"), "b");
     dear.max_price = Some(3);
-    assert_eq!(Table::of(vec![dear], &up()).err().unwrap().field, "max_price");
+    assert_eq!(Table::of(vec![dear], &up()).err().unwrap().field, Field::MaxPrice);
 }
 
 #[test]
 fn tables_that_cannot_be_meant_are_refused() {
     for (wrong, field) in [
-        (vec![route("33", &["a"])], "prefix"),
-        (vec![route("+3a", &["a"])], "prefix"),
-        (vec![route("+33", &[])], "carriers"),
-        (vec![route("+33", &["nobody"])], "carriers"),
-        (vec![route("+33", &["a"]), route("+33", &["b"])], "prefix"),
+        (vec![route("33", &["a"])], Field::Prefix),
+        (vec![route("+3a", &["a"])], Field::Prefix),
+        (vec![route("+33", &[])], Field::Carriers),
+        (vec![route("+33", &["a", "nobody"])], Field::Name(1)),
+        (vec![route("+33", &["a", "b", "a"])], Field::Name(2)),
+        (vec![route("+33", &["a"]), route("+33", &["b"])], Field::Prefix),
     ] {
         assert_eq!(Table::of(wrong, &up()).err().unwrap().field, field);
     }
+}
+
+#[test]
+fn carriers_that_are_gone_are_passed_over_and_lead_nowhere_else() {
+    let routes = vec![route("+", &["gone", "a"]), route("+33", &["gone"])];
+    assert!(Table::of(routes.clone(), &up()).is_err());
+    let table = Table::stored(routes.clone(), &up()).unwrap();
+    assert_eq!(chosen(&table, "", Class::Bulk, "+44712345678"), "a");
+    let wanted = Wanted { account: "", class: Class::Bulk, number: "+33612345678", network: None };
+    assert!(!table.leads(wanted) && table.choose(wanted).is_none());
+    assert_eq!(table.routes(), routes, "as they were written");
+    assert_eq!(Vec::from_iter(table.unknown(&up())), ["gone"]);
 }
 
 #[test]
@@ -172,6 +185,6 @@ fn the_network_of_a_number_goes_before_its_prefix() {
     assert!(few.asks("+33612345678") && !few.asks("+44712345678"));
     let twice =
         vec![network("20815", route("+33", &["a"])), network("20815", route("+33", &["b"]))];
-    assert_eq!(Table::of(twice, &up()).err().unwrap().field, "prefix");
+    assert_eq!(Table::of(twice, &up()).err().unwrap().field, Field::Prefix);
     assert_eq!(Table::of(vec![network(" ", route("+", &["a"]))], &up()).err().unwrap().at, 0);
 }

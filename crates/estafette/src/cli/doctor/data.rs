@@ -1,5 +1,6 @@
 //! The data: the database, its schema, its clock beside ours, and the master key.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,11 +11,11 @@ use tokio::time::{Instant, timeout};
 use super::folder::{self, Folder};
 use super::listeners::Server;
 use super::{Finding, machine, remedies};
-use crate::chores;
+use crate::app::Env;
 use crate::config::Config;
-use crate::rotation;
 use crate::schema::MIGRATIONS;
 use crate::wiring;
+use crate::{chores, dispatch, rotation};
 
 /// How long the database may take for everything that is asked here.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -105,6 +106,7 @@ async fn database(config: &Config) -> Data {
     if db.has_tables().await.is_ok_and(|has| has) {
         findings.push(time(&db, &clock).await);
         findings.push(key(config, &db, &clock).await);
+        findings.extend(routes(config, &db).await);
     }
     db.close().await;
     Data { findings, server }
@@ -139,6 +141,24 @@ async fn about(db: &Db, clock: &Clock) -> Result<Vec<Finding>, store::Error> {
     }
     findings.push(schema(db.version().await?));
     Ok(findings)
+}
+
+/// Routes that staff put in force, and whose carriers have left the settings since.
+async fn routes(config: &Config, db: &Db) -> Option<Finding> {
+    // A database from before there were routes has none.
+    let (_, routes) = dispatch::routes::newest_of(db, Env::Live).await.ok()?;
+    let known = config.sms.all();
+    let is_unknown = |name: &&str| !known.iter().any(|(known, _)| known == name);
+    let named = routes.iter().flat_map(|route| &route.carriers).map(|choice| choice.name.as_str());
+    let unknown: BTreeSet<&str> = named.filter(is_unknown).collect();
+    if unknown.is_empty() {
+        return None;
+    }
+    let names = Vec::from_iter(unknown).join(", ");
+    let found = format!("the routes that staff set name {names}: not under sms.carriers");
+    let remedy = "add that carrier, or set other routes with PUT /v1/admin/routes; until then \
+                  messages that only it may carry are answered 503";
+    Some(Finding::warning("sms routes", found, remedy))
 }
 
 /// Whether a start could bring the schema up to date, and write.

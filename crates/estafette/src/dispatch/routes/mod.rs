@@ -3,10 +3,10 @@
 
 mod store;
 
-use ::store::{CommitError, Error, Reject, WriteSet, args};
+use ::store::{CommitError, Db, Error, Reject, WriteSet, args};
 
 use self::store as sql;
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::carriers::routes::Route;
 
 /// How often a node looks for routes that another one took, milliseconds.
@@ -35,9 +35,18 @@ fn use_routes(app: &App, routes: Vec<Route>) {
         app.carriers.reset_routes();
         return;
     }
-    if let Err(fault) = app.carriers.set_routes(routes) {
-        // A carrier that was taken out of the settings: better no change than no routes.
-        tracing::error!(%fault, route = fault.at, "the stored routes cannot be used here");
+    match app.carriers.set_routes(routes) {
+        Ok(unknown) if unknown.is_empty() => {}
+        Ok(unknown) => {
+            let carriers = Vec::from_iter(unknown).join(", ");
+            tracing::error!(
+                carriers,
+                "the stored routes name carriers that are not in the settings"
+            );
+        }
+        Err(fault) => {
+            tracing::error!(%fault, route = fault.at, "the stored routes cannot be used here");
+        }
     }
 }
 
@@ -46,7 +55,15 @@ fn use_routes(app: &App, routes: Vec<Route>) {
 /// # Errors
 /// When the database cannot be read.
 pub async fn newest(app: &App) -> Result<(i64, Vec<Route>), Error> {
-    let row: Option<(i64, String)> = app.db.row(sql::NEWEST, args![app.env.as_str()]).await?;
+    newest_of(&app.db, app.env).await
+}
+
+/// The same of a database that nobody serves from yet.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn newest_of(db: &Db, env: Env) -> Result<(i64, Vec<Route>), Error> {
+    let row: Option<(i64, String)> = db.row(sql::NEWEST, args![env.as_str()]).await?;
     let Some((version, text)) = row else { return Ok((0, Vec::new())) };
     let routes = serde_json::from_str(&text).map_err(|_| Error::Corrupt { column: 1 })?;
     Ok((version, routes))

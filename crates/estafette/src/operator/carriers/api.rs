@@ -208,7 +208,7 @@ async fn put_routes(
         fields.finish(app.is_strict())?;
         given
     };
-    let new = super::read(given).map_err(Problem::invalid)?;
+    let new = super::read(given, app.is_strict()).map_err(Problem::invalid)?;
     app.carriers.check_routes(&new).map_err(|fault| Problem::invalid(vec![item(&fault)]))?;
     let faults = subjects::faults(&app, &new).await?;
     if !faults.is_empty() {

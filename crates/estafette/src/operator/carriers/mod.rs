@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::carriers::routes::{Choice, Class, MOST_ROUTES, Route, RouteFault};
+use crate::carriers::routes::{Choice, Class, Field, MOST_ROUTES, Route, RouteFault};
 use crate::kit::described::described_words;
 use crate::kit::json;
 use crate::kit::problem::Item;
@@ -48,7 +48,7 @@ pub struct RouteView {
 
 /// A carrier of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 pub enum ChoiceView {
     /// Its name; it takes what the ones before it cannot take now.
     Name(String),
@@ -104,11 +104,12 @@ impl From<&Route> for RouteView {
     }
 }
 
-/// Reads the routes of a body.
+/// Reads the routes of a body. Members that are unknown are faults where that `is_strict`, and else
+/// left out.
 ///
 /// # Errors
 /// Every fault with its pointer.
-pub fn read(value: Option<Value>) -> Result<Vec<Route>, Vec<Item>> {
+pub fn read(value: Option<Value>, is_strict: bool) -> Result<Vec<Route>, Vec<Item>> {
     let fault = |code, detail| Err(vec![Item::at("/routes", code, detail)]);
     let items = match value {
         None => return fault("required", "is required"),
@@ -120,7 +121,10 @@ pub fn read(value: Option<Value>) -> Result<Vec<Route>, Vec<Item>> {
     };
     let mut faults = Vec::new();
     let mut routes = Vec::with_capacity(items.len());
-    for (at, item) in items.into_iter().enumerate() {
+    for (at, mut item) in items.into_iter().enumerate() {
+        if !is_strict {
+            forget_unknown(&mut item);
+        }
         match RouteView::deserialize(&item) {
             Ok(view) => routes.push(view.into()),
             Err(_) => faults.push(fault_of(&format!("/routes/{at}"), &item)),
@@ -129,9 +133,20 @@ pub fn read(value: Option<Value>) -> Result<Vec<Route>, Vec<Item>> {
     if faults.is_empty() { Ok(routes) } else { Err(faults) }
 }
 
+const KNOWN: [&str; 6] = ["prefix", "account_id", "class", "network", "max_price", "carriers"];
+const KNOWN_OF_CARRIERS: [&str; 4] = ["name", "priority", "weight", "price"];
+
+fn forget_unknown(item: &mut Value) {
+    let Value::Object(members) = item else { return };
+    members.retain(|name, _| KNOWN.contains(&name.as_str()));
+    let carriers = members.get_mut("carriers").and_then(Value::as_array_mut);
+    for members in carriers.into_iter().flatten().filter_map(Value::as_object_mut) {
+        members.retain(|name, _| KNOWN_OF_CARRIERS.contains(&name.as_str()));
+    }
+}
+
 /// What keeps a value from being a route.
 fn fault_of(at: &str, item: &Value) -> Item {
-    const KNOWN: [&str; 6] = ["prefix", "account_id", "class", "network", "max_price", "carriers"];
     let Value::Object(members) = item else {
         return Item::at(at, "invalid_type", "must be an object");
     };
@@ -156,13 +171,42 @@ fn fault_of(at: &str, item: &Value) -> Item {
         return fault("max_price", "invalid_type", "must be an integer");
     }
     let detail = "must be an array of names, or of objects with name, priority, weight and price";
-    fault("carriers", "invalid_type", detail)
+    let carriers = item["carriers"].as_array().map_or(&[][..], Vec::as_slice);
+    let bad = carriers.iter().position(|carrier| ChoiceView::deserialize(carrier).is_err());
+    match bad.and_then(|place| Some((place, carriers.get(place)?))) {
+        Some((place, carrier)) => fault_of_carrier(&format!("{at}/carriers/{place}"), carrier),
+        None => fault("carriers", "invalid_type", detail),
+    }
+}
+
+/// What keeps a value from being a carrier of a route.
+fn fault_of_carrier(at: &str, carrier: &Value) -> Item {
+    let Value::Object(members) = carrier else {
+        return Item::at(at, "invalid_type", "must be a name, or an object with a name");
+    };
+    let fault = |name: &str, code: &'static str, detail: &str| {
+        Item::at(&format!("{at}/{}", json::escaped(name)), code, detail)
+    };
+    if let Some(name) = members.keys().find(|name| !KNOWN_OF_CARRIERS.contains(&name.as_str())) {
+        let known = KNOWN_OF_CARRIERS.join(", ");
+        return fault(name, "unknown_field", &format!("is not of a carrier here; known: {known}"));
+    }
+    match &carrier["name"] {
+        Value::Null => return fault("name", "required", "is required"),
+        Value::String(_) => {}
+        _ => return fault("name", "invalid_type", "must be a string"),
+    }
+    let is_integer = |name: &&str| carrier[*name].is_null() || carrier[*name].is_i64();
+    match ["priority", "weight", "price"].iter().find(|name| !is_integer(name)) {
+        Some(name) => fault(name, "invalid_type", "must be an integer"),
+        None => fault("weight", "out_of_range", "must be 1 to 1000"),
+    }
 }
 
 /// A table that cannot be put in force, as an item of a problem.
 #[must_use]
 pub fn item(fault: &RouteFault) -> Item {
     let pointer = format!("/routes/{}/{}", fault.at, fault.field);
-    let code = if fault.field == "carriers" { "invalid_enum" } else { "out_of_range" };
+    let code = if matches!(fault.field, Field::Name(_)) { "invalid_enum" } else { "out_of_range" };
     Item::at(&pointer, code, fault.reason.clone())
 }

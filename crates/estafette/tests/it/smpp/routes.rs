@@ -15,6 +15,7 @@ on_every_engine!(
     a_number_that_no_route_leads_to_costs_nothing,
     routes_that_cannot_be_meant_are_refused,
     routes_for_whom_there_is_not_are_refused,
+    routes_outlive_the_carriers_that_they_name,
     the_settings_say_all_that_staff_may_say,
 );
 
@@ -124,32 +125,39 @@ async fn routes_that_cannot_be_meant_are_refused(world: &World) {
         (json!([{"prefix": 33, "carriers": ["one"]}]), "/routes/0/prefix", "invalid_type"),
         (
             json!([{"prefix": "+", "carriers": [{"nam": "one"}]}]),
-            "/routes/0/carriers",
-            "invalid_type",
+            "/routes/0/carriers/0/name",
+            "required",
         ),
-        (
-            json!([{"prefix": "+", "account": "a", "carriers": ["one"]}]),
-            "/routes/0/account",
-            "unknown_field",
-        ),
+        (json!([{"prefix": "+", "carriers": ["one", 7]}]), "/routes/0/carriers/1", "invalid_type"),
+        (json!([{"prefix": "+", "carriers": "one"}]), "/routes/0/carriers", "invalid_type"),
         (
             json!([{"prefix": "+", "class": "otp", "carriers": ["one"]}]),
             "/routes/0/class",
             "invalid_enum",
         ),
         (json!([{"prefix": "33", "carriers": ["one"]}]), "/routes/0/prefix", "out_of_range"),
-        (json!([{"prefix": "+", "carriers": ["no"]}]), "/routes/0/carriers", "invalid_enum"),
-        (json!([{"prefix": "+", "carriers": []}]), "/routes/0/carriers", "invalid_enum"),
+        (json!([{"prefix": "+", "carriers": ["no"]}]), "/routes/0/carriers/0", "invalid_enum"),
+        (json!([{"prefix": "+", "carriers": []}]), "/routes/0/carriers", "out_of_range"),
         (
             json!([{"prefix": "+", "carriers": ["one"]},
                 {"prefix": "+33", "carriers": ["one", "one"]}]),
-            "/routes/1/carriers",
+            "/routes/1/carriers/1",
             "invalid_enum",
         ),
         (
             json!([{"prefix": "+", "carriers": [{"name": "one"}, {"name": "one", "weight": 2}]}]),
-            "/routes/0/carriers",
+            "/routes/0/carriers/1",
             "invalid_enum",
+        ),
+        (
+            json!([{"prefix": "+", "carriers": [{"name": "one", "price": -1}]}]),
+            "/routes/0/carriers/0/price",
+            "out_of_range",
+        ),
+        (
+            json!([{"prefix": "+", "carriers": [{"name": "one", "weight": 0}]}]),
+            "/routes/0/carriers/0/weight",
+            "out_of_range",
         ),
     ] {
         let answer = put(world, json!({"routes": routes})).await.await;
@@ -189,6 +197,30 @@ async fn routes_for_whom_there_is_not_are_refused(world: &World) {
     give(world, sms).await;
     let shown = put(world, json!({"routes": [network]})).await.await.ok();
     assert_eq!(shown.list()[0]["network"], "20815");
+}
+
+async fn routes_outlive_the_carriers_that_they_name(world: &World) {
+    let (one, two) = (Centre::new(IdStyle::Decimal).await, Centre::new(IdStyle::Decimal).await);
+    give(world, settings(&[("one", one.address, ""), ("two", two.address, "")])).await;
+    let ada = sender(world, "ada").await;
+    // What is unknown is left out on live, as everywhere.
+    let set = json!([{"prefix": "+", "carriers": ["two", {"name": "one", "cost": 7}], "note": "a"},
+        {"prefix": "+33", "carriers": ["two"]}]);
+    put(world, set).await.await.ok();
+    give(world, settings(&[("one", one.address, "")])).await;
+    until_up(world, "one").await;
+    let staff = world.staff().await;
+    let shown = eventually(async || {
+        let shown = world.get(Env::Live, "/v1/admin/routes").bearer(staff).await.ok();
+        (shown.list().len() == 2).then_some(shown)
+    })
+    .await;
+    assert_eq!(shown.list()[1]["carriers"], json!(["two"]), "the table is as staff set it");
+    let body = json!({"to": phone("5678"), "text": "hi"});
+    ada.text(body).await.problem("carrier_unavailable");
+    let body = json!({"to": "+447400123456", "text": "hi"});
+    ada.sms_until(ada.text(body).await.ok().word("id"), "delivered").await;
+    assert_eq!(one.came_to("+447400123456").len(), 1);
 }
 
 async fn the_settings_say_all_that_staff_may_say(world: &World) {
