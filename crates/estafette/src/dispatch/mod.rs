@@ -412,7 +412,8 @@ pub trait Owner: Send + Sync + Sized + 'static {
         news: News<'_>,
     );
 
-    /// Counts good news of an attempt that are durable. The attempt reads as before them.
+    /// Counts news of an attempt, good or final, that are durable. The attempt reads as before
+    /// them.
     fn count(_app: &App, _message: &Self::Message, _attempt: &Attempt, _news: News<'_>) {}
 }
 

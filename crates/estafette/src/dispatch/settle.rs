@@ -320,6 +320,7 @@ async fn end<O: Owner>(
     let mut message = leg.message.clone();
     O::decide(app, &mut set, &mut message, attempt, News::Over(&ending));
     write(app, &attempt.object_id, set).await?;
+    O::count(app, &message, attempt, News::Over(&ending));
     // What ended otherwise meanwhile stays so, which only the database knows.
     let found = O::load(app, &attempt.account, &attempt.object_id).await;
     leg.message = found.ok().flatten().unwrap_or(message);

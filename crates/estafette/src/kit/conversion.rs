@@ -178,21 +178,14 @@ pub fn places(country: &str, e164: &str) -> [String; 2] {
     [country.to_owned(), range.to_owned()]
 }
 
-impl Conversion {
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts.
-    pub fn note(&self, account: &str, places: &[String], at: Millis, counts: Counts) {
-        let mut books = self.books();
-        let books = &mut *books;
-        if !books.accounts.contains_key(account) {
-            books.accounts.insert(account.to_owned(), Account::default());
+impl Books {
+    fn note(&mut self, account: &str, places: &[String], at: Millis, counts: Counts) {
+        if !self.accounts.contains_key(account) {
+            self.accounts.insert(account.to_owned(), Account::default());
         }
-        let Some(own) = books.accounts.get_mut(account) else { return };
+        let Some(own) = self.accounts.get_mut(account) else { return };
         if own.unwritten.is_empty() {
-            books.unwritten.insert(account.to_owned());
+            self.unwritten.insert(account.to_owned());
         }
         let stretches = [Span::Day, Span::Hour].map(|span| (span, span.bucket(at)));
         for place in places {
@@ -200,15 +193,47 @@ impl Conversion {
         }
     }
 
-    /// The budget that one more send would exceed.
-    #[must_use]
-    pub fn judge(&self, account: &str, places: &[String], now: Millis) -> Option<Excess> {
-        let books = self.books();
-        let own = books.accounts.get(account)?;
+    fn judge(&self, account: &str, places: &[String], now: Millis) -> Option<Excess> {
+        let own = self.accounts.get(account)?;
         places.iter().find_map(|place| {
             let (span, counts, budget) = exceeded(&own.places.get(place)?.figures, now)?;
             Some(Excess { place: place.clone(), span, counts, budget })
         })
+    }
+}
+
+impl Conversion {
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts.
+    pub fn note(&self, account: &str, places: &[String], at: Millis, counts: Counts) {
+        self.books().note(account, places, at, counts);
+    }
+
+    /// Counts one more send, unless `is_strict` and it would exceed a budget; at once, so that
+    /// sends that come together do not all pass by the last place in it. Answers which budget.
+    #[must_use]
+    pub fn claim(
+        &self,
+        account: &str,
+        places: &[String],
+        now: Millis,
+        is_strict: bool,
+    ) -> Option<Excess> {
+        let mut books = self.books();
+        let excess = books.judge(account, places, now);
+        if excess.is_none() || !is_strict {
+            books.note(account, places, now, Counts { sent: 1, verified: 0 });
+        }
+        excess
+    }
+
+    /// The budget that one more send would exceed.
+    #[must_use]
+    pub fn judge(&self, account: &str, places: &[String], now: Millis) -> Option<Excess> {
+        self.books().judge(account, places, now)
     }
 
     /// Keeps a thing to tell, once for each place and stretch of time. Answers whether it is new.

@@ -141,10 +141,19 @@ impl Owner for Otp {
     }
 
     fn count(app: &App, challenge: &Challenge, attempt: &Attempt, news: News<'_>) {
-        // The first word that the carrier has it, whichever that is.
-        let is_unsure = matches!(news, News::Unknown);
-        if attempt.state.is_held() && !is_unsure && is_number(&challenge.recipient) {
-            fraud::taken(app, &challenge.recipient, &attempt.carrier);
+        if !attempt.state.is_held() || !is_number(&challenge.recipient) {
+            return;
+        }
+        match news {
+            News::Over(Ending { is_last: true, .. }) if attempt.state == State::Sending => {
+                let to = Msisdn::stored(challenge.recipient.clone());
+                fraud::take_back(app, &challenge.account, &to);
+            }
+            News::Unknown | News::Over(_) | News::Owed(_) | News::Retry { .. } => {}
+            // The first word that the carrier has it, whichever that is.
+            News::Accepted { .. } | News::Delivered { .. } | News::Read { .. } => {
+                fraud::taken(app, &challenge.recipient, &attempt.carrier);
+            }
         }
     }
 }

@@ -73,7 +73,8 @@ pub(super) fn verify(app: &App, body: &[u8]) -> Result<(Address, Secret), Proble
 
 fn recipient(fields: &mut Fields, name: &'static str, required: bool) -> Option<Msisdn> {
     let text = if required { fields.required(name) } else { fields.text(name) }?;
-    match Msisdn::parse(&text) {
+    let read = if required { Msisdn::parse_for_passcode } else { Msisdn::parse };
+    match read(&text) {
         Ok(number) => Some(number),
         Err(error) => {
             fields.fault(name, "invalid_phone_number", error.to_string());

@@ -49,7 +49,11 @@ pub(super) async fn send(
         }
         Mode::Auto => dispatch::look_up(app, &order.to).await,
     }
-    let (mut leg, was_unreachable) = record(app, account, order, claim).await?;
+    let recorded = record(app, account, order, claim).await;
+    if recorded.as_ref().map_or(true, |recorded| !recorded.is_new) {
+        fraud::take_back(app, &account.id, &order.to);
+    }
+    let Recorded { mut leg, was_unreachable, .. } = recorded?;
     let reason = match carry(app, &mut leg).await {
         Carried::Stands => None,
         Carried::Over(ending) => Some(Reason::of_ending(&ending)),
@@ -67,13 +71,22 @@ pub(super) async fn send(
     Ok(Sent { challenge: leg.message, refusal, is_unreachable })
 }
 
+/// What commit A left.
+struct Recorded {
+    leg: Leg<Otp>,
+    /// Whether the chat-app had refused the recipient before.
+    was_unreachable: bool,
+    /// Whether the challenge is new, and no resend.
+    is_new: bool,
+}
+
 /// Commit A, made anew while another is faster.
 async fn record(
     app: &App,
     account: &Account,
     order: &Order,
     claim: &Claim,
-) -> Result<(Leg<Otp>, bool), Error> {
+) -> Result<Recorded, Error> {
     let mut tries = 0;
     loop {
         // Most recipients have no past. The first try trusts in that, and its guard tells.
@@ -124,7 +137,7 @@ pub(super) async fn seen(app: &App, account: &Account, seen: &Seen) -> Result<Se
     Ok(Sent { challenge, refusal: told.and_then(Reason::refusal), is_unreachable })
 }
 
-/// What can be refused before anything is read or written.
+/// What can be refused before anything is recorded. What passes is counted by the guard.
 async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error> {
     rehearse(app, account, order).await?;
     if let Some(countries) = &account.settings.countries
@@ -137,14 +150,13 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
     {
         return Err(Error::SenderNotApproved);
     }
-    fraud::check(app, account, order).await?;
     let has = |channel| app.carriers.leads(channel, account.id.as_str(), &order.to);
     match order.mode {
         Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(spelt(channel))),
         Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => {
             Err(Error::NoCarrier("chat-app or SMS"))
         }
-        _ => Ok(()),
+        _ => fraud::check(app, account, order).await,
     }
 }
 
@@ -240,7 +252,7 @@ async fn begin(
     order: &Order,
     claim: &Claim,
     past: Past,
-) -> Result<(Leg<Otp>, bool), Error> {
+) -> Result<Recorded, Error> {
     let now = app.now();
     let (channel, fallback) = first_channel(app, account, order, &past);
     let price = credits::price(app, channel.as_str(), "authentication", order.to.country()).await?;
@@ -282,10 +294,12 @@ async fn begin(
     };
     match app.db.commit(set).await {
         Ok(_) => {
-            if past.found().is_none_or(|found| found.id != challenge.id) {
-                fraud::sent(app, &account.id, &order.to, &attempt.carrier);
+            let is_new = past.found().is_none_or(|found| found.id != challenge.id);
+            if is_new {
+                fraud::sent(app, &order.to, &attempt.carrier);
             }
-            Ok((Leg::new(challenge, attempt), past.is_unreachable()))
+            let was_unreachable = past.is_unreachable();
+            Ok(Recorded { leg: Leg::new(challenge, attempt), was_unreachable, is_new })
         }
         Err(CommitError::Rejected(LIMITED)) => Err(limits::which(app, way).await?),
         Err(CommitError::Rejected(credits::INSUFFICIENT)) => {

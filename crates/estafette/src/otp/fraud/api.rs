@@ -15,7 +15,8 @@ use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
 use crate::kit::id::ChallengeId;
-use crate::kit::page::Query;
+use crate::kit::msisdn;
+use crate::kit::page::{self, Query};
 use crate::kit::posted::Posted;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
@@ -26,6 +27,8 @@ use crate::otp::store as sql;
 
 /// Days that are shown where nobody says since when.
 const DAYS: i64 = 30;
+/// The country of numbers that have none.
+const NO_COUNTRY: &str = "001";
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
@@ -50,6 +53,13 @@ pub struct ConversionView {
     /// The share of them, 0 to 1.
     #[schema(example = 0.8)]
     conversion: f64,
+}
+
+impl ConversionView {
+    /// Falls from line to line.
+    fn place(&self) -> String {
+        format!("{}/{}", self.day, self.country)
+    }
 }
 
 /// Report a verification.
@@ -108,9 +118,10 @@ async fn report_verified(
 /// `since` and `until` say otherwise, at most 62.
 #[utoipa::path(get, path = "/v1/otp/conversion", tag = "OTP",
     params(
-        ("country" = Option<String>, Query, description = "Only this country"),
+        ("country" = Option<String>, Query, description = "Only this country, ISO 3166, or 001"),
         ("since" = Option<String>, Query, description = "Not before this instant, RFC 3339"),
         ("until" = Option<String>, Query, description = "Before this instant, RFC 3339"),
+        ("limit" = Option<i64>, Query), ("cursor" = Option<String>, Query),
     ),
     security(("api_key" = ["account:read"]), ("portal_token" = [])),
     responses(
@@ -120,14 +131,26 @@ async fn read_conversion(
     caller: Caller<ReadAccount>,
     State(app): State<App>,
     RawQuery(query): RawQuery,
-) -> Result<Json<Vec<ConversionView>>, Problem> {
-    let query = Query::read(query.as_deref(), &["country", "since", "until"])?;
+) -> Result<Response, Problem> {
+    const FILTERS: [&str; 3] = ["country", "since", "until"];
+    let query = Query::read(query.as_deref(), &[&FILTERS[..], &["limit", "cursor"]].concat())?;
+    let list = query.path_with("/v1/otp/conversion", &FILTERS);
+    let account = &caller.account.id;
+    let page = query.page_of(&app.vault, account.as_str(), &list)?;
     let until = query.instant("until")?.map_or(app.now(), |until| Millis(until.0 - 1));
     let since = query.instant("since")?.unwrap_or(until - DAYS * DAY);
-    let lines = super::by_day(&app, &caller.account.id, since, until).await?;
     let country = query.get("country");
-    let wanted = lines.into_iter().filter(|line| country.is_none_or(|it| it == line.country));
-    Ok(Json(wanted.map(view).collect()))
+    if country.is_some_and(|code| code != NO_COUNTRY && !msisdn::is_country(code)) {
+        let detail = "must be the ISO 3166 code of a country, such as FR, or 001";
+        return Err(Problem::bad_request("?country", "invalid_enum", detail));
+    }
+    let lines = super::by_day(&app, account, since, until).await?;
+    let is_wanted = |view: &ConversionView| {
+        country.is_none_or(|country| country == view.country) && view.place() < page.after
+    };
+    let views = lines.into_iter().map(view).filter(is_wanted);
+    let views: Vec<_> = views.take(usize::try_from(page.limit).unwrap_or(50) + 1).collect();
+    Ok(page::answer(&app.vault, &list, &page, views, ConversionView::place))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share of two counts")]

@@ -36,7 +36,8 @@ const MOST_ROWS: i64 = 20_000;
 const HOURS_MS: i64 = 2 * DAY;
 const DAYS_MS: i64 = 62 * DAY;
 
-/// Refuses, or notes, a send that nobody is expected to verify.
+/// Counts a passcode that is about to be sent, and refuses or notes one that nobody is expected to
+/// verify. One that no carrier gets is to be [taken back](take_back).
 pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error> {
     let guard = app.config.otp.fraud_guard;
     let goes_by_sms = order.mode != Mode::Only(Channel::Chatapp);
@@ -45,6 +46,7 @@ pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result
         || !goes_by_sms
         || is_allowed(account, &order.to)
     {
+        count(app, &account.id, &order.to, Counts { sent: 1, verified: 0 });
         return Ok(());
     }
     let is_blocking = guard == FraudGuard::Block;
@@ -53,10 +55,17 @@ pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result
         read(app, &account.id).await?;
     }
     let places = places(order.to.country(), order.to.e164());
-    let Some(excess) = app.conversion.judge(id, &places, now) else { return Ok(()) };
+    let excess = app.conversion.claim(id, &places, now, is_blocking);
+    let Some(excess) = excess else { return Ok(()) };
     app.conversion.tell(id, &excess, now);
     app.metrics.otp_fraud(order.to.country(), action(guard));
     if is_blocking { Err(Error::FraudBlocked(excess.place)) } else { Ok(()) }
+}
+
+/// A passcode that was counted went to nobody: its send was refused, no carrier took it, or it was
+/// the same passcode again.
+pub(super) fn take_back(app: &App, account: &AccountId, to: &Msisdn) {
+    count(app, account, to, Counts { sent: -1, verified: 0 });
 }
 
 /// What becomes of a passcode beyond a budget, as counted and told.
@@ -74,8 +83,7 @@ fn is_allowed(account: &Account, to: &Msisdn) -> bool {
 }
 
 /// A passcode is on its way to a carrier, for the first time.
-pub(super) fn sent(app: &App, account: &AccountId, to: &Msisdn, carrier: &str) {
-    count(app, account, to, Counts { sent: 1, verified: 0 });
+pub(super) fn sent(app: &App, to: &Msisdn, carrier: &str) {
     tell(app, to.country(), carrier, "sent");
 }
 
@@ -216,8 +224,12 @@ pub(super) async fn by_day(
     let (first, last) = (Span::Day.bucket(since), Span::Day.bucket(until));
     let rows: Vec<(i64, String, i64, i64)> =
         app.db.rows(sql::BY_DAY, args![account, first, last, MOST_ROWS]).await?;
-    let line =
-        |(day, country, sent, verified)| Line { day, country, counts: Counts { sent, verified } };
+    // One that was taken back after midnight may be missing from the day that it was not sent on.
+    let line = |(day, country, sent, verified): (i64, String, i64, i64)| Line {
+        day,
+        country,
+        counts: Counts { sent: sent.max(0), verified },
+    };
     Ok(rows.into_iter().map(line).collect())
 }
 

@@ -12,6 +12,8 @@ use crate::world::{Tenant, World, eventually};
 on_every_engine!(
     passcodes_that_nobody_verifies_are_told_of,
     a_blocked_range_is_open_to_whoever_verifies with blocking,
+    what_no_carrier_took_does_not_count with blocking,
+    sends_at_once_do_not_pass_a_budget with blocking,
     staff_opens_what_the_guard_has_closed with blocking,
     a_verification_made_elsewhere_is_one,
     conversion_is_shown_by_country_and_day,
@@ -86,6 +88,36 @@ async fn a_blocked_range_is_open_to_whoever_verifies(world: &World) {
     ada.send(&more).await.ok();
     world.advance(HOUR).await;
     pump(&ada, 3, 200).await;
+}
+
+async fn what_no_carrier_took_does_not_count(world: &World) {
+    let ada = ada(world).await;
+    for number in 0..5 {
+        let refused = json!({"to": format!("+336123{number}0004"), "delivery_mode": "sms"});
+        ada.send(refused).await.problem("recipient_unreachable");
+    }
+    let same = json!({"to": phone("5000"), "delivery_mode": "sms", "reference": "one"});
+    ada.send(&same).await.ok();
+    ada.send(&same).await.problem("resend_too_soon");
+    world.advance(31_000).await;
+    ada.send(&same).await.ok();
+    pump(&ada, 2, 1).await;
+    let more = json!({"to": phone("5100"), "delivery_mode": "sms"});
+    ada.send(&more).await.problem("fraud_blocked");
+    let shown = ada.get("/v1/otp/conversion").await.ok();
+    assert_eq!(shown.list()[0]["sent"], 3, "{}", shown.text);
+}
+
+async fn sends_at_once_do_not_pass_a_budget(world: &World) {
+    let ada = ada(world).await;
+    let ada = &ada;
+    let sends = (0..24).map(|number| async move {
+        let body = json!({"to": phone(&format!("5{number:03}")), "delivery_mode": "sms"});
+        ada.send(body).await.status
+    });
+    let statuses = futures_util::future::join_all(sends).await;
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 3, "{statuses:?}");
+    assert_eq!(statuses.iter().filter(|status| **status == 403).count(), 21, "{statuses:?}");
 }
 
 async fn staff_opens_what_the_guard_has_closed(world: &World) {
@@ -172,6 +204,17 @@ async fn conversion_is_shown_by_country_and_day(world: &World) {
     let path = "/v1/otp/conversion?since=2026-01-02T00:00:00Z&country=GB";
     assert_eq!(ada.get(path).await.ok().list(), &both[..1]);
     ada.get("/v1/otp/conversion?since=yesterday").await.problem("invalid_request");
+    for country in ["fr", "France", "UK"] {
+        let path = format!("/v1/otp/conversion?country={country}");
+        let refused = ada.get(&path).await.problem("invalid_request");
+        assert_eq!(refused.item("?country").as_deref(), Some("invalid_enum"), "{}", refused.text);
+    }
+    let first = ada.get("/v1/otp/conversion?limit=1").await.ok();
+    assert_eq!(first.list(), &both[..1]);
+    let link = first.head("link");
+    let next = link.trim_start_matches('<').split('>').next().unwrap();
+    let last = ada.get(next).await.ok();
+    assert_eq!((last.list(), last.head("link")), (&both[1..], ""));
     assert!(eve.get("/v1/otp/conversion").await.ok().list().is_empty());
     world.advance(63 * DAY).await;
     world.housekeep().await;
