@@ -11,7 +11,7 @@ const SHORTEST: usize = 6;
 /// Most digits without the country code, as the library bounds them.
 const LONGEST_NATIONAL: usize = 17;
 
-/// A valid phone number that a passcode may be sent to. `Debug` and `Display` hide its middle.
+/// A valid phone number. `Debug` and `Display` hide its middle.
 #[derive(Clone)]
 pub struct Msisdn {
     e164: String,
@@ -40,7 +40,10 @@ pub enum Invalid {
     #[error("is not a valid phone number: write + and the country code first, as in +33612345678")]
     NotANumber,
     /// It is a number that costs its caller: fraud pays itself with these.
-    #[error("is a premium-rate, shared-cost, toll-free or pager number, which cannot receive")]
+    #[error(
+        "is a premium-rate, shared-cost, toll-free or pager number, which gets no passcode: send \
+         it to a person's own number"
+    )]
     NotAPerson,
 }
 
@@ -124,20 +127,29 @@ impl Msisdn {
     /// plus may be missing or be `00`.
     ///
     /// # Errors
-    /// [`Invalid`], which never repeats the text.
+    /// [`Invalid::NotANumber`], which never repeats the text.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
-        let verdict = plain(text).and_then(|e164| look_up(&e164)).ok_or(Invalid::NotANumber)?;
-        if !verdict.valid {
-            return Err(Invalid::NotANumber);
-        }
+        Ok(Self::of(valid(text)?))
+    }
+
+    /// The same of a number that is to get a passcode.
+    ///
+    /// # Errors
+    /// [`Invalid`], which never repeats the text.
+    pub fn parse_for_passcode(text: &str) -> Result<Self, Invalid> {
+        let verdict = valid(text)?;
         match verdict.kind {
             PhoneNumberType::PremiumRate
             | PhoneNumberType::SharedCost
             | PhoneNumberType::TollFree
             | PhoneNumberType::Pager
             | PhoneNumberType::UAN => Err(Invalid::NotAPerson),
-            _ => Ok(Self { e164: verdict.e164, country: OnceLock::from(verdict.region) }),
+            _ => Ok(Self::of(verdict)),
         }
+    }
+
+    fn of(verdict: Numbering) -> Self {
+        Self { e164: verdict.e164, country: OnceLock::from(verdict.region) }
     }
 
     /// Reads a number that may have been valid once: numbering plans change, and what was kept
@@ -178,6 +190,11 @@ impl Msisdn {
     pub fn ending(&self) -> &str {
         self.e164.get(self.e164.len().saturating_sub(4)..).unwrap_or("")
     }
+}
+
+fn valid(text: &str) -> Result<Numbering, Invalid> {
+    let verdict = plain(text).and_then(|e164| look_up(&e164));
+    verdict.filter(|verdict| verdict.valid).ok_or(Invalid::NotANumber)
 }
 
 /// `+` and digits, or `None` when there is anything that no phone number has.
@@ -249,7 +266,8 @@ mod tests {
         for text in ["", "+", "abc", "+3361234567x", "0612345678", "+33000000000", "+1201555012"] {
             assert_eq!(Msisdn::parse(text), Err(Invalid::NotANumber), "{text}");
         }
-        assert_eq!(Msisdn::parse("+33892123456"), Err(Invalid::NotAPerson));
+        assert_eq!(Msisdn::parse_for_passcode("+33892123456"), Err(Invalid::NotAPerson));
+        assert_eq!(Msisdn::parse("+33892123456").unwrap().country(), "FR");
     }
 
     #[test]

@@ -112,10 +112,10 @@ async fn a_clock_that_is_ahead_does_not_decide(world: &World) {
 
 async fn who_has_no_number_cannot_opt_out(world: &World) {
     let ada = world.account("ada").await;
-    for (id, from) in [("1", "38000"), ("2", "INFO"), ("3", ""), ("4", "+33892123456")] {
+    for (id, from) in [("1", "38000"), ("2", "INFO"), ("3", "")] {
         bring(world, &[sms_for(&ada, id, from, "STOP")]).await.unwrap();
     }
-    assert_eq!(texts(&ada).await, ["STOP"; 4]);
+    assert_eq!(texts(&ada).await, ["STOP"; 3]);
     let db = world.app(ada.env).await.db.clone();
     let sql = store::Sql("SELECT COUNT(*) FROM opt_outs");
     assert_eq!(db.row::<(i64,)>(sql, store::args![]).await.unwrap(), Some((0,)));
