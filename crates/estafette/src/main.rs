@@ -7,8 +7,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Names and values that are not UTF-8 cannot be settings of ours.
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    // What is not UTF-8 is marked where it is not, and refused where it was to be a setting.
+    let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+    let environment = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
     estafette::cli::run(std::env::args_os().collect(), environment.collect())
 }

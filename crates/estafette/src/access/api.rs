@@ -50,7 +50,9 @@ impl From<Error> for Problem {
             Error::EmailTaken => item("/email", "invalid_email", "is already registered"),
             Error::Password(fault) => item("/password", fault.code(), &fault.to_string()),
             Error::NewPassword(fault) => item("/new", fault.code(), &fault.to_string()),
-            Error::NoSuchKey | Error::NoSuchPerson | Error::NoSuchSession => Code::NotFound.into(),
+            Error::NoSuchKey | Error::NoSuchPerson | Error::NoSuchStaff | Error::NoSuchSession => {
+                Code::NotFound.into()
+            }
             Error::LastStaff => Self::new(Code::LimitReached).detail(
                 "At least one member of staff must remain. Add another one first, or use \
                  `estafette staff remove`.",

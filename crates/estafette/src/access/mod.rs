@@ -84,6 +84,9 @@ pub enum Error {
     /// Nobody has this email.
     #[error("no user has this email")]
     NoSuchPerson,
+    /// Nobody on the staff has this id.
+    #[error("nobody on the staff has this id")]
+    NoSuchStaff,
     /// No such login of this person, or it has ended.
     #[error("there is no such login")]
     NoSuchSession,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{anyhow, bail, ensure};
 use clock::Clock;
 use serde_json::{Value, json};
-use smpp::{BindKind, LinkSettings, Probe};
+use smpp::{BindKind, Ended, LinkSettings, Probe, Status};
 use sms_http::{Message, Request};
 use sms_text::{Encoding, Reference, Segments};
 
@@ -137,12 +137,15 @@ async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> ExitCode {
     for kind in kinds {
         probed.push((*kind, probe(link.clone(), *kind).await));
     }
-    let is_ok = probed.iter().all(|(_, probed)| probed.is_ok());
+    let is_ok = probed.iter().all(|(_, probed)| fault(probed).is_none());
     let binds: Vec<Value> = probed.iter().map(|(kind, probed)| bind(*kind, probed)).collect();
     output.answer(&object(name, is_ok, &binds), || {
         let line = |(kind, probed): &(BindKind, Result<Probe, String>)| match probed {
             Ok(probe) => shown(name, &format!("{place} as {}", word(*kind)), probe),
-            Err(why) => format!("{name}: no bind at {place} as {}: {why}", word(*kind)),
+            Err(_) => {
+                let why = fault(probed).unwrap_or_default();
+                format!("{name}: no bind at {place} as {}: {why}", word(*kind))
+            }
         };
         probed.iter().map(line).collect::<Vec<_>>().join("\n")
     });
@@ -151,7 +154,23 @@ async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> ExitCode {
 
 async fn probe(link: Result<LinkSettings, String>, kind: BindKind) -> Result<Probe, String> {
     let link = LinkSettings { kind, ..link? };
-    smpp::probe(&link, &Clock::system()).await.map_err(|why| why.to_string())
+    smpp::probe(&link, &Clock::system()).await.map_err(|why| match why {
+        Ended::BindRefused(Status::RALYBND) => {
+            format!(
+                "{why}. While the service runs, it holds what the carrier allows: stop it first"
+            )
+        }
+        why => why.to_string(),
+    })
+}
+
+/// Why the service could not work with such a bind.
+fn fault(probed: &Result<Probe, String>) -> Option<String> {
+    match probed {
+        Ok(probe) if probe.answers_enquiries => None,
+        Ok(_) => Some("enquire_link is not answered: the connection is taken for dead".to_owned()),
+        Err(why) => Some(why.clone()),
+    }
 }
 
 const fn word(kind: BindKind) -> &'static str {
@@ -179,7 +198,7 @@ fn object(name: &str, is_ok: bool, binds: &[Value]) -> Value {
 fn bind(kind: BindKind, probed: &Result<Probe, String>) -> Value {
     let probe = probed.as_ref().ok();
     json!({
-        "as": word(kind), "error": probed.as_ref().err(),
+        "as": word(kind), "error": fault(probed),
         "system_id": probe.map(|probe| probe.system_id.to_string()),
         "version": probe.and_then(|probe| probe.version).map(version),
         "bind_ms": probe.map(|probe| probe.bind_ms),
@@ -195,12 +214,14 @@ fn fields(probe: &Probe) -> Vec<String> {
 }
 
 fn shown(name: &str, place: &str, probe: &Probe) -> String {
-    let Probe { system_id, bind_ms, deliveries, .. } = probe;
+    let Probe { bind_ms, deliveries, .. } = probe;
+    // Whatever it is, it is not for the terminal to obey.
+    let system_id = probe.system_id.to_string().escape_debug().to_string();
     let says = probe.version.map_or("does not say".to_owned(), version);
     let enquiries = if probe.answers_enquiries {
         "answered"
     } else {
-        "NOT answered: the connection would be taken for dead"
+        "NOT answered: the service takes the connection for dead, and binds again"
     };
     let fields = fields(probe);
     let fields = if fields.is_empty() { "none".to_owned() } else { fields.join(", ") };

@@ -127,8 +127,10 @@ pub(super) async fn erase(
 ) -> anyhow::Result<ExitCode> {
     let mut number = args.recipient.clone();
     if number == "-" {
-        number.clear();
-        std::io::stdin().read_line(&mut number).context("cannot read the number")?;
+        number = std::io::read_to_string(std::io::stdin()).context("cannot read the recipient")?;
+        if number.trim().lines().count() > 1 {
+            bail!("the standard input has several lines: erase one recipient at a time");
+        }
     }
     // The number is not repeated: this goes to terminals and logs.
     let (person, trace) = person(number.trim())?;

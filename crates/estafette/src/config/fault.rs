@@ -133,6 +133,12 @@ pub enum LoadError {
         /// The setting that it would be.
         meant: String,
     },
+    /// An environment variable that is not UTF-8.
+    #[error("the environment variable {name} is not UTF-8")]
+    NotText {
+        /// Its name, with a mark for each byte that is none.
+        name: String,
+    },
     /// A value of another type.
     #[error("{key}: must be {expected}{}", from.behind())]
     Mistyped {

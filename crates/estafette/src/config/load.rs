@@ -79,6 +79,9 @@ pub fn load(
 fn lay_variable(layers: &mut Layers, name: String, value: String) -> Result<(), LoadError> {
     let Some(path) = name.strip_prefix(PREFIX) else { return must_not_be_meant(&name) };
     let path: Vec<String> = path.split("__").map(str::to_ascii_lowercase).collect();
+    if name.contains(char::REPLACEMENT_CHARACTER) || value.contains(char::REPLACEMENT_CHARACTER) {
+        return Err(LoadError::NotText { name });
+    }
     layers.set(2, &path, Given::Text(value), Source::Variable(name))
 }
 

@@ -83,6 +83,8 @@ fn all_that_is_wrong_is_told_at_once() {
     let text = fault(from_file("[limits]\nsend_per_s = 0\n[otp]\nvalidity_s = 1\n"));
     assert!(text.contains("limits.send_per_s:") && text.contains("otp.validity_s:"), "{text}");
     let pairs = [("ESTAFETTE__NONE", "1"), ("ESTAFETTE__OTP__MAX_ATTEMPTS", "many")];
+    let garbled = fault(from_environment(&[("ESTAFETTE__DATA_DIR", "donn\u{fffd}es")]));
+    assert_eq!(garbled, "the environment variable ESTAFETTE__DATA_DIR is not UTF-8");
     let text = fault(from_environment(&pairs));
     assert!(text.contains("ESTAFETTE__NONE") && text.contains("otp.max_attempts:"), "{text}");
 }

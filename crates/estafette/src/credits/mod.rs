@@ -48,7 +48,8 @@ pub const TRANSFER_EXISTS: Reject = Reject("transfer_exists");
 pub enum Error {
     /// Less is available than is needed.
     #[error(
-        "This costs {}, and {available} {} available. Top up, then repeat",
+        "This costs {}, and {available} {} available. Top up, then send it again, under another \
+         Idempotency-Key if it had one",
         if *required == 1 { "1 credit".to_owned() } else { format!("{required} credits") },
         if *available == 1 { "is" } else { "are" }
     )]

@@ -69,7 +69,12 @@ async fn take(app: &App, carrier: &str, called: Called) -> Result<Response, Prob
     let lane = app.carriers.lane(carrier);
     let taken = lane.as_ref().and_then(|lane| lane.carrier().call_back(&called));
     // One that nobody calls back is not told from one that there is not.
-    match taken.ok_or(Code::NotFound)?.await {
+    let nobody = || {
+        let detail = "No carrier of this name takes callbacks here. The path ends with the name of \
+                      an HTTP gateway under sms.carriers; the sandbox has none.";
+        Problem::new(Code::NotFound).detail(detail)
+    };
+    match taken.ok_or_else(nobody)?.await {
         Taken::Stored(reply) => Ok(reply.into_response()),
         // It comes again.
         Taken::NotNow => Err(Code::StorageUnavailable.into()),

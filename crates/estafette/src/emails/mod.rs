@@ -129,7 +129,7 @@ impl Cause {
             Self::NotSent => "No mail relay took the message in time.",
             Self::Suppressed => "The address is on the account's suppression list.",
             Self::Complained => "The recipient reported the message as unwanted.",
-            Self::Erased => "The recipient asked to be forgotten before the message was sent.",
+            Self::Erased => "The recipient asked to be forgotten while the message was under way.",
         }
     }
 }

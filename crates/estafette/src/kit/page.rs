@@ -12,7 +12,7 @@ use serde::Serialize;
 use url::form_urlencoded;
 
 use super::msisdn::Msisdn;
-use super::problem::Problem;
+use super::problem::{Item, Problem};
 use super::problem_code::Code;
 use super::seal::Vault;
 use super::words::{Word, must_be_one_of};
@@ -199,7 +199,7 @@ impl Query {
         };
         let after = match self.get("cursor") {
             None => TOP.to_owned(),
-            Some(cursor) => open(vault, [owner, list], cursor).ok_or(Code::InvalidCursor)?,
+            Some(cursor) => open(vault, [owner, list], cursor).ok_or_else(no_cursor)?,
         };
         Ok(Page { limit, after, owner: owner.to_owned() })
     }
@@ -326,6 +326,11 @@ pub fn leading_on(
         }
     }
     response
+}
+
+fn no_cursor() -> Problem {
+    let detail = "is not of this list and its filters: follow the Link header as it is";
+    Problem::new(Code::InvalidCursor).item(Item::at("?cursor", "invalid_type", detail))
 }
 
 fn close(vault: &Vault, [owner, list]: [&str; 2], last: &str) -> String {

@@ -58,8 +58,9 @@ codes! {
         "The body could not be parsed (`detail` names line and column), or a member is given twice \
          (`errors` names it). Send one JSON object in UTF-8.";
     400 InvalidRequest "invalid_request" "The request is malformed":
-        "A query parameter is unknown or out of range, a part of the path is malformed, or the \
-         head of the request is too large or not HTTP. `errors` or `detail` names it.";
+        "A query parameter is unknown or out of range, a part of the path is not UTF-8, or the \
+         head of the request is too large or not HTTP. `errors` or `detail` names what it is, \
+         where that is known.";
     400 InvalidCursor "invalid_cursor" "The cursor is not valid":
         "Cursors are opaque and belong to one list. Follow the `Link` header as it is, or start \
          without a cursor.";
@@ -82,7 +83,7 @@ codes! {
          address wait longer before its next attempt.";
     402 InsufficientCredits "insufficient_credits" "Not enough credits":
         "This message costs more credits than the account has left. Nothing was sent. Top up, \
-         then repeat.";
+         then send it again; a repeat under the same `Idempotency-Key` repeats this answer.";
     403 InsufficientScope "insufficient_scope" "The API key lacks the scope":
         "`detail` names the scopes that this endpoint accepts. Use or create a key with one of \
          them.";

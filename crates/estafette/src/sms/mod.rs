@@ -100,7 +100,7 @@ impl Cause {
             Self::ValidityEnded => "The network did not deliver the message within its validity.",
             Self::NotSubmitted => "No carrier took the message within its validity.",
             Self::NoReceipt => "No receipt said what became of the message within its validity.",
-            Self::Erased => "The recipient asked to be forgotten before the message was sent.",
+            Self::Erased => "The recipient asked to be forgotten while the message was under way.",
         }
     }
 }

@@ -270,7 +270,7 @@ fn shape(app: &App, mut response: Response, id: &str) -> Response {
         return response;
     }
     let known = response.extensions_mut().remove::<Problem>();
-    let problem = known.unwrap_or_else(|| Problem::new(code_of(status)));
+    let problem = known.unwrap_or_else(|| of_framework(status));
     if let Some(cause) = problem.cause() {
         tracing::error!(request_id = id, code = problem.code().as_str(), cause, "request failed");
     }
@@ -283,7 +283,17 @@ fn shape(app: &App, mut response: Response, id: &str) -> Response {
     shaped
 }
 
-/// The code of an error that the framework answered by itself.
+/// An error that the framework answered by itself. What it refuses as malformed are paths.
+fn of_framework(status: StatusCode) -> Problem {
+    match code_of(status) {
+        Code::InvalidRequest => Problem::new(Code::InvalidRequest).detail(
+            "A part of the path is not UTF-8 once its percent-encoding is read. Take ids as the \
+             API answered them.",
+        ),
+        code => Problem::new(code),
+    }
+}
+
 fn code_of(status: StatusCode) -> Code {
     match status {
         StatusCode::NOT_FOUND => Code::RouteNotFound,

@@ -82,10 +82,10 @@ pub async fn list_staff(app: &App, page: &Page) -> Result<Vec<StaffMember>, Erro
 /// The email of a member of staff.
 ///
 /// # Errors
-/// [`Error::NoSuchPerson`], [`Error::Db`].
+/// [`Error::NoSuchStaff`], [`Error::Db`].
 pub async fn email_of(app: &App, id: &str) -> Result<String, Error> {
     let person: Option<sql::Person> = app.db.row(sql::STAFF_BY_ID, args![id]).await?;
-    person.map(|person| person.email).ok_or(Error::NoSuchPerson)
+    person.map(|person| person.email).ok_or(Error::NoSuchStaff)
 }
 
 /// The member of staff with this email.
@@ -103,11 +103,11 @@ pub async fn staff_of(app: &App, typed: &str) -> Result<StaffId, Error> {
 /// locked, so that two who remove each other at the same moment do not both succeed.
 ///
 /// # Errors
-/// [`Error::NoSuchPerson`], [`Error::LastStaff`], [`Error::Overloaded`], [`Error::Db`],
+/// [`Error::NoSuchStaff`], [`Error::LastStaff`], [`Error::Overloaded`], [`Error::Db`],
 /// [`Error::Commit`].
 pub async fn remove_staff(app: &App, id: &StaffId, by: By<'_>) -> Result<(), Error> {
     let person: Option<sql::Person> = app.db.row(sql::STAFF_BY_ID, args![id]).await?;
-    let person = person.ok_or(Error::NoSuchPerson)?;
+    let person = person.ok_or(Error::NoSuchStaff)?;
     let mut set = WriteSet::of(id.as_str());
     if let Who::Staff(remover) = by.who {
         let keeper = if remover == id { another_than(app, id).await? } else { remover.clone() };
@@ -122,7 +122,7 @@ pub async fn remove_staff(app: &App, id: &StaffId, by: By<'_>) -> Result<(), Err
     );
     match app.db.commit(set).await {
         Ok(_) => Ok(()),
-        Err(CommitError::Rejected(NO_SUCH_STAFF)) => Err(Error::NoSuchPerson),
+        Err(CommitError::Rejected(NO_SUCH_STAFF)) => Err(Error::NoSuchStaff),
         Err(CommitError::Rejected(KEEPER_GONE)) => Err(Error::LastStaff),
         Err(error) => Err(error.into()),
     }

@@ -111,7 +111,7 @@ impl Cause {
             Self::Undelivered => "The chat-app could not deliver the message.",
             Self::NotSubmitted => "The chat-app did not take the message within a day.",
             Self::NoReceipt => "Nobody said within a day whether the chat-app has the message.",
-            Self::Erased => "The recipient asked to be forgotten before the message was sent.",
+            Self::Erased => "The recipient asked to be forgotten while the message was under way.",
             Self::MessagingWindowClosed => "The recipient's window was closed when it was sent.",
             Self::RecipientOptedOut => "The recipient wants no more messages of this sender.",
             Self::TemplateNotApproved => "The chat-app does not send this template now.",

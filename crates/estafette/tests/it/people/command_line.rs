@@ -96,6 +96,6 @@ async fn people_are_managed_from_the_command_line(world: &World) {
         "key disable --account acc_01kdv00000000000000000000z --key key_01kdv00000000000000000000z",
         "account suspend --account acc_01kdv00000000000000000000z",
     ] {
-        assert!(run(wrong).unwrap_err().starts_with("error: "), "{wrong}");
+        assert!(run(wrong).unwrap_err().starts_with("{\"error\":"), "{wrong}");
     }
 }
