@@ -1,6 +1,6 @@
 //! What an API key may do.
 
-use crate::kit::body::Fields;
+use crate::kit::body::{Element, Fields};
 use crate::kit::described::described;
 use crate::kit::words::{must_be_one_of, words};
 
@@ -65,8 +65,8 @@ impl Scope {
             fields.fault("scopes", "too_short", "must have at least one scope");
         }
         let mut set = 0;
-        for (index, word) in words.iter().enumerate() {
-            if let Ok(scope) = word.parse::<Self>() {
+        for Element { index, text } in &words {
+            if let Ok(scope) = text.parse::<Self>() {
                 set |= scope.bit();
             } else {
                 let detail = must_be_one_of::<Self>();

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Kind, MOST_IN_BULK, MOST_RECIPIENTS};
 use crate::app::App;
-use crate::kit::body::Fields;
+use crate::kit::body::{Element, Fields};
 use crate::kit::json::escaped;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
@@ -136,10 +136,10 @@ fn mailbox(fields: &mut Fields, place: &str, text: &str) -> Option<Mailbox> {
     read.map_err(|error| fields.fault(place, "invalid_email", error.to_string())).ok()
 }
 
-fn mailboxes(fields: &mut Fields, name: &str, texts: Option<Vec<String>>) -> Vec<Mailbox> {
-    let texts = texts.unwrap_or_default().into_iter().enumerate();
-    let read = texts.map(|(index, text)| mailbox(fields, &format!("{name}/{index}"), &text));
-    read.flatten().collect()
+fn mailboxes(fields: &mut Fields, name: &str, texts: Option<Vec<Element>>) -> Vec<Mailbox> {
+    let texts = texts.unwrap_or_default().into_iter();
+    let read = |Element { index, text }| mailbox(fields, &format!("{name}/{index}"), &text);
+    texts.filter_map(read).collect()
 }
 
 fn subject(fields: &mut Fields) -> Option<String> {

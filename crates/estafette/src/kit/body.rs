@@ -17,6 +17,15 @@ pub struct Fields {
     faults: Faults,
 }
 
+/// A text of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// Its place in the list, from 0.
+    pub index: usize,
+    /// The text.
+    pub text: String,
+}
+
 impl Fields {
     /// Takes the body apart. An empty body is an empty object.
     ///
@@ -182,8 +191,8 @@ impl Fields {
         value.as_bool()
     }
 
-    /// An optional list of at most `most` texts.
-    pub fn texts(&mut self, name: &'static str, most: usize) -> Option<Vec<String>> {
+    /// An optional list of at most `most` texts. What is no text is a fault, and missing.
+    pub fn texts(&mut self, name: &'static str, most: usize) -> Option<Vec<Element>> {
         let Value::Array(items) = self.take(name)? else {
             self.fault(name, "invalid_type", "must be an array of strings");
             return None;
@@ -199,7 +208,7 @@ impl Fields {
                     let detail = "must not contain the NUL character";
                     self.fault(&format!("{name}/{index}"), "invalid_type", detail);
                 }
-                Value::String(text) => texts.push(text),
+                Value::String(text) => texts.push(Element { index, text }),
                 _ => self.fault(&format!("{name}/{index}"), "invalid_type", "must be a string"),
             }
         }
@@ -227,7 +236,7 @@ impl Fields {
     }
 
     /// A required list of 1 to `most` texts.
-    pub fn required_texts(&mut self, name: &'static str, most: usize) -> Option<Vec<String>> {
+    pub fn required_texts(&mut self, name: &'static str, most: usize) -> Option<Vec<Element>> {
         if self.is_missing(name) {
             // A `null` is taken, so that it is not called unknown as well.
             let _null = self.take(name);

@@ -312,6 +312,11 @@ async fn a_key_without_scopes_and_with_unknown_ones(world: &World) {
     let make = |body| ada.desk("POST", "/v1/api-keys").json(body);
     let unknown = make(json!({"name": "x", "scopes": ["otp:send", "root"]})).await;
     unknown.fault("/scopes/1", "invalid_enum");
+    let mixed = json!({"name": "a", "scopes": [5, "otp:send", "bogus"]});
+    let mixed = ada.desk("POST", "/v1/api-keys").json(mixed).await.problem("validation_failed");
+    let items = ["/scopes/0", "/scopes/1", "/scopes/2"].map(|at| mixed.item(at));
+    let wanted = [Some("invalid_type".to_owned()), None, Some("invalid_enum".to_owned())];
+    assert_eq!(items, wanted, "{}", mixed.text);
     make(json!({"scopes": ["otp:send"]})).await.fault("/name", "required");
     make(json!({"name": 1})).await.fault("/name", "invalid_type");
     make(json!({"name": "x", "scopes": "otp:send"})).await.fault("/scopes", "invalid_type");

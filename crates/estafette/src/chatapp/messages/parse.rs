@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::BillingMode;
 use crate::app::App;
 use crate::chatapp::sessions::prompts::PAYLOAD_PREFIX;
-use crate::kit::body::Fields;
+use crate::kit::body::{Element, Fields};
 use crate::kit::msisdn::Msisdn;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
@@ -90,8 +90,8 @@ fn filled(fields: &mut Fields) -> Option<Filled> {
     let name = fields.text_within("template_name", 1, template::LONGEST_NAME);
     let language = language(fields, "template_language");
     let params = fields.texts("template_params", MOST_PARAMS).unwrap_or_default();
-    for (index, param) in params.iter().enumerate() {
-        if param.chars().count() > LONGEST_PARAM {
+    for Element { index, text } in &params {
+        if text.chars().count() > LONGEST_PARAM {
             let detail = format!("must have at most {LONGEST_PARAM} characters");
             fields.fault(&format!("template_params/{index}"), "too_long", detail);
         }
@@ -102,7 +102,7 @@ fn filled(fields: &mut Fields) -> Option<Filled> {
         name: name?,
         language: language.unwrap_or_else(|| DEFAULT_LANGUAGE.to_owned()),
         provider_id,
-        params,
+        params: params.into_iter().map(|element| element.text).collect(),
         components,
     })
 }
