@@ -121,8 +121,7 @@ pub struct ProblemBody {
     pub detail: String,
     /// Quote it when asking for help.
     pub request_id: String,
-    /// The fields at fault, with `validation_failed`, `invalid_request` and a member that is given
-    /// twice: the first 20.
+    /// What is at fault in the request, where that is known: the first 20 places.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, max_items = 20)]
     pub errors: Option<Vec<Item>>,
@@ -290,8 +289,12 @@ impl Problem {
     #[must_use]
     pub fn to_stored(&self) -> Option<String> {
         let Inner { code, detail, faults, more, .. } = &*self.inner;
-        let is_final = matches!(code.status(), 402 | 403 | 422) && faults.is_empty();
-        is_final.then(|| {
+        let is_refused_send = matches!(
+            code,
+            Code::MessagingWindowClosed | Code::NoActiveSession | Code::TemplateNotApproved
+        );
+        let is_final = is_refused_send || matches!(code.status(), 402 | 403 | 422);
+        (is_final && faults.is_empty()).then(|| {
             serde_json::json!({ "code": code.as_str(), "detail": detail, "more": more }).to_string()
         })
     }

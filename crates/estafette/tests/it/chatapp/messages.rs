@@ -41,8 +41,15 @@ async fn a_text_needs_an_open_window_and_arrives(world: &World) {
     assert_eq!(ada.balance().await, GRANT);
     // By SMS no window of the chat-app opens.
     reply(&ada, "5678", &json!({"text": "hi", "channel": "sms"})).await.ok();
-    text(&ada, "5678").await.problem("messaging_window_closed");
+    let keyed = || text(&ada, "5678").header("idempotency-key", "one");
+    keyed().await.problem("messaging_window_closed");
     open_window(&ada, "5678").await;
+    // What was refused under a key stays refused, and the key is that request's.
+    let again = keyed().await.problem("messaging_window_closed");
+    assert_eq!(again.head("idempotent-replayed"), "true");
+    let other = text(&ada, "5679").header("idempotency-key", "one").await;
+    other.problem("idempotency_key_reused");
+    assert_eq!(ada.balance().await, GRANT);
     let sent = text(&ada, "5678").await.ok();
     let names = [
         "billing_kind",
