@@ -275,9 +275,14 @@ fn webhook_disabled() -> Value {
     json!({
         "id": "whk_01kdvqh7e8fzsrxcf7mmwb7n3a",
         "url": "https://hooks.example.com/estafette",
+        "events": ["otp.status"],
         "active": false,
-        "reason": "failing",
+        "disabled_reason": "failing",
         "disabled_at": "2026-01-01T00:00:01.750Z",
+        "failing_since": "2025-12-27T00:00:01.750Z",
+        "last_success_at": "2025-12-26T21:10:44.016Z",
+        "created_at": "2025-11-30T08:15:12.402Z",
+        "reason": "failing",
         "sequence": 1,
     })
 }

@@ -20,7 +20,7 @@ use crate::kit::described::described_words;
 use crate::kit::id::WebhookId;
 use crate::kit::outgoing::{Destination, Fault, LONGEST};
 use crate::kit::page::{self, NoQuery, Query};
-use crate::kit::problem::{Problem, sentence};
+use crate::kit::problem::{Item, Problem, sentence};
 use crate::kit::problem_code::Code;
 use crate::kit::secret::Secret;
 
@@ -401,7 +401,7 @@ fn take_patterns(fields: &mut Fields) -> Option<Patterns> {
         fields.fault("events", "too_short", "must name at least one event");
         return None;
     }
-    match Patterns::read(given) {
+    match Patterns::read(given.into_iter().map(|element| element.text).collect()) {
         Ok(patterns) => Some(patterns),
         Err(index) => {
             let detail = format!("must be one of {}", pattern::known());
@@ -432,7 +432,9 @@ fn take_place(app: &App, fields: &mut Fields, url: &str) -> Option<Result<Destin
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
-            Error::NotAllowed(why) => Self::new(Code::WebhookUrlNotAllowed).detail(sentence(&why)),
+            Error::NotAllowed(why) => Self::new(Code::WebhookUrlNotAllowed)
+                .detail(sentence(&why))
+                .item(Item::at("/url", "invalid_url", "is not one that webhooks may call")),
             Error::Full => Self::new(Code::LimitReached)
                 .detail(format!("An account has at most {MOST} webhooks. Delete one first.")),
             Error::Unknown => Self::new(Code::NotFound),

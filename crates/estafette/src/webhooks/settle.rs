@@ -4,6 +4,7 @@
 use clock::Millis;
 use store::{Args, WriteSet, args};
 
+use super::api::WebhookView;
 use super::outcome::{self, TryOutcome};
 use super::store as sql;
 use super::tries::Tried;
@@ -120,20 +121,23 @@ fn disable(app: &App, set: &mut WriteSet, target: &Target, reason: &'static str,
     };
     record(app, set, &entry);
     // What follows the path may be a key of the receiver's.
-    let url = target.url.split('?').next().unwrap_or_default();
+    let url = target.url.split('?').next().unwrap_or_default().to_owned();
+    let ended = Target {
+        url,
+        active: false,
+        disabled_reason: Some(reason.to_owned()),
+        disabled_at: Some(now),
+        ..target.clone()
+    };
+    let mut data = serde_json::to_value(WebhookView::from(ended)).unwrap_or_default();
+    data["reason"] = reason.into();
     let event = Event {
         account,
         id: &EventId::new(&app.clock),
         kind: Kind::WebhookDisabled,
         object_id: id.as_str(),
         sequence: target.event_count + 1,
-        data: serde_json::json!({
-            "id": id.as_str(),
-            "url": url,
-            "active": false,
-            "reason": reason,
-            "disabled_at": now.to_string(),
-        }),
+        data,
     };
     events::emit(app, set, &event);
     notices::tell_owner(app, set, account, notices::Kind::WebhookDisabled, id.as_str());

@@ -22,7 +22,7 @@ use crate::chatapp;
 use crate::dispatch;
 use crate::kit::client_address::ClientAddress;
 use crate::kit::id::RequestId;
-use crate::kit::problem::Problem;
+use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
 use crate::kit::upload::MOST_BYTES;
 use crate::metrics::Answered;
@@ -169,11 +169,13 @@ fn refuse_early(
         return Some(Problem::new(Code::StorageUnavailable));
     }
     if way != Way::Bytes && way != Way::Foreign && !accepts_json(request.headers()) {
-        return Some(Problem::new(Code::NotAcceptable));
+        let item = Item::at("header:Accept", "invalid_enum", "must allow application/json");
+        return Some(Problem::new(Code::NotAcceptable).item(item));
     }
     // The handler of an upload looks at its type: after it has looked at who sends.
     let is_wrong = way != Way::Upload && way != Way::Foreign && !is_json(request.headers());
-    (is_wrong && takes_body()).then(|| Problem::new(Code::UnsupportedMediaType))
+    let item = || Item::at("header:Content-Type", "invalid_enum", "must be application/json");
+    (is_wrong && takes_body()).then(|| Problem::new(Code::UnsupportedMediaType).item(item()))
 }
 
 /// What a request and its answer are made of.

@@ -1,5 +1,6 @@
 //! What is not the API itself: health, the API description and its reference, error pages, metrics.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 
 use super::description;
 use crate::app::App;
+use crate::kit::page::NoQuery;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -28,7 +30,7 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/", get(|| async { Redirect::temporary("/docs/") }))
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(move |State(app)| async move { readiness.of(&app).await }))
-        .route("/v1/openapi.json", get(move || std::future::ready(openapi(description::text(env)))))
+        .route("/v1/openapi.json", get(move |_: NoQuery| ready(openapi(description::text(env)))))
         .route("/errors", get(|| async { (shielded(TEXT), Html(errors_page())) }))
         .route("/errors/{code}", get(error_page))
         .with_state::<App>(app.clone())

@@ -71,7 +71,7 @@ impl ConversionView {
     request_body = Option<EmptyRequest>,
     security(("api_key" = ["otp:verify", "sms:send", "account:read"])),
     extensions(("x-codes" = json!([
-        Code::OtpAlreadyVerified, Code::OtpExpired, Code::OtpAttemptsExhausted,
+        Code::OtpExpired, Code::OtpAttemptsExhausted,
     ]))),
     responses(
         (status = 200, body = ChallengeView, description = "The challenge as it stands"),
