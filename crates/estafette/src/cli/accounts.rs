@@ -88,7 +88,7 @@ async fn list(config: Config, args: AccountsArgs, output: Output) -> anyhow::Res
         let AdminAccountView { id, env, status, balance_credits, email, .. } = view;
         format!("{id}  {env:<7}  {status:<9}  {balance_credits:>12}  {email}")
     };
-    let text = views.iter().map(line).collect::<Vec<_>>().join("\n");
+    let text = super::listing(&views.iter().map(line).collect::<Vec<_>>(), more);
     output.answer(&json!({ "accounts": views, "more": more }), || text);
     Ok(())
 }

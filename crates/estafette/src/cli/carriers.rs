@@ -142,10 +142,7 @@ async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> ExitCode {
     output.answer(&object(name, is_ok, &binds), || {
         let line = |(kind, probed): &(BindKind, Result<Probe, String>)| match probed {
             Ok(probe) => shown(name, &format!("{place} as {}", word(*kind)), probe),
-            Err(_) => {
-                let why = fault(probed).unwrap_or_default();
-                format!("{name}: no bind at {place} as {}: {why}", word(*kind))
-            }
+            Err(why) => format!("{name}: no bind at {place} as {}: {why}", word(*kind)),
         };
         probed.iter().map(line).collect::<Vec<_>>().join("\n")
     });

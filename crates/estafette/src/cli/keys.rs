@@ -58,7 +58,7 @@ async fn list(config: Config, args: &KeysArgs, output: Output) -> anyhow::Result
         let state = if view.active { "active" } else { "disabled" };
         format!("{}  {state:<8}  {}…  {}", view.id, view.key_prefix, view.name.escape_debug())
     };
-    let text = views.iter().map(line).collect::<Vec<_>>().join("\n");
+    let text = super::listing(&views.iter().map(line).collect::<Vec<_>>(), more);
     output.answer(&json!({ "keys": views, "more": more }), || text);
     Ok(())
 }

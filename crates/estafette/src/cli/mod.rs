@@ -150,6 +150,15 @@ fn open_or_make(config: Config) -> anyhow::Result<Service> {
     wiring::open(config, Clock::system())
 }
 
+/// The lines of a list, and whether there are more.
+fn listing(lines: &[String], more: bool) -> String {
+    match (lines, more) {
+        ([], _) => "There are none.".to_owned(),
+        (lines, false) => lines.join("\n"),
+        (lines, true) => format!("{}\nThere are more: --limit sets how many.", lines.join("\n")),
+    }
+}
+
 /// The first `limit` of rows that were read with one more than that, and whether there are more.
 fn first<T>(rows: &mut Vec<T>, limit: i64) -> (std::vec::Drain<'_, T>, bool) {
     let limit = usize::try_from(limit).unwrap_or_default();

@@ -71,7 +71,7 @@ async fn list(config: Config, args: &ListArgs, output: Output) -> anyhow::Result
         let last = view.last_login_at.as_deref().unwrap_or("never");
         format!("{}  {}  last login {last}", view.id, view.email)
     };
-    let text = views.iter().map(line).collect::<Vec<_>>().join("\n");
+    let text = super::listing(&views.iter().map(line).collect::<Vec<_>>(), more);
     output.answer(&json!({ "staff": views, "more": more }), || text);
     Ok(())
 }

@@ -169,7 +169,7 @@ pub enum Error {
     CountryNotAllowed(String),
     /// The sender is not one of the account's approved ones, or there is none.
     #[error("{0}")]
-    SenderNotApproved(&'static str),
+    SenderNotApproved(String),
     /// The recipient said STOP to this account.
     #[error("This person answered STOP: only passcodes reach them until they answer START")]
     OptedOut,

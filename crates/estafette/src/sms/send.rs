@@ -71,18 +71,24 @@ pub(super) async fn send(
     sql::insert(&mut set, &message);
     match app.db.commit(set).await {
         Ok(_) => slot.go(app, Leg::<Sms>::new(message.clone(), attempt)),
+        Err(CommitError::Rejected(NOT_APPROVED)) => return Err(not_approved(order, &message)),
         Err(error) => return Err(refused(app, account, credits, error).await),
     }
     Ok(message)
+}
+
+fn not_approved(order: &Order, message: &Message) -> Error {
+    let whose = if order.sender.is_some() { "The sender" } else { "The account's default sender" };
+    let sender = &message.sender;
+    Error::SenderNotApproved(format!(
+        "{whose}, {sender}, is not approved for this account: ask for it with POST /v1/senders"
+    ))
 }
 
 /// Why commit A did not happen.
 async fn refused(app: &App, account: &Account, credits: i64, error: CommitError) -> Error {
     match error {
         CommitError::Rejected(OPTED_OUT) => Error::OptedOut,
-        CommitError::Rejected(NOT_APPROVED) => Error::SenderNotApproved(
-            "The sender is not approved for this account: ask for it with POST /v1/senders",
-        ),
         CommitError::Rejected(credits::INSUFFICIENT) => {
             credits::insufficient(app, &account.id, credits).await.into()
         }
@@ -116,7 +122,7 @@ fn sender(app: &App, account: &Account, order: &Order) -> Result<String, Error> 
         (Some(sender), _) => Ok(sender.clone()),
         (None, Env::Sandbox) => Ok(String::new()),
         (None, Env::Live) => Err(Error::SenderNotApproved(
-            "Name an approved `sender`: the account has no default one",
+            "Name an approved `sender`: the account has no default one".to_owned(),
         )),
     }
 }

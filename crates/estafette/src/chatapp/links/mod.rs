@@ -117,7 +117,7 @@ async fn link(app: &App, account: &AccountId, link: &Link, by: By<'_>) -> Result
     }
     // Here at once; on other nodes within seconds.
     refresh(app).await?;
-    Ok(app.now())
+    Ok(linked(app, account).await?.linked_at)
 }
 
 /// What an account is linked to.

@@ -207,7 +207,9 @@ fn fill(template: &Template, filled: &Filled) -> Result<Said, Error> {
         let detail = format!(
             "must have as many values as the body has variables, {wanted}; {given} were given"
         );
-        return Err(Error::Params { pointer: "/template_params", detail });
+        let is_in_params = filled.components.is_empty() || !filled.params.is_empty();
+        let pointer = if is_in_params { "/template_params" } else { "/components" };
+        return Err(Error::Params { pointer, detail });
     }
     let values: Vec<&str> = params.iter().map(String::as_str).collect();
     let mut text = rules::fill(&template.body, &values);
