@@ -242,7 +242,10 @@ pub enum Error {
     )]
     Unreachable,
     /// The carrier failed for reasons that are not the recipient's.
-    #[error("The carrier did not take the message, and nothing was charged. Try again later.")]
+    #[error(
+        "The carrier did not take the message, and nothing was charged. Try again later; if that \
+         does not help, check template_name and template_language, or ask the operator."
+    )]
     CarrierFailed,
     /// No carrier of a channel that was asked for leads to the number.
     #[error("No {0} carrier serves this number. Ask the operator, or use another channel.")]

@@ -134,6 +134,7 @@ async fn a_cursor_leads_on_in_ones_own_lists_only(world: &World) {
         objects(one).await;
         objects(one).await;
         one.send(json!({"to": phone("5679"), "code": "4822"})).await.ok();
+        one.send(json!({"to": "+447400123456"})).await.ok();
         one.new_key("another", &["otp:send"]).await;
         for ending in ["5671", "5672"] {
             crate::chatapp::open_window(one, ending).await;
