@@ -279,10 +279,18 @@ impl TargetLane {
             return Ok(());
         };
         let limit = i64::try_from(WAITING + self.known.len()).unwrap_or(i64::MAX);
-        let due = if row.active { sql::DUE } else { sql::DUE_MANUAL };
-        let rows: Vec<Due> = app.db.rows(due, args![account, id, app.now(), limit]).await?;
+        let due = async |sql| app.db.rows(sql, args![account, id, app.now(), limit]).await;
+        // Where one at a time is tried, what somebody asked for does not wait for the rest.
+        let is_slow = !row.active || row.health.is_probing();
+        let mut rows: Vec<Due> = if is_slow { due(sql::DUE_MANUAL).await? } else { Vec::new() };
+        let mut found = rows.len();
+        if row.active {
+            let rest: Vec<Due> = due(sql::DUE).await?;
+            found = rest.len();
+            rows.extend(rest);
+        }
         self.know(row);
-        self.more = i64::try_from(rows.len()).unwrap_or(0) == limit;
+        self.more = i64::try_from(found).unwrap_or(0) == limit;
         for Due { job, body } in rows {
             if self.known.contains(&job.delivery) {
                 continue;

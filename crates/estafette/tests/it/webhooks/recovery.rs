@@ -11,6 +11,7 @@ use crate::world::{World, eventually};
 on_every_engine!(
     a_test_reaches_its_target_only_and_a_disabled_one_as_well,
     a_delivery_is_tried_again_by_hand,
+    what_is_asked_for_by_hand_goes_before_what_waits,
     what_a_target_missed_is_recovered_once,
     recovery_goes_far_back_and_survives_a_restart,
     recoveries_at_once_stop_nothing,
@@ -72,6 +73,26 @@ async fn a_delivery_is_tried_again_by_hand(world: &World) {
     let visits = visited(&zoo, "/ok", 4).await;
     assert!(visits.iter().all(|visit| visit.body == visits[0].body));
     ada.desk("POST", "/v1/webhook-deliveries/dlv_x/retry").await.problem("not_found");
+}
+
+async fn what_is_asked_for_by_hand_goes_before_what_waits(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    zoo.tell("/ok", &[500; 40]);
+    let made = hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    let events = happen(&ada, Kind::SmsDelivery, 30).await;
+    // Five failures park it; what waits is tried one at a time from then on.
+    visited(&zoo, "/ok", 5).await;
+    let tried = quiet(&zoo, "/ok").await;
+    assert!(tried < events.len(), "{tried}");
+    let log = log(&ada, &made).await;
+    let last = events.last().unwrap();
+    let newest = log.iter().find(|one| one["event_id"] == json!(last)).unwrap();
+    assert_eq!(newest["attempt_count"], 0, "{newest}");
+    let path = format!("/v1/webhook-deliveries/{}/retry", newest["id"].as_str().unwrap());
+    ada.desk("POST", &path).await.ok();
+    let visits = visited(&zoo, "/ok", tried + 1).await;
+    assert_eq!(visits[tried].headers["webhook-id"], last.as_str());
 }
 
 async fn what_a_target_missed_is_recovered_once(world: &World) {
