@@ -297,6 +297,12 @@ impl Lane {
         self.book().health.is_resting()
     }
 
+    /// Whether it failed, and nobody had a good answer since.
+    #[must_use]
+    pub fn is_doubted(&self) -> bool {
+        self.book().health.is_probed()
+    }
+
     /// What waits in the database, as somebody saw who looked.
     pub fn set_backlog(&self, first: Option<Priority>) {
         let mut book = self.book();

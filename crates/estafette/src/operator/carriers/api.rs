@@ -44,7 +44,7 @@ pub struct CarrierView {
     #[schema(value_type = crate::carriers::Channel)]
     pub channel: String,
     /// `up`, `resting` (it fails or throttles, for all or for some accounts, and is asked again
-    /// soon), `elsewhere` (its connection is on another node), or `down`.
+    /// soon or by the next message), `elsewhere` (its connection is on another node), or `down`.
     #[schema(value_type = LaneState)]
     pub state: String,
     /// Its connections, where it has some.
@@ -93,7 +93,9 @@ impl CarrierView {
     fn of(channel: Channel, lane: &Arc<Lane>, oldest_queued_s: u64) -> Self {
         let (carrier, load) = (lane.carrier(), lane.carrier().load());
         let presence = lane.presence();
-        let is_resting = presence == Presence::Here && lane.is_resting();
+        // Links know whether they are up; of others only answers tell.
+        let is_doubted = load.window == 0 && lane.is_doubted();
+        let is_resting = presence == Presence::Here && (lane.is_resting() || is_doubted);
         let counts = &lane.receipts;
         let answers = &lane.answers;
         // Links measure the answers themselves; of the rest the lane knows.

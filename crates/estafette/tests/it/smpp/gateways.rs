@@ -26,6 +26,7 @@ on_every_engine!(
     every_gateway_is_understood_both_ways,
     bad_answers_about_one_accounts_messages_hold_up_nobody_else,
     a_number_that_is_always_throttled_holds_up_no_other,
+    a_gateway_that_is_away_is_not_shown_as_up,
     a_long_message_that_comes_in_parts_is_one,
     the_wish_of_the_gateways_clock_holds,
     receipts_of_one_moment_are_all_taken,
@@ -188,6 +189,19 @@ async fn bad_answers_about_one_accounts_messages_hold_up_nobody_else(world: &Wor
     // The next of hers asks how it does, and is told that it is well.
     ada.sms_until(waiting.word("id"), "submitted").await;
     assert_eq!(state().await, "up");
+}
+
+async fn a_gateway_that_is_away_is_not_shown_as_up(world: &World) {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    give(world, "kannel", closed).await;
+    let ada = sender(world, "ada").await;
+    let state = async || super::carrier(world, "main").await["state"].clone();
+    assert_eq!(state().await, "up", "nothing is known of it yet");
+    ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok();
+    eventually(async || (state().await == "resting").then_some(())).await;
+    // Its rest is over after a second; that it is well nobody knows.
+    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    assert_eq!(state().await, "resting");
 }
 
 async fn a_number_that_is_always_throttled_holds_up_no_other(world: &World) {
