@@ -11,6 +11,8 @@ use crate::Error;
 /// Keeps backups of one process that run at once apart.
 static COPIES: AtomicU64 = AtomicU64::new(0);
 
+const EXISTS: &str = "the target exists and is not overwritten";
+
 /// What SQLite, the file system or the store says, for one line of the log.
 pub(crate) type Copied = Result<(), Box<dyn std::error::Error>>;
 
@@ -49,7 +51,7 @@ fn partial(to: &Path) -> PathBuf {
 
 fn refuse_existing(to: &Path) -> Copied {
     match to.symlink_metadata() {
-        Ok(_) => Err("the target exists and is not overwritten".into()),
+        Ok(_) => Err(EXISTS.into()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -57,8 +59,18 @@ fn refuse_existing(to: &Path) -> Copied {
 
 fn rename(partial: &Path, to: &Path) -> Copied {
     File::open(partial)?.sync_all()?;
-    refuse_existing(to)?;
-    std::fs::rename(partial, to)?;
+    // A link, for a name cannot be taken twice: of two backups at once the second is refused.
+    match std::fs::hard_link(partial, to) {
+        Ok(()) => std::fs::remove_file(partial)?,
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(EXISTS.into());
+        }
+        // Some file systems know no links.
+        Err(_) => {
+            refuse_existing(to)?;
+            std::fs::rename(partial, to)?;
+        }
+    }
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
     Ok(File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?)
 }

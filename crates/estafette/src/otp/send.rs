@@ -39,7 +39,7 @@ pub(super) async fn send(
     order: &Order,
     claim: &Claim,
 ) -> Result<Sent, Error> {
-    check(app, account, order).await?;
+    let counted = check(app, account, order).await?;
     match order.mode {
         Mode::Only(Channel::Sms) => dispatch::look_up(app, &order.to).await,
         Mode::Only(_) => {}
@@ -50,7 +50,8 @@ pub(super) async fn send(
         Mode::Auto => dispatch::look_up(app, &order.to).await,
     }
     let recorded = record(app, account, order, claim).await;
-    if recorded.as_ref().map_or(true, |recorded| !recorded.is_new) {
+    let is_new = recorded.as_ref().is_ok_and(|recorded| recorded.is_new);
+    if counted == Counted::Yes && !is_new {
         fraud::take_back(app, &account.id, &order.to);
     }
     let Recorded { mut leg, was_unreachable, .. } = recorded?;
@@ -138,7 +139,7 @@ pub(super) async fn seen(app: &App, account: &Account, seen: &Seen) -> Result<Se
 }
 
 /// What can be refused before anything is recorded. What passes is counted by the guard.
-async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error> {
+async fn check(app: &App, account: &Account, order: &Order) -> Result<Counted, Error> {
     rehearse(app, account, order).await?;
     if let Some(countries) = &account.settings.countries
         && !countries.iter().any(|country| country == order.to.country())
@@ -156,8 +157,24 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error>
         Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => {
             Err(Error::NoCarrier("chat-app or SMS"))
         }
-        _ => fraud::check(app, account, order).await,
+        _ => match fraud::check(app, account, order).await {
+            Ok(()) => Ok(Counted::Yes),
+            // The same passcode again is no other one.
+            Err(blocked @ Error::FraudBlocked(_)) => {
+                let found = sql::open_in_slot(app, &account.id, &order.slot()).await?;
+                let is_resend = found.is_some_and(|found| found.is_open(app.now()));
+                if is_resend { Ok(Counted::No) } else { Err(blocked) }
+            }
+            Err(error) => Err(error),
+        },
     }
+}
+
+/// Whether the guard against fraud counted a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    Yes,
+    No,
 }
 
 /// A channel in a sentence.

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use store::{WriteSet, args};
+use store::{CommitError, WriteSet, args};
 use tokio::sync::Notify;
 
 use super::held::{Engine, LEASE_MS, Note, Notes, Wait};
@@ -69,6 +69,17 @@ pub async fn run(app: App) {
         }
     }
     engine.drain().await;
+}
+
+/// Takes the targets from a process that was killed, before [`run`]. Only for a database that one
+/// process at a time serves from: elsewhere its leases are waited out.
+///
+/// # Errors
+/// See [`CommitError`].
+pub async fn free(app: &App) -> Result<(), CommitError> {
+    let mut set = WriteSet::of("webhooks");
+    set.push(sql::FREE, args![app.now(), app.now() + LEASE_MS]);
+    app.db.commit(set).await.map(drop)
 }
 
 /// Begins to work on a target that this node got.

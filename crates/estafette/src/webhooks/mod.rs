@@ -33,7 +33,7 @@ use clock::Millis;
 use uuid::Uuid;
 
 pub use deliveries::{Attempt, Delivery};
-pub use engine::run;
+pub use engine::{free, run};
 pub use pattern::Patterns;
 pub use retention::{erase, forget_deliveries, forget_events};
 

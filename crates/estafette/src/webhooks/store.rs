@@ -124,6 +124,12 @@ pub(super) const CLAIM: Sql = Sql("UPDATE webhooks SET holder = $1, epoch = epoc
 pub(super) const CLAIMABLE: Sql = Sql("SELECT webhook_id FROM webhooks WHERE next_at <= $1 \
      AND (CAST($2 AS BIGINT) = 0 OR env = 'live') ORDER BY next_at LIMIT 1");
 
+/// The leases of a process that is no more, where there can be no other. A leased target is due
+/// when its lease ends.
+pub(super) const FREE: Sql = Sql("UPDATE webhooks SET holder = NULL, epoch = epoch + 1, \
+     lease_until = 0, next_at = $1 \
+     WHERE next_at > $1 AND next_at <= $2 AND lease_until = next_at");
+
 /// What this node has, and how much work was left for each.
 pub(super) const HELD: Sql =
     Sql("SELECT webhook_id, work FROM webhooks WHERE holder = $1 AND lease_until > 0");

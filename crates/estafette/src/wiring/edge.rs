@@ -174,7 +174,13 @@ fn refuse_early(
     }
     // The handler of an upload looks at its type: after it has looked at who sends.
     let is_wrong = way != Way::Upload && way != Way::Foreign && !is_json(request.headers());
-    let item = || Item::at("header:Content-Type", "invalid_enum", "must be application/json");
+    let is_coded = request.headers().contains_key(header::CONTENT_ENCODING);
+    let item = || {
+        let detail = "must be left out: bodies are read as they are";
+        let of_coding = Item::at("header:Content-Encoding", "invalid_enum", detail);
+        let of_type = Item::at("header:Content-Type", "invalid_enum", "must be application/json");
+        if is_coded { of_coding } else { of_type }
+    };
     (is_wrong && takes_body()).then(|| Problem::new(Code::UnsupportedMediaType).item(item()))
 }
 

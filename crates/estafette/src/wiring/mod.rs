@@ -358,6 +358,9 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
     let arrivals = service.arrivals.take();
     let (live_app, sandbox_app) = (&service.live, &service.sandbox);
     let witness = chores::Witness::call(live_app.db.clone(), live_app.clock.clone()).await?;
+    if !live_app.config.database.is_shared() {
+        webhooks::free(live_app).await?;
+    }
     live_app.open.store(true, Ordering::SeqCst);
     let apps = [live_app.clone(), sandbox_app.clone()];
     let behind_doors = apps.into_iter().zip(arrivals.into_iter().flatten());

@@ -44,8 +44,8 @@ pub(super) struct Global {
     /// A file with settings of your own, TOML.
     #[arg(long, global = true, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// Print one JSON object on the standard output, and nothing else there; errors as
-    /// {"error": "…"} on the error output.
+    /// Print one JSON object on the standard output, and nothing else there; where a command
+    /// cannot answer, {"error": "…"} on the error output.
     #[arg(long, global = true)]
     pub(super) json: bool,
     /// Where the live environment listens.

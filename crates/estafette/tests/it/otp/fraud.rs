@@ -104,6 +104,8 @@ async fn what_no_carrier_took_does_not_count(world: &World) {
     pump(&ada, 2, 1).await;
     let more = json!({"to": phone("5100"), "delivery_mode": "sms"});
     ada.send(&more).await.problem("fraud_blocked");
+    world.advance(31_000).await;
+    ada.send(&same).await.ok();
     let shown = ada.get("/v1/otp/conversion").await.ok();
     assert_eq!(shown.list()[0]["sent"], 3, "{}", shown.text);
 }

@@ -1,12 +1,14 @@
 //! Making up for what was missed: tests, trying again, recovering since, restarts.
 
+use estafette::app::Env;
 use estafette::events::Kind;
 use playground::ReceiverZoo;
 use serde_json::json;
+use store::{Sql, WriteSet, args};
 
 use super::{ada, happen, hook, json_of, like_its_example, log, quiet, settled, visited};
 use crate::on_every_engine;
-use crate::world::{World, eventually};
+use crate::world::{Engine, World, eventually};
 
 on_every_engine!(
     a_test_reaches_its_target_only_and_a_disabled_one_as_well,
@@ -182,6 +184,27 @@ async fn recoveries_at_once_stop_nothing(world: &World) {
         events.iter().all(came).then_some(())
     })
     .await;
+}
+
+/// Nobody else can have it where one process serves from a file.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_process_held_is_free_at_the_next_start() {
+    let world = World::with(Engine::Lite, |_| ()).await;
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(&world).await;
+    hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    visited(&zoo, "/ok", 1).await;
+    quiet(&zoo, "/ok").await;
+    // The clock stands still: a lease of somebody who is gone would never end.
+    let mut set = WriteSet::of(&ada.account_id);
+    let held = "UPDATE webhooks SET holder = 77, lease_until = $1, next_at = $1";
+    set.push(Sql(held), args![world.now() + 20_000]);
+    world.app(Env::Live).await.db.commit(set).await.unwrap();
+    world.restart().await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    visited(&zoo, "/ok", 2).await;
+    world.finish().await;
 }
 
 async fn what_is_under_way_survives_a_restart(world: &World) {
