@@ -163,10 +163,8 @@ impl Table {
     pub fn of(routes: Vec<Route>, lanes: &[Arc<Lane>]) -> Result<Self, RouteFault> {
         let table = Self::stored(routes, lanes)?;
         for (at, route) in table.routes.iter().enumerate() {
-            let unknown = route.carriers.iter().position(|choice| !is_known(choice, lanes));
-            if let Some((place, choice)) =
-                unknown.and_then(|at| Some((at, route.carriers.get(at)?)))
-            {
+            let mut carriers = route.carriers.iter().enumerate();
+            if let Some((place, choice)) = carriers.find(|(_, choice)| !is_known(choice, lanes)) {
                 let reason = format!("is {:?}, which is not under sms.carriers", choice.name);
                 return Err(RouteFault { at, field: Field::Name(place), reason });
             }

@@ -193,6 +193,7 @@ impl Books {
         }
     }
 
+    /// The budget that one more send would exceed.
     fn judge(&self, account: &str, places: &[String], now: Millis) -> Option<Excess> {
         let own = self.accounts.get(account)?;
         places.iter().find_map(|place| {
@@ -228,12 +229,6 @@ impl Conversion {
             books.note(account, places, now, Counts { sent: 1, verified: 0 });
         }
         excess
-    }
-
-    /// The budget that one more send would exceed.
-    #[must_use]
-    pub fn judge(&self, account: &str, places: &[String], now: Millis) -> Option<Excess> {
-        self.books().judge(account, places, now)
     }
 
     /// Keeps a thing to tell, once for each place and stretch of time. Answers whether it is new.
@@ -335,10 +330,8 @@ mod tests {
     const VERIFIED: Counts = Counts { sent: 0, verified: 1 };
 
     fn send(all: &Conversion, number: &str, at: Millis) -> Option<(String, Span, i64)> {
-        let places = places("FR", number);
-        let excess = all.judge("ada", &places, at).map(|it| (it.place, it.span, it.budget));
-        all.note("ada", &places, at, SENT);
-        excess
+        let excess = all.claim("ada", &places("FR", number), at, false);
+        excess.map(|it| (it.place, it.span, it.budget))
     }
 
     #[test]
@@ -370,12 +363,12 @@ mod tests {
         let country = [country];
         all.note("ada", &country, yesterday, Counts { sent: 300, verified: 300 });
         all.note("ada", &country, now, Counts { sent: 9, verified: 0 });
-        assert_eq!(all.judge("ada", &country, now), None, "a thirtieth of 300 is 10");
+        assert_eq!(all.books().judge("ada", &country, now), None, "a thirtieth of 300 is 10");
         all.note("ada", &country, now, SENT);
-        assert_eq!(all.judge("ada", &country, now).unwrap().budget, 10);
+        assert_eq!(all.books().judge("ada", &country, now).unwrap().budget, 10);
         (0..60).for_each(|_| all.note("ada", &country, now, VERIFIED));
-        assert_eq!(all.judge("ada", &country, now), None);
-        assert_eq!(all.judge("eve", &country, now), None, "another account");
+        assert_eq!(all.books().judge("ada", &country, now), None);
+        assert_eq!(all.books().judge("eve", &country, now), None, "another account");
     }
 
     #[test]
@@ -388,7 +381,7 @@ mod tests {
         all.note("ada", &country, now, Counts { sent: 50, verified: 0 });
         // A thirtieth of the best day's 200 is 6.
         for (minutes, budget) in [(0, 40), (15, 30), (45, 10), (57, 6)] {
-            let excess = all.judge("ada", &country, now + minutes * HOUR / 60).unwrap();
+            let excess = all.books().judge("ada", &country, now + minutes * HOUR / 60).unwrap();
             let found = (excess.span, excess.budget);
             assert_eq!(found, (Span::Hour, budget), "{minutes}");
         }
@@ -402,9 +395,9 @@ mod tests {
         all.note("ada", &other[..1], now, Counts { sent: 100, verified: 100 });
         let pumped = places("FR", "+33612340001");
         (0..3).for_each(|_| all.note("ada", &pumped, now, SENT));
-        let excess = all.judge("ada", &pumped, now).unwrap();
+        let excess = all.books().judge("ada", &pumped, now).unwrap();
         assert_eq!(excess.place, "+3361234");
-        assert_eq!(all.judge("ada", &other, now), None);
+        assert_eq!(all.books().judge("ada", &other, now), None);
         assert!(all.tell("ada", &excess, now) && !all.tell("ada", &excess, now));
         assert!(all.tell("ada", &excess, now + HOUR));
         let unwritten = all.take();
@@ -420,7 +413,10 @@ mod tests {
         (0..2).for_each(|_| all.note("ada", &places, now, SENT));
         let (place, bucket) = ("FR".to_owned(), Span::Hour.bucket(now));
         all.read("ada", vec![Figure { place, span: Span::Hour, bucket, counts: SENT }], now);
-        assert!(all.judge("ada", &places, now).is_some(), "one of another node and two of ours");
+        assert!(
+            all.books().judge("ada", &places, now).is_some(),
+            "one of another node and two of ours"
+        );
         assert!(all.is_read_since("ada", now) && !all.is_read_since("ada", now + 1));
     }
 }

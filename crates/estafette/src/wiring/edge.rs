@@ -174,14 +174,17 @@ fn refuse_early(
     }
     // The handler of an upload looks at its type: after it has looked at who sends.
     let is_wrong = way != Way::Upload && way != Way::Foreign && !is_json(request.headers());
-    let is_coded = request.headers().contains_key(header::CONTENT_ENCODING);
-    let item = || {
-        let detail = "must be left out: bodies are read as they are";
-        let of_coding = Item::at("header:Content-Encoding", "invalid_enum", detail);
-        let of_type = Item::at("header:Content-Type", "invalid_enum", "must be application/json");
-        if is_coded { of_coding } else { of_type }
+    (is_wrong && takes_body()).then(|| unreadable(request.headers()))
+}
+
+/// Why a body is not read.
+fn unreadable(headers: &HeaderMap) -> Problem {
+    let (pointer, detail) = if headers.contains_key(header::CONTENT_ENCODING) {
+        ("header:Content-Encoding", "must be left out: bodies are read as they are")
+    } else {
+        ("header:Content-Type", "must be application/json")
     };
-    (is_wrong && takes_body()).then(|| Problem::new(Code::UnsupportedMediaType).item(item()))
+    Problem::new(Code::UnsupportedMediaType).item(Item::at(pointer, "invalid_enum", detail))
 }
 
 /// What a request and its answer are made of.

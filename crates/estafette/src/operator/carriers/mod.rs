@@ -145,14 +145,17 @@ fn forget_unknown(item: &mut Value) {
     }
 }
 
+/// A fault in a member of the object at a pointer.
+fn in_member(at: &str, name: &str, code: &'static str, detail: &str) -> Item {
+    Item::at(&format!("{at}/{}", json::escaped(name)), code, detail)
+}
+
 /// What keeps a value from being a route.
 fn fault_of(at: &str, item: &Value) -> Item {
     let Value::Object(members) = item else {
         return Item::at(at, "invalid_type", "must be an object");
     };
-    let fault = |name: &str, code: &'static str, detail: &str| {
-        Item::at(&format!("{at}/{}", json::escaped(name)), code, detail)
-    };
+    let fault = |name, code, detail: &str| in_member(at, name, code, detail);
     if let Some(name) = members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
         let detail = format!("is not a field of a route; known: {}", KNOWN.join(", "));
         return fault(name, "unknown_field", &detail);
@@ -184,9 +187,7 @@ fn fault_of_carrier(at: &str, carrier: &Value) -> Item {
     let Value::Object(members) = carrier else {
         return Item::at(at, "invalid_type", "must be a name, or an object with a name");
     };
-    let fault = |name: &str, code: &'static str, detail: &str| {
-        Item::at(&format!("{at}/{}", json::escaped(name)), code, detail)
-    };
+    let fault = |name, code, detail: &str| in_member(at, name, code, detail);
     if let Some(name) = members.keys().find(|name| !KNOWN_OF_CARRIERS.contains(&name.as_str())) {
         let known = KNOWN_OF_CARRIERS.join(", ");
         return fault(name, "unknown_field", &format!("is not of a carrier here; known: {known}"));
