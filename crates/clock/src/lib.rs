@@ -3,6 +3,7 @@
 
 mod chance;
 mod id;
+mod machine;
 mod millis;
 mod monotonic;
 
@@ -15,7 +16,10 @@ use uuid::Uuid;
 
 pub use chance::Chance;
 pub use id::{typeid, typeid_uuid};
+pub use machine::{Reading, Standing};
 pub use millis::Millis;
+
+use machine::Machine;
 
 /// One minute in milliseconds.
 pub const MINUTE: i64 = 60_000;
@@ -38,7 +42,7 @@ pub struct Clock {
 
 #[derive(Clone, Debug)]
 enum Source {
-    System,
+    Machine(Arc<Machine>),
     Held(Arc<Held>),
 }
 
@@ -55,10 +59,21 @@ struct HeldTime {
 }
 
 impl Clock {
-    /// The machine's own time and chance.
+    /// The machine's own time and chance, until [`Clock::follow`].
     #[must_use]
     pub fn system() -> Self {
-        Self { source: Source::System, chance: Chance::system(), latest: Arc::default() }
+        Self::of(Machine::default())
+    }
+
+    /// The same on a machine whose clock is wrong: ahead by so many milliseconds. For stories.
+    #[must_use]
+    pub fn ahead_by(ms: i64) -> Self {
+        Self::of(Machine::ahead_by(ms))
+    }
+
+    fn of(machine: Machine) -> Self {
+        let source = Source::Machine(Arc::new(machine));
+        Self { source, chance: Chance::system(), latest: Arc::default() }
     }
 
     /// A clock that stands still until [`Clock::advance`], with chance from `seed`.
@@ -73,8 +88,18 @@ impl Clock {
     #[must_use]
     pub fn now(&self) -> Millis {
         match &self.source {
-            Source::System => Millis::of_the_machine(),
+            Source::Machine(machine) => machine.now(),
             Source::Held(held) => held.time.borrow().now,
+        }
+    }
+
+    /// Goes by another clock from now on, as it was read: several machines that follow the same one
+    /// agree on the time, whatever their own clocks say. `None` = this one is held, and stays so.
+    #[must_use]
+    pub fn follow(&self, reading: &Reading) -> Option<Standing> {
+        match &self.source {
+            Source::Machine(machine) => Some(machine.follow(reading)),
+            Source::Held(_) => None,
         }
     }
 
@@ -83,7 +108,7 @@ impl Clock {
     #[must_use]
     pub fn monotonic_ms(&self) -> i64 {
         match &self.source {
-            Source::System => monotonic::of_the_machine(),
+            Source::Machine(_) => monotonic::of_the_machine(),
             Source::Held(held) => held.time.borrow().passed_ms,
         }
     }
@@ -110,7 +135,7 @@ impl Clock {
     /// Returns after as much time as there is now until `at`, however the clock is set meanwhile.
     pub async fn sleep_until(&self, at: Millis) {
         match &self.source {
-            Source::System => {
+            Source::Machine(_) => {
                 let wait_ms = u64::try_from(at.0 - self.now().0).unwrap_or(0);
                 tokio::time::sleep(Duration::from_millis(wait_ms)).await;
             }
@@ -133,7 +158,7 @@ impl Clock {
     pub async fn tick(&self, ms: u64) {
         let pause = tokio::time::sleep(Duration::from_millis(ms));
         match &self.source {
-            Source::System => pause.await,
+            Source::Machine(_) => pause.await,
             Source::Held(held) => {
                 let mut time = held.time.subscribe();
                 tokio::select! { () = pause => {}, _ = time.changed() => {} }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use clock::Millis;
 use futures_util::future::BoxFuture;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
@@ -98,6 +99,10 @@ pub trait Engine: Send + Sync + 'static {
     fn has_tables(&self) -> BoxFuture<'_, Result<bool, Error>>;
     /// Asks it what it is. It need not have any tables.
     fn about(&self) -> BoxFuture<'_, Result<About, Error>>;
+    /// What its clock says; `None` = it has none of its own.
+    fn clock(&self) -> BoxFuture<'_, Result<Option<Millis>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
     /// Commits a set without statements, as far as that tells whether writes work.
     fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>>;
     /// Makes this process the only one that serves from the database, until it closes it or ends,
@@ -248,6 +253,14 @@ impl Db {
     /// See [`Error`].
     pub async fn about(&self) -> Result<About, Error> {
         self.engine.about().await
+    }
+
+    /// See [`Engine::clock`].
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn clock(&self) -> Result<Option<Millis>, Error> {
+        self.engine.clock().await
     }
 
     /// See [`Engine::probe`].

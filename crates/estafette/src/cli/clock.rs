@@ -1,5 +1,5 @@
-//! `estafette clock`: whether the machine's clock is believed, and the word of an operator that it
-//! is right.
+//! `estafette clock`: whether the clock that the service goes by is believed, and the word of an
+//! operator that it is right.
 
 use std::process::ExitCode;
 
@@ -23,6 +23,8 @@ pub(super) async fn run(
         retention::confirm_clock(app, By::CLI).await?;
     }
     let judged = chores::judge(&app.db, &app.clock).await?;
+    let is_shared = app.config.database.is_shared();
+    let whose = if is_shared { "the database server's" } else { "this machine's" };
     service.close().await;
     let ahead_s = judged.ahead_ms() / 1_000;
     let object = json!({
@@ -33,10 +35,12 @@ pub(super) async fn run(
     });
     output.answer(&object, || {
         let verdict = if judged.is_refused() {
-            "More than a day ahead: what this makes look old is kept. Set the clock right or, if \
-             it is, run `estafette clock --confirm`."
+            format!(
+                "More than a day ahead: what this makes look old is kept. Set {whose} clock right \
+                 or, if it is, run `estafette clock --confirm`."
+            )
         } else {
-            "Believed."
+            format!("Believed ({whose}).")
         };
         format!(
             "clock      {}\nwitnessed  {}\nahead      {ahead_s} s\n{verdict}",

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use ::store::WriteSet;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::failover;
@@ -31,6 +32,9 @@ const TURN: Duration = Duration::from_secs(1);
 /// How long it waits for a connection that the one before it may have cost, and between two looks.
 const LINK: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
+/// After how long it is looked whether another node got the receipt that is waited for; then after
+/// twice as long, and so on.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// Times that an answer is settled anew because another was faster.
 const STALE_TRIES: usize = 3;
 
@@ -201,22 +205,31 @@ async fn at_once(waiter: &mut Waiter, wait: Duration) -> Option<inbox::HeldRecei
 }
 
 /// Waits for the first receipt that tells something of an attempt that is committed already. That
-/// it is on its way is known.
+/// it is on its way is known. One that comes to another node shows in the database.
 async fn listen<O: Owner>(
     app: &App,
     leg: &mut Leg<O>,
     waiter: &mut Waiter,
     wait: Duration,
 ) -> Result<Next, Unwritten> {
-    let until = tokio::time::Instant::now() + wait;
+    let until = Instant::now() + wait;
+    let mut pause = if elsewhere::gets_receipts(app) { FIRST_LOOK } else { wait };
+    let mut look_at = Instant::now() + pause;
     loop {
-        let left = until.saturating_duration_since(tokio::time::Instant::now());
+        let left = until.min(look_at).saturating_duration_since(Instant::now());
         let news = if left.is_zero() { None } else { waiter.next(left).await };
         let is_known = leg.attempt.state == State::Accepted;
         match news {
             Some(news) if is_known && news.receipt.fate == Fate::Sent => news.done(),
             Some(news) => return heard(app, leg, news).await,
-            None => return Ok(Next::Nothing(Carried::Stands)),
+            None if Instant::now() >= until => return Ok(Next::Nothing(Carried::Stands)),
+            None if elsewhere::has_moved(app, &leg.attempt).await => {
+                return Ok(Next::Nothing(Carried::Moved));
+            }
+            None => {
+                pause *= 2;
+                look_at = Instant::now() + pause;
+            }
         }
     }
 }
@@ -319,7 +332,7 @@ async fn once_more(app: &App, channel: Channel, message: &Outbound, permit: &Per
 async fn hand_over(app: &App, channel: Channel, message: &Outbound, permit: &Permit) -> Answered {
     let carrier = permit.carrier();
     permit.weigh(message.content.parts());
-    let since = tokio::time::Instant::now();
+    let since = Instant::now();
     let (name, channel) = (carrier.name(), channel.as_str());
     let span =
         tracing::trace_span!(target: "otel", "carrier.submit", otel.kind = "client", channel, name);

@@ -1,5 +1,5 @@
-//! A carrier that only other nodes reach: what a request sends waits in the queue until one of them
-//! takes it.
+//! What other nodes do for this one: they reach carriers that it does not, and then what a request
+//! sends waits in the queue until one of them takes it; and receipts of what it sent come to them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::store::{self as sql, Requeue};
 use super::{Attempt, Carried, Leg, Next, Owner, State, Unwritten, write};
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::carriers::binds::Presence;
 
 /// How long a request waits for another node to carry what it sends, and how often it looks.
@@ -40,4 +40,16 @@ pub(super) async fn hand_over<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<N
     }
     // Whoever took it has written what became of it.
     Ok(Next::Nothing(Carried::Moved))
+}
+
+/// Whether receipts of what this node sends may come to another. Simulated carriers bring theirs
+/// home.
+pub(super) fn gets_receipts(app: &App) -> bool {
+    app.config.database.is_shared() && app.env == Env::Live
+}
+
+/// Whether another node moved an attempt since it was read. What cannot be read has not.
+pub(super) async fn has_moved(app: &App, attempt: &Attempt) -> bool {
+    let read = sql::attempt(app, &attempt.account, &attempt.id).await;
+    read.is_ok_and(|now| now.is_some_and(|now| now.state != attempt.state))
 }

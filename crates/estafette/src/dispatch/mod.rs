@@ -313,6 +313,8 @@ pub enum Then {
         /// Where it goes.
         to: Address,
     },
+    /// Another leg, which cannot be made here and now. Due work asks again, at whichever node.
+    Owed,
     /// The same submission at a later time, its price held meanwhile. Only of one that went out
     /// through a queue and that the carrier does not have, and while its message lasts; else
     /// nothing follows.

@@ -172,6 +172,7 @@ pub async fn over<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result
         Then::Leg { channel, category, to } => {
             next_leg(app, leg, why, Way { channel, category, to }).await
         }
+        Then::Owed => owed(app, leg, &why).await,
         Then::Retry { at } if may_retry(&leg.attempt, at) => retry(app, leg, &why, at).await,
         Then::Retry { .. } | Then::End if O::may_have_arrived(&leg.attempt, &why) => {
             settle(app, leg, News::Unknown).await.map(|()| Next::Nothing(Carried::Stands))
@@ -266,16 +267,21 @@ async fn next_leg<O: Owner>(
         Err(error) => {
             let object = leg.attempt.object_id.as_str();
             tracing::error!(%error, object, "no price for the next leg now; trying again");
-            let mut set = WriteSet::of(leg.attempt.account.as_str());
-            let state = give_back::<O>(app, &mut set, &leg.attempt, &why);
-            let mut message = leg.message.clone();
-            O::decide(app, &mut set, &mut message, &leg.attempt, News::Owed(&why));
-            write(app, object, set).await?;
-            leg.message = message;
-            leg.attempt.state = state;
-            Ok(Next::Nothing(Carried::Stands))
+            owed(app, leg, &why).await
         }
     }
+}
+
+/// The attempt is over, its price is given back, and the leg that follows is due work's to make.
+async fn owed<O: Owner>(app: &App, leg: &mut Leg<O>, why: &Failure) -> Result<Next, Unwritten> {
+    let mut set = WriteSet::of(leg.attempt.account.as_str());
+    let state = give_back::<O>(app, &mut set, &leg.attempt, why);
+    let mut message = leg.message.clone();
+    O::decide(app, &mut set, &mut message, &leg.attempt, News::Owed(why));
+    write(app, leg.attempt.object_id.as_str(), set).await?;
+    leg.message = message;
+    leg.attempt.state = state;
+    Ok(Next::Nothing(Carried::Stands))
 }
 
 async fn follow<O: Owner>(

@@ -2,6 +2,7 @@
 //! those that every program has: `http_server_` (OpenTelemetry's) and `process_` (Prometheus'). An
 //! account or a phone number is never a label, and no label has values that callers can make up.
 
+mod clocks;
 mod connections;
 mod fraud;
 mod lanes;
@@ -25,6 +26,7 @@ use store::Db;
 
 pub use connections::OpenConnection;
 
+use clocks::Clocks;
 use connections::Connections;
 use fraud::Fraud;
 use lanes::Lanes;
@@ -148,7 +150,7 @@ pub struct Metrics {
     turns: Family<TurnLabels, Counter>,
     chores: Family<ChoreLabels, Seconds>,
     due_oldest: Seconds,
-    clock_ahead: Seconds,
+    clocks: Clocks,
     unwritten: Family<CauseLabels, Counter>,
     receipts_parked: Family<CarrierLabels, Counter>,
     sms_lookups: Family<[(&'static str, &'static str); 1], Counter>,
@@ -184,7 +186,7 @@ impl Default for Metrics {
             turns: Family::default(),
             chores: Family::default(),
             due_oldest: Seconds::default(),
-            clock_ahead: Seconds::default(),
+            clocks: Clocks::default(),
             unwritten: Family::default(),
             receipts_parked: Family::default(),
             sms_lookups: Family::default(),
@@ -238,11 +240,7 @@ impl Metrics {
             "Fates of messages that were not written when they were known; due work finds them",
             self.unwritten.clone(),
         );
-        registry.register(
-            "clock_ahead_seconds",
-            "How far the clock is ahead of what the rows and running time say; negative = behind",
-            self.clock_ahead.clone(),
-        );
+        self.clocks.register(registry);
         self.register_receipts(registry);
         registry.register(
             "retention_deleted",
@@ -371,9 +369,9 @@ impl Metrics {
         self.chores.get_or_create(&ChoreLabels { chore: chore.to_owned() }).set(at_s);
     }
 
-    /// Notes how far the clock is ahead of its witnesses.
-    pub fn clock_ahead(&self, seconds: f64) {
-        self.clock_ahead.set(seconds);
+    /// The gauges of clocks.
+    pub fn clocks(&self) -> &Clocks {
+        &self.clocks
     }
 
     /// Counts a passcode of a country and a carrier as sent, taken or verified.

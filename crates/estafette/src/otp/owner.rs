@@ -81,7 +81,14 @@ impl Owner for Otp {
         let to = recipient(challenge);
         let account = challenge.account.as_str();
         let leads = |number| app.carriers.leads(Channel::Sms, account, number);
-        if !is_current || !can_fall_back || !to.phone().is_some_and(leads) {
+        if !is_current || !can_fall_back {
+            return Then::End;
+        }
+        // There was SMS at the node that sent it: maybe only this one lacks it.
+        if !app.carriers.offers(Channel::Sms, account) && app.config.database.is_shared() {
+            return Then::Owed;
+        }
+        if !to.phone().is_some_and(leads) {
             return Then::End;
         }
         Then::Leg { channel: Channel::Sms, category: "authentication", to }

@@ -10,6 +10,7 @@ mod pace;
 mod pages;
 mod reference;
 mod routes;
+mod shared_clock;
 #[cfg(test)]
 mod upgrades;
 mod upkeep;
@@ -314,6 +315,8 @@ impl Service {
     /// # Errors
     /// [`OpenError`].
     pub async fn migrate(&self) -> Result<u32, OpenError> {
+        // Before anything is written that bears a time.
+        let _standing = shared_clock::follow(&self.live).await?;
         let before = self.live.db.version().await?;
         let version = self.live.db.migrate(MIGRATIONS).await?;
         let followed = rotation::follow(&self.live).await;
@@ -390,6 +393,7 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
         tokio::spawn(webhooks::run(live_app.clone())),
         tokio::spawn(emails::notices::run(live_app.clone())),
         tokio::spawn(rotation::run(live_app.clone(), stopped.clone())),
+        tokio::spawn(shared_clock::keep(live_app.clone())),
         tokio::spawn(support::run(live_app.clone())),
         tokio::spawn(support::chat::run(live_app.clone(), stopped.clone())),
     ]);

@@ -95,10 +95,9 @@ fn told(report: &audit::Report) -> Value {
 }
 
 /// Looks for figures, and lets the rate limits forget callers that are gone.
-#[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
 async fn look(app: App, witness: Arc<Witness>, mut stopped: watch::Receiver<bool>) {
     loop {
-        app.metrics.clock_ahead(witness.judged().ahead_ms() as f64 / 1000.0);
+        app.metrics.clocks().ahead_of_witnesses(witness.judged().ahead_ms());
         app.throttle.forget_idle();
         if let Err(error) = figures(&app).await {
             tracing::debug!(%error, "figures not read; the metrics show the last ones");

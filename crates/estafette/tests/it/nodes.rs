@@ -3,8 +3,12 @@
 
 use std::future::IntoFuture;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use clock::{Clock, HOUR};
+use estafette::carriers::handsets::MemoryShelf;
+use estafette::carriers::{Carriers, Handsets};
 use estafette::wiring::{self, Running};
 use futures_util::future::join_all;
 use serde_json::json;
@@ -24,7 +28,12 @@ struct Second {
 
 impl Second {
     async fn beside(world: &World) -> Self {
-        let service = wiring::open(world.config().clone(), world.clock().clone()).unwrap();
+        Self::by(world, world.clock().clone()).await
+    }
+
+    /// One that goes by another clock than the world.
+    async fn by(world: &World, clock: Clock) -> Self {
+        let service = wiring::open(world.config().clone(), clock).unwrap();
         let running = wiring::start(service).await.unwrap();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { running, http }
@@ -161,6 +170,87 @@ async fn two_nodes_together_do_not_exceed_what_an_account_may_have() {
             answer.problem("limit_reached");
         }
     }
+    other.running.stop().await;
+    world.finish().await;
+}
+
+/// What one node writes down for later, the others read: leases, ends, the next tries.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_clock_is_an_hour_ahead_goes_by_the_databases() {
+    let world = World::new(Engine::Postgres).await;
+    let right = Clock::system();
+    let other = Second::by(&world, Clock::ahead_by(HOUR)).await;
+    let apart_ms = (other.running.service().live.now() - right.now()).abs();
+    assert!(apart_ms < 5_000, "{apart_ms}");
+    let shown = async || {
+        let url = format!("http://{}/metrics", other.running.addresses.metrics);
+        let page = Call::new(other.http.get(url)).await.text;
+        let name = "estafette_machine_clock_ahead_seconds ";
+        let line = page.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.parse::<f64>().unwrap()
+    };
+    let begin = Instant::now();
+    while (shown().await - 3_600.0).abs() > 5.0 {
+        assert!(begin.elapsed() < Duration::from_secs(10), "{}", shown().await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    other.running.stop().await;
+    world.finish().await;
+}
+
+/// The control of the story above: by itself a clock that is ahead is believed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_on_a_file_of_its_own_goes_by_its_machines_clock() {
+    let world = World::new(Engine::Lite).await;
+    let service = wiring::open(world.config().clone(), Clock::ahead_by(HOUR)).unwrap();
+    assert!(service.live.now() - Clock::system().now() > HOUR - 5_000);
+    service.close().await;
+    world.finish().await;
+}
+
+/// As while carriers are added to the settings, one node after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_sms_leaves_fallbacks_to_one_that_has_it() {
+    let world = World::new(Engine::Postgres).await;
+    world.give_live_carriers().await;
+    let other = Second::beside(&world).await;
+    let ada = world.live_account("ada", 10_000).await;
+    let mut sent = Vec::new();
+    for number in 0..12 {
+        let answer = ada.send_to(&format!("+33612{number:02}0003")).await.ok();
+        sent.push(answer.word("challenge_id").to_owned());
+    }
+    // Both look at what is due, this one first.
+    world.clock().advance(20_100);
+    other.running.run_due(&other.running.service().live).await.unwrap();
+    for _ in 0..10 {
+        world.advance(2_100).await;
+    }
+    for id in &sent {
+        let read = ada.challenge(id).await.ok();
+        assert_eq!((read.word("channel"), read.word("status")), ("sms", "delivered"));
+    }
+    other.running.stop().await;
+    world.finish().await;
+}
+
+/// Behind a load balancer receipts come to any node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receipt_that_comes_to_another_node_is_in_the_answer() {
+    let world = World::with(Engine::Postgres, |config| config.otp.receipt_wait_ms = 10_000).await;
+    let other = Second::beside(&world).await;
+    let door = other.running.service().live_door.clone();
+    world
+        .give_live(Box::new(move |clock, _| {
+            let handsets = Handsets::on(Arc::new(MemoryShelf::default()));
+            Carriers::simulated(clock, &door, handsets)
+        }))
+        .await;
+    let ada = world.live_account("ada", 10_000).await;
+    let begin = Instant::now();
+    let answer = ada.send_to(&phone("1234")).await.ok();
+    assert_eq!(answer.word("status"), "delivered");
+    assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
     other.running.stop().await;
     world.finish().await;
 }

@@ -33,12 +33,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use clock::Millis;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 
 use crate::{
-    About, Args, CommitError, Done, Engine, Error, Migration, Plan, Row, Sql, Stmt, WriteSet,
+    About, Args, CommitError, Done, Engine, Error, FromRow, Migration, Plan, Row, Sql, Stmt,
+    WriteSet,
 };
 use address::Address;
 use batcher::Batcher;
@@ -251,6 +253,14 @@ impl Engine for Pg {
 
     fn about(&self) -> BoxFuture<'_, Result<About, Error>> {
         Box::pin(async move { schema::about(&self.dial().await?).await })
+    }
+
+    fn clock(&self) -> BoxFuture<'_, Result<Option<Millis>, Error>> {
+        Box::pin(async move {
+            let row = self.readers.rows(schema::CLOCK, Args::new()).await?.into_iter().next();
+            let (now,) = <(Millis,)>::from_row(row.ok_or(Error::Corrupt { column: 0 })?)?;
+            Ok(Some(now))
+        })
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>> {

@@ -19,6 +19,9 @@ const ABOUT: Sql = Sql("SELECT current_setting('server_version'), \
      CASE current_setting('synchronous_commit') WHEN 'off' THEN 'synchronous_commit = off' END, \
      CASE current_setting('fsync') WHEN 'off' THEN 'fsync = off' END, \
      CASE current_setting('full_page_writes') WHEN 'off' THEN 'full_page_writes = off' END)");
+/// The time now, not that of the transaction's begin.
+pub(super) const CLOCK: Sql =
+    Sql("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)");
 const ENCODING: Sql = Sql("SELECT current_setting('server_encoding')");
 const APPLIED: Sql = Sql("SELECT version, checksum FROM schema_migrations ORDER BY version");
 /// Of tables with these names those that this user may not write, or does not own.

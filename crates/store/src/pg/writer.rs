@@ -12,15 +12,18 @@ use crate::{Args, Row, Sql, Val, args};
 /// The table of the batchers' last commits.
 pub(super) const TABLE: &str = "CREATE TABLE store_writers (writer_id BYTEA PRIMARY KEY, \
     last_commit BYTEA NOT NULL, at BIGINT NOT NULL)";
-/// Leaves the id of a transaction in it.
+/// Leaves the id of a transaction in it. Its time is the database's, so that no node with a wrong
+/// clock forgets what another still asks for.
 pub(super) const MARK: Sql = Sql("INSERT INTO store_writers (writer_id, last_commit, at) \
-    VALUES ($1, $2, $3) ON CONFLICT (writer_id) DO UPDATE SET \
-    last_commit = excluded.last_commit, at = excluded.at");
+    VALUES ($1, $2, CAST(date_part('epoch', clock_timestamp()) * 1000 AS BIGINT)) \
+    ON CONFLICT (writer_id) DO UPDATE SET last_commit = excluded.last_commit, at = excluded.at");
 /// A SELECT would not see a row that is just being inserted; this waits for it.
 const LAST: Sql = Sql("INSERT INTO store_writers (writer_id, last_commit, at) \
-    VALUES ($1, $2, $3) ON CONFLICT (writer_id) DO UPDATE SET at = excluded.at \
+    VALUES ($1, $2, CAST(date_part('epoch', clock_timestamp()) * 1000 AS BIGINT)) \
+    ON CONFLICT (writer_id) DO UPDATE SET at = excluded.at \
     RETURNING last_commit");
-const FORGET: Sql = Sql("DELETE FROM store_writers WHERE at < $1");
+const FORGET: Sql = Sql("DELETE FROM store_writers \
+    WHERE at < CAST(date_part('epoch', clock_timestamp()) * 1000 AS BIGINT) - $1");
 /// No commit stays unknown for so long.
 const FORGET_AFTER_MS: i64 = 7 * clock::DAY;
 
@@ -51,7 +54,7 @@ impl Writer {
 
     /// The arguments of [`MARK`].
     pub(super) fn mark_args(&self, commit: &CommitId) -> Args {
-        args![self.id, commit.0, self.clock.now()]
+        args![self.id, commit.0]
     }
 
     /// Whether a transaction of this batcher was committed. Final: one that was not can no longer
@@ -63,7 +66,7 @@ impl Writer {
         commit: &CommitId,
     ) -> Result<bool, Failure> {
         connection.run_text(begin).await?;
-        let args = args![self.id, Vec::new(), self.clock.now()];
+        let args = args![self.id, Vec::new()];
         let last = connection.run(LAST, &args).await?;
         connection.commit().await?;
         Ok(matches!(last.rows.first(), Some(Row(columns))
@@ -73,6 +76,5 @@ impl Writer {
 
 /// Forgets batchers that ended long ago.
 pub(super) async fn forget_old(connection: &Connection) -> Result<(), Failure> {
-    let before = Clock::system().now() - FORGET_AFTER_MS;
-    connection.run(FORGET, &args![before]).await.map(drop)
+    connection.run(FORGET, &args![FORGET_AFTER_MS]).await.map(drop)
 }

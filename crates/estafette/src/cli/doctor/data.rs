@@ -21,7 +21,7 @@ use crate::{chores, dispatch, rotation};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A read that takes longer than this makes every request slow.
 const SLOW: Duration = Duration::from_millis(50);
-/// Clocks that differ by more than this spoil tokens and signatures.
+/// Clocks that differ by more than this spoil certificates, and what receivers make of signatures.
 const MOST_APART_MS: i64 = 2_000;
 
 /// What was found out.
@@ -128,7 +128,7 @@ async fn about(db: &Db, clock: &Clock) -> Result<Vec<Finding>, store::Error> {
     if let Some(server) = about.clock_ms {
         let apart_ms = (clock.now() - Millis(server)).abs();
         findings.push(if apart_ms > MOST_APART_MS {
-            let found = format!("{apart_ms} ms apart from the database's");
+            let found = format!("{apart_ms} ms apart from the database's, which nodes go by");
             Finding::warning("clock", found, "run an NTP client on both machines")
         } else {
             Finding::fine("clock", format!("{apart_ms} ms apart from the database's"))

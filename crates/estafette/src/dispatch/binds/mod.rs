@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ::store::{CommitError, Error as DbError, Reject, WriteSet, args};
+use clock::Millis;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
@@ -23,6 +24,9 @@ const LEASE_MS: i64 = 5_000;
 const RENEW: Duration = Duration::from_millis(1_500);
 /// So long after the last renewal the connection is cut.
 const GIVE_UP: Duration = Duration::from_secs(4);
+/// What a lease may be longer by, as clocks differ for a moment. One that is longer still was
+/// written by a clock that was wrong.
+const SLACK_MS: i64 = 30_000;
 /// Another node has it.
 const TAKEN: Reject = Reject("bind_slot_taken");
 
@@ -69,14 +73,13 @@ async fn renew(
     before: &Slots,
 ) -> Result<Slots, DbError> {
     let count = i64::try_from(limits.everywhere).unwrap_or(i64::MAX);
-    let rows: Vec<(i64, i64, clock::Millis)> =
-        app.db.rows(sql::SLOTS, args![carrier, count]).await?;
+    let rows: Vec<(i64, i64, Millis)> = app.db.rows(sql::SLOTS, args![carrier, count]).await?;
     let now = app.now();
     // Of several processes on one file only one serves.
     let is_alone = !app.config.database.is_shared();
     let is_free = |slot: i64| {
         let row = rows.iter().find(|(number, ..)| *number == slot);
-        row.is_none_or(|(_, node, until)| *node == app.node || *until < now || is_alone)
+        row.is_none_or(|(_, node, until)| *node == app.node || !runs(*until, now) || is_alone)
     };
     let mut held = BTreeSet::new();
     let others = (0..count).filter(|slot| !before.held.contains(slot));
@@ -90,15 +93,21 @@ async fn renew(
     }
     let are_elsewhere = rows
         .iter()
-        .any(|(slot, node, until)| !held.contains(slot) && *node != app.node && *until >= now);
+        .any(|(slot, node, until)| !held.contains(slot) && *node != app.node && runs(*until, now));
     Ok(Slots { held, are_elsewhere })
+}
+
+/// Whether a lease of another node still runs.
+fn runs(until: Millis, now: Millis) -> bool {
+    until >= now && until <= now + LEASE_MS + SLACK_MS
 }
 
 async fn claim(app: &App, carrier: &str, slot: i64, is_alone: bool) -> Result<bool, DbError> {
     let now = app.now();
-    let free_before = if is_alone { clock::Millis(i64::MAX) } else { now };
+    let free_before = if is_alone { Millis(i64::MAX) } else { now };
     let mut set = WriteSet::of(carrier);
-    let args = args![carrier, slot, app.node, now + LEASE_MS, free_before];
+    let longest = now + LEASE_MS + SLACK_MS;
+    let args = args![carrier, slot, app.node, now + LEASE_MS, free_before, longest];
     set.guard(sql::CLAIM, args, TAKEN);
     match app.db.commit(set).await {
         Ok(_) => Ok(true),

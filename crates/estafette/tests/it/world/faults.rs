@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use clock::Millis;
 use futures_util::future::BoxFuture;
 use store::{
     About, Args, CommitError, Done, Engine, Error, Groups, Migration, Plan, Reject, Row, Sql,
@@ -132,6 +133,10 @@ impl Engine for Faulty {
 
     fn about(&self) -> BoxFuture<'_, Result<About, Error>> {
         self.engine.about()
+    }
+
+    fn clock(&self) -> BoxFuture<'_, Result<Option<Millis>, Error>> {
+        self.engine.clock()
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>> {
