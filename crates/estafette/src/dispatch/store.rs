@@ -21,7 +21,7 @@ const OF_OBJECT: Sql =
 const INSERT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, kind, object_id, channel, \
      carrier, priority, state, credits, tries, node, lease_until, started_at, queued_at, next_at, \
      give_up_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, \
-     $16) /*BULK*/");
+     $16) ON CONFLICT DO NOTHING /*BULK*/");
 const SHIFT: Sql =
     Sql("UPDATE attempts SET state = $1, error = $2, queued_at = NULL, next_at = $3 \
      WHERE account_id = $4 AND attempt_id = $5 AND state = $6 /*BULK*/");
@@ -201,7 +201,7 @@ pub(super) fn insert<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt)
         attempt.next_at,
         attempt.give_up_at
     ];
-    set.push(INSERT, args);
+    set.guard(INSERT, args, STALE);
 }
 
 /// Moves an attempt from the state it was read in, out of any queue; refused if another was faster.

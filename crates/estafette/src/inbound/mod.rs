@@ -44,7 +44,7 @@ const SEEN: Reject = Reject("inbound_seen");
 /// Messages of a batch that are taken in at the same time.
 const PARALLEL: usize = 32;
 /// Times that what follows is decided anew because another was faster.
-const TRIES: usize = 10;
+const TRIES: usize = 20;
 
 /// A message that a person sent, as the API shows it.
 #[derive(Clone)]

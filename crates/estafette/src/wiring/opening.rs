@@ -53,14 +53,21 @@ impl OpenError {
 /// Brings the database up to date. One on a server that is away is waited for, however long: a
 /// service that ends because of it would not be there when it comes back.
 pub(super) async fn wait(service: &Service) -> Result<(), OpenError> {
-    let is_elsewhere = service.live.config.database.is_shared();
+    let config = &service.live.config;
+    let (is_elsewhere, database) = (config.database.is_shared(), place_of(config));
     let mut pause = FIRST_PAUSE;
     loop {
         match service.migrate().await {
             Ok(_version) => return Ok(()),
             Err(error) if is_elsewhere && error.may_pass() => {
                 let wait_s = pause.as_secs();
-                tracing::warn!(%error, wait_s, "waiting for the database; nothing is served yet");
+                tracing::warn!(
+                    %error,
+                    database,
+                    wait_s,
+                    "waiting for the database of database.url; nothing is served yet. \
+                     `estafette doctor` says what to do"
+                );
             }
             Err(error) => return Err(error),
         }

@@ -1,6 +1,7 @@
 //! Stories of the operator's staff and of the sandbox's virtual handsets.
 
 use estafette::app::Env;
+use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::on_every_engine;
@@ -16,6 +17,7 @@ on_every_engine!(
     asking_for_a_sender_is_noted_once_and_a_keyword_is_none,
     handsets_show_exactly_the_fields_of_the_contract,
     handsets_are_of_the_sandbox_only,
+    changes_of_an_account_at_the_same_time_all_succeed,
 );
 
 async fn asking_for_a_sender_is_noted_once_and_a_keyword_is_none(world: &World) {
@@ -150,4 +152,11 @@ async fn handsets_are_of_the_sandbox_only(world: &World) {
     let path = format!("/v1/sandbox/handsets/{}/messages", phone("5678"));
     let answer = ada.get(&path).await;
     assert_eq!(answer.status, 404, "{}", answer.text);
+}
+
+async fn changes_of_an_account_at_the_same_time_all_succeed(world: &World) {
+    let ada = world.account("ada").await;
+    let change = |n: usize| world.set(&ada, json!({"settings": {"otp_validity_s": 60 + n}}));
+    let changes = join_all((0..15).map(|n| async move { change(n).await })).await;
+    changes.into_iter().for_each(|change| drop(change.ok()));
 }

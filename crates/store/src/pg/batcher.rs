@@ -73,6 +73,7 @@ impl Batcher {
     /// A connection with nothing left to find out; `None` once there is nothing more to do.
     async fn connect(&mut self) -> Option<Pipeline> {
         let mut pause_ms = SHORTEST_PAUSE_MS;
+        let mut told = Told::default();
         loop {
             if self.unknown.is_none() && self.queue.is_over() {
                 return None;
@@ -81,11 +82,12 @@ impl Batcher {
             match expiring(&queue, self.try_to_connect()).await {
                 Ok(connection) => {
                     queue.recovered();
+                    told.back();
                     return Some(connection);
                 }
                 Err(failure) => {
                     let why = format!("no connection to the database: {}", failure.text());
-                    tracing::warn!(why, "trying again");
+                    told.away(&why);
                     queue.outage(&why);
                 }
             }
@@ -135,6 +137,30 @@ impl Batcher {
             job.answer(Err(CommitError::Unknown(unknown.why.clone())));
         }
         self.queue.put_back(unknown.others);
+    }
+}
+
+/// What the log was told of an outage: why it began, what else it is then, and its end. Each try
+/// would be some lines a second.
+#[derive(Default)]
+struct Told {
+    why: String,
+    since: Option<Instant>,
+}
+
+impl Told {
+    fn away(&mut self, why: &str) {
+        self.since.get_or_insert_with(Instant::now);
+        if self.why != why {
+            why.clone_into(&mut self.why);
+            tracing::warn!(why, "the database is away; trying again until it is back");
+        }
+    }
+
+    fn back(&self) {
+        if let Some(since) = self.since {
+            tracing::info!(after_s = since.elapsed().as_secs(), "the database is back");
+        }
     }
 }
 

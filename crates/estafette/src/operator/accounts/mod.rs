@@ -23,7 +23,7 @@ use crate::senders;
 /// The account is not as it was read, or its credits do not allow the new limit.
 const NOT_AS_READ: Reject = Reject("account_not_as_read");
 /// Tries against others who change the same account.
-const TRIES: usize = 4;
+const TRIES: usize = 20;
 /// Most places that the guard against fraud leaves alone.
 const MOST_ALLOWED: usize = 300;
 /// The highest credit limit.

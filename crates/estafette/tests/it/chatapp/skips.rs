@@ -1,6 +1,9 @@
 //! Who is not asked for consent, and what asking costs a passcode.
 
+use std::future::IntoFuture;
+
 use clock::DAY;
+use futures_util::future::join_all;
 use serde_json::json;
 
 use super::{ask, prompt_on, reply, session_as, told};
@@ -18,6 +21,7 @@ on_every_engine!(
     a_person_who_is_erased_is_asked_no_more,
     asking_costs_a_passcode_one_statement,
     a_prompt_outlives_a_crash,
+    taps_at_the_same_time_are_all_taken,
 );
 
 /// What asks.
@@ -134,4 +138,17 @@ async fn a_prompt_outlives_a_crash(world: &World) {
     world.restart().await;
     prompt_on(&ada, "5678").await;
     session_as(&ada, "pending").await;
+}
+
+/// As a person with a bad connection taps: each tap is a message of its own.
+async fn taps_at_the_same_time_are_all_taken(world: &World) {
+    let ada = world.account("ada").await;
+    for round in 0..3 {
+        let to = format!("56{round:02}");
+        ask(&ada, &to).await;
+        prompt_on(&ada, &to).await;
+        let yes = json!({"button": "yes"});
+        let taps = join_all((0..12).map(|_| reply(&ada, &to, &yes).into_future())).await;
+        taps.into_iter().for_each(|tap| drop(tap.ok()));
+    }
 }
