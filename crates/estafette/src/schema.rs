@@ -161,4 +161,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "newest_answer",
         sql: include_str!("../../../migrations/0044_newest_answer.sql"),
     },
+    Migration {
+        version: 45,
+        name: "fraud_told",
+        sql: include_str!("../../../migrations/0045_fraud_told.sql"),
+    },
 ];
