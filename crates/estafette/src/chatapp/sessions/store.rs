@@ -30,13 +30,13 @@ const OPEN: Sql =
      consent_at, ended_at, created_at, next_at, answered_at FROM chatapp_sessions \
      WHERE recipient = $1 AND account_id = $2 AND status IN ('pending', 'active')");
 /// The newest that a Yes may open although it is over.
-const REOPENABLE: Sql = Sql(
-    "SELECT account_id, session_id, recipient, country, challenge_id, language, \
+const REOPENABLE: Sql =
+    Sql("SELECT account_id, session_id, recipient, country, challenge_id, language, \
      consent_status, status, reason, billed_credits, attempt_id, event_count, expires_at, \
      consent_at, ended_at, created_at, next_at, answered_at FROM chatapp_sessions \
-     WHERE recipient = $1 AND account_id = $2 AND ((status = 'declined' AND reason IN ('declined', 'withdrawn')) \
-     OR (status = 'expired' AND reason = 'no_answer')) ORDER BY session_id DESC LIMIT 1",
-);
+     WHERE recipient = $1 AND account_id = $2 \
+     AND ((status = 'declined' AND reason IN ('declined', 'withdrawn')) \
+     OR (status = 'expired' AND reason = 'no_answer')) ORDER BY session_id DESC LIMIT 1");
 /// Has a person asked. `event_count` 0 says that it has not been done.
 const WANT: Sql = Sql("INSERT INTO chatapp_sessions (account_id, session_id, recipient, country, \
      challenge_id, language, consent_status, status, reason, billed_credits, attempt_id, \
