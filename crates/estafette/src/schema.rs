@@ -156,4 +156,14 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "due_events",
         sql: include_str!("../../../migrations/0043_due_events.sql"),
     },
+    Migration {
+        version: 44,
+        name: "newest_answer",
+        sql: include_str!("../../../migrations/0044_newest_answer.sql"),
+    },
+    Migration {
+        version: 45,
+        name: "fraud_told",
+        sql: include_str!("../../../migrations/0045_fraud_told.sql"),
+    },
 ];

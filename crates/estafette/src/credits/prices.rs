@@ -20,6 +20,17 @@ pub const CHANNELS: &[&str] = &["chatapp", "sms", "email"];
 /// Categories that may have a price.
 pub const CATEGORIES: &[&str] =
     &["authentication", "utility", "marketing", "service", "session", "message"];
+
+/// The categories that messages of a channel are charged by.
+#[must_use]
+pub fn categories_of(channel: &str) -> &'static [&'static str] {
+    match channel {
+        "chatapp" => &["authentication", "utility", "marketing", "service", "session"],
+        "sms" => &["authentication", "message"],
+        _ => &["message"],
+    }
+}
+
 /// The country of a price for all others.
 pub const EVERYWHERE: &str = "*";
 

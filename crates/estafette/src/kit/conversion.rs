@@ -96,6 +96,8 @@ pub struct Excess {
     pub place: String,
     /// Of a day or an hour.
     pub span: Span,
+    /// Which one.
+    pub bucket: i64,
     /// What was counted before this send.
     pub counts: Counts,
     /// Unverified passcodes that are let through.
@@ -198,7 +200,8 @@ impl Books {
         let own = self.accounts.get(account)?;
         places.iter().find_map(|place| {
             let (span, counts, budget) = exceeded(&own.places.get(place)?.figures, now)?;
-            Some(Excess { place: place.clone(), span, counts, budget })
+            let bucket = span.bucket(now);
+            Some(Excess { place: place.clone(), span, bucket, counts, budget })
         })
     }
 }
@@ -232,12 +235,12 @@ impl Conversion {
     }
 
     /// Keeps a thing to tell, once for each place and stretch of time. Answers whether it is new.
-    pub fn tell(&self, account: &str, excess: &Excess, now: Millis) -> bool {
+    pub fn tell(&self, account: &str, excess: &Excess) -> bool {
         let mut books = self.books();
         let own = books.accounts.entry(account.to_owned()).or_default();
-        let bucket = excess.span.bucket(now);
-        own.told.retain(|(_, span, told)| *told >= span.bucket(now));
-        let is_new = own.told.insert((excess.place.clone(), excess.span, bucket));
+        let Excess { place, span, bucket, .. } = excess;
+        own.told.retain(|(_, of, told)| of != span || told >= bucket);
+        let is_new = own.told.insert((place.clone(), *span, *bucket));
         if is_new {
             books.excesses.push((account.to_owned(), excess.clone()));
         }
@@ -259,9 +262,9 @@ impl Conversion {
     }
 
     /// It could not be written down.
-    pub fn put_back(&self, account: &str, figures: Vec<Figure>, excesses: Vec<(String, Excess)>) {
+    pub fn put_back(&self, account: &str, figures: Vec<Figure>, excesses: Vec<Excess>) {
         let mut books = self.books();
-        books.excesses.extend(excesses);
+        books.excesses.extend(excesses.into_iter().map(|excess| (account.to_owned(), excess)));
         if figures.is_empty() {
             return;
         }
@@ -324,7 +327,7 @@ fn exceeded(figures: &Figures, now: Millis) -> Option<(Span, Counts, i64)> {
 mod tests {
     use clock::{DAY, HOUR, Millis};
 
-    use super::{Conversion, Counts, Figure, Span, places};
+    use super::{Conversion, Counts, Excess, Figure, Span, places};
 
     const SENT: Counts = Counts { sent: 1, verified: 0 };
     const VERIFIED: Counts = Counts { sent: 0, verified: 1 };
@@ -398,8 +401,9 @@ mod tests {
         let excess = all.books().judge("ada", &pumped, now).unwrap();
         assert_eq!(excess.place, "+3361234");
         assert_eq!(all.books().judge("ada", &other, now), None);
-        assert!(all.tell("ada", &excess, now) && !all.tell("ada", &excess, now));
-        assert!(all.tell("ada", &excess, now + HOUR));
+        assert!(all.tell("ada", &excess) && !all.tell("ada", &excess));
+        let next = Excess { bucket: excess.bucket + 1, ..excess };
+        assert!(all.tell("ada", &next));
         let unwritten = all.take();
         assert_eq!((unwritten.figures["ada"].len(), unwritten.excesses.len()), (4, 2));
         assert!(all.take().figures.is_empty());

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clock::Millis;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::Serialize;
 use url::form_urlencoded;
 
@@ -45,6 +45,19 @@ impl Page {
 /// Above every id: the start of a list that runs downwards.
 pub const TOP: &str = "~";
 
+/// A parameter that would be read as other text than it was written as.
+fn undecodable(query: &str) -> Option<Problem> {
+    let is_text = |text: &str| percent_decode_str(text).decode_utf8().is_ok();
+    let pair = query.split('&').find(|pair| !is_text(pair))?;
+    let name = pair.split('=').next().filter(|name| is_text(name)).unwrap_or_default();
+    let detail = "must be UTF-8 once its percent-encoding is read";
+    Some(Problem::bad_request(
+        &format!("?{}", name.chars().take(64).collect::<String>()),
+        "invalid_type",
+        detail,
+    ))
+}
+
 /// The query of a request, checked: unknown and repeated parameters are refused.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
@@ -57,6 +70,9 @@ impl Query {
     /// # Errors
     /// 400 `invalid_request` naming the parameter.
     pub fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
+        if let Some(problem) = query.and_then(undecodable) {
+            return Err(problem);
+        }
         let mut pairs: Vec<(String, String)> = Vec::new();
         for (name, value) in form_urlencoded::parse(query.unwrap_or("").as_bytes()) {
             let pointer = format!("?{}", name.chars().take(64).collect::<String>());

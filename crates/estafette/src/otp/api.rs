@@ -14,7 +14,7 @@ use super::order::Order;
 use super::parse;
 use super::problems::{Gone, NotSent, WrongCode};
 use super::send::{self, Sent};
-use super::{Challenge, Reason, Status, list, store as sql, verify};
+use super::{Challenge, Error, Reason, Status, list, store as sql, verify};
 use crate::access::caller::{Caller, CheckOtp, ListOtp, SendOtp};
 use crate::access::idempotency::{self, Claim, Once, Repeatable, Seen};
 use crate::app::App;
@@ -119,10 +119,11 @@ pub struct VerifyRequest {
     pub code: String,
     /// The challenge. What is given beside it must agree, else 404.
     pub challenge_id: Option<String>,
-    /// The newest challenge with this reference.
+    /// The newest challenge with this reference, to whomever it was sent: beside `to`, 404 where
+    /// that one is another recipient's. Give recipients references of their own.
     #[schema(min_length = 1, max_length = 128, example = "login-42")]
     pub reference: Option<String>,
-    /// The newest challenge of this recipient.
+    /// The newest challenge made for this recipient; a resend makes none.
     #[schema(pattern = "[0-9]")]
     pub to: Option<String>,
 }
@@ -267,9 +268,8 @@ async fn send_otp(
 #[utoipa::path(post, path = "/v1/chatapp/otp/send", tag = "OTP", request_body = ChatappSendRequest,
     security(("api_key" = ["otp:send", "sms:send"])),
     extensions(("x-codes" = json!([
-        Code::InsufficientCredits, Code::CountryNotAllowed, Code::FraudBlocked,
-        Code::RecipientUnreachable, Code::ResendTooSoon, Code::CarrierError,
-        Code::CarrierUnavailable,
+        Code::InsufficientCredits, Code::CountryNotAllowed, Code::RecipientUnreachable,
+        Code::ResendTooSoon, Code::CarrierError, Code::CarrierUnavailable,
     ]))),
     responses(
         (status = 200, body = ChatappSentView, description = "The passcode is on its way"),
@@ -330,8 +330,9 @@ async fn send_chatapp_otp(
                 "attempts_remaining": 0,
             })),
             (Gone = "otp_expired", example = json!({
-                "challenge_status": "failed",
-                "failure_reason": "undelivered",
+                "verified": false,
+                "challenge_id": "otp_01kdvqh6m4e5s8w2t9zb3y7n1f",
+                "challenge_status": "expired",
             })),
         )),
     ))]
@@ -415,17 +416,24 @@ async fn place(
     request: Repeatable<'_>,
 ) -> Result<Once<Sent>, Problem> {
     let account = &caller.account;
-    let fresh = async |claim: &Claim| Ok(told(send::send(app, account, order, claim).await?));
-    let again = async |seen: Seen| Ok(told(send::seen(app, account, &seen).await?));
+    let fresh =
+        async |claim: &Claim| Ok(told(order, send::send(app, account, order, claim).await?));
+    let again = async |seen: Seen| Ok(told(order, send::seen(app, account, &seen).await?));
     idempotency::once_or_refused(app, request, fresh, again).await?.transpose()
 }
 
 /// A send that reached nobody is an error, also when it is told again.
-fn told(mut sent: Sent) -> Result<Sent, Problem> {
-    match sent.refusal.take() {
-        Some(error) => Err(Problem::from(error).with("challenge_id", sent.challenge.id.as_str())),
-        None => Ok(sent),
-    }
+fn told(order: &Order, mut sent: Sent) -> Result<Sent, Problem> {
+    let Some(error) = sent.refusal.take() else { return Ok(sent) };
+    let is_carriers = matches!(error, Error::CarrierFailed);
+    let problem = Problem::from(error).with("challenge_id", sent.challenge.id.as_str());
+    Err(match order.chosen() {
+        Some(chosen) if is_carriers => problem.detail(format!(
+            "The carrier did not take the message, and nothing was charged. Check {chosen}: the \
+             chat-app's account may not have it. Else try again later, or ask the operator."
+        )),
+        _ => problem,
+    })
 }
 
 fn sent_view(app: &App, sent: Sent) -> SentView {

@@ -105,7 +105,7 @@ impl FromVal for Mode {
 
 words! {
     /// Why a challenge failed.
-    enum Reason {
+    pub enum Reason {
         /// The recipient cannot be reached on any channel that was asked for.
         Unreachable = "unreachable",
         /// A receipt said no, or nobody said anything in time.
@@ -244,7 +244,7 @@ pub enum Error {
     /// The carrier failed for reasons that are not the recipient's.
     #[error(
         "The carrier did not take the message, and nothing was charged. Try again later; if that \
-         does not help, check template_name and template_language, or ask the operator."
+         does not help, ask the operator."
     )]
     CarrierFailed,
     /// No carrier of a channel that was asked for leads to the number.
@@ -258,7 +258,10 @@ pub enum Error {
     Unknown,
     /// Its time is over.
     #[error("The passcode is no longer valid. Send a new one.")]
-    Expired,
+    Expired {
+        /// The challenge.
+        challenge: ChallengeId,
+    },
     /// All guesses are used up.
     #[error("The challenge takes no more guesses, not even the right code. Send a new passcode.")]
     Exhausted {
@@ -273,8 +276,16 @@ pub enum Error {
     #[error("A passcode works once. Treat the earlier verification as the one that counts.")]
     AlreadyVerified,
     /// It failed before it could be verified.
-    #[error("The passcode was not delivered ({0}), so no code verifies it. Send a new one.")]
-    Failed(&'static str),
+    #[error(
+        "The passcode was not delivered ({}), so no code verifies it. Send a new one.",
+        reason.as_str()
+    )]
+    Failed {
+        /// The challenge.
+        challenge: ChallengeId,
+        /// Why.
+        reason: Reason,
+    },
     /// A wrong guess.
     #[error("Ask the person to type the code again; {} left.", guesses(max_attempts - attempts))]
     WrongCode {

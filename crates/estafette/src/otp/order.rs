@@ -23,4 +23,14 @@ impl Order {
     pub(super) fn slot(&self) -> String {
         format!("{}|{}", self.to.e164(), self.reference.as_deref().unwrap_or(""))
     }
+
+    /// The fields that choose another template than the service's own, in a sentence.
+    pub(super) const fn chosen(&self) -> Option<&'static str> {
+        match (&self.template, &self.language) {
+            (Some(_), Some(_)) => Some("`template_name` and `template_language`"),
+            (Some(_), None) => Some("`template_name`"),
+            (None, Some(_)) => Some("`template_language`"),
+            (None, None) => None,
+        }
+    }
 }

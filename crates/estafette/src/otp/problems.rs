@@ -34,9 +34,13 @@ pub(super) struct WrongCode {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it is written as members of a problem; this describes them")]
 pub(super) struct Gone {
-    /// `failed`, where it failed rather than expired.
-    #[schema(nullable = false)]
-    challenge_status: Option<Status>,
+    /// Always false.
+    verified: bool,
+    /// The challenge.
+    #[schema(example = "otp_01kdvqh6m4e5s8w2t9zb3y7n1f")]
+    challenge_id: String,
+    /// `expired`; or `failed`, where it failed before that.
+    challenge_status: Status,
     /// Why it failed, where it did.
     #[schema(nullable = false)]
     failure_reason: Option<Reason>,
@@ -71,6 +75,14 @@ impl Guessed {
     }
 }
 
+/// Adds the members of [`Gone`].
+fn gone(problem: Problem, challenge: &ChallengeId, status: Status) -> Problem {
+    problem
+        .with("verified", false)
+        .with("challenge_id", challenge.as_str())
+        .with("challenge_status", status.as_str())
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
@@ -86,11 +98,14 @@ impl From<Error> for Problem {
             Error::NoCarrier(_) => told(Code::CarrierUnavailable),
             Error::CreditsRanOut => told(Code::InsufficientCredits),
             Error::Unknown => told(Code::NotFound),
-            Error::Expired => told(Code::OtpExpired),
+            Error::Expired { challenge } => {
+                gone(told(Code::OtpExpired), &challenge, Status::Expired)
+            }
             // Gone as an expired one is, and the members say why.
-            Error::Failed(reason) => told(Code::OtpExpired)
-                .with("challenge_status", Status::Failed.as_str())
-                .with("failure_reason", reason),
+            Error::Failed { challenge, reason } => {
+                gone(told(Code::OtpExpired), &challenge, Status::Failed)
+                    .with("failure_reason", reason.as_str())
+            }
             Error::Exhausted { challenge, attempts, max_attempts } => {
                 let guessed = Guessed { status: Status::Failed, attempts, max_attempts };
                 guessed.tell(told(Code::OtpAttemptsExhausted), &challenge)

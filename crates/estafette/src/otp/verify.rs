@@ -182,9 +182,12 @@ pub(super) async fn why_not(
             let Challenge { id, attempts, max_attempts, .. } = challenge;
             Error::Exhausted { challenge: id, attempts, max_attempts }
         }
-        Status::Failed => {
-            Error::Failed(challenge.failure_reason.unwrap_or(Reason::Undelivered).as_str())
+        Status::Failed => Error::Failed {
+            reason: challenge.failure_reason.unwrap_or(Reason::Undelivered),
+            challenge: challenge.id,
+        },
+        Status::Sent | Status::Delivered | Status::Expired => {
+            Error::Expired { challenge: challenge.id }
         }
-        Status::Sent | Status::Delivered | Status::Expired => Error::Expired,
     })
 }

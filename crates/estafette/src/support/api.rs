@@ -261,14 +261,14 @@ async fn read_ticket(
 
 /// Rate a ticket.
 ///
-/// Once, after it was resolved.
+/// Once, after it was resolved: 409 before that, and again.
 #[utoipa::path(
     post, path = "/v1/support/tickets/{ticket_id}/rating", tag = "Support",
     params(
         ("ticket_id" = String, Path, description = "The ticket"),
     ),
     request_body = NewRating,
-    extensions(("x-codes" = json!([Code::LimitReached]))),
+    extensions(("x-codes" = json!([Code::LimitReached, Code::TicketClosed]))),
     responses(
         (status = 200, body = TicketView, description = "The ticket"),
     ),
@@ -312,9 +312,6 @@ impl From<Error> for Problem {
             Error::Expired => Code::FileExpired.into(),
             Error::Storage(why) => Self::new(Code::StorageUnavailable).because(&why),
             Error::Full(detail) => Self::new(Code::LimitReached).detail(detail),
-            Error::NotNow(detail) => {
-                Self::invalid(vec![Item::at("", "out_of_range", detail)]).detail(detail)
-            }
             Error::Field { field, detail } => {
                 Self::invalid(vec![Item::at(&format!("/{field}"), "invalid_enum", detail)])
             }

@@ -178,12 +178,9 @@ pub enum Error {
     /// The file storage failed.
     #[error("the file storage failed: {0}")]
     Storage(String),
-    /// A bound of the account or the ticket is reached; says which.
+    /// A bound of the account or the ticket, as it stands, is reached; says which.
     #[error("{0}")]
     Full(String),
-    /// The ticket does not stand so that this can be done; says why.
-    #[error("{0}")]
-    NotNow(&'static str),
     /// A field names something that does not exist or does not fit.
     #[error("/{field} {detail}")]
     Field {

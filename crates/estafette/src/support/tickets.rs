@@ -355,11 +355,14 @@ pub(super) async fn rate(
 ) -> Result<Ticket, Error> {
     let Rating { by, score, comment } = rating;
     let before = find(app, Reader::User(account), id).await?;
-    if !matches!(before.status, Status::Resolved | Status::Closed) {
-        return Err(Error::NotNow("A ticket is rated once it is resolved."));
-    }
     if before.merged_into.is_some() {
-        return Err(Error::NotNow("It was merged: rate the ticket that goes on with it."));
+        return Err(Error::Closed { merged_into: before.merged_into });
+    }
+    if !matches!(before.status, Status::Resolved | Status::Closed) {
+        let status = before.status.as_str();
+        let detail =
+            format!("A ticket takes no rating until it is resolved; this one is {status}.");
+        return Err(Error::Full(detail));
     }
     if before.rating.is_some() {
         return Err(Error::Full("A ticket is rated once, and this one was.".to_owned()));

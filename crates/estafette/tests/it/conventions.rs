@@ -160,6 +160,9 @@ async fn bodies_are_limited_to_256_kib(world: &World) {
     send(body(256 * 1024)).await.ok();
     send(body(256 * 1024 + 1)).await.problem("payload_too_large");
     send(body(2 * 1024 * 1024)).await.problem("payload_too_large");
+    // Also one that means nothing.
+    let read = ada.call("GET", "/v1/balance").raw("application/json", body(300 * 1024));
+    read.await.problem("payload_too_large");
 }
 
 async fn a_wrong_content_type_is_refused(world: &World) {
@@ -407,6 +410,11 @@ async fn the_nul_character_is_refused_everywhere(world: &World) {
         let answer = world.get(Env::Live, path).bearer(staff).await;
         assert!((400..500).contains(&answer.status), "{path}: {}", answer.text);
     }
+    // Nor is anything that is not UTF-8 read as something else.
+    for path in ["/v1/otp?reference=%ff", "/v1/otp?reference=a%C3", "/v1/otp?%ff=1"] {
+        ada.get(path).await.problem("invalid_request");
+    }
+    ada.get("/v1/otp?reference=%C3%A9").await.ok();
     let path = "/v1/sandbox/handsets/%00/messages";
     let answer = world.get(Env::Sandbox, path).key(&ada.key).await;
     assert!((400..500).contains(&answer.status), "{}", answer.text);

@@ -143,8 +143,17 @@ async fn prices_follow_the_country_and_their_validity(world: &World) {
     world.advance(3_600_001).await;
     world.restart().await;
     assert_eq!(cost("+33612345678", "b").await, 77);
-    let list = world.get(ada.env, "/v1/admin/prices").bearer(staff).await.ok();
-    assert!(list.list().iter().any(|row| row["credits"] == 77 && row["country"] == "FR"));
+    for env in [Env::Live, Env::Sandbox] {
+        let list = world.get(env, "/v1/admin/prices").bearer(staff).await.ok();
+        let is_it = |row: &Value| row["credits"] == 77 && row["country"] == "FR";
+        assert!(list.list().iter().any(is_it), "one table for both");
+    }
+    for (channel, category) in [("sms", "utility"), ("email", "session"), ("chatapp", "message")] {
+        let price = json!({"channel": channel, "category": category, "country": "*", "credits": 1});
+        let put = world.put(ada.env, "/v1/admin/prices").bearer(staff);
+        let put = put.json(json!({"prices": [price]})).await;
+        put.fault("/prices/0/category", "invalid_enum");
+    }
 }
 
 /// Sets the price of a passcode by SMS to France.

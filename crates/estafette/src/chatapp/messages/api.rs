@@ -76,6 +76,10 @@ pub struct NewChatappMessage {
 ///
 /// It is stored, its price is held, and the answer comes at once: what becomes of it is told by
 /// `chatapp.status` and by reading it. What does not arrive costs nothing.
+///
+/// Nobody can be written to at once. A text, as in the example, needs a message from the recipient
+/// within 24 hours (in the sandbox: `POST /v1/sandbox/handsets/{phone}/replies`), a template that
+/// it is approved, `session` an active session.
 #[utoipa::path(
     post, path = "/v1/chatapp/messages", tag = "Chat-app",
     request_body = NewChatappMessage,

@@ -56,11 +56,13 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
             None
         }
     });
-    let text = fields.text_within("text", 1, LONGEST_TEXT);
-    if text.as_deref().is_some_and(|text| text.trim().is_empty()) {
-        fields.fault("text", "too_short", "must have more than blanks");
-    }
+    let written = fields.text("text");
     let filled = filled(&mut fields);
+    // Beside a template it is not sent.
+    let text = written.filter(|_| filled.is_none());
+    if let Some(text) = &text {
+        check_text(&mut fields, text);
+    }
     if text.is_none() && filled.is_none() && !fields.has_faults() {
         let detail = "is required, unless template_name names a template";
         fields.fault("text", "text_or_template_required", detail);
@@ -83,6 +85,15 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
     let to = to.ok_or(Code::InternalError)?;
     let billing_mode = billing_mode.ok_or(Code::InternalError)?;
     Ok(Order { to, what, billing_mode, reference, client_id })
+}
+
+fn check_text(fields: &mut Fields, text: &str) {
+    if text.trim().is_empty() {
+        fields.fault("text", "too_short", "must have more than blanks");
+    } else if text.chars().count() > LONGEST_TEXT {
+        let detail = format!("must have at most {LONGEST_TEXT} characters");
+        fields.fault("text", "too_long", detail);
+    }
 }
 
 /// The template that a request names; all its fields are read in any case.

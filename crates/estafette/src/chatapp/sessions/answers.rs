@@ -1,7 +1,7 @@
 //! What a person's message means for a session: Yes opens it and is charged, No and STOP end it.
 //! All of it is written in the set that takes the message in, so a message that is brought again
-//! changes nothing. The person's own clock (the upstream's time) decides between answers out of
-//! order.
+//! changes nothing. What the person said last counts, in whatever order it is heard: the clock of
+//! the upstream decides between answers.
 
 use ::store::{Error, WriteSet};
 use clock::Millis;
@@ -65,9 +65,11 @@ async fn answered(app: &App, heard: &Heard<'_>) -> Result<Option<(Session, Answe
         return Ok(own.map(|session| (session, answer)));
     }
     let Some(answer) = word(heard.text) else { return Ok(None) };
-    let open = sql::open(app, account, person).await?;
-    let asked =
-        open.filter(|session| session.status == Status::Pending && session.attempt.is_some());
+    let found = match sql::open(app, account, person).await? {
+        None => sql::reopenable(app, account, person).await?,
+        open => open,
+    };
+    let asked = found.filter(|session| session.attempt.is_some() && session.asks(heard.said_at));
     let Some(session) = asked else { return Ok(None) };
     // Words in answer to another message are no answer to the prompt.
     if let Some(context) = heard.context {
@@ -92,51 +94,87 @@ fn word(text: &str) -> Option<Answer> {
 /// What an answer comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// It opens the session.
+    /// It opens the session, which is charged.
     Opens,
+    /// It opens one again that was paid for.
+    Reopens,
     /// It comes when the day that it would have opened is over.
     TooLate,
     /// It ends the session, or the question.
     Ends(Reason),
+    /// It moves nothing, and makes older ones count for nothing.
+    Heard,
     /// It changes nothing.
     Nothing,
 }
 
-/// A Yes counts for a prompt that waits for one, and also after a No or after the sweep if the
-/// person said it while the prompt could be answered. After STOP, only a new prompt counts. A No
-/// and STOP end what is open, unless the person said Yes after that.
-fn judge(session: &Session, answer: Answer, said_at: Millis, now: Millis) -> Verdict {
-    let is_newer = session.consent_at.is_none_or(|consent_at| consent_at <= said_at);
-    match answer {
-        Answer::Yes => judge_yes(session, said_at, now),
-        Answer::No => match session.shown_status(now) {
-            Status::Pending => Verdict::Ends(Reason::Declined),
-            Status::Active if is_newer => Verdict::Ends(Reason::Withdrawn),
-            _ => Verdict::Nothing,
-        },
-        Answer::Stop if session.is_open() && is_newer => Verdict::Ends(Reason::Stop),
-        // A late Yes would open it otherwise.
-        Answer::Stop if may_reopen(session) => Verdict::Ends(Reason::Stop),
-        Answer::Stop => Verdict::Nothing,
+impl Session {
+    /// Whether a Yes may open it although it is over.
+    fn may_reopen(&self) -> bool {
+        match self.status {
+            Status::Declined => matches!(self.reason, Reason::Declined | Reason::Withdrawn),
+            Status::Expired => self.reason == Reason::NoAnswer,
+            Status::Pending | Status::Active | Status::Failed => false,
+        }
+    }
+
+    /// Whether the prompt could be answered then. Our clock and the upstream's may differ, so what
+    /// is said before the prompt counts as well.
+    fn can_be_answered(&self, said_at: Millis) -> bool {
+        said_at < self.created_at + LIFE_MS
+    }
+
+    /// Whether a Yes or a No that is written then is about it.
+    fn asks(&self, said_at: Millis) -> bool {
+        self.status == Status::Active || self.can_be_answered(said_at)
+    }
+
+    /// Whether nothing is known that was said later. Of a Yes and a No at the same time, which may
+    /// be a whole second, the No counts.
+    fn is_newest(&self, answer: Answer, said_at: Millis) -> bool {
+        // Sessions from before `answered_at` know the Yes alone.
+        let last = self.answered_at.max(self.consent_at);
+        last.is_none_or(|last| match answer {
+            Answer::Yes => last < said_at,
+            Answer::No | Answer::Stop => last <= said_at,
+        })
     }
 }
 
-/// Whether a Yes may open one that is over.
-fn may_reopen(session: &Session) -> bool {
-    match session.status {
-        Status::Declined => session.reason == Reason::Declined,
-        Status::Expired => session.reason == Reason::NoAnswer,
-        Status::Pending | Status::Active | Status::Failed => false,
+/// What the person said last counts, until the prompt's day is over: a Yes opens, also after a No
+/// or after the sweep, a No ends. STOP ends what is open unless a Yes came after it, and then only
+/// a new prompt counts.
+fn judge(session: &Session, answer: Answer, said_at: Millis, now: Millis) -> Verdict {
+    let is_newest = session.is_newest(answer, said_at);
+    match answer {
+        // A late Yes would open it otherwise.
+        Answer::Stop if session.may_reopen() => Verdict::Ends(Reason::Stop),
+        Answer::Stop if session.is_open() && is_newest => Verdict::Ends(Reason::Stop),
+        Answer::Stop => Verdict::Nothing,
+        _ if !is_newest || !(session.is_open() || session.may_reopen()) => Verdict::Nothing,
+        Answer::Yes => judge_yes(session, said_at, now),
+        Answer::No => match session.shown_status(now) {
+            Status::Pending => Verdict::Ends(Reason::Declined),
+            Status::Active => Verdict::Ends(Reason::Withdrawn),
+            _ => Verdict::Heard,
+        },
     }
 }
 
 fn judge_yes(session: &Session, said_at: Millis, now: Millis) -> Verdict {
-    let may_count = session.status == Status::Pending || may_reopen(session);
-    // Our clock and the upstream's may differ, so what is said before the prompt counts as well.
-    if !may_count || said_at >= session.created_at + LIFE_MS {
-        return Verdict::Nothing;
+    match session.status {
+        _ if !session.can_be_answered(said_at) => Verdict::Nothing,
+        Status::Active => Verdict::Heard,
+        _ if session.consent_at.is_none() => {
+            if said_at + LIFE_MS <= now {
+                Verdict::TooLate
+            } else {
+                Verdict::Opens
+            }
+        }
+        _ if now < session.expires_at => Verdict::Reopens,
+        _ => Verdict::Nothing,
     }
-    if said_at + LIFE_MS <= now { Verdict::TooLate } else { Verdict::Opens }
 }
 
 async fn follow(
@@ -147,38 +185,43 @@ async fn follow(
     heard: &Heard<'_>,
 ) -> Result<(), Error> {
     let verdict = judge(&session, answer, heard.said_at, app.now());
-    let comes_back = verdict != Verdict::Nothing && !session.is_open();
+    let comes_back = !matches!(verdict, Verdict::Nothing | Verdict::Heard) && !session.is_open();
     // The person may have been asked again meanwhile: that one is theirs to answer.
     if comes_back && sql::open(app, &session.account, &session.recipient).await?.is_some() {
         return Ok(());
     }
+    if verdict != Verdict::Nothing {
+        session.answered_at = session.answered_at.max(Some(heard.said_at));
+    }
+    let is_suspended = matches!(verdict, Verdict::Opens | Verdict::Reopens)
+        && sql::is_suspended(app, &session.account).await?;
     let to = match verdict {
         Verdict::Nothing => return Ok(()),
+        Verdict::Heard => {
+            sql::heard(set, &session);
+            return Ok(());
+        }
         Verdict::Ends(reason) => {
             Standing { status: Status::Declined, consent: Consent::No, reason }
         }
-        Verdict::TooLate => {
-            let reason = Reason::AnsweredTooLate;
-            Standing { status: Status::Expired, consent: Consent::Yes, reason }
-        }
+        Verdict::TooLate => said_yes(Status::Expired, Reason::AnsweredTooLate),
         // It could not write to the person, so it pays for nothing.
-        Verdict::Opens if sql::is_suspended(app, &session.account).await? => {
-            let reason = Reason::AccountSuspended;
-            Standing { status: Status::Failed, consent: Consent::Yes, reason }
-        }
+        _ if is_suspended => said_yes(Status::Failed, Reason::AccountSuspended),
+        Verdict::Reopens => said_yes(Status::Active, Reason::ConsentGiven),
         Verdict::Opens => match price(app, &session).await? {
             Some(price) if heard.can_pay => {
                 activate(app, set, session, heard.said_at, price);
                 return Ok(());
             }
-            _ => {
-                let reason = Reason::InsufficientCredits;
-                Standing { status: Status::Failed, consent: Consent::Yes, reason }
-            }
+            _ => said_yes(Status::Failed, Reason::InsufficientCredits),
         },
     };
     shift(app, set, &mut session, to);
     Ok(())
+}
+
+const fn said_yes(status: Status, reason: Reason) -> Standing {
+    Standing { status, consent: Consent::Yes, reason }
 }
 
 /// What a session costs; `None` = nothing says.
@@ -197,8 +240,7 @@ impl Session {
         self.billed_credits = price;
         self.expires_at = said_at + LIFE_MS;
         self.consent_at = Some(said_at);
-        let reason = Reason::ConsentGiven;
-        Standing { status: Status::Active, consent: Consent::Yes, reason }
+        said_yes(Status::Active, Reason::ConsentGiven)
     }
 }
 
@@ -272,6 +314,7 @@ mod tests {
             ended_at: None,
             created_at: START,
             next_at: Some(START + LIFE_MS),
+            answered_at: None,
             in_window: false,
         }
     }
@@ -313,23 +356,62 @@ mod tests {
             }
             return false;
         };
-        let (status, consent, reason) = match judge(session, answer, said_at, now) {
-            Verdict::Nothing => return false,
-            Verdict::Ends(reason) => (Status::Declined, Consent::No, reason),
-            Verdict::TooLate => (Status::Expired, Consent::Yes, Reason::AnsweredTooLate),
-            Verdict::Opens if it.can_pay => {
-                let to = session.open(said_at, PRICE);
-                session.stand(to, now);
-                return true;
+        let verdict = judge(session, answer, said_at, now);
+        if verdict != Verdict::Nothing {
+            session.answered_at = session.answered_at.max(Some(said_at));
+        }
+        let to = match verdict {
+            Verdict::Nothing | Verdict::Heard => return false,
+            Verdict::Ends(reason) => {
+                Standing { status: Status::Declined, consent: Consent::No, reason }
             }
-            Verdict::Opens => (Status::Failed, Consent::Yes, Reason::InsufficientCredits),
+            Verdict::TooLate => said_yes(Status::Expired, Reason::AnsweredTooLate),
+            Verdict::Reopens => said_yes(Status::Active, Reason::ConsentGiven),
+            Verdict::Opens if it.can_pay => session.open(said_at, PRICE),
+            Verdict::Opens => said_yes(Status::Failed, Reason::InsufficientCredits),
         };
-        session.stand(Standing { status, consent, reason }, now);
-        false
+        session.stand(to, now);
+        verdict == Verdict::Opens && it.can_pay
+    }
+
+    /// Answers within an hour, each with its second.
+    fn answers() -> impl Strategy<Value = Vec<(i64, Answer)>> {
+        let answer = prop_oneof![Just(Answer::Yes), Just(Answer::No)];
+        proptest::collection::vec((1..8_i64, answer), 1..7)
+    }
+
+    /// How a session stands after these answers were heard in this order.
+    fn after(heard: &[(i64, Answer)]) -> Session {
+        let mut session = asked();
+        for &(second, answer) in heard {
+            let said_at = START + second * 1_000;
+            let delay_ms = clock::HOUR - second * 1_000;
+            let it = Happening { answer: Some(answer), after_ms: 0, delay_ms, can_pay: true };
+            happens(&mut session, it, said_at + delay_ms);
+        }
+        session
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn what_a_person_said_last_counts_in_whatever_order_it_is_heard(
+            (heard, again) in answers().prop_flat_map(|said| {
+                let twice = [said.clone(), said.clone()].concat();
+                (Just(twice).prop_shuffle(), Just(said).prop_shuffle())
+            })
+        ) {
+            let last = |said: &[(i64, Answer)]| {
+                let newest = said.iter().map(|(second, _)| *second).max();
+                let is_no = said.iter().any(|&(second, answer)| {
+                    Some(second) == newest && answer == Answer::No
+                });
+                if is_no { Status::Declined } else { Status::Active }
+            };
+            prop_assert_eq!(after(&heard).status, last(&heard));
+            prop_assert_eq!(after(&again).status, last(&again));
+        }
 
         #[test]
         fn whatever_people_say_a_session_is_charged_once_and_ends_for_good(
@@ -344,7 +426,7 @@ mod tests {
                 prop_assert_eq!(s.billed_credits, charges * PRICE);
                 let is_final = match before.status {
                     Status::Failed => true,
-                    Status::Declined => before.reason != Reason::Declined,
+                    Status::Declined => !before.may_reopen(),
                     Status::Expired => before.reason != Reason::NoAnswer,
                     Status::Pending | Status::Active => false,
                 };

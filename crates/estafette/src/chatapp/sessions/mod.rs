@@ -110,10 +110,13 @@ pub struct Session {
     attempt: Option<AttemptId>,
     event_count: i64,
     expires_at: Millis,
+    /// When the Yes was said that it was charged for.
     consent_at: Option<Millis>,
     ended_at: Option<Millis>,
     created_at: Millis,
     next_at: Option<Millis>,
+    /// When the newest Yes or No was said.
+    answered_at: Option<Millis>,
     /// Whether the person may be asked with buttons, and needs no template; not stored.
     in_window: bool,
 }

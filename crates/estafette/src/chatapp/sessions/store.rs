@@ -11,30 +11,31 @@ use crate::kit::id::{AccountId, AttemptId, ConsentId};
 const BY_ID: Sql =
     Sql("SELECT account_id, session_id, recipient, country, challenge_id, language, \
      consent_status, status, reason, billed_credits, attempt_id, event_count, expires_at, \
-     consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
+     consent_at, ended_at, created_at, next_at, answered_at FROM chatapp_sessions \
      WHERE account_id = $1 AND session_id = $2 /*MANY*/");
 const STRETCH: Sql = Sql("SELECT account_id, session_id, recipient, country, challenge_id, \
      language, consent_status, status, reason, billed_credits, attempt_id, event_count, \
-     expires_at, consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
+     expires_at, consent_at, ended_at, created_at, next_at, answered_at FROM chatapp_sessions \
      WHERE account_id = $1 AND session_id < $2 AND event_count > 0 \
      ORDER BY session_id DESC LIMIT $3");
 const STRETCH_WITH: Sql = Sql("SELECT account_id, session_id, recipient, country, challenge_id, \
      language, consent_status, status, reason, billed_credits, attempt_id, event_count, \
-     expires_at, consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
+     expires_at, consent_at, ended_at, created_at, next_at, answered_at FROM chatapp_sessions \
      WHERE recipient = $1 AND account_id = $2 AND session_id < $3 AND event_count > 0 \
      ORDER BY session_id DESC LIMIT $4");
 /// The open session of an account with a person; there is one at most.
 const OPEN: Sql =
     Sql("SELECT account_id, session_id, recipient, country, challenge_id, language, \
      consent_status, status, reason, billed_credits, attempt_id, event_count, expires_at, \
-     consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
+     consent_at, ended_at, created_at, next_at, answered_at FROM chatapp_sessions \
      WHERE recipient = $1 AND account_id = $2 AND status IN ('pending', 'active')");
 /// The newest that a Yes may open although it is over.
 const REOPENABLE: Sql =
     Sql("SELECT account_id, session_id, recipient, country, challenge_id, language, \
      consent_status, status, reason, billed_credits, attempt_id, event_count, expires_at, \
-     consent_at, ended_at, created_at, next_at FROM chatapp_sessions \
-     WHERE recipient = $1 AND account_id = $2 AND ((status = 'declined' AND reason = 'declined') \
+     consent_at, ended_at, created_at, next_at, answered_at FROM chatapp_sessions \
+     WHERE recipient = $1 AND account_id = $2 \
+     AND ((status = 'declined' AND reason IN ('declined', 'withdrawn')) \
      OR (status = 'expired' AND reason = 'no_answer')) ORDER BY session_id DESC LIMIT 1");
 /// Has a person asked. `event_count` 0 says that it has not been done.
 const WANT: Sql = Sql("INSERT INTO chatapp_sessions (account_id, session_id, recipient, country, \
@@ -46,11 +47,17 @@ const WANT: Sql = Sql("INSERT INTO chatapp_sessions (account_id, session_id, rec
        OR (s.status = 'declined' AND s.ended_at > $9))) \
      AND NOT EXISTS (SELECT 1 FROM opt_outs o WHERE o.account_id = $1 \
        AND o.recipient_mac = $10 AND o.opted_out = 1) ON CONFLICT DO NOTHING");
-/// Moves a session from the state it was read in: every move is one event more.
+/// Moves a session from the state it was read in: every move is one event more. A newer answer that
+/// was heard meanwhile refuses it.
 const SHIFT: Sql = Sql("UPDATE chatapp_sessions SET consent_status = $1, status = $2, \
      reason = $3, billed_credits = $4, attempt_id = $5, expires_at = $6, consent_at = $7, \
-     ended_at = $8, next_at = $9, event_count = event_count + 1 \
-     WHERE account_id = $10 AND session_id = $11 AND event_count = $12");
+     ended_at = $8, next_at = $9, answered_at = $10, event_count = event_count + 1 \
+     WHERE account_id = $11 AND session_id = $12 AND event_count = $13 \
+     AND (answered_at IS NULL OR answered_at <= $10)");
+/// Remembers the newest answer of a session that it does not move.
+const HEARD: Sql = Sql("UPDATE chatapp_sessions SET answered_at = $1 \
+     WHERE account_id = $2 AND session_id = $3 AND event_count = $4 \
+     AND (answered_at IS NULL OR answered_at <= $1)");
 /// Finds something where a session is not active.
 const IS_NOT_ACTIVE: Sql = Sql("SELECT 1 WHERE NOT EXISTS (SELECT session_id \
      FROM chatapp_sessions WHERE account_id = $1 AND session_id = $2 AND status = 'active' \
@@ -67,7 +74,7 @@ const CLAIM_DUE: Sql = Sql("UPDATE chatapp_sessions SET next_at = $1 \
        ORDER BY d.next_at LIMIT $4 /*SKIP LOCKED*/) \
      AND next_at <= $2 RETURNING account_id, session_id, recipient, country, challenge_id, \
      language, consent_status, status, reason, billed_credits, attempt_id, event_count, \
-     expires_at, consent_at, ended_at, created_at, next_at");
+     expires_at, consent_at, ended_at, created_at, next_at, answered_at");
 const OLDEST_DUE: Sql =
     Sql("SELECT next_at FROM chatapp_sessions WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
 
@@ -95,6 +102,7 @@ impl FromRow for Session {
             ended_at: row.take(14)?,
             created_at: row.take(15)?,
             next_at: row.take(16)?,
+            answered_at: row.take(17)?,
             in_window: false,
         })
     }
@@ -138,7 +146,7 @@ pub(super) async fn open(
     app.db.row(OPEN, args![person, account]).await
 }
 
-/// The newest session with a person that is over, and that a Yes would open.
+/// The newest session with a person that is over, and that a Yes may open.
 pub(super) async fn reopenable(
     app: &App,
     account: &AccountId,
@@ -195,11 +203,18 @@ pub(super) fn shift(set: &mut WriteSet, session: &Session) {
         session.consent_at,
         session.ended_at,
         session.next_at,
+        session.answered_at,
         &session.account,
         &session.id,
         session.event_count - 1
     ];
     set.guard(SHIFT, args, STALE);
+}
+
+/// Makes the row remember the newest answer, as the session in hand does.
+pub(super) fn heard(set: &mut WriteSet, session: &Session) {
+    let args = args![session.answered_at, &session.account, &session.id, session.event_count];
+    set.guard(HEARD, args, STALE);
 }
 
 pub(super) fn active_guard(

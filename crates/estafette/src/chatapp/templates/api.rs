@@ -44,7 +44,7 @@ pub fn routes() -> OpenApiRouter<App> {
 #[derive(Deserialize, ToSchema)]
 pub struct NewTemplate {
     /// Lower-case letters, digits and underscores.
-    #[schema(pattern = "^[a-z0-9_]{1,512}$", example = "order_update")]
+    #[schema(pattern = "^[a-z0-9_]+$", min_length = 1, max_length = 499, example = "order_update")]
     pub name: String,
     /// Its language, `fr` when left out.
     #[schema(pattern = "^[a-z]{2,3}([_-][A-Za-z]{2,4})?$", example = "fr")]
@@ -337,9 +337,7 @@ async fn sync_template(
     Path(name): Path<String>,
     OneLanguage { language, headers, body }: OneLanguage,
 ) -> Result<Response, Problem> {
-    if !body.is_empty() {
-        Fields::read(&body)?.finish(app.is_strict())?;
-    }
+    Fields::read(&body)?.finish(app.is_strict())?;
     idempotency::check(&headers)?;
     let account = &caller.account.id;
     let route = format!("POST {PATH}/{name}/sync?language={language}");

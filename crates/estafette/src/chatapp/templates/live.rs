@@ -14,6 +14,7 @@ use clock::{HOUR, MINUTE, Millis};
 use cloud_api::answer::Class;
 use cloud_api::business::{self, Declaration, Declared as Answer, Deleted, Lifetime, Listed, Page};
 use cloud_api::callback::Template as News;
+use cloud_api::template as rules;
 
 use super::{Error, Status, Template, own, store as sql};
 use crate::app::{App, Env};
@@ -34,6 +35,8 @@ const CLOCKS_DIFFER_MS: i64 = MINUTE;
 const MOST_PAGES: usize = 100;
 /// Characters of an account's id that end its names on the deployment's business account.
 const ENDING: usize = 12;
+/// Longest name of a template here, characters: with its ending the upstream still takes it.
+pub(super) const LONGEST_NAME: usize = rules::LONGEST_NAME - "_".len() - ENDING;
 
 /// The way to a template's business account.
 pub(super) struct Upstream<'a> {
@@ -286,7 +289,7 @@ async fn read_all(cloud: &CloudApi, number: &Number) -> Option<Vec<Listed>> {
 
 #[cfg(test)]
 mod tests {
-    use super::shared_name;
+    use super::{LONGEST_NAME, rules, shared_name};
     use crate::kit::id::AccountId;
 
     #[test]
@@ -294,6 +297,9 @@ mod tests {
         let one = AccountId::stored("acc_01h455vb4pex5vsknk084sn02q".to_owned());
         let name = shared_name(&one, "order");
         assert_eq!(name, "order_sknk084sn02q");
-        assert!(cloud_api::template::is_name(&name));
+        assert!(rules::is_name(&name));
+        let longest = "a".repeat(LONGEST_NAME);
+        assert!(rules::is_name(&shared_name(&one, &longest)));
+        assert!(!rules::is_name(&shared_name(&one, &format!("{longest}a"))));
     }
 }

@@ -4,6 +4,7 @@ use cloud_api::template::{self as rules, Button, Category, Fault, Kind};
 use serde_json::Value;
 
 use super::Declared;
+use super::live::LONGEST_NAME;
 use crate::app::App;
 use crate::chatapp::messages::{DEFAULT_LANGUAGE, read_language};
 use crate::kit::body::Fields;
@@ -43,7 +44,7 @@ pub(super) fn declare(app: &App, body: &[u8]) -> Result<Declared, Problem> {
 }
 
 fn name(fields: &mut Fields) -> Option<String> {
-    let name = fields.required_within("name", 1, rules::LONGEST_NAME)?;
+    let name = fields.required_within("name", 1, LONGEST_NAME)?;
     let is_good = rules::is_name(&name);
     if !is_good {
         let detail = "must be lower-case letters, digits and underscores";

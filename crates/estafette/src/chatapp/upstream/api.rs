@@ -50,7 +50,7 @@ async fn verify_callback(
     if !is_meant {
         let detail = "`hub.verify_token` is neither `chatapp.verify_token` nor the word of a \
                       linked business account, or `hub.mode` is not `subscribe`.";
-        return Err(Problem::new(Code::WrongEnvironment).detail(detail));
+        return Err(Problem::new(Code::InvalidToken).detail(detail));
     }
     Ok(query.get("hub.challenge").unwrap_or_default().to_owned().into_response())
 }

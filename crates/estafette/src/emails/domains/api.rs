@@ -13,6 +13,7 @@ use utoipa_axum::routes;
 
 use super::records::Record;
 use super::{Domain, Status};
+use crate::access::api::EmptyRequest;
 use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
@@ -232,6 +233,7 @@ async fn read_domain(
 #[utoipa::path(
     post, path = "/v1/email-domains/{domain_id}/verify", tag = "Email",
     params(("domain_id" = String, Path, description = "From its creation")),
+    request_body = Option<EmptyRequest>,
     responses(
         (status = 200, body = DomainView, description = "The domain as it stands now"),
     ),
@@ -242,6 +244,7 @@ async fn verify_domain(
     State(app): State<App>,
     Posted { id, headers, body }: Posted,
 ) -> Result<Response, Problem> {
+    Fields::read(&body)?.finish(app.is_strict())?;
     let account = &caller.account.id;
     let domain = known(&app, account, &id).await?;
     let route = format!("POST /v1/email-domains/{id}/verify");

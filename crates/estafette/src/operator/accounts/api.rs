@@ -82,7 +82,7 @@ pub struct SettingsView {
     pub otp_fallback_after_s: Option<i64>,
     /// ISO 3166 codes that may be sent to; null = all.
     pub countries: Option<Vec<String>>,
-    /// The sender of SMS where a request names none.
+    /// The sender of SMS where a request names none: an approved one of the account.
     pub default_sender: Option<String>,
     /// Countries (ISO 3166), and beginnings of numbers (`+` and digits), that the guard against
     /// fraud leaves alone.
@@ -334,6 +334,10 @@ impl From<Fault> for Problem {
             Fault::PrepaidLimit => {
                 let detail = "must be 0: prepaid accounts have no credit limit";
                 Self::invalid(vec![Item::at("/credit_limit", "out_of_range", detail)])
+            }
+            Fault::SenderNotApproved => {
+                let detail = "must be an approved sender of the account: approve it first";
+                Self::invalid(vec![Item::at("/settings/default_sender", "invalid_enum", detail)])
             }
             Fault::Busy => Self::new(Code::Overloaded),
             Fault::Access(error) => error.into(),

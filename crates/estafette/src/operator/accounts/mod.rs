@@ -46,6 +46,9 @@ pub enum Fault {
     /// A prepaid account with a credit limit.
     #[error("prepaid accounts have no credit limit")]
     PrepaidLimit,
+    /// The default sender is none that the account may use.
+    #[error("the default sender is not approved for the account")]
+    SenderNotApproved,
     /// Others changed the account all the time.
     #[error("the account is being changed by another request")]
     Busy,
@@ -385,6 +388,11 @@ pub async fn change(
         }
         let status = patch.status.unwrap_or(&before.status);
         let known: Settings = serde_json::from_str(&before.settings).unwrap_or_default();
+        if let Some(Some(sender)) = &patch.settings.default_sender
+            && !senders::is_approved(app, id, sender).await?
+        {
+            return Err(Fault::SenderNotApproved);
+        }
         let settings = json!(patch.settings.apply(known)).to_string();
         let mut set = WriteSet::of(id.as_str());
         let (old, held) = (&before, before.credit_limit);

@@ -74,7 +74,8 @@ pub struct NewPrice {
     /// `chatapp`, `sms` or `email`.
     #[schema(value_type = crate::credits::prices::PriceChannel)]
     pub channel: String,
-    /// `authentication`, `utility`, `marketing`, `service`, `session` or `message`.
+    /// `chatapp` has all but `message`, `sms` has `authentication` and `message`, `email` has
+    /// `message`.
     #[schema(value_type = crate::credits::prices::PriceCategory)]
     pub category: String,
     /// ISO 3166 code, or `*`.
@@ -102,7 +103,7 @@ pub struct NewPrices {
 
 /// List prices.
 ///
-/// Those that have not ended.
+/// Those that have not ended. One table holds in live and in the sandbox.
 #[utoipa::path(
     get, path = "/v1/admin/prices", tag = "Operator",
     params(
@@ -165,6 +166,8 @@ fn country(query: &Query) -> Result<String, Problem> {
 /// A price without `valid_until` replaces the one of the same channel, category and country from
 /// its `valid_from` on. One with `valid_until` is a promotion: when it ends, the price before it
 /// holds again. Other prices stay. Answers all prices that have not ended.
+///
+/// There is one table: what is set at either address holds in live and in the sandbox.
 #[utoipa::path(
     put, path = "/v1/admin/prices", tag = "Operator",
     request_body = NewPrices,

@@ -6,7 +6,7 @@ use clock::Millis;
 use serde_json::{Map, Value};
 
 use crate::app::App;
-use crate::credits::prices::{CATEGORIES, CHANNELS, Price, is_country, new_id};
+use crate::credits::prices::{CATEGORIES, CHANNELS, Price, categories_of, is_country, new_id};
 use crate::kit::problem::Item;
 
 /// The most that one message or segment may cost.
@@ -70,7 +70,10 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn price(&mut self, app: &App) -> Option<Price> {
         let channel = self.word("channel", CHANNELS);
-        let category = self.word("category", CATEGORIES);
+        let category = match &channel {
+            Some(channel) => self.word("category", categories_of(channel)),
+            None => self.word("category", CATEGORIES),
+        };
         let country = self.country();
         let credits = self.credits();
         let now = app.now();

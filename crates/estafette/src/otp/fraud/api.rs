@@ -85,8 +85,9 @@ impl ConversionView {
                 "attempts_remaining": 0,
             })),
             (Gone = "otp_expired", example = json!({
-                "challenge_status": "failed",
-                "failure_reason": "undelivered",
+                "verified": false,
+                "challenge_id": "otp_01kdvqh6m4e5s8w2t9zb3y7n1f",
+                "challenge_status": "expired",
             })),
         )),
     ))]
@@ -96,9 +97,7 @@ async fn report_verified(
     posted: Posted,
 ) -> Result<Response, Problem> {
     let Posted { id, headers, body } = posted;
-    if !body.is_empty() {
-        Fields::read(&body)?.finish(app.is_strict())?;
-    }
+    Fields::read(&body)?.finish(app.is_strict())?;
     idempotency::check(&headers)?;
     let account = &caller.account.id;
     let path = format!("POST /v1/otp/{id}/verified");

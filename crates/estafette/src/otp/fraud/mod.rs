@@ -8,7 +8,7 @@ mod store;
 
 use std::collections::BTreeSet;
 
-use ::store::{CommitError, Error as DbError, WriteSet, args};
+use ::store::{CommitError, Error as DbError, Reject, WriteSet, args};
 use clock::{DAY, HOUR, Millis};
 use serde_json::json;
 
@@ -35,6 +35,8 @@ const MOST_ROWS: i64 = 20_000;
 /// How long hours and days are kept.
 const HOURS_MS: i64 = 2 * DAY;
 const DAYS_MS: i64 = 62 * DAY;
+/// It was told of before.
+const TOLD: Reject = Reject("fraud_told");
 
 /// Counts a passcode that is about to be sent, and refuses or notes one that nobody is expected to
 /// verify. One that no carrier gets is to be [taken back](take_back).
@@ -57,7 +59,7 @@ pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result
     let places = places(order.to.country(), order.to.e164());
     let excess = app.conversion.claim(id, &places, now, is_blocking);
     let Some(excess) = excess else { return Ok(()) };
-    app.conversion.tell(id, &excess, now);
+    app.conversion.tell(id, &excess);
     app.metrics.otp_fraud(order.to.country(), action(guard));
     if is_blocking { Err(Error::FraudBlocked(excess.place)) } else { Ok(()) }
 }
@@ -132,13 +134,20 @@ pub async fn flush(app: &App) -> Result<(), CommitError> {
     let mut failed = None;
     for account in all {
         let figures = by_account.remove(&account).unwrap_or_default();
-        let own: Vec<_> = excesses.iter().filter(|(whose, _)| *whose == account).cloned().collect();
-        if let Err(error) = write(app, &account, &figures, &own).await {
+        let own = excesses.iter().filter(|(whose, _)| *whose == account);
+        let own: Vec<Excess> = own.map(|(_, excess)| excess.clone()).collect();
+        if let Err(error) = write(app, &account, &figures).await {
             app.conversion.put_back(&account, figures, own);
             failed = Some(error);
             continue;
         }
         let id = AccountId::stored(account);
+        for excess in own {
+            if let Err(error) = tell_of(app, &id, &excess).await {
+                app.conversion.put_back(id.as_str(), Vec::new(), vec![excess]);
+                failed = Some(error);
+            }
+        }
         if !app.conversion.is_read_since(id.as_str(), app.now() - FRESH_MS)
             && let Err(error) = read(app, &id).await
         {
@@ -148,33 +157,37 @@ pub async fn flush(app: &App) -> Result<(), CommitError> {
     failed.map_or(Ok(()), Err)
 }
 
-async fn write(
-    app: &App,
-    account: &str,
-    figures: &[Figure],
-    excesses: &[(String, Excess)],
-) -> Result<(), CommitError> {
+async fn write(app: &App, account: &str, figures: &[Figure]) -> Result<(), CommitError> {
     let mut set = WriteSet::of(account);
     for Figure { place, span, bucket, counts: Counts { sent, verified } } in figures {
         let args = args![account, span.as_str(), *bucket, place.as_str(), *sent, *verified];
         set.push(sql::ADD, args);
     }
-    let id = AccountId::stored(account.to_owned());
-    for (_, excess) in excesses {
-        emit(app, &mut set, &id, excess);
-    }
     app.db.commit(set).await.map(drop)
 }
 
+/// Tells of a budget that is used up, unless another node did, or this one before a restart. Its
+/// figures are written by now.
+async fn tell_of(app: &App, account: &AccountId, excess: &Excess) -> Result<(), CommitError> {
+    let mut set = WriteSet::of(account.as_str());
+    let args = args![account, excess.span.as_str(), excess.bucket, &excess.place];
+    set.guard(sql::TELL, args, TOLD);
+    emit(app, &mut set, account, excess);
+    match app.db.commit(set).await {
+        Ok(_) | Err(CommitError::Rejected(TOLD)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 fn emit(app: &App, set: &mut WriteSet, account: &AccountId, excess: &Excess) {
-    let Excess { place, span, counts, budget } = excess;
+    let Excess { place, span, bucket, counts, budget } = excess;
     let is_range = place.starts_with('+');
     let event = Event {
         account,
         id: &EventId::new(&app.clock),
         kind: Kind::OtpFraud,
         object_id: place,
-        sequence: span.bucket(app.now()),
+        sequence: *bucket,
         data: json!({
             "country": (!is_range).then_some(place),
             "prefix": is_range.then_some(place),

@@ -7,6 +7,9 @@ pub(super) const ADD: Sql = Sql("INSERT INTO otp_conversion (account_id, span, b
      ON CONFLICT (account_id, span, bucket, place) DO UPDATE SET \
      sent = otp_conversion.sent + excluded.sent, \
      verified = otp_conversion.verified + excluded.verified");
+/// Marks a stretch of time of a place as told of.
+pub(super) const TELL: Sql = Sql("UPDATE otp_conversion SET told = 1 WHERE account_id = $1 \
+     AND span = $2 AND bucket = $3 AND place = $4 AND told = 0");
 pub(super) const SINCE: Sql = Sql("SELECT bucket, place, sent, verified FROM otp_conversion \
      WHERE account_id = $1 AND span = $2 AND bucket >= $3 ORDER BY bucket LIMIT $4");
 /// Countries are before ranges, which begin with a plus.

@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 
 use super::socket::{self, Wish};
 use super::{Ending, token};
-use crate::access::api::private;
+use crate::access::api::{EmptyRequest, private};
 use crate::access::caller::{Caller, Portal, Staff};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
@@ -151,6 +151,7 @@ async fn open_staff_socket(State(app): State<App>, upgrade: Upgrade) -> Result<R
 #[utoipa::path(
     post, path = "/v1/support/tickets/{ticket_id}/ws-token", tag = "Support",
     params(("ticket_id" = String, Path, description = "The ticket")),
+    request_body = Option<EmptyRequest>,
     responses(
         (status = 200, body = SocketToken, description = "The token"),
     ),
@@ -176,6 +177,7 @@ async fn create_socket_token(
 #[utoipa::path(
     post, path = "/v1/admin/support/tickets/{ticket_id}/ws-token", tag = "Operator",
     params(("ticket_id" = String, Path, description = "The ticket")),
+    request_body = Option<EmptyRequest>,
     responses(
         (status = 200, body = SocketToken, description = "The token"),
     ),

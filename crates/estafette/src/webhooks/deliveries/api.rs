@@ -270,8 +270,8 @@ async fn recover_webhook(
     Posted { id, headers, body }: Posted,
 ) -> Result<Response, Problem> {
     let account = &caller.account.id;
-    webhooks::find(&app, account, &id).await?;
     let mut fields = Fields::read(&body)?;
+    webhooks::find(&app, account, &id).await?;
     let since = take_since(&app, &mut fields);
     fields.finish(app.is_strict())?;
     let since = since.ok_or(Code::InternalError)?;

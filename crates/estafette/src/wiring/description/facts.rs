@@ -177,7 +177,8 @@ impl Facts {
         add(self.schemes.is_empty(), &[Code::RateLimited]);
         add(is_write && by_account && self.whom != Whom::Person, WRITES_OF_ACCOUNTS);
         add(is_write && self.method != "DELETE", &[Code::UnsupportedMediaType]);
-        add(is_write && self.body != Body::Multipart, &[Code::PayloadTooLarge]);
+        // Also of what means nothing, such as the body of a GET.
+        add(self.body != Body::Multipart, &[Code::PayloadTooLarge]);
         add(self.body == Body::Json, WITH_JSON_BODY);
         add(self.body == Body::Multipart, &[Code::ValidationFailed]);
         add(self.is_page, &[Code::InvalidCursor]);

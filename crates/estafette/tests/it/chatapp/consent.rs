@@ -15,6 +15,11 @@ on_every_engine!(
     a_yes_opens_a_session_and_is_charged_once,
     messages_within_a_session_cost_nothing,
     a_no_ends_it_and_a_later_yes_opens_it,
+    a_word_ends_a_session_as_a_tap_does,
+    what_a_person_said_last_counts_for_taps_and_words_alike,
+    a_session_that_opens_again_lasts_as_long_as_was_paid_for,
+    answers_that_come_out_of_order_and_twice_count_by_when_they_were_said,
+    of_a_yes_and_a_no_of_the_same_second_the_no_counts,
     a_stop_ends_whatever_is_open,
     an_answer_that_a_number_scripts_comes_by_itself,
     nobody_answers_and_the_prompt_expires,
@@ -127,6 +132,7 @@ async fn a_no_ends_it_and_a_later_yes_opens_it(world: &World) {
     let declined = session_as(&ada, "declined").await;
     assert_eq!(declined["consent_status"], "no");
     assert_eq!(ada.balance().await, GRANT - PASSCODE);
+    world.advance(1_000).await;
     tap(&ada, "5678", "yes").await;
     session_as(&ada, "active").await;
     tap(&ada, "5678", "no").await;
@@ -135,10 +141,119 @@ async fn a_no_ends_it_and_a_later_yes_opens_it(world: &World) {
     let expected =
         ["pending prompt_sent", "declined declined", "active consent_given", "declined withdrawn"];
     assert_eq!(reasons(&ada).await, expected);
-    tap(&ada, "5678", "yes").await;
-    session_as(&ada, "declined").await;
     let body = json!({"to": phone("5678"), "text": "x", "billing_mode": "session"});
     write(&ada, &body).await.problem("no_active_session");
+}
+
+/// Taps or writes, a second after what was said before.
+async fn say(world: &World, ada: &Tenant<'_>, word: &str) {
+    world.advance(1_000).await;
+    prompt_on(ada, "5678").await;
+    let field = if ["yes", "no"].contains(&word) { "button" } else { "text" };
+    reply(ada, "5678", &json!({field: word})).await.ok();
+}
+
+async fn a_word_ends_a_session_as_a_tap_does(world: &World) {
+    let body = json!({"to": phone("5678"), "text": "x", "billing_mode": "session"});
+    for (index, word) in ["Non", "no.", "no"].iter().enumerate() {
+        let ada = world.account(&format!("ada{index}")).await;
+        ask(&ada, "5678").await;
+        say(world, &ada, "yes").await;
+        say(world, &ada, "Non merci").await;
+        session_as(&ada, "active").await;
+        write(&ada, &body).await.ok();
+        say(world, &ada, word).await;
+        assert_eq!(session_as(&ada, "declined").await["consent_status"], "no");
+        assert_eq!(reasons(&ada).await.last().unwrap(), "declined withdrawn");
+        write(&ada, &body).await.problem("no_active_session");
+        let heard = told(&ada, "chatapp.inbound").await;
+        assert_eq!(heard.last().unwrap()["button"], "no", "{word}");
+    }
+}
+
+async fn what_a_person_said_last_counts_for_taps_and_words_alike(world: &World) {
+    let stories: [(&[&str], &str, i64); 9] = [
+        (&["Non", "Oui"], "active", SESSION),
+        (&["Non", "yes"], "active", SESSION),
+        (&["no", "yes"], "active", SESSION),
+        (&["no", "Oui"], "active", SESSION),
+        (&["yes", "no", "yes"], "active", SESSION),
+        (&["Oui", "Non", "Oui"], "active", SESSION),
+        (&["Oui", "Oui", "no"], "declined", SESSION),
+        (&["yes", "Non", "yes", "Non"], "declined", SESSION),
+        (&["Non", "Non"], "declined", 0),
+    ];
+    for (index, (words, status, billed)) in stories.into_iter().enumerate() {
+        let ada = world.account(&format!("ada{index}")).await;
+        ask(&ada, "5678").await;
+        for word in words {
+            say(world, &ada, word).await;
+        }
+        let session = session_as(&ada, status).await;
+        assert_eq!(session["billed_credits"], billed, "{words:?}");
+        assert_eq!(ada.balance().await, GRANT - PASSCODE - billed, "{words:?}: charged once");
+    }
+}
+
+async fn a_session_that_opens_again_lasts_as_long_as_was_paid_for(world: &World) {
+    let ada = world.account("ada").await;
+    ask(&ada, "5678").await;
+    say(world, &ada, "yes").await;
+    let first = session_as(&ada, "active").await;
+    world.advance(60 * MINUTE).await;
+    say(world, &ada, "Non").await;
+    say(world, &ada, "Oui").await;
+    assert_eq!(session_as(&ada, "active").await, first);
+    world.advance(DAY - 60 * MINUTE).await;
+    session_as(&ada, "expired").await;
+    say(world, &ada, "Oui").await;
+    session_as(&ada, "expired").await;
+    assert_eq!(ada.balance().await, GRANT - PASSCODE - SESSION);
+}
+
+async fn answers_that_come_out_of_order_and_twice_count_by_when_they_were_said(world: &World) {
+    let orders = [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]];
+    // What is said in each of three seconds, and what it comes to in any order.
+    let stories = [("yny", "active"), ("nyn", "declined"), ("nny", "active"), ("ynn", "declined")];
+    for (index, order) in orders.into_iter().enumerate() {
+        for (said, status) in stories {
+            let ada = world.account(&format!("ada{said}{index}")).await;
+            ask(&ada, "5678").await;
+            let session = session_as(&ada, "pending").await;
+            prompt_on(&ada, "5678").await;
+            let start = world.now();
+            world.advance(MINUTE).await;
+            for second in order.into_iter().chain(order) {
+                let answer = &said[second - 1..second];
+                // One is written, the others are tapped.
+                let text = if answer == "y" { "Oui" } else { "Non" };
+                let payload = format!("c1:{}:{answer}", session["id"].as_str().unwrap());
+                let button = (second != 2).then_some(payload);
+                let said_at = start + i64::try_from(second).unwrap() * 1_000;
+                let id = format!("{said}{index}{second}");
+                bring(world, &ada, &id, (text, button), said_at).await;
+            }
+            let session = session_as(&ada, status).await;
+            let billed = session["billed_credits"].as_i64().unwrap();
+            assert!([0, SESSION].contains(&billed), "{said} {order:?}: {session}");
+            assert_eq!(ada.balance().await, GRANT - PASSCODE - billed, "{said} {order:?}");
+        }
+    }
+}
+
+async fn of_a_yes_and_a_no_of_the_same_second_the_no_counts(world: &World) {
+    for order in ["yn", "ny"] {
+        let ada = world.account(&format!("ada{order}")).await;
+        ask(&ada, "5678").await;
+        let session = session_as(&ada, "pending").await;
+        prompt_on(&ada, "5678").await;
+        for answer in order.split("").filter(|answer| !answer.is_empty()) {
+            let payload = format!("c1:{}:{answer}", session["id"].as_str().unwrap());
+            bring(world, &ada, &format!("{order}{answer}"), ("x", Some(payload)), world.now())
+                .await;
+        }
+        session_as(&ada, "declined").await;
+    }
 }
 
 async fn a_stop_ends_whatever_is_open(world: &World) {
@@ -324,20 +439,27 @@ async fn a_word_is_an_answer_where_one_is_asked_for(world: &World) {
 }
 
 async fn many_answers_at_once_charge_once(world: &World) {
-    let ada = world.account("ada").await;
-    ask(&ada, "5678").await;
-    prompt_on(&ada, "5678").await;
-    let answers = (0..12).map(|index| {
-        let button = if index % 4 == 3 { "no" } else { "yes" };
-        let call = reply(&ada, "5678", &json!({"button": button}));
-        async move { drop(call.await) }
-    });
-    futures_util::future::join_all(answers).await;
-    let charges = ada.ledger().await;
-    let opened: Vec<&Value> =
-        charges.iter().filter(|row| row["reason"] == "chatapp.session").collect();
-    assert_eq!(opened.len(), 2, "a hold and its post: {opened:?}");
-    assert_eq!(ada.balance().await, GRANT - PASSCODE - SESSION);
+    // All are said at the same moment, so one No among them counts.
+    for (name, no_each, status, charges) in
+        [("ada", 13, "active", vec![1]), ("eve", 4, "declined", vec![0, 1])]
+    {
+        let ada = world.account(name).await;
+        ask(&ada, "5678").await;
+        prompt_on(&ada, "5678").await;
+        let answers = (1..=12).map(|index| {
+            let button = if index % no_each == 0 { "no" } else { "yes" };
+            let call = reply(&ada, "5678", &json!({"button": button}));
+            async move { drop(call.await) }
+        });
+        futures_util::future::join_all(answers).await;
+        session_as(&ada, status).await;
+        let ledger = ada.ledger().await;
+        let opened = ledger.iter().filter(|row| row["reason"] == "chatapp.session").count();
+        assert!(opened % 2 == 0, "a hold and its post: {ledger:?}");
+        let opened = i64::try_from(opened / 2).unwrap();
+        assert!(charges.contains(&opened), "{name}: {ledger:?}");
+        assert_eq!(ada.balance().await, GRANT - PASSCODE - opened * SESSION);
+    }
 }
 
 async fn stop_that_overtakes_a_yes_wins(world: &World) {

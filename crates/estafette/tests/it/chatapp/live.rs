@@ -129,7 +129,7 @@ async fn the_handshake_and_the_signature_are_checked(world: &World, upstream: &C
     eventually(async || (stored(world).await == 0).then_some(())).await;
     let shown = ask(cloud_api::VERIFY_TOKEN).await;
     assert_eq!((shown.status, shown.text.as_str()), (200, "1158"));
-    assert_eq!(ask("other").await.status, 403);
+    ask("other").await.problem("invalid_token");
     let service = world.address(Env::Live);
     let body = cloud_api::message_body(
         "33612345678",
@@ -312,6 +312,15 @@ async fn a_template_is_submitted_judged_and_sent(world: &World, upstream: &Cloud
     let last = upstream.messages().last().unwrap()["template"].clone();
     assert_eq!(last["name"], name);
     assert_eq!(last["components"][0]["parameters"][0]["text"], "Ana");
+    // The longest name that the upstream takes with its ending, and one that it is not asked for.
+    let named = |length: usize| json!({"name": "n".repeat(length), "body": "x"});
+    let declare = |body: Value| ada.call("POST", "/v1/chatapp/templates").json(body);
+    declare(named(500)).await.fault("/name", "too_long");
+    assert_eq!(of_tenants(upstream).len(), 1);
+    declare(named(499)).await.ok();
+    assert_eq!(of_tenants(upstream).len(), 2);
+    let longest = format!("/v1/chatapp/templates/{}", "n".repeat(499));
+    ada.call("DELETE", &longest).await.ok();
     // Rejected, which a sync finds out as well.
     let body = json!({"name": "no", "body": "x", "language": "en"});
     ada.call("POST", "/v1/chatapp/templates").json(body).await.ok();

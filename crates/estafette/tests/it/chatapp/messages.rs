@@ -120,10 +120,12 @@ async fn a_template_wins_over_a_text(world: &World) {
     let ada = world.account("ada").await;
     let body = json!({"name": "hello", "body": "Bonjour", "category": "MARKETING"});
     declare(world, &ada, &body).await;
-    let body = json!({"to": phone("5678"), "template_name": "hello", "text": "x",
-        "billing_mode": "direct"});
-    let sent = write(&ada, &body).await.ok();
-    assert_eq!((sent.word("template"), sent.word("billing_kind")), ("hello", "marketing"));
+    for text in ["x", ""] {
+        let body = json!({"to": phone("5678"), "template_name": "hello", "text": text,
+            "billing_mode": "direct"});
+        let sent = write(&ada, &body).await.ok();
+        assert_eq!((sent.word("template"), sent.word("billing_kind")), ("hello", "marketing"));
+    }
 }
 
 /// A message once it stands so, on a clock that goes on until then.
@@ -220,6 +222,7 @@ async fn faults_are_named(world: &World) {
         ("text", json!(null), "text_or_template_required"),
         ("text", json!("x".repeat(4_097)), "too_long"),
         ("text", json!(" \n "), "too_short"),
+        ("text", json!(""), "too_short"),
         ("billing_mode", json!(null), "required"),
         ("billing_mode", json!("credit"), "invalid_enum"),
         ("template_params", json!("x"), "invalid_type"),

@@ -78,9 +78,15 @@ async fn templates_that_somebody_deleted_are_made_when_a_passcode_is_refused(
     let ada = world.live_account("ada", 100).await;
     let body = |ending: &str| json!({"to": phone(ending), "delivery_mode": "chatapp"});
     assert_eq!(ada.send(body("5671")).await.ok().word("status"), "delivered");
+    // What may be wrong is named where the caller chose it.
+    let mut other = body("5674");
+    other["template_name"] = json!("no_such");
+    let refused = ada.send(other).await.problem("carrier_error");
+    assert!(refused.word("detail").contains("Check `template_name`:"), "{}", refused.text);
     upstream.forget_templates();
     world.advance(61_000).await;
-    ada.send(body("5672")).await.problem("carrier_error");
+    let refused = ada.send(body("5672")).await.problem("carrier_error");
+    assert!(!refused.text.contains("template_"), "{}", refused.text);
     are_made(upstream, cloud_api::WABA_ID).await;
     assert_eq!(ada.send(body("5673")).await.ok().word("status"), "delivered");
     assert_eq!(ada.balance().await, 100 - 2 * world.price("chatapp", "FR"));

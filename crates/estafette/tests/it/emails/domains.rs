@@ -69,6 +69,9 @@ async fn a_domain_is_written_from_once_it_is_verified(world: &World) {
     assert!(records[0].2.starts_with("estafette-verify="));
     assert!(records[1].2.starts_with("v=DKIM1; k=rsa; p=MII"));
     send(&ada, &body).await.problem("domain_not_verified");
+    let path = format!("/v1/email-domains/{}/verify", domain.word("id"));
+    ada.desk("POST", &path).raw("application/json", "{").await.problem("invalid_json");
+    ada.desk("POST", &path).json(json!({"a": 1})).await.fault("/a", "unknown_field");
     let verified = verify(&ada, domain.word("id")).await.ok();
     assert_eq!(verified.word("status"), "verified");
     let records = verified.field("records").as_array().unwrap();

@@ -68,6 +68,20 @@ async fn passcodes_that_nobody_verifies_are_told_of(world: &World) {
     let page = world.metrics().await.ok();
     let line = "estafette_otp_fraud_total{env=\"live\",country=\"FR\",outcome=\"watched\"} 9";
     assert!(page.text.contains(line), "{}", page.text);
+    // Nor again after a restart, or once staff have changed what is exempt; the next hour is told.
+    world.restart().await;
+    world.set(&ada, json!({"settings": {"otp_fraud_allow": ["DE"]}})).await.ok();
+    pump(&ada, 4, 20).await;
+    world.advance(2_100).await;
+    world.settle().await;
+    assert_eq!(events(&ada).await.len(), 1);
+    world.advance(HOUR).await;
+    pump(&ada, 4, 30).await;
+    eventually(async || {
+        world.advance(1_000).await;
+        (events(&ada).await.len() == 2).then_some(())
+    })
+    .await;
 }
 
 async fn a_blocked_range_is_open_to_whoever_verifies(world: &World) {

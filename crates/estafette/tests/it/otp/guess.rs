@@ -124,7 +124,8 @@ async fn an_expired_code_is_gone_before_any_sweep_and_after_it(world: &World) {
     world.stand_still_for(1_000).await;
     assert_eq!(ada.challenge(&id).await.ok().word("status"), "expired");
     let gone = ada.guess(&id, "482916").await.problem("otp_expired");
-    assert_eq!(gone.status, 410);
+    assert_eq!((gone.status, gone.field("verified")), (410, &json!(false)));
+    assert_eq!((gone.word("challenge_id"), gone.word("challenge_status")), (&*id, "expired"));
     world.settle().await;
     let read = ada.challenge(&id).await.ok();
     assert_eq!(read.word("status"), "expired");
@@ -163,6 +164,7 @@ async fn the_right_code_of_a_failed_passcode_is_told_why(world: &World) {
     for code in ["4821", "4822"] {
         let gone = ada.guess(&id, code).await.problem("otp_expired");
         let read = ada.challenge(&id).await.ok();
+        assert_eq!((gone.word("challenge_id"), gone.field("verified")), (&*id, &json!(false)));
         assert_eq!(gone.field("challenge_status"), "failed");
         assert_eq!(gone.field("failure_reason"), read.field("failure_reason"));
         assert!(gone.word("detail").contains(read.word("failure_reason")), "{}", gone.text);

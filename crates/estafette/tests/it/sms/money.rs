@@ -57,8 +57,7 @@ async fn a_repeat_with_its_key_sends_once_and_shows_it_as_it_stands(world: &Worl
 }
 
 async fn without_a_carrier_nothing_is_held(world: &World) {
-    let ada = world.live_account("ada", 100).await;
-    world.set(&ada, json!({"settings": {"default_sender": "ACME"}})).await.ok();
+    let ada = world.live_sender("ada", 100).await;
     let refused = ada.text(json!({"to": phone("5678"), "text": "x"})).await;
     refused.problem("carrier_unavailable");
     assert_eq!(ada.balance().await, 100);

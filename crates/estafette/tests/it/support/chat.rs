@@ -340,7 +340,10 @@ async fn a_one_use_token_opens_one_socket(world: &World) {
     let late = one_use(&ada, &id).await;
     world.stand_still_for(31_000).await;
     assert_eq!(Socket::user(&ada, &id, &late, "").await.next().await, Next::Closed(4401));
-    eve.desk("POST", &format!("/v1/support/tickets/{id}/ws-token")).await.problem("not_found");
+    let path = format!("/v1/support/tickets/{id}/ws-token");
+    eve.desk("POST", &path).await.problem("not_found");
+    ada.desk("POST", &path).raw("application/json", "{").await.problem("invalid_json");
+    ada.desk("POST", &path).json(json!({"a": 1})).await.fault("/a", "unknown_field");
     let path = format!("/support/tickets/{id}/ws-token");
     let of_staff = staff(world, "POST", &path).await.await.ok();
     let of_staff = of_staff.word("token");

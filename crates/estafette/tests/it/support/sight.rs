@@ -104,7 +104,8 @@ async fn an_open_matter_that_is_merged_stays_open(world: &World) {
     staff(world, "POST", &path).await.json(json!({"into": before})).await.ok();
     assert_eq!(ticket(&ada, &before).await.field("status"), &json!("open"));
     let rate = ada.desk("POST", &format!("/v1/support/tickets/{again}/rating"));
-    rate.json(json!({"score": 5})).await.problem("validation_failed");
+    let merged = rate.json(json!({"score": 5})).await.problem("ticket_closed");
+    assert!(merged.word("detail").contains(&before), "{}", merged.text);
 }
 
 /// A name that leads here is no proof: it may be the other site's own (DNS rebinding).

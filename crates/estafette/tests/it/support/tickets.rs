@@ -249,7 +249,7 @@ async fn a_ticket_is_rated_once_and_only_after_it_was_resolved(world: &World) {
     let id = open(&ada, "a", "b").await;
     let path = format!("/v1/support/tickets/{id}/rating");
     let rate = |body| ada.desk("POST", &path).json(body);
-    rate(json!({"score": 5})).await.problem("validation_failed");
+    rate(json!({"score": 5})).await.problem("limit_reached");
     change(world, &id, json!({"status": "resolved"})).await.ok();
     rate(json!({"score": 6})).await.fault("/score", "out_of_range");
     let rated = rate(json!({"score": 2, "comment": "slow"})).await.ok();

@@ -137,6 +137,9 @@ async fn what_a_target_missed_is_recovered_once(world: &World) {
     let all = recover("2025-01-01T00:00:00Z").await.ok();
     assert!(all.word("since") > "2025-11", "no further than events are kept: {}", all.text);
     ada.desk("POST", &format!("{path}/recover")).json(json!({})).await.fault("/since", "required");
+    let unknown = "/v1/webhooks/whk_01kdvqh6m4e5s8w2t9zb3y7n1f/recover";
+    ada.desk("POST", unknown).raw("application/json", "{").await.problem("invalid_json");
+    ada.desk("POST", unknown).json(json!({})).await.problem("not_found");
 }
 
 async fn recovery_goes_far_back_and_survives_a_restart(world: &World) {
