@@ -50,7 +50,8 @@ async fn verify_callback(
     if !is_meant {
         let detail = "`hub.verify_token` is neither `chatapp.verify_token` nor the word of a \
                       linked business account, or `hub.mode` is not `subscribe`.";
-        return Err(Problem::new(Code::InvalidToken).detail(detail));
+        // 403, which receivers of these callbacks answer by custom; no code of ours is nearer.
+        return Err(Problem::new(Code::WrongEnvironment).detail(detail));
     }
     Ok(query.get("hub.challenge").unwrap_or_default().to_owned().into_response())
 }
@@ -89,7 +90,8 @@ async fn take_callback(
     let Some(signer) = signer(&app, &body, given) else {
         let detail = "`X-Hub-Signature-256` does not sign this body with `chatapp.app_secret`, or \
                       with the secret of the linked business account that it is about.";
-        return Err(Problem::new(Code::InvalidToken).detail(detail));
+        // 403, which receivers of these callbacks answer by custom; no code of ours is nearer.
+        return Err(Problem::new(Code::WrongEnvironment).detail(detail));
     };
     super::take(&app, &signer, &body).await?;
     Ok(().into_response())

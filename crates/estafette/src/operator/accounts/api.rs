@@ -82,7 +82,7 @@ pub struct SettingsView {
     pub otp_fallback_after_s: Option<i64>,
     /// ISO 3166 codes that may be sent to; null = all.
     pub countries: Option<Vec<String>>,
-    /// The sender of SMS where a request names none: an approved one of the account.
+    /// The sender of SMS where a request names none: an approved one of a live account.
     pub default_sender: Option<String>,
     /// Countries (ISO 3166), and beginnings of numbers (`+` and digits), that the guard against
     /// fraud leaves alone.

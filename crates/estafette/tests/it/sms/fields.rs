@@ -133,7 +133,8 @@ async fn an_approved_sender_is_what_the_phone_shows(world: &World) {
 async fn without_a_sender_the_default_one_is_used(world: &World) {
     let ada = world.account("ada").await;
     let settings = json!({"settings": {"default_sender": "Default"}});
-    world.set(&ada, settings).await.fault("/settings/default_sender", "invalid_enum");
+    let bob = world.live_account("bob", 0).await;
+    world.set(&bob, settings).await.fault("/settings/default_sender", "invalid_enum");
     sender(world, &ada, "Default", "approved").await;
     world.set(&ada, json!({"settings": {"default_sender": "Default"}})).await.ok();
     let sent = ada.text(json!({"to": phone("5678"), "text": "x"})).await.ok();
