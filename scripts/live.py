@@ -145,6 +145,6 @@ class Live(Sandbox):
     def text(self, to, text="hello"):
         return self.at("POST", "/v1/messages", {"to": to, "text": text})["id"]
 
-    def until_status(self, name, status):
+    def until_status(self, name, status, within_s=PATIENCE_S):
         read = lambda: self.at("GET", f"/v1/messages/{name}")  # noqa: E731
-        return until(read, lambda message: message["status"] == status)
+        return until(read, lambda message: message["status"] == status, within_s)
