@@ -95,6 +95,12 @@ impl WriteSet {
         self
     }
 
+    /// The same of a statement that may change no row.
+    pub fn push_contended(&mut self, sql: Sql, args: Args) -> &mut Self {
+        self.stmts.push(Stmt { sql, args, expect: Expect::Any, is_contended: true });
+        self
+    }
+
     /// Adds a `RETURNING` statement that must answer exactly one row, kept in [`crate::Done`].
     pub fn returning(&mut self, sql: Sql, args: Args, reject: Reject) -> &mut Self {
         self.add(sql, args, Expect::Row(reject))

@@ -138,10 +138,19 @@ fn unread(variable: &str) -> String {
 async fn open(config: Config) -> anyhow::Result<Service> {
     logs::start(&config)?;
     wiring::must_exist(&config)?;
+    let (place, is_shared) = (wiring::place_of(&config), config.database.is_shared());
     let service = wiring::open(config, Clock::system())?;
-    service.must_have_tables().await?;
-    service.migrate().await.context("cannot bring the database up to date")?;
-    Ok(service)
+    let ready = async {
+        service.must_have_tables().await?;
+        service.migrate().await.context("cannot bring the database up to date")
+    };
+    match ready.await {
+        Err(error) if is_shared && error.is::<store::Error>() => Err(error.context(format!(
+            "{place} (database.url) cannot be used; `estafette doctor` says what to do"
+        ))),
+        Err(error) => Err(error),
+        Ok(_version) => Ok(service),
+    }
 }
 
 /// The same for the commands that make a database where there is none.

@@ -36,7 +36,7 @@ pub(super) const CORRECT: Sql = Sql("UPDATE accounts SET posted = posted - $1 \
 
 /// Says that a transfer came after the block that its id belongs to was, or is about to be, sealed.
 pub(super) const LATE: Sql = Sql("INSERT INTO late_transfers (account_id, transfer_id, seal_no) \
-     VALUES ($1, $2, 0)");
+     VALUES ($1, $2, 0) ON CONFLICT DO NOTHING");
 
 /// One transfer; the primary key refuses a second one of the same id.
 pub(super) const INSERT: Sql =

@@ -9,6 +9,7 @@ use store::WriteSet;
 use super::owner::Otp;
 use super::{Challenge, Error, Status, events, store as sql};
 use crate::app::App;
+use crate::carriers::Channel;
 use crate::dispatch::{
     self, Attempt, Failure, LEASE_MS, Leg, News, Next, State, Unwritten, carry, write,
 };
@@ -21,6 +22,8 @@ const BATCH: i64 = 256;
 /// How long a claim keeps other nodes away. A node that dies or stands still that long loses it:
 /// then another visits, and the guards of the attempt's state refuse whoever comes second.
 const CLAIM_MS: i64 = 15_000;
+/// How much later a node without SMS claims what is due.
+const HEAD_START_MS: i64 = 2_000;
 /// Challenges visited at the same time.
 const PARALLEL: usize = 32;
 
@@ -44,11 +47,20 @@ pub async fn run(app: App) {
 /// # Errors
 /// When they cannot be claimed. A visit that fails is logged, and due again when its claim ends.
 pub async fn run_due(app: &App) -> Result<usize, Error> {
-    let due = sql::claim_due(app, BATCH, app.now() + CLAIM_MS).await?;
+    let now = app.now();
+    let claim = sql::Claim { due_at: now - head_start_ms(app), until: now + CLAIM_MS };
+    let due = sql::claim_due(app, BATCH, &claim).await?;
     let count = due.len();
     let visits = stream::iter(due.into_iter().map(|(account, id)| visit(app, account, id)));
     visits.buffer_unordered(PARALLEL).collect::<()>().await;
     Ok(count)
+}
+
+/// How long a node leaves due work to the others: one that has no SMS cannot fall back, and others
+/// may have it.
+fn head_start_ms(app: &App) -> i64 {
+    let is_without = !app.carriers.offers(Channel::Sms, "") && app.config.database.is_shared();
+    if is_without { HEAD_START_MS } else { 0 }
 }
 
 /// Since when work is due, in both environments; `None` = none is.
@@ -94,7 +106,7 @@ async fn settle_due(app: &App, challenge: Challenge, attempt: Attempt) -> Result
 
 /// An open challenge: the lease, the watchdog's time or nothing in particular is over.
 async fn watch(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), Unwritten> {
-    let watchdog_at = attempt.lease_until - LEASE_MS + challenge.fallback_ms;
+    let watchdog_at = attempt.lease_until - LEASE_MS + challenge.fallback.after_ms();
     match attempt.state {
         // The process that was sending it died: maybe it went out, so it is not sent again.
         State::Sending => {

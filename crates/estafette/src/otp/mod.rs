@@ -158,7 +158,7 @@ pub struct Challenge {
     attempts: i64,
     max_attempts: i64,
     fallback_used: bool,
-    fallback_ms: i64,
+    fallback: Fallback,
     settled: bool,
     wording: String,
     /// Whether the person is asked for a messaging session once it is delivered.
@@ -195,6 +195,28 @@ impl Challenge {
     /// Whether SMS takes over when the chat-app does not deliver.
     fn falls_back(&self) -> bool {
         self.mode == Mode::Auto && self.channel == Channel::Chatapp
+    }
+}
+
+/// How long the chat-app has before SMS takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fallback {
+    /// As it is stored: milliseconds, below 0 where the node that made the challenge had no SMS.
+    stored_ms: i64,
+}
+
+impl Fallback {
+    const fn new(after_ms: i64, has_sms: bool) -> Self {
+        Self { stored_ms: if has_sms { after_ms } else { -after_ms } }
+    }
+
+    const fn after_ms(self) -> i64 {
+        self.stored_ms.abs()
+    }
+
+    /// Whether there was SMS to fall back to when the challenge was made.
+    const fn is_promised(self) -> bool {
+        self.stored_ms > 0
     }
 }
 

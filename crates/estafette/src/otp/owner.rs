@@ -84,8 +84,8 @@ impl Owner for Otp {
         if !is_current || !can_fall_back {
             return Then::End;
         }
-        // There was SMS at the node that sent it: maybe only this one lacks it.
-        if !app.carriers.offers(Channel::Sms, account) && app.config.database.is_shared() {
+        let is_elsewhere = challenge.fallback.is_promised() && app.config.database.is_shared();
+        if is_elsewhere && !app.carriers.offers(Channel::Sms, account) {
             return Then::Owed;
         }
         if !to.phone().is_some_and(leads) {
@@ -140,7 +140,10 @@ impl Owner for Otp {
             }
             News::Over(ending) => over(app, set, challenge, ending),
             News::Owed(_) => {
-                sql::leg_over(set, challenge, challenge.expires_at.min(app.now() + OWED_MS));
+                // A node that has SMS, if it is not this one, need not wait.
+                let is_here = app.carriers.offers(Channel::Sms, challenge.account.as_str());
+                let wait_ms = if is_here { OWED_MS } else { 0 };
+                sql::leg_over(set, challenge, challenge.expires_at.min(app.now() + wait_ms));
             }
             // Passcodes go out inline: there is no later.
             News::Retry { .. } => {}
@@ -233,7 +236,7 @@ fn note_unreachable(
 /// When a challenge needs a visit after a submission: the watchdog's time, or its end.
 fn next_visit(app: &App, challenge: &Challenge) -> clock::Millis {
     if challenge.falls_back() {
-        challenge.expires_at.min(app.now() + challenge.fallback_ms)
+        challenge.expires_at.min(app.now() + challenge.fallback.after_ms())
     } else {
         challenge.expires_at
     }

@@ -10,7 +10,7 @@ use super::order::Order;
 use super::owner::Otp;
 use super::store::{self as sql, NewChallenge, NextLeg};
 use super::wording::Wording;
-use super::{Challenge, Error, Mode, Reason, STALE, Status, fraud};
+use super::{Challenge, Error, Fallback, Mode, Reason, STALE, Status, fraud};
 use crate::access::idempotency::{Claim, Seen};
 use crate::app::{Account, App};
 use crate::carriers::{Address, Channel, Priority, Refusal, Rehearsed};
@@ -344,6 +344,8 @@ fn create(app: &App, set: &mut WriteSet, id: &ChallengeId, planned: &Planned<'_>
         sender: order.sender.clone().or(settings.default_sender.clone()).unwrap_or_default(),
         template: order.template.clone().unwrap_or_default(),
     };
+    let after_s = settings.otp_fallback_after_s.unwrap_or(config.fallback_after_s);
+    let has_sms = app.carriers.offers(Channel::Sms, account.id.as_str());
     let challenge = Challenge {
         account: account.id.clone(),
         id: id.clone(),
@@ -358,7 +360,7 @@ fn create(app: &App, set: &mut WriteSet, id: &ChallengeId, planned: &Planned<'_>
         attempts: 0,
         max_attempts: config.max_attempts,
         fallback_used,
-        fallback_ms: settings.otp_fallback_after_s.unwrap_or(config.fallback_after_s) * 1000,
+        fallback: Fallback::new(after_s * 1000, has_sms),
         settled: false,
         wording: wording.to_stored(),
         asks_consent: order.asks_consent,
@@ -380,7 +382,7 @@ fn create(app: &App, set: &mut WriteSet, id: &ChallengeId, planned: &Planned<'_>
         code_sealed: challenge.code_sealed.clone().unwrap_or_default(),
         max_attempts: challenge.max_attempts,
         fallback_used,
-        fallback_ms: challenge.fallback_ms,
+        fallback: challenge.fallback,
         wording: challenge.wording.clone(),
         asks_consent: challenge.asks_consent,
         expires_at: challenge.expires_at,

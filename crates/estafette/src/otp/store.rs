@@ -4,7 +4,7 @@ use clock::Millis;
 use store::{Args, Error, FromRow, Row, Sql, WriteSet, args};
 
 use super::order::Order;
-use super::{Attempt, Challenge, Mode, Reason, STALE, Status};
+use super::{Attempt, Challenge, Fallback, Mode, Reason, STALE, Status};
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
@@ -183,7 +183,7 @@ impl FromRow for Challenge {
             attempts: row.take(9)?,
             max_attempts: row.take(10)?,
             fallback_used: row.take(11)?,
-            fallback_ms: row.take(12)?,
+            fallback: Fallback { stored_ms: row.take(12)? },
             settled: row.take(13)?,
             wording: row.take(14)?,
             expires_at: row.take(15)?,
@@ -273,18 +273,26 @@ pub(super) async fn newest_by_recipient(
     Ok(found.await?.map(|(id, _)| id))
 }
 
-/// Claims at most `limit` due challenges until `lease_until`, the longest due first.
+/// What is claimed, and for how long.
+pub(super) struct Claim {
+    /// What is due by then.
+    pub(super) due_at: Millis,
+    /// When the claim ends.
+    pub(super) until: Millis,
+}
+
+/// Claims at most `limit` due challenges, the longest due first.
 pub(super) async fn claim_due(
     app: &App,
     limit: i64,
-    lease_until: Millis,
+    claim: &Claim,
 ) -> Result<Vec<(AccountId, ChallengeId)>, super::Error> {
-    let (now, env) = (app.now(), app.env.as_str());
-    if app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await?.is_none() {
+    let (Claim { due_at, until }, env) = (claim, app.env.as_str());
+    if app.db.row::<(Millis,)>(ANY_DUE, args![*due_at, env]).await?.is_none() {
         return Ok(Vec::new());
     }
     let mut set = WriteSet::of(DUE_SHARD);
-    set.returning_rows(CLAIM_DUE, args![lease_until, now, env, limit]);
+    set.returning_rows(CLAIM_DUE, args![*until, *due_at, env, limit]);
     let rows = app.db.commit(set).await?.rows.into_iter().flatten();
     Ok(rows.map(FromRow::from_row).collect::<Result<_, Error>>()?)
 }
@@ -308,7 +316,7 @@ pub(super) struct NewChallenge<'a> {
     pub(super) code_sealed: Vec<u8>,
     pub(super) max_attempts: i64,
     pub(super) fallback_used: bool,
-    pub(super) fallback_ms: i64,
+    pub(super) fallback: Fallback,
     pub(super) wording: String,
     pub(super) asks_consent: bool,
     pub(super) expires_at: Millis,
@@ -343,7 +351,7 @@ pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
         new.code_sealed,
         new.max_attempts,
         new.fallback_used,
-        new.fallback_ms,
+        new.fallback.stored_ms,
         new.wording,
         new.expires_at,
         new.created_at,

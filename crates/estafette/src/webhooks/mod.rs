@@ -53,7 +53,7 @@ use store as sql;
 /// Targets of one account.
 pub const MOST: i64 = 50;
 /// Times that secrets are rotated anew because another was faster.
-const TRIES: u32 = 5;
+const TRIES: u32 = 20;
 /// How long a name is looked up when a target is named, milliseconds. One that is not resolved by
 /// then is looked at when it is called.
 const LOOK_UP_MS: u64 = 2_000;

@@ -57,6 +57,7 @@ use crate::{chores, credits, events, inbound, rotation, senders, support, webhoo
 
 pub use description::{openapi, openapi_text};
 use listen::{Entrance, Listener};
+pub(crate) use opening::place_of;
 pub(crate) use opening::vault;
 pub use opening::{OpenError, must_exist};
 

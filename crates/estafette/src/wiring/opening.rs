@@ -145,7 +145,7 @@ fn nothing_at(place: &str) -> String {
 }
 
 /// Where the database is, without credentials.
-fn place_of(config: &Config) -> String {
+pub(crate) fn place_of(config: &Config) -> String {
     if let Some(path) = database_file(config) {
         return std::path::absolute(&path).unwrap_or(path).display().to_string();
     }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clock::{Clock, HOUR};
+use estafette::app::Env;
 use estafette::carriers::handsets::MemoryShelf;
 use estafette::carriers::{Carriers, Handsets};
+use estafette::otp;
 use estafette::wiring::{self, Running};
 use futures_util::future::join_all;
 use serde_json::json;
@@ -39,8 +41,22 @@ impl Second {
         Self { running, http }
     }
 
+    /// One with the simulated carriers on live, too.
+    async fn with_live(world: &World) -> Self {
+        let mut service = wiring::open(world.config().clone(), world.clock().clone()).unwrap();
+        let handsets = Handsets::on(Arc::new(MemoryShelf::default()));
+        let carriers = Carriers::simulated(world.clock(), &service.live_door, handsets);
+        service.live.carriers = carriers.into();
+        let running = wiring::start(service).await.unwrap();
+        Self { running, http: reqwest::Client::builder().no_proxy().build().unwrap() }
+    }
+
     fn address(&self) -> SocketAddr {
         self.running.addresses.sandbox
+    }
+
+    fn live_address(&self) -> SocketAddr {
+        self.running.addresses.live
     }
 
     /// A passcode through this node.
@@ -220,9 +236,12 @@ async fn a_node_without_sms_leaves_fallbacks_to_one_that_has_it() {
         let answer = ada.send_to(&format!("+33612{number:02}0003")).await.ok();
         sent.push(answer.word("challenge_id").to_owned());
     }
-    // Both look at what is due, this one first.
+    // The one without it looks first, also where the other is late.
     world.clock().advance(20_100);
-    other.running.run_due(&other.running.service().live).await.unwrap();
+    let without = &other.running.service().live;
+    assert_eq!(otp::run_due(without).await.unwrap(), 0);
+    world.clock().advance(2_100);
+    otp::run_due(without).await.unwrap();
     for _ in 0..10 {
         world.advance(2_100).await;
     }
@@ -251,6 +270,31 @@ async fn a_receipt_that_comes_to_another_node_is_in_the_answer() {
     let answer = ada.send_to(&phone("1234")).await.ok();
     assert_eq!(answer.word("status"), "delivered");
     assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
+    other.running.stop().await;
+    world.finish().await;
+}
+
+/// As a client does that repeats what it waits for. The sets of both nodes meet at the same rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_send_many_times_at_two_nodes_is_no_fault_of_the_service() {
+    let world = World::with(Engine::Postgres, |config| config.otp.resend_after_s = 1).await;
+    world.give_live_carriers().await;
+    let other = Second::with_live(&world).await;
+    let ada = world.live_account("ada", 100_000).await;
+    for round in 0..4 {
+        let body = json!({"to": phone("5678"), "reference": format!("r{round}"), "code": "4242",
+            "delivery_mode": "sms"});
+        let sends = (0..16).map(|number| {
+            let address =
+                if number % 2 == 0 { world.address(Env::Live) } else { other.live_address() };
+            let url = format!("http://{address}/v1/otp/send");
+            Call::new(other.http.post(url)).key(&ada.key).json(body.clone()).into_future()
+        });
+        for answer in join_all(sends).await {
+            assert!([200, 429].contains(&answer.status), "{} {}", answer.status, answer.text);
+        }
+        world.advance(2_000).await;
+    }
     other.running.stop().await;
     world.finish().await;
 }

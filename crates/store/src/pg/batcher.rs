@@ -54,7 +54,11 @@ impl Batcher {
             match groups.commit(jobs).await {
                 Ok(()) => {}
                 Err(Halt::Lost { jobs, why }) => {
-                    tracing::warn!(why, sets = jobs.len(), "a database connection was lost");
+                    tracing::warn!(
+                        why,
+                        sets = jobs.len(),
+                        "a database connection is of no more use"
+                    );
                     self.queue.outage(&why);
                     self.queue.put_back(jobs);
                     return;
@@ -153,13 +157,16 @@ impl Told {
         self.since.get_or_insert_with(Instant::now);
         if self.why != why {
             why.clone_into(&mut self.why);
-            tracing::warn!(why, "the database is away; trying again until it is back");
+            tracing::warn!(why, "the database cannot be reached");
         }
     }
 
     fn back(&self) {
         if let Some(since) = self.since {
-            tracing::info!(after_s = since.elapsed().as_secs(), "the database is back");
+            tracing::info!(
+                after_s = since.elapsed().as_secs(),
+                "the database can be reached again"
+            );
         }
     }
 }

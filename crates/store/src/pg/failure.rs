@@ -44,7 +44,10 @@ impl Failure {
             SqlState::T_R_DEADLOCK_DETECTED | SqlState::T_R_SERIALIZATION_FAILURE => {
                 Self::Clash(text)
             }
-            SqlState::IN_FAILED_SQL_TRANSACTION => Self::Skipped,
+            // The savepoint was never set, because the transaction had failed before that.
+            SqlState::IN_FAILED_SQL_TRANSACTION | SqlState::S_E_INVALID_SPECIFICATION => {
+                Self::Skipped
+            }
             SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => Self::Late(text),
             // Prepared statements that the server does not know, or whose tables changed.
             SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::FEATURE_NOT_SUPPORTED

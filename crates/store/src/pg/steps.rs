@@ -360,6 +360,12 @@ fn number(value: Option<&Val>) -> Option<u64> {
 fn verdict(trial: &Trial, found: Vec<Option<Result<Reply, Failure>>>) -> Verdict {
     let mut done = Done::default();
     let mut verdict = None;
+    // Contended statements run later than their place in the set says: what failed may be behind
+    // others that were skipped because of it.
+    let own = found.iter().flatten().find_map(|reply| match reply {
+        Err(Failure::Own(why)) => Some(why.clone()),
+        _ => None,
+    });
     for (stmt, reply) in trial.job.set.stmts().iter().zip(found) {
         let reply = match reply {
             Some(Ok(reply)) => reply,
@@ -368,7 +374,10 @@ fn verdict(trial: &Trial, found: Vec<Option<Result<Reply, Failure>>>) -> Verdict
             Some(Err(failure @ Failure::Corrupt(_))) => {
                 return Verdict::Failed(failure.text().to_owned());
             }
-            _ => return verdict.unwrap_or(Verdict::Unreached),
+            _ => {
+                let failed = own.map_or(Verdict::Unreached, Verdict::Failed);
+                return verdict.unwrap_or(failed);
+            }
         };
         match stmt.expect {
             Expect::One(reject) | Expect::Row(reject) if reply.count != 1 => {

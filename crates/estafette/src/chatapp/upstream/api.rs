@@ -90,8 +90,7 @@ async fn take_callback(
     let Some(signer) = signer(&app, &body, given) else {
         let detail = "`X-Hub-Signature-256` does not sign this body with `chatapp.app_secret`, or \
                       with the secret of the linked business account that it is about.";
-        // 403, which receivers of these callbacks answer by custom; no code of ours is nearer.
-        return Err(Problem::new(Code::WrongEnvironment).detail(detail));
+        return Err(Problem::new(Code::InvalidToken).detail(detail));
     };
     super::take(&app, &signer, &body).await?;
     Ok(().into_response())

@@ -82,13 +82,13 @@ pub(super) fn count_send(app: &App, set: &mut WriteSet, way: Way<'_>) {
         now - HOUR,
         guess
     ];
-    set.guard(sql::COUNT_SEND, args, LIMITED);
+    set.contended(sql::COUNT_SEND, args, LIMITED);
 }
 
 /// Counts a fallback: it is part of a send that was let through, and counts against later ones.
 pub(super) fn count_fallback(app: &App, set: &mut WriteSet, challenge: &Challenge) {
     if app.env == Env::Live {
-        set.push(
+        set.push_contended(
             sql::COUNT_FALLBACK,
             args![app.now(), &challenge.account, challenge.recipient.as_str()],
         );
@@ -103,7 +103,7 @@ pub(super) fn count_guess(
     challenge: &ChallengeId,
 ) {
     if app.env == Env::Live {
-        set.push(sql::COUNT_WRONG_GUESS, args![app.now(), account, challenge]);
+        set.push_contended(sql::COUNT_WRONG_GUESS, args![app.now(), account, challenge]);
     }
 }
 
@@ -147,7 +147,7 @@ pub(super) async fn is_unreachable(
 /// Remembers for a day that the chat-app refused the recipient.
 pub(super) fn remember_unreachable(app: &App, set: &mut WriteSet, challenge: &Challenge) {
     let until = app.now() + UNREACHABLE_MS;
-    set.push(
+    set.push_contended(
         sql::REMEMBER_UNREACHABLE,
         args![&challenge.account, challenge.recipient.as_str(), until],
     );
