@@ -370,6 +370,8 @@ impl Metrics {
     }
 
     /// The gauges of clocks.
+    /// The gauges of clocks.
+    #[must_use]
     pub fn clocks(&self) -> &Clocks {
         &self.clocks
     }
