@@ -145,12 +145,18 @@ async fn open(config: Config) -> anyhow::Result<Service> {
         service.migrate().await.context("cannot bring the database up to date")
     };
     match ready.await {
-        Err(error) if is_shared && error.is::<store::Error>() => Err(error.context(format!(
+        Err(error) if is_shared && is_of_database(&error) => Err(error.context(format!(
             "{place} (database.url) cannot be used; `estafette doctor` says what to do"
         ))),
         Err(error) => Err(error),
         Ok(_version) => Ok(service),
     }
+}
+
+/// Whether the database is to blame, rather than what is asked of it.
+fn is_of_database(error: &anyhow::Error) -> bool {
+    let opened = error.downcast_ref::<wiring::OpenError>();
+    error.is::<store::Error>() || matches!(opened, Some(wiring::OpenError::Db(_)))
 }
 
 /// The same for the commands that make a database where there is none.
