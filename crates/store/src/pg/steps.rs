@@ -263,12 +263,16 @@ fn together<'t>(
     }
 }
 
-/// Adds the sets that failed before: each is undone at once.
+/// Adds the sets that failed before: each is undone at once. Contended statements come last here,
+/// too: all transactions lock in one order.
 fn undone<'t>(trials: &'t [Trial], suspects: &[usize], steps: &mut Vec<Step<'t>>) {
     for (before, number) in suspects.iter().enumerate() {
         let Some(trial) = trials.get(*number) else { continue };
         steps.push(Step::Text(if before == 0 { SAVE } else { UNDO }));
-        for (index, stmt) in trial.stmts().iter().enumerate() {
+        let stmts = || trial.stmts().iter().enumerate();
+        let soon = stmts().filter(|(_, stmt)| !stmt.is_contended);
+        let late = stmts().filter(|(_, stmt)| stmt.is_contended);
+        for (index, stmt) in soon.chain(late) {
             steps.push(Step::Stmt { at: Place { trial: *number, index }, stmt });
         }
     }

@@ -161,7 +161,8 @@ async fn write(app: &App, account: &str, figures: &[Figure]) -> Result<(), Commi
     let mut set = WriteSet::of(account);
     for Figure { place, span, bucket, counts: Counts { sent, verified } } in figures {
         let args = args![account, span.as_str(), *bucket, place.as_str(), *sent, *verified];
-        set.push(sql::ADD, args);
+        // Behind what passcodes change, as everywhere.
+        set.push_contended(sql::ADD, args);
     }
     app.db.commit(set).await.map(drop)
 }
@@ -171,7 +172,7 @@ async fn write(app: &App, account: &str, figures: &[Figure]) -> Result<(), Commi
 async fn tell_of(app: &App, account: &AccountId, excess: &Excess) -> Result<(), CommitError> {
     let mut set = WriteSet::of(account.as_str());
     let args = args![account, excess.span.as_str(), excess.bucket, &excess.place];
-    set.guard(sql::TELL, args, TOLD);
+    set.contended(sql::TELL, args, TOLD);
     emit(app, &mut set, account, excess);
     match app.db.commit(set).await {
         Ok(_) | Err(CommitError::Rejected(TOLD)) => Ok(()),
