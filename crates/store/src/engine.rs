@@ -83,8 +83,6 @@ pub struct Plan {
 pub struct About {
     /// Its name and version.
     pub version: String,
-    /// What its clock says, in milliseconds since 1970; `None` = it has none of its own.
-    pub clock_ms: Option<i64>,
     /// Settings of it by which a crash may take what it said was durable; empty = none.
     pub careless: String,
 }

@@ -90,15 +90,12 @@ impl WriteSet {
     /// so that the row is locked as shortly as can be. Hence no other statement of the set may
     /// read what it changes, and all statements that change such a row must be added like this.
     pub fn contended(&mut self, sql: Sql, args: Args, reject: Reject) -> &mut Self {
-        let expect = Expect::One(reject);
-        self.stmts.push(Stmt { sql, args, expect, is_contended: true });
-        self
+        self.contend(sql, args, Expect::One(reject))
     }
 
     /// The same of a statement that may change no row.
     pub fn push_contended(&mut self, sql: Sql, args: Args) -> &mut Self {
-        self.stmts.push(Stmt { sql, args, expect: Expect::Any, is_contended: true });
-        self
+        self.contend(sql, args, Expect::Any)
     }
 
     /// Adds a `RETURNING` statement that must answer exactly one row, kept in [`crate::Done`].
@@ -156,6 +153,11 @@ impl WriteSet {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.stmts.is_empty()
+    }
+
+    fn contend(&mut self, sql: Sql, args: Args, expect: Expect) -> &mut Self {
+        self.stmts.push(Stmt { sql, args, expect, is_contended: true });
+        self
     }
 
     fn add(&mut self, sql: Sql, args: Args, expect: Expect) -> &mut Self {

@@ -57,9 +57,9 @@ use crate::{chores, credits, events, inbound, rotation, senders, support, webhoo
 
 pub use description::{openapi, openapi_text};
 use listen::{Entrance, Listener};
-pub(crate) use opening::place_of;
-pub(crate) use opening::vault;
 pub use opening::{OpenError, must_exist};
+pub(crate) use opening::{place_of, vault};
+pub(crate) use shared_clock::follow as follow_clock;
 
 /// The two environments, ready to be migrated and served.
 pub struct Service {
@@ -317,7 +317,7 @@ impl Service {
     /// [`OpenError`].
     pub async fn migrate(&self) -> Result<u32, OpenError> {
         // Before anything is written that bears a time.
-        let _standing = shared_clock::follow(&self.live).await?;
+        let _standing = shared_clock::follow(&self.live.db, &self.live.clock).await?;
         let before = self.live.db.version().await?;
         let version = self.live.db.migrate(MIGRATIONS).await?;
         let followed = rotation::follow(&self.live).await;

@@ -2,10 +2,8 @@
 //! the others read: a node whose own clock is an hour ahead would end their passcodes, and leave
 //! leases behind that nobody may take for an hour. So no node goes by its own.
 
-use std::ops::ControlFlow;
-
-use clock::{Reading, Standing};
-use store::Error;
+use clock::{Clock, Reading, Standing};
+use store::{Db, Error};
 
 use crate::app::App;
 
@@ -26,22 +24,21 @@ enum Told {
     Apart,
 }
 
-/// Sets the app's clock by the database's. `Break` = there is none to go by: an embedded database,
-/// or a clock that is held.
+/// Sets a clock by the database's. `None` = there is none to go by: an embedded database, or a
+/// clock that is held.
 ///
 /// # Errors
 /// When the database does not answer.
-pub(super) async fn follow(app: &App) -> Result<ControlFlow<(), Standing>, Error> {
-    let Some(reading) = read(app).await? else { return Ok(ControlFlow::Break(())) };
-    Ok(app.clock.follow(&reading).map_or(ControlFlow::Break(()), ControlFlow::Continue))
+pub(crate) async fn follow(db: &Db, clock: &Clock) -> Result<Option<Standing>, Error> {
+    Ok(read(db, clock).await?.and_then(|reading| clock.follow(&reading)))
 }
 
-async fn read(app: &App) -> Result<Option<Reading>, Error> {
+async fn read(db: &Db, clock: &Clock) -> Result<Option<Reading>, Error> {
     let mut best: Option<Reading> = None;
     for _ in 0..READINGS {
-        let asked_ms = app.clock.monotonic_ms();
-        let Some(said) = app.db.clock().await? else { return Ok(None) };
-        let reading = Reading { said, asked_ms, answered_ms: app.clock.monotonic_ms() };
+        let asked_ms = clock.monotonic_ms();
+        let Some(said) = db.clock().await? else { return Ok(None) };
+        let reading = Reading { said, asked_ms, answered_ms: clock.monotonic_ms() };
         if best.is_none_or(|best| reading.took_ms() < best.took_ms()) {
             best = Some(reading);
         }
@@ -56,9 +53,9 @@ async fn read(app: &App) -> Result<Option<Reading>, Error> {
 pub(super) async fn keep(app: App) {
     let mut told = Told::default();
     while !app.is_draining() {
-        match follow(&app).await {
-            Ok(ControlFlow::Break(())) => return,
-            Ok(ControlFlow::Continue(standing)) => told = tell(&app, standing, &told),
+        match follow(&app.db, &app.clock).await {
+            Ok(None) => return,
+            Ok(Some(standing)) => told = tell(&app, standing, &told),
             // Until it is back, the time that passes is counted.
             Err(error) => tracing::debug!(%error, "the database's clock was not read"),
         }

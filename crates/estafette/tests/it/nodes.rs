@@ -35,7 +35,10 @@ impl Second {
 
     /// One that goes by another clock than the world.
     async fn by(world: &World, clock: Clock) -> Self {
-        let service = wiring::open(world.config().clone(), clock).unwrap();
+        Self::of(wiring::open(world.config().clone(), clock).unwrap()).await
+    }
+
+    async fn of(service: wiring::Service) -> Self {
         let running = wiring::start(service).await.unwrap();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { running, http }
@@ -47,8 +50,7 @@ impl Second {
         let handsets = Handsets::on(Arc::new(MemoryShelf::default()));
         let carriers = Carriers::simulated(world.clock(), &service.live_door, handsets);
         service.live.carriers = carriers.into();
-        let running = wiring::start(service).await.unwrap();
-        Self { running, http: reqwest::Client::builder().no_proxy().build().unwrap() }
+        Self::of(service).await
     }
 
     fn address(&self) -> SocketAddr {

@@ -157,7 +157,7 @@ impl Engine for Lite {
 
     fn about(&self) -> BoxFuture<'_, Result<About, Error>> {
         let version = format!("SQLite {}", rusqlite::version());
-        let about = About { version, clock_ms: None, careless: String::new() };
+        let about = About { version, careless: String::new() };
         Box::pin(std::future::ready(Ok(about)))
     }
 

@@ -14,8 +14,7 @@ const TABLE: &str = "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY,
     name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL, body TEXT NOT NULL)";
 const HAS_TABLE: Sql = Sql("SELECT COUNT(*) FROM pg_catalog.pg_class \
     WHERE oid = to_regclass('schema_migrations')");
-const ABOUT: Sql = Sql("SELECT current_setting('server_version'), \
-     CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT), concat_ws(', ', \
+const ABOUT: Sql = Sql("SELECT current_setting('server_version'), concat_ws(', ', \
      CASE current_setting('synchronous_commit') WHEN 'off' THEN 'synchronous_commit = off' END, \
      CASE current_setting('fsync') WHEN 'off' THEN 'fsync = off' END, \
      CASE current_setting('full_page_writes') WHEN 'off' THEN 'full_page_writes = off' END)");
@@ -155,9 +154,9 @@ pub(super) async fn has_tables(connection: &Connection) -> Result<bool, Error> {
 pub(super) async fn about(connection: &Connection) -> Result<About, Error> {
     let found = connection.run(ABOUT, &Args::new()).await?.rows.into_iter().next();
     let found = found.ok_or(Error::Corrupt { column: 0 })?;
-    let (version, clock, careless) = <(String, i64, String)>::from_row(found)?;
+    let (version, careless) = <(String, String)>::from_row(found)?;
     let version = format!("PostgreSQL {version}");
-    Ok(About { version, clock_ms: Some(clock), careless })
+    Ok(About { version, careless })
 }
 
 /// The engine's own tables. Nodes that start at once may collide here: then one of them made them.

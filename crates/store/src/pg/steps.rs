@@ -269,10 +269,9 @@ fn undone<'t>(trials: &'t [Trial], suspects: &[usize], steps: &mut Vec<Step<'t>>
     for (before, number) in suspects.iter().enumerate() {
         let Some(trial) = trials.get(*number) else { continue };
         steps.push(Step::Text(if before == 0 { SAVE } else { UNDO }));
-        let stmts = || trial.stmts().iter().enumerate();
-        let soon = stmts().filter(|(_, stmt)| !stmt.is_contended);
-        let late = stmts().filter(|(_, stmt)| stmt.is_contended);
-        for (index, stmt) in soon.chain(late) {
+        let mut stmts: Vec<_> = trial.stmts().iter().enumerate().collect();
+        stmts.sort_by_key(|(_, stmt)| stmt.is_contended);
+        for (index, stmt) in stmts {
             steps.push(Step::Stmt { at: Place { trial: *number, index }, stmt });
         }
     }

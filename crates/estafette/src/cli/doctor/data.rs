@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use clock::{Clock, Millis, Reading};
+use clock::Clock;
 use store::Db;
 use tokio::time::{Instant, timeout};
 
@@ -125,13 +125,9 @@ async fn about(db: &Db, clock: &Clock) -> Result<Vec<Finding>, store::Error> {
     } else {
         Finding::fine("database", said)
     }];
-    if let Some(said) = about.clock_ms.map(Millis) {
-        let apart_ms = (clock.now() - said).abs();
-        // What follows goes by it, as the service does.
-        let took_ms = i64::try_from(took.as_millis()).unwrap_or_default();
-        let answered_ms = clock.monotonic_ms();
-        let reading = Reading { said, asked_ms: answered_ms - took_ms, answered_ms };
-        let _standing = clock.follow(&reading);
+    // What is found out from here on goes by it, as the service does.
+    if let Some(standing) = wiring::follow_clock(db, clock).await? {
+        let apart_ms = standing.machine_ahead_ms.abs();
         findings.push(if apart_ms > MOST_APART_MS {
             let found = format!("{apart_ms} ms apart from the database's, which nodes go by");
             Finding::warning("clock", found, "run an NTP client on both machines")
