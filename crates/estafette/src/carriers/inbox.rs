@@ -27,10 +27,24 @@ impl HeldReceipt {
     }
 }
 
+/// Who is told what comes of a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// A request, which has no answer yet.
+    Request,
+    /// Nobody: it goes out by itself, such as the fallback of a passcode whose request is over.
+    Nobody,
+}
+
+struct Sender {
+    asker: Asker,
+    offers: mpsc::Sender<HeldReceipt>,
+}
+
 /// The senders that wait. Clones share them.
 #[derive(Clone, Default)]
 pub struct Inbox {
-    waiting: Arc<Mutex<HashMap<String, mpsc::Sender<HeldReceipt>>>>,
+    waiting: Arc<Mutex<HashMap<String, Sender>>>,
 }
 
 /// One sender's place; it is given up when dropped.
@@ -43,9 +57,9 @@ pub struct Waiter {
 impl Inbox {
     /// Takes a place before the submission, so that no receipt can be too early.
     #[must_use]
-    pub fn expect(&self, attempt_id: &str) -> Waiter {
-        let (sender, news) = mpsc::channel(OFFERS);
-        self.lock().insert(attempt_id.to_owned(), sender);
+    pub fn expect(&self, attempt_id: &str, asker: Asker) -> Waiter {
+        let (offers, news) = mpsc::channel(OFFERS);
+        self.lock().insert(attempt_id.to_owned(), Sender { asker, offers });
         Waiter { attempt_id: attempt_id.to_owned(), news, inbox: self.clone() }
     }
 
@@ -53,6 +67,12 @@ impl Inbox {
     #[must_use]
     pub fn is_waiting(&self, attempt_id: &str) -> bool {
         self.lock().contains_key(attempt_id)
+    }
+
+    /// Whether a request of this process waits for this submission's outcome.
+    #[must_use]
+    pub fn is_asked_for(&self, attempt_id: &str) -> bool {
+        self.lock().get(attempt_id).is_some_and(|sender| sender.asker == Asker::Request)
     }
 
     /// Whether no sender of this process waits.
@@ -64,7 +84,7 @@ impl Inbox {
     /// Offers a receipt; `true` once its sender made it durable, `false` if nobody did.
     pub async fn offer(&self, receipt: &Receipt) -> bool {
         let Some(echo) = &receipt.echo else { return false };
-        let sender = self.lock().get(&echo.attempt_id).cloned();
+        let sender = self.lock().get(&echo.attempt_id).map(|sender| sender.offers.clone());
         let Some(sender) = sender else { return false };
         let (done, durable) = oneshot::channel();
         if sender.try_send(HeldReceipt { receipt: receipt.clone(), done }).is_err() {
@@ -74,7 +94,7 @@ impl Inbox {
         durable.await.is_ok()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, mpsc::Sender<HeldReceipt>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Sender>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -96,7 +116,7 @@ impl Drop for Waiter {
 mod tests {
     use std::time::Duration;
 
-    use super::Inbox;
+    use super::{Asker, Inbox};
     use crate::carriers::{Echo, Fate, Receipt};
 
     fn receipt() -> Receipt {
@@ -113,7 +133,7 @@ mod tests {
     async fn a_receipt_is_taken_only_by_a_sender_that_makes_it_durable() {
         let inbox = Inbox::default();
         assert!(!inbox.offer(&receipt()).await, "nobody waits");
-        let mut waiter = inbox.expect("att");
+        let mut waiter = inbox.expect("att", Asker::Request);
         let offer = tokio::spawn({
             let inbox = inbox.clone();
             async move { inbox.offer(&receipt()).await }

@@ -58,7 +58,7 @@ async fn attempt<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritte
     if elsewhere::is_elsewhere(app, &leg.attempt) {
         return elsewhere::hand_over(app, leg).await;
     }
-    let mut waiter = app.carriers.inbox().expect(leg.attempt.id.as_str());
+    let mut waiter = app.carriers.inbox().expect(leg.attempt.id.as_str(), leg.asker);
     let Answer { outcome, permit } = submit(app, leg).await;
     if let Outcome::Refused { class, .. } = &outcome
         && let Some(lane) = failover::inline(app, leg, *class)

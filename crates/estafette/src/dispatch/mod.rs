@@ -42,6 +42,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
+use crate::carriers::inbox::Asker;
 use crate::carriers::{Address, Channel, Outbound, Priority, Refusal};
 use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, TransferId};
@@ -427,6 +428,8 @@ pub struct Leg<O: Owner> {
     pub attempt: Attempt,
     /// What did not work out on the way.
     pub failures: Vec<(Channel, Failure)>,
+    /// Who is told what comes of it.
+    asker: Asker,
     /// The carrier's ids of its parts, where it went out in several.
     parts: Vec<String>,
     /// What the carrier and we said at the last submission, where that is kept.
@@ -437,7 +440,14 @@ impl<O: Owner> Leg<O> {
     /// A message and what it goes by.
     #[must_use]
     pub fn new(message: O::Message, attempt: Attempt) -> Self {
-        Self { message, attempt, failures: Vec::new(), parts: Vec::new(), transcript: None }
+        let (failures, parts, asker) = (Vec::new(), Vec::new(), Asker::Nobody);
+        Self { message, attempt, failures, asker, parts, transcript: None }
+    }
+
+    /// The same for a request that is answered with what comes of it.
+    #[must_use]
+    pub fn asked(message: O::Message, attempt: Attempt) -> Self {
+        Self { asker: Asker::Request, ..Self::new(message, attempt) }
     }
 }
 

@@ -14,6 +14,7 @@ use super::stranded;
 use super::{Attempt, Entry, Leg, NewLeg, Owner, QUEUED_LEASE_MS, State};
 use crate::app::App;
 use crate::carriers::binds::Presence;
+use crate::carriers::inbox::Asker;
 use crate::carriers::{Lane, Permit, Priority};
 use crate::kit::id::AccountId;
 
@@ -56,7 +57,7 @@ impl Slot {
     /// Commit A is durable: the message goes out in the background, now or when its permit comes.
     pub fn go<O: Owner>(self, app: &App, leg: Leg<O>) {
         let Some(permit) = self.permit else { return self.lane.wake() };
-        let waiter = app.carriers.inbox().expect(leg.attempt.id.as_str());
+        let waiter = app.carriers.inbox().expect(leg.attempt.id.as_str(), Asker::Nobody);
         tokio::spawn(carry_queued(app.clone(), leg, permit, waiter));
     }
 }
@@ -196,7 +197,7 @@ pub(super) fn take_out<O: Owner>(
     permit: Permit,
 ) -> impl Future<Output = ()> + Send + 'static {
     // At once: a stop waits for it.
-    let waiter = app.carriers.inbox().expect(attempt.id.as_str());
+    let waiter = app.carriers.inbox().expect(attempt.id.as_str(), Asker::Nobody);
     async move {
         match O::load(&app, &attempt.account, &attempt.object_id).await {
             Ok(Some(message)) => {

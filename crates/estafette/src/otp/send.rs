@@ -94,6 +94,10 @@ async fn record(
         let past = if tries == 0 { Past::None } else { Past::read(app, account, order).await? };
         match begin(app, account, order, claim, past).await {
             Err(Error::Commit(CommitError::Rejected(STALE))) if tries < RETRIES => {
+                // What was faster may be this very request, at a node that was killed.
+                if claim.is_lost(app).await {
+                    return Err(Error::InProgress);
+                }
                 if tries > 0 {
                     tokio::time::sleep(Duration::from_millis(25)).await;
                 }
@@ -127,7 +131,7 @@ pub(super) async fn seen(app: &App, account: &Account, seen: &Seen) -> Result<Se
     // Only while its request waits here. One that was answered when its wait was over is not taken
     // back, not even after a crash; another node says how the challenge stands.
     let may_run = !challenge.settled && challenge.status == Status::Sent;
-    if may_run && app.carriers.inbox().is_waiting(challenge.attempt.as_str()) {
+    if may_run && app.carriers.inbox().is_asked_for(challenge.attempt.as_str()) {
         let attempt = dispatch::attempt(app, &account.id, &challenge.attempt).await?;
         if attempt.is_some_and(|attempt| attempt.state == State::Sending) {
             return Err(Error::InProgress);
@@ -316,7 +320,7 @@ async fn begin(
                 fraud::sent(app, &order.to, &attempt.carrier);
             }
             let was_unreachable = past.is_unreachable();
-            Ok(Recorded { leg: Leg::new(challenge, attempt), was_unreachable, is_new })
+            Ok(Recorded { leg: Leg::asked(challenge, attempt), was_unreachable, is_new })
         }
         Err(CommitError::Rejected(LIMITED)) => Err(limits::which(app, way).await?),
         Err(CommitError::Rejected(credits::INSUFFICIENT)) => {

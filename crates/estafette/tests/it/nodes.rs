@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::world::tenant::phone;
-use crate::world::{Answer, Call, Engine, Tenant, World};
+use crate::world::{Answer, Call, Engine, Tenant, World, eventually};
 
 /// What a node may remember, and time for a request on a busy machine.
 const SOON: Duration = Duration::from_secs(5 + 2);
@@ -157,6 +157,55 @@ async fn one_key_at_two_nodes_makes_one_passcode() {
         assert_eq!(ada.handset(&to).await.len(), 1);
     }
     assert_eq!(ada.balance().await, before - 10 * world.price("sms", "FR"));
+    other.running.stop().await;
+    world.finish().await;
+}
+
+/// A node may be killed while its commit is under way. The repeat goes to another node, and looks
+/// for the key before the database has taken the commit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeat_that_overtakes_its_first_request_is_answered_with_it() {
+    let world = World::with(Engine::Postgres, |config| config.otp.resend_after_s = 30).await;
+    let other = Second::beside(&world).await;
+    let ada = world.sender("ada").await;
+    let before = ada.balance().await;
+    let (mut writes, mut reads) = (world.database().await, world.database().await);
+    let watch = world.database().await;
+    let body = json!({"to": phone("5678"), "delivery_mode": "sms", "sms_sender": "ACME"});
+    let send = |address: SocketAddr| {
+        let url = format!("http://{address}/v1/otp/send");
+        let call = Call::new(other.http.post(url)).key(&ada.key).json(body.clone());
+        tokio::spawn(call.header("idempotency-key", "one").into_future())
+    };
+    let held = async |table: &str| {
+        let sql = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass";
+        eventually(async || {
+            let waiting = watch.query(sql, &[&table]).await.unwrap();
+            (!waiting.is_empty()).then_some(())
+        })
+        .await;
+    };
+    // The first has looked for its key, and cannot commit.
+    let no_writes = writes.transaction().await.unwrap();
+    no_writes.batch_execute("LOCK TABLE challenges IN EXCLUSIVE MODE").await.unwrap();
+    let first = send(world.address(Env::Sandbox));
+    held("challenges").await;
+    // The second has looked as well, and is held up by its sender.
+    let no_reads = reads.transaction().await.unwrap();
+    no_reads.batch_execute("LOCK TABLE senders IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let second = send(other.address());
+    held("senders").await;
+    no_writes.rollback().await.unwrap();
+    let first = first.await.unwrap().ok();
+    no_reads.rollback().await.unwrap();
+    let second = second.await.unwrap().ok();
+    assert_eq!(second.word("challenge_id"), first.word("challenge_id"));
+    assert_eq!(first.head("idempotent-replayed"), "");
+    assert_eq!(second.head("idempotent-replayed"), "true");
+    assert_eq!(ada.handset(&phone("5678")).await.len(), 1);
+    assert_eq!(ada.balance().await, before - world.price("sms", "FR"));
+    // The same without a key is another request.
+    ada.send(&body).await.problem("resend_too_soon");
     other.running.stop().await;
     world.finish().await;
 }

@@ -1,8 +1,14 @@
 //! What one carrier does not take goes by another; what it may have taken never does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::smpp::Status;
+use clock::Clock;
+use estafette::app::Env;
+use estafette::carriers::handsets::MemoryShelf;
+use estafette::carriers::{Carriers, Door, Handsets};
+use estafette::otp;
 use playground::smsc::IdStyle;
 use serde_json::json;
 
@@ -18,6 +24,7 @@ on_every_engine!(
     what_waits_for_a_carrier_that_never_comes_goes_by_another,
     what_waits_for_a_carrier_that_is_no_more_goes_by_another,
     what_one_may_have_never_goes_by_another,
+    a_repeat_while_the_fallback_is_on_its_way_tells_how_it_stands,
 );
 
 const NOWHERE: &str = "127.0.0.1:1";
@@ -156,4 +163,35 @@ async fn what_one_may_have_never_goes_by_another(world: &World) {
     assert_eq!((one.submissions(), two.came_to(&to).len(), two.came_to(&other).len()), (2, 0, 0));
     // Nothing is charged that nobody is known to have.
     eventually(async || (ada.balance().await == START).then_some(())).await;
+}
+
+async fn a_repeat_while_the_fallback_is_on_its_way_tells_how_it_stands(world: &World) {
+    let centre = Rude::open(Manners::AnswersLate).await;
+    let sms = settings(&[("one", centre.address, "")]);
+    let make = move |clock: &Clock, door: &Door| {
+        let handsets = Handsets::on(Arc::new(MemoryShelf::default()));
+        let both = Carriers::simulated(clock, door, handsets);
+        both.with_sms(&sms, clock, "http://127.0.0.1:1", door).unwrap()
+    };
+    world.give_live(Box::new(make)).await;
+    until_up(world, "one").await;
+    let ada = sender(world, "ada").await;
+    // The chat-app takes it and says no more.
+    let to = phone("0003");
+    let send = || ada.send_to(&to).header("idempotency-key", "one");
+    let first = send().await.ok();
+    assert_eq!((first.word("channel"), first.word("status")), ("chatapp", "sent"));
+    world.stand_still_for(20_100).await;
+    let falls_back = {
+        let app = world.app(Env::Live).await;
+        tokio::spawn(async move { otp::run_due(&app).await })
+    };
+    eventually(async || (centre.submissions() == 1).then_some(())).await;
+    // It was answered before: nothing of it runs any more.
+    let again = send().await.ok();
+    assert_eq!(again.head("idempotent-replayed"), "true");
+    assert_eq!((again.word("channel"), again.word("status")), ("sms", "sent"));
+    centre.answer_late(Status::ROK);
+    falls_back.await.unwrap().unwrap();
+    assert_eq!(ada.balance().await, START - world.price("sms", "FR"));
 }

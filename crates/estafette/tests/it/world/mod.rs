@@ -86,7 +86,7 @@ pub type MakeCarriers = Box<dyn Fn(&Clock, &Door) -> Carriers + Send + Sync>;
 /// One service and its clock.
 pub struct World {
     folder: TempDir,
-    _database: Option<Database>,
+    database: Option<Database>,
     config: Config,
     clock: Clock,
     http: reqwest::Client,
@@ -121,7 +121,7 @@ impl World {
             .unwrap();
         let world = Self {
             folder,
-            _database: database,
+            database,
             config,
             clock: Clock::held(NEW_YEAR_2026, 2026),
             http,
@@ -209,6 +209,11 @@ impl World {
     /// The settings that the service runs with.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// A connection of the story's own to the server's database.
+    pub async fn database(&self) -> tokio_postgres::Client {
+        self.database.as_ref().expect("an engine with a server").client().await
     }
 
     /// The clock that the service runs by.
@@ -346,14 +351,25 @@ impl World {
     /// The same, whose SMS are of ACME, which staff have approved.
     pub async fn live_sender(&self, name: &str, credits: i64) -> Tenant<'_> {
         let tenant = self.live_account(name, credits).await;
+        self.let_send_as_acme(&tenant).await;
+        tenant
+    }
+
+    /// An account of the sandbox whose SMS are of ACME.
+    pub async fn sender(&self, name: &str) -> Tenant<'_> {
+        let tenant = self.account(name).await;
+        self.let_send_as_acme(&tenant).await;
+        tenant
+    }
+
+    async fn let_send_as_acme(&self, tenant: &Tenant<'_>) {
         let asked = serde_json::json!({"value": "ACME"});
         let asked = tenant.desk("POST", "/v1/senders").json(asked).await.ok();
         let path = format!("/v1/admin/senders/{}", asked.word("id"));
         let decided = self.patch(tenant.env, &path).bearer(self.staff().await);
         decided.json(serde_json::json!({"status": "approved"})).await.ok();
         let settings = serde_json::json!({"settings": {"default_sender": "ACME"}});
-        self.set(&tenant, settings).await.ok();
-        tenant
+        self.set(tenant, settings).await.ok();
     }
 
     /// The token of a member of staff.

@@ -2,16 +2,22 @@
 //! set of the effect, so that the one is never there without the other. What the request said is
 //! stored as a keyed hash: bodies hold codes, which a plain hash would give away.
 
+mod header;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use clock::{DAY, Millis};
 use store::{CommitError, Error, FromRow, Reject, Row, WriteSet, args};
 
+use self::header::{HEADER, read};
+pub use self::header::{check, is_in};
 use super::store as sql;
 use super::who::Who;
 use crate::app::App;
 use crate::kit::id::AccountId;
-use crate::kit::problem::{self, Item, Problem};
+use crate::kit::problem::{self, Problem};
 use crate::kit::problem_code::Code;
 use crate::kit::seal::hex;
 use crate::kit::secret::Secret;
@@ -24,9 +30,6 @@ pub(super) const LIFE: i64 = DAY;
 const SHOWN: i64 = 10 * clock::MINUTE;
 /// What a key stands for whose request was refused and left nothing behind.
 const REFUSED: &str = "";
-/// Most characters of a key.
-const LONGEST: usize = 255;
-const HEADER: &str = "idempotency-key";
 
 /// A commit refused with this raced with the same request: 409 `idempotency_in_progress`.
 pub const SEEN: Reject = problem::IN_PROGRESS;
@@ -157,19 +160,23 @@ impl<T: IntoResponse> IntoResponse for Once<T> {
 ///
 /// # Errors
 /// 400 `invalid_idempotency_key`, 422 `idempotency_key_reused`, storage problems, and those of
-/// `fresh` and `again`.
+/// `fresh` and `again`. What is refused since the same request was faster is answered again, too.
 pub async fn once<T>(
     app: &App,
     request: Repeatable<'_>,
     fresh: impl AsyncFnOnce(Claim) -> Result<T, Problem>,
     again: impl AsyncFnOnce(Seen) -> Result<T, Problem>,
 ) -> Result<Once<T>, Problem> {
-    match begin(app, request).await? {
-        Begin::Fresh(claim) => Ok(Once { answer: fresh(claim).await?, is_replayed: false }),
-        Begin::Seen(seen) => match seen.refusal() {
-            Some(problem) => Err(problem.replayed()),
-            None => Ok(Once { answer: again(seen).await?, is_replayed: true }),
+    let seen = match begin(app, request).await? {
+        Begin::Seen(seen) => seen,
+        Begin::Fresh(claim) => match fresh(claim.clone()).await {
+            Ok(answer) => return Ok(Once { answer, is_replayed: false }),
+            Err(problem) => claim.lost(app, request, problem).await?,
         },
+    };
+    match seen.refusal() {
+        Some(problem) => Err(problem.replayed()),
+        None => Ok(Once { answer: again(seen).await?, is_replayed: true }),
     }
 }
 
@@ -236,15 +243,33 @@ const fn place<'a>(owner: &'a str, object_id: &'a str) -> [&'a str; 3] {
 /// The right to carry out a request once. Empty when no key was sent.
 #[derive(Clone, Debug, Default)]
 pub struct Claim {
-    inner: Option<Keyed>,
+    inner: Option<Arc<Keyed>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Keyed {
     owner: String,
     namespace: Namespace,
     key: String,
     fingerprint: [u8; 32],
+    /// The last write set that the key was added to.
+    added: Mutex<Option<Added>>,
+}
+
+impl Keyed {
+    /// Whether a stored key is the one that this request added.
+    fn is_own(&self, seen: &Seen) -> bool {
+        let added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+        added
+            .as_ref()
+            .is_some_and(|added| added.object_id == seen.object_id && added.at == seen.created_at)
+    }
+}
+
+#[derive(Debug)]
+struct Added {
+    object_id: String,
+    at: Millis,
 }
 
 impl Claim {
@@ -263,7 +288,10 @@ impl Claim {
         sealed: Option<Vec<u8>>,
         now: Millis,
     ) {
-        let Some(Keyed { owner, namespace, key, fingerprint }) = &self.inner else { return };
+        let Some(keyed) = &self.inner else { return };
+        let Keyed { owner, namespace, key, fingerprint, added } = &**keyed;
+        let place = Added { object_id: object_id.to_owned(), at: now };
+        *added.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
         let args = args![
             owner.as_str(),
             namespace.as_str(),
@@ -280,7 +308,7 @@ impl Claim {
     /// A secret of the answer, for the repeats of the next ten minutes; nothing if no key was sent.
     #[must_use]
     pub fn seal(&self, app: &App, object_id: &str, secret: &Secret) -> Option<Vec<u8>> {
-        let Keyed { owner, .. } = self.inner.as_ref()?;
+        let Keyed { owner, .. } = self.inner.as_deref()?;
         Some(app.vault.seal(&place(owner, object_id), secret.expose().as_bytes()))
     }
 
@@ -296,7 +324,7 @@ impl Claim {
     /// # Errors
     /// See [`CommitError`].
     pub async fn tell(&self, app: &App, answer: &'static str) -> Result<(), CommitError> {
-        let Some(Keyed { owner, .. }) = &self.inner else { return Ok(()) };
+        let Some(Keyed { owner, .. }) = self.inner.as_deref() else { return Ok(()) };
         let mut set = WriteSet::of(owner);
         self.add_answer(&mut set, answer);
         app.db.commit(set).await.map(drop)
@@ -304,17 +332,48 @@ impl Claim {
 
     /// Adds what the request is told to a write set that has its key. Nothing if no key was sent.
     pub fn add_answer(&self, set: &mut WriteSet, answer: &str) {
-        let Some(Keyed { owner, namespace, key, .. }) = &self.inner else { return };
+        let Some(Keyed { owner, namespace, key, .. }) = self.inner.as_deref() else { return };
         let args = args![answer, owner.as_str(), namespace.as_str(), key.as_str()];
         set.push(sql::ANSWER_IDEMPOTENT, args);
+    }
+
+    /// Whether the same request was taken meanwhile, here or at another node.
+    pub async fn is_lost(&self, app: &App) -> bool {
+        let Some(keyed) = &self.inner else { return false };
+        let known = look_up(app, &keyed.owner, keyed.namespace, &keyed.key).await;
+        known.ok().flatten().is_some_and(|known| !keyed.is_own(&known.seen))
+    }
+
+    /// What the same request did elsewhere while this one was refused. Its node may have died with
+    /// the commit under way, which no read saw as the repeat came: then the repeat is refused for
+    /// what the first one did.
+    ///
+    /// # Errors
+    /// The refusal, where it is this request's own.
+    async fn lost(
+        &self,
+        app: &App,
+        request: Repeatable<'_>,
+        refusal: Problem,
+    ) -> Result<Seen, Problem> {
+        let Some(keyed) = &self.inner else { return Err(refusal) };
+        if refusal.code().status() >= 500 {
+            return Err(refusal);
+        }
+        match begin(app, request).await {
+            Ok(Begin::Seen(seen)) if !keyed.is_own(&seen) => Ok(seen),
+            Err(problem) if problem.code() == Code::IdempotencyKeyReused => Err(problem),
+            _ => Err(refusal),
+        }
     }
 
     /// Keeps a final refusal of a request that left nothing else behind, and answers it. Refusals
     /// cost nothing, so there are only so many in a second.
     async fn refuse(&self, app: &App, problem: Problem) -> Problem {
-        let (Some(Keyed { owner, .. }), Some(stored)) = (&self.inner, problem.to_stored()) else {
+        let (Some(keyed), Some(stored)) = (&self.inner, problem.to_stored()) else {
             return problem;
         };
+        let owner = &keyed.owner;
         if let Err(wait) = app.throttle.take(Class::Refusal, owner) {
             return wait;
         }
@@ -330,7 +389,7 @@ impl Claim {
     /// # Errors
     /// See [`CommitError`]; refused with [`SEEN`] if the same key was taken meanwhile.
     pub async fn keep(&self, app: &App, object_id: &str, answer: &str) -> Result<(), CommitError> {
-        let Some(Keyed { owner, .. }) = &self.inner else { return Ok(()) };
+        let Some(Keyed { owner, .. }) = self.inner.as_deref() else { return Ok(()) };
         let mut set = WriteSet::of(owner);
         self.add_to(&mut set, object_id, None, app.now());
         self.add_answer(&mut set, answer);
@@ -360,17 +419,12 @@ async fn begin(app: &App, request: Repeatable<'_>) -> Result<Begin, Problem> {
     };
     let Repeatable { namespace, owner, .. } = request;
     let place = [owner, namespace.as_str(), request.route];
-    let erased = masked(app, owner, namespace.as_str(), &key);
-    let args = args![owner, namespace.as_str(), key.as_str(), erased];
-    let rows: Vec<Known> = app.db.rows(sql::IDEMPOTENT, args).await?;
-    // The same bound as in the guard of the claim.
-    let oldest = app.now() - LIFE;
-    let live = rows.into_iter().filter(|known| known.seen.created_at >= oldest);
-    match live.max_by_key(|known| known.seen.created_at) {
+    match look_up(app, owner, namespace, &key).await? {
         None => {
             let fingerprint = app.vault.request_mac(place, request.body);
-            let inner = Keyed { owner: owner.to_owned(), namespace, key, fingerprint };
-            Ok(Begin::Fresh(Claim { inner: Some(inner) }))
+            let added = Mutex::default();
+            let keyed = Keyed { owner: owner.to_owned(), namespace, key, fingerprint, added };
+            Ok(Begin::Fresh(Claim { inner: Some(Arc::new(keyed)) }))
         }
         Some(known)
             if known
@@ -382,6 +436,22 @@ async fn begin(app: &App, request: Repeatable<'_>) -> Result<Begin, Problem> {
         }
         Some(_) => Err(Code::IdempotencyKeyReused.into()),
     }
+}
+
+/// What a key stands for at this moment.
+async fn look_up(
+    app: &App,
+    owner: &str,
+    namespace: Namespace,
+    key: &str,
+) -> Result<Option<Known>, Error> {
+    let erased = masked(app, owner, namespace.as_str(), key);
+    let rows: Vec<Known> =
+        app.db.rows(sql::IDEMPOTENT, args![owner, namespace.as_str(), key, erased]).await?;
+    // The same bound as in the guard of the claim.
+    let oldest = app.now() - LIFE;
+    let live = rows.into_iter().filter(|known| known.seen.created_at >= oldest);
+    Ok(live.max_by_key(|known| known.seen.created_at))
 }
 
 /// Before the hash that an erasure leaves of a key: no key begins with it.
@@ -396,96 +466,4 @@ pub(super) fn masked(app: &App, owner: &str, namespace: &str, key: &str) -> Stri
 /// Whether a stored key was erased before.
 pub(super) fn is_masked(key: &str) -> bool {
     key.starts_with(MASKED)
-}
-
-/// Checks the header before anything else of the request is read.
-///
-/// # Errors
-/// 400 `invalid_idempotency_key`.
-pub fn check(headers: &HeaderMap) -> Result<(), Problem> {
-    read(headers).map(drop)
-}
-
-/// Whether a request shows a key at all.
-#[must_use]
-pub fn is_in(headers: &HeaderMap) -> bool {
-    headers.contains_key(HEADER)
-}
-
-fn read(headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    let mut values = headers.get_all(HEADER).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    let key = match (value.to_str(), values.next()) {
-        (Ok(text), None) => key_of(text),
-        _ => None,
-    };
-    key.map(Some).ok_or_else(malformed)
-}
-
-/// The key in a header: the text itself, or what is in an RFC 8941 string.
-fn key_of(text: &str) -> Option<String> {
-    let key = match text.strip_prefix('"') {
-        Some(rest) => unquoted(rest)?,
-        None => text.to_owned(),
-    };
-    let edges = [key.bytes().next()?, key.bytes().next_back()?];
-    let is_good = key.len() <= LONGEST
-        && key.bytes().all(|byte| (0x20..=0x7e).contains(&byte))
-        && edges.iter().all(|byte| *byte != b' ');
-    is_good.then_some(key)
-}
-
-fn unquoted(rest: &str) -> Option<String> {
-    let mut key = String::with_capacity(rest.len());
-    let mut letters = rest.chars();
-    loop {
-        match letters.next()? {
-            '"' => break,
-            '\\' => key.push(letters.next().filter(|next| matches!(next, '"' | '\\'))?),
-            letter => key.push(letter),
-        }
-    }
-    letters.next().is_none().then_some(key)
-}
-
-fn malformed() -> Problem {
-    let detail = "must be 1 to 255 printable ASCII characters, given once";
-    let item = Item::at("header:Idempotency-Key", "invalid_type", detail);
-    let items = serde_json::json!([item]);
-    Problem::new(Code::InvalidIdempotencyKey)
-        .detail(format!("The header `Idempotency-Key` {detail}."))
-        .with("errors", items)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{key_of, read};
-    use axum::http::{HeaderMap, HeaderValue};
-
-    #[test]
-    fn a_quoted_key_is_the_same_as_the_bare_one() {
-        assert_eq!(key_of("8e03978e"), Some("8e03978e".to_owned()));
-        assert_eq!(key_of("\"8e03978e\""), Some("8e03978e".to_owned()));
-        assert_eq!(key_of(r#""a\"b\\c""#), Some(r#"a"b\c"#.to_owned()));
-        assert_eq!(key_of("two words"), Some("two words".to_owned()));
-    }
-
-    #[test]
-    fn malformed_keys_are_refused() {
-        let long = "x".repeat(256);
-        for text in ["", " ", "\"\"", "\"open", "\"a\"b", r#""a\b""#, " a", "ä", "a\tb", &long] {
-            assert_eq!(key_of(text), None, "{text}");
-        }
-        assert!(key_of(&"x".repeat(255)).is_some());
-    }
-
-    #[test]
-    fn a_missing_header_is_no_key_and_two_are_a_fault() {
-        let mut headers = HeaderMap::new();
-        assert!(read(&headers).unwrap().is_none());
-        headers.append("idempotency-key", HeaderValue::from_static("a"));
-        assert_eq!(read(&headers).unwrap().as_deref(), Some("a"));
-        headers.append("idempotency-key", HeaderValue::from_static("a"));
-        assert_eq!(read(&headers).unwrap_err().code().as_str(), "invalid_idempotency_key");
-    }
 }
