@@ -1,5 +1,5 @@
-//! The drivers that measure and torment a running service: load, races, slow clients, kill -9,
-//! nodes that fail, and forgers.
+//! The drivers that measure and torment a running service: load, races, slow clients, kill -9 and
+//! nodes that fail.
 
 mod api;
 mod chance;
@@ -13,7 +13,6 @@ mod numbers;
 mod race;
 mod slow;
 mod stopwatch;
-mod tamper;
 mod webhooks;
 mod wire;
 
@@ -45,8 +44,6 @@ enum Command {
     Chat(chat::Args),
     /// Kill, pause and restart nodes on one database under load, and the database itself.
     Nodes(nodes::Args),
-    /// Forge the ledger in every way on copies of a database, and see what the audit notices.
-    Tamper(tamper::Args),
 }
 
 fn main() -> ExitCode {
@@ -58,7 +55,6 @@ fn main() -> ExitCode {
         Command::Crash(args) => crash::run(args),
         Command::Chat(args) => chat::run(&args),
         Command::Nodes(args) => nodes::run(args),
-        Command::Tamper(args) => tamper::run(&args),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

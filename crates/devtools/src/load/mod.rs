@@ -2,6 +2,7 @@
 //! from the intended start), over keep-alive HTTP/1.1.
 
 mod client;
+mod counters;
 mod pacer;
 mod prefill;
 mod tally;
@@ -18,6 +19,7 @@ use clap::ValueEnum;
 
 use self::{
     client::Shared,
+    counters::Counter,
     pacer::Pacer,
     tally::{Report, Tally},
     upstream::Upstream,
@@ -31,6 +33,7 @@ const EXAMPLES: &str = "Examples:
   devtools load --key est_test_… --workload verify --wrong --prefill 2000
   devtools load --key est_test_… --workload status --prefill 20000
   devtools load --key est_test_… --workload sms --server-pid $(pidof estafette)
+  devtools load --key est_test_… --counter 'written=sed -n s/^write_bytes://p /proc/1234/io'
   devtools load --key none --workload hello --url http://127.0.0.1:8099
   devtools load --url http://127.0.0.1:8080 --key est_live_… --workload callback --warmup-s 0 \
     --prefill 10000 --server-pid $(pidof estafette)
@@ -148,6 +151,10 @@ pub(crate) struct Args {
     /// several times, such as for nodes and their database server, the times are added up.
     #[arg(long = "server-pid")]
     server_pids: Vec<u32>,
+    /// A figure that is reported per operation: a name, and a command that prints a number which
+    /// only grows, read before and after.
+    #[arg(long = "counter", value_name = "NAME=COMMAND")]
+    counters: Vec<Counter>,
     /// Statuses that do not fail the run, such as 429,503.
     #[arg(long, value_delimiter = ',')]
     allow_status: Vec<u16>,
@@ -224,6 +231,7 @@ async fn measure(args: Args) -> Result<Report> {
     let tasks: Vec<_> =
         (0..clients).map(|at| tokio::spawn(client::drive(Arc::clone(&shared), at))).collect();
     tokio::time::sleep(measure_from.saturating_duration_since(stopwatch::now())).await;
+    let counted = counters::read(&shared.args.counters).await?;
     let server_before = cpu_us(&servers);
     let driver_before = machine::cpu_us("self");
     let counted_from = stopwatch::now();
@@ -241,6 +249,7 @@ async fn measure(args: Args) -> Result<Report> {
     report.cpu_us_per_op = tally::per_operation(server_before, server_after, report.operations);
     report.driver_cpu_us_per_op =
         tally::per_operation(driver_before, driver_after, report.operations);
+    report.counters = counters::grown(&shared.args.counters, &counted, report.operations).await?;
     let first = servers.first().map(ToString::to_string);
     if let Some((now, peak)) = first.as_deref().and_then(machine::rss_mib) {
         report.rss_mib = Some(tally::round(now));

@@ -126,6 +126,8 @@ pub(crate) struct Report {
     pub(crate) cpu_us_per_op: Option<f64>,
     /// CPU of this driver per operation.
     pub(crate) driver_cpu_us_per_op: Option<f64>,
+    /// What each `--counter` has grown by per operation.
+    pub(crate) counters: BTreeMap<String, f64>,
     /// Resident memory of the service at the end.
     pub(crate) rss_mib: Option<f64>,
     /// The highest resident memory of the service so far.
@@ -175,6 +177,7 @@ impl Report {
             errors: tally.errors.clone(),
             cpu_us_per_op: None,
             driver_cpu_us_per_op: None,
+            counters: BTreeMap::new(),
             rss_mib: None,
             rss_peak_mib: None,
             seed,
@@ -218,6 +221,9 @@ impl Report {
         );
         let (server, driver) = (figure(self.cpu_us_per_op), figure(self.driver_cpu_us_per_op));
         println!("{:<12}service {server}, driver {driver}", "CPU us/op");
+        for (name, per_op) in &self.counters {
+            println!("{name:<12}{per_op:.3}/op");
+        }
         let (now, peak) = (figure(self.rss_mib), figure(self.rss_peak_mib));
         println!("{:<12}{now}, peak {peak}", "RSS MiB");
         for (kind, errors) in &self.errors {

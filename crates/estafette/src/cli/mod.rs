@@ -24,6 +24,7 @@ use std::process::ExitCode;
 use ::clock::Clock;
 use anyhow::Context;
 use clap::Parser;
+use futures_util::FutureExt;
 
 use crate::config::{self, Config};
 use crate::telemetry;
@@ -69,7 +70,8 @@ fn run_within_runtime(
     output: Output,
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let code = runtime.block_on(dispatch(cli, environment, output));
+    // Without its type: all commands would be compiled once for each way of blocking on them.
+    let code = runtime.block_on(dispatch(cli, environment, output).boxed_local());
     telemetry::flush();
     // Whatever still runs now was told to stop and did not: the process does not wait for it.
     runtime.shutdown_background();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ::store::{CommitError, WriteSet};
 use clock::{DAY, HOUR, MINUTE};
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use serde_json::json;
 
 use crate::access::retention::{self as of_access, Accounts};
@@ -237,7 +237,17 @@ pub async fn erase(
 /// Room by room: the events that show what was sent to and by the person or the tickets that name
 /// them, and what receivers answered to those; then that itself. Events that happened meanwhile are
 /// gone through once more.
-async fn of_account(app: &App, account: &AccountId, person: &Person) -> Result<Erased, Error> {
+///
+/// Boxed, as it is long and awaited in several places: each would be compiled with all of it.
+fn of_account<'a>(
+    app: &'a App,
+    account: &'a AccountId,
+    person: &'a Person,
+) -> BoxFuture<'a, Result<Erased, Error>> {
+    Box::pin(erased_of(app, account, person))
+}
+
+async fn erased_of(app: &App, account: &AccountId, person: &Person) -> Result<Erased, Error> {
     let recipient = match person {
         Person::Phone(number) => number,
         Person::Email(address) => return of_mailbox(app, account, address).await,

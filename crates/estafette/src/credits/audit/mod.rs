@@ -35,6 +35,7 @@ use std::time::Duration;
 
 use ::store::args;
 use clock::Millis;
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 
 use self::fold::{Books, Fold};
@@ -169,7 +170,15 @@ pub async fn audit(app: &App, horizon_ms: i64) -> Result<Report, Error> {
 ///
 /// # Errors
 /// [`Error::Db`] when the database cannot be read to the end.
-pub async fn read_all(app: &App, scope: &Scope<'_>) -> Result<Option<Report>, Error> {
+pub fn read_all<'a>(
+    app: &'a App,
+    scope: &'a Scope<'a>,
+) -> BoxFuture<'a, Result<Option<Report>, Error>> {
+    // Awaited in several places, each of which would be compiled with all of it.
+    Box::pin(look_at_all(app, scope))
+}
+
+async fn look_at_all(app: &App, scope: &Scope<'_>) -> Result<Option<Report>, Error> {
     let mut report = Report::default();
     let end = seals::newest(app).await.ok().flatten().map_or(0, |seal| seal.number);
     let known: Vec<SealHead> = scope.since.into_iter().chain(app.sealing.head()).collect();

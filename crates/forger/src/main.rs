@@ -1,13 +1,15 @@
-//! `devtools tamper`: makes a database with real traffic, forges copies of it in every way that we
-//! know, and says which forgeries `estafette audit` notices.
+//! Makes a database with real traffic, forges copies of it in every way that we know, and says which
+//! forgeries `estafette audit` notices. The one driver that has the service's library in it, so a
+//! crate of its own: the others build beside that library.
 #![expect(clippy::print_stdout, reason = "printing the result is what the tool is for")]
 
 mod base;
 mod forgeries;
 
-use std::{collections::BTreeSet, path::Path, path::PathBuf};
+use std::{collections::BTreeSet, path::Path, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result};
+use clap::Parser;
 use estafette::credits::audit::Report;
 use estafette::kit::sealing::SealHead;
 use rusqlite::Connection;
@@ -17,8 +19,8 @@ use self::base::{Base, audit};
 use self::forgeries::{ALL, BALANCE, Expect, Forgery};
 
 const EXAMPLES: &str = "Examples:
-  devtools tamper
-  devtools tamper --only 'top-up' --verbose
+  forger
+  forger --only 'top-up' --verbose
 
 Exit code 1: one that should be noticed is not, one that cannot be noticed is, or an untouched copy
 does not pass.";
@@ -26,10 +28,10 @@ does not pass.";
 /// Copies that are audited at the same time.
 const PARALLEL: usize = 8;
 
-/// Options of `devtools tamper`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+/// Forges the ledger in every way on copies of a database, and sees what the audit notices.
+#[derive(Debug, Parser)]
+#[command(name = "forger", version, about, after_help = EXAMPLES)]
+struct Args {
     /// Only forgeries whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
@@ -75,11 +77,22 @@ impl Verdict {
     }
 }
 
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("forger: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
 /// Runs all of it; `Ok(false)` when something is not as expected.
 ///
 /// # Errors
 /// When the service cannot make the database or read a copy to its end.
-pub(crate) fn run(args: &Args) -> Result<bool> {
+fn run(args: &Args) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let verdicts = runtime.block_on(try_all(args))?;
     for verdict in &verdicts {

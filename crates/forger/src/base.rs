@@ -20,11 +20,6 @@ use estafette::{
 };
 use store::WriteSet;
 
-use crate::{
-    api::{Api, Send},
-    wire::Conn,
-};
-
 /// Where the held clock starts: 2026-01-01T00:00:00Z.
 const START: Millis = Millis(1_767_225_600_000);
 /// The key of the service, which the forger does not have.
@@ -55,7 +50,8 @@ pub(super) struct Base {
 /// One account of the sandbox and how to reach it.
 struct Tenant {
     id: AccountId,
-    api: Api,
+    key: Secret,
+    address: SocketAddr,
 }
 
 /// Makes the database in `folder`.
@@ -147,8 +143,7 @@ async fn sign_up(app: &App, name: &str, address: SocketAddr) -> Result<Tenant> {
     let account = access::account(app, &user.sandbox).await?.context("no account")?;
     let wanted = NewKey { name: name.to_owned(), scopes: Scope::set(Scope::ALL) };
     let (key, _) = access::create_key(app, &account, &wanted, By::CLI, &Claim::default()).await?;
-    let api = Api::new(&format!("http://{address}"), vec![key.expose().to_owned()])?;
-    Ok(Tenant { id: user.sandbox, api })
+    Ok(Tenant { id: user.sandbox, key, address })
 }
 
 /// One send to each ending.
@@ -162,11 +157,13 @@ async fn traffic(app: &App, tenant: &Tenant, block: &str) -> Result<()> {
 
 async fn send(app: &App, tenant: &Tenant, to: &str) -> Result<()> {
     app.clock.advance(1);
-    let mut out = Vec::new();
-    tenant.api.send(&mut out, 0, &Send { to: to.to_owned(), ..Send::default() }, None)?;
-    let reply = Conn::new(&tenant.api.address).call(&out).await?;
-    let is_refusal = to.ends_with("0004") && reply.status == 422;
-    ensure!(reply.status == 200 || is_refusal, "a send to {to} answers {}", reply.status);
+    let url = format!("http://{}/v1/otp/send", tenant.address);
+    let body = serde_json::json!({"to": to}).to_string();
+    let call = reqwest::Client::builder().no_proxy().build()?.post(url).body(body);
+    let call = call.header("content-type", "application/json");
+    let status = call.bearer_auth(tenant.key.expose()).send().await?.status();
+    let is_refusal = to.ends_with("0004") && status.as_u16() == 422;
+    ensure!(status.is_success() || is_refusal, "a send to {to} answers {status}");
     Ok(())
 }
 
