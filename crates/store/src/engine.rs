@@ -138,9 +138,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Sets waiting in the queue now.
     fn queued(&self) -> usize;
     /// How sets were grouped so far.
-    fn groups(&self) -> Groups {
-        Groups::default()
-    }
+    fn groups(&self) -> Groups;
     /// Makes what was deleted until now leave the engine's own files, as far as that is quick. An
     /// engine whose files belong to a server does nothing.
     fn scrub(&self) -> BoxFuture<'_, Result<(), Error>> {

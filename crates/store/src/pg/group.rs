@@ -332,6 +332,8 @@ impl Groups<'_> {
         let committed = timeout(patience, self.connection.commit()).await;
         let why = match committed {
             Ok(Ok(())) => {
+                let sets = kept.iter().filter(|trial| trial.is_good()).count();
+                self.settings.groups.count(sets);
                 kept.into_iter().for_each(settle);
                 return Ok(innocent);
             }

@@ -38,9 +38,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 
+use crate::groups::GroupCounter;
 use crate::{
-    About, Args, CommitError, Done, Engine, Error, FromRow, Migration, Plan, Row, Sql, Stmt,
-    WriteSet,
+    About, Args, CommitError, Done, Engine, Error, FromRow, Groups, Migration, Plan, Row, Sql,
+    Stmt, WriteSet,
 };
 use address::Address;
 use batcher::Batcher;
@@ -108,6 +109,8 @@ struct Settings {
     begin_bulk: String,
     fault: Option<Fault>,
     trusts_silence: bool,
+    /// What all batchers have committed.
+    groups: GroupCounter,
 }
 
 impl Settings {
@@ -128,6 +131,7 @@ impl Settings {
             begin_bulk: format!("{}; {PLANS}", begin(patience_ms)),
             fault: options.fault.clone(),
             trusts_silence: options.trusts_silence,
+            groups: GroupCounter::default(),
         }
     }
 }
@@ -298,6 +302,10 @@ impl Engine for Pg {
 
     fn queued(&self) -> usize {
         self.room.waiting()
+    }
+
+    fn groups(&self) -> Groups {
+        self.settings.groups.read()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -159,6 +159,19 @@ pub(super) async fn sets_of_one_caller_happen_in_order(kind: Kind) {
     }
 }
 
+pub(super) async fn what_was_committed_together_is_counted(kind: Kind) {
+    let bench = Bench::new(kind, &Wish::default(), 0).await;
+    let before = bench.db.groups();
+    let bump = || set("a", &[(BUMP, args!["a"], Expect::Row(NOBODY))]);
+    let answers = join_all((0..200).map(|_| bench.db.commit(bump()))).await;
+    assert!(answers.iter().all(Result::is_ok));
+    let after = bench.db.groups();
+    assert_eq!(after.sets - before.sets, 200);
+    let count = |groups: store::Groups| groups.by_size.iter().sum::<u64>();
+    let groups = count(after) - count(before);
+    assert!((1..200).contains(&groups), "{groups} groups for 200 sets that came at once");
+}
+
 pub(super) async fn a_full_queue_answers_overloaded_at_once(kind: Kind) {
     let (held, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let (waits, count) = (Arc::clone(&held), Arc::clone(&seen));

@@ -177,6 +177,7 @@ on_every_engine! {
     a_returning_guard_refuses_what_does_not_exist,
     racing_debits_never_spend_more_than_there_is,
     sets_of_one_caller_happen_in_order,
+    what_was_committed_together_is_counted,
     a_full_queue_answers_overloaded_at_once,
     a_panic_costs_only_its_own_set,
     an_empty_set_is_nothing_to_do,
