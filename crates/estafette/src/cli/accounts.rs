@@ -45,7 +45,7 @@ pub(super) async fn account(
 }
 
 async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Result<()> {
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let app = &service.live;
     let password = Password::of(login, &app.clock)?;
     let credentials = Credentials { email: &login.email, password: &password.secret };
@@ -71,7 +71,7 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
 }
 
 async fn list(config: Config, args: AccountsArgs, output: Output) -> anyhow::Result<()> {
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let filter = Filter {
         email: args.email.unwrap_or_default().trim().to_lowercase(),
         env: args.env.and_then(|env| env.parse().ok()),
@@ -100,7 +100,7 @@ async fn set(
     output: Output,
 ) -> anyhow::Result<()> {
     let id = account_id(&args.account)?;
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let patch = Patch { status: Some(standing.as_str()), ..Patch::default() };
     let row = accounts::change(&service.live, &id, &patch, By::CLI).await?;
     service.close().await;
@@ -117,7 +117,7 @@ pub(super) async fn set_password(
     login: &LoginArgs,
     output: Output,
 ) -> anyhow::Result<()> {
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let app = &service.live;
     let password = Password::of(login, &app.clock)?;
     let credentials = Credentials { email: &login.email, password: &password.secret };
@@ -145,7 +145,7 @@ pub(super) async fn credits(
     ensure!(args.amount != 0 && range.contains(&args.amount), "--amount is 0 or too large");
     ensure!((1..=200).contains(&args.reason.chars().count()), "--reason has 1 to 200 characters");
     let id = account_id(&args.account)?;
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let balance = add_credits(&service.live, &id, &args).await?;
     service.close().await;
     output.answer(&json!({ "account_id": id.as_str(), "balance_credits": balance }), || {

@@ -17,7 +17,7 @@ pub(super) async fn run(
     args: &ClockArgs,
     output: Output,
 ) -> anyhow::Result<ExitCode> {
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let app = &service.live;
     if args.confirm {
         retention::confirm_clock(app, By::CLI).await?;

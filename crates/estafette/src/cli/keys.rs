@@ -33,7 +33,7 @@ async fn add(config: Config, args: &KeyArgs, output: Output) -> anyhow::Result<(
     ensure!((1..=100).contains(&args.name.chars().count()), "--name must have 1 to 100 characters");
     let id = account_id(&args.account)?;
     let wanted = NewKey { name: args.name.clone(), scopes: scopes(args)? };
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let app = &service.live;
     let account = access::account(app, &id).await?.context("there is no such account")?;
     let (raw, key) = access::create_key(app, &account, &wanted, By::CLI, &Claim::default()).await?;
@@ -46,7 +46,7 @@ async fn add(config: Config, args: &KeyArgs, output: Output) -> anyhow::Result<(
 
 async fn list(config: Config, args: &KeysArgs, output: Output) -> anyhow::Result<()> {
     let id = account_id(&args.account)?;
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let app = &service.live;
     access::account(app, &id).await?.context("there is no such account")?;
     let page = Page::first(args.list.limit);
@@ -66,7 +66,7 @@ async fn list(config: Config, args: &KeysArgs, output: Output) -> anyhow::Result
 async fn disable(config: Config, args: &DisableKeyArgs, output: Output) -> anyhow::Result<()> {
     let account = account_id(&args.account)?;
     let id = KeyId::parse(&args.key).context("--key is no key id: key_ and 26 characters")?;
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     access::disable_key(&service.live, &account, &id, By::CLI).await?;
     service.close().await;
     let view = DisabledKeyView { id: id.to_string(), active: false };

@@ -137,8 +137,8 @@ fn unread(variable: &str) -> String {
 /// Opens the database that a service made, and brings its schema up to date, so that every command
 /// works after an upgrade. A directory without a database is refused: a new one would answer for
 /// the one that was meant.
-async fn open(config: Config) -> anyhow::Result<Service> {
-    logs::start(&config)?;
+async fn open(config: Config, output: Output) -> anyhow::Result<Service> {
+    log_for(&config, output)?;
     wiring::must_exist(&config)?;
     let (place, is_shared) = (wiring::place_of(&config), config.database.is_shared());
     let service = wiring::open(config, Clock::system())?;
@@ -162,9 +162,14 @@ fn is_of_database(error: &anyhow::Error) -> bool {
 }
 
 /// The same for the commands that make a database where there is none.
-fn open_or_make(config: Config) -> anyhow::Result<Service> {
-    logs::start(&config)?;
+fn open_or_make(config: Config, output: Output) -> anyhow::Result<Service> {
+    log_for(&config, output)?;
     wiring::open(config, Clock::system())
+}
+
+/// A program reads the error output of a command with `--json`: it gets one object, or nothing.
+fn log_for(config: &Config, output: Output) -> anyhow::Result<()> {
+    if output.is_json() { Ok(()) } else { logs::start(config) }
 }
 
 /// The lines of a list, and whether there are more.

@@ -18,7 +18,7 @@ pub(super) async fn run(
     args: &RotateKeyArgs,
     output: Output,
 ) -> anyhow::Result<ExitCode> {
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let done = if args.drop {
         drop_former(&service.live, output).await
     } else {

@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
+use ::clock::Clock;
 use serde_json::json;
 
 use super::health::reachable;
+use super::logs;
 use super::output::Output;
 use crate::config::{Config, LogFormat};
 use crate::wiring;
@@ -18,7 +20,8 @@ pub(super) async fn run(
     output: Output,
 ) -> anyhow::Result<ExitCode> {
     let shown = config.clone();
-    let service = super::open_or_make(config)?;
+    logs::start(&config)?;
+    let service = wiring::open(config, Clock::system())?;
     let running = tokio::select! {
         running = wiring::start(service) => running?,
         // Nothing runs yet that would have to end first.

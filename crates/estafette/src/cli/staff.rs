@@ -49,7 +49,7 @@ fn nobody(error: access::Error) -> anyhow::Error {
 }
 
 async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Result<()> {
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let password = Password::of(login, &service.live.clock)?;
     let credentials = Credentials { email: &login.email, password: &password.secret };
     let id =
@@ -61,7 +61,7 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
 }
 
 async fn list(config: Config, args: &ListArgs, output: Output) -> anyhow::Result<()> {
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let page = Page::first(args.limit);
     let mut members = staff::list_staff(&service.live, &page).await?;
     service.close().await;
@@ -77,7 +77,7 @@ async fn list(config: Config, args: &ListArgs, output: Output) -> anyhow::Result
 }
 
 async fn remove(config: Config, args: &RemoveStaffArgs, output: Output) -> anyhow::Result<()> {
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let app = &service.live;
     let id = match (&args.id, &args.email) {
         (Some(id), _) => {

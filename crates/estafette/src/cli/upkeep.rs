@@ -22,7 +22,7 @@ use crate::{credits, wiring};
 
 /// Brings the schema up to date.
 pub(super) async fn migrate(config: Config, output: Output) -> anyhow::Result<ExitCode> {
-    let service = super::open_or_make(config)?;
+    let service = super::open_or_make(config, output)?;
     let version = service.migrate().await?;
     service.close().await;
     output.answer(&json!({ "version": version }), || {
@@ -38,7 +38,7 @@ pub(super) async fn audit(
     output: Output,
 ) -> anyhow::Result<ExitCode> {
     let since = args.since_head.as_deref().map(kept_head).transpose()?;
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let app = &service.live;
     if args.head {
         let newest = credits::seals::newest(app).await?;
@@ -142,7 +142,7 @@ pub(super) async fn erase(
         None => None,
     };
     let has_handsets = config.keeps_handsets_in_memory();
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let erased = retention::erase(&service.live, &person, account.as_ref(), By::CLI).await?;
     let is_left = service.live.db.holds(trace.as_bytes()).await?;
     service.close().await;
@@ -207,7 +207,7 @@ fn person(text: &str) -> anyhow::Result<(Person, String)> {
 pub(super) async fn compact(config: Config, output: Output) -> anyhow::Result<ExitCode> {
     let path = wiring::database_file(&config).unwrap_or_default();
     let size = || std::fs::metadata(&path).map_or(0, |found| found.len());
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     let before = size();
     service.live.db.compact().await.context("the database was not compacted")?;
     service.close().await;
@@ -231,7 +231,7 @@ pub(super) async fn backup(
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         bail!("there is no directory {}: make it first", folder.display());
     }
-    let service = super::open(config).await?;
+    let service = super::open(config, output).await?;
     service.live.db.backup(file).await.context("the backup failed")?;
     service.close().await;
     let bytes = std::fs::metadata(file)?.len();

@@ -157,6 +157,23 @@ fn with_json_an_error_is_an_object_on_the_error_output() {
 }
 
 #[test]
+fn with_json_nothing_is_logged_beside_the_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = |more: &[&str]| {
+        let mut command = estafette(folder.path());
+        command.args(["audit", "--database-url", "postgres://estafette@127.0.0.1:1/none"]);
+        command.args(more).env("ESTAFETTE__MASTER_KEY", "6e".repeat(32)).output().unwrap()
+    };
+    let logged = audit(&[]);
+    assert!(told(&logged).contains("the database cannot be reached"), "{}", told(&logged));
+    let done = audit(&["--json"]);
+    let error: Value =
+        serde_json::from_slice(&done.stderr).unwrap_or_else(|_| panic!("{}", told(&done)));
+    assert!(error["error"].as_str().unwrap().contains("estafette doctor"), "{error}");
+    assert_eq!((done.status.code(), done.stdout.len()), (Some(1), 0));
+}
+
+#[test]
 fn commands_without_a_database_say_where_they_looked_and_make_none() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = folder.path().join("mistyped");
