@@ -170,6 +170,7 @@ pub async fn audit(app: &App, horizon_ms: i64) -> Result<Report, Error> {
 ///
 /// # Errors
 /// [`Error::Db`] when the database cannot be read to the end.
+#[must_use]
 pub fn read_all<'a>(
     app: &'a App,
     scope: &'a Scope<'a>,
