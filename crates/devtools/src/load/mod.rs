@@ -244,8 +244,10 @@ async fn measure(args: Args) -> Result<Report> {
         at_rest(&servers).await?;
     }
     let server_after = cpu_us(&servers);
-    let tally = shared.tally.lock().map_err(|_| anyhow::anyhow!("a client panicked"))?;
-    let mut report = Report::of(&shared.args, seed, elapsed, &tally);
+    let mut report = {
+        let tally = shared.tally.lock().map_err(|_| anyhow::anyhow!("a client panicked"))?;
+        Report::of(&shared.args, seed, elapsed, &tally)
+    };
     report.cpu_us_per_op = tally::per_operation(server_before, server_after, report.operations);
     report.driver_cpu_us_per_op =
         tally::per_operation(driver_before, driver_after, report.operations);

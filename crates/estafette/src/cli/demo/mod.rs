@@ -26,7 +26,7 @@ pub(super) async fn run(
     output: Output,
 ) -> anyhow::Result<ExitCode> {
     let (config, ground) = ground::prepare(config, database, output)?;
-    let service = super::open_or_make(config.clone())?;
+    let service = super::open_or_make(config.clone(), output)?;
     let lent = ground.is_lent().then(|| service.live.db.clone());
     if let Some(db) = &lent {
         ground::must_be_new(db).await?;
