@@ -1,6 +1,6 @@
-//! Makes a database with real traffic, forges copies of it in every way that we know, and says which
-//! forgeries `estafette audit` notices. The one driver that has the service's library in it, so a
-//! crate of its own: the others build beside that library.
+//! Makes a database with real traffic, forges copies of it in every way that we know, and says
+//! which forgeries `estafette audit` notices. The one driver that has the service's library in it,
+//! so a crate of its own: the others build beside that library.
 #![expect(clippy::print_stdout, reason = "printing the result is what the tool is for")]
 
 mod base;
