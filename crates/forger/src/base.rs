@@ -51,7 +51,9 @@ pub(super) struct Base {
 struct Tenant {
     id: AccountId,
     key: Secret,
-    address: SocketAddr,
+    /// Where it sends passcodes.
+    url: String,
+    http: reqwest::Client,
 }
 
 /// Makes the database in `folder`.
@@ -143,7 +145,8 @@ async fn sign_up(app: &App, name: &str, address: SocketAddr) -> Result<Tenant> {
     let account = access::account(app, &user.sandbox).await?.context("no account")?;
     let wanted = NewKey { name: name.to_owned(), scopes: Scope::set(Scope::ALL) };
     let (key, _) = access::create_key(app, &account, &wanted, By::CLI, &Claim::default()).await?;
-    Ok(Tenant { id: user.sandbox, key, address })
+    let http = reqwest::Client::builder().no_proxy().build()?;
+    Ok(Tenant { id: user.sandbox, key, url: format!("http://{address}/v1/otp/send"), http })
 }
 
 /// One send to each ending.
@@ -157,10 +160,7 @@ async fn traffic(app: &App, tenant: &Tenant, block: &str) -> Result<()> {
 
 async fn send(app: &App, tenant: &Tenant, to: &str) -> Result<()> {
     app.clock.advance(1);
-    let url = format!("http://{}/v1/otp/send", tenant.address);
-    let body = serde_json::json!({"to": to}).to_string();
-    let call = reqwest::Client::builder().no_proxy().build()?.post(url).body(body);
-    let call = call.header("content-type", "application/json");
+    let call = tenant.http.post(&tenant.url).json(&serde_json::json!({"to": to}));
     let status = call.bearer_auth(tenant.key.expose()).send().await?.status();
     let is_refusal = to.ends_with("0004") && status.as_u16() == 422;
     ensure!(status.is_success() || is_refusal, "a send to {to} answers {status}");
