@@ -166,4 +166,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "fraud_told",
         sql: include_str!("../../../migrations/0045_fraud_told.sql"),
     },
+    Migration {
+        version: 46,
+        name: "one_index_by_recipient",
+        sql: include_str!("../../../migrations/0046_one_index_by_recipient.sql"),
+    },
 ];

@@ -20,6 +20,10 @@ use crate::Args;
 ///
 /// `/*MANY*/` at the end of a SELECT says that reads of it that come at the same time may be one
 /// statement. Its author vouches that each finds a few rows by a key, and quickly.
+///
+/// `/*POSTGRESQL …*/` is a part that only PostgreSQL runs, and a text that begins with
+/// `/*SQLITE*/` is a statement that only SQLite runs: where what one engine does in passing is dear
+/// on the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sql(pub &'static str);
 
@@ -147,6 +151,11 @@ impl WriteSet {
     #[must_use]
     pub fn stmts(&self) -> &[Stmt] {
         &self.stmts
+    }
+
+    /// Leaves statements out.
+    pub(crate) fn retain(&mut self, keeps: impl Fn(&Stmt) -> bool) {
+        self.stmts.retain(|stmt| keeps(stmt));
     }
 
     /// Whether there is nothing to do.

@@ -165,7 +165,7 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<Counted, E
             Ok(()) => Ok(Counted::Yes),
             // The same passcode again is no other one.
             Err(blocked @ Error::FraudBlocked(_)) => {
-                let found = sql::open_in_slot(app, &account.id, &order.slot()).await?;
+                let found = sql::open_in_slot(app, &account.id, order).await?;
                 let is_resend = found.is_some_and(|found| found.is_open(app.now()));
                 if is_resend { Ok(Counted::No) } else { Err(blocked) }
             }
@@ -228,7 +228,7 @@ enum Past {
 
 impl Past {
     async fn read(app: &App, account: &Account, order: &Order) -> Result<Self, Error> {
-        let found = sql::open_in_slot(app, &account.id, &order.slot()).await?;
+        let found = sql::open_in_slot(app, &account.id, order).await?;
         let unreachable = limits::is_unreachable(app, &account.id, order.to.e164()).await?;
         let mut newest = sql::newest_by_recipient(app, &account.id, &order.to).await?;
         if let Some(reference) = &order.reference {

@@ -23,7 +23,11 @@ const BY_SLOT: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
      expires_at, verified_at, created_at, code_sealed, account_id, asks_consent FROM challenges \
-     WHERE account_id = $1 AND slot = $2",
+     WHERE account_id = $1 AND challenge_id IN (SELECT challenge_id FROM challenges \
+       WHERE recipient = $2 AND account_id = $1 \
+       AND COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) = $3 \
+       UNION ALL SELECT challenge_id FROM challenges \
+       WHERE account_id = $1 AND slot = $3 AND reference = $4)",
 );
 /// A stretch of an account's challenges, newest first, without their codes.
 const LIST: Sql = Sql(
@@ -33,14 +37,23 @@ const LIST: Sql = Sql(
      FROM challenges \
      WHERE account_id = $1 AND challenge_id < $2 ORDER BY challenge_id DESC LIMIT $3",
 );
-/// The same of one recipient.
+/// The same of one recipient: the open one without a reference is under its slot, the others are
+/// under their ids.
 const LIST_TO: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
      expires_at, verified_at, created_at, NULL, account_id, asks_consent \
      FROM challenges \
-     WHERE recipient = $1 AND account_id = $2 AND challenge_id < $3 \
-     ORDER BY challenge_id DESC LIMIT $4",
+     WHERE account_id = $1 AND challenge_id IN (SELECT challenge_id FROM challenges \
+       WHERE recipient = $2 AND account_id = $1 \
+       AND COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) = $2 || '|' \
+       AND challenge_id < $3 \
+       UNION ALL SELECT challenge_id FROM (SELECT challenge_id FROM challenges \
+       WHERE recipient = $2 AND account_id = $1 \
+       AND COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) >= 'otp_' \
+       AND COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) < $3 \
+       ORDER BY COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) DESC \
+       LIMIT $4) AS newest) ORDER BY challenge_id DESC LIMIT $4",
 );
 /// The same with one reference.
 const LIST_CALLED: Sql = Sql(
@@ -55,17 +68,28 @@ const LIST_CALLED: Sql = Sql(
 /// recipient is known as unreachable on the chat-app, or a challenge of the same recipient or
 /// reference whose id is not below the new one, because the clock was set back or another node's is
 /// ahead: the newest one must be the one with the highest id.
-const PAST: Sql = Sql("SELECT challenge_id FROM challenges WHERE account_id = $1 AND slot = $2 \
+const PAST: Sql = Sql("SELECT challenge_id FROM challenges WHERE recipient = $1 \
+     AND account_id = $2 \
+     AND COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) = $1 || '|' \
+     AND (CAST($3 AS TEXT) IS NULL OR challenge_id >= $4) \
+     UNION ALL SELECT challenge_id FROM challenges WHERE recipient = $1 AND account_id = $2 \
+     AND COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) >= $4 \
+     UNION ALL SELECT challenge_id FROM challenges \
+     WHERE account_id = $2 AND slot = $5 AND reference = $3 \
+     UNION ALL SELECT challenge_id FROM challenges \
+     WHERE account_id = $2 AND reference = $3 AND challenge_id >= $4 \
      UNION ALL SELECT recipient FROM recipients \
-     WHERE account_id = $1 AND recipient = $3 AND unreachable_until > $4 \
-     UNION ALL SELECT challenge_id FROM challenges \
-     WHERE account_id = $1 AND recipient = $3 AND challenge_id >= $5 \
-     UNION ALL SELECT challenge_id FROM challenges \
-     WHERE account_id = $1 AND reference = $6 AND challenge_id >= $5 /*BULK*/");
+     WHERE account_id = $2 AND recipient = $1 AND unreachable_until > $6 /*BULK*/");
 const NEWEST_BY_REFERENCE: Sql = Sql("SELECT challenge_id, recipient FROM challenges \
      WHERE account_id = $1 AND reference = $2 ORDER BY challenge_id DESC LIMIT 1");
-const NEWEST_BY_RECIPIENT: Sql = Sql("SELECT challenge_id, reference FROM challenges \
-     WHERE account_id = $1 AND recipient = $2 ORDER BY challenge_id DESC LIMIT 1");
+const NEWEST_BY_RECIPIENT: Sql = Sql("SELECT MAX(challenge_id) FROM (\
+       SELECT challenge_id FROM challenges WHERE recipient = $1 AND account_id = $2 \
+       AND COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) = $1 || '|' \
+       UNION ALL SELECT challenge_id FROM (SELECT challenge_id FROM challenges \
+       WHERE recipient = $1 AND account_id = $2 \
+       AND COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) >= 'otp_' \
+       ORDER BY COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) DESC \
+       LIMIT 1) AS newest) AS found");
 const ANY_DUE: Sql = Sql("SELECT c.next_at FROM challenges c WHERE c.next_at <= $1 \
      AND EXISTS (SELECT 1 FROM accounts a WHERE a.account_id = c.account_id AND a.env = $2) \
      ORDER BY c.next_at LIMIT 1");
@@ -132,6 +156,8 @@ const EXPIRE: Sql = Sql("UPDATE challenges SET status = 'expired', code_sealed =
 const POSTPONE: Sql = Sql("UPDATE challenges SET next_at = $1, event_count = event_count + 1 \
      WHERE account_id = $2 AND challenge_id = $3 AND attempt_id = $4 AND next_at IS NOT NULL \
      /*BULK*/");
+/// A guess. SQLite writes each index anew whose columns are set, even if to what they were: there,
+/// those are set by [`CLOSE_GUESSED`].
 const VERIFY: Sql = Sql("UPDATE challenges SET attempts = attempts + 1, \
      event_count = event_count + 1, \
      verified_at = CASE WHEN code_mac = $1 THEN CAST($2 AS BIGINT) ELSE NULL END, \
@@ -140,15 +166,20 @@ const VERIFY: Sql = Sql("UPDATE challenges SET attempts = attempts + 1, \
      failure_reason = CASE WHEN code_mac <> $1 AND attempts + 1 >= max_attempts \
        THEN 'attempts_exhausted' ELSE NULL END, \
      code_sealed = CASE WHEN code_mac = $1 OR attempts + 1 >= max_attempts THEN NULL \
-       ELSE code_sealed END, \
+       ELSE code_sealed END \
+     /*POSTGRESQL , \
      slot = CASE WHEN code_mac = $1 OR attempts + 1 >= max_attempts THEN NULL ELSE slot END, \
      next_at = CASE WHEN settled = 1 AND (code_mac = $1 OR attempts + 1 >= max_attempts) \
-       THEN NULL ELSE next_at END \
+       THEN NULL ELSE next_at END */ \
      WHERE account_id = $3 AND challenge_id = $4 AND status IN ('sent', 'delivered') \
      AND attempts < max_attempts AND expires_at > $2 \
      RETURNING status, attempts, max_attempts, recipient, \
      COALESCE((SELECT a.carrier FROM attempts a WHERE a.account_id = challenges.account_id \
      AND a.attempt_id = challenges.attempt_id), '')");
+/// The challenge that a guess has ended.
+const CLOSE_GUESSED: Sql = Sql("/*SQLITE*/ UPDATE challenges SET slot = NULL, \
+     next_at = CASE WHEN settled = 1 THEN NULL ELSE next_at END \
+     WHERE account_id = $1 AND challenge_id = $2 AND status NOT IN ('sent', 'delivered')");
 /// An event, if the challenge stands as it is said to: with this attempt, this status and this
 /// reason; an empty status means that it is over. Everything that may differ at the next event is
 /// in `state`; the carrier's id comes last, because it may hold anything.
@@ -222,7 +253,7 @@ pub(super) async fn list_to(
     before: &str,
     limit: i64,
 ) -> Result<Vec<Challenge>, Error> {
-    app.db.rows(LIST_TO, args![recipient, account, before, limit]).await
+    app.db.rows(LIST_TO, args![account, recipient, before, limit]).await
 }
 
 /// The same with one reference.
@@ -249,9 +280,10 @@ pub(super) async fn code_mac(
 pub(super) async fn open_in_slot(
     app: &App,
     account: &AccountId,
-    slot: &str,
+    order: &Order,
 ) -> Result<Option<Challenge>, Error> {
-    app.db.row(BY_SLOT, args![account, slot]).await
+    let args = args![account, order.to.e164(), order.slot(), order.reference.as_deref()];
+    app.db.row(BY_SLOT, args).await
 }
 
 pub(super) async fn newest_by_reference(
@@ -268,9 +300,9 @@ pub(super) async fn newest_by_recipient(
     account: &AccountId,
     recipient: &Msisdn,
 ) -> Result<Option<ChallengeId>, Error> {
-    let args = args![account, recipient.e164()];
-    let found = app.db.row::<(ChallengeId, Option<String>)>(NEWEST_BY_RECIPIENT, args);
-    Ok(found.await?.map(|(id, _)| id))
+    let args = args![recipient.e164(), account];
+    let found = app.db.row::<(Option<ChallengeId>,)>(NEWEST_BY_RECIPIENT, args).await?;
+    Ok(found.and_then(|(id,)| id))
 }
 
 /// What is claimed, and for how long.
@@ -333,7 +365,7 @@ pub(super) fn no_past(
     now: Millis,
 ) {
     let (to, reference) = (order.to.e164(), order.reference.as_deref());
-    set.absent(PAST, args![account, order.slot(), to, now, id, reference], STALE);
+    set.absent(PAST, args![to, account, reference, id, order.slot(), now], STALE);
 }
 
 pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
@@ -459,6 +491,7 @@ pub(super) fn verify(
     now: Millis,
 ) {
     set.returning(VERIFY, args![code_mac, now, account, id], STALE);
+    set.push(CLOSE_GUESSED, args![account, id]);
 }
 
 /// Keeps the verdict of the guess in this set for a repeat of its request.

@@ -48,7 +48,7 @@ pub struct LiteOptions {
     pub readers: usize,
     /// Bytes of write-ahead log after which the writer starts the log anew.
     pub wal_limit_bytes: u64,
-    /// Page cache of the writer, in KiB.
+    /// Page cache of the writer, in KiB. What a group changes may exceed it.
     pub cache_kib: u32,
     /// Page cache of each reader, in KiB.
     pub reader_cache_kib: u32,
@@ -69,7 +69,7 @@ impl Default for LiteOptions {
             group: 512,
             readers: 4,
             wal_limit_bytes: 64 << 20,
-            cache_kib: 32 << 10,
+            cache_kib: 8 << 10,
             reader_cache_kib: 8 << 10,
             busy_timeout_ms: 10_000,
             fault: None,

@@ -18,6 +18,8 @@ use crate::{Args, Error, Row, Sql, Val};
 const PREPARED: usize = 256;
 /// Page cache of connections that are rarely used, in KiB.
 const SMALL_CACHE_KIB: u32 = 2 << 10;
+/// What a group may change before its pages go to the log early, in KiB.
+const SPILL_KIB: i64 = 32 << 10;
 const RETRY: Duration = Duration::from_millis(10);
 
 /// What a connection is for.
@@ -153,6 +155,10 @@ fn configure(conn: &Connection, role: Role, options: &LiteOptions) -> rusqlite::
     }
     enter_wal(conn, Duration::from_millis(options.busy_timeout_ms))?;
     conn.pragma_update(None, "synchronous", "FULL")?;
+    // At each commit SQLite looks through the whole hash table of its page cache, which grows with
+    // the cache. So the writer's is small (7 % of a send's CPU against 32 MiB); the rest is in the
+    // system's.
+    conn.pragma_update(None, "cache_spill", -SPILL_KIB)?;
     // What is deleted is overwritten in its page: a number that was erased must not stay there.
     set(conn, "secure_delete", 1)?;
     set(conn, "wal_autocheckpoint", 0)?;

@@ -238,8 +238,9 @@ async fn keep_running(settings: Arc<Settings>, queue: Arc<Queue>) {
 }
 
 impl Engine for Pg {
-    fn commit(&self, set: WriteSet) -> BoxFuture<'_, Result<Done, CommitError>> {
+    fn commit(&self, mut set: WriteSet) -> BoxFuture<'_, Result<Done, CommitError>> {
         Box::pin(async move {
+            set.retain(|stmt| text::is_ours(stmt.sql.0));
             if set.is_empty() {
                 return Ok(Done::default());
             }

@@ -14,8 +14,24 @@ const EACH: (&str, &str) = ("IN (/*EACH*/", "/*END*/)");
 /// Between a table with a full text index and the words to look for, as SQLite's FTS5 has it.
 const MATCH: &str = " MATCH $";
 
+/// Before a part that only PostgreSQL runs, and after it.
+const OURS: (&str, &str) = ("/*POSTGRESQL ", "*/");
+
+/// What a statement that only SQLite runs begins with.
+const THEIRS: &str = "/*SQLITE*/";
+
+/// Whether PostgreSQL runs it.
+pub(super) fn is_ours(sql: &str) -> bool {
+    !sql.starts_with(THEIRS)
+}
+
 /// A statement as PostgreSQL takes it.
 pub(super) fn of_statement(sql: &'static str) -> Cow<'static, str> {
+    if let Some((before, rest)) = sql.split_once(OURS.0)
+        && let Some((part, after)) = rest.split_once(OURS.1)
+    {
+        return Cow::Owned([before, part, after].concat());
+    }
     if sql.contains(CLAIM) {
         let (open, close) = EACH;
         let sql = sql.replace(CLAIM, "FOR UPDATE SKIP LOCKED");
@@ -150,6 +166,13 @@ mod tests {
             of_statement(sql).ends_with("WHERE id = ANY (ARRAY(SELECT f.id FROM f)) AND a = 0")
         );
         assert!(matches!(of_statement("SELECT 1"), Cow::Borrowed("SELECT 1")));
+    }
+
+    #[test]
+    fn each_engine_runs_what_is_meant_for_it() {
+        let sql = "UPDATE t SET a = 1 /*POSTGRESQL , b = 2 */ WHERE id = $1";
+        assert_eq!(of_statement(sql), "UPDATE t SET a = 1 , b = 2  WHERE id = $1");
+        assert!(is_ours(sql) && !is_ours("/*SQLITE*/ UPDATE t SET b = 2"));
     }
 
     #[test]

@@ -12,8 +12,17 @@ pub(super) const STRETCH: Sql = Sql("SELECT challenge_id, recipient, expires_at,
      ORDER BY challenge_id LIMIT $4");
 /// The passcodes of one recipient.
 pub(super) const OF_RECIPIENT: Sql = Sql("SELECT challenge_id, recipient, expires_at, created_at \
-     FROM challenges WHERE account_id = $1 AND recipient = $2 AND challenge_id > $3 \
-     AND challenge_id < $4 ORDER BY challenge_id LIMIT $5");
+     FROM challenges WHERE account_id = $1 AND challenge_id IN (SELECT challenge_id \
+       FROM challenges WHERE recipient = $2 AND account_id = $1 \
+       AND COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) = $2 || '|' \
+       AND challenge_id > $3 AND challenge_id < $4 \
+       UNION ALL SELECT challenge_id FROM (SELECT challenge_id FROM challenges \
+       WHERE recipient = $2 AND account_id = $1 \
+       AND COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) >= 'otp_' \
+       AND COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) > $3 \
+       AND COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) < $4 \
+       ORDER BY COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) \
+       LIMIT $5) AS oldest) ORDER BY challenge_id LIMIT $5");
 
 /// A recipient becomes a pseudonym, and what may name it otherwise goes. Not while the passcode
 /// can still be verified or sent.

@@ -14,6 +14,7 @@ on_every_engine!(
     several_ways_that_disagree_find_nothing,
     no_way_at_all_is_a_fault,
     the_newest_challenge_answers_though_the_clock_was_set_back,
+    one_beside_an_open_one_is_the_newest_though_the_clock_was_set_back,
 );
 
 async fn a_challenge_is_found_by_its_reference(world: &World) {
@@ -106,4 +107,21 @@ async fn the_newest_challenge_answers_though_the_clock_was_set_back(world: &Worl
     assert_eq!(right.field("challenge_id"), by_recipient.field("challenge_id"));
     assert!(by_recipient.word("challenge_id") > first.word("challenge_id"));
     world.clock().advance(clock::HOUR);
+}
+
+async fn one_beside_an_open_one_is_the_newest_though_the_clock_was_set_back(world: &World) {
+    let ada = world.account("ada").await;
+    for (ending, first, second) in [("5678", None, Some("r")), ("5679", Some("s"), None)] {
+        let to = phone(ending);
+        let first = json!({"to": to, "code": "1111", "reference": first});
+        let first = ada.send(first).await.ok();
+        world.clock().advance(-clock::MINUTE);
+        world.restart().await;
+        let second = json!({"to": to, "code": "2222", "reference": second});
+        let second = ada.send(second).await.ok();
+        assert!(second.word("challenge_id") > first.word("challenge_id"));
+        let right = ada.verify(json!({"to": to, "code": "2222"})).await.ok();
+        assert_eq!(right.field("challenge_id"), second.field("challenge_id"));
+        world.clock().advance(clock::MINUTE);
+    }
 }

@@ -11,6 +11,7 @@ on_every_engine!(
     filters_choose_passcodes,
     a_filter_by_status_says_what_is_shown,
     pages_lead_through_all_passcodes_once,
+    pages_lead_through_all_passcodes_to_a_number_once,
     lists_of_passcodes_have_their_own_scopes,
 );
 
@@ -96,18 +97,55 @@ async fn pages_lead_through_all_passcodes_once(world: &World) {
     }
     sent.reverse();
     for filter in ["", "&reference=r"] {
-        let mut path = format!("/v1/otp?limit=2{filter}");
-        let mut seen = vec![];
-        loop {
-            let page = ada.get(&path).await.ok();
-            seen.extend(ids(page.list()));
-            let link = page.head("link").to_owned();
-            let Some(next) = link.strip_prefix('<').and_then(|rest| rest.split('>').next()) else {
-                break;
-            };
-            next.clone_into(&mut path);
+        assert_eq!(paged(&ada, &format!("limit=2{filter}")).await, sent, "{filter}");
+    }
+}
+
+/// All that a list leads to, page after page.
+async fn paged(ada: &Tenant<'_>, query: &str) -> Vec<String> {
+    let mut path = format!("/v1/otp?{query}");
+    let mut seen = vec![];
+    loop {
+        let page = ada.get(&path).await.ok();
+        seen.extend(ids(page.list()));
+        let link = page.head("link").to_owned();
+        let Some(next) = link.strip_prefix('<').and_then(|rest| rest.split('>').next()) else {
+            return seen;
+        };
+        next.clone_into(&mut path);
+    }
+}
+
+/// Open and ended, with a reference and without, in any order.
+async fn pages_lead_through_all_passcodes_to_a_number_once(world: &World) {
+    let ada = world.account("ada").await;
+    let to = phone("5678");
+    let mut sent = vec![];
+    for (reference, is_ended) in [
+        (None, true),
+        (Some("a"), false),
+        (Some("b"), true),
+        (None, false),
+        (Some("c"), true),
+        (Some("d"), false),
+    ] {
+        let body = json!({"to": to, "code": "4821", "reference": reference});
+        let id = ada.send(body).await.ok().word("challenge_id").to_owned();
+        if is_ended {
+            ada.guess(&id, "4821").await.ok();
         }
-        assert_eq!(seen, sent, "{filter}");
+        sent.insert(0, id);
+        let newest = ada.verify(json!({"to": to, "code": other_than("4821")})).await;
+        assert_eq!(newest.body["challenge_id"].as_str().is_some(), !is_ended, "{}", newest.text);
+        for limit in 1..=4 {
+            let query = format!("limit={limit}&to={}", &to[1..]);
+            assert_eq!(paged(&ada, &query).await, sent, "{query}");
+        }
+    }
+    // A send to the same slot goes on with the open one, also behind younger ones.
+    for (reference, id) in [(None, &sent[2]), (Some("a"), &sent[4]), (Some("d"), &sent[0])] {
+        let again = ada.send(json!({"to": to, "reference": reference})).await.ok();
+        assert_eq!(again.word("challenge_id"), id);
     }
 }
 
