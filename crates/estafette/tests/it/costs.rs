@@ -102,7 +102,7 @@ async fn cost<T>(
         let (was, is) = (before[table], after[table]);
         (*table, is.0 - was.0, is.1 - was.1)
     };
-    let stmts = commits.iter().flat_map(|set| set.stmts());
+    let stmts = commits.iter().flat_map(store::WriteSet::stmts);
     let cost = Cost {
         bytes: stmts.map(|stmt| bytes(&stmt.args)).sum(),
         commits: commits.iter().map(|set| set.stmts().len()).collect(),
@@ -161,7 +161,7 @@ async fn on_sqlite_a_guess_writes_to_no_index() {
     ada.guess(sent.word("challenge_id"), &other_than("4821")).await.problem("otp_code_invalid");
     let seen = world.faults.seen();
     let one = |text| {
-        let mut stmts = seen.commits.iter().flat_map(|set| set.stmts());
+        let mut stmts = seen.commits.iter().flat_map(store::WriteSet::stmts);
         stmts.find(|stmt| stmt.sql.0.contains(text)).unwrap().clone()
     };
     assert_eq!(index_writes(&db, &one("attempts = attempts + 1")).await, 0);
