@@ -102,7 +102,7 @@ async fn cost<T>(
         let (was, is) = (before[table], after[table]);
         (*table, is.0 - was.0, is.1 - was.1)
     };
-    let stmts = commits.iter().flat_map(store::WriteSet::stmts);
+    let stmts = commits.iter().flat_map(|set| set.stmts());
     let cost = Cost {
         bytes: stmts.map(|stmt| bytes(&stmt.args)).sum(),
         commits: commits.iter().map(|set| set.stmts().len()).collect(),
