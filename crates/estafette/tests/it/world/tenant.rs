@@ -90,6 +90,22 @@ impl<'w> Tenant<'w> {
         self.call("GET", path)
     }
 
+    /// All rows that a list leads to, page after page.
+    pub async fn pages(&self, path: &str) -> Vec<Value> {
+        let mut path = path.to_owned();
+        let mut rows = vec![];
+        loop {
+            let page = self.get(&path).await.ok();
+            rows.extend_from_slice(page.list());
+            let link = page.head("link");
+            let Some((next, _)) = link.strip_prefix('<').and_then(|rest| rest.split_once('>'))
+            else {
+                return rows;
+            };
+            next.clone_into(&mut path);
+        }
+    }
+
     pub async fn me(&self) -> Answer {
         self.desk("GET", "/v1/me").await.ok()
     }
