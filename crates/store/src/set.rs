@@ -21,9 +21,9 @@ use crate::Args;
 /// `/*MANY*/` at the end of a SELECT says that reads of it that come at the same time may be one
 /// statement. Its author vouches that each finds a few rows by a key, and quickly.
 ///
-/// `/*POSTGRESQL …*/` is a part that only PostgreSQL runs, and a text that begins with
-/// `/*SQLITE*/` is a statement that only SQLite runs: where what one engine does in passing is dear
-/// on the other.
+/// `/*POSTGRESQL …*/` is a part that only PostgreSQL runs, without parameters of its own, and a
+/// text that begins with `/*SQLITE*/` is a statement that only SQLite runs: where what one engine
+/// does in passing is dear on the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sql(pub &'static str);
 

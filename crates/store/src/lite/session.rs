@@ -155,9 +155,7 @@ fn configure(conn: &Connection, role: Role, options: &LiteOptions) -> rusqlite::
     }
     enter_wal(conn, Duration::from_millis(options.busy_timeout_ms))?;
     conn.pragma_update(None, "synchronous", "FULL")?;
-    // At each commit SQLite looks through the whole hash table of its page cache, which grows with
-    // the cache. So the writer's is small (7 % of a send's CPU against 32 MiB); the rest is in the
-    // system's.
+    // A group that changes more than the cache holds goes to the log once all the same.
     conn.pragma_update(None, "cache_spill", -SPILL_KIB)?;
     // What is deleted is overwritten in its page: a number that was erased must not stay there.
     set(conn, "secure_delete", 1)?;

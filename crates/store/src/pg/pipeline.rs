@@ -196,9 +196,11 @@ impl Pipeline {
                 continue;
             }
             let known = self.texts.get(sql);
-            let types = known.as_ref().and_then(|known| known.statement.as_ref());
-            let made = types.filter(|_| bulk::is_bulk(sql.0));
-            let learned = match made.map(|one| bulk::of(sql.0, &one.parameters)) {
+            let made = known.as_ref().filter(|_| bulk::is_bulk(sql.0)).and_then(|known| {
+                let types = &known.statement.as_ref()?.parameters;
+                Some(bulk::of(&known.text, types))
+            });
+            let learned = match made {
                 Some(made) => Some(Arc::new(self.prepare_bulk(sql, made).await?)),
                 None => None,
             };

@@ -27,20 +27,21 @@ pub(super) fn is_ours(sql: &str) -> bool {
 
 /// A statement as PostgreSQL takes it.
 pub(super) fn of_statement(sql: &'static str) -> Cow<'static, str> {
+    let mut said = Cow::Borrowed(sql);
     if let Some((before, rest)) = sql.split_once(OURS.0)
         && let Some((part, after)) = rest.split_once(OURS.1)
     {
-        return Cow::Owned([before, part, after].concat());
+        said = Cow::Owned([before, part, after].concat());
     }
-    if sql.contains(CLAIM) {
+    if said.contains(CLAIM) {
         let (open, close) = EACH;
-        let sql = sql.replace(CLAIM, "FOR UPDATE SKIP LOCKED");
-        return Cow::Owned(sql.replace(open, "= ANY (ARRAY(").replace(close, "))"));
+        let skips = said.replace(CLAIM, "FOR UPDATE SKIP LOCKED");
+        said = Cow::Owned(skips.replace(open, "= ANY (ARRAY(").replace(close, "))"));
     }
-    if sql.contains(MATCH) {
-        return Cow::Owned(search(sql));
+    if said.contains(MATCH) {
+        said = Cow::Owned(search(&said));
     }
-    Cow::Borrowed(sql)
+    said
 }
 
 /// `TABLE MATCH $1` looks for rows with all words of `$1`: there is a column `tokens` for it here.
@@ -172,6 +173,10 @@ mod tests {
     fn each_engine_runs_what_is_meant_for_it() {
         let sql = "UPDATE t SET a = 1 /*POSTGRESQL , b = 2 */ WHERE id = $1";
         assert_eq!(of_statement(sql), "UPDATE t SET a = 1 , b = 2  WHERE id = $1");
+        let both = "UPDATE t SET a = 1 /*POSTGRESQL , b = 2 */ WHERE id IN (SELECT id FROM t \
+            LIMIT $1 /*SKIP LOCKED*/)";
+        assert!(of_statement(both).contains(", b = 2 "), "the marks do not hide each other");
+        assert!(of_statement(both).ends_with("FOR UPDATE SKIP LOCKED)"));
         assert!(is_ours(sql) && !is_ours("/*SQLITE*/ UPDATE t SET b = 2"));
     }
 
