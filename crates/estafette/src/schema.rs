@@ -171,4 +171,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "one_index_by_recipient",
         sql: include_str!("../../../migrations/0046_one_index_by_recipient.sql"),
     },
+    Migration {
+        version: 47,
+        name: "due_in_one_environment",
+        sql: include_str!("../../../migrations/0047_due_in_one_environment.sql"),
+    },
 ];

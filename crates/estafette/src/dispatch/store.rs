@@ -20,8 +20,8 @@ const OF_OBJECT: Sql =
     Sql("SELECT account_id, attempt_id FROM attempts WHERE object_id = $1 LIMIT 1");
 const INSERT: Sql = Sql("INSERT INTO attempts (account_id, attempt_id, kind, object_id, channel, \
      carrier, priority, state, credits, tries, node, lease_until, started_at, queued_at, next_at, \
-     give_up_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, \
-     $16) ON CONFLICT DO NOTHING /*BULK*/");
+     give_up_at, env) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, \
+     $16, $17) ON CONFLICT DO NOTHING /*BULK*/");
 const SHIFT: Sql =
     Sql("UPDATE attempts SET state = $1, error = $2, queued_at = NULL, next_at = $3 \
      WHERE account_id = $4 AND attempt_id = $5 AND state = $6 /*BULK*/");
@@ -44,7 +44,7 @@ const CLAIM: Sql = Sql("WITH first AS MATERIALIZED (SELECT q.attempt_id FROM att
        WHERE q.carrier = $1 AND q.priority = $2 AND q.account_id = $3 \
        AND q.queued_at IS NOT NULL ORDER BY q.queued_at LIMIT $4 /*SKIP LOCKED*/) \
      UPDATE attempts SET node = $5, state = 'sending', queued_at = NULL, lease_until = $6, \
-     next_at = $6, tries = tries + 1 WHERE account_id = $3 \
+     next_at = $6, tries = tries + 1, env = $7 WHERE account_id = $3 \
      AND attempt_id IN (/*EACH*/SELECT first.attempt_id FROM first/*END*/) \
      AND queued_at + 0 IS NOT NULL \
      RETURNING attempt_id, object_id, channel, state, credits, lease_until, account_id, \
@@ -61,27 +61,34 @@ const WAITING: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits,
 /// Into another queue, if it still waits where it did.
 const MOVE: Sql = Sql("UPDATE attempts SET carrier = $1 WHERE account_id = $2 \
      AND attempt_id = $3 AND state = 'queued' AND carrier = $4 AND queued_at + 0 = $5");
-const ANY_DUE: Sql = Sql("SELECT d.next_at FROM attempts d WHERE d.next_at <= $1 \
-     AND EXISTS (SELECT 1 FROM accounts c WHERE c.account_id = d.account_id AND c.env = $2) \
-     ORDER BY d.next_at LIMIT 1");
+/// The environment of a due attempt: of one that an earlier version made, which says none, or else
+/// of this one.
+const ANY_DUE: Sql = Sql("SELECT env FROM attempts WHERE env IS NULL AND next_at <= $1 \
+     UNION ALL SELECT env FROM attempts WHERE env = $2 AND next_at <= $1 LIMIT 1");
+/// Says of which environment due attempts are that an earlier version made.
+const ADOPT: Sql = Sql("UPDATE attempts SET env = \
+       (SELECT a.env FROM accounts a WHERE a.account_id = attempts.account_id) \
+     WHERE (account_id, attempt_id) IN (SELECT d.account_id, d.attempt_id FROM attempts d \
+       WHERE d.env IS NULL AND d.next_at <= $1 LIMIT $2 /*SKIP LOCKED*/) \
+     AND env IS NULL");
 /// Takes attempts that are due to be looked at: until then no other node finds them due.
 const CLAIM_DUE: Sql = Sql("UPDATE attempts SET next_at = $1 \
      WHERE (account_id, attempt_id) IN (SELECT d.account_id, d.attempt_id FROM attempts d \
-       WHERE d.next_at <= $2 AND EXISTS (SELECT 1 FROM accounts c \
-         WHERE c.account_id = d.account_id AND c.env = $3) \
-       ORDER BY d.next_at LIMIT $4 /*SKIP LOCKED*/) \
-     AND next_at <= $2 RETURNING attempt_id, object_id, channel, state, credits, lease_until, \
+       WHERE d.env = $2 AND d.next_at <= $3 ORDER BY d.next_at LIMIT $4 /*SKIP LOCKED*/) \
+     AND next_at <= $3 RETURNING attempt_id, object_id, channel, state, credits, lease_until, \
      account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, \
      refused_by");
-const OLDEST_DUE: Sql =
-    Sql("SELECT next_at FROM attempts WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
+const OLDEST_DUE: Sql = Sql("SELECT MIN(next_at) FROM (\
+       SELECT MIN(next_at) AS next_at FROM attempts WHERE env = 'live' AND next_at <= $1 \
+       UNION ALL SELECT MIN(next_at) FROM attempts WHERE env = 'sandbox' AND next_at <= $1 \
+       UNION ALL SELECT MIN(next_at) FROM attempts WHERE env IS NULL AND next_at <= $1) AS due");
 /// What has waited longest for room in a lane, at any node.
 const OLDEST_QUEUED: Sql = Sql("SELECT q.queued_at FROM attempts q WHERE q.carrier = $1 \
      AND q.queued_at IS NOT NULL AND EXISTS (SELECT 1 FROM accounts c \
      WHERE c.account_id = q.account_id AND c.env = $2) ORDER BY q.queued_at LIMIT 1");
 /// What this node has under way whose lease ends soon.
-const ENDING_SOON: Sql = Sql("SELECT account_id, attempt_id FROM attempts WHERE next_at <= $1 \
-     AND node = $2 AND state = 'sending' ORDER BY next_at LIMIT $3");
+const ENDING_SOON: Sql = Sql("SELECT account_id, attempt_id FROM attempts WHERE env = $1 \
+     AND next_at <= $2 AND node = $3 AND state = 'sending' ORDER BY next_at LIMIT $4");
 const PROLONG: Sql = Sql("UPDATE attempts SET lease_until = $1, next_at = $1 \
      WHERE account_id = $2 AND attempt_id = $3 AND node = $4 AND state = 'sending' \
      AND next_at IS NOT NULL");
@@ -199,7 +206,8 @@ pub(super) fn insert<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt)
         app.now(),
         attempt.queued_at,
         attempt.next_at,
-        attempt.give_up_at
+        attempt.give_up_at,
+        app.env.as_str()
     ];
     set.guard(INSERT, args, STALE);
 }
@@ -327,7 +335,8 @@ pub(super) async fn claim(
 ) -> Result<Vec<Found>, CommitError> {
     let mut set = WriteSet::of(account.as_str());
     let lease_until = app.now() + QUEUED_LEASE_MS;
-    let args = args![carrier, priority.number(), account, limit, app.node, lease_until];
+    let env = app.env.as_str();
+    let args = args![carrier, priority.number(), account, limit, app.node, lease_until, env];
     set.returning_rows(CLAIM, args);
     rows(app.db.commit(set).await?)
 }
@@ -339,12 +348,13 @@ pub(super) async fn claim_due(
     until: Millis,
 ) -> Result<Vec<Found>, CommitError> {
     let (now, env) = (app.now(), app.env.as_str());
-    let any = app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await;
-    if any.map_err(CommitError::from)?.is_none() {
-        return Ok(Vec::new());
-    }
+    let any = app.db.row::<(Option<String>,)>(ANY_DUE, args![now, env]).await;
+    let Some((found,)) = any.map_err(CommitError::from)? else { return Ok(Vec::new()) };
     let mut set = WriteSet::of(DUE_SHARD);
-    set.returning_rows(CLAIM_DUE, args![until, now, env, limit]);
+    if found.is_none() {
+        set.push(ADOPT, args![now, limit]);
+    }
+    set.returning_rows(CLAIM_DUE, args![until, env, now, limit]);
     rows(app.db.commit(set).await?)
 }
 
@@ -355,8 +365,8 @@ fn rows(done: Done) -> Result<Vec<Found>, CommitError> {
 
 /// Since when work is due; `None` = none is.
 pub(super) async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
-    let found = app.db.row::<(Millis,)>(OLDEST_DUE, args![app.now()]).await?;
-    Ok(found.map(|(next_at,)| next_at))
+    let found = app.db.row::<(Option<Millis>,)>(OLDEST_DUE, args![app.now()]).await?;
+    Ok(found.and_then(|(next_at,)| next_at))
 }
 
 /// Since when the message has waited that has waited longest for a carrier, at any node.
@@ -374,7 +384,7 @@ pub(super) async fn ending_soon(
     at: Millis,
     limit: i64,
 ) -> Result<Vec<(AccountId, AttemptId)>, Error> {
-    app.db.rows(ENDING_SOON, args![at, app.node, limit]).await
+    app.db.rows(ENDING_SOON, args![app.env.as_str(), at, app.node, limit]).await
 }
 
 /// Prolongs the leases of these.

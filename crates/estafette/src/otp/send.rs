@@ -374,6 +374,7 @@ fn create(app: &App, set: &mut WriteSet, id: &ChallengeId, planned: &Planned<'_>
         code_sealed: Some(seal(app, &account.id, id, &code)),
     };
     let new = NewChallenge {
+        env: app.env.as_str(),
         account: &account.id,
         id: &challenge.id,
         recipient: &order.to,

@@ -10,9 +10,6 @@ use crate::carriers::Channel;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 use crate::kit::msisdn::Msisdn;
 
-/// Claims touch many accounts, so they are routed by a word of their own.
-const DUE_SHARD: &str = "due";
-
 const COLUMNS_BY_ID: Sql = Sql(
     "SELECT challenge_id, recipient, reference, mode, channel, status, failure_reason, attempt_id, \
      provider_message_id, attempts, max_attempts, fallback_used, fallback_ms, settled, wording, \
@@ -90,25 +87,13 @@ const NEWEST_BY_RECIPIENT: Sql = Sql("SELECT MAX(challenge_id) FROM (\
        AND COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) >= 'otp_' \
        ORDER BY COALESCE(CASE WHEN reference IS NULL THEN slot END, challenge_id) DESC \
        LIMIT 1) AS newest) AS found");
-const ANY_DUE: Sql = Sql("SELECT c.next_at FROM challenges c WHERE c.next_at <= $1 \
-     AND EXISTS (SELECT 1 FROM accounts a WHERE a.account_id = c.account_id AND a.env = $2) \
-     ORDER BY c.next_at LIMIT 1");
-/// Takes due challenges for this node: until the lease ends, no other finds them due.
-const CLAIM_DUE: Sql = Sql("UPDATE challenges SET next_at = $1 \
-     WHERE (account_id, challenge_id) IN (SELECT c.account_id, c.challenge_id FROM challenges c \
-       WHERE c.next_at <= $2 \
-       AND EXISTS (SELECT 1 FROM accounts a WHERE a.account_id = c.account_id AND a.env = $3) \
-       ORDER BY c.next_at LIMIT $4 /*SKIP LOCKED*/) \
-     AND next_at <= $2 RETURNING account_id, challenge_id");
-const OLDEST_DUE: Sql =
-    Sql("SELECT next_at FROM challenges WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
 const INSERT: Sql = Sql("INSERT INTO challenges (account_id, challenge_id, recipient, reference, \
      slot, mode, channel, status, attempt_id, provider_message_id, code_mac, code_sealed, \
      attempts, \
      max_attempts, fallback_used, fallback_ms, settled, wording, expires_at, created_at, next_at, \
-     event_count, asks_consent) \
+     event_count, asks_consent, env) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, 'sent', $8, $9, $10, $11, 0, $12, $13, $14, 0, $15, $16, \
-     $17, $18, 1, $19) ON CONFLICT DO NOTHING /*BULK*/");
+     $17, $18, 1, $19, $20) ON CONFLICT DO NOTHING /*BULK*/");
 /// The visit that is due for it says and tells that it expired.
 const FREE_SLOT: Sql = Sql("UPDATE challenges SET slot = NULL, code_sealed = NULL \
      WHERE account_id = $1 AND challenge_id = $2 AND status IN ('sent', 'delivered') \
@@ -305,37 +290,8 @@ pub(super) async fn newest_by_recipient(
     Ok(found.and_then(|(id,)| id))
 }
 
-/// What is claimed, and for how long.
-pub(super) struct Claim {
-    /// What is due by then.
-    pub(super) due_at: Millis,
-    /// When the claim ends.
-    pub(super) until: Millis,
-}
-
-/// Claims at most `limit` due challenges, the longest due first.
-pub(super) async fn claim_due(
-    app: &App,
-    limit: i64,
-    claim: &Claim,
-) -> Result<Vec<(AccountId, ChallengeId)>, super::Error> {
-    let (Claim { due_at, until }, env) = (claim, app.env.as_str());
-    if app.db.row::<(Millis,)>(ANY_DUE, args![*due_at, env]).await?.is_none() {
-        return Ok(Vec::new());
-    }
-    let mut set = WriteSet::of(DUE_SHARD);
-    set.returning_rows(CLAIM_DUE, args![*until, *due_at, env, limit]);
-    let rows = app.db.commit(set).await?.rows.into_iter().flatten();
-    Ok(rows.map(FromRow::from_row).collect::<Result<_, Error>>()?)
-}
-
-/// Since when work is due; `None` = none is.
-pub(super) async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
-    let found = app.db.row::<(Millis,)>(OLDEST_DUE, args![app.now()]).await?;
-    Ok(found.map(|(next_at,)| next_at))
-}
-
 pub(super) struct NewChallenge<'a> {
+    pub(super) env: &'a str,
     pub(super) account: &'a AccountId,
     pub(super) id: &'a ChallengeId,
     pub(super) recipient: &'a Msisdn,
@@ -388,7 +344,8 @@ pub(super) fn insert(set: &mut WriteSet, new: NewChallenge<'_>) {
         new.expires_at,
         new.created_at,
         new.next_at,
-        new.asks_consent
+        new.asks_consent,
+        new.env
     ];
     set.guard(INSERT, args, STALE);
 }

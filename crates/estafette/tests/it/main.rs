@@ -21,6 +21,7 @@ mod credits;
 mod description;
 mod dispatch;
 mod doctor;
+mod due;
 mod edge;
 mod emails;
 mod erasure;

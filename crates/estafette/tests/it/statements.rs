@@ -151,6 +151,39 @@ async fn a_scan_is_caught(world: &World) {
     assert!(db.plan(Sql("SELECT nothing FROM nowhere")).await.is_err());
 }
 
+/// Statements that ask for the environment of the account of each row, and why few rows are read.
+const MAY_ASK_EACH_ROW: &[(&str, &str)] = &[
+    ("BY_PROVIDER_ID", "one template"),
+    ("NEWEST_LEGS", "of one recipient"),
+    ("NEWEST_TO", "of one recipient"),
+    ("NEXT_IN_LINE", "a carrier serves one environment"),
+    ("OF_MESSAGE", "one message"),
+    ("OF_SESSION", "one session"),
+    ("OLDEST_QUEUED", "a carrier serves one environment"),
+    ("OWNERS", "of one name"),
+    ("WITH_SESSION", "of one person"),
+];
+
+/// Else one environment reads all that waits in the other before it finds its own.
+#[test]
+fn an_environment_is_not_looked_for_row_by_row() {
+    let found: std::collections::BTreeSet<String> =
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
+            .iter()
+            .filter(|source| source.path.ends_with("store.rs"))
+            .flat_map(statements)
+            .filter(|statement| asks_each_row(&statement.text))
+            .map(|statement| statement.name)
+            .collect();
+    let allowed: Vec<&str> = MAY_ASK_EACH_ROW.iter().map(|(name, _)| *name).collect();
+    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), allowed);
+}
+
+/// Whether a statement asks so.
+fn asks_each_row(text: &str) -> bool {
+    text.contains("EXISTS (SELECT 1 FROM accounts") && text.contains(".env = $")
+}
+
 /// Indexes that begin with the account beside the primary key, and why that does no harm.
 const MAY_BEGIN_WITH_ACCOUNT: &[(&str, &str)] = &[
     ("audit_log_of_account", "the primary key does not"),

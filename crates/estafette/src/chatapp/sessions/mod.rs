@@ -191,7 +191,7 @@ pub fn want(app: &App, set: &mut WriteSet, wanted: Wanted<'_>) {
     let id = ConsentId::of(credits::new_hold(app));
     let country = Msisdn::stored(wanted.recipient.to_owned()).country().to_owned();
     let recipient_mac = app.vault.recipient_mac(wanted.account.as_str(), wanted.recipient);
-    let new = sql::New { id: &id, country: &country, recipient_mac, wanted };
+    let new = sql::New { env: app.env.as_str(), id: &id, country: &country, recipient_mac, wanted };
     sql::want(set, &new, app.now());
     set.ring(prompts::bell(app));
 }

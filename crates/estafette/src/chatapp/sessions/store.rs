@@ -40,13 +40,13 @@ const REOPENABLE: Sql =
 /// Has a person asked. `event_count` 0 says that it has not been done.
 const WANT: Sql = Sql("INSERT INTO chatapp_sessions (account_id, session_id, recipient, country, \
      challenge_id, language, consent_status, status, reason, billed_credits, attempt_id, \
-     event_count, expires_at, created_at, next_at) SELECT $1, $2, $3, $4, $5, $6, 'pending', \
-     'pending', 'wanted', 0, '', 0, CAST($7 AS BIGINT), CAST($8 AS BIGINT), CAST($8 AS BIGINT) \
-     WHERE NOT EXISTS (SELECT 1 FROM chatapp_sessions s WHERE s.recipient = $3 \
+     event_count, expires_at, created_at, next_at, env) SELECT $1, $2, $3, $4, $5, $6, 'pending', \
+     'pending', 'wanted', 0, '', 0, CAST($7 AS BIGINT), CAST($8 AS BIGINT), CAST($8 AS BIGINT), \
+     $9 WHERE NOT EXISTS (SELECT 1 FROM chatapp_sessions s WHERE s.recipient = $3 \
        AND s.account_id = $1 AND (s.status IN ('pending', 'active') \
-       OR (s.status = 'declined' AND s.ended_at > $9))) \
+       OR (s.status = 'declined' AND s.ended_at > $10))) \
      AND NOT EXISTS (SELECT 1 FROM opt_outs o WHERE o.account_id = $1 \
-       AND o.recipient_mac = $10 AND o.opted_out = 1) ON CONFLICT DO NOTHING");
+       AND o.recipient_mac = $11 AND o.opted_out = 1) ON CONFLICT DO NOTHING");
 /// Moves a session from the state it was read in: every move is one event more. A newer answer that
 /// was heard meanwhile refuses it.
 const SHIFT: Sql = Sql("UPDATE chatapp_sessions SET consent_status = $1, status = $2, \
@@ -63,20 +63,30 @@ const IS_NOT_ACTIVE: Sql = Sql("SELECT 1 WHERE NOT EXISTS (SELECT session_id \
      FROM chatapp_sessions WHERE account_id = $1 AND session_id = $2 AND status = 'active' \
      AND expires_at > $3) /*BULK*/");
 const STATUS: Sql = Sql("SELECT status FROM accounts WHERE account_id = $1");
-const ANY_DUE: Sql = Sql("SELECT d.next_at FROM chatapp_sessions d WHERE d.next_at <= $1 \
-     AND EXISTS (SELECT 1 FROM accounts c WHERE c.account_id = d.account_id AND c.env = $2) \
-     ORDER BY d.next_at LIMIT 1");
+/// The environment of a due session: of one that an earlier version made, which says none, or else
+/// of this one.
+const ANY_DUE: Sql = Sql("SELECT env FROM chatapp_sessions WHERE env IS NULL AND next_at <= $1 \
+     UNION ALL SELECT env FROM chatapp_sessions WHERE env = $2 AND next_at <= $1 LIMIT 1");
+/// Says of which environment due sessions are that an earlier version made.
+const ADOPT: Sql = Sql("UPDATE chatapp_sessions SET env = \
+       (SELECT a.env FROM accounts a WHERE a.account_id = chatapp_sessions.account_id) \
+     WHERE (account_id, session_id) IN (SELECT d.account_id, d.session_id FROM chatapp_sessions d \
+       WHERE d.env IS NULL AND d.next_at <= $1 LIMIT $2 /*SKIP LOCKED*/) \
+     AND env IS NULL");
 /// Takes sessions that are due to be looked at: until then no other node finds them due.
 const CLAIM_DUE: Sql = Sql("UPDATE chatapp_sessions SET next_at = $1 \
      WHERE (account_id, session_id) IN (SELECT d.account_id, d.session_id \
-       FROM chatapp_sessions d WHERE d.next_at <= $2 AND EXISTS (SELECT 1 FROM accounts c \
-         WHERE c.account_id = d.account_id AND c.env = $3) \
+       FROM chatapp_sessions d WHERE d.env = $2 AND d.next_at <= $3 \
        ORDER BY d.next_at LIMIT $4 /*SKIP LOCKED*/) \
-     AND next_at <= $2 RETURNING account_id, session_id, recipient, country, challenge_id, \
+     AND next_at <= $3 RETURNING account_id, session_id, recipient, country, challenge_id, \
      language, consent_status, status, reason, billed_credits, attempt_id, event_count, \
      expires_at, consent_at, ended_at, created_at, next_at, answered_at");
-const OLDEST_DUE: Sql =
-    Sql("SELECT next_at FROM chatapp_sessions WHERE next_at <= $1 ORDER BY next_at LIMIT 1");
+const OLDEST_DUE: Sql = Sql("SELECT MIN(next_at) FROM (SELECT MIN(next_at) AS next_at \
+         FROM chatapp_sessions WHERE env = 'live' AND next_at <= $1 \
+       UNION ALL SELECT MIN(next_at) \
+         FROM chatapp_sessions WHERE env = 'sandbox' AND next_at <= $1 \
+       UNION ALL SELECT MIN(next_at) \
+         FROM chatapp_sessions WHERE env IS NULL AND next_at <= $1) AS oldest");
 
 /// Claims touch many accounts, so they are routed by a word of their own.
 const DUE_SHARD: &str = "due";
@@ -167,6 +177,7 @@ pub(super) async fn active(
 
 /// A session that may be asked for.
 pub(super) struct New<'a> {
+    pub(super) env: &'a str,
     pub(super) id: &'a ConsentId,
     pub(super) country: &'a str,
     pub(super) recipient_mac: [u8; 32],
@@ -185,6 +196,7 @@ pub(super) fn want(set: &mut WriteSet, new: &New<'_>, now: Millis) {
         language,
         now + LIFE_MS,
         now,
+        new.env,
         now - DECLINED_MS,
         new.recipient_mac
     ];
@@ -234,20 +246,21 @@ pub(super) async fn claim_due(
     until: Millis,
 ) -> Result<Vec<Session>, CommitError> {
     let (now, env) = (app.now(), app.env.as_str());
-    let any = app.db.row::<(Millis,)>(ANY_DUE, args![now, env]).await?;
-    if any.is_none() {
-        return Ok(Vec::new());
-    }
+    let any = app.db.row::<(Option<String>,)>(ANY_DUE, args![now, env]).await?;
+    let Some((found,)) = any else { return Ok(Vec::new()) };
     let mut set = WriteSet::of(DUE_SHARD);
-    set.returning_rows(CLAIM_DUE, args![until, now, env, limit]);
+    if found.is_none() {
+        set.push(ADOPT, args![now, limit]);
+    }
+    set.returning_rows(CLAIM_DUE, args![until, env, now, limit]);
     let rows = app.db.commit(set).await?.rows.into_iter().flatten();
     rows.map(FromRow::from_row).collect::<Result<_, _>>().map_err(CommitError::from)
 }
 
 /// Since when work is due; `None` = none is.
 pub(super) async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
-    let found = app.db.row::<(Millis,)>(OLDEST_DUE, args![app.now()]).await?;
-    Ok(found.map(|(next_at,)| next_at))
+    let found = app.db.row::<(Option<Millis>,)>(OLDEST_DUE, args![app.now()]).await?;
+    Ok(found.and_then(|(next_at,)| next_at))
 }
 
 /// Whether the operator has stopped an account.

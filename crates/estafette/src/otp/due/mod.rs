@@ -1,11 +1,14 @@
 //! Due work on challenges: the watchdog that falls back, the end of their time, and whatever a
 //! crash left half done. `challenges.next_at` says when; it is durable, so a crash forgets nothing.
 
+mod store;
+
 use std::sync::atomic::Ordering;
 
+use ::store::WriteSet;
 use futures_util::{StreamExt, stream};
-use store::WriteSet;
 
+use self::store::{self as due, Claim};
 use super::owner::Otp;
 use super::{Challenge, Error, Status, events, store as sql};
 use crate::app::App;
@@ -48,8 +51,8 @@ pub async fn run(app: App) {
 /// When they cannot be claimed. A visit that fails is logged, and due again when its claim ends.
 pub async fn run_due(app: &App) -> Result<usize, Error> {
     let now = app.now();
-    let claim = sql::Claim { due_at: now - head_start_ms(app), until: now + CLAIM_MS };
-    let due = sql::claim_due(app, BATCH, &claim).await?;
+    let claim = Claim { due_at: now - head_start_ms(app), until: now + CLAIM_MS };
+    let due = due::claim(app, BATCH, &claim).await?;
     let count = due.len();
     let visits = stream::iter(due.into_iter().map(|(account, id)| visit(app, account, id)));
     visits.buffer_unordered(PARALLEL).collect::<()>().await;
@@ -68,7 +71,7 @@ fn head_start_ms(app: &App) -> i64 {
 /// # Errors
 /// When the database cannot be read.
 pub async fn oldest_due(app: &App) -> Result<Option<clock::Millis>, ::store::Error> {
-    sql::oldest_due(app).await
+    due::oldest(app).await
 }
 
 async fn visit(app: &App, account: AccountId, id: ChallengeId) {
