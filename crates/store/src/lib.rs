@@ -18,4 +18,4 @@ pub use lite::{Lite, LiteOptions};
 pub use migrate::Migration;
 pub use pg::{Pg, PgOptions};
 pub use set::{Bell, Expect, Reject, Sql, Stmt, WriteSet};
-pub use value::{Args, FromRow, FromVal, Row, Val};
+pub use value::{Args, FromRow, FromVal, Row, Short, Val, View};

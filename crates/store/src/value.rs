@@ -1,13 +1,43 @@
 //! What goes into a statement and what comes back: integers, text and bytes, nothing else, so
 //! that one SQL text means the same on every engine.
 
-use std::borrow::Cow;
-
 use smallvec::SmallVec;
 
 use crate::Error;
 
-/// One parameter or one column.
+/// Up to [`Short::MAX`] bytes, kept in place. Arguments are made by the task that asks and dropped by
+/// the thread that writes: an allocation that one thread makes and another frees costs both.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Short {
+    length: u8,
+    bytes: [u8; Self::MAX],
+}
+
+impl Short {
+    /// As long as an id: a [`Val`] is no larger for it.
+    pub const MAX: usize = 30;
+
+    fn of(from: &[u8]) -> Option<Self> {
+        let mut bytes = [0; Self::MAX];
+        bytes.get_mut(..from.len())?.copy_from_slice(from);
+        Some(Self { length: u8::try_from(from.len()).ok()?, bytes })
+    }
+
+    /// What it keeps.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for Short {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", String::from_utf8_lossy(self.as_bytes()))
+    }
+}
+
+/// One parameter or one column. Made by `From`, which keeps in place what is short enough: two that
+/// say the same are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Val {
     /// SQL NULL.
@@ -15,10 +45,42 @@ pub enum Val {
     Null,
     /// BIGINT: numbers, flags (0/1), milliseconds.
     Int(i64),
-    /// TEXT: ids, names, words.
-    Text(Cow<'static, str>),
-    /// BYTEA: hashes and sealed secrets.
+    /// TEXT that is short: ids, numbers, words.
+    Word(Short),
+    /// TEXT that is longer.
+    Text(String),
+    /// BYTEA that is short: ids in the ledger.
+    Blob(Short),
+    /// BYTEA that is longer: hashes and sealed secrets.
     Bytes(Vec<u8>),
+}
+
+/// A value as engines take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View<'v> {
+    /// SQL NULL.
+    Null,
+    /// BIGINT.
+    Int(i64),
+    /// TEXT, as UTF-8.
+    Text(&'v [u8]),
+    /// BYTEA.
+    Bytes(&'v [u8]),
+}
+
+impl Val {
+    /// What it says.
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        match self {
+            Self::Null => View::Null,
+            Self::Int(int) => View::Int(*int),
+            Self::Word(short) => View::Text(short.as_bytes()),
+            Self::Text(text) => View::Text(text.as_bytes()),
+            Self::Blob(short) => View::Bytes(short.as_bytes()),
+            Self::Bytes(bytes) => View::Bytes(bytes),
+        }
+    }
 }
 
 /// The arguments of one statement, in the order of `$1, $2, …`.
@@ -52,13 +114,13 @@ impl From<clock::Millis> for Val {
 
 impl From<&str> for Val {
     fn from(value: &str) -> Self {
-        Self::Text(Cow::Owned(value.to_owned()))
+        Short::of(value.as_bytes()).map_or_else(|| Self::Text(value.to_owned()), Self::Word)
     }
 }
 
 impl From<String> for Val {
     fn from(value: String) -> Self {
-        Self::Text(Cow::Owned(value))
+        Short::of(value.as_bytes()).map_or_else(|| Self::Text(value), Self::Word)
     }
 }
 
@@ -70,13 +132,19 @@ impl From<&String> for Val {
 
 impl From<Vec<u8>> for Val {
     fn from(value: Vec<u8>) -> Self {
-        Self::Bytes(value)
+        Short::of(&value).map_or_else(|| Self::Bytes(value), Self::Blob)
+    }
+}
+
+impl From<&[u8]> for Val {
+    fn from(value: &[u8]) -> Self {
+        Short::of(value).map_or_else(|| Self::Bytes(value.to_vec()), Self::Blob)
     }
 }
 
 impl<const N: usize> From<[u8; N]> for Val {
     fn from(value: [u8; N]) -> Self {
-        Self::Bytes(value.to_vec())
+        Self::from(value.as_slice())
     }
 }
 
@@ -133,13 +201,21 @@ impl FromVal for bool {
 
 impl FromVal for String {
     fn from_val(value: Val) -> Option<Self> {
-        if let Val::Text(text) = value { Some(text.into_owned()) } else { None }
+        match value {
+            Val::Word(word) => String::from_utf8(word.as_bytes().to_vec()).ok(),
+            Val::Text(text) => Some(text),
+            _ => None,
+        }
     }
 }
 
 impl FromVal for Vec<u8> {
     fn from_val(value: Val) -> Option<Self> {
-        if let Val::Bytes(bytes) = value { Some(bytes) } else { None }
+        match value {
+            Val::Blob(blob) => Some(blob.as_bytes().to_vec()),
+            Val::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
     }
 }
 
@@ -185,5 +261,36 @@ impl<A: FromVal, B: FromVal, C: FromVal> FromRow for (A, B, C) {
 impl<A: FromVal, B: FromVal, C: FromVal, D: FromVal> FromRow for (A, B, C, D) {
     fn from_row(mut row: Row) -> Result<Self, Error> {
         Ok((row.take(0)?, row.take(1)?, row.take(2)?, row.take(3)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_values_are_kept_in_place_and_cost_no_room() {
+        assert_eq!(size_of::<Val>(), 32);
+        let id = "otp_01kdvdna0de5s8mkaedhqcbgn7";
+        assert_eq!(id.len(), Short::MAX);
+        assert!(matches!(Val::from(id), Val::Word(_)));
+        assert!(matches!(Val::from([7; 16]), Val::Blob(_)));
+        let longer = format!("{id}x");
+        assert!(matches!(Val::from(longer.as_str()), Val::Text(_)));
+        assert!(matches!(Val::from([7; 32]), Val::Bytes(_)));
+    }
+
+    #[test]
+    fn what_says_the_same_is_equal_and_comes_back_as_it_was() {
+        for text in ["", "é", "otp_01kdvdna0de5s8mkaedhqcbgn7", "thirty-one bytes are one too many"] {
+            assert_eq!(Val::from(text), Val::from(text.to_owned()));
+            assert_eq!(Val::from(text).view(), View::Text(text.as_bytes()));
+            assert_eq!(String::from_val(Val::from(text)).as_deref(), Some(text));
+            let bytes = text.as_bytes();
+            assert_eq!(Val::from(bytes), Val::from(bytes.to_vec()));
+            assert_eq!(Val::from(bytes).view(), View::Bytes(bytes));
+            assert_eq!(Vec::from_val(Val::from(bytes)).as_deref(), Some(bytes));
+            assert_ne!(Val::from(text), Val::from(bytes));
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use estafette::app::Env;
 use serde_json::json;
-use store::{Args, Db, Sql, Stmt, Val};
+use store::{Args, Db, Sql, Stmt, Val, View};
 
 use crate::on_every_engine;
 use crate::world::tenant::{Tenant, other_than, phone};
@@ -50,11 +50,10 @@ async fn counts(db: &Db, tables: &[&'static str]) -> Counts {
 
 /// Bytes of arguments, as they are stored.
 fn bytes(args: &Args) -> usize {
-    let size = |value: &Val| match value {
-        Val::Null => 0,
-        Val::Int(_) => 8,
-        Val::Text(text) => text.len(),
-        Val::Bytes(bytes) => bytes.len(),
+    let size = |value: &Val| match value.view() {
+        View::Null => 0,
+        View::Int(_) => 8,
+        View::Text(bytes) | View::Bytes(bytes) => bytes.len(),
     };
     args.iter().map(size).sum()
 }

@@ -1,7 +1,6 @@
 //! One connection to SQLite: its settings, its prepared statements, and the way values go in
 //! and out.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags};
 use tokio::time::Instant;
 
 use super::LiteOptions;
-use crate::{Args, Error, Row, Sql, Val};
+use crate::{Args, Error, Row, Sql, Val, View};
 
 /// Statements that stay prepared on a connection.
 const PREPARED: usize = 256;
@@ -194,11 +193,11 @@ fn enter_wal(conn: &Connection, patience: Duration) -> rusqlite::Result<()> {
 }
 
 pub(crate) fn input(value: &Val) -> ToSqlOutput<'_> {
-    ToSqlOutput::Borrowed(match value {
-        Val::Null => ValueRef::Null,
-        Val::Int(int) => ValueRef::Integer(*int),
-        Val::Text(text) => ValueRef::Text(text.as_bytes()),
-        Val::Bytes(bytes) => ValueRef::Blob(bytes),
+    ToSqlOutput::Borrowed(match value.view() {
+        View::Null => ValueRef::Null,
+        View::Int(int) => ValueRef::Integer(int),
+        View::Text(text) => ValueRef::Text(text),
+        View::Bytes(bytes) => ValueRef::Blob(bytes),
     })
 }
 
@@ -209,11 +208,11 @@ fn value_of(value: ValueRef<'_>) -> Val {
         ValueRef::Null => Val::Null,
         ValueRef::Integer(int) => Val::Int(int),
         ValueRef::Text(text) => match std::str::from_utf8(text) {
-            Ok(text) => Val::Text(Cow::Owned(text.to_owned())),
-            Err(_) => Val::Bytes(text.to_vec()),
+            Ok(text) => Val::from(text),
+            Err(_) => Val::from(text),
         },
-        ValueRef::Blob(bytes) => Val::Bytes(bytes.to_vec()),
-        ValueRef::Real(real) => Val::Text(Cow::Owned(real.to_string())),
+        ValueRef::Blob(bytes) => Val::from(bytes),
+        ValueRef::Real(real) => Val::from(real.to_string()),
     }
 }
 

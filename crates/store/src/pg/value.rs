@@ -7,7 +7,7 @@ use postgres_protocol::types::{ArrayDimension, array_to_sql};
 use tokio_postgres::types::{FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
 
 use super::failure::Failure;
-use crate::{Args, Row, Val};
+use crate::{Args, Row, Val, View};
 
 /// One argument. Its `Debug` shows nothing: the client library logs arguments.
 pub(super) struct Param<'a>(pub(super) &'a Val);
@@ -24,11 +24,10 @@ impl ToSql for Param<'_> {
         kind: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
-        match self.0 {
-            Val::Null => Ok(IsNull::Yes),
-            Val::Int(int) => int.to_sql(kind, out),
-            Val::Text(text) => text.as_ref().to_sql(kind, out),
-            Val::Bytes(bytes) => bytes.as_slice().to_sql(kind, out),
+        match self.0.view() {
+            View::Null => Ok(IsNull::Yes),
+            View::Int(int) => int.to_sql(kind, out),
+            View::Text(bytes) | View::Bytes(bytes) => bytes.to_sql(kind, out),
         }
     }
 
@@ -80,11 +79,11 @@ pub(super) fn array_of(kind: &Type) -> Option<Type> {
 
 /// The type that a value says it has; the server works out that of NULL.
 pub(super) fn type_of(value: &Val) -> Type {
-    match value {
-        Val::Null => Type::UNKNOWN,
-        Val::Int(_) => Type::INT8,
-        Val::Text(_) => Type::TEXT,
-        Val::Bytes(_) => Type::BYTEA,
+    match value.view() {
+        View::Null => Type::UNKNOWN,
+        View::Int(_) => Type::INT8,
+        View::Text(_) => Type::TEXT,
+        View::Bytes(_) => Type::BYTEA,
     }
 }
 
@@ -95,11 +94,10 @@ pub(super) fn is_portable(kind: &Type) -> bool {
 
 /// Writes an argument as the server takes it.
 pub(super) fn encode(value: &Val, out: &mut BytesMut) -> postgres_protocol::IsNull {
-    match value {
-        Val::Null => return postgres_protocol::IsNull::Yes,
-        Val::Int(int) => out.put_i64(*int),
-        Val::Text(text) => out.put_slice(text.as_bytes()),
-        Val::Bytes(bytes) => out.put_slice(bytes),
+    match value.view() {
+        View::Null => return postgres_protocol::IsNull::Yes,
+        View::Int(int) => out.put_i64(int),
+        View::Text(bytes) | View::Bytes(bytes) => out.put_slice(bytes),
     }
     postgres_protocol::IsNull::No
 }
@@ -152,8 +150,8 @@ impl<'a> FromSql<'a> for Column {
             Type::INT2 => Val::Int(i16::from_sql(kind, raw)?.into()),
             // SQLite knows no other truth than 0 and 1.
             Type::BOOL => Val::Int(bool::from_sql(kind, raw)?.into()),
-            Type::BYTEA => Val::Bytes(raw.to_vec()),
-            _ => Val::Text(String::from_sql(kind, raw)?.into()),
+            Type::BYTEA => Val::from(raw),
+            _ => Val::from(<&str>::from_sql(kind, raw)?),
         }))
     }
 

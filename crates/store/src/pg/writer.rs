@@ -70,7 +70,7 @@ impl Writer {
         let last = connection.run(LAST, &args).await?;
         connection.commit().await?;
         Ok(matches!(last.rows.first(), Some(Row(columns))
-            if columns.first() == Some(&Val::Bytes(commit.0.to_vec()))))
+            if columns.first() == Some(&Val::from(commit.0))))
     }
 }
 
