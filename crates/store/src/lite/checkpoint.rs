@@ -1,9 +1,11 @@
 //! Checkpoints: a thread copies the log into the database without disturbing anyone, and the
 //! writer starts the log anew when it is too long. Alone, the thread would never get to do so
-//! under constant load.
+//! under constant load. The writer copies what is left of the log before that, and everybody waits
+//! for it: so it has the thread copy first, and goes on meanwhile.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
@@ -31,10 +33,13 @@ pub(super) struct Checkpoints {
     busy_timeout: Duration,
     /// SQLite refuses a second checkpoint at the same time instead of waiting.
     turn: Arc<Mutex<()>>,
+    /// Whether the thread has copied since it was last asked to.
+    has_copied: Arc<AtomicBool>,
+    is_asked: bool,
     not_before: Option<Instant>,
     pause: Duration,
-    /// Dropping it ends the thread.
-    stop: Sender<()>,
+    /// Has the thread copy at once. Dropping it ends the thread.
+    ask: Sender<()>,
     thread: JoinHandle<()>,
 }
 
@@ -46,16 +51,35 @@ impl Checkpoints {
         let log = PathBuf::from(log);
         let session = Session::open(path, Role::Side, options)?;
         let turn = Arc::new(Mutex::new(()));
-        let (stop, stopped) = channel();
-        let (watched, shared) = (log.clone(), Arc::clone(&turn));
+        let has_copied = Arc::new(AtomicBool::new(false));
+        let (ask, asked) = channel();
+        let copier = Copier {
+            session,
+            log: log.clone(),
+            turn: Arc::clone(&turn),
+            has_copied: Arc::clone(&has_copied),
+            asked,
+        };
         let thread = std::thread::Builder::new()
             .name("store-checkpoint".to_owned())
-            .spawn(move || in_background(&session, &watched, &shared, &stopped))
+            .spawn(move || copier.run())
             .map_err(|error| Error::Unavailable(format!("starting checkpoints: {error}")))?;
         let busy_timeout = Duration::from_millis(options.busy_timeout_ms);
         let limit = options.wal_limit_bytes;
         let (not_before, pause) = (None, SHORTEST_PAUSE);
-        Ok(Self { log, limit, busy_timeout, turn, not_before, pause, stop, thread })
+        let is_asked = false;
+        Ok(Self {
+            log,
+            limit,
+            busy_timeout,
+            turn,
+            has_copied,
+            is_asked,
+            not_before,
+            pause,
+            ask,
+            thread,
+        })
     }
 
     /// Starts the log anew when it is over the limit and nobody needs the old one.
@@ -64,16 +88,21 @@ impl Checkpoints {
         if length <= self.limit || self.not_before.is_some_and(|moment| Instant::now() < moment) {
             return;
         }
+        // Unless the log runs away meanwhile.
+        if length <= self.limit.saturating_mul(2) && !self.is_copied() {
+            return;
+        }
         let _turn = match self.turn.try_lock() {
             Ok(turn) => turn,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // The thread is at it: soon there is less to do, unless the log runs away meanwhile.
+            // The thread is at it again: soon there is less to do.
             Err(TryLockError::WouldBlock) if length <= self.limit.saturating_mul(2) => return,
             Err(TryLockError::WouldBlock) => {
                 self.turn.lock().unwrap_or_else(PoisonError::into_inner)
             }
         };
         let done = self.patient(session, READERS, "PRAGMA wal_checkpoint(RESTART)");
+        self.is_asked = false;
         if done {
             (self.not_before, self.pause) = (None, SHORTEST_PAUSE);
         } else {
@@ -83,10 +112,21 @@ impl Checkpoints {
         }
     }
 
+    /// Whether the thread has just copied what there was, for which it is asked once.
+    fn is_copied(&mut self) -> bool {
+        if self.is_asked {
+            return self.has_copied.load(Ordering::Acquire);
+        }
+        self.has_copied.store(false, Ordering::Release);
+        // A thread that is gone copies nothing: then the limit is twice as high.
+        self.is_asked = self.ask.send(()).is_ok();
+        false
+    }
+
     /// Ends the thread and empties the log.
     pub(super) fn finish(self, session: &Session) {
-        let Self { stop, thread, turn, .. } = self;
-        drop(stop);
+        let Self { ask, thread, turn, .. } = self;
+        drop(ask);
         if thread.join().is_err() {
             tracing::warn!("the checkpoint thread did not end well");
         }
@@ -105,15 +145,41 @@ impl Checkpoints {
     }
 }
 
-fn in_background(session: &Session, log: &Path, turn: &Mutex<()>, stopped: &Receiver<()>) {
-    let mut seen = None;
-    while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-        // The length alone does not tell: a log that was started anew keeps its length.
-        let found = stamp(log);
-        if found != seen {
-            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-            checkpoint(session, "PRAGMA wal_checkpoint(PASSIVE)");
-            seen = found;
+/// The thread's side of it.
+struct Copier {
+    session: Session,
+    log: PathBuf,
+    turn: Arc<Mutex<()>>,
+    has_copied: Arc<AtomicBool>,
+    asked: Receiver<()>,
+}
+
+impl Copier {
+    fn copy(&self) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        checkpoint(&self.session, "PRAGMA wal_checkpoint(PASSIVE)");
+    }
+
+    /// Copies what is new now and then, and when it is asked to.
+    fn run(self) {
+        let mut seen = None;
+        loop {
+            let is_asked = match self.asked.recv_timeout(EVERY) {
+                Ok(()) => true,
+                Err(RecvTimeoutError::Timeout) => false,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            // The length alone does not tell: a log that was started anew keeps its length.
+            let found = stamp(&self.log);
+            if found != seen {
+                self.copy();
+                seen = found;
+            }
+            if is_asked {
+                // What came meanwhile is less, and what comes during this one less again.
+                self.copy();
+                self.has_copied.store(true, Ordering::Release);
+            }
         }
     }
 }

@@ -46,7 +46,8 @@ pub struct LiteOptions {
     pub group: usize,
     /// Read-only connections.
     pub readers: usize,
-    /// Bytes of write-ahead log after which the writer starts the log anew.
+    /// Bytes of write-ahead log after which the writer starts the log anew. Everybody waits for that,
+    /// 10 to 20 ms: under full load it is so much that it happens less than once in 100 waits.
     pub wal_limit_bytes: u64,
     /// Page cache of the writer, in KiB. At each commit SQLite looks through its whole hash table,
     /// so it is small: a send takes 7 % less CPU than with 32 MiB. What a group changes may
@@ -70,7 +71,7 @@ impl Default for LiteOptions {
             queue: 8192,
             group: 512,
             readers: 4,
-            wal_limit_bytes: 64 << 20,
+            wal_limit_bytes: 192 << 20,
             cache_kib: 8 << 10,
             reader_cache_kib: 8 << 10,
             busy_timeout_ms: 10_000,
