@@ -282,7 +282,8 @@ mod tests {
 
     #[test]
     fn what_says_the_same_is_equal_and_comes_back_as_it_was() {
-        for text in ["", "é", "otp_01kdvdna0de5s8mkaedhqcbgn7", "thirty-one bytes are one too many"] {
+        for text in ["", "é", "otp_01kdvdna0de5s8mkaedhqcbgn7", "thirty-one bytes are one too many"]
+        {
             assert_eq!(Val::from(text), Val::from(text.to_owned()));
             assert_eq!(Val::from(text).view(), View::Text(text.as_bytes()));
             assert_eq!(String::from_val(Val::from(text)).as_deref(), Some(text));
