@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+use rusqlite::Connection;
 use tokio::time::Instant;
 
 use super::LiteOptions;
@@ -83,7 +84,7 @@ impl Checkpoints {
     }
 
     /// Starts the log anew when it is over the limit and nobody needs the old one.
-    pub(super) fn between_groups(&mut self, session: &Session) {
+    pub(super) fn between_groups(&mut self, conn: &Connection) {
         let length = size(&self.log);
         if length <= self.limit || self.not_before.is_some_and(|moment| Instant::now() < moment) {
             return;
@@ -101,7 +102,7 @@ impl Checkpoints {
                 self.turn.lock().unwrap_or_else(PoisonError::into_inner)
             }
         };
-        let done = self.patient(session, READERS, "PRAGMA wal_checkpoint(RESTART)");
+        let done = self.patient(conn, READERS, "PRAGMA wal_checkpoint(RESTART)");
         self.is_asked = false;
         if done {
             (self.not_before, self.pause) = (None, SHORTEST_PAUSE);
@@ -124,21 +125,21 @@ impl Checkpoints {
     }
 
     /// Ends the thread and empties the log.
-    pub(super) fn finish(self, session: &Session) {
+    pub(super) fn finish(self, conn: &Connection) {
         let Self { ask, thread, turn, .. } = self;
         drop(ask);
         if thread.join().is_err() {
             tracing::warn!("the checkpoint thread did not end well");
         }
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if session.conn.busy_timeout(LAST).is_ok() {
-            checkpoint(session, "PRAGMA wal_checkpoint(TRUNCATE)");
+        if conn.busy_timeout(LAST).is_ok() {
+            checkpoint(conn, "PRAGMA wal_checkpoint(TRUNCATE)");
         }
     }
 
-    fn patient(&self, session: &Session, patience: Duration, pragma: &str) -> bool {
-        let done = session.conn.busy_timeout(patience).is_ok() && checkpoint(session, pragma);
-        if let Err(error) = session.conn.busy_timeout(self.busy_timeout) {
+    fn patient(&self, conn: &Connection, patience: Duration, pragma: &str) -> bool {
+        let done = conn.busy_timeout(patience).is_ok() && checkpoint(conn, pragma);
+        if let Err(error) = conn.busy_timeout(self.busy_timeout) {
             tracing::warn!(%error, "the busy timeout could not be set");
         }
         done
@@ -157,7 +158,7 @@ struct Copier {
 impl Copier {
     fn copy(&self) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        checkpoint(&self.session, "PRAGMA wal_checkpoint(PASSIVE)");
+        checkpoint(&self.session.conn, "PRAGMA wal_checkpoint(PASSIVE)");
     }
 
     /// Copies what is new now and then, and when it is asked to.
@@ -185,8 +186,8 @@ impl Copier {
 }
 
 /// Whether the checkpoint came to its end.
-fn checkpoint(session: &Session, pragma: &str) -> bool {
-    match session.conn.query_row(pragma, [], |row| row.get::<_, i64>(0)) {
+fn checkpoint(conn: &Connection, pragma: &str) -> bool {
+    match conn.query_row(pragma, [], |row| row.get::<_, i64>(0)) {
         Ok(busy) => busy == 0,
         Err(error) => {
             tracing::warn!(%error, "a checkpoint failed");

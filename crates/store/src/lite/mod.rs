@@ -3,6 +3,7 @@
 
 pub(crate) mod backup;
 mod checkpoint;
+mod kept;
 mod lock;
 mod plan;
 mod readers;
@@ -114,10 +115,13 @@ impl Lite {
         let (queue, jobs) = mpsc::channel(options.queue.max(1));
         let groups = Arc::new(GroupCounter::default());
         let counter = Arc::clone(&groups);
-        let writer = Writer::new(session, jobs, checkpoints, counter, &options);
+        let by_writer = options.clone();
+        let write = move || {
+            Writer::new(&session.conn, jobs, checkpoints, counter, &by_writer).run();
+        };
         let writer = std::thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || writer.run())
+            .spawn(write)
             .map_err(|error| Error::Unavailable(format!("starting the writer: {error}")))?;
         Ok(Self {
             path,

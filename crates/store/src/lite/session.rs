@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, Statement};
 use tokio::time::Instant;
 
 use super::LiteOptions;
@@ -67,34 +67,9 @@ impl Session {
         Ok(Self { conn, checked: HashMap::new() })
     }
 
-    /// Runs a statement without parameters and results, such as COMMIT.
-    pub(super) fn run(&self, text: &'static str) -> Result<(), Failure> {
-        let mut statement =
-            self.conn.prepare_cached(text).map_err(|error| failure(&error, text))?;
-        statement.raw_execute().map(drop).map_err(|error| failure(&error, text))
-    }
-
-    /// Runs a statement that returns nothing; answers the number of rows it changed.
-    pub(super) fn execute(&mut self, sql: Sql, args: &Args) -> Result<usize, Failure> {
-        self.bound(sql, args)?.raw_execute().map_err(|error| failure(&error, sql.0))
-    }
-
     /// Runs a statement to its end and collects its rows.
     pub(super) fn query(&mut self, sql: Sql, args: &Args) -> Result<Vec<Row>, Failure> {
-        let mut statement = self.bound(sql, args)?;
-        let columns = statement.column_count();
-        let mut found = Vec::new();
-        // Dropping `rows` resets the statement, which ends the read transaction.
-        let mut rows = statement.raw_query();
-        while let Some(row) = rows.next().map_err(|error| failure(&error, sql.0))? {
-            let mut values = Vec::with_capacity(columns);
-            for column in 0..columns {
-                let value = row.get_ref(column).map_err(|error| failure(&error, sql.0))?;
-                values.push(value_of(value));
-            }
-            found.push(Row(values));
-        }
-        Ok(found)
+        rows_of(&mut *self.bound(sql, args)?, sql)
     }
 
     /// Prepares a text and answers the number of its parameters.
@@ -104,15 +79,7 @@ impl Session {
 
     fn bound(&mut self, sql: Sql, args: &Args) -> Result<CachedStatement<'_>, Failure> {
         let (mut statement, parameters) = self.prepared(sql)?;
-        if parameters != args.len() {
-            let why = format!("{} arguments for {parameters} parameters", args.len());
-            return Err(misuse(&why, sql));
-        }
-        for (index, value) in args.iter().enumerate() {
-            statement
-                .raw_bind_parameter(index + 1, input(value))
-                .map_err(|error| failure(&error, sql.0))?;
-        }
+        bind(&mut statement, parameters, sql, args)?;
         Ok(statement)
     }
 
@@ -122,17 +89,59 @@ impl Session {
         if let Some(parameters) = self.checked.get(&address) {
             return Ok((statement, *parameters));
         }
-        let parameters = statement.parameter_count();
-        // SQLite numbers `$n` by first appearance: another order would swap values silently.
-        for index in 1..=parameters {
-            if statement.parameter_name(index) != Some(format!("${index}").as_str()) {
-                let why = format!("parameter {index} is not ${index}: use $1..$n in order");
-                return Err(misuse(&why, sql));
-            }
-        }
+        let parameters = parameters(&statement, sql)?;
         self.checked.insert(address, parameters);
         Ok((statement, parameters))
     }
+}
+
+/// How many parameters a statement has, which are in order.
+pub(super) fn parameters(statement: &Statement<'_>, sql: Sql) -> Result<usize, Failure> {
+    let parameters = statement.parameter_count();
+    // SQLite numbers `$n` by first appearance: another order would swap values silently.
+    for index in 1..=parameters {
+        if statement.parameter_name(index) != Some(format!("${index}").as_str()) {
+            let why = format!("parameter {index} is not ${index}: use $1..$n in order");
+            return Err(misuse(&why, sql));
+        }
+    }
+    Ok(parameters)
+}
+
+/// Gives a statement its arguments.
+pub(super) fn bind(
+    statement: &mut Statement<'_>,
+    parameters: usize,
+    sql: Sql,
+    args: &Args,
+) -> Result<(), Failure> {
+    if parameters != args.len() {
+        let why = format!("{} arguments for {parameters} parameters", args.len());
+        return Err(misuse(&why, sql));
+    }
+    for (index, value) in args.iter().enumerate() {
+        statement
+            .raw_bind_parameter(index + 1, input(value))
+            .map_err(|error| failure(&error, sql.0))?;
+    }
+    Ok(())
+}
+
+/// Runs a statement that has its arguments to its end and collects its rows.
+pub(super) fn rows_of(statement: &mut Statement<'_>, sql: Sql) -> Result<Vec<Row>, Failure> {
+    let columns = statement.column_count();
+    let mut found = Vec::new();
+    // Dropping `rows` resets the statement, which ends the read transaction.
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next().map_err(|error| failure(&error, sql.0))? {
+        let mut values = Vec::with_capacity(columns);
+        for column in 0..columns {
+            let value = row.get_ref(column).map_err(|error| failure(&error, sql.0))?;
+            values.push(value_of(value));
+        }
+        found.push(Row(values));
+    }
+    Ok(found)
 }
 
 fn configure(conn: &Connection, role: Role, options: &LiteOptions) -> rusqlite::Result<()> {
@@ -225,7 +234,7 @@ fn misuse(why: &str, sql: Sql) -> Failure {
     Failure { error: Error::Unavailable(format!("{why}, in: {}", sql.0)), broken: false }
 }
 
-fn failure(error: &rusqlite::Error, sql: &str) -> Failure {
+pub(super) fn failure(error: &rusqlite::Error, sql: &str) -> Failure {
     let broken = matches!(
         error.sqlite_error_code(),
         Some(

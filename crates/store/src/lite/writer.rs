@@ -4,10 +4,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::checkpoint::Checkpoints;
-use super::session::{Failure, Session};
+use super::kept::Kept;
+use super::session::Failure;
 use super::{Fault, LiteOptions};
 use crate::groups::GroupCounter;
 use crate::{CommitError, Done, Error, Expect, Reject, Stmt, WriteSet};
@@ -46,8 +48,8 @@ impl From<Failure> for Halt {
 }
 
 /// Everything the thread owns.
-pub(super) struct Writer {
-    session: Session,
+pub(super) struct Writer<'c> {
+    kept: Kept<'c>,
     jobs: mpsc::Receiver<Job>,
     checkpoints: Checkpoints,
     group: usize,
@@ -55,16 +57,16 @@ pub(super) struct Writer {
     fault: Option<Fault>,
 }
 
-impl Writer {
+impl<'c> Writer<'c> {
     pub(super) fn new(
-        session: Session,
+        conn: &'c Connection,
         jobs: mpsc::Receiver<Job>,
         checkpoints: Checkpoints,
         groups: Arc<GroupCounter>,
         options: &LiteOptions,
     ) -> Self {
         let (group, fault) = (options.group.max(1), options.fault.clone());
-        Self { session, jobs, checkpoints, group, groups, fault }
+        Self { kept: Kept::on(conn), jobs, checkpoints, group, groups, fault }
     }
 
     /// Until the queue is closed and empty.
@@ -77,9 +79,9 @@ impl Writer {
                 // A caller that went away needs no answer.
                 let _ = job.answer.send(outcome);
             }
-            self.checkpoints.between_groups(&self.session);
+            self.checkpoints.between_groups(self.kept.conn);
         }
-        self.checkpoints.finish(&self.session);
+        self.checkpoints.finish(self.kept.conn);
     }
 
     fn commit(&mut self, group: &[Job]) -> Vec<Outcome> {
@@ -103,7 +105,7 @@ impl Writer {
 
     /// The fast way: no savepoints. Only a refusal that wrote nothing lets the others go on.
     fn together(&mut self, group: &[Job]) -> Result<Vec<Outcome>, Halt> {
-        self.session.run("BEGIN IMMEDIATE")?;
+        self.kept.run("BEGIN IMMEDIATE")?;
         let mut outcomes = Vec::with_capacity(group.len());
         for job in group {
             outcomes.push(match self.guarded(&job.set) {
@@ -113,19 +115,19 @@ impl Writer {
                 Err(Miss::Broken(why)) => return Err(Halt::Broken(why)),
             });
         }
-        self.session.run("COMMIT")?;
+        self.kept.run("COMMIT")?;
         Ok(outcomes)
     }
 
     /// The exact way: each set in a savepoint, so that a bad one leaves no trace.
     fn one_by_one(&mut self, group: &[Job]) -> Result<Vec<Outcome>, Halt> {
-        self.session.run("BEGIN IMMEDIATE")?;
+        self.kept.run("BEGIN IMMEDIATE")?;
         let mut outcomes = Vec::with_capacity(group.len());
         for job in group {
-            self.session.run("SAVEPOINT one")?;
+            self.kept.run("SAVEPOINT one")?;
             let ran = self.guarded(&job.set);
-            if ran.is_err() && !self.session.conn.is_autocommit() {
-                self.session.run("ROLLBACK TO one")?;
+            if ran.is_err() && !self.kept.conn.is_autocommit() {
+                self.kept.run("ROLLBACK TO one")?;
             }
             outcomes.push(match ran {
                 Ok(done) => Ok(done),
@@ -138,9 +140,9 @@ impl Writer {
                     Err(error)
                 }
             });
-            self.session.run("RELEASE one")?;
+            self.kept.run("RELEASE one")?;
         }
-        self.session.run("COMMIT")?;
+        self.kept.run("COMMIT")?;
         Ok(outcomes)
     }
 
@@ -153,7 +155,7 @@ impl Writer {
         };
         match missed {
             // Some errors end the transaction by themselves, with everything in it.
-            Err(Miss::Dirty(error)) if self.session.conn.is_autocommit() => {
+            Err(Miss::Dirty(error)) if self.kept.conn.is_autocommit() => {
                 Err(Miss::Broken(Error::from(error).into_why()))
             }
             other => other,
@@ -191,9 +193,9 @@ impl Writer {
     /// Answers the number of rows that were changed or, if it returns rows, came back.
     fn statement(&mut self, stmt: &Stmt, done: &mut Done) -> Result<usize, Miss> {
         let ran = match stmt.expect {
-            Expect::Any | Expect::One(_) => self.session.execute(stmt.sql, &stmt.args),
-            Expect::None(_) => self.session.query(stmt.sql, &stmt.args).map(|rows| rows.len()),
-            Expect::Row(_) | Expect::Rows => self.session.query(stmt.sql, &stmt.args).map(|rows| {
+            Expect::Any | Expect::One(_) => self.kept.execute(stmt.sql, &stmt.args),
+            Expect::None(_) => self.kept.query(stmt.sql, &stmt.args).map(|rows| rows.len()),
+            Expect::Row(_) | Expect::Rows => self.kept.query(stmt.sql, &stmt.args).map(|rows| {
                 let found = rows.len();
                 done.rows.push(rows);
                 found
@@ -205,11 +207,11 @@ impl Writer {
         })
     }
 
-    fn roll_back(&self) -> Result<(), Halt> {
-        if self.session.conn.is_autocommit() {
+    fn roll_back(&mut self) -> Result<(), Halt> {
+        if self.kept.conn.is_autocommit() {
             return Ok(());
         }
-        self.session.run("ROLLBACK").map_err(Halt::from)
+        self.kept.run("ROLLBACK").map_err(Halt::from)
     }
 }
 
