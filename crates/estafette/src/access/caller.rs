@@ -22,14 +22,14 @@ use crate::kit::id::{AccountId, KeyId, StaffId, UserId};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::seal::sha256;
-use crate::kit::throttle::Class;
+use crate::kit::throttle::{Class, RateLimit};
 
 /// The header of an API key; `Authorization: Bearer` is as good.
 const API_KEY: &str = "x-api-key";
 
 /// Where the extractor leaves the `RateLimit` headers for the edge, which puts an empty one into
 /// the request's extensions and copies what it finds to the answer.
-pub type RateHeaders = Arc<OnceLock<HeaderMap>>;
+pub type RateHeaders = Arc<OnceLock<RateLimit>>;
 
 /// The id of the request; the edge puts it into the request's extensions. Empty without an edge.
 #[derive(Clone, Debug, Default)]
@@ -360,10 +360,10 @@ async fn subject_of(app: &App, text: &str, kind: Kind) -> Result<(String, [u8; 3
 }
 
 pub(super) fn take(app: &App, parts: &Parts, class: Class, who: &str) -> Result<(), Problem> {
-    let headers = app.throttle.take(class, who)?;
+    let limit = app.throttle.take(class, who)?;
     if let Some(slot) = parts.extensions.get::<RateHeaders>() {
         // A second extractor in one handler would only repeat them.
-        let _first = slot.set(headers);
+        let _first = slot.set(limit);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderName, HeaderValue};
 use governor::clock::{Clock as _, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
 use governor::{Quota, RateLimiter};
@@ -70,12 +70,34 @@ const KEYS_PER_HOUR: u32 = 60;
 /// Refusals that are kept for an account are to its sends as one to so many.
 const SENDS_PER_REFUSAL: u32 = 10;
 
+const POLICY: &str = "ratelimit-policy";
+const LEFT: &str = "ratelimit";
+
+/// The headers of a budget: IETF draft "RateLimit header fields for HTTP".
+#[derive(Clone, Debug)]
+pub struct RateLimit {
+    /// How much is allowed.
+    policy: HeaderValue,
+    /// What is left of it.
+    left: HeaderValue,
+}
+
+impl RateLimit {
+    /// The headers by their names.
+    #[must_use]
+    pub fn headers(&self) -> [(HeaderName, &HeaderValue); 2] {
+        const NAMES: [HeaderName; 2] =
+            [HeaderName::from_static(POLICY), HeaderName::from_static(LEFT)];
+        let [policy, left] = NAMES;
+        [(policy, &self.policy), (left, &self.left)]
+    }
+}
+
 /// So many requests in so many seconds, and at once.
 struct Budget {
     word: &'static str,
     limiter: Limiter,
-    requests: u32,
-    window_s: u32,
+    policy: HeaderValue,
 }
 
 impl Throttle {
@@ -102,7 +124,7 @@ impl Throttle {
     ///
     /// # Errors
     /// 429 `rate_limited` with `Retry-After`.
-    pub fn take(&self, class: Class, who: &str) -> Result<HeaderMap, Problem> {
+    pub fn take(&self, class: Class, who: &str) -> Result<RateLimit, Problem> {
         match class {
             Class::Send => self.send.take(who),
             Class::Read => self.read.take(who),
@@ -130,7 +152,10 @@ impl Throttle {
             | Class::Refusal
             | Class::Keys => return Ok(()),
         };
-        budget.take(account.as_str()).map(drop)
+        match budget.check(account.as_str()) {
+            Ok(_) => Ok(()),
+            Err(wait_s) => Err(budget.refusal(wait_s)),
+        }
     }
 
     /// Forgets callers that have their whole budget again, so that memory stays bounded.
@@ -168,39 +193,41 @@ impl Budget {
 
     fn of(word: &'static str, quota: Quota, requests: u32, window_s: u32) -> Self {
         let limiter = RateLimiter::dashmap(quota).with_middleware::<StateInformationMiddleware>();
-        Self { word, limiter, requests, window_s }
+        Self { word, limiter, policy: shown(format!("\"{word}\";q={requests};w={window_s}")) }
     }
 
-    fn take(&self, who: &str) -> Result<HeaderMap, Problem> {
+    /// How many requests are left at once, or after how many seconds there is one.
+    fn check(&self, who: &str) -> Result<u32, i64> {
         match self.limiter.check_key(&key_of(who)) {
-            Ok(state) => Ok(self.headers(state.remaining_burst_capacity(), 1)),
+            Ok(state) => Ok(state.remaining_burst_capacity()),
             Err(refusal) => {
                 let wait = refusal.wait_time_from(DefaultClock::default().now());
-                let wait_s = i64::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(1).max(1);
-                let mut problem = Problem::new(Code::RateLimited).retry_after_s(wait_s);
-                for (name, value) in &self.headers(0, wait_s) {
-                    let name = if name == "ratelimit" { "ratelimit" } else { "ratelimit-policy" };
-                    problem = problem.header(name, value.clone());
-                }
-                Err(problem)
+                Err(i64::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(1).max(1))
             }
         }
     }
 
-    /// IETF draft "RateLimit header fields for HTTP": policy and what is left.
-    fn headers(&self, remaining: u32, reset_s: i64) -> HeaderMap {
-        let Self { word, requests, window_s, .. } = self;
-        let mut headers = HeaderMap::with_capacity(2);
-        let policy = format!("\"{word}\";q={requests};w={window_s}");
-        let left = format!("\"{word}\";r={remaining};t={reset_s}");
-        if let (Ok(policy), Ok(left)) =
-            (HeaderValue::from_str(&policy), HeaderValue::from_str(&left))
-        {
-            headers.insert("ratelimit-policy", policy);
-            headers.insert("ratelimit", left);
-        }
-        headers
+    fn take(&self, who: &str) -> Result<RateLimit, Problem> {
+        self.check(who)
+            .map(|remaining| self.rate_limit(remaining, 1))
+            .map_err(|wait_s| self.refusal(wait_s))
     }
+
+    fn refusal(&self, wait_s: i64) -> Problem {
+        let RateLimit { policy, left } = self.rate_limit(0, wait_s);
+        let problem = Problem::new(Code::RateLimited).retry_after_s(wait_s);
+        problem.header(POLICY, policy).header(LEFT, left)
+    }
+
+    fn rate_limit(&self, remaining: u32, reset_s: i64) -> RateLimit {
+        let left = shown(format!("\"{}\";r={remaining};t={reset_s}", self.word));
+        RateLimit { policy: self.policy.clone(), left }
+    }
+}
+
+/// Words and numbers as a header; both are always valid there.
+fn shown(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
 }
 
 fn some(count: u32) -> NonZeroU32 {
@@ -246,9 +273,14 @@ mod tests {
     fn guests_are_counted_by_the_minute() {
         let throttle = Throttle::new(2, 1, 3, 2);
         for left in ["2", "1", "0"] {
-            let headers = throttle.take(Class::Guest, "203.0.113.7").unwrap();
-            assert_eq!(headers["ratelimit-policy"], "\"guest\";q=3;w=60");
-            assert_eq!(headers["ratelimit"], format!("\"guest\";r={left};t=1").as_str());
+            let limit = throttle.take(Class::Guest, "203.0.113.7").unwrap();
+            let [policy, remaining] = limit.headers();
+            assert_eq!(
+                (policy.0.as_str(), remaining.0.as_str()),
+                ("ratelimit-policy", "ratelimit")
+            );
+            assert_eq!(policy.1, "\"guest\";q=3;w=60");
+            assert_eq!(remaining.1, format!("\"guest\";r={left};t=1").as_str());
         }
         assert!(throttle.take(Class::Guest, "203.0.113.7").is_err());
         assert!(throttle.take(Class::Guest, "203.0.113.8").is_ok());

@@ -24,6 +24,7 @@ use crate::kit::client_address::ClientAddress;
 use crate::kit::id::RequestId;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
+use crate::kit::throttle::RateLimit;
 use crate::kit::upload::MOST_BYTES;
 use crate::metrics::Answered;
 use crate::telemetry;
@@ -81,16 +82,17 @@ pub(super) async fn edge(
     let started = tokio::time::Instant::now();
     let id = String::from(RequestId::new(&app.clock));
     let (method, version) = (request.method().clone(), request.version());
-    let matched = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let route = matched.clone().unwrap_or_else(|| "unmatched".to_owned());
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let matched = matched.as_ref().map(MatchedPath::as_str);
+    let route = matched.unwrap_or("unmatched");
     let client = request.extensions().get::<ClientAddress>().copied();
     let rate = RateHeaders::default();
     request.extensions_mut().insert(RequestIdText(id.clone()));
     request.extensions_mut().insert(rate.clone());
-    let span = span(&app, &request, &route, &id);
-    let way = Way::of(&method, &route);
+    let span = span(&app, &request, route, &id);
+    let way = Way::of(&method, route);
     let pace = Pace::of_bodies(&app.config.server);
-    let takes_body = || operations.take_body(&method, &route);
+    let takes_body = || operations.take_body(&method, route);
     let response = match refuse_early(&app, &request, way, takes_body) {
         Some(problem) => problem.into_response(),
         None if way == Way::Upload || way == Way::Large => {
@@ -100,7 +102,7 @@ pub(super) async fn edge(
             life::extend(pace.longest(MOST_BYTES));
             within(limit, request, next).instrument(span.clone()).await
         }
-        None => match intake::whole(request, pace, started, largest(&route)).await {
+        None => match intake::whole(request, pace, started, largest(route)).await {
             Ok(request) => within(limit(&app), request, next).instrument(span.clone()).await,
             Err(problem) => problem.into_response(),
         },
@@ -114,7 +116,7 @@ pub(super) async fn edge(
     span.record("http.response.status_code", status);
     let seconds = started.elapsed().as_secs_f64();
     let env = app.env.as_str();
-    let (asked, matched) = (method.as_str(), matched.as_deref());
+    let asked = method.as_str();
     app.metrics.request(Answered { env, method: asked, route: matched, status, seconds });
     let client = client.map(tracing::field::display);
     tracing::debug!(request_id = id, env, %method, route, status, seconds, client, "answered");
@@ -318,7 +320,7 @@ fn code_of(status: StatusCode) -> Code {
 }
 
 fn finish_headers(app: &App, headers: &mut HeaderMap, rate: &RateHeaders, id: &str) {
-    for (name, value) in rate.get().into_iter().flatten() {
+    for (name, value) in rate.get().into_iter().flat_map(RateLimit::headers) {
         headers.entry(name).or_insert_with(|| value.clone());
     }
     if let Ok(value) = HeaderValue::from_str(id) {
