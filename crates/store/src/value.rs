@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 
 use crate::Error;
 
-/// Up to [`Short::MAX`] bytes, kept in place. Arguments are made by the task that asks and dropped by
-/// the thread that writes: an allocation that one thread makes and another frees costs both.
+/// Up to [`Short::MAX`] bytes, kept in place. Arguments are made by the task that asks and dropped
+/// by the thread that writes: an allocation that one thread makes and another frees costs both.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Short {
     length: u8,

@@ -47,8 +47,8 @@ pub struct LiteOptions {
     pub group: usize,
     /// Read-only connections.
     pub readers: usize,
-    /// Bytes of write-ahead log after which the writer starts the log anew. Everybody waits for that,
-    /// 10 to 20 ms: under full load it is so much that it happens less than once in 100 waits.
+    /// Bytes of write-ahead log after which the writer starts the log anew. Everybody waits for
+    /// that, 10 to 20 ms: under full load it is so much that less than one wait in 100 is longer.
     pub wal_limit_bytes: u64,
     /// Page cache of the writer, in KiB. At each commit SQLite looks through its whole hash table,
     /// so it is small: a send takes 7 % less CPU than with 32 MiB. What a group changes may

@@ -58,6 +58,11 @@ impl Faults {
         self.planned.lock().unwrap().push(Planned { text, how, times });
     }
 
+    /// No planned failure happens any more.
+    pub fn forget(&self) {
+        self.planned.lock().unwrap().clear();
+    }
+
     /// How many planned failures have not happened.
     pub fn left(&self) -> usize {
         self.planned.lock().unwrap().iter().map(|planned| planned.times).sum()
