@@ -129,7 +129,7 @@ impl<P: Policy> FromRequestParts<App> for Caller<P> {
             (Pass::KeyAndToken { .. }, _) => {
                 return Err(ambiguous("Authorization", "an API key and a token"));
             }
-            _ => return Err(missing(P::KEY.is_some(), P::PORTAL)),
+            (shown, _) => return Err(missing(&shown, P::KEY.is_some(), P::PORTAL)),
         };
         // Before the scope: a suspended account's keys all say that it is suspended.
         if P::OF_ACCOUNT {
@@ -374,14 +374,23 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn missing(key: bool, portal: bool) -> Problem {
-    let detail = match (key, portal) {
-        (true, true) => {
+/// Nothing was shown that the endpoint takes: neither kind, or the other one.
+fn missing(shown: &Pass<'_>, key: bool, portal: bool) -> Problem {
+    let detail = match (shown, key, portal) {
+        (Pass::Key(_), false, _) => {
+            "This is an API key, and this endpoint takes a portal token, as a `Bearer`: \
+             `POST /v1/auth/login` gives a user one."
+        }
+        (Pass::Token(_), true, false) => {
+            "This is a token, and this endpoint takes an API key, in `X-API-Key` or as a \
+             `Bearer`: `POST /v1/api-keys` makes one."
+        }
+        (_, true, true) => {
             "This endpoint takes an API key in `X-API-Key` or `Authorization: Bearer`, or a \
              portal token in `Authorization: Bearer`."
         }
-        (true, false) => "This endpoint takes an API key, in `X-API-Key` or as a `Bearer`.",
-        (false, _) => "This endpoint takes a portal token in `Authorization: Bearer`.",
+        (_, true, false) => "This endpoint takes an API key, in `X-API-Key` or as a `Bearer`.",
+        (_, false, _) => "This endpoint takes a portal token in `Authorization: Bearer`.",
     };
     let problem = Problem::new(Code::MissingCredentials).detail(detail);
     if key { problem } else { problem.only_token() }

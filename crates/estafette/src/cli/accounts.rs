@@ -50,7 +50,15 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
     let password = Password::of(login, &app.clock)?;
     let credentials = Credentials { email: &login.email, password: &password.secret };
     let grant = |set: &mut WriteSet, new: &NewUser| credits::sandbox_grant(app, set, &new.sandbox);
-    let (new, ()) = access::signup(app, credentials, MadeBy::Operator, grant).await?;
+    let added = access::signup(app, credentials, MadeBy::Operator, grant).await;
+    let (new, ()) = added.map_err(|error| match error {
+        access::Error::EmailTaken => anyhow::anyhow!(
+            "{error}: `estafette account list --email {}` shows its accounts, and `estafette \
+             account activate` opens the live one",
+            login.email
+        ),
+        other => other.into(),
+    })?;
     service.close().await;
     let object = password.shown_in(json!({
         "user_id": new.id.as_str(),

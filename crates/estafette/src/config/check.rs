@@ -144,7 +144,8 @@ fn database(config: &Config) -> Check {
     if is_postgres {
         store::Pg::check_url(url).or_else(|why| ensure(false, "database.url", &why))?;
     }
-    let says = "must be given on PostgreSQL, the same for every process";
+    let says = "must be given on PostgreSQL, the same for every process: `openssl rand -hex 32` \
+                makes one";
     ensure(!(is_postgres && config.master_key.is_empty()), "master_key", says)?;
     let queue = i64::try_from(config.database.queue).unwrap_or(i64::MAX);
     within("database.queue", queue, 1, 1_000_000)?;

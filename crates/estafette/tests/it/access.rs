@@ -22,6 +22,7 @@ on_every_engine!(
     a_key_is_shown_once_and_listed_without_its_secret,
     a_disabled_key_is_refused_at_once,
     keys_of_the_other_environment_are_refused,
+    a_credential_of_the_other_kind_is_told_apart,
     malformed_keys_are_refused,
     missing_credentials_are_named,
     each_scope_opens_only_its_endpoints,
@@ -221,6 +222,21 @@ async fn a_disabled_key_is_refused_at_once(world: &World) {
     let list = ada.desk("GET", "/v1/api-keys").await.ok();
     let shown = list.list().iter().find(|key| key["id"] == ada.key_id.as_str()).unwrap();
     assert_eq!(shown["active"], false);
+}
+
+async fn a_credential_of_the_other_kind_is_told_apart(world: &World) {
+    let ada = world.account("ada").await;
+    let detail = |answer: &crate::world::Answer| answer.word("detail").to_owned();
+    let keys = world.post(ada.env, "/v1/api-keys").bearer(&ada.key).json(json!({"name": "x"}));
+    let said = detail(&keys.await.problem("missing_credentials"));
+    assert!(said.contains("an API key, and this endpoint takes a portal token"), "{said}");
+    let send = world.post(ada.env, "/v1/otp/send").bearer(&ada.token).json(json!({}));
+    let said = detail(&send.await.problem("missing_credentials"));
+    assert!(said.contains("a token, and this endpoint takes an API key"), "{said}");
+    // Where nothing was shown, nothing is said of it.
+    let bare = world.post(ada.env, "/v1/otp/send").json(json!({}));
+    let said = detail(&bare.await.problem("missing_credentials"));
+    assert!(said.starts_with("This endpoint takes an API key"), "{said}");
 }
 
 async fn keys_of_the_other_environment_are_refused(world: &World) {

@@ -257,7 +257,8 @@ A webhook sink: takes any POST, prints it and whether its signature is right, an
 1,000 at GET /requests. Give it the webhook's secret with --webhook-secret, or while it runs with
   curl -X PUT 127.0.0.1:9099/secrets -d whsec_...
 To let the service reach it, start that with
-  ESTAFETTE__WEBHOOKS__ALLOW_HTTP=true ESTAFETTE__WEBHOOKS__ALLOW_NETWORKS='[\"127.0.0.0/8\"]'
+  ESTAFETTE__WEBHOOKS__ALLOW_HTTP=true
+  ESTAFETTE__WEBHOOKS__ALLOW_NETWORKS='[\"127.0.0.0/8\", \"::1/128\"]'
 
 An SMPP message centre: takes any login. Numbers that end in 9001 to 9019 script what happens. To
 send live SMS by it, start the service with

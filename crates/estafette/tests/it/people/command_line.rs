@@ -59,6 +59,8 @@ async fn people_are_managed_from_the_command_line(world: &World) {
 
     let made = ok("account add --email ada@example.com");
     let live = text(&made["accounts"]["live"]);
+    let again = run("account add --email ada@example.com").unwrap_err();
+    assert!(again.contains("estafette account list --email ada@example.com"), "{again}");
     let given = text(&made["password"]);
     let ada = login_from(world, "/v1/auth/login", "ada@example.com", (&given, ""));
     let ada = ada.await.ok();
