@@ -122,12 +122,20 @@ impl Fields {
         Some(text)
     }
 
+    /// Whether a required field is missing, which is a fault. A `null` is taken, so that it is not
+    /// called unknown as well.
+    fn lacks(&mut self, name: &'static str, says: impl Into<String>) -> bool {
+        let is_missing = self.is_missing(name);
+        if is_missing {
+            let _null = self.take(name);
+            self.fault(name, "required", says);
+        }
+        is_missing
+    }
+
     /// A required text.
     pub fn required(&mut self, name: &'static str) -> Option<String> {
-        if self.is_missing(name) {
-            // A `null` is taken, so that it is not called unknown as well.
-            let _null = self.take(name);
-            self.fault(name, "required", "is required");
+        if self.lacks(name, "is required") {
             return None;
         }
         self.text(name)
@@ -173,10 +181,7 @@ impl Fields {
 
     /// A required integer within bounds.
     pub fn required_integer(&mut self, name: &'static str, min: i64, max: i64) -> Option<i64> {
-        if self.is_missing(name) {
-            // A `null` is taken, so that it is not called unknown as well.
-            let _null = self.take(name);
-            self.fault(name, "required", "is required");
+        if self.lacks(name, "is required") {
             return None;
         }
         self.integer(name, min, max)
@@ -227,20 +232,15 @@ impl Fields {
 
     /// One of the words of an enum, which must be there.
     pub fn required_word<T: Word>(&mut self, name: &'static str) -> Option<T> {
-        let text = self.required(name)?;
-        let found = text.parse().ok();
-        if found.is_none() {
-            self.fault(name, "invalid_enum", must_be_one_of::<T>());
+        if self.lacks(name, format!("is required, and {}", must_be_one_of::<T>())) {
+            return None;
         }
-        found
+        self.word(name)
     }
 
     /// A required list of 1 to `most` texts.
     pub fn required_texts(&mut self, name: &'static str, most: usize) -> Option<Vec<Element>> {
-        if self.is_missing(name) {
-            // A `null` is taken, so that it is not called unknown as well.
-            let _null = self.take(name);
-            self.fault(name, "required", "is required");
+        if self.lacks(name, "is required") {
             return None;
         }
         let texts = self.texts(name, most)?;

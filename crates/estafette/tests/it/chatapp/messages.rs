@@ -237,6 +237,10 @@ async fn faults_are_named(world: &World) {
         let found = answer.item(&format!("/{name}")).or(answer.item(&format!("/{name}/0")));
         assert_eq!(found.as_deref(), Some(code), "{name} {value}");
     }
+    let without = json!({"to": phone("5678"), "text": "x"});
+    let answer = write(&ada, &without).await.problem("validation_failed");
+    let said = answer.field("errors")[0]["detail"].as_str().unwrap();
+    assert!(said.contains("direct") && said.contains("session"), "the words are there: {said}");
     let few = ada.new_key("few", &["account:read"]).await;
     let path = "/v1/chatapp/messages";
     let by = world.post(ada.env, path).key(few.word("api_key")).json(&good).await;
