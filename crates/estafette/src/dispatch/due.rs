@@ -6,6 +6,7 @@ use ::store::{CommitError, WriteSet};
 use clock::Millis;
 use futures_util::{StreamExt, stream};
 
+use super::claims::Claim;
 use super::failover;
 use super::store::{self as sql, Requeue};
 use super::{
@@ -42,7 +43,9 @@ pub async fn watch(app: App, owners: &'static [Entry]) {
 /// When they cannot be claimed. A visit that fails is logged, and due again when its claim ends.
 pub async fn run_due(app: &App, owners: &'static [Entry]) -> Result<usize, CommitError> {
     prolong(app).await?;
-    let due = sql::claim_due(app, BATCH, app.now() + QUEUED_LEASE_MS).await?;
+    let now = app.now();
+    let claim = Claim { due_at: now, until: now + QUEUED_LEASE_MS };
+    let due = sql::CLAIMS.claim::<sql::Found>(app, BATCH, claim).await?;
     let count = due.len();
     let visits = due.into_iter().map(|found| async move {
         let Some(entry) = Entry::find(owners, &found.kind) else {
@@ -63,7 +66,7 @@ pub async fn run_due(app: &App, owners: &'static [Entry]) -> Result<usize, Commi
 /// # Errors
 /// When the database cannot be read.
 pub async fn oldest_due(app: &App) -> Result<Option<Millis>, ::store::Error> {
-    sql::oldest_due(app).await
+    sql::CLAIMS.oldest(app).await
 }
 
 /// Tells the other nodes that what this one has under way is not lost.

@@ -16,6 +16,7 @@ pub mod api;
 mod bell;
 mod binds;
 mod carry;
+mod claims;
 mod door;
 mod due;
 mod elsewhere;
@@ -50,6 +51,7 @@ use crate::kit::words::words;
 
 pub use binds::{close as close_binds, keep as keep_binds};
 pub use carry::carry;
+pub use claims::{Claim, Claims};
 pub use door::{Answer, Desk, TakeInbound, TakePart, run};
 pub use due::{oldest_due, run_due, watch};
 pub use entry::Entry;

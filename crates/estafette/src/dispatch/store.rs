@@ -3,6 +3,7 @@
 use clock::Millis;
 use store::{CommitError, Done, Error, FromRow, Row, Sql, WriteSet, args};
 
+use super::claims::{Claims, DUE_SHARD};
 use super::{Attempt, Owner, QUEUED_LEASE_MS, STALE, State};
 use crate::app::App;
 use crate::carriers::Priority;
@@ -82,6 +83,9 @@ const OLDEST_DUE: Sql = Sql("SELECT MIN(next_at) FROM (\
        SELECT MIN(next_at) AS next_at FROM attempts WHERE env = 'live' AND next_at <= $1 \
        UNION ALL SELECT MIN(next_at) FROM attempts WHERE env = 'sandbox' AND next_at <= $1 \
        UNION ALL SELECT MIN(next_at) FROM attempts WHERE env IS NULL AND next_at <= $1) AS due");
+/// How due attempts are claimed.
+pub(super) const CLAIMS: Claims =
+    Claims { any: ANY_DUE, adopt: ADOPT, claim: CLAIM_DUE, oldest: OLDEST_DUE };
 /// What has waited longest for room in a lane, at any node.
 const OLDEST_QUEUED: Sql = Sql("SELECT q.queued_at FROM attempts q WHERE q.carrier = $1 \
      AND q.queued_at IS NOT NULL AND EXISTS (SELECT 1 FROM accounts c \
@@ -92,9 +96,6 @@ const ENDING_SOON: Sql = Sql("SELECT account_id, attempt_id FROM attempts WHERE 
 const PROLONG: Sql = Sql("UPDATE attempts SET lease_until = $1, next_at = $1 \
      WHERE account_id = $2 AND attempt_id = $3 AND node = $4 AND state = 'sending' \
      AND next_at IS NOT NULL");
-/// Work of many accounts, which is routed by a word of its own.
-const DUE_SHARD: &str = "due";
-
 pub(super) const OLDEST: Sql = Sql("SELECT attempt_id FROM attempts \
      WHERE account_id = $1 AND attempt_id < $2 ORDER BY attempt_id LIMIT 1");
 /// What still holds credits stays: its fate is open.
@@ -341,32 +342,9 @@ pub(super) async fn claim(
     rows(app.db.commit(set).await?)
 }
 
-/// Takes at most `limit` attempts that are due, until `until`, the longest due first.
-pub(super) async fn claim_due(
-    app: &App,
-    limit: i64,
-    until: Millis,
-) -> Result<Vec<Found>, CommitError> {
-    let (now, env) = (app.now(), app.env.as_str());
-    let any = app.db.row::<(Option<String>,)>(ANY_DUE, args![now, env]).await;
-    let Some((found,)) = any.map_err(CommitError::from)? else { return Ok(Vec::new()) };
-    let mut set = WriteSet::of(DUE_SHARD);
-    if found.is_none() {
-        set.push(ADOPT, args![now, limit]);
-    }
-    set.returning_rows(CLAIM_DUE, args![until, env, now, limit]);
-    rows(app.db.commit(set).await?)
-}
-
 fn rows(done: Done) -> Result<Vec<Found>, CommitError> {
     let rows = done.rows.into_iter().flatten().map(Found::from_row);
     rows.collect::<Result<_, _>>().map_err(CommitError::from)
-}
-
-/// Since when work is due; `None` = none is.
-pub(super) async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
-    let found = app.db.row::<(Option<Millis>,)>(OLDEST_DUE, args![app.now()]).await?;
-    Ok(found.and_then(|(next_at,)| next_at))
 }
 
 /// Since when the message has waited that has waited longest for a carrier, at any node.

@@ -152,10 +152,7 @@ impl Throttle {
             | Class::Refusal
             | Class::Keys => return Ok(()),
         };
-        match budget.check(account.as_str()) {
-            Ok(_) => Ok(()),
-            Err(wait_s) => Err(budget.refusal(wait_s)),
-        }
+        budget.check(account.as_str()).map(drop).map_err(|wait_s| budget.refusal(wait_s))
     }
 
     /// Forgets callers that have their whole budget again, so that memory stays bounded.

@@ -209,10 +209,10 @@ fn bring(clock: &Clock, door: &Door, message: &Outbound, to_come: ToCome<'_>) {
             if step.after_ms > 0 {
                 clock.sleep_until(start + step.after_ms).await;
             }
-            let error = || step.error.map(str::to_owned);
             // Real upstreams bring a receipt again until it is acknowledged.
             for _ in 0..20 {
-                let news = Receipt { fate: step.fate, error: error(), ..receipt.clone() };
+                let error = step.error.map(str::to_owned);
+                let news = Receipt { fate: step.fate, error, ..receipt.clone() };
                 if door.receipt(news).await.is_ok() {
                     break;
                 }

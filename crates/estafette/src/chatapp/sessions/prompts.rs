@@ -11,7 +11,7 @@ use crate::carriers::{
     Address, Channel, Content, Outbound, Priority, QuickReply, Refusal, Template,
 };
 use crate::dispatch::recipients::is_number;
-use crate::dispatch::{self, Attempt, Failure, Leg, NewLeg, News, Owner, State, Then};
+use crate::dispatch::{self, Attempt, Claim, Failure, Leg, NewLeg, News, Owner, State, Then};
 use crate::inbound::windows;
 use crate::kit::id::{AccountId, ConsentId};
 use crate::kit::msisdn::Msisdn;
@@ -190,7 +190,9 @@ pub async fn run(app: App) {
 /// # Errors
 /// When they cannot be claimed. A visit that fails is logged, and due again when its claim ends.
 pub async fn run_due(app: &App) -> Result<usize, CommitError> {
-    let due = sql::claim_due(app, BATCH, app.now() + CLAIM_MS).await?;
+    let now = app.now();
+    let claim = Claim { due_at: now, until: now + CLAIM_MS };
+    let due = sql::CLAIMS.claim::<Session>(app, BATCH, claim).await?;
     let count = due.len();
     let visits = stream::iter(due.into_iter().map(|session| visit(app, session)));
     visits.buffer_unordered(PARALLEL).collect::<()>().await;
@@ -202,7 +204,7 @@ pub async fn run_due(app: &App) -> Result<usize, CommitError> {
 /// # Errors
 /// When the database cannot be read.
 pub async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
-    sql::oldest_due(app).await
+    sql::CLAIMS.oldest(app).await
 }
 
 async fn visit(app: &App, session: Session) {

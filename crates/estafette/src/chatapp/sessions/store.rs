@@ -1,11 +1,11 @@
 //! The SQL of consent sessions.
 
 use clock::Millis;
-use store::{CommitError, Error, FromRow, Reject, Row, Sql, WriteSet, args};
+use store::{Error, FromRow, Reject, Row, Sql, WriteSet, args};
 
 use super::{DECLINED_MS, LIFE_MS, Session, Status, Wanted};
 use crate::app::{App, Standing};
-use crate::dispatch::STALE;
+use crate::dispatch::{Claims, STALE};
 use crate::kit::id::{AccountId, AttemptId, ConsentId};
 
 const BY_ID: Sql =
@@ -88,8 +88,9 @@ const OLDEST_DUE: Sql = Sql("SELECT MIN(next_at) FROM (SELECT MIN(next_at) AS ne
        UNION ALL SELECT MIN(next_at) \
          FROM chatapp_sessions WHERE env IS NULL AND next_at <= $1) AS oldest");
 
-/// Claims touch many accounts, so they are routed by a word of their own.
-const DUE_SHARD: &str = "due";
+/// How due sessions are claimed.
+pub(super) const CLAIMS: Claims =
+    Claims { any: ANY_DUE, adopt: ADOPT, claim: CLAIM_DUE, oldest: OLDEST_DUE };
 
 impl FromRow for Session {
     fn from_row(mut row: Row) -> Result<Self, Error> {
@@ -237,30 +238,6 @@ pub(super) fn active_guard(
     reject: Reject,
 ) {
     set.absent(IS_NOT_ACTIVE, args![account, id, now], reject);
-}
-
-/// Claims at most `limit` due sessions until `until`, the longest due first.
-pub(super) async fn claim_due(
-    app: &App,
-    limit: i64,
-    until: Millis,
-) -> Result<Vec<Session>, CommitError> {
-    let (now, env) = (app.now(), app.env.as_str());
-    let any = app.db.row::<(Option<String>,)>(ANY_DUE, args![now, env]).await?;
-    let Some((found,)) = any else { return Ok(Vec::new()) };
-    let mut set = WriteSet::of(DUE_SHARD);
-    if found.is_none() {
-        set.push(ADOPT, args![now, limit]);
-    }
-    set.returning_rows(CLAIM_DUE, args![until, env, now, limit]);
-    let rows = app.db.commit(set).await?.rows.into_iter().flatten();
-    rows.map(FromRow::from_row).collect::<Result<_, _>>().map_err(CommitError::from)
-}
-
-/// Since when work is due; `None` = none is.
-pub(super) async fn oldest_due(app: &App) -> Result<Option<Millis>, Error> {
-    let found = app.db.row::<(Option<Millis>,)>(OLDEST_DUE, args![app.now()]).await?;
-    Ok(found.and_then(|(next_at,)| next_at))
 }
 
 /// Whether the operator has stopped an account.

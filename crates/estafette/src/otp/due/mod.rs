@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use ::store::WriteSet;
 use futures_util::{StreamExt, stream};
 
-use self::store::{self as due, Claim};
+use self::store::CLAIMS;
 use super::owner::Otp;
 use super::{Challenge, Error, Status, events, store as sql};
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::dispatch::{
-    self, Attempt, Failure, LEASE_MS, Leg, News, Next, State, Unwritten, carry, write,
+    self, Attempt, Claim, Failure, LEASE_MS, Leg, News, Next, State, Unwritten, carry, write,
 };
 use crate::kit::id::{AccountId, ChallengeId};
 
@@ -52,7 +52,7 @@ pub async fn run(app: App) {
 pub async fn run_due(app: &App) -> Result<usize, Error> {
     let now = app.now();
     let claim = Claim { due_at: now - head_start_ms(app), until: now + CLAIM_MS };
-    let due = due::claim(app, BATCH, &claim).await?;
+    let due = CLAIMS.claim::<(AccountId, ChallengeId)>(app, BATCH, claim).await?;
     let count = due.len();
     let visits = stream::iter(due.into_iter().map(|(account, id)| visit(app, account, id)));
     visits.buffer_unordered(PARALLEL).collect::<()>().await;
@@ -71,7 +71,7 @@ fn head_start_ms(app: &App) -> i64 {
 /// # Errors
 /// When the database cannot be read.
 pub async fn oldest_due(app: &App) -> Result<Option<clock::Millis>, ::store::Error> {
-    due::oldest(app).await
+    CLAIMS.oldest(app).await
 }
 
 async fn visit(app: &App, account: AccountId, id: ChallengeId) {

@@ -1,13 +1,8 @@
 //! The SQL of due passcodes.
 
-use clock::Millis;
-use store::{Error, FromRow, Sql, WriteSet, args};
+use store::Sql;
 
-use crate::app::App;
-use crate::kit::id::{AccountId, ChallengeId};
-
-/// Claims touch many accounts, so they are routed by a word of their own.
-const DUE_SHARD: &str = "due";
+use crate::dispatch::Claims;
 
 /// The environment of a due challenge: of one that an earlier version made, which says none, or
 /// else of this one.
@@ -29,35 +24,5 @@ const OLDEST: Sql = Sql("SELECT MIN(next_at) FROM (\
        UNION ALL SELECT MIN(next_at) FROM challenges WHERE env = 'sandbox' AND next_at <= $1 \
        UNION ALL SELECT MIN(next_at) FROM challenges WHERE env IS NULL AND next_at <= $1) AS due");
 
-/// What is claimed, and for how long.
-pub(super) struct Claim {
-    /// What is due by then.
-    pub(super) due_at: Millis,
-    /// When the claim ends.
-    pub(super) until: Millis,
-}
-
-/// Claims at most `limit` due challenges, the longest due first.
-pub(super) async fn claim(
-    app: &App,
-    limit: i64,
-    claim: &Claim,
-) -> Result<Vec<(AccountId, ChallengeId)>, super::Error> {
-    let (Claim { due_at, until }, env) = (claim, app.env.as_str());
-    let Some((found,)) = app.db.row::<(Option<String>,)>(ANY, args![*due_at, env]).await? else {
-        return Ok(Vec::new());
-    };
-    let mut set = WriteSet::of(DUE_SHARD);
-    if found.is_none() {
-        set.push(ADOPT, args![*due_at, limit]);
-    }
-    set.returning_rows(CLAIM, args![*until, env, *due_at, limit]);
-    let rows = app.db.commit(set).await?.rows.into_iter().flatten();
-    Ok(rows.map(FromRow::from_row).collect::<Result<_, Error>>()?)
-}
-
-/// Since when work is due; `None` = none is.
-pub(super) async fn oldest(app: &App) -> Result<Option<Millis>, Error> {
-    let found = app.db.row::<(Option<Millis>,)>(OLDEST, args![app.now()]).await?;
-    Ok(found.and_then(|(next_at,)| next_at))
-}
+/// How due challenges are claimed.
+pub(super) const CLAIMS: Claims = Claims { any: ANY, adopt: ADOPT, claim: CLAIM, oldest: OLDEST };
