@@ -20,7 +20,8 @@ on_every_engine!(
     an_erased_recipient_is_in_no_event,
 );
 
-/// The events of a challenge, oldest first.
+/// The events of a challenge, oldest first. Their sequences rise, but not by one: what the carrier
+/// says first, its answer or the receipt, decides how many steps the challenge takes.
 async fn told(ada: &Tenant<'_>, id: &str) -> Vec<Value> {
     let all = ada.get("/v1/events?type=otp.status&limit=200").await.ok();
     let mut of_it: Vec<Value> = all
@@ -54,8 +55,6 @@ async fn delivery_and_verification_are_told_as_the_passcode_reads(world: &World)
     let read = ada.until(id, |c| c["status"] == "delivered").await;
     let events = told(&ada, id).await;
     assert_eq!(statuses(&events), [("sent", "chatapp"), ("delivered", "chatapp")]);
-    let sequences: Vec<&Value> = events.iter().map(|data| &data["sequence"]).collect();
-    assert_eq!(sequences, [1, 2]);
     assert_eq!(events[0]["provider_message_id"], read.body["provider_message_id"]);
     assert_eq!(events.last().map(plain).as_ref(), Some(&read.body));
     let code = ada.code_on(&phone("5678")).await;
