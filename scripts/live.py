@@ -12,7 +12,7 @@ import time
 import urllib.request
 
 from foreign import run
-from sandbox import ROOT, Broken, Sandbox, call
+from sandbox import BINARY, ROOT, Broken, Sandbox, call
 
 PATIENCE_S = 20
 
@@ -98,10 +98,10 @@ class Live(Sandbox):
 
     credits = 100_000
 
-    def __init__(self, carrier, more=None):
+    def __init__(self, carrier, more=None, binary=BINARY):
         settings = {f"SMS__CARRIERS__MAIN__{key}": value for key, value in carrier.items()}
         settings["SMS__ROUTES"] = '[{prefix = "+", carriers = ["main"]}]'
-        super().__init__(settings={**settings, **(more or {})})
+        super().__init__(binary, {**settings, **(more or {})})
 
     def _sign_up(self):
         who = ["--email", self.email, "--password-stdin"]

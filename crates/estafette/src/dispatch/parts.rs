@@ -49,7 +49,7 @@ impl Place {
 
 /// Where a carrier's id leads.
 async fn look_up(app: &App, carrier: &str, key: &str) -> Result<Option<Place>, Error> {
-    Ok(submissions::leads(app, carrier, [key; 3]).await?.pop().map(Place::by))
+    Ok(submissions::lead(app, carrier, key).await?.map(Place::by))
 }
 
 /// The message that a receipt of a carrier is about. Its id counts as it is where that leads to the
@@ -64,13 +64,23 @@ pub(super) async fn find(
     let (carrier, own) = (receipt.carrier.as_str(), receipt.provider_id.as_deref());
     let Some(own) = own else { return Ok(None) };
     let Some(guesses) = guesses else { return look_up(app, carrier, own).await };
-    let mut places = look_up_all(app, carrier, own, guesses).await?;
+    // Most carriers write an id in one way only: then the others are not asked for.
+    let asks_at_once = writes_otherwise(app, carrier);
+    let mut places = if asks_at_once {
+        look_up_all(app, carrier, own, guesses).await?
+    } else {
+        look_up(app, carrier, own).await?.into_iter().collect()
+    };
     let at = places.iter().position(|place| place.key.as_deref() == Some(own));
     if let Some(mut place) = at.map(|at| places.swap_remove(at)) {
         let known = number_of(app, owners, &mut place).await?;
         if known.is_none_or(|known| may_be_one(known, &guesses.number)) {
             return Ok(Some(place));
         }
+    }
+    if !asks_at_once {
+        places = look_up_all(app, carrier, own, guesses).await?;
+        places.retain(|place| place.key.as_deref() != Some(own));
     }
     let wanted = mac(app, &guesses.number);
     let mut hits = Vec::new();
@@ -82,6 +92,12 @@ pub(super) async fn find(
     let (1, Some(hit)) = (hits.len(), hits.pop()) else { return Ok(None) };
     name_setting(app, carrier, guesses, &hit);
     Ok(Some(hit))
+}
+
+/// Whether receipts of a carrier, as seen at this node, write ids in another form than its answers.
+fn writes_otherwise(app: &App, carrier: &str) -> bool {
+    let lane = app.carriers.lane(carrier);
+    lane.is_some_and(|lane| lane.receipts.guessed.load(Ordering::Relaxed) > 0)
 }
 
 /// Whether two ways of writing may mean one number. Some carriers write it as dialled at home, or

@@ -3,8 +3,8 @@
 //! is told by `webhooks`; everybody can read them, newest first, at `GET /v1/events`.
 //!
 //! A row is small, because it is written on the way of every send: it holds what was so at that
-//! moment (`state`), and its room can make the whole object of it later ([`render`]). The JSON that
-//! is pushed is made once and then kept, so that every try sends the same bytes.
+//! moment (`state`), and its room can make the whole object of it later ([`render`]), the same
+//! bytes each time. What has to be pushed again is kept, so that an upgrade does not change it.
 //!
 //! A room whose change is certain when the set is built calls [`emit`]. A room that knows only in
 //! SQL whether something changed inserts into `events` itself, from its own table, with
@@ -172,15 +172,16 @@ pub async fn take_over(app: &App) -> Result<usize, CommitError> {
     Ok(app.db.commit(set).await?.rows.iter().map(Vec::len).sum())
 }
 
-/// The deliveries of an event are made in this set; from now on its JSON is this one, if there are
-/// any. The set is refused if another node took the event over.
-pub fn done(app: &App, set: &mut WriteSet, event: &Stored, body: Option<&str>) {
-    set.guard(store::DONE, args![body, &event.account, &event.id, app.node], TAKEN);
+/// The deliveries of an event are made in this set, which is refused if another node took the event
+/// over.
+pub fn done(app: &App, set: &mut WriteSet, event: &Stored) {
+    set.guard(store::DONE, args![&event.account, &event.id, app.node], TAKEN);
 }
 
 /// From now on the event's JSON is this one, unless it has one.
 pub fn keep_body(set: &mut WriteSet, event: &Stored, body: &str) {
-    set.push(store::KEEP_BODY, args![body, &event.account, &event.id]);
+    let Stored { account, id, state, .. } = event;
+    set.push(store::KEEP_BODY, args![body, account, id, state]);
 }
 
 /// Some events of an account, oldest first, after one id and up to another.

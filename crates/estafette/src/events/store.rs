@@ -36,12 +36,12 @@ pub(super) const OVERDUE: Sql = Sql("SELECT event_id FROM events WHERE due IS NO
      AND node >= 0 AND due <= $1 AND node <> $2 ORDER BY node, account_id, event_id LIMIT 1");
 
 /// Its deliveries are made.
-pub(super) const DONE: Sql = Sql("UPDATE events SET body = $1, due = NULL \
-     WHERE account_id = $2 AND event_id = $3 AND node = $4 AND due IS NOT NULL /*BULK*/");
+pub(super) const DONE: Sql = Sql("UPDATE events SET due = NULL \
+     WHERE account_id = $1 AND event_id = $2 AND node = $3 AND due IS NOT NULL /*BULK*/");
 
-/// The JSON of an event that is pushed later than others.
+/// The JSON of an event that is pushed more than once. Nobody was erased from it meanwhile.
 pub(super) const KEEP_BODY: Sql = Sql("UPDATE events SET body = $1 \
-     WHERE account_id = $2 AND event_id = $3 AND body IS NULL");
+     WHERE account_id = $2 AND event_id = $3 AND state = $4 AND body IS NULL /*BULK*/");
 
 /// A stretch of an account's events, oldest first.
 pub(super) const BETWEEN: Sql = Sql("SELECT account_id, event_id, kind, object_id, sequence, \

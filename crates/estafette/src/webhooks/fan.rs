@@ -101,7 +101,7 @@ async fn deliver(engine: &Arc<Engine>, found: &[Stored], targets: &[Target]) -> 
         if is_wanted { events::render(app, event).await.map(Some) } else { Ok(None) }
     }));
     for (event, body) in found.iter().zip(bodies.await?) {
-        events::done(app, &mut set, event, body.as_deref());
+        events::done(app, &mut set, event);
         let Some(body) = body else { continue };
         let wanted = |target: &&Target| target.patterns.matches(&event.kind);
         let body = Bytes::from(body);

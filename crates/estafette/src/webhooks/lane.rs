@@ -6,12 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use futures_util::future::{BoxFuture, OptionFuture};
+use futures_util::future::{BoxFuture, OptionFuture, try_join_all};
 use futures_util::stream::FuturesUnordered;
 use hyper::body::Bytes;
-use store::{CommitError, Error, FromRow, Row, WriteSet, args};
+use store::{CommitError, WriteSet, args};
 use tokio::sync::mpsc;
 
+use super::due::Due;
 use super::held::{Engine, LEASE_MS, Note, RENEW_MS, Wait};
 use super::outcome::TryOutcome;
 use super::permits::Permit;
@@ -23,7 +24,7 @@ use crate::events;
 use crate::kit::id::DeliveryId;
 
 /// Deliveries that wait in memory; the others wait in the database.
-const WAITING: usize = 64;
+const WAITING: usize = 128;
 /// How long a target waits that is only probed, while too many others are, milliseconds.
 const PROBE_LATER_MS: i64 = 20_000;
 /// How long to wait after the database failed, milliseconds.
@@ -58,28 +59,6 @@ pub(super) struct TargetLane {
     is_lost: bool,
     /// The receiver is gone or has failed for too long: nothing is begun until that is written.
     is_over: bool,
-}
-
-/// A row of due work.
-struct Due {
-    job: Job,
-    /// The JSON is stored in the set that makes the delivery. None when somebody was erased from
-    /// it, or when the event is gone.
-    body: Option<String>,
-}
-
-impl FromRow for Due {
-    fn from_row(mut row: Row) -> Result<Self, Error> {
-        let job = Job {
-            delivery: row.take(0)?,
-            event: row.take(1)?,
-            step: row.take(2)?,
-            attempts: row.take(3)?,
-            due_at: row.take(4)?,
-            body: Bytes::new(),
-        };
-        Ok(Self { job, body: row.take(5)? })
-    }
 }
 
 impl TargetLane {
@@ -180,6 +159,8 @@ impl TargetLane {
 
     fn heard(&mut self, note: Note) {
         match note {
+            // The row was read since, and what was due with it.
+            Note::Jobs(target, _) if target.work <= self.target.work => {}
             Note::Jobs(target, jobs) => {
                 // A step that is missing was made by another node.
                 self.more |= target.work != self.target.work + 1;
@@ -290,35 +271,43 @@ impl TargetLane {
             rows.extend(rest);
         }
         self.know(row);
+        // What somebody asked for is due as well.
+        let mut seen = HashSet::new();
+        rows.retain(|due| {
+            let delivery = &due.job.delivery;
+            !self.known.contains(delivery) && seen.insert(delivery.clone())
+        });
+        self.line_up(rows).await?;
         self.more = i64::try_from(found).unwrap_or(0) == limit;
-        for Due { job, body } in rows {
-            if self.known.contains(&job.delivery) {
-                continue;
-            }
-            match body {
-                Some(body) => {
-                    self.known.insert(job.delivery.clone());
-                    self.queue.push_back(Job { body: Bytes::from(body), ..job });
-                }
-                None => self.make_body(&job).await?,
-            }
-        }
         Ok(())
     }
 
-    /// Makes the JSON of a delivery that lost it, or gives the delivery up if its event is gone.
-    async fn make_body(&mut self, job: &Job) -> Result<(), super::Error> {
+    /// Puts what is due into the queue, each with its JSON. What has no event is given up.
+    async fn line_up(&mut self, rows: Vec<Due>) -> Result<(), super::Error> {
         let app = &self.engine.app;
         let (account, id) = (&self.target.account, &self.target.id);
+        let bodies = try_join_all(rows.iter().map(|due| due.body(app))).await?;
         let mut set = WriteSet::of(account.as_str());
-        match events::find(app, account, &job.event).await? {
-            Some(event) => events::keep_body(&mut set, &event, &events::render(app, &event).await?),
-            None => {
-                set.push(sql::GIVE_UP, args![app.now(), account, id, &job.delivery]);
+        for (due, body) in rows.iter().zip(&bodies) {
+            match (&due.event, body) {
+                (Some(event), Some(body)) if due.is_to_keep() => {
+                    events::keep_body(&mut set, event, body);
+                }
+                (Some(_), Some(_)) => {}
+                _ => {
+                    set.push(sql::GIVE_UP, args![app.now(), account, id, &due.job.delivery]);
+                }
             }
         }
-        app.db.commit(set).await?;
-        self.more = true;
+        if !set.is_empty() {
+            app.db.commit(set).await?;
+        }
+        for (Due { job, .. }, body) in rows.into_iter().zip(bodies) {
+            if let Some(body) = body {
+                self.known.insert(job.delivery.clone());
+                self.queue.push_back(Job { body: Bytes::from(body), ..job });
+            }
+        }
         Ok(())
     }
 
@@ -334,7 +323,7 @@ impl TargetLane {
         let most = pool.most(self.target.health);
         while !self.queue.is_empty() && self.flying.len() < most {
             // A database that takes nothing is noticed by what is not written down.
-            if self.known.len() - self.queue.len() >= 2 * WAITING {
+            if self.known.len() - self.queue.len() >= WAITING {
                 return;
             }
             let permit = self.permit.take();

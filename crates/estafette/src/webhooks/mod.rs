@@ -13,6 +13,7 @@
 
 pub mod api;
 pub mod deliveries;
+mod due;
 mod engine;
 mod fan;
 mod held;

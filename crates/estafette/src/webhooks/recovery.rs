@@ -25,10 +25,6 @@ pub(super) async fn step(app: &App, target: &mut Target) -> Result<(), Error> {
     let row = args![reached.clone(), goal.clone(), account, id, target.epoch, after, until];
     set.guard(sql::RECOVERED, row, sql::WISHED_ANEW);
     for event in found.iter().filter(|event| target.patterns.matches(&event.kind)) {
-        if event.body.is_none() {
-            let body = events::render(app, event).await?;
-            events::keep_body(&mut set, event, &body);
-        }
         let delivery = delivery_id(&event.id, id);
         let row = args![account, id, &delivery, &event.id, event.kind.as_str(), now];
         set.push(sql::DELIVER_AGAIN, row);

@@ -178,15 +178,16 @@ pub(super) const RETRY: Sql = Sql("UPDATE webhook_deliveries SET state = 'pendin
      step = 0, due_at = $1, settled_at = NULL \
      WHERE account_id = $2 AND webhook_id = $3 AND delivery_id = $4");
 
-/// What is due for a target, oldest first, with the JSON to send.
+/// What is due for a target, oldest first, with the event.
 pub(super) const DUE: Sql = Sql("SELECT d.delivery_id, d.event_id, d.step, d.attempts, d.due_at, \
-     e.body FROM webhook_deliveries d \
+     e.account_id, e.kind, e.object_id, e.sequence, e.state, e.body FROM webhook_deliveries d \
      LEFT JOIN events e ON e.account_id = d.account_id AND e.event_id = d.event_id \
      WHERE d.account_id = $1 AND d.webhook_id = $2 AND d.due_at <= $3 \
      ORDER BY d.due_at LIMIT $4");
 /// What somebody asked for, of a disabled target.
 pub(super) const DUE_MANUAL: Sql = Sql("SELECT d.delivery_id, d.event_id, d.step, d.attempts, \
-     d.due_at, e.body FROM webhook_deliveries d \
+     d.due_at, e.account_id, e.kind, e.object_id, e.sequence, e.state, e.body \
+     FROM webhook_deliveries d \
      LEFT JOIN events e ON e.account_id = d.account_id AND e.event_id = d.event_id \
      WHERE d.account_id = $1 AND d.webhook_id = $2 AND d.due_at <= $3 AND d.manual = 1 \
      ORDER BY d.due_at LIMIT $4");

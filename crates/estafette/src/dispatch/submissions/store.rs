@@ -24,6 +24,13 @@ const LEADS: Sql = Sql("SELECT a.attempt_id, a.object_id, a.channel, a.state, a.
      FROM submissions s JOIN attempts a ON a.account_id = s.account_id \
      AND a.attempt_id = s.attempt_id WHERE s.carrier = $1 AND s.provider_id IN ($2, $3, $4) \
      /*MANY*/");
+/// The same of one id, without a list to search.
+const LEAD: Sql = Sql("SELECT a.attempt_id, a.object_id, a.channel, a.state, a.credits, \
+     a.lease_until, a.account_id, a.give_up_at, a.kind, a.carrier, a.priority, a.tries, a.resends, \
+     a.queued_at, a.next_at, a.refused_by, s.provider_id, s.parts, (SELECT MAX(1) \
+     FROM early_receipts e WHERE e.carrier = s.carrier AND e.provider_id = s.provider_id) \
+     FROM submissions s JOIN attempts a ON a.account_id = s.account_id \
+     AND a.attempt_id = s.attempt_id WHERE s.carrier = $1 AND s.provider_id = $2 /*MANY*/");
 /// The first final fate of a part stays.
 const SET_FATE: Sql = Sql("UPDATE submissions SET fate = $1 \
      WHERE carrier = $2 AND provider_id = $3 AND fate IS NULL /*BULK*/");
@@ -75,6 +82,15 @@ impl FromRow for Lead {
     }
 }
 
+/// Where a carrier's id leads, if it is known.
+pub(in crate::dispatch) async fn lead(
+    app: &App,
+    carrier: &str,
+    key: &str,
+) -> Result<Option<Lead>, Error> {
+    app.db.row(LEAD, args![carrier, key]).await
+}
+
 /// Where those of a carrier's ids lead that are known: up to three ways to write one.
 pub(in crate::dispatch) async fn leads(
     app: &App,
@@ -95,7 +111,7 @@ pub async fn object_of(
     carrier: &str,
     provider_id: &str,
 ) -> Result<Option<(String, String)>, Error> {
-    let found = leads(app, carrier, [provider_id; 3]).await?.pop().map(|lead| lead.found);
+    let found = lead(app, carrier, provider_id).await?.map(|lead| lead.found);
     let own = found.filter(|found| found.attempt.account == *account);
     Ok(own.map(|found| (found.kind, found.attempt.object_id)))
 }

@@ -1,0 +1,54 @@
+//! Due work as it is stored: a delivery and its event, of which the JSON is made.
+
+use hyper::body::Bytes;
+use store::{Error, FromRow, Row};
+
+use super::tries::Job;
+use crate::app::App;
+use crate::events::{self, Stored};
+
+/// A row of due work.
+pub(super) struct Due {
+    pub(super) job: Job,
+    /// None when the event is gone.
+    pub(super) event: Option<Stored>,
+}
+
+impl Due {
+    /// The JSON to send.
+    pub(super) async fn body(&self, app: &App) -> Result<Option<String>, Error> {
+        match &self.event {
+            Some(event) => events::render(app, event).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether the JSON is to be kept from now on, because it was sent before.
+    pub(super) fn is_to_keep(&self) -> bool {
+        self.job.attempts > 0 && self.event.as_ref().is_some_and(|event| event.body.is_none())
+    }
+}
+
+impl FromRow for Due {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let job = Job {
+            delivery: row.take(0)?,
+            event: row.take(1)?,
+            step: row.take(2)?,
+            attempts: row.take(3)?,
+            due_at: row.take(4)?,
+            body: Bytes::new(),
+        };
+        let Some(account) = row.take(5)? else { return Ok(Self { job, event: None }) };
+        let event = Stored {
+            account,
+            id: job.event.clone(),
+            kind: row.take(6)?,
+            object_id: row.take(7)?,
+            sequence: row.take(8)?,
+            state: row.take(9)?,
+            body: row.take(10)?,
+        };
+        Ok(Self { job, event: Some(event) })
+    }
+}
