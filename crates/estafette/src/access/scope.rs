@@ -56,12 +56,11 @@ impl Scope {
             .fold(0, |set, scope| set | scope.bit())
     }
 
-    /// The bit set in the field `scopes` of a request, its faults noted; left out = all. It is to
-    /// be the first field that is read.
+    /// The bit set in the field `scopes` of a request, its faults noted; left out = all.
     pub fn read(fields: &mut Fields) -> u16 {
         let Some(words) = fields.texts("scopes", MOST_WORDS) else { return Self::set(Self::ALL) };
         // A list of things that are no texts is at fault already, not empty.
-        if words.is_empty() && !fields.has_faults() {
+        if words.is_empty() && !fields.has_faults_of(&["scopes"]) {
             fields.fault("scopes", "too_short", "must have at least one scope");
         }
         let mut set = 0;

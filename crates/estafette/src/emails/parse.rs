@@ -96,7 +96,7 @@ fn order(app: &App, mut fields: Fields) -> Result<Order, Problem> {
     let reply_to = fields.text("reply_to").and_then(|text| mailbox(&mut fields, "reply_to", &text));
     let subject = subject(&mut fields);
     let (text, html) = (said(&mut fields, "text"), said(&mut fields, "html"));
-    if text.is_none() && html.is_none() && !fields.has_faults() {
+    if text.is_none() && html.is_none() && !fields.has_faults_of(&["text", "html"]) {
         fields.fault("text", "required", "is required, unless html is given");
     }
     let headers = headers(&mut fields);

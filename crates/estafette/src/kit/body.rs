@@ -81,10 +81,10 @@ impl Fields {
         }
     }
 
-    /// Whether a fault was noted so far.
+    /// Whether a fault was noted of one of these fields, or of what is in them.
     #[must_use]
-    pub fn has_faults(&self) -> bool {
-        !self.faults.is_empty()
+    pub fn has_faults_of(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.faults.are_of(name))
     }
 
     /// The raw value; `null` counts as absent.
@@ -244,7 +244,7 @@ impl Fields {
             return None;
         }
         let texts = self.texts(name, most)?;
-        if texts.is_empty() && !self.has_faults() {
+        if texts.is_empty() && !self.has_faults_of(&[name]) {
             self.fault(name, "too_short", "must have at least 1 element");
         }
         Some(texts)

@@ -92,6 +92,11 @@ impl Faults {
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
+
+    /// Whether one of those that are listed is of this member of the body.
+    pub(super) fn are_of(&self, name: &str) -> bool {
+        self.listed.iter().any(|item| item.pointer.split('/').nth(1) == Some(name))
+    }
 }
 
 impl From<Vec<Item>> for Faults {

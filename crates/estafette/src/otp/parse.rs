@@ -58,7 +58,8 @@ pub(super) fn verify(app: &App, body: &[u8]) -> Result<(Address, Secret), Proble
     let id = fields.text("challenge_id");
     let reference = fields.text_within("reference", 1, 128);
     let to = recipient(&mut fields, "to", false);
-    if id.is_none() && reference.is_none() && to.is_none() && !fields.has_faults() {
+    let is_nowhere = id.is_none() && reference.is_none() && to.is_none();
+    if is_nowhere && !fields.has_faults_of(&["challenge_id", "reference", "to"]) {
         let detail = "is required, unless reference or to addresses the challenge";
         fields.fault("challenge_id", "required", detail);
     }
@@ -97,7 +98,8 @@ fn typed_code(fields: &mut Fields, code: &str) -> Option<Secret> {
     let mut digits = String::with_capacity(8);
     for letter in code.chars().take(64) {
         match letter {
-            ' ' | '\u{a0}' | '\u{202f}' | '\t' | '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' => {}
+            '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' => {}
+            space if space.is_whitespace() => {}
             // What is no digit of any script stays in as a mark that makes the code malformed.
             _ => digits.push(digit(letter).unwrap_or('?')),
         }

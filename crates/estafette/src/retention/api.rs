@@ -135,7 +135,7 @@ fn read(app: &App, body: &[u8]) -> Result<(Person, Option<AccountId>), Problem> 
             fields.fault("email", "invalid_type", "must not be given beside phone");
             None
         }
-        (None, None) if fields.has_faults() => None,
+        (None, None) if fields.has_faults_of(&["email", "phone"]) => None,
         (None, None) => {
             fields.fault("phone", "required", "is required, unless email is given");
             None

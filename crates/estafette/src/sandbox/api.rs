@@ -211,7 +211,7 @@ fn read_reply(app: &App, body: &[u8]) -> Result<(Said, Channel), Problem> {
         Some(ReplyChannel::Chatapp) | None => Channel::Chatapp,
     };
     match (&text, button) {
-        (None, None) if !fields.has_faults() => {
+        (None, None) if !fields.has_faults_of(&["text", "button"]) => {
             fields.fault("text", "required", "is required, unless button is given");
         }
         (Some(_), Some(_)) => {

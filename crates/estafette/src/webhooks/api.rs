@@ -372,9 +372,8 @@ fn with_secret(target: Target, secret: Option<&Secret>) -> WebhookView {
 
 /// A secret that was given, or a new one; none when it is at fault.
 fn take_secret(app: &App, fields: &mut Fields) -> Option<Secret> {
-    let had_faults = fields.has_faults();
     let Some(given) = fields.text("secret") else {
-        let is_wrong = fields.has_faults() && !had_faults;
+        let is_wrong = fields.has_faults_of(&["secret"]);
         return (!is_wrong).then(|| secret::make(&app.clock));
     };
     let (code, detail) = match secret::canonical(&Secret::new(given)) {
@@ -392,9 +391,8 @@ fn take_secret(app: &App, fields: &mut Fields) -> Option<Secret> {
 }
 
 fn take_patterns(fields: &mut Fields) -> Option<Patterns> {
-    let had_faults = fields.has_faults();
     let given = fields.texts("events", pattern::MOST)?;
-    if fields.has_faults() && !had_faults {
+    if fields.has_faults_of(&["events"]) {
         return None;
     }
     if given.is_empty() {

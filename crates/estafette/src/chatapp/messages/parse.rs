@@ -63,7 +63,8 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
     if let Some(text) = &text {
         check_text(&mut fields, text);
     }
-    if text.is_none() && filled.is_none() && !fields.has_faults() {
+    let is_silent = text.is_none() && filled.is_none();
+    if is_silent && !fields.has_faults_of(&["text", "template_name"]) {
         let detail = "is required, unless template_name names a template";
         fields.fault("text", "text_or_template_required", detail);
     }

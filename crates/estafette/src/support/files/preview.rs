@@ -23,10 +23,10 @@ static DRAWING: Semaphore = Semaphore::const_new(1);
 pub(super) enum Drawn {
     /// There is a preview.
     Preview(Vec<u8>),
-    /// It has none: a PDF, or an image that is too large to draw.
+    /// It has none: a PDF, or an image that cannot be drawn.
     None,
-    /// It is no image; why, in words that go behind "The file".
-    Broken(&'static str),
+    /// It has more pixels than are taken.
+    TooLarge,
 }
 
 /// The media type of previews.
@@ -34,7 +34,7 @@ pub(super) fn media_type(of: &str) -> &'static str {
     if of == FileKind::Jpeg.media_type() { "image/jpeg" } else { "image/png" }
 }
 
-/// Draws a preview of a whole file.
+/// Draws a preview of a file.
 pub(super) async fn draw(kind: FileKind, bytes: hyper::body::Bytes) -> Drawn {
     let format = match kind {
         FileKind::Pdf => return Drawn::None,
@@ -50,18 +50,18 @@ pub(super) async fn draw(kind: FileKind, bytes: hyper::body::Bytes) -> Drawn {
         _ => drawn(format, &bytes),
     })
     .await;
-    drawn.unwrap_or(Drawn::Broken("cannot be drawn"))
+    drawn.unwrap_or(Drawn::None)
 }
 
 fn drawn(format: ImageFormat, bytes: &[u8]) -> Drawn {
     let Ok((width, height)) =
         ImageReader::with_format(Cursor::new(bytes), format).into_dimensions()
     else {
-        return Drawn::Broken("is not an image that can be read");
+        return Drawn::None;
     };
     let pixels = u64::from(width) * u64::from(height);
     if width.max(height) > MOST_SIDE || pixels > MOST_PIXELS {
-        return Drawn::Broken("has too many pixels");
+        return Drawn::TooLarge;
     }
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::default();
@@ -69,8 +69,7 @@ fn drawn(format: ImageFormat, bytes: &[u8]) -> Drawn {
     reader.limits(limits);
     match reader.decode() {
         Ok(image) => encoded(&image, format).map_or(Drawn::None, Drawn::Preview),
-        Err(image::ImageError::Limits(_)) => Drawn::None,
-        Err(_) => Drawn::Broken("is not an image that can be read"),
+        Err(_) => Drawn::None,
     }
 }
 

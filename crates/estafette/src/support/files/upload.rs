@@ -208,7 +208,10 @@ impl Upload {
         let preview = match preview::draw(kind, bytes.clone()).await {
             Drawn::Preview(preview) => Some(preview),
             Drawn::None => None,
-            Drawn::Broken(why) => return Err(Refusal::Type(format!("The file {why}."))),
+            Drawn::TooLarge => {
+                let why = "The image has more than 20,000 pixels a side or 120 million in all.";
+                return Err(Refusal::Type(why.to_owned()));
+            }
         };
         let settings = &app.config.support;
         let patience = Duration::from_millis(settings.clamd_timeout_ms);

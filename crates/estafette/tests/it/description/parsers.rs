@@ -20,6 +20,10 @@ const CONDITIONAL: &[(&str, &str)] = &[
     ("/v1/sandbox/handsets/{phone}/replies", "/text"),
     // Or an email address.
     ("/v1/admin/erasures", "/phone"),
+    // Or HTML.
+    ("/v1/emails", "/text"),
+    // Or another address of the challenge.
+    ("/v1/otp/verify", "/challenge_id"),
 ];
 /// Parsed into the very types that are described: one truth. Or a list of what is described and
 /// parsed elsewhere, whose faults are in the answer 200.

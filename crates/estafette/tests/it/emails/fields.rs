@@ -18,7 +18,7 @@ on_every_engine!(
 async fn every_fault_of_an_email_is_named(world: &World) {
     let ada = world.account("ada").await;
     let nothing = send(&ada, json!({})).await.problem("validation_failed");
-    for pointer in ["/from_email", "/subject"] {
+    for pointer in ["/from_email", "/to", "/subject", "/text"] {
         assert_eq!(nothing.item(pointer).as_deref(), Some("required"), "{}", nothing.text);
     }
     let bad = json!({
@@ -63,6 +63,9 @@ async fn every_fault_of_an_email_is_named(world: &World) {
     };
     send(&ada, with("colour", json!("red"))).await.fault("/colour", "unknown_field");
     send(&ada, with("text", json!(""))).await.fault("/text", "required");
+    let half = send(&ada, json!({"to": [], "from_email": "zz", "subject": "s"})).await;
+    let half = half.fault("/to", "too_short").fault("/from_email", "invalid_email");
+    half.fault("/text", "required");
     send(&ada, with("to", json!([]))).await.fault("/to", "too_short");
     send(&ada, with("to", json!(null))).await.fault("/to", "required");
     let many: Vec<String> = (0..30).map(|number| format!("a{number}@example.com")).collect();
