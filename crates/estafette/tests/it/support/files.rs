@@ -210,12 +210,9 @@ async fn a_file_is_judged_by_its_first_bytes(world: &World) {
     huge[20..24].copy_from_slice(&60_000_u32.to_be_bytes());
     let sum = crc(&huge[12..29]).to_be_bytes();
     huge[29..33].copy_from_slice(&sum);
-    for (name, bytes) in [
-        ("a.png", with(png(), script)),
-        ("a.pdf", with(pdf(100), script)),
-        ("a.gif", b"GIF89a/*<script>*/=1;alert(1)".to_vec()),
-        ("a.png", huge),
-    ] {
+    let page = b"GIF89a/*<script>*/=1;alert(1)".to_vec();
+    let (image, text) = (with(png(), script), with(pdf(100), script));
+    for (name, bytes) in [("a.png", image), ("a.pdf", text), ("a.gif", page), ("a.png", huge)] {
         let refused = upload(&ada, &id, (name, None, &bytes), &[]).await;
         refused.problem("unsupported_file_type");
     }
