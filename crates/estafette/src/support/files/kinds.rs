@@ -1,12 +1,14 @@
-//! What a file is, by its content alone: its first bytes say the type. A file that is cut off, or
-//! goes on behind its end as photos of many cameras do, is taken. It may go on as something else,
-//! and no look at its bytes can tell: that is why a download never runs, and a preview is drawn
-//! anew. What is plainly a page of the web is refused all the same.
+//! What a file is, by its content alone: its first bytes say the type. Each image is followed from
+//! there to its end, because a file that begins as one may go on as something else: a polyglot
+//! passes every look at first bytes. One that is cut off is taken as it is. What else a file may
+//! hide no look can tell: a download never runs, and a preview is drawn anew.
 
 /// How far from its beginning and from its end a file is looked at for markup, bytes.
 const LOOK: usize = 1_024;
 /// What no image and no PDF has there.
 const MARKUP: [&str; 5] = ["<!doctype", "<html", "<iframe", "<script", "<svg"];
+/// What a ZIP archive ends with; it is read from there.
+const END_OF_ZIP: &[u8] = b"PK\x05\x06";
 
 /// A type that is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +66,33 @@ impl FileKind {
         let Some(kind) = Self::ALL.into_iter().find(begins) else {
             return Err("is not a PDF, JPG, PNG, GIF or WEBP");
         };
-        let ends = [bytes.get(..LOOK), bytes.get(bytes.len().saturating_sub(LOOK)..)];
-        if ends.into_iter().any(|end| is_markup(end.unwrap_or(bytes))) {
+        let end = match kind {
+            Self::Pdf => pdf(bytes),
+            Self::Jpeg => jpeg(bytes),
+            Self::Png => png(bytes),
+            Self::Gif => gif(bytes),
+            Self::Webp => webp(bytes),
+        };
+        let first = bytes.get(..LOOK).unwrap_or(bytes);
+        let last = bytes.get(bytes.len().saturating_sub(LOOK)..).unwrap_or(bytes);
+        if is_markup(first) || is_markup(last) {
             return Err("contains HTML");
+        }
+        let is_zip = last.windows(END_OF_ZIP.len()).any(|window| window == END_OF_ZIP);
+        if is_zip || end.is_some_and(|end| end < bytes.len()) {
+            return Err("contains data after its end");
         }
         Ok(kind)
     }
+}
+
+/// Where it ends: at its last `%%EOF`, and white space behind it (ISO 32000-1 §7.5.5). What is
+/// before is not followed: readers find it from the end, in any order.
+fn pdf(bytes: &[u8]) -> Option<usize> {
+    const EOF: &[u8] = b"%%EOF";
+    let last = bytes.windows(EOF.len()).rposition(|window| window == EOF)? + EOF.len();
+    let behind = bytes.get(last..)?;
+    Some(last + behind.iter().take_while(|byte| byte.is_ascii_whitespace()).count())
 }
 
 /// Whether it has what only a page of the web, or an SVG, has.
@@ -82,6 +105,28 @@ fn is_markup(bytes: &[u8]) -> bool {
 fn be32(bytes: &[u8], at: usize) -> Option<usize> {
     let four: [u8; 4] = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
     usize::try_from(u32::from_be_bytes(four)).ok()
+}
+
+/// Chunks from IHDR to IEND (PNG, third edition, §5.3). Answers where it ends.
+fn png(bytes: &[u8]) -> Option<usize> {
+    let mut at = 8;
+    let mut is_first = true;
+    loop {
+        let length = be32(bytes, at)?;
+        let kind = bytes.get(at + 4..at + 8)?;
+        if is_first != (kind == b"IHDR") {
+            return None;
+        }
+        is_first = false;
+        // Length, type, data, check sum.
+        at = at.checked_add(length)?.checked_add(12)?;
+        if at > bytes.len() {
+            return None;
+        }
+        if kind == b"IEND" {
+            return (length == 0).then_some(at);
+        }
+    }
 }
 
 /// A PNG with nothing but its picture (chunks: PNG, third edition, §5.3). Its texts and colour
@@ -97,6 +142,83 @@ pub(super) fn picture_of_png(bytes: &[u8]) -> Vec<u8> {
         at = end;
     }
     bare
+}
+
+/// Segments to the scans, and over them to EOI (ITU-T T.81 §B.1.1).
+fn jpeg(bytes: &[u8]) -> Option<usize> {
+    let mut at = 2;
+    loop {
+        if *bytes.get(at)? != 0xff {
+            return None;
+        }
+        let marker = *bytes.get(at + 1)?;
+        match marker {
+            // Fill bytes.
+            0xff => at += 1,
+            0xd9 => return Some(at + 2),
+            0x01 | 0xd0..=0xd8 => at += 2,
+            0x00 => return None,
+            _ => {
+                let high = usize::from(*bytes.get(at + 2)?);
+                let length = (high << 8) | usize::from(*bytes.get(at + 3)?);
+                if length < 2 {
+                    return None;
+                }
+                at += 2 + length;
+                if marker == 0xda {
+                    at = after_scan(bytes, at)?;
+                }
+            }
+        }
+    }
+}
+
+/// Where the next marker is that is neither data nor a restart.
+fn after_scan(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += bytes.get(at..)?.iter().position(|byte| *byte == 0xff)?;
+        match *bytes.get(at + 1)? {
+            0x00 | 0xd0..=0xd7 => at += 2,
+            0xff => at += 1,
+            _ => return Some(at),
+        }
+    }
+}
+
+/// Blocks to the trailer (`GIF89a` §17 and following).
+fn gif(bytes: &[u8]) -> Option<usize> {
+    let table = |flags: u8| if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) };
+    let blocks = |mut at: usize| -> Option<usize> {
+        loop {
+            let length = usize::from(*bytes.get(at)?);
+            at += 1 + length;
+            if length == 0 {
+                return Some(at);
+            }
+        }
+    };
+    let mut at = 13 + table(*bytes.get(10)?);
+    let mut images = 0;
+    loop {
+        match *bytes.get(at)? {
+            0x3b => return (images > 0).then_some(at + 1),
+            0x21 => at = blocks(at + 2)?,
+            0x2c => {
+                images += 1;
+                at = blocks(at + 11 + table(*bytes.get(at + 9)?))?;
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// One RIFF chunk that is all there is (WebP container specification).
+fn webp(bytes: &[u8]) -> Option<usize> {
+    let four: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
+    let length = usize::try_from(u32::from_le_bytes(four)).ok()?;
+    let end = length.checked_add(8)?;
+    let is_image = matches!(bytes.get(12..16)?, b"VP8 " | b"VP8L" | b"VP8X");
+    (is_image && end <= bytes.len()).then_some(end)
 }
 
 #[cfg(test)]
@@ -133,6 +255,10 @@ mod tests {
         assert_eq!(FileKind::of(b"%PDF-1.4\n1 0 obj"), pdf, "cut off");
         let filled = [&b"%PDF-1.4 <x:xmpmeta>"[..], &[0; 5_000], b"<rdf:RDF>"].concat();
         assert_eq!(FileKind::of(&filled), pdf);
+        assert_eq!(FileKind::of(b"%PDF-1.4\n%%EOF\r\n"), pdf);
+        assert!(FileKind::of(b"%PDF-1.4\n%%EOF\nMZ").is_err());
+        let zip = [&b"\x89PNG\r\n\x1a\n\0\0PK\x05\x06"[..], &[0; 18]].concat();
+        assert!(FileKind::of(&zip).is_err());
         assert_eq!(FileKind::of(b"\x89PNG\r\n\x1a\n\0\0"), Ok(FileKind::Png));
         assert_eq!(FileKind::of(b"RIFF\x04\0\0\0WEBP"), Ok(FileKind::Webp));
         assert!(FileKind::of(b"RIFF\x04\0\0\0WAVE").is_err());
