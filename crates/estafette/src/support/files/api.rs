@@ -242,7 +242,7 @@ async fn download_any_ticket_file(
 /// Preview an attached image.
 ///
 /// It is small and drawn anew: nothing else that the original carries is in it. PDF files and
-/// images that are too large to be drawn have no preview.
+/// images that cannot be drawn have no preview.
 #[utoipa::path(
     get, path = "/v1/support-ticket-files/{file_id}/preview", tag = "Support",
     params(("file_id" = String, Path, description = "The file")),

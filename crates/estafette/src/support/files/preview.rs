@@ -14,6 +14,9 @@ const SIDE: u32 = 1_024;
 const MOST_SIDE: u32 = 20_000;
 /// Pixels of an image that is taken.
 const MOST_PIXELS: u64 = 120_000_000;
+/// What is said of an image that has more of either.
+pub(super) const TOO_LARGE: &str =
+    "The image has more than 20,000 pixels a side or 120 million in all.";
 /// Memory that drawing one may take, bytes. What needs more has no preview.
 const MOST_MEMORY: u64 = 160 * 1024 * 1024;
 /// One at a time: each takes a whole processor and much memory.

@@ -208,10 +208,7 @@ impl Upload {
         let preview = match preview::draw(kind, bytes.clone()).await {
             Drawn::Preview(preview) => Some(preview),
             Drawn::None => None,
-            Drawn::TooLarge => {
-                let why = "The image has more than 20,000 pixels a side or 120 million in all.";
-                return Err(Refusal::Type(why.to_owned()));
-            }
+            Drawn::TooLarge => return Err(Refusal::Type(preview::TOO_LARGE.to_owned())),
         };
         let settings = &app.config.support;
         let patience = Duration::from_millis(settings.clamd_timeout_ms);
