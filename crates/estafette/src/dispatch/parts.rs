@@ -5,6 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use ::store::{CommitError, Error, WriteSet};
+use futures_util::future::try_join_all;
 
 use super::entry::Opened;
 use super::parked::{self, Parked};
@@ -64,27 +65,18 @@ pub(super) async fn find(
     let (carrier, own) = (receipt.carrier.as_str(), receipt.provider_id.as_deref());
     let Some(own) = own else { return Ok(None) };
     let Some(guesses) = guesses else { return look_up(app, carrier, own).await };
-    // Most carriers write an id in one way only: then the others are not asked for.
-    let asks_at_once = writes_otherwise(app, carrier);
-    let mut places = if asks_at_once {
-        look_up_all(app, carrier, own, guesses).await?
-    } else {
-        look_up(app, carrier, own).await?.into_iter().collect()
-    };
-    let at = places.iter().position(|place| place.key.as_deref() == Some(own));
-    if let Some(mut place) = at.map(|at| places.swap_remove(at)) {
+    if let Some(mut place) = look_up(app, carrier, own).await? {
         let known = number_of(app, owners, &mut place).await?;
         if known.is_none_or(|known| may_be_one(known, &guesses.number)) {
             return Ok(Some(place));
         }
     }
-    if !asks_at_once {
-        places = look_up_all(app, carrier, own, guesses).await?;
-        places.retain(|place| place.key.as_deref() != Some(own));
-    }
+    // Most carriers write an id in one way only, so the other ways are asked for last.
+    let others = guesses.guesses.iter().map(|guess| look_up(app, carrier, &guess.provider_id));
+    let places = try_join_all(others).await?;
     let wanted = mac(app, &guesses.number);
     let mut hits = Vec::new();
-    for mut place in places {
+    for mut place in places.into_iter().flatten() {
         if goes_to(app, owners, &mut place, &wanted).await? {
             hits.push(place);
         }
@@ -92,12 +84,6 @@ pub(super) async fn find(
     let (1, Some(hit)) = (hits.len(), hits.pop()) else { return Ok(None) };
     name_setting(app, carrier, guesses, &hit);
     Ok(Some(hit))
-}
-
-/// Whether receipts of a carrier, as seen at this node, write ids in another form than its answers.
-fn writes_otherwise(app: &App, carrier: &str) -> bool {
-    let lane = app.carriers.lane(carrier);
-    lane.is_some_and(|lane| lane.receipts.guessed.load(Ordering::Relaxed) > 0)
 }
 
 /// Whether two ways of writing may mean one number. Some carriers write it as dialled at home, or
@@ -109,20 +95,6 @@ fn may_be_one(one: &str, other: &str) -> bool {
     };
     let (one, other) = (tail(one), tail(other));
     other.len() < TAIL_DIGITS || one == other
-}
-
-async fn look_up_all(
-    app: &App,
-    carrier: &str,
-    own: &str,
-    guesses: &Guesses,
-) -> Result<Vec<Place>, Error> {
-    let mut keys = [own; 3];
-    // There are two other ways to write an id.
-    for (key, guess) in keys.iter_mut().skip(1).zip(&guesses.guesses) {
-        *key = &guess.provider_id;
-    }
-    Ok(submissions::leads(app, carrier, keys).await?.into_iter().map(Place::by).collect())
 }
 
 /// Says once, at this node, what the settings of a carrier should say.

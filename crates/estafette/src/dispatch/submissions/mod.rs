@@ -3,6 +3,4 @@
 mod store;
 
 pub use self::store::object_of;
-pub(super) use self::store::{
-    Lead, Submission, fate, fates, found, lead, leads, set_fate, submitted,
-};
+pub(super) use self::store::{Lead, Submission, fate, fates, found, lead, set_fate, submitted};

@@ -15,16 +15,8 @@ const SUBMITTED: Sql = Sql("INSERT INTO submissions (carrier, provider_id, accou
      fate = NULL /*BULK*/");
 const FOUND: Sql = Sql("INSERT INTO submissions (carrier, provider_id, account_id, attempt_id, \
      part, parts, fate) VALUES ($1, $2, $3, $4, 1, 1, NULL) ON CONFLICT DO NOTHING /*BULK*/");
-/// Where those of a few ids lead that are known: the attempt, how many parts it has, and whether a
-/// receipt with that id came before it was known.
-const LEADS: Sql = Sql("SELECT a.attempt_id, a.object_id, a.channel, a.state, a.credits, \
-     a.lease_until, a.account_id, a.give_up_at, a.kind, a.carrier, a.priority, a.tries, a.resends, \
-     a.queued_at, a.next_at, a.refused_by, s.provider_id, s.parts, (SELECT MAX(1) \
-     FROM early_receipts e WHERE e.carrier = s.carrier AND e.provider_id = s.provider_id) \
-     FROM submissions s JOIN attempts a ON a.account_id = s.account_id \
-     AND a.attempt_id = s.attempt_id WHERE s.carrier = $1 AND s.provider_id IN ($2, $3, $4) \
-     /*MANY*/");
-/// The same of one id, without a list to search.
+/// Where an id leads that is known: the attempt, how many parts it has, and whether a receipt with
+/// that id came before it was known.
 const LEAD: Sql = Sql("SELECT a.attempt_id, a.object_id, a.channel, a.state, a.credits, \
      a.lease_until, a.account_id, a.give_up_at, a.kind, a.carrier, a.priority, a.tries, a.resends, \
      a.queued_at, a.next_at, a.refused_by, s.provider_id, s.parts, (SELECT MAX(1) \
@@ -89,16 +81,6 @@ pub(in crate::dispatch) async fn lead(
     key: &str,
 ) -> Result<Option<Lead>, Error> {
     app.db.row(LEAD, args![carrier, key]).await
-}
-
-/// Where those of a carrier's ids lead that are known: up to three ways to write one.
-pub(in crate::dispatch) async fn leads(
-    app: &App,
-    carrier: &str,
-    keys: [&str; 3],
-) -> Result<Vec<Lead>, Error> {
-    let [one, two, three] = keys;
-    app.db.rows(LEADS, args![carrier, one, two, three]).await
 }
 
 /// The kind and id of what went out under a carrier's id, if it is this account's.
