@@ -18,7 +18,8 @@ use super::token::{self, Kind};
 use super::who::Who;
 use super::{account, key};
 use crate::app::{Account, App, Env, KnownKey, Standing};
-use crate::kit::id::{AccountId, KeyId, StaffId, UserId};
+use crate::kit::client_address::ClientAddress;
+use crate::kit::id::{AccountId, KeyId, RequestId, StaffId, UserId};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::seal::sha256;
@@ -27,13 +28,25 @@ use crate::kit::throttle::{Class, RateLimit};
 /// The header of an API key; `Authorization: Bearer` is as good.
 const API_KEY: &str = "x-api-key";
 
-/// Where the extractor leaves the `RateLimit` headers for the edge, which puts an empty one into
-/// the request's extensions and copies what it finds to the answer.
-pub type RateHeaders = Arc<OnceLock<RateLimit>>;
+/// What a connection, the edge and the extractors tell each other of a request: in its extensions,
+/// as an [`Arc`].
+#[derive(Debug)]
+pub struct RequestNotes {
+    /// The id of the request.
+    pub id: String,
+    /// Who is at the other end.
+    pub client: Option<ClientAddress>,
+    /// What an extractor leaves here, the edge shows in the `RateLimit` headers of the answer.
+    pub rate: OnceLock<RateLimit>,
+}
 
-/// The id of the request; the edge puts it into the request's extensions. Empty without an edge.
-#[derive(Clone, Debug, Default)]
-pub struct RequestIdText(pub String);
+impl RequestNotes {
+    /// Of a request that begins.
+    #[must_use]
+    pub fn of(id: RequestId, client: Option<ClientAddress>) -> Self {
+        Self { id: id.into(), client, rate: OnceLock::new() }
+    }
+}
 
 /// What opens an endpoint.
 pub trait Policy: Send + Sync + 'static {
@@ -140,7 +153,7 @@ impl<P: Policy> FromRequestParts<App> for Caller<P> {
         }
         take(app, parts, P::CLASS, caller.who.id())?;
         app.throttle.take_of_account(P::CLASS, &caller.account.id)?;
-        caller.request_id = request_id(parts).0;
+        caller.request_id = request_id(parts);
         Ok(caller)
     }
 }
@@ -181,7 +194,7 @@ impl FromRequestParts<App> for Staff {
         take(app, parts, Class::Read, &subject)?;
         let id = StaffId::stored(subject);
         let who = Who::Staff(id.clone());
-        Ok(Self { id, who, request_id: request_id(parts).0, token })
+        Ok(Self { id, who, request_id: request_id(parts), token })
     }
 }
 
@@ -361,9 +374,9 @@ async fn subject_of(app: &App, text: &str, kind: Kind) -> Result<(String, [u8; 3
 
 pub(super) fn take(app: &App, parts: &Parts, class: Class, who: &str) -> Result<(), Problem> {
     let limit = app.throttle.take(class, who)?;
-    if let Some(slot) = parts.extensions.get::<RateHeaders>() {
-        // A second extractor in one handler would only repeat them.
-        let _first = slot.set(limit);
+    if let Some(notes) = notes(parts) {
+        // A second extractor in one handler would only repeat it.
+        let _first = notes.rate.set(limit);
     }
     Ok(())
 }
@@ -396,8 +409,19 @@ fn missing(shown: &Pass<'_>, key: bool, portal: bool) -> Problem {
     if key { problem } else { problem.only_token() }
 }
 
-pub(super) fn request_id(parts: &Parts) -> RequestIdText {
-    parts.extensions.get::<RequestIdText>().cloned().unwrap_or_default()
+fn notes(parts: &Parts) -> Option<&RequestNotes> {
+    parts.extensions.get::<Arc<RequestNotes>>().map(Arc::as_ref)
+}
+
+/// The id of the request; empty without an edge.
+pub(super) fn request_id(parts: &Parts) -> String {
+    notes(parts).map(|notes| notes.id.clone()).unwrap_or_default()
+}
+
+/// Who is at the other end. Every connection has an address.
+#[must_use]
+pub fn client_of(parts: &Parts) -> Option<ClientAddress> {
+    notes(parts)?.client
 }
 
 #[cfg(test)]

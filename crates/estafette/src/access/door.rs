@@ -9,13 +9,12 @@ use axum::http::request::Parts;
 use store::args;
 
 use super::audit::By;
-use super::caller::{Caller, Myself, Portal, Staff, bearer, request_id, take};
+use super::caller::{Caller, Myself, Portal, Staff, bearer, client_of, request_id, take};
 use super::idempotency;
 use super::store as sql;
 use super::token::{self, Kind};
 use super::who::Who;
 use crate::app::App;
-use crate::kit::client_address::ClientAddress;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::seal::hex;
@@ -45,12 +44,12 @@ impl FromRequestParts<App> for Guest {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let client = parts.extensions.get::<ClientAddress>();
+        let client = client_of(parts);
         // Every connection has an address; without one all share a budget.
         let address = client.map(|client| client.unit().to_string()).unwrap_or_default();
-        let network = client.map(ToString::to_string).unwrap_or_default();
+        let network = client.map(|client| client.to_string()).unwrap_or_default();
         take(app, parts, Class::Guest, &address)?;
-        Ok(Self { request_id: request_id(parts).0, address, network })
+        Ok(Self { request_id: request_id(parts), address, network })
     }
 }
 

@@ -28,8 +28,8 @@ use clock::Millis;
 pub use account::account;
 pub use audit::{By, Entry, record};
 pub use caller::{
-    Caller, CheckOtp, Myself, Policy, Portal, RateHeaders, ReadAccount, ReadInbound, RequestIdText,
-    SendOtp, Staff, TestCaller, forget_account,
+    Caller, CheckOtp, Myself, Policy, Portal, ReadAccount, ReadInbound, RequestNotes, SendOtp,
+    Staff, TestCaller, client_of, forget_account,
 };
 pub use door::{Guest, Leaver};
 pub use login::{

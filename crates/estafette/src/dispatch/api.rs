@@ -8,9 +8,9 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::access::client_of;
 use crate::app::App;
 use crate::carriers::{Called, Taken};
-use crate::kit::client_address::ClientAddress;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 
@@ -93,6 +93,6 @@ fn called(parts: &Parts, body: &Bytes) -> Called {
         query: parts.uri.query().unwrap_or_default().to_owned(),
         headers: parts.headers.iter().filter_map(header).collect(),
         body: body.to_vec(),
-        from: parts.extensions.get::<ClientAddress>().map(|client| client.0),
+        from: client_of(parts).map(|client| client.0),
     }
 }

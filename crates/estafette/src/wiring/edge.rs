@@ -1,26 +1,36 @@
-//! The edge of every request: its id, its time limit, its log line, and the one shape of every
-//! error, whoever made it.
+//! The edge of every request: its time limit, its log line, its headers. What errors look like is in
+//! `shape`.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
-use axum::middleware::Next;
+use axum::body::HttpBody;
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::Route;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, poll};
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
+use tower::{Layer, Service};
 use tracing::{Instrument, Span};
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::PathItem;
 
 use super::listen::life;
 use super::pace::Pace;
+use super::shape::shape;
 use super::{intake, outgo};
-use crate::access::caller::{RateHeaders, RequestIdText};
+use crate::access::RequestNotes;
 use crate::app::App;
 use crate::chatapp;
 use crate::dispatch;
-use crate::kit::client_address::ClientAddress;
 use crate::kit::id::RequestId;
 use crate::kit::problem::{Item, Problem};
 use crate::kit::problem_code::Code;
@@ -29,41 +39,50 @@ use crate::kit::upload::MOST_BYTES;
 use crate::metrics::Answered;
 use crate::telemetry;
 
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// How long browsers insist on TLS, once the service itself spoke it with them (RFC 6797).
 const ONE_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// A path that nobody answers.
-pub(super) async fn no_route() -> Problem {
-    Problem::new(Code::RouteNotFound)
-}
-
-/// A path that exists, with a method that does not. The router adds `Allow`.
-pub(super) async fn no_method() -> Problem {
-    Problem::new(Code::MethodNotAllowed)
-}
-
 /// The methods of each described path. A body's type is judged only where the path and the method
 /// exist: what does not exist has no type that would be right.
-#[derive(Clone)]
-pub(super) struct Operations(Arc<HashMap<String, Vec<Method>>>);
+struct Operations(HashMap<String, Vec<Method>>);
 
 impl Operations {
-    pub(super) fn of(described: &OpenApi) -> Self {
+    fn of(described: &OpenApi) -> Self {
         let methods = |path: &PathItem| {
             let known = [
+                (&path.get, Method::GET),
                 (&path.post, Method::POST),
                 (&path.put, Method::PUT),
                 (&path.patch, Method::PATCH),
+                (&path.delete, Method::DELETE),
             ];
             known.into_iter().filter_map(|(is, method)| is.as_ref().map(|_| method)).collect()
         };
         let paths = described.paths.paths.iter();
-        Self(Arc::new(paths.map(|(path, item)| (path.clone(), methods(item))).collect()))
+        Self(paths.map(|(path, item)| (path.clone(), methods(item))).collect())
     }
 
     /// Whether the operation exists and takes a body.
     fn take_body(&self, method: &Method, route: &str) -> bool {
-        self.0.get(route).is_some_and(|methods| methods.contains(method))
+        let may_have_one = [Method::POST, Method::PUT, Method::PATCH].contains(method);
+        may_have_one && self.0.get(route).is_some_and(|methods| methods.contains(method))
+    }
+
+    /// What is said of a method that the path does not take: which ones it does.
+    fn refuse_method(&self, route: &str) -> Option<Problem> {
+        let methods: Vec<&str> = self.0.get(route)?.iter().map(Method::as_str).collect();
+        let detail = match methods.as_slice() {
+            [] => return None,
+            [only] => {
+                format!("`{route}` takes {only} alone. Use it, or look for a typo in the path.")
+            }
+            [rest @ .., last] => format!(
+                "`{route}` takes {} and {last}. Use one of them, or look for a typo in the path.",
+                rest.join(", ")
+            ),
+        };
+        Some(Problem::new(Code::MethodNotAllowed).detail(detail))
     }
 }
 
@@ -73,54 +92,139 @@ fn largest(route: &str) -> usize {
     if is_callback { intake::CALLBACK_LIMIT } else { intake::BODY_LIMIT }
 }
 
-/// Goes around every request.
-pub(super) async fn edge(
-    State((app, operations)): State<(App, Operations)>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let started = tokio::time::Instant::now();
-    let id = String::from(RequestId::new(&app.clock));
-    let (method, version) = (request.method().clone(), request.version());
-    let matched = request.extensions().get::<MatchedPath>().cloned();
-    let matched = matched.as_ref().map(MatchedPath::as_str);
-    let route = matched.unwrap_or("unmatched");
-    let client = request.extensions().get::<ClientAddress>().copied();
-    let rate = RateHeaders::default();
-    request.extensions_mut().insert(RequestIdText(id.clone()));
-    request.extensions_mut().insert(rate.clone());
-    let span = span(&app, &request, route, &id);
-    let way = Way::of(&method, route);
-    let pace = Pace::of_bodies(&app.config.server);
-    let takes_body = || operations.take_body(&method, route);
-    let response = match refuse_early(&app, &request, way, takes_body) {
-        Some(problem) => problem.into_response(),
-        None if way == Way::Upload || way == Way::Large => {
-            let request = intake::streamed(request, pace, started);
-            // It takes as long as its body may, and then as long as any other.
-            let limit = limit(&app) + pace.longest(MOST_BYTES);
-            life::extend(pace.longest(MOST_BYTES));
-            within(limit, request, next).instrument(span.clone()).await
-        }
-        None => match intake::whole(request, pace, started, largest(route)).await {
-            Ok(request) => within(limit(&app), request, next).instrument(span.clone()).await,
-            Err(problem) => problem.into_response(),
-        },
-    };
-    let mut response = shape(&app, response, &id);
-    if !outgo::note(&method, client, &mut response) {
-        response = shape(&app, too_much_to_take(version).into_response(), &id);
+/// Goes around every request. A layer of its own: one of `axum::middleware` boxes the route and its
+/// answer once more, for each request.
+#[derive(Clone)]
+pub(super) struct Edge(Arc<Surroundings>);
+
+/// What the edge knows of its environment.
+struct Surroundings {
+    app: App,
+    operations: Operations,
+}
+
+impl Edge {
+    pub(super) fn new(app: &App, described: &OpenApi) -> Self {
+        let operations = Operations::of(described);
+        Self(Arc::new(Surroundings { app: app.clone(), operations }))
     }
-    finish_headers(&app, response.headers_mut(), &rate, &id);
-    let status = response.status().as_u16();
-    span.record("http.response.status_code", status);
-    let seconds = started.elapsed().as_secs_f64();
-    let env = app.env.as_str();
-    let asked = method.as_str();
-    app.metrics.request(Answered { env, method: asked, route: matched, status, seconds });
-    let client = client.map(tracing::field::display);
-    tracing::debug!(request_id = id, env, %method, route, status, seconds, client, "answered");
-    response
+}
+
+impl Layer<Route> for Edge {
+    type Service = Edged;
+
+    fn layer(&self, route: Route) -> Edged {
+        Edged { edge: self.clone(), route: Arc::new(route) }
+    }
+}
+
+/// A route with the edge around it.
+#[derive(Clone)]
+pub(super) struct Edged {
+    edge: Edge,
+    route: Arc<Route>,
+}
+
+impl Service<Request> for Edged {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let Self { edge, route } = self.clone();
+        Box::pin(async move { Ok(edge.0.around(request, route).await) })
+    }
+}
+
+impl Surroundings {
+    async fn around(&self, mut request: Request, route: Arc<Route>) -> Response {
+        let Self { app, operations } = self;
+        let started = tokio::time::Instant::now();
+        let notes = notes_of(app, &mut request);
+        let (method, version) = (request.method().clone(), request.version());
+        let matched = request.extensions().get::<MatchedPath>().cloned();
+        let matched = matched.as_ref().map(MatchedPath::as_str);
+        let path = matched.unwrap_or("unmatched");
+        let (id, client) = (notes.id.as_str(), notes.client);
+        let span = span(app, &request, path, id);
+        let takes_body = || operations.take_body(&method, path);
+        let response = match refuse_early(app, &request, Way::of(&method, path), takes_body) {
+            Some(problem) => problem.into_response(),
+            None => {
+                let route = Route::clone(&route);
+                answer(app, request, Asked { path, started, span: &span, route }).await
+            }
+        };
+        let is_refused = response.status() == StatusCode::METHOD_NOT_ALLOWED;
+        let named = matched.filter(|_| is_refused).and_then(|path| operations.refuse_method(path));
+        let response = named.map_or(response, IntoResponse::into_response);
+        let mut response = shape(app, response, id);
+        if !outgo::note(&method, client, &mut response) {
+            response = shape(app, too_much_to_take(version).into_response(), id);
+        }
+        finish_headers(app, response.headers_mut(), &notes);
+        let status = response.status().as_u16();
+        span.record("http.response.status_code", status);
+        let seconds = started.elapsed().as_secs_f64();
+        let env = app.env.as_str();
+        let asked = method.as_str();
+        app.metrics.request(Answered { env, method: asked, route: matched, status, seconds });
+        let client = client.map(tracing::field::display);
+        tracing::debug!(
+            request_id = id,
+            env,
+            %method,
+            route = path,
+            status,
+            seconds,
+            client,
+            "answered"
+        );
+        response
+    }
+}
+
+/// The notes that came with the connection, or new ones.
+fn notes_of(app: &App, request: &mut Request) -> Arc<RequestNotes> {
+    let new = || Arc::new(RequestNotes::of(RequestId::new(&app.clock), None));
+    Arc::clone(request.extensions_mut().get_or_insert_with(new))
+}
+
+/// What is asked for.
+struct Asked<'a> {
+    path: &'a str,
+    started: tokio::time::Instant,
+    span: &'a Span,
+    route: Route,
+}
+
+/// Has a route answer, once the body is here.
+async fn answer(app: &App, mut request: Request, asked: Asked<'_>) -> Response {
+    let Asked { path, started, span, mut route } = asked;
+    let way = Way::of(request.method(), path);
+    let pace = Pace::of_bodies(&app.config.server);
+    if !request.body().is_end_stream() {
+        // The edge has its own limits.
+        DefaultBodyLimit::disable().apply(&mut request);
+    }
+    if way == Way::Upload || way == Way::Large {
+        let request = intake::streamed(request, pace, started);
+        // It takes as long as its body may, and then as long as any other.
+        let limit = limit(app) + pace.longest(MOST_BYTES);
+        life::extend(pace.longest(MOST_BYTES));
+        return within(limit, true, route.call(request)).instrument(span.clone()).await;
+    }
+    let is_change = *request.method() != Method::GET;
+    match intake::whole(request, pace, started, largest(path)).await {
+        Ok(request) => {
+            within(limit(app), is_change, route.call(request)).instrument(span.clone()).await
+        }
+        Err(problem) => problem.into_response(),
+    }
 }
 
 /// The request in a trace, by the names of the OpenTelemetry conventions.
@@ -260,75 +364,81 @@ fn limit(app: &App) -> Duration {
     Duration::from_millis(app.config.server.request_timeout_ms)
 }
 
-/// Runs the handler on a task of its own: a client that hangs up does not stop it half way, and a
-/// panic is one failed request.
-async fn within(limit: Duration, request: Request, next: Next) -> Response {
-    let is_change = *request.method() != Method::GET;
-    let run = async move { tokio::time::timeout(limit, next.run(request)).await };
-    let outcome = if is_change { tokio::spawn(run.in_current_span()).await } else { Ok(run.await) };
+/// Lets a handler answer. A change runs on a task of its own, so that a client that hangs up does not
+/// stop it half way. A panic is one failed request.
+async fn within<F>(limit: Duration, is_change: bool, run: F) -> Response
+where
+    F: Future<Output = Result<Response, Infallible>> + Send + 'static,
+{
+    let outcome = if is_change {
+        tokio::spawn(timeout(limit, run).in_current_span()).await.map_err(drop)
+    } else {
+        AssertUnwindSafe(read_within(limit, run)).catch_unwind().await.map_err(drop)
+    };
     match outcome {
-        Ok(Ok(response)) => response,
+        Ok(Ok(Ok(response))) => response,
         Ok(Err(_elapsed)) => Problem::new(Code::DeadlineExceeded).into_response(),
-        Err(panicked) => {
-            let cause = if panicked.is_panic() { "a handler panicked" } else { "cancelled" };
-            Problem::new(Code::InternalError).because(&cause).into_response()
-        }
+        Err(()) => Problem::new(Code::InternalError).because(&"a handler panicked").into_response(),
     }
 }
 
-/// Gives every error the one shape, also those that the framework made.
-fn shape(app: &App, mut response: Response, id: &str) -> Response {
-    let status = response.status();
-    if !status.is_client_error() && !status.is_server_error() {
-        return response;
-    }
-    let known = response.extensions_mut().remove::<Problem>();
-    let problem = known.unwrap_or_else(|| of_framework(status));
-    if let Some(cause) = problem.cause() {
-        tracing::error!(request_id = id, code = problem.code().as_str(), cause, "request failed");
-    }
-    let mut shaped = problem.render(app.base_url(), id);
-    for name in [header::ALLOW, header::RETRY_AFTER] {
-        if let Some(value) = response.headers().get(&name) {
-            shaped.headers_mut().entry(name).or_insert_with(|| value.clone());
-        }
-    }
-    shaped
-}
-
-/// An error that the framework answered by itself. What it refuses as malformed are paths.
-fn of_framework(status: StatusCode) -> Problem {
-    match code_of(status) {
-        Code::InvalidRequest => Problem::new(Code::InvalidRequest).detail(
-            "A part of the path is not UTF-8 once its percent-encoding is read. Take ids as the \
-             API answered them.",
-        ),
-        code => Problem::new(code),
+/// The same as a time-out. Most reads answer at once, and need no timer.
+async fn read_within<F: Future>(limit: Duration, run: F) -> Result<F::Output, Elapsed> {
+    let mut run = pin!(run);
+    match poll!(run.as_mut()) {
+        Poll::Ready(answered) => Ok(answered),
+        Poll::Pending => timeout(limit, run).await,
     }
 }
 
-fn code_of(status: StatusCode) -> Code {
-    match status {
-        StatusCode::NOT_FOUND => Code::RouteNotFound,
-        StatusCode::METHOD_NOT_ALLOWED => Code::MethodNotAllowed,
-        StatusCode::PAYLOAD_TOO_LARGE => Code::PayloadTooLarge,
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => Code::UnsupportedMediaType,
-        StatusCode::REQUEST_TIMEOUT => Code::RequestTimeout,
-        status if status.is_client_error() => Code::InvalidRequest,
-        _ => Code::InternalError,
-    }
-}
-
-fn finish_headers(app: &App, headers: &mut HeaderMap, rate: &RateHeaders, id: &str) {
-    for (name, value) in rate.get().into_iter().flat_map(RateLimit::headers) {
+fn finish_headers(app: &App, headers: &mut HeaderMap, notes: &RequestNotes) {
+    for (name, value) in notes.rate.get().into_iter().flat_map(RateLimit::headers) {
         headers.entry(name).or_insert_with(|| value.clone());
     }
-    if let Ok(value) = HeaderValue::from_str(id) {
-        headers.insert("x-request-id", value);
+    if let Ok(value) = HeaderValue::from_str(&notes.id) {
+        headers.insert(REQUEST_ID, value);
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if app.config.server.has_tls() {
         headers.insert(header::STRICT_TRANSPORT_SECURITY, ONE_YEAR);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The status of what comes of a handler, as a read and as a change.
+    async fn statuses<F>(run: impl Fn() -> F) -> [u16; 2]
+    where
+        F: Future<Output = Result<Response, Infallible>> + Send + 'static,
+    {
+        let limit = Duration::from_millis(20);
+        let answers = [within(limit, false, run()).await, within(limit, true, run()).await];
+        answers.map(|answer| answer.status().as_u16())
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_one_failed_request_and_a_handler_has_its_time() {
+        let at_once = async || Ok(StatusCode::NO_CONTENT.into_response());
+        assert_eq!(statuses(at_once).await, [204, 204]);
+        let later = async || {
+            tokio::task::yield_now().await;
+            Ok(StatusCode::NO_CONTENT.into_response())
+        };
+        assert_eq!(statuses(later).await, [204, 204]);
+        let hangs = statuses(async || std::future::pending().await);
+        assert_eq!(hangs.await, [503, 503]);
+        let panics = statuses(async || panic!("on purpose"));
+        assert_eq!(panics.await, [500, 500]);
+    }
+
+    #[test]
+    fn a_plain_host_is_one_that_is_parsed() {
+        for host in ["", "a", "127.0.0.1:8080", "a-b.example:1", "[::1]:80", "a_b", "a b", "a@b"] {
+            let parses = host.is_empty() || host.parse::<axum::http::uri::Authority>().is_ok();
+            assert!(!intake::is_plain_host(host.as_bytes()) || parses, "{host}");
+        }
     }
 }

@@ -70,7 +70,18 @@ pub(super) fn misnamed(request: &Request) -> Option<Problem> {
 /// An empty one is allowed (RFC 9112 §3.2).
 fn is_host(value: &HeaderValue) -> bool {
     let is_authority = |text: &str| text.parse::<Authority>().is_ok() && !text.contains('@');
-    value.is_empty() || value.to_str().is_ok_and(is_authority)
+    is_plain_host(value.as_bytes()) || value.to_str().is_ok_and(is_authority)
+}
+
+/// Whether it is nothing but letters, digits, dots and hyphens, and perhaps a port, as nearly always:
+/// parsing an authority copies it.
+pub(super) fn is_plain_host(value: &[u8]) -> bool {
+    let mut parts = value.split(|byte| *byte == b':');
+    let is_name = |name: &[u8]| {
+        name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
+    };
+    let is_port = |port: &[u8]| port.len() < 6 && port.iter().all(u8::is_ascii_digit);
+    parts.next().is_none_or(is_name) && parts.next().is_none_or(is_port) && parts.next().is_none()
 }
 
 /// A body in a form that only a proxy in front might read: we read `chunked` alone, and who reads

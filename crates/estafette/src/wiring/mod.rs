@@ -10,6 +10,7 @@ mod pace;
 mod pages;
 mod reference;
 mod routes;
+mod shape;
 mod shared_clock;
 #[cfg(test)]
 mod upgrades;

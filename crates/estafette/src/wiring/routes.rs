@@ -1,11 +1,10 @@
 //! All routes in one list, and what the description says of the API as a whole.
 
 use axum::Router;
-use axum::middleware;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{edge, pages, reference};
+use super::{edge, pages, reference, shape};
 use crate::app::{App, Env};
 use crate::kit::problem::ProblemBody;
 use crate::{
@@ -89,14 +88,11 @@ pub(super) fn described() -> utoipa::openapi::OpenApi {
 /// Everything that one environment's address answers.
 pub(super) fn router(app: &App) -> Router {
     let (api, described) = api(app.env).split_for_parts();
-    let around = (app.clone(), edge::Operations::of(&described));
     api.merge(pages::router(app))
         .merge(reference::router(app.env))
         .merge(emails::unsubscribe::api::router())
-        .fallback(edge::no_route)
-        .method_not_allowed_fallback(edge::no_method)
-        // The edge has read the body by then, within its own limit.
-        .layer(axum::extract::DefaultBodyLimit::disable())
-        .layer(middleware::from_fn_with_state(around, edge::edge))
+        .fallback(shape::no_route)
+        .method_not_allowed_fallback(shape::no_method)
+        .layer(edge::Edge::new(app, &described))
         .with_state(app.clone())
 }

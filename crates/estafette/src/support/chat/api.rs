@@ -16,10 +16,10 @@ use super::socket::{self, Wish};
 use super::{Ending, token};
 use crate::access::api::{EmptyRequest, private};
 use crate::access::caller::{Caller, Portal, Staff};
+use crate::access::client_of;
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
 use crate::kit::body::Fields;
-use crate::kit::client_address::ClientAddress;
 use crate::kit::id::TicketId;
 use crate::kit::page::Query;
 use crate::kit::problem::Problem;
@@ -87,7 +87,7 @@ impl FromRequestParts<App> for Upgrade {
         let (protocol, offered) = offered(&parts.headers);
         let given = query.get("token").map(|text| Secret::new(text.to_owned()));
         let given = given.or(offered).or_else(|| bearer(&parts.headers));
-        let client = parts.extensions.get::<ClientAddress>();
+        let client = client_of(parts);
         let client = client.map(|client| client.unit().to_string()).unwrap_or_default();
         let is_foreign = is_foreign(app, &parts.headers);
         Ok(Self { accept, protocol, given, is_foreign, since, features, ticket, client })

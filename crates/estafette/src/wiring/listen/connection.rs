@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::{Request, Response, Version};
+use clock::Clock;
 use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
@@ -28,9 +29,11 @@ use super::refusal::Refusals;
 use super::stream::{Watched, Wire};
 use super::tls::Tls;
 use super::watch::{Finding, Limits, Overdue, Watch};
+use crate::access::RequestNotes;
 use crate::app::App;
 use crate::config::Server;
 use crate::kit::client_address::{ClientAddress, is_within};
+use crate::kit::id::RequestId;
 use crate::kit::takeover::{Duplex, Taken, Takeover};
 use crate::metrics::Metrics;
 use crate::wiring::intake::BODY_LIMIT;
@@ -46,6 +49,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// What all connections of one listener have in common.
 pub(super) struct Front {
     router: Router,
+    clock: Clock,
     refusals: Refusals,
     metrics: Metrics,
     limits: Limits,
@@ -87,6 +91,7 @@ impl Front {
         };
         Self {
             router,
+            clock: app.clock.clone(),
             refusals: Refusals::new(app),
             metrics: app.metrics.clone(),
             limits,
@@ -208,7 +213,7 @@ impl Front {
         Error = Infallible,
         Future: Send + 'static,
     > + use<> {
-        let (watch, router) = (Arc::clone(watch), self.router.clone());
+        let (watch, router, clock) = (Arc::clone(watch), self.router.clone(), self.clock.clone());
         // Only a proxy's requests are looked at more closely.
         let trusted = is_within(peer, &self.trusted).then(|| self.trusted.clone());
         service_fn(move |mut request: Request<Incoming>| {
@@ -218,7 +223,8 @@ impl Front {
                 Some(trusted) => ClientAddress::behind(peer, request.headers(), trusted),
                 None => ClientAddress(peer),
             };
-            request.extensions_mut().insert(client);
+            let notes = RequestNotes::of(RequestId::new(&clock), Some(client));
+            request.extensions_mut().insert(Arc::new(notes));
             let answer = router.clone().call(request);
             let heir = heir.clone();
             async move {

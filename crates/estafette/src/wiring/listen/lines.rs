@@ -88,7 +88,7 @@ impl Lines {
 
     /// Passes what there is of a line; answers how many bytes.
     fn pass_line(&mut self, bytes: &mut [u8]) -> usize {
-        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let end = memchr::memchr(b'\n', bytes);
         let part = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
         let room = KEPT.saturating_sub(self.line.len());
         self.line.extend_from_slice(part.get(..room).unwrap_or(part));

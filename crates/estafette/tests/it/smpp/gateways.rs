@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{OriginalUri, State};
-use axum::http::StatusCode;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clock::Clock;
@@ -62,9 +62,9 @@ impl Far {
     }
 }
 
-async fn answer(State(far): State<Far>, uri: OriginalUri, body: Bytes) -> (StatusCode, String) {
+async fn answer(State(far): State<Far>, uri: Uri, body: Bytes) -> (StatusCode, String) {
     let body = String::from_utf8_lossy(&body).into_owned();
-    let asked = (uri.0.to_string(), body);
+    let asked = (uri.to_string(), body);
     let poison = far.poison.lock().unwrap().clone();
     let poison = poison.filter(|(text, _)| asked.0.contains(text) || asked.1.contains(text));
     far.asked.lock().unwrap().push(asked);

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{OriginalUri, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
 use playground::smsc::IdStyle;
 use serde_json::json;
 use tokio::time::Instant;
@@ -57,11 +57,11 @@ impl Registry {
 
 async fn answer(
     State(registry): State<Registry>,
-    uri: OriginalUri,
+    uri: Uri,
     headers: HeaderMap,
 ) -> (StatusCode, String) {
     let proof = headers.get("x-key").map(|value| value.to_str().unwrap().to_owned());
-    registry.asked.lock().unwrap().push((uri.0.to_string(), proof.unwrap_or_default()));
+    registry.asked.lock().unwrap().push((uri.to_string(), proof.unwrap_or_default()));
     let (status, body, after) = registry.answer.lock().unwrap().clone();
     tokio::time::sleep(after).await;
     registry.answered.fetch_add(1, Ordering::SeqCst);
