@@ -81,6 +81,13 @@ impl Val {
             Self::Bytes(bytes) => View::Bytes(bytes),
         }
     }
+
+    /// The text, if it is one.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        let View::Text(bytes) = self.view() else { return None };
+        std::str::from_utf8(bytes).ok()
+    }
 }
 
 /// The arguments of one statement, in the order of `$1, $2, …`.
@@ -286,6 +293,8 @@ mod tests {
         {
             assert_eq!(Val::from(text), Val::from(text.to_owned()));
             assert_eq!(Val::from(text).view(), View::Text(text.as_bytes()));
+            assert_eq!(Val::from(text).text(), Some(text));
+            assert_eq!(Val::from(text.as_bytes()).text(), None);
             assert_eq!(String::from_val(Val::from(text)).as_deref(), Some(text));
             let bytes = text.as_bytes();
             assert_eq!(Val::from(bytes), Val::from(bytes.to_vec()));

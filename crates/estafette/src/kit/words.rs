@@ -58,7 +58,7 @@ macro_rules! words {
 
         impl ::store::FromVal for $name {
             fn from_val(value: ::store::Val) -> Option<Self> {
-                String::from_val(value)?.parse().ok()
+                value.text()?.parse().ok()
             }
         }
     )+ };

@@ -99,7 +99,7 @@ impl FromStr for Mode {
 
 impl FromVal for Mode {
     fn from_val(value: Val) -> Option<Self> {
-        String::from_val(value)?.parse().ok()
+        value.text()?.parse().ok()
     }
 }
 
