@@ -155,11 +155,28 @@ pub(super) async fn credits(
     let id = account_id(&args.account)?;
     let service = super::open(config, output).await?;
     let balance = add_credits(&service.live, &id, &args).await?;
+    let account = access::account(&service.live, &id).await?;
     service.close().await;
+    let note = account.map(|account| standing_note(account.standing, &id)).unwrap_or_default();
     output.answer(&json!({ "account_id": id.as_str(), "balance_credits": balance }), || {
-        format!("{id} has {balance} credits now.")
+        format!("{id} has {balance} credits now.{note}")
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// What whoever prepares an account is told beside the answer, while it cannot send.
+pub(super) fn standing_note(standing: Standing, id: &AccountId) -> String {
+    match standing {
+        Standing::Active => String::new(),
+        Standing::Pending => format!(
+            "\nThe account is pending and sends nothing yet: estafette account activate \
+             --account {id}"
+        ),
+        Standing::Suspended => format!(
+            "\nThe account is suspended and its keys open nothing: estafette account activate \
+             --account {id}"
+        ),
+    }
 }
 
 async fn add_credits(app: &App, id: &AccountId, args: &CreditsArgs) -> anyhow::Result<i64> {

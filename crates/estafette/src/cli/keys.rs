@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail, ensure};
 use serde_json::json;
 
-use super::accounts::account_id;
+use super::accounts::{account_id, standing_note};
 use super::commands::{DisableKeyArgs, KeyArgs, KeyCommand, KeysArgs};
 use super::output::Output;
 use crate::access::api::{DisabledKeyView, KeyView, NewKeyView};
@@ -39,7 +39,12 @@ async fn add(config: Config, args: &KeyArgs, output: Output) -> anyhow::Result<(
     let (raw, key) = access::create_key(app, &account, &wanted, By::CLI, &Claim::default()).await?;
     service.close().await;
     let env = account.env.as_str();
-    let text = format!("{}\n({} for {env}; shown this once)", raw.expose(), key.id);
+    let text = format!(
+        "{}\n({} for {env}; shown this once){}",
+        raw.expose(),
+        key.id,
+        standing_note(account.standing, &id)
+    );
     output.answer(&serde_json::to_value(NewKeyView::of(Some(&raw), key))?, || text);
     Ok(())
 }

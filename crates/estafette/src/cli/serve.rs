@@ -21,9 +21,8 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let shown = config.clone();
     logs::start(&config)?;
-    let service = wiring::open(config, Clock::system())?;
     let running = tokio::select! {
-        running = wiring::start(service) => running?,
+        running = start(config) => running.map_err(|error| with_remedy(error, output))?,
         // Nothing runs yet that would have to end first.
         () = told_to_stop() => return Ok(ExitCode::SUCCESS),
     };
@@ -47,6 +46,24 @@ pub(super) async fn run(
     tracing::info!("stopping");
     hint("Stopping: running requests are finished first. Ctrl-C again stops at once.");
     Ok(stop(running).await)
+}
+
+async fn start(config: Config) -> anyhow::Result<wiring::Running> {
+    if wiring::must_exist(&config).is_err() {
+        // Whoever mistyped an address finds no new database and key afterwards.
+        wiring::can_listen(&config.server)?;
+    }
+    wiring::start(wiring::open(config, Clock::system())?).await
+}
+
+/// An error of the start, and where its remedy is.
+fn with_remedy(error: anyhow::Error, output: Output) -> anyhow::Error {
+    if output.is_json() {
+        return error;
+    }
+    anyhow::anyhow!(
+        "{error:#}\n`estafette doctor` checks all that a start needs, and says what to do."
+    )
 }
 
 /// Stops gracefully, or at once when told a second time.

@@ -1,5 +1,5 @@
-//! The edge of every request: its time limit, its log line, its headers. What errors look like is in
-//! `shape`.
+//! The edge of every request: its time limit, its log line, its headers. What errors look like is
+//! in `shape`.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -364,8 +364,8 @@ fn limit(app: &App) -> Duration {
     Duration::from_millis(app.config.server.request_timeout_ms)
 }
 
-/// Lets a handler answer. A change runs on a task of its own, so that a client that hangs up does not
-/// stop it half way. A panic is one failed request.
+/// Lets a handler answer. A change runs on a task of its own, so that a client that hangs up does
+/// not stop it half way. A panic is one failed request.
 async fn within<F>(limit: Duration, is_change: bool, run: F) -> Response
 where
     F: Future<Output = Result<Response, Infallible>> + Send + 'static,
@@ -429,7 +429,7 @@ mod tests {
         };
         assert_eq!(statuses(later).await, [204, 204]);
         let hangs = statuses(async || std::future::pending().await);
-        assert_eq!(hangs.await, [503, 503]);
+        assert_eq!(hangs.await, [504, 504]);
         let panics = statuses(async || panic!("on purpose"));
         assert_eq!(panics.await, [500, 500]);
     }

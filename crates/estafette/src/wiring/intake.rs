@@ -73,8 +73,8 @@ fn is_host(value: &HeaderValue) -> bool {
     is_plain_host(value.as_bytes()) || value.to_str().is_ok_and(is_authority)
 }
 
-/// Whether it is nothing but letters, digits, dots and hyphens, and perhaps a port, as nearly always:
-/// parsing an authority copies it.
+/// Whether it is nothing but letters, digits, dots and hyphens, and perhaps a port, as nearly
+/// always: parsing an authority copies it.
 pub(super) fn is_plain_host(value: &[u8]) -> bool {
     let mut parts = value.split(|byte| *byte == b':');
     let is_name = |name: &[u8]| {

@@ -1,5 +1,6 @@
 //! Rank 9: where everything is put together and started. The only place that knows all rooms.
 
+mod checks;
 mod description;
 mod edge;
 mod intake;
@@ -35,7 +36,7 @@ use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::simulated::SimulatedMail;
 use crate::carriers::{Carriers, Handsets, Mailboxes};
 use crate::chatapp::{self, Chatapp, Prompt};
-use crate::config::{Config, Limits, Server, Webhooks};
+use crate::config::{Config, Limits, Webhooks};
 use crate::credits::seals::{self, adopt};
 use crate::dispatch::{self, Desk, Entry};
 use crate::emails::notices::Notices;
@@ -56,6 +57,7 @@ use crate::sms::{self, Sms};
 use crate::sockets::Hub;
 use crate::{chores, credits, events, inbound, rotation, senders, support, webhooks};
 
+pub use checks::{can_listen, certificate_ends, check_carriers, check_tls, trusted};
 pub use description::{openapi, openapi_text};
 use listen::{Entrance, Listener};
 pub use opening::{OpenError, must_exist};
@@ -152,15 +154,6 @@ pub fn open_through(
     Ok(Service { live, sandbox, live_door, owners: OWNERS, arrivals })
 }
 
-/// Whether the carriers of the settings can be made, as a start finds out. Nothing is connected.
-///
-/// # Errors
-/// What is wrong with them.
-pub fn check_carriers(config: &Config) -> anyhow::Result<()> {
-    let (nowhere, _arrivals) = door();
-    real_carriers(config, &Clock::system(), &nowhere).map(drop)
-}
-
 fn real_carriers(config: &Config, clock: &Clock, door: &Door) -> anyhow::Result<Carriers> {
     let carriers = Carriers::none().with_sms(&config.sms, clock, &config.server.live_url, door);
     let carriers = carriers.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
@@ -224,28 +217,6 @@ fn handsets(config: &Config, db: &Db, vault: &Vault) -> Handsets {
     } else {
         Arc::new(StoredShelf::new(db.clone(), vault.clone()))
     })
-}
-
-/// Whether the certificates of the service's own listeners can be used, as a start finds out.
-///
-/// # Errors
-/// What is wrong with them.
-pub fn check_tls(server: &Server) -> anyhow::Result<()> {
-    listen::check_tls(server)
-}
-
-/// When the certificate of the service's own listeners ends, if it can be read.
-#[must_use]
-pub fn certificate_ends(server: &Server) -> Option<clock::Millis> {
-    listen::certificate_ends(server)
-}
-
-/// Whether the authorities that targets are trusted by can be read, as a start finds out.
-///
-/// # Errors
-/// What is wrong with them.
-pub fn trusted(config: &Config) -> anyhow::Result<()> {
-    way_out(&config.webhooks).map(drop)
 }
 
 /// The way out to URLs of tenants, by the settings.

@@ -4,14 +4,14 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use clock::Clock;
 use store::CommitError;
 use url::Url;
 
 use super::{Service, database_file};
 use crate::config::Config;
-use crate::kit::seal::Vault;
+use crate::kit::seal::{KeyError, Vault};
 use crate::{credits, rotation};
 
 /// The first pause before a database that is away is tried again, and the longest.
@@ -79,8 +79,12 @@ pub(super) async fn wait(service: &Service) -> Result<(), OpenError> {
 /// The master keys. A new embedded database gets a new one; for one that is there a key that is not
 /// would be the wrong one.
 pub(crate) fn vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
+    let named = |error: KeyError| match error {
+        KeyError::Malformed => anyhow!("{}: {error}", place_of_key(config)),
+        other => other.into(),
+    };
     if !config.master_key.is_empty() {
-        return Ok(Vault::from_hex(config.master_key.expose(), clock.clone())?);
+        return Vault::from_hex(config.master_key.expose(), clock.clone()).map_err(named);
     }
     let path = config.data_dir.join("master.key");
     let database = database_file(config).unwrap_or_default();
@@ -92,9 +96,9 @@ pub(crate) fn vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
             place_of(config),
             std::path::absolute(&path).unwrap_or(path).display(),
         );
-        return Ok(Vault::from_file(&path, clock.clone())?);
+        return Vault::from_file(&path, clock.clone()).map_err(named);
     }
-    Ok(Vault::from_file_or_new(&path, clock.clone())?)
+    Vault::from_file_or_new(&path, clock.clone()).map_err(named)
 }
 
 /// Where the master key is read from, for errors.

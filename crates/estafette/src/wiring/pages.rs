@@ -32,6 +32,7 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/readyz", get(move |State(app)| async move { readiness.of(&app).await }))
         .route("/v1/openapi.json", get(move |_: NoQuery| ready(openapi(description::text(env)))))
         .route("/errors", get(|| async { (shielded(TEXT), Html(errors_page())) }))
+        .route("/errors/", get(|| async { Redirect::permanent("/errors") }))
         .route("/errors/{code}", get(error_page))
         .with_state::<App>(app.clone())
 }

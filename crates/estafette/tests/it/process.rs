@@ -206,6 +206,60 @@ fn commands_without_a_database_say_where_they_looked_and_make_none() {
     assert_eq!(answer(folder.path(), &["audit"])["ok"], true);
 }
 
+#[test]
+fn a_taken_address_is_named_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("new");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let free = "127.0.0.1:0";
+    let done = run(&place, &["serve", "--live", &address, "--sandbox", free, "--metrics", free]);
+    assert_eq!(done.status.code(), Some(1));
+    for word in [address.as_str(), "server.live", "estafette doctor"] {
+        assert!(told(&done).contains(word), "{}", told(&done));
+    }
+    assert!(!place.exists());
+    drop(taken);
+    let _serves = Serving::on(&place);
+    assert!(place.join("estafette.db").exists());
+}
+
+#[test]
+fn a_malformed_master_key_is_named_with_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    answer(folder.path(), &["migrate"]);
+    let file = folder.path().join("master.key");
+    std::fs::write(&file, "not a key").unwrap();
+    for arguments in [&["serve"][..], &["account", "list"]] {
+        let done = run(folder.path(), arguments);
+        assert_eq!(done.status.code(), Some(1));
+        assert!(told(&done).contains(file.to_str().unwrap()), "{}", told(&done));
+        assert!(told(&done).contains("64 hexadecimal digits"), "{}", told(&done));
+    }
+}
+
+#[test]
+fn whoever_prepares_an_account_that_cannot_send_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    answer(folder.path(), &["migrate"]);
+    let added = answer(folder.path(), &["account", "add", "--email", "ada@example.com"]);
+    let account = added["accounts"]["live"].as_str().unwrap();
+    let prepare = || {
+        let key = run(folder.path(), &["key", "add", "--account", account, "--name", "shop"]);
+        let grant = ["credits", "add", "--account", account, "--amount", "5"];
+        [key, run(folder.path(), &grant)].map(|done| String::from_utf8(done.stdout).unwrap())
+    };
+    answer(folder.path(), &["account", "suspend", "--account", account]);
+    let remedy = format!("estafette account activate --account {account}");
+    for said in prepare() {
+        assert!(said.contains("is suspended") && said.contains(&remedy), "{said}");
+    }
+    answer(folder.path(), &["account", "activate", "--account", account]);
+    for said in prepare() {
+        assert!(!said.contains("activate"), "{said}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_on_an_empty_server_say_where_they_looked() {
     let database = Database::empty().await;
