@@ -1,11 +1,11 @@
 //! Where a sender waits for the receipt of what it just submitted, so that both become durable in
 //! one commit. A receipt that nobody waits for takes the way through the database.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 
 use super::Receipt;
 
@@ -38,7 +38,45 @@ pub enum Asker {
 
 struct Sender {
     asker: Asker,
-    offers: mpsc::Sender<HeldReceipt>,
+    tray: Arc<Tray>,
+}
+
+/// Where receipts lie until their sender takes them. There is one for each message under way, so it
+/// is small: a channel of tokio's has room for 32 of them, in a block of 5 KB.
+struct Tray {
+    /// `None` once the sender is gone.
+    offers: Mutex<Option<VecDeque<HeldReceipt>>>,
+    news: Notify,
+}
+
+impl Tray {
+    fn empty() -> Arc<Self> {
+        Arc::new(Self { offers: Mutex::new(Some(VecDeque::new())), news: Notify::new() })
+    }
+
+    /// Puts a receipt there, unless nobody takes it or too many lie there.
+    fn put(&self, receipt: HeldReceipt) -> bool {
+        let mut offers = self.lock();
+        let Some(offers) = offers.as_mut().filter(|offers| offers.len() < OFFERS) else {
+            return false;
+        };
+        offers.push_back(receipt);
+        self.news.notify_one();
+        true
+    }
+
+    fn take(&self) -> Option<HeldReceipt> {
+        self.lock().as_mut()?.pop_front()
+    }
+
+    /// What lies there goes the other way.
+    fn close(&self) {
+        drop(self.lock().take());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<VecDeque<HeldReceipt>>> {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The senders that wait. Clones share them.
@@ -50,7 +88,7 @@ pub struct Inbox {
 /// One sender's place; it is given up when dropped.
 pub struct Waiter {
     attempt_id: String,
-    news: mpsc::Receiver<HeldReceipt>,
+    tray: Arc<Tray>,
     inbox: Inbox,
 }
 
@@ -58,9 +96,10 @@ impl Inbox {
     /// Takes a place before the submission, so that no receipt can be too early.
     #[must_use]
     pub fn expect(&self, attempt_id: &str, asker: Asker) -> Waiter {
-        let (offers, news) = mpsc::channel(OFFERS);
-        self.lock().insert(attempt_id.to_owned(), Sender { asker, offers });
-        Waiter { attempt_id: attempt_id.to_owned(), news, inbox: self.clone() }
+        let tray = Tray::empty();
+        let sender = Sender { asker, tray: Arc::clone(&tray) };
+        self.lock().insert(attempt_id.to_owned(), sender);
+        Waiter { attempt_id: attempt_id.to_owned(), tray, inbox: self.clone() }
     }
 
     /// Whether a sender of this process waits for this submission's outcome.
@@ -84,17 +123,13 @@ impl Inbox {
     /// Offers a receipt; `true` once its sender made it durable, `false` if nobody did.
     pub async fn offer(&self, receipt: &Receipt) -> bool {
         let Some(echo) = &receipt.echo else { return false };
-        let sender = self.lock().get(&echo.attempt_id).map(|sender| sender.offers.clone());
-        let Some(sender) = sender else { return false };
+        let tray = self.lock().get(&echo.attempt_id).map(|sender| Arc::clone(&sender.tray));
+        let Some(tray) = tray else { return false };
         let (done, durable) = oneshot::channel();
-        if sender.try_send(HeldReceipt { receipt: receipt.clone(), done }).is_err() {
-            return false;
-        }
-        drop(sender);
-        durable.await.is_ok()
+        tray.put(HeldReceipt { receipt: receipt.clone(), done }) && durable.await.is_ok()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Sender>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Sender>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -102,13 +137,22 @@ impl Inbox {
 impl Waiter {
     /// The next receipt, if one comes within `wait`.
     pub async fn next(&mut self, wait: Duration) -> Option<HeldReceipt> {
-        tokio::time::timeout(wait, self.news.recv()).await.ok().flatten()
+        let news = async {
+            loop {
+                if let Some(receipt) = self.tray.take() {
+                    return receipt;
+                }
+                self.tray.news.notified().await;
+            }
+        };
+        tokio::time::timeout(wait, news).await.ok()
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
         self.inbox.lock().remove(&self.attempt_id);
+        self.tray.close();
     }
 }
 
@@ -146,5 +190,25 @@ mod tests {
         });
         drop(waiter.next(Duration::from_secs(5)).await.unwrap());
         assert!(!offer.await.unwrap(), "dropped news goes the other way");
+    }
+
+    #[tokio::test]
+    async fn what_a_sender_has_not_taken_goes_the_other_way_when_it_leaves() {
+        let inbox = Inbox::default();
+        let waiter = inbox.expect("att", Asker::Nobody);
+        let offer = || {
+            let inbox = inbox.clone();
+            tokio::spawn(async move { inbox.offer(&receipt()).await })
+        };
+        let offers: Vec<_> = (0..=super::OFFERS).map(|_| offer()).collect();
+        while !offers.iter().any(tokio::task::JoinHandle::is_finished) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(offers.iter().filter(|offer| offer.is_finished()).count(), 1, "one too many");
+        drop(waiter);
+        for offer in offers {
+            assert!(!offer.await.unwrap());
+        }
+        assert!(inbox.is_empty());
     }
 }

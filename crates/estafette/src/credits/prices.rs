@@ -105,7 +105,8 @@ pub async fn price(app: &App, channel: &str, category: &str, country: &str) -> R
     let known = if let Some(known) = known {
         known
     } else {
-        let known = look_up(app, channel, category, country).await?;
+        // Rare and large: whoever asks for a price would have room for it otherwise.
+        let known = Box::pin(look_up(app, channel, category, country)).await?;
         app.memo.prices.insert(key, known);
         known
     };

@@ -2,6 +2,7 @@
 //! or due work brings the news: the state, the money and the owner's row in one set.
 
 use clock::Millis;
+use futures_util::future::BoxFuture;
 use store::{CommitError, WriteSet};
 
 use super::failover;
@@ -158,11 +159,20 @@ fn found(app: &App, set: &mut WriteSet, attempt: &Attempt, provider_id: &str) {
 
 /// An attempt did not work out, now or before. Another carrier takes it where none can have it;
 /// else what it cost is given back, and the next leg follows where there is one. A price that
-/// cannot be told now is due work's to ask for again.
+/// cannot be told now is due work's to ask for again. It is rare and large, so it is in a box: each
+/// task that may come to it would have room for it otherwise.
 ///
 /// # Errors
 /// See [`Unwritten`].
-pub async fn over<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result<Next, Unwritten> {
+pub fn over<'a, O: Owner>(
+    app: &'a App,
+    leg: &'a mut Leg<O>,
+    why: Failure,
+) -> BoxFuture<'a, Result<Next, Unwritten>> {
+    Box::pin(go_on(app, leg, why))
+}
+
+async fn go_on<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result<Next, Unwritten> {
     leg.failures.push((leg.attempt.channel, why.clone()));
     let is_queued = leg.attempt.next_at.is_some();
     if let Some(lane) = failover::after(app, leg, &why).filter(|_| is_queued) {

@@ -107,6 +107,16 @@ fn judge(number: &PhoneNumber) -> Numbering {
     }
 }
 
+/// The region of a number. What kind of number it is, which takes longest, is asked only where the
+/// region is not clear without.
+fn region_of(e164: &str) -> String {
+    let plain = as_it_stands(e164);
+    match plain.and_then(|number| PHONE_NUMBER_UTIL.get_region_for_number(&number)) {
+        Some(region) => region.as_region_str().as_str().to_owned(),
+        None => look_up(e164).map(|verdict| verdict.region).unwrap_or_default(),
+    }
+}
+
 /// The digits of a number without its country code, as dialled within the country but for the zero
 /// that many put in front. `None` when the text is no number.
 #[must_use]
@@ -181,8 +191,7 @@ impl Msisdn {
     /// ISO 3166 code of its country, `001` for non-geographic numbers.
     #[must_use]
     pub fn country(&self) -> &str {
-        let region = || look_up(&self.e164).map(|verdict| verdict.region).unwrap_or_default();
-        self.country.get_or_init(region)
+        self.country.get_or_init(|| region_of(&self.e164))
     }
 
     /// Its last four digits: what scripts a sandbox ending.

@@ -2,7 +2,7 @@
 //! gives it back. A task of its own, so that a target that hangs keeps nobody but itself.
 
 use std::collections::{HashSet, VecDeque};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -332,7 +332,7 @@ impl TargetLane {
             let Some(aim) = self.aim() else { return };
             let Some(job) = self.queue.pop_front() else { return };
             let app = engine.app.clone();
-            let shot = async move { permit.over(aim.shoot(&app, job)).await };
+            let shot = async move { permit.over(pin!(aim.shoot(&app, job))).await };
             self.flying.push(Box::pin(shot));
         }
     }

@@ -5,7 +5,7 @@
 //! suspects: half of all permits at most are theirs, and half of what their account may have.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -240,8 +240,7 @@ impl Queues {
 
 impl Permit {
     /// Spends it on a try, which counts as a suspect's as soon as it takes long.
-    pub(super) async fn over<F: Future>(mut self, work: F) -> F::Output {
-        let mut work = pin!(work);
+    pub(super) async fn over<F: Future>(mut self, mut work: Pin<&mut F>) -> F::Output {
         if let Ok(done) = timeout(SLOW, &mut work).await {
             return done;
         }

@@ -135,57 +135,46 @@ impl Service<Request> for Edged {
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let Self { edge, route } = self.clone();
-        Box::pin(async move { Ok(edge.0.around(request, route).await) })
+        Box::pin(around(self.clone(), request))
     }
 }
 
-impl Surroundings {
-    async fn around(&self, mut request: Request, route: Arc<Route>) -> Response {
-        let Self { app, operations } = self;
-        let started = tokio::time::Instant::now();
-        let notes = notes_of(app, &mut request);
-        let (method, version) = (request.method().clone(), request.version());
-        let matched = request.extensions().get::<MatchedPath>().cloned();
-        let matched = matched.as_ref().map(MatchedPath::as_str);
-        let path = matched.unwrap_or("unmatched");
-        let (id, client) = (notes.id.as_str(), notes.client);
-        let span = span(app, &request, path, id);
-        let takes_body = || operations.take_body(&method, path);
-        let response = match refuse_early(app, &request, Way::of(&method, path), takes_body) {
-            Some(problem) => problem.into_response(),
-            None => {
-                let route = Route::clone(&route);
-                answer(app, request, Asked { path, started, span: &span, route }).await
-            }
-        };
-        let is_refused = response.status() == StatusCode::METHOD_NOT_ALLOWED;
-        let named = matched.filter(|_| is_refused).and_then(|path| operations.refuse_method(path));
-        let response = named.map_or(response, IntoResponse::into_response);
-        let mut response = shape(app, response, id);
-        if !outgo::note(&method, client, &mut response) {
-            response = shape(app, too_much_to_take(version).into_response(), id);
+/// All that happens to a request. It is one allocation for each: futures that it awaits take what
+/// they work on by reference, or each of them would have room for a request of its own.
+async fn around(edged: Edged, mut request: Request) -> Result<Response, Infallible> {
+    let Surroundings { app, operations } = &*edged.edge.0;
+    let started = tokio::time::Instant::now();
+    let notes = notes_of(app, &mut request);
+    let (method, version) = (request.method().clone(), request.version());
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let matched = matched.as_ref().map(MatchedPath::as_str);
+    let path = matched.unwrap_or("unmatched");
+    let (id, client) = (notes.id.as_str(), notes.client);
+    let span = span(app, &request, path, id);
+    let takes_body = || operations.take_body(&method, path);
+    let response = match refuse_early(app, &request, Way::of(&method, path), takes_body) {
+        Some(problem) => problem.into_response(),
+        None => {
+            let asked = Asked { path, started, route: &edged.route };
+            answer(app, &mut request, asked).instrument(span.clone()).await
         }
-        finish_headers(app, response.headers_mut(), &notes);
-        let status = response.status().as_u16();
-        span.record("http.response.status_code", status);
-        let seconds = started.elapsed().as_secs_f64();
-        let env = app.env.as_str();
-        let asked = method.as_str();
-        app.metrics.request(Answered { env, method: asked, route: matched, status, seconds });
-        let client = client.map(tracing::field::display);
-        tracing::debug!(
-            request_id = id,
-            env,
-            %method,
-            route = path,
-            status,
-            seconds,
-            client,
-            "answered"
-        );
-        response
+    };
+    let is_refused = response.status() == StatusCode::METHOD_NOT_ALLOWED;
+    let named = matched.filter(|_| is_refused).and_then(|path| operations.refuse_method(path));
+    let response = named.map_or(response, IntoResponse::into_response);
+    let mut response = shape(app, response, id);
+    if !outgo::note(&method, client, &mut response) {
+        response = shape(app, too_much_to_take(version).into_response(), id);
     }
+    finish_headers(app, response.headers_mut(), &notes);
+    let status = response.status().as_u16();
+    span.record("http.response.status_code", status);
+    let seconds = started.elapsed().as_secs_f64();
+    let (env, asked) = (app.env.as_str(), method.as_str());
+    app.metrics.request(Answered { env, method: asked, route: matched, status, seconds });
+    let client = client.map(tracing::field::display);
+    tracing::debug!(request_id = id, env, %method, route = path, status, seconds, client, "answered");
+    Ok(response)
 }
 
 /// The notes that came with the connection, or new ones.
@@ -198,33 +187,28 @@ fn notes_of(app: &App, request: &mut Request) -> Arc<RequestNotes> {
 struct Asked<'a> {
     path: &'a str,
     started: tokio::time::Instant,
-    span: &'a Span,
-    route: Route,
+    route: &'a Route,
 }
 
 /// Has a route answer, once the body is here.
-async fn answer(app: &App, mut request: Request, asked: Asked<'_>) -> Response {
-    let Asked { path, started, span, mut route } = asked;
-    let way = Way::of(request.method(), path);
+async fn answer(app: &App, request: &mut Request, asked: Asked<'_>) -> Response {
+    let Asked { path, started, route } = asked;
     let pace = Pace::of_bodies(&app.config.server);
+    let is_change = *request.method() != Method::GET;
+    let mut limit = Duration::from_millis(app.config.server.request_timeout_ms);
     if !request.body().is_end_stream() {
         // The edge has its own limits.
-        DefaultBodyLimit::disable().apply(&mut request);
+        DefaultBodyLimit::disable().apply(request);
     }
-    if way == Way::Upload || way == Way::Large {
-        let request = intake::streamed(request, pace, started);
+    if matches!(Way::of(request.method(), path), Way::Upload | Way::Large) {
+        intake::stream(request, pace, started);
         // It takes as long as its body may, and then as long as any other.
-        let limit = limit(app) + pace.longest(MOST_BYTES);
+        limit += pace.longest(MOST_BYTES);
         life::extend(pace.longest(MOST_BYTES));
-        return within(limit, true, route.call(request)).instrument(span.clone()).await;
+    } else if let Err(problem) = intake::read(request, pace, started, largest(path)).await {
+        return problem.into_response();
     }
-    let is_change = *request.method() != Method::GET;
-    match intake::whole(request, pace, started, largest(path)).await {
-        Ok(request) => {
-            within(limit(app), is_change, route.call(request)).instrument(span.clone()).await
-        }
-        Err(problem) => problem.into_response(),
-    }
+    within(limit, is_change, route.clone().call(std::mem::take(request))).await
 }
 
 /// The request in a trace, by the names of the OpenTelemetry conventions.
@@ -358,10 +342,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     };
     let kind = kind.to_str().unwrap_or("").split(';').next().unwrap_or("").trim();
     kind.eq_ignore_ascii_case("application/json")
-}
-
-fn limit(app: &App) -> Duration {
-    Duration::from_millis(app.config.server.request_timeout_ms)
 }
 
 /// Lets a handler answer. A change runs on a task of its own, so that a client that hangs up does

@@ -116,31 +116,34 @@ fn largest(headers: &HeaderMap) -> &str {
     largest.map_or("", |(name, _)| name.as_str())
 }
 
-/// The request with its whole body at hand. `started` is when the request began.
+/// Reads the whole body of a request into memory. `started` is when the request began.
 ///
 /// # Errors
 /// 413 for a body that is too large, 408 for one that does not come in time, 400 for one that
 /// breaks off, 503 when too many of them are half there.
-pub(super) async fn whole(
-    request: Request,
+pub(super) async fn read(
+    request: &mut Request,
     pace: Pace,
     started: Instant,
     most: usize,
-) -> Result<Request, Problem> {
+) -> Result<(), Problem> {
     if request.body().is_end_stream() {
-        return Ok(request);
+        return Ok(());
     }
-    let (parts, body) = request.into_parts();
+    let body = std::mem::take(request.body_mut());
     match (Intake { body, late: None, held: 0 }).read(pace, started, most).await {
-        Ok(bytes) => Ok(Request::from_parts(parts, Body::from(bytes))),
-        Err(problem) => Err(closing(problem, parts.version)),
+        Ok(bytes) => {
+            *request.body_mut() = Body::from(bytes);
+            Ok(())
+        }
+        Err(problem) => Err(closing(problem, request.version())),
     }
 }
 
-/// The request with a body that comes at a bounded pace and ends in a [`Cut`] when it is too slow
-/// or too large.
-pub(super) fn streamed(request: Request, pace: Pace, started: Instant) -> Request {
-    let (parts, body) = request.into_parts();
+/// Makes the body of a request come at a bounded pace and end in a [`Cut`] when it is too slow or
+/// too large.
+pub(super) fn stream(request: &mut Request, pace: Pace, started: Instant) {
+    let body = std::mem::take(request.body_mut());
     let due = started + pace.pause;
     let sleep = Box::pin(sleep_until(due));
     let left = MOST_BYTES;
@@ -153,7 +156,7 @@ pub(super) fn streamed(request: Request, pace: Pace, started: Instant) -> Reques
             Err(cut) => Some((Err(cut), None)),
         }
     });
-    Request::from_parts(parts, Body::from_stream(frames))
+    *request.body_mut() = Body::from_stream(frames);
 }
 
 /// A body that is read by a handler.

@@ -1,7 +1,7 @@
 //! Phone numbers against an independent list: 2,648 texts with what another implementation of the
 //! world's numbering plans says of them.
 
-use estafette::kit::msisdn::look_up;
+use estafette::kit::msisdn::{Msisdn, Numbering, look_up};
 
 const GOLDEN: &str = include_str!("phone_golden.tsv");
 
@@ -28,7 +28,12 @@ fn every_row_of_the_golden_list_agrees() {
                     && verdict.e164 == columns[4]
             }
         };
-        if !good {
+        // What is stored is asked for its country alone, by a shorter way.
+        let country = |verdict: &Numbering| {
+            let stored = Msisdn::stored(verdict.e164.clone());
+            look_up(&verdict.e164).is_none_or(|again| again.region == stored.country())
+        };
+        if !good || !found.as_ref().is_none_or(country) {
             wrong.push(format!("{line} -> {found:?}"));
         }
     }

@@ -356,9 +356,9 @@ impl Outgoing {
             }
         }
         let left = connect_timeout.saturating_sub(begun.elapsed());
-        let (key, mut connection) = timeout(left, self.connect(destination, &addresses, left))
-            .await
-            .unwrap_or(Err(NoAnswer::ConnectTimeout))?;
+        // Boxed: a handshake is much larger than a request on a connection that is there.
+        let connected = timeout(left, Box::pin(self.connect(destination, &addresses, left))).await;
+        let (key, mut connection) = connected.unwrap_or(Err(NoAnswer::ConnectTimeout))?;
         let sent = connection.sender.send_request(request).await;
         let response = sent.map_err(|error| NoAnswer::http(&error))?;
         self.answer(response, key, connection).await
