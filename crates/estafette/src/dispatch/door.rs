@@ -149,11 +149,23 @@ async fn resolve(
     let Some(place) = place else { return Ok(Taken::Nowhere) };
     // One of the same message may have come before its id was known: the first final word counts.
     if let Some(id) = place.key.as_ref().filter(|_| place.has_early) {
-        for parked in parked::of(app, &receipt.carrier, id).await? {
-            settle_one(app, &parked, owners).await?;
-        }
+        Box::pin(settle_early(app, &receipt.carrier, id, owners)).await?;
     }
     take_to(app, receipt, place, owners).await
+}
+
+/// Settles what came before the id was known that it names. It is rare, so it is in a box, as what
+/// becomes of a bad receipt is: each receipt would have room for it otherwise.
+async fn settle_early(
+    app: &App,
+    carrier: &str,
+    id: &str,
+    owners: &[Entry],
+) -> Result<(), retention::Error> {
+    for parked in parked::of(app, carrier, id).await? {
+        settle_one(app, &parked, owners).await?;
+    }
+    Ok(())
 }
 
 /// Settles a parked receipt if its attempt is known by now; answers whether it was.
@@ -290,11 +302,11 @@ pub(super) async fn take_in<O: Owner>(
         }
         Fate::Sent => Ok(()),
         Fate::Failed(refusal) => {
-            fail(app, leg, Failure::receipt(refusal, receipt.error.clone())).await
+            Box::pin(fail(app, leg, Failure::receipt(refusal, receipt.error.clone()))).await
         }
         Fate::Refused(refusal) => {
             let code = receipt.error.clone().unwrap_or_default();
-            refused_late(app, leg, Failure::refused(refusal, code)).await
+            Box::pin(refused_late(app, leg, Failure::refused(refusal, code))).await
         }
     }
 }
