@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use store::{CommitError, WriteSet, args};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::held::{Engine, LEASE_MS, Note, Notes, Wait};
 use super::lane::TargetLane;
@@ -17,6 +18,7 @@ use crate::kit::id::WebhookId;
 
 /// How often the database is looked at when nothing wakes, milliseconds.
 const PAUSE_MS: u64 = 250;
+const PAUSE: Duration = Duration::from_millis(PAUSE_MS);
 /// The shortest time between two looks of which the first found nothing; twice as long after each
 /// further one, up to this.
 const BREATH: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(16)];
@@ -39,10 +41,16 @@ pub async fn run(app: App) {
         start,
     });
     let mut looks = 0_u32;
-    let mut is_tick = true;
+    let mut ticked: Option<Instant> = None;
     let [shortest, longest] = BREATH;
     let mut breath = shortest;
     while !engine.app.is_draining() {
+        // By its own clock: where the bell never rests, what others left is looked for all the same.
+        let is_tick = ticked.is_none_or(|at| at.elapsed() >= PAUSE);
+        if is_tick {
+            ticked = Some(Instant::now());
+            breath = shortest;
+        }
         let found_any = engine.look(is_tick).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "due webhooks not read; trying again");
             false
@@ -60,12 +68,9 @@ pub async fn run(app: App) {
             tokio::time::sleep(breath).await;
             breath = longest.min(breath * 2);
         }
-        is_tick = tokio::select! {
-            () = engine.app.db.rung(events::BELL) => false,
-            () = engine.app.rest(PAUSE_MS) => true,
-        };
-        if is_tick {
-            breath = shortest;
+        tokio::select! {
+            () = engine.app.db.rung(events::BELL) => {}
+            () = engine.app.rest(PAUSE_MS) => {}
         }
     }
     engine.drain().await;

@@ -14,7 +14,6 @@ use tokio::sync::mpsc;
 
 use super::due::Due;
 use super::held::{Engine, LEASE_MS, Note, RENEW_MS, Wait};
-use super::outcome::TryOutcome;
 use super::permits::Permit;
 use super::recovery;
 use super::settle::{self, Settled};
@@ -151,9 +150,9 @@ impl TargetLane {
 
     /// A try ended. What it means for the target holds at once; only later is it written down.
     fn land(&mut self, tried: Tried) {
-        let (outcome, now) = (tried.outcome(), self.engine.app.now());
+        let now = self.engine.app.now();
         self.target.health = self.target.health.after(tried.ended(), now);
-        self.is_over |= outcome == TryOutcome::Gone || self.target.health.is_hopeless(now);
+        self.is_over |= tried.ends(&self.target) || self.target.health.is_hopeless(now);
         self.landed.push(tried);
     }
 

@@ -26,7 +26,7 @@ pub(super) struct Settled {
 pub(super) fn settle(app: &App, target: &Target, tries: &[Tried]) -> Settled {
     let now = app.now();
     let health = target.health;
-    let is_gone = tries.iter().any(|tried| tried.outcome() == TryOutcome::Gone);
+    let is_gone = tries.iter().any(|tried| tried.ends(target));
     let disabled = match (target.active, is_gone, health.is_hopeless(now)) {
         (true, true, _) => Some("gone"),
         (true, false, true) => Some("failing"),

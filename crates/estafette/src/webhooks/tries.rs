@@ -1,5 +1,7 @@
 //! One try: sign, send, say what came back. Nothing is stored here.
 
+use std::sync::Arc;
+
 use clock::Millis;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
@@ -40,6 +42,8 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) struct Tried {
     pub(super) job: Job,
+    /// Where it was sent.
+    pub(super) url: Arc<str>,
     pub(super) at: Millis,
     pub(super) latency_ms: i64,
     pub(super) status: Option<u16>,
@@ -54,6 +58,11 @@ impl Tried {
         outcome::outcome(self.status)
     }
 
+    /// Whether a target is gone, as far as this tells: one that has moved meanwhile is not.
+    pub(super) fn ends(&self, target: &Target) -> bool {
+        self.outcome() == TryOutcome::Gone && *self.url == *target.url
+    }
+
     /// What it means for the target.
     pub(super) fn ended(&self) -> EndedTry {
         EndedTry { outcome: self.outcome(), asked_ms: self.asked_ms, latency_ms: self.latency_ms }
@@ -63,7 +72,7 @@ impl Tried {
 /// A target made ready for many tries.
 #[derive(Clone)]
 pub(super) struct Aim {
-    url: String,
+    url: Arc<str>,
     sealed: Vec<u8>,
     place: Option<Destination>,
     keys: Vec<Key>,
@@ -78,7 +87,7 @@ impl Aim {
     pub(super) fn at(app: &App, target: &Target) -> Result<Self, Error> {
         let now = app.now();
         Ok(Self {
-            url: target.url.clone(),
+            url: target.url.as_str().into(),
             sealed: target.sealed.clone(),
             // A URL that was taken and is no longer had a development switch behind it.
             place: app.outgoing.destination(&target.url).ok(),
@@ -89,7 +98,7 @@ impl Aim {
 
     /// Whether it is still what the target says.
     pub(super) fn fits(&self, target: &Target, now: Millis) -> bool {
-        now < self.until && self.url == target.url && self.sealed == target.sealed
+        now < self.until && *self.url == *target.url && self.sealed == target.sealed
     }
 
     /// Tries a delivery.
@@ -100,8 +109,16 @@ impl Aim {
             None => Err(NoAnswer::NotAllowed("the URL is no longer accepted")),
         };
         let latency_ms = i64::try_from(begun.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let mut tried =
-            Tried { job, at, latency_ms, status: None, failure: None, asked_ms: None, body: None };
+        let mut tried = Tried {
+            job,
+            url: Arc::clone(&self.url),
+            at,
+            latency_ms,
+            status: None,
+            failure: None,
+            asked_ms: None,
+            body: None,
+        };
         match answer {
             Ok(Answer { status, headers, body }) => {
                 let asked = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());

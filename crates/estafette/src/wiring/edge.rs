@@ -75,7 +75,7 @@ impl Operations {
         let detail = match methods.as_slice() {
             [] => return None,
             [only] => {
-                format!("`{route}` takes {only} alone. Use it, or look for a typo in the path.")
+                format!("`{route}` takes {only} only. Use it, or look for a typo in the path.")
             }
             [rest @ .., last] => format!(
                 "`{route}` takes {} and {last}. Use one of them, or look for a typo in the path.",
@@ -159,6 +159,7 @@ async fn around(edged: Edged, mut request: Request) -> Result<Response, Infallib
             answer(app, &mut request, asked).instrument(span.clone()).await
         }
     };
+    intake::let_go(std::mem::take(request.body_mut()), version);
     let is_refused = response.status() == StatusCode::METHOD_NOT_ALLOWED;
     let named = matched.filter(|_| is_refused).and_then(|path| operations.refuse_method(path));
     let response = named.map_or(response, IntoResponse::into_response);

@@ -4,16 +4,18 @@
 //! Uploads are the exception: their handler knows who sends before it reads, and gets the body as
 //! it comes. It is bounded by the same pace and by a size, which the stream keeps by itself.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::Poll;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 use hyper::body::Frame;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::pace::Pace;
 use crate::kit::problem::Problem;
@@ -26,6 +28,9 @@ pub(super) const BODY_LIMIT: usize = 256 * 1024;
 pub(super) const CALLBACK_LIMIT: usize = 3 * 1024 * 1024;
 /// Largest head without its URL: names and values of all headers, bytes.
 const HEADERS_LIMIT: usize = 16 * 1024;
+/// Bytes of a refused body that are still read on HTTP/2, and for how long.
+const LINGER_BYTES: usize = 4 * 1024 * 1024;
+const LINGER: Duration = Duration::from_secs(2);
 /// Bytes of all bodies together that are not there to their end, so that memory stays bounded
 /// whoever sends. Bodies that come in one piece, as nearly all do, do not count.
 const HELD_LIMIT: usize = 64 * 1024 * 1024;
@@ -62,9 +67,27 @@ pub(super) fn misnamed(request: &Request) -> Option<Problem> {
         (Some(host), None) if !is_host(host) => {
             ("invalid_type", "must be a host, and a port where it is not the usual one")
         }
+        (host, _) if is_twofold(request, host) => {
+            ("invalid_type", "must name what `:authority` names, without a user")
+        }
         _ => return None,
     };
     Some(closing(Problem::bad_request("header:Host", code, detail), request.version()))
+}
+
+/// Whether HTTP/2's own name of the service is not the one in `Host`, or has a user in it (RFC 9113
+/// §8.3.1): a proxy in front may go by the other one. Ports may differ: the usual one is left out by
+/// some.
+fn is_twofold(request: &Request, host: Option<&HeaderValue>) -> bool {
+    let authority = request.uri().authority().filter(|_| request.version() == Version::HTTP_2);
+    authority.is_some_and(|authority| {
+        let is_other = |host: &str| {
+            let named: Option<Authority> = host.parse().ok();
+            named.is_none_or(|named| !named.host().eq_ignore_ascii_case(authority.host()))
+        };
+        authority.as_str().contains('@')
+            || host.is_some_and(|host| host.to_str().is_ok_and(is_other))
+    })
 }
 
 /// An empty one is allowed (RFC 9112 §3.2).
@@ -131,13 +154,31 @@ pub(super) async fn read(
         return Ok(());
     }
     let body = std::mem::take(request.body_mut());
-    match (Intake { body, late: None, held: 0 }).read(pace, started, most).await {
-        Ok(bytes) => {
-            *request.body_mut() = Body::from(bytes);
-            Ok(())
-        }
-        Err(problem) => Err(closing(problem, request.version())),
+    let mut intake = Intake { body, late: None, held: 0 };
+    let read = intake.read(pace, started, most).await;
+    *request.body_mut() = match &read {
+        Ok(bytes) => Body::from(bytes.clone()),
+        Err(_) => std::mem::take(&mut intake.body),
+    };
+    read.map(drop).map_err(|problem| closing(problem, request.version()))
+}
+
+/// Gives a body up that nobody reads any more. On HTTP/2 its stream would be reset at once, and
+/// some clients, such as curl 7, then throw away the answer that says why: some of it is read, and
+/// thrown away, as on HTTP/1.
+pub(super) fn let_go(mut body: Body, version: Version) {
+    if version != Version::HTTP_2 || body.is_end_stream() {
+        return;
     }
+    let rest = async move {
+        let mut left = LINGER_BYTES;
+        while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            let Some(now) = left.checked_sub(length) else { return };
+            left = now;
+        }
+    };
+    tokio::spawn(timeout(LINGER, rest));
 }
 
 /// Makes the body of a request come at a bounded pace and end in a [`Cut`] when it is too slow or
@@ -147,7 +188,8 @@ pub(super) fn stream(request: &mut Request, pace: Pace, started: Instant) {
     let due = started + pace.pause;
     let sleep = Box::pin(sleep_until(due));
     let left = MOST_BYTES;
-    let paced = Paced { intake: Intake { body, late: Some(sleep), held: 0 }, pace, due, left };
+    let intake = Intake { body, late: Some(sleep), held: 0 };
+    let paced = Paced { intake, pace, due, left, version: request.version() };
     let frames = futures_util::stream::unfold(Some(paced), |paced| async move {
         let mut paced = paced?;
         match paced.next().await {
@@ -166,6 +208,13 @@ struct Paced {
     due: Instant,
     /// Bytes that may still come.
     left: usize,
+    version: Version,
+}
+
+impl Drop for Paced {
+    fn drop(&mut self) {
+        let_go(std::mem::take(&mut self.intake.body), self.version);
+    }
 }
 
 impl Paced {
@@ -212,7 +261,7 @@ impl Drop for Intake {
 }
 
 impl Intake {
-    async fn read(mut self, pace: Pace, started: Instant, most: usize) -> Result<Bytes, Problem> {
+    async fn read(&mut self, pace: Pace, started: Instant, most: usize) -> Result<Bytes, Problem> {
         if self.body.size_hint().lower() > most as u64 {
             return Err(Code::PayloadTooLarge.into());
         }
@@ -271,7 +320,7 @@ impl Intake {
 
     /// What the body does next; `None` when it is too late.
     async fn event(&mut self, due: Instant) -> Option<Option<Result<Frame<Bytes>, axum::Error>>> {
-        std::future::poll_fn(|cx| {
+        poll_fn(|cx| {
             if let Poll::Ready(event) = Pin::new(&mut self.body).poll_frame(cx) {
                 return Poll::Ready(Some(event));
             }

@@ -127,7 +127,7 @@ async fn a_wrong_method_lists_the_right_ones(world: &World) {
     // A typo is found where the answer says what it was taken for.
     let answer = ada.desk("POST", "/v1/otp/sned").await.problem("method_not_allowed");
     let detail = answer.word("detail");
-    assert!(detail.starts_with("`/v1/otp/{challenge_id}` takes GET alone."), "{detail}");
+    assert!(detail.starts_with("`/v1/otp/{challenge_id}` takes GET only."), "{detail}");
     let answer = ada.desk("PUT", "/v1/api-keys").await.problem("method_not_allowed");
     let detail = answer.word("detail");
     assert!(detail.starts_with("`/v1/api-keys` takes GET and POST."), "{detail}");

@@ -1,6 +1,7 @@
 //! HTTP/2, with and without manners: frames written by hand (RFC 9113) where a library would
 //! refuse to write them.
 
+use std::future::poll_fn;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -304,4 +305,49 @@ async fn an_http2_client_that_does_not_read_is_ended() {
     eventually(async || (figure(&world, cut).await >= 1).then_some(())).await;
     decent.end().await;
     world.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_body_may_still_be_sent_for_a_while() {
+    let world = World::new(Engine::Lite).await;
+    let client = client(&world).await;
+    let refused = || {
+        http::Request::post("http://x/v1/messages").header("content-type", "text/plain").body(())
+    };
+    let ask = async |mut client: h2::client::SendRequest<Bytes>| {
+        let (answer, mut body) = client.send_request(refused().unwrap(), false).unwrap();
+        body.send_data(Bytes::from_static(b"half"), false).unwrap();
+        assert_eq!(answer.await.unwrap().status(), 415);
+        body
+    };
+    // A reset right after the answer makes some clients throw it away.
+    let mut body = ask(client.clone()).await;
+    let is_reset = poll_fn(|cx| body.poll_reset(cx));
+    assert!(timeout(Duration::from_millis(500), is_reset).await.is_err(), "reset at once");
+    body.send_data(Bytes::from_static(b" and half"), true).unwrap();
+    // Whoever never comes to an end is reset all the same.
+    let mut endless = ask(client).await;
+    let reset = timeout(PATIENCE, poll_fn(|cx| endless.poll_reset(cx))).await.unwrap();
+    assert_eq!(reset.unwrap(), h2::Reason::NO_ERROR);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_is_not_the_authority_is_refused() {
+    let world = World::new(Engine::Lite).await;
+    let client = client(&world).await;
+    for (uri, host, status) in [
+        ("http://x/livez", None, 200),
+        ("http://x/livez", Some("x"), 200),
+        ("http://x:80/livez", Some("X"), 200),
+        ("http://x/livez", Some("y"), 400),
+        ("http://u:p@x/livez", None, 400),
+    ] {
+        let mut request = http::Request::get(uri);
+        if let Some(host) = host {
+            request = request.header("host", host);
+        }
+        let mut client = client.clone();
+        let (answer, _) = client.send_request(request.body(()).unwrap(), true).unwrap();
+        assert_eq!(answer.await.unwrap().status(), status, "{uri} {host:?}");
+    }
 }

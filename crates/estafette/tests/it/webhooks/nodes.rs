@@ -14,6 +14,7 @@ use crate::world::World;
 
 on_every_engine!(
     events_of_a_node_that_died_are_taken_over,
+    events_of_another_node_do_not_wait_for_a_pause_of_this_one,
     a_target_of_a_node_that_died_is_taken_over,
     two_nodes_deliver_each_event_once,
 );
@@ -34,6 +35,28 @@ async fn events_of_a_node_that_died_are_taken_over(world: &World) {
     world.advance(2_001).await;
     visited(&zoo, "/ok", 10).await;
     assert_eq!(quiet(&zoo, "/ok").await, 10);
+}
+
+async fn events_of_another_node_do_not_wait_for_a_pause_of_this_one(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    let busy = world.account("busy").await;
+    let other = second(world);
+    happen_by(&other.sandbox, &ada, Kind::SmsDelivery, 1).await;
+    other.close().await;
+    world.advance(2_001).await;
+    // Somebody else's events ring all the time, much more often than the database is looked at.
+    let rings = async {
+        loop {
+            happen(&busy, Kind::SmsDelivery, 1).await;
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        () = rings => {}
+        _visits = visited(&zoo, "/ok", 1) => {}
+    }
 }
 
 async fn a_target_of_a_node_that_died_is_taken_over(world: &World) {
