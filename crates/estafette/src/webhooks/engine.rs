@@ -45,7 +45,7 @@ pub async fn run(app: App) {
     let [shortest, longest] = BREATH;
     let mut breath = shortest;
     while !engine.app.is_draining() {
-        // By its own clock: where the bell never rests, what others left is looked for all the same.
+        // By its own clock: the bell may never rest, and what others left does not ring it.
         let is_tick = ticked.is_none_or(|at| at.elapsed() >= PAUSE);
         if is_tick {
             ticked = Some(Instant::now());

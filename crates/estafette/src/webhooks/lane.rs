@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::due::Due;
 use super::held::{Engine, LEASE_MS, Note, RENEW_MS, Wait};
+use super::outcome::TryOutcome;
 use super::permits::Permit;
 use super::recovery;
 use super::settle::{self, Settled};
@@ -130,7 +131,13 @@ impl TargetLane {
     /// Waits for whatever happens next.
     async fn wait(&mut self) {
         tokio::select! {
-            Some(tried) = self.flying.next() => self.land(tried),
+            Some(tried) = self.flying.next() => {
+                if tried.outcome() == TryOutcome::Gone {
+                    // Its URL may have been changed meanwhile.
+                    self.refresh().await;
+                }
+                self.land(tried);
+            }
             Some(written) = OptionFuture::from(self.writing.as_mut()) => {
                 self.writing = None;
                 self.written(written).await;
@@ -160,9 +167,14 @@ impl TargetLane {
         match note {
             // The row was read since, and what was due with it.
             Note::Jobs(target, _) if target.work <= self.target.work => {}
-            Note::Jobs(target, jobs) => {
-                // A step that is missing was made by another node.
-                self.more |= target.work != self.target.work + 1;
+            Note::Jobs(mut target, jobs) => {
+                // A step that is missing was made by somebody else, who may have reset its health.
+                if target.work == self.target.work + 1 {
+                    // The row may be from before the last tries were written down.
+                    target.health = self.target.health;
+                } else {
+                    self.more = true;
+                }
                 self.know(*target);
                 for job in jobs {
                     // Once some are left to the database, all later ones are, until it was read.

@@ -174,7 +174,8 @@ async fn around(edged: Edged, mut request: Request) -> Result<Response, Infallib
     let (env, asked) = (app.env.as_str(), method.as_str());
     app.metrics.request(Answered { env, method: asked, route: matched, status, seconds });
     let client = client.map(tracing::field::display);
-    tracing::debug!(request_id = id, env, %method, route = path, status, seconds, client, "answered");
+    let route = path;
+    tracing::debug!(request_id = id, env, %method, route, status, seconds, client, "answered");
     Ok(response)
 }
 

@@ -76,8 +76,8 @@ pub(super) fn misnamed(request: &Request) -> Option<Problem> {
 }
 
 /// Whether HTTP/2's own name of the service is not the one in `Host`, or has a user in it (RFC 9113
-/// §8.3.1): a proxy in front may go by the other one. Ports may differ: the usual one is left out by
-/// some.
+/// §8.3.1): a proxy in front may go by the other one. Ports may differ: some leave the usual one
+/// out.
 fn is_twofold(request: &Request, host: Option<&HeaderValue>) -> bool {
     let authority = request.uri().authority().filter(|_| request.version() == Version::HTTP_2);
     authority.is_some_and(|authority| {

@@ -1,8 +1,14 @@
 //! What becomes of a delivery that fails, and of its target.
 
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::StatusCode;
 use estafette::events::Kind;
 use playground::ReceiverZoo;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 use super::{ada, happen, hook, json_of, like_its_example, log, quiet, settled, target, visited};
 use crate::on_every_engine;
@@ -13,6 +19,7 @@ on_every_engine!(
     the_schedule_is_kept_and_ends,
     refusals_and_redirects_end_a_delivery_at_once,
     a_target_that_is_gone_is_disabled_and_told_of,
+    a_url_that_was_changed_meanwhile_ends_no_target,
     a_receiver_that_asks_for_time_gets_it,
     every_failure_without_an_answer_is_tried_again,
     five_failures_park_a_target_and_one_probe_frees_it,
@@ -114,6 +121,31 @@ async fn a_target_that_is_gone_is_disabled_and_told_of(world: &World) {
     let entries = world.get(ada.env, "/v1/admin/audit-log").bearer(world.staff().await).await.ok();
     let entry = entries.list().iter().find(|entry| entry["action"] == "webhook.disable").unwrap();
     assert_eq!(entry["object_id"], made.word("id"));
+}
+
+async fn a_url_that_was_changed_meanwhile_ends_no_target(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let (came, may_answer) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (comes, answers) = (Arc::clone(&came), Arc::clone(&may_answer));
+    let gone = async move || {
+        comes.notify_one();
+        answers.notified().await;
+        StatusCode::GONE
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let old = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(axum::serve(listener, Router::new().fallback(gone)).into_future());
+    let made = hook(&ada, &old, &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    came.notified().await;
+    let path = format!("/v1/webhooks/{}", made.word("id"));
+    ada.desk("PATCH", &path).json(json!({"url": zoo.url("/ok")})).await.ok();
+    may_answer.notify_one();
+    settled(&ada, &made, |one| one["status"] == "failed").await;
+    assert_eq!(target(&ada, &made).await.body["active"], json!(true));
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    visited(&zoo, "/ok", 1).await;
 }
 
 async fn a_receiver_that_asks_for_time_gets_it(world: &World) {
