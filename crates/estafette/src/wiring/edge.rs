@@ -152,12 +152,12 @@ async fn around(edged: Edged, mut request: Request) -> Result<Response, Infallib
     let (id, client) = (notes.id.as_str(), notes.client);
     let span = span(app, &request, path, id);
     let takes_body = || operations.take_body(&method, path);
-    let response = match refuse_early(app, &request, Way::of(&method, path), takes_body) {
-        Some(problem) => problem.into_response(),
-        None => {
-            let asked = Asked { path, started, route: &edged.route };
-            answer(app, &mut request, asked).instrument(span.clone()).await
-        }
+    let refused = refuse_early(app, &request, Way::of(&method, path), takes_body);
+    let response = if let Some(problem) = refused {
+        problem.into_response()
+    } else {
+        let asked = Asked { path, started, route: &edged.route };
+        answer(app, &mut request, asked).instrument(span.clone()).await
     };
     intake::let_go(std::mem::take(request.body_mut()), version);
     let is_refused = response.status() == StatusCode::METHOD_NOT_ALLOWED;
