@@ -51,7 +51,7 @@ pub(super) async fn run(
 async fn start(config: Config) -> anyhow::Result<wiring::Running> {
     if wiring::must_exist(&config).is_err() {
         // Whoever mistyped an address finds no new database and key afterwards.
-        wiring::can_listen(&config.server)?;
+        wiring::can_listen(&config)?;
     }
     wiring::start(wiring::open(config, Clock::system())?).await
 }

@@ -2,8 +2,7 @@
 
 use clock::Clock;
 
-use super::listen::{self, Listener};
-use super::{real_carriers, way_out};
+use super::{Listeners, listen, real_carriers, way_out};
 use crate::carriers::door::door;
 use crate::config::{Config, Server};
 
@@ -12,14 +11,8 @@ use crate::config::{Config, Server};
 ///
 /// # Errors
 /// Which one is not.
-pub fn can_listen(server: &Server) -> anyhow::Result<()> {
-    // All at once: two of them may be the same.
-    let _held = [
-        Listener::bind(server.live, "server.live", "live")?,
-        Listener::bind(server.sandbox, "server.sandbox", "sandbox")?,
-        Listener::bind(server.metrics, "server.metrics", "metrics")?,
-    ];
-    Ok(())
+pub fn can_listen(config: &Config) -> anyhow::Result<()> {
+    Listeners::bind(config).map(drop)
 }
 
 /// Whether the carriers of the settings can be made, as a start finds out. Nothing is connected.

@@ -148,15 +148,16 @@ async fn around(edged: Edged, mut request: Request) -> Result<Response, Infallib
     let (method, version) = (request.method().clone(), request.version());
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let matched = matched.as_ref().map(MatchedPath::as_str);
-    let path = matched.unwrap_or("unmatched");
+    let route = matched.unwrap_or("unmatched");
     let (id, client) = (notes.id.as_str(), notes.client);
-    let span = span(app, &request, path, id);
-    let takes_body = || operations.take_body(&method, path);
-    let refused = refuse_early(app, &request, Way::of(&method, path), takes_body);
+    let span = span(app, &request, route, id);
+    let way = Way::of(&method, route);
+    let takes_body = || operations.take_body(&method, route);
+    let refused = refuse_early(app, &request, way, takes_body);
     let response = if let Some(problem) = refused {
         problem.into_response()
     } else {
-        let asked = Asked { path, started, route: &edged.route };
+        let asked = Asked { way, largest: largest(route), started, route: &edged.route };
         answer(app, &mut request, asked).instrument(span.clone()).await
     };
     intake::let_go(std::mem::take(request.body_mut()), version);
@@ -174,7 +175,6 @@ async fn around(edged: Edged, mut request: Request) -> Result<Response, Infallib
     let (env, asked) = (app.env.as_str(), method.as_str());
     app.metrics.request(Answered { env, method: asked, route: matched, status, seconds });
     let client = client.map(tracing::field::display);
-    let route = path;
     tracing::debug!(request_id = id, env, %method, route, status, seconds, client, "answered");
     Ok(response)
 }
@@ -187,14 +187,16 @@ fn notes_of(app: &App, request: &mut Request) -> Arc<RequestNotes> {
 
 /// What is asked for.
 struct Asked<'a> {
-    path: &'a str,
+    way: Way,
+    /// The most bytes of its body.
+    largest: usize,
     started: tokio::time::Instant,
     route: &'a Route,
 }
 
 /// Has a route answer, once the body is here.
 async fn answer(app: &App, request: &mut Request, asked: Asked<'_>) -> Response {
-    let Asked { path, started, route } = asked;
+    let Asked { way, largest, started, route } = asked;
     let pace = Pace::of_bodies(&app.config.server);
     let is_change = *request.method() != Method::GET;
     let mut limit = Duration::from_millis(app.config.server.request_timeout_ms);
@@ -202,12 +204,12 @@ async fn answer(app: &App, request: &mut Request, asked: Asked<'_>) -> Response 
         // The edge has its own limits.
         DefaultBodyLimit::disable().apply(request);
     }
-    if matches!(Way::of(request.method(), path), Way::Upload | Way::Large) {
+    if matches!(way, Way::Upload | Way::Large) {
         intake::stream(request, pace, started);
         // It takes as long as its body may, and then as long as any other.
         limit += pace.longest(MOST_BYTES);
         life::extend(pace.longest(MOST_BYTES));
-    } else if let Err(problem) = intake::read(request, pace, started, largest(path)).await {
+    } else if let Err(problem) = intake::read(request, pace, started, largest).await {
         return problem.into_response();
     }
     within(limit, is_change, route.clone().call(std::mem::take(request))).await

@@ -28,8 +28,9 @@ pub(super) const BODY_LIMIT: usize = 256 * 1024;
 pub(super) const CALLBACK_LIMIT: usize = 3 * 1024 * 1024;
 /// Largest head without its URL: names and values of all headers, bytes.
 const HEADERS_LIMIT: usize = 16 * 1024;
-/// Bytes of a refused body that are still read on HTTP/2, and for how long.
-const LINGER_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of a refused body that are still read, and thrown away, after the answer.
+pub(super) const LINGER_BYTES: usize = 4 * 1024 * 1024;
+/// How long that goes on for a stream of HTTP/2.
 const LINGER: Duration = Duration::from_secs(2);
 /// Bytes of all bodies together that are not there to their end, so that memory stays bounded
 /// whoever sends. Bodies that come in one piece, as nearly all do, do not count.
@@ -155,12 +156,16 @@ pub(super) async fn read(
     }
     let body = std::mem::take(request.body_mut());
     let mut intake = Intake { body, late: None, held: 0 };
-    let read = intake.read(pace, started, most).await;
-    *request.body_mut() = match &read {
-        Ok(bytes) => Body::from(bytes.clone()),
-        Err(_) => std::mem::take(&mut intake.body),
-    };
-    read.map(drop).map_err(|problem| closing(problem, request.version()))
+    match intake.read(pace, started, most).await {
+        Ok(bytes) => {
+            *request.body_mut() = Body::from(bytes);
+            Ok(())
+        }
+        Err(problem) => {
+            *request.body_mut() = std::mem::take(&mut intake.body);
+            Err(closing(problem, request.version()))
+        }
+    }
 }
 
 /// Gives a body up that nobody reads any more. On HTTP/2 its stream would be reset at once, and

@@ -379,12 +379,8 @@ fn listen_everywhere(
     stopped: &watch::Receiver<bool>,
 ) -> anyhow::Result<(Addresses, Vec<JoinHandle<()>>)> {
     let (live_app, sandbox_app) = (&service.live, &service.sandbox);
-    let server = &live_app.config.server;
-    let entrance = Entrance::open(server)?;
-    let live = Listener::bind(server.live, "server.live", "live")?;
-    let sandbox = Listener::bind(server.sandbox, "server.sandbox", "sandbox")?;
-    let metrics = Listener::bind(server.metrics, "server.metrics", "metrics")?;
-    let reports = server_of_reports(live_app)?;
+    let entrance = Entrance::open(&live_app.config.server)?;
+    let Listeners { live, sandbox, metrics, reports } = Listeners::bind(&live_app.config)?;
     let addresses = Addresses {
         live: live.address()?,
         sandbox: sandbox.address()?,
@@ -403,10 +399,28 @@ fn listen_everywhere(
     Ok((addresses, tasks))
 }
 
-/// Where reports of emails come in, by the settings.
-fn server_of_reports(app: &App) -> anyhow::Result<Option<Listener>> {
-    let address = app.config.email.reports.parse().ok();
-    address.map(|address| Listener::bind(address, "email.reports", "reports")).transpose()
+/// All that the settings say to listen on.
+struct Listeners {
+    live: Listener,
+    sandbox: Listener,
+    metrics: Listener,
+    /// Where reports of emails come in.
+    reports: Option<Listener>,
+}
+
+impl Listeners {
+    fn bind(config: &Config) -> anyhow::Result<Self> {
+        let server = &config.server;
+        let reports = config.email.reports.parse().ok();
+        Ok(Self {
+            live: Listener::bind(server.live, "server.live", "live")?,
+            sandbox: Listener::bind(server.sandbox, "server.sandbox", "sandbox")?,
+            metrics: Listener::bind(server.metrics, "server.metrics", "metrics")?,
+            reports: reports
+                .map(|address| Listener::bind(address, "email.reports", "reports"))
+                .transpose()?,
+        })
+    }
 }
 
 impl Running {

@@ -13,12 +13,10 @@ use tokio_rustls::server::TlsStream;
 use super::lines::Lines;
 use super::refusal::Refusals;
 use super::watch::Watch;
+use crate::wiring::intake::LINGER_BYTES;
 
 /// What an HTTP/2 connection begins with (RFC 9113, section 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// Bytes that are still read, and thrown away, after an answer that came before its request's end.
-const LINGER_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A connection below HTTP.
 pub(super) enum Wire {
@@ -117,7 +115,7 @@ impl Watched {
     pub(super) async fn linger(&mut self) {
         // A client that is gone already has nothing to miss.
         let _gone = self.wire.shutdown().await;
-        let mut rest = (&mut self.wire).take(LINGER_BYTES);
+        let mut rest = (&mut self.wire).take(LINGER_BYTES as u64);
         let mut sink = [0; 4096];
         while matches!(rest.read(&mut sink).await, Ok(count) if count > 0) {}
     }
