@@ -176,4 +176,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "due_in_one_environment",
         sql: include_str!("../../../migrations/0047_due_in_one_environment.sql"),
     },
+    Migration {
+        version: 48,
+        name: "one_index_by_person",
+        sql: include_str!("../../../migrations/0048_one_index_by_person.sql"),
+    },
 ];

@@ -30,8 +30,17 @@ pub(super) const SESSIONS: Sql = Sql("SELECT session_id, recipient, expires_at, 
      ORDER BY session_id LIMIT $4");
 /// The sessions with one person.
 pub(super) const SESSIONS_WITH: Sql = Sql("SELECT session_id, recipient, expires_at, created_at \
-     FROM chatapp_sessions WHERE account_id = $1 AND recipient = $2 AND session_id > $3 \
-     AND session_id < $4 ORDER BY session_id LIMIT $5");
+     FROM chatapp_sessions WHERE account_id = $1 AND session_id IN (SELECT session_id \
+       FROM chatapp_sessions WHERE recipient = $2 AND account_id = $1 \
+       AND CASE WHEN status IN ('pending', 'active') THEN 'open' ELSE session_id END = 'open' \
+       AND session_id > $3 AND session_id < $4 \
+       UNION ALL SELECT session_id FROM (SELECT session_id FROM chatapp_sessions \
+       WHERE recipient = $2 AND account_id = $1 \
+       AND CASE WHEN status IN ('pending', 'active') THEN 'open' ELSE session_id END >= 'ses_' \
+       AND CASE WHEN status IN ('pending', 'active') THEN 'open' ELSE session_id END > $3 \
+       AND CASE WHEN status IN ('pending', 'active') THEN 'open' ELSE session_id END < $4 \
+       ORDER BY CASE WHEN status IN ('pending', 'active') THEN 'open' ELSE session_id END \
+       LIMIT $5) AS oldest) ORDER BY session_id LIMIT $5");
 /// A person becomes a pseudonym, unless the session still goes on.
 pub(super) const MASK_SESSION: Sql = Sql("UPDATE chatapp_sessions SET recipient = $1 \
      WHERE account_id = $2 AND session_id = $3 \

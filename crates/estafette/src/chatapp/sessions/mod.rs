@@ -160,8 +160,9 @@ struct Standing {
 
 /// Moves a session and tells of it.
 fn shift(app: &App, set: &mut WriteSet, session: &mut Session, to: Standing) {
+    let before = session.status;
     session.stand(to, app.now());
-    sql::shift(set, session);
+    sql::shift(set, session, before);
     let (kind, state) = (Kind::ChatappConsent, view::state_of(session));
     let (account, object_id, sequence) =
         (&session.account, session.id.as_str(), session.event_count);

@@ -21,22 +21,35 @@ const STRETCH: Sql = Sql("SELECT account_id, session_id, recipient, country, cha
 const STRETCH_WITH: Sql = Sql("SELECT account_id, session_id, recipient, country, challenge_id, \
      language, consent_status, status, reason, billed_credits, attempt_id, event_count, \
      expires_at, consent_at, ended_at, created_at, next_at, answered_at FROM chatapp_sessions \
-     WHERE recipient = $1 AND account_id = $2 AND session_id < $3 AND event_count > 0 \
-     ORDER BY session_id DESC LIMIT $4");
+     WHERE account_id = $1 AND session_id IN (SELECT session_id FROM chatapp_sessions \
+       WHERE recipient = $2 AND account_id = $1 \
+       AND CASE WHEN status IN ('pending', 'active') THEN 'open' ELSE session_id END = 'open' \
+       AND session_id < $3 AND event_count > 0 \
+       UNION ALL SELECT session_id FROM (SELECT session_id FROM chatapp_sessions \
+       WHERE recipient = $2 AND account_id = $1 \
+       AND CASE WHEN status IN ('pending', 'active') THEN 'open' ELSE session_id END >= 'ses_' \
+       AND CASE WHEN status IN ('pending', 'active') THEN 'open' ELSE session_id END < $3 \
+       AND event_count > 0 \
+       ORDER BY CASE WHEN status IN ('pending', 'active') THEN 'open' ELSE session_id END DESC \
+       LIMIT $4) AS newest) ORDER BY session_id DESC LIMIT $4");
 /// The open session of an account with a person; there is one at most.
 const OPEN: Sql =
     Sql("SELECT account_id, session_id, recipient, country, challenge_id, language, \
      consent_status, status, reason, billed_credits, attempt_id, event_count, expires_at, \
      consent_at, ended_at, created_at, next_at, answered_at FROM chatapp_sessions \
-     WHERE recipient = $1 AND account_id = $2 AND status IN ('pending', 'active')");
+     WHERE recipient = $1 AND account_id = $2 \
+     AND CASE WHEN status IN ('pending', 'active') THEN 'open' ELSE session_id END = 'open'");
 /// The newest that a Yes may open although it is over.
 const REOPENABLE: Sql =
     Sql("SELECT account_id, session_id, recipient, country, challenge_id, language, \
      consent_status, status, reason, billed_credits, attempt_id, event_count, expires_at, \
      consent_at, ended_at, created_at, next_at, answered_at FROM chatapp_sessions \
      WHERE recipient = $1 AND account_id = $2 \
+     AND CASE WHEN status IN ('pending', 'active') THEN 'open' ELSE session_id END >= 'ses_' \
      AND ((status = 'declined' AND reason IN ('declined', 'withdrawn')) \
-     OR (status = 'expired' AND reason = 'no_answer')) ORDER BY session_id DESC LIMIT 1");
+     OR (status = 'expired' AND reason = 'no_answer')) \
+     ORDER BY CASE WHEN status IN ('pending', 'active') THEN 'open' ELSE session_id END DESC \
+     LIMIT 1");
 /// Has a person asked. `event_count` 0 says that it has not been done.
 const WANT: Sql = Sql("INSERT INTO chatapp_sessions (account_id, session_id, recipient, country, \
      challenge_id, language, consent_status, status, reason, billed_credits, attempt_id, \
@@ -54,6 +67,13 @@ const SHIFT: Sql = Sql("UPDATE chatapp_sessions SET consent_status = $1, status 
      ended_at = $8, next_at = $9, answered_at = $10, event_count = event_count + 1 \
      WHERE account_id = $11 AND session_id = $12 AND event_count = $13 \
      AND (answered_at IS NULL OR answered_at <= $10)");
+/// The same of a session that stays pending or active: on SQLite an index entry is written for each
+/// column that is set, and those by recipient are on pages of their own.
+const STAY: Sql = Sql("UPDATE chatapp_sessions SET consent_status = $1, reason = $2, \
+     billed_credits = $3, attempt_id = $4, expires_at = $5, consent_at = $6, ended_at = $7, \
+     next_at = $8, answered_at = $9, event_count = event_count + 1 \
+     WHERE account_id = $10 AND session_id = $11 AND event_count = $12 \
+     AND (answered_at IS NULL OR answered_at <= $9)");
 /// Remembers the newest answer of a session that it does not move.
 const HEARD: Sql = Sql("UPDATE chatapp_sessions SET answered_at = $1 \
      WHERE account_id = $2 AND session_id = $3 AND event_count = $4 \
@@ -145,7 +165,7 @@ pub(super) async fn stretch_with(
     before: &str,
     limit: i64,
 ) -> Result<Vec<Session>, Error> {
-    app.db.rows(STRETCH_WITH, args![person, account, before, limit]).await
+    app.db.rows(STRETCH_WITH, args![account, person, before, limit]).await
 }
 
 /// The session that is pending or active with a person (`+` and digits), perhaps over its time.
@@ -204,9 +224,9 @@ pub(super) fn want(set: &mut WriteSet, new: &New<'_>, now: Millis) {
     set.push(WANT, args);
 }
 
-/// Makes the row what the session in hand is, which is one event further.
-pub(super) fn shift(set: &mut WriteSet, session: &Session) {
-    let args = args![
+/// Makes the row what the session in hand is, which is one event further and stood at `before`.
+pub(super) fn shift(set: &mut WriteSet, session: &Session, before: Status) {
+    let mut args = args![
         session.consent.as_str(),
         session.status.as_str(),
         session.reason.as_str(),
@@ -221,7 +241,12 @@ pub(super) fn shift(set: &mut WriteSet, session: &Session) {
         &session.id,
         session.event_count - 1
     ];
-    set.guard(SHIFT, args, STALE);
+    if session.status == before {
+        args.remove(1);
+        set.guard(STAY, args, STALE);
+    } else {
+        set.guard(SHIFT, args, STALE);
+    }
 }
 
 /// Makes the row remember the newest answer, as the session in hand does.
