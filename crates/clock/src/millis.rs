@@ -1,5 +1,6 @@
 //! An instant in milliseconds since 1970, as it is stored and shown.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Add, Sub};
 
@@ -14,11 +15,35 @@ impl Millis {
         Self(since.map_or(0, |past| i64::try_from(past.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// Reads RFC 3339, any offset.
+    /// Reads RFC 3339, any offset and any number of decimals.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        text.parse::<jiff::Timestamp>().ok().map(|at| Self(at.as_millisecond()))
+        let text = &with_few_decimals(text)?;
+        let at = text.parse::<jiff::Timestamp>().ok().map(|at| Self(at.as_millisecond()));
+        at.or_else(|| Self::parse_late(text))
     }
+
+    /// The last day of the year 9999, which clients write for "no end" and [`jiff::Timestamp`] does
+    /// not have, since some offset would put it into the next year.
+    fn parse_late(text: &str) -> Option<Self> {
+        let pieces = jiff::fmt::temporal::Pieces::parse(text).ok()?;
+        let at = pieces.date().to_datetime(pieces.time()?);
+        let offset_s = i64::from(pieces.to_numeric_offset()?.seconds());
+        let since = at.duration_since(jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0));
+        let ms = i64::try_from(since.as_millis()).ok()?;
+        (at.year() == 9999).then(|| Self(ms - offset_s * 1_000))
+    }
+}
+
+/// Nanoseconds are as exact as it gets: what is said beyond them is left out (RFC 3339 §5.6 allows
+/// any number of decimals).
+fn with_few_decimals(text: &str) -> Option<Cow<'_, str>> {
+    let Some((before, rest)) = text.split_once('.') else { return Some(Cow::Borrowed(text)) };
+    let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+    if end <= 9 {
+        return Some(Cow::Borrowed(text));
+    }
+    Some(Cow::Owned(format!("{before}.{}{}", rest.get(..9)?, rest.get(end..)?)))
 }
 
 impl Add<i64> for Millis {
@@ -60,5 +85,26 @@ mod tests {
         assert_eq!(Millis(0).to_string(), "1970-01-01T00:00:00.000Z");
         assert_eq!(Millis(1_700_000_000_120).to_string(), "2023-11-14T22:13:20.120Z");
         assert_eq!(Millis::parse("2023-11-14T23:13:20.12+01:00"), Some(Millis(1_700_000_000_120)));
+    }
+
+    #[test]
+    fn what_other_programs_write_is_read() {
+        for (text, ms) in [
+            ("2023-11-14T22:13:20.1204567890123Z", Some(1_700_000_000_120)),
+            ("2023-11-14T23:13:20.1204567890+01:00", Some(1_700_000_000_120)),
+            ("9999-12-30T22:00:01Z", Some(253_402_207_201_000)),
+            ("9999-12-31T23:59:59Z", Some(253_402_300_799_000)),
+            ("9999-12-31T23:59:59.9999999999Z", Some(253_402_300_799_999)),
+            ("9999-12-31T23:59:59-08:00", Some(253_402_329_599_000)),
+            ("9999-12-31T23:59:59", None),
+            ("9999-12-32T00:00:00Z", None),
+            ("10000-01-01T00:00:00Z", None),
+            ("2023-11-14T22:13:20.Z", None),
+            ("2023-11-14.1234567890Z", None),
+            (".", None),
+            ("", None),
+        ] {
+            assert_eq!(Millis::parse(text), ms.map(Millis), "{text}");
+        }
     }
 }

@@ -423,11 +423,20 @@ impl Carriers {
     /// Whether an account's passcodes go to this number on a channel.
     #[must_use]
     pub fn leads(&self, channel: Channel, account: &str, to: &Msisdn) -> bool {
+        let has_route = || self.table_says(account, to, Table::leads);
+        self.offers(channel, account) && (channel != Channel::Sms || has_route())
+    }
+
+    /// Whether a carrier of an account's passcodes to this number by SMS is connected.
+    #[must_use]
+    pub fn is_reached(&self, account: &str, to: &Msisdn) -> bool {
+        self.table_says(account, to, Table::is_reached)
+    }
+
+    fn table_says(&self, account: &str, to: &Msisdn, so: fn(&Table, Wanted<'_>) -> bool) -> bool {
         let (class, number) = (routes::Class::Passcode, to.e164());
         let network = self.lookup.as_ref().and_then(|lookup| lookup.network(number));
-        let network = network.as_deref();
-        let has_route = || self.table().leads(Wanted { account, class, number, network });
-        self.offers(channel, account) && (channel != Channel::Sms || has_route())
+        so(&self.table(), Wanted { account, class, number, network: network.as_deref() })
     }
 
     /// All lanes.

@@ -249,6 +249,14 @@ impl Table {
         self.find(wanted).is_some_and(|entry| !entry.tiers.is_empty())
     }
 
+    /// Whether some node is connected to a carrier there, as far as is known.
+    #[must_use]
+    pub fn is_reached(&self, wanted: Wanted<'_>) -> bool {
+        let tiers = self.find(wanted).map(|entry| entry.tiers.as_slice()).unwrap_or_default();
+        let mut lanes = tiers.iter().flat_map(|tier| &tier.lanes);
+        lanes.any(|(lane, _)| lane.presence() != Presence::Nowhere)
+    }
+
     /// Whether it may make a difference in which network a number is.
     #[must_use]
     pub fn asks(&self, number: &str) -> bool {

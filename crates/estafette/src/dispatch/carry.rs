@@ -12,6 +12,7 @@ use super::settle::{over, postpone, settle, write};
 use super::store as sql;
 use super::{
     Attempt, Carried, Failure, LEASE_MS, Leg, News, Next, Owner, State, Unwritten, elsewhere,
+    waiting,
 };
 use crate::app::App;
 use crate::carriers::binds::Presence;
@@ -25,8 +26,9 @@ const GRACE: Duration = Duration::from_millis(4);
 const TRIES: usize = 4;
 /// The longest that a throttling carrier is waited for at a time, milliseconds.
 const THROTTLED_MS: u64 = 2_000;
-/// How long a request waits for a permit in its carrier's lane.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a request waits for a permit in its carrier's lane before its message waits in the
+/// database: what waits in memory is lost when the process is.
+const PATIENCE: Duration = Duration::from_millis(50);
 /// How long a second try keeps the next one waiting.
 const TURN: Duration = Duration::from_secs(1);
 /// How long it waits for a connection that the one before it may have cost, and between two looks.
@@ -56,15 +58,24 @@ pub async fn carry<O: Owner>(app: &App, leg: &mut Leg<O>) -> Carried {
 /// One attempt: submit, wait for what comes at once, commit B.
 async fn attempt<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritten> {
     if elsewhere::is_elsewhere(app, &leg.attempt) {
-        return elsewhere::hand_over(app, leg).await;
+        return waiting::queue_up(app, leg).await;
     }
     let mut waiter = app.carriers.inbox().expect(leg.attempt.id.as_str(), leg.asker);
-    let Answer { outcome, permit } = submit(app, leg).await;
-    if let Outcome::Refused { class, .. } = &outcome
-        && let Some(lane) = failover::inline(app, leg, *class)
-        && reroute(app, leg, &lane).await?
-    {
-        return Ok(Next::Attempt);
+    let Some(Answer { outcome, permit }) = submit(app, leg).await else {
+        drop(waiter);
+        return waiting::queue_up(app, leg).await;
+    };
+    if let Outcome::Refused { class, .. } = &outcome {
+        if let Some(lane) = failover::inline(app, leg, *class)
+            && reroute(app, leg, &lane).await?
+        {
+            return Ok(Next::Attempt);
+        }
+        // The connection went away in this moment.
+        if *class == Refusal::Down && waiting::is_away(app, &leg.attempt) {
+            drop((permit, waiter));
+            return waiting::queue_up(app, leg).await;
+        }
     }
     let receipt_wait = Duration::from_millis(O::wait_ms(app));
     let waits = O::waits_on(leg.attempt.channel) || outcome == Outcome::Unknown;
@@ -267,20 +278,18 @@ async fn heard<O: Owner>(
     Ok(next)
 }
 
-/// Hands the message to the carrier, again while it throttles.
-async fn submit<O: Owner>(app: &App, leg: &mut Leg<O>) -> Answer {
+/// Hands the message to the carrier, again while it throttles; `None` = its lane has no room.
+async fn submit<O: Owner>(app: &App, leg: &mut Leg<O>) -> Option<Answer> {
     let Attempt { account, carrier, channel, priority, .. } = &leg.attempt;
     let Some(message) = O::content(app, &leg.message, &leg.attempt) else {
-        return Answer::without_permit(content_gone());
+        return Some(Answer::without_permit(content_gone()));
     };
     let Some(lane) = app.carriers.lane(carrier) else {
-        return Answer::without_permit(down("no_carrier"));
+        return Some(Answer::without_permit(no_carrier()));
     };
     let mut tries = 1;
     loop {
-        let Some(permit) = lane.take(account.as_str(), *priority, PATIENCE).await else {
-            return Answer::without_permit(down("lane_full"));
-        };
+        let permit = lane.take(account.as_str(), *priority, PATIENCE).await?;
         let Answered { outcome, transcript } = hand_over(app, *channel, &message, &permit).await;
         let after_ms = match &outcome {
             // Whoever waits for it is better served by another.
@@ -293,7 +302,7 @@ async fn submit<O: Owner>(app: &App, leg: &mut Leg<O>) -> Answer {
         };
         let Some(after_ms) = after_ms else {
             leg.transcript = transcript;
-            return Answer { outcome, permit: Some(permit) };
+            return Some(Answer { outcome, permit: Some(permit) });
         };
         drop(permit);
         tokio::time::sleep(Duration::from_millis(after_ms.min(THROTTLED_MS))).await;
@@ -301,8 +310,8 @@ async fn submit<O: Owner>(app: &App, leg: &mut Leg<O>) -> Answer {
     }
 }
 
-fn down(code: &str) -> Answered {
-    Outcome::Refused { class: Refusal::Down, code: code.to_owned() }.into()
+fn no_carrier() -> Answered {
+    Outcome::Refused { class: Refusal::Down, code: "no_carrier".to_owned() }.into()
 }
 
 fn content_gone() -> Answered {

@@ -34,6 +34,7 @@ mod settle;
 mod store;
 mod stranded;
 mod submissions;
+mod waiting;
 
 use std::future::Future;
 
@@ -61,6 +62,7 @@ pub use routes::follow as follow_routes;
 pub use settle::{arrived, buy, give_back, open, over, settle, write};
 pub use store::{attempt, attempt_of, oldest_queued};
 pub use submissions::object_of;
+pub use waiting::is_reached;
 
 /// Another was faster: read again and decide again. No other refusal of a guard is a lost race.
 pub const STALE: Reject = Reject("dispatch_stale");

@@ -272,6 +272,12 @@ pub enum Error {
     /// No carrier of a channel that was asked for leads to the number.
     #[error("No {0} carrier serves this number. Ask the operator, or use another channel.")]
     NoCarrier(&'static str),
+    /// No node is connected to a carrier of SMS that leads to the number.
+    #[error(
+        "The SMS carrier for this number is out of reach at the moment. Nothing was sent or \
+         charged. Repeat the request."
+    )]
+    OutOfReach,
     /// No such challenge of this account.
     #[error(
         "No challenge matches. Check `challenge_id`, `reference` and `to`, which must agree where \

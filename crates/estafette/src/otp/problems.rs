@@ -83,6 +83,9 @@ fn gone(problem: Problem, challenge: &ChallengeId, status: Status) -> Problem {
         .with("challenge_status", status.as_str())
 }
 
+/// When it is worth asking again for a carrier that was out of reach, seconds.
+const RECONNECT_S: i64 = 5;
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
@@ -96,6 +99,7 @@ impl From<Error> for Problem {
             Error::Unreachable => told(Code::RecipientUnreachable),
             Error::CarrierFailed => told(Code::CarrierError),
             Error::NoCarrier(_) => told(Code::CarrierUnavailable),
+            Error::OutOfReach => told(Code::CarrierUnavailable).retry_after_s(RECONNECT_S),
             Error::CreditsRanOut => told(Code::InsufficientCredits),
             Error::Unknown => told(Code::NotFound),
             Error::Expired { challenge } => {

@@ -245,7 +245,7 @@ pub async fn change(
 ) -> Result<Target, Error> {
     let patterns = change.patterns.as_ref().map(Patterns::to_stored);
     let mut set = WriteSet::of(account.as_str());
-    let row = args![change.url.clone(), patterns, account, id];
+    let row = args![change.url.clone(), patterns, app.now(), account, id];
     set.guard(sql::CHANGE, row, sql::CHANGED);
     match change.active {
         Some(true) => drop(set.push(sql::ENABLE, args![app.now(), account, id])),

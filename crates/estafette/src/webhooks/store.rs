@@ -50,10 +50,13 @@ pub(super) const ACTIVE: Sql =
      pace_ms, env \
      FROM webhooks WHERE account_id = $1 AND active = 1 AND deleted = 0");
 
-/// Another URL or other events; what is NULL stays.
+/// Another URL or other events; what is NULL stays. What the receiver at the old URL asked for does
+/// not hold for the new one.
 pub(super) const CHANGE: Sql = Sql("UPDATE webhooks SET url = COALESCE($1, url), \
-     patterns = COALESCE($2, patterns), work = work + 1 \
-     WHERE account_id = $3 AND webhook_id = $4 AND deleted = 0");
+     patterns = COALESCE($2, patterns), work = work + 1, \
+     parked_until = CASE WHEN $1 IS NULL THEN parked_until ELSE 0 END, \
+     next_at = CASE WHEN $1 IS NULL OR lease_until > $3 THEN next_at ELSE CAST($3 AS BIGINT) END \
+     WHERE account_id = $4 AND webhook_id = $5 AND deleted = 0");
 
 /// A fresh start for a target that was disabled.
 pub(super) const ENABLE: Sql = Sql("UPDATE webhooks SET active = 1, disabled_reason = NULL, \

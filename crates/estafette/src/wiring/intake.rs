@@ -28,10 +28,11 @@ pub(super) const BODY_LIMIT: usize = 256 * 1024;
 pub(super) const CALLBACK_LIMIT: usize = 3 * 1024 * 1024;
 /// Largest head without its URL: names and values of all headers, bytes.
 const HEADERS_LIMIT: usize = 16 * 1024;
-/// Bytes of a refused body that are still read, and thrown away, after the answer.
-pub(super) const LINGER_BYTES: usize = 4 * 1024 * 1024;
-/// How long that goes on for a stream of HTTP/2.
-const LINGER: Duration = Duration::from_secs(2);
+/// Bytes of a refused body that are still read, and thrown away, after the answer: many a client
+/// reads no answer before it has sent all.
+pub(super) const LINGER_BYTES: usize = 64 * 1024 * 1024;
+/// How long that goes on.
+pub(super) const LINGER: Duration = Duration::from_secs(5);
 /// Bytes of all bodies together that are not there to their end, so that memory stays bounded
 /// whoever sends. Bodies that come in one piece, as nearly all do, do not count.
 const HELD_LIMIT: usize = 64 * 1024 * 1024;

@@ -23,7 +23,7 @@ async fn forget(world: &World, statement: &'static str) {
 }
 
 /// How many rows this counts.
-async fn count(world: &World, statement: &'static str) -> i64 {
+pub(crate) async fn count(world: &World, statement: &'static str) -> i64 {
     let db = world.app(Env::Live).await.db.clone();
     db.row::<(i64,)>(Sql(statement), args![]).await.unwrap().unwrap().0
 }

@@ -36,7 +36,7 @@ use crate::kit::client_address::{ClientAddress, is_within};
 use crate::kit::id::RequestId;
 use crate::kit::takeover::{Duplex, Taken, Takeover};
 use crate::metrics::Metrics;
-use crate::wiring::intake::BODY_LIMIT;
+use crate::wiring::intake::{BODY_LIMIT, LINGER};
 use crate::wiring::pace::Pace;
 
 /// Most bytes of a head that the protocol libraries read. The edge refuses much smaller ones, with
@@ -182,7 +182,7 @@ impl Front {
                 return None;
             }
         }
-        let _waited = timeout(FAREWELL, stream.linger()).await;
+        let _waited = timeout(LINGER, stream.linger(FAREWELL)).await;
         None
     }
 

@@ -5,9 +5,11 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 
 use super::lines::Lines;
@@ -111,13 +113,13 @@ impl Watched {
 
     /// Closes our side, and reads until the client has closed its own. What it still sends is
     /// thrown away: closing with bytes unread would make the system reset the connection, and the
-    /// client might lose the answer that says why.
-    pub(super) async fn linger(&mut self) {
+    /// client might lose the answer that says why. One that sends nothing for `patience` is left.
+    pub(super) async fn linger(&mut self, patience: Duration) {
         // A client that is gone already has nothing to miss.
         let _gone = self.wire.shutdown().await;
         let mut rest = (&mut self.wire).take(LINGER_BYTES as u64);
-        let mut sink = [0; 4096];
-        while matches!(rest.read(&mut sink).await, Ok(count) if count > 0) {}
+        let mut sink = vec![0; 16 * 1024];
+        while matches!(timeout(patience, rest.read(&mut sink)).await, Ok(Ok(1..))) {}
     }
 
     /// Bytes came in and are about to be handed on.

@@ -14,6 +14,7 @@ mod poison;
 mod routes;
 mod rude;
 mod unfit;
+mod waiting;
 
 use std::net::SocketAddr;
 

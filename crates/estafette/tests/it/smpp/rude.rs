@@ -221,7 +221,7 @@ async fn a_bind_that_hangs_or_is_refused_keeps_messages_queued(world: &World) {
     eventually(async || (rude.binds.load(Ordering::SeqCst) == 1).then_some(())).await;
     assert_eq!(carrier(world, "main").await["state"], "down");
     let passcode = json!({"to": phone("5678"), "delivery_mode": "sms"});
-    ada.send(&passcode).await.problem("carrier_error");
+    ada.send(&passcode).await.problem("carrier_unavailable");
     rude.behave(Manners::RefusesBind);
     eventually(async || {
         world.advance(2_000).await;

@@ -21,6 +21,7 @@ on_every_engine!(
     a_target_that_is_gone_is_disabled_and_told_of,
     a_url_that_was_changed_meanwhile_ends_no_target,
     a_receiver_that_asks_for_time_gets_it,
+    what_a_receiver_asked_for_does_not_hold_for_another_url,
     every_failure_without_an_answer_is_tried_again,
     five_failures_park_a_target_and_one_probe_frees_it,
     five_days_of_failure_disable_a_target,
@@ -162,6 +163,24 @@ async fn a_receiver_that_asks_for_time_gets_it(world: &World) {
     assert_eq!(quiet(&zoo, "/later/429/600").await, 1);
     world.advance(101_000).await;
     visited(&zoo, "/later/429/600", 2).await;
+}
+
+async fn what_a_receiver_asked_for_does_not_hold_for_another_url(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = ada(world).await;
+    let made = hook(&ada, &zoo.url("/later/503/86400"), &["*"]).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    settled(&ada, &made, |one| one["attempt_count"] == 1).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    assert_eq!(quiet(&zoo, "/ok").await, 0);
+    let path = format!("/v1/webhooks/{}", made.word("id"));
+    ada.desk("PATCH", &path).json(json!({"events": ["*"]})).await.ok();
+    assert_eq!(quiet(&zoo, "/later/503/86400").await, 1, "other events are no other receiver");
+    ada.desk("PATCH", &path).json(json!({"url": zoo.url("/ok")})).await.ok();
+    world.advance(1_000).await;
+    visited(&zoo, "/ok", 1).await;
+    happen(&ada, Kind::SmsDelivery, 1).await;
+    visited(&zoo, "/ok", 2).await;
 }
 
 async fn every_failure_without_an_answer_is_tried_again(world: &World) {

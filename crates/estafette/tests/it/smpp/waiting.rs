@@ -1,0 +1,98 @@
+//! Passcodes that their carrier cannot take at once: they wait in the database, and for a
+//! connection.
+
+use std::time::Duration;
+
+use ::smpp::Status;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::rude::{Manners, Rude};
+use super::{Centre, START, carrier, give, sender, settings, until_up};
+use crate::due::count;
+use crate::on_every_engine;
+use crate::world::tenant::phone;
+use crate::world::{World, eventually};
+use playground::smsc::IdStyle;
+
+on_every_engine!(
+    a_passcode_without_room_waits_where_no_crash_forgets_it,
+    a_passcode_waits_for_a_connection_that_is_cut,
+    a_passcode_without_a_carrier_in_reach_leaves_nothing,
+);
+
+const UNDECIDED: &str = "SELECT COUNT(*) FROM attempts WHERE state IN ('queued', 'sending')";
+
+async fn a_passcode_without_room_waits_where_no_crash_forgets_it(world: &World) {
+    let rude = Rude::open(Manners::AnswersLate).await;
+    give(world, settings(&[("main", rude.address, "window = 1")])).await;
+    until_up(world, "main").await;
+    let ada = sender(world, "ada").await;
+    let bulk = json!({"to": phone("1000"), "text": "hi", "class": "bulk"});
+    ada.text(bulk).await.ok();
+    eventually(async || (rude.submissions() == 1).then_some(())).await;
+
+    let (to, body) = (phone("1001"), json!({"to": phone("1001"), "delivery_mode": "sms"}));
+    let asked = async { ada.send(&body).await.ok() };
+    let looked = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let row = "SELECT COUNT(*) FROM attempts WHERE queued_at IS NOT NULL AND state = 'queued'";
+        assert_eq!(count(world, row).await, 1, "it is in the database while the request waits");
+    };
+    let (sent, ()) = tokio::join!(asked, looked);
+    assert_eq!((sent.word("status"), sent.word("channel")), ("sent", "sms"), "{}", sent.text);
+    assert_eq!(rude.submissions(), 1, "there is no room for {to}");
+
+    rude.behave(Manners::Good);
+    rude.answer_late(Status::ROK);
+    eventually(async || (rude.submissions() == 2).then_some(())).await;
+    let id = sent.word("challenge_id");
+    eventually(async || (count(world, UNDECIDED).await == 0).then_some(())).await;
+    assert_eq!(ada.challenge(id).await.ok().word("status"), "sent");
+}
+
+async fn a_passcode_waits_for_a_connection_that_is_cut(world: &World) {
+    let at = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    give(world, settings(&[("main", at, "")])).await;
+    let ada = sender(world, "ada").await;
+    assert_eq!(carrier(world, "main").await["state"], "down");
+    let to = phone("1001");
+    let body = json!({"to": to, "delivery_mode": "sms"});
+    let back = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let centre = Centre::at(at, IdStyle::Decimal).await;
+        eventually(async || {
+            // The pause before the next bind is one of the service's clock.
+            world.advance(1_000).await;
+            (carrier(world, "main").await["state"] == "up").then_some(())
+        })
+        .await;
+        centre
+    };
+    let (sent, centre) = tokio::join!(async { ada.send(&body).await.ok() }, back);
+    assert_eq!(sent.word("channel"), "sms", "{}", sent.text);
+    eventually(async || (centre.came_to(&to).len() == 1).then_some(())).await;
+}
+
+async fn a_passcode_without_a_carrier_in_reach_leaves_nothing(world: &World) {
+    let at = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    give(world, settings(&[("main", at, "")])).await;
+    let ada = sender(world, "ada").await;
+    let to = phone("1001");
+    let body = json!({"to": to, "delivery_mode": "sms"});
+    let asked = || ada.send(&body).header("idempotency-key", "night");
+    let refused = asked().await.problem("carrier_unavailable");
+    assert_eq!(refused.head("retry-after"), "5");
+    assert_eq!(ada.balance().await, START);
+    assert_eq!(count(world, "SELECT COUNT(*) FROM challenges").await, 0);
+
+    // The same request goes out once there is one.
+    let centre = Centre::at(at, IdStyle::Decimal).await;
+    eventually(async || {
+        world.advance(2_000).await;
+        (carrier(world, "main").await["state"] == "up").then_some(())
+    })
+    .await;
+    asked().await.ok();
+    eventually(async || (centre.came_to(&to).len() == 1).then_some(())).await;
+}
