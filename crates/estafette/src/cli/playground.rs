@@ -47,7 +47,7 @@ pub(super) async fn run(args: &PlaygroundArgs, output: Output) -> anyhow::Result
              ones.\n  \
              curl -X PUT {url}/secrets -d whsec_… lets it look at signatures.\n\
              SMPP message centre on {smsc}: any login; numbers that end in 9001 to 9019 script \
-             what happens.\n  \
+             what happens (see --help).\n  \
              GET {told}/messages lists what arrived; POST {told}/mo with from, to and text makes a \
              phone write.\n\
              Cloud API on {cloud_url}, calling back to {}. Settings of the service:\n  \

@@ -30,11 +30,13 @@ pub(super) fn is_away(app: &App, attempt: &Attempt) -> bool {
 /// cut connections, and a new one takes a moment.
 pub async fn is_reached(app: &App, account: &AccountId, to: &Msisdn) -> bool {
     let until = Instant::now() + PATIENCE;
+    let mut pause = FIRST_LOOK;
     while !app.carriers.is_reached(account.as_str(), to) {
         if Instant::now() >= until || app.is_draining() {
             return false;
         }
-        sleep(FIRST_LOOK).await;
+        sleep(pause).await;
+        pause = LONGEST.min(pause * 2);
     }
     true
 }

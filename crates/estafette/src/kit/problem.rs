@@ -1,7 +1,11 @@
 //! The one shape of every error answer: RFC 9457 `application/problem+json`.
 
+use std::borrow::Cow;
+
+use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -143,7 +147,8 @@ struct Inner {
     code: Code,
     detail: Option<String>,
     faults: Faults,
-    more: Map<String, Value>,
+    /// Members of this problem's own, each once.
+    more: Vec<(Cow<'static, str>, Value)>,
     headers: HeaderMap,
     cause: Option<String>,
 }
@@ -175,7 +180,7 @@ impl Problem {
             code,
             detail: None,
             faults: Faults::default(),
-            more: Map::new(),
+            more: Vec::new(),
             headers,
             cause: None,
         };
@@ -238,8 +243,8 @@ impl Problem {
 
     /// An additional member.
     #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.inner.more.insert(name.to_owned(), value.into());
+    pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.inner.more.push((name.into(), value.into()));
         self
     }
 
@@ -300,6 +305,8 @@ impl Problem {
         );
         let is_final = is_refused_send || matches!(code.status(), 402 | 403 | 422);
         (is_final && faults.is_empty()).then(|| {
+            let more = more.iter().map(|(name, value)| (name.as_ref().to_owned(), value.clone()));
+            let more: Map<String, Value> = more.collect();
             serde_json::json!({ "code": code.as_str(), "detail": detail, "more": more }).to_string()
         })
     }
@@ -311,18 +318,18 @@ impl Problem {
         let mut problem = Self::new(members.get("code")?.as_str()?.parse().ok()?);
         problem.inner.detail = members.get("detail").and_then(Value::as_str).map(str::to_owned);
         if let Some(Value::Object(more)) = members.remove("more") {
-            problem.inner.more = more;
+            let more = more.into_iter().map(|(name, value)| (name.into(), value));
+            problem.inner.more = more.collect();
         }
         Some(problem)
     }
 
     /// The finished answer, as the edge sends it.
     #[must_use]
-    pub fn render(&self, base_url: &str, request_id: &str) -> Response {
-        let status = StatusCode::from_u16(self.inner.code.status());
-        let mut response = self.body(base_url, request_id).into_response();
-        *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        response.headers_mut().extend(self.inner.headers.clone());
+    pub fn render(mut self, base_url: &str, request_id: &str) -> Response {
+        let mut response = Response::new(Body::from(self.body(base_url, request_id)));
+        *response.status_mut() = self.status();
+        *response.headers_mut() = std::mem::take(&mut self.inner.headers);
         let kind = HeaderValue::from_static(Self::MEDIA_TYPE);
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response
@@ -331,21 +338,14 @@ impl Problem {
     /// The body of the finished answer.
     #[must_use]
     pub fn body(&self, base_url: &str, request_id: &str) -> String {
-        let inner = &self.inner;
-        let mut body = Map::new();
-        let kind = format!("{base_url}/errors/{}", inner.code.as_str());
-        let detail = inner.detail.clone().unwrap_or_else(|| self.sentence());
-        body.insert("type".into(), kind.into());
-        body.insert("title".into(), inner.code.title().into());
-        body.insert("status".into(), inner.code.status().into());
-        body.insert("code".into(), inner.code.as_str().into());
-        body.insert("detail".into(), detail.into());
-        body.insert("request_id".into(), request_id.into());
-        if !inner.faults.is_empty() {
-            body.insert("errors".into(), serde_json::json!(inner.faults.listed));
-        }
-        body.extend(inner.more.clone());
-        Value::Object(body).to_string()
+        let problem = Finished { inner: &self.inner, said: self.sentence(), base_url, request_id };
+        // It consists of texts and numbers, which can be written.
+        serde_json::to_string(&problem).unwrap_or_default()
+    }
+
+    fn status(&self) -> StatusCode {
+        let status = StatusCode::from_u16(self.inner.code.status());
+        status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// The problem as one of several in an answer: `code`, `detail`, and `errors` where there are
@@ -354,9 +354,8 @@ impl Problem {
     pub fn part(&self, place: &str) -> Value {
         let inner = &self.inner;
         let mut body = Map::new();
-        let detail = inner.detail.clone().unwrap_or_else(|| self.sentence());
         body.insert("code".into(), inner.code.as_str().into());
-        body.insert("detail".into(), detail.into());
+        body.insert("detail".into(), self.sentence().into());
         let listed = inner.faults.listed.iter();
         let items: Vec<Item> = listed
             .map(|item| Item::at(&format!("{place}{}", item.pointer), item.code, &*item.detail))
@@ -367,24 +366,58 @@ impl Problem {
         Value::Object(body)
     }
 
-    fn sentence(&self) -> String {
+    /// What it says to a person: its own words, or else what is at fault, or what to do.
+    fn sentence(&self) -> Cow<'_, str> {
+        if let Some(detail) = &self.inner.detail {
+            return detail.into();
+        }
         let Faults { listed, count } = &self.inner.faults;
         match listed.as_slice() {
             // What happened is the title; this says what to do.
-            [] => self.inner.code.advice().to_owned(),
-            [item] => item.sentence(),
+            [] => self.inner.code.advice().into(),
+            [item] => item.sentence().into(),
             [first, ..] => {
-                format!("{} {count} fields are invalid; see `errors`.", first.sentence())
+                format!("{} {count} fields are invalid; see `errors`.", first.sentence()).into()
             }
         }
     }
 }
 
+/// A problem with what only the edge knows, as it is written.
+struct Finished<'p> {
+    inner: &'p Inner,
+    said: Cow<'p, str>,
+    base_url: &'p str,
+    request_id: &'p str,
+}
+
+impl Serialize for Finished<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Inner { code, faults, more, .. } = self.inner;
+        let mut body = serializer.serialize_map(None)?;
+        let kind = format_args!("{}/errors/{}", self.base_url, code.as_str());
+        body.serialize_entry("type", &kind)?;
+        body.serialize_entry("title", code.title())?;
+        body.serialize_entry("status", &code.status())?;
+        body.serialize_entry("code", code.as_str())?;
+        body.serialize_entry("detail", &self.said)?;
+        body.serialize_entry("request_id", self.request_id)?;
+        if !faults.is_empty() {
+            body.serialize_entry("errors", &faults.listed)?;
+        }
+        for (name, value) in more {
+            body.serialize_entry(name, value)?;
+        }
+        body.end()
+    }
+}
+
 /// Handlers answer problems; the edge finds them in the response's extensions and renders them
-/// with the request's id and address. What is rendered here is only seen without that edge.
+/// with the request's id and address.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = self.render("", "");
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.status();
         response.extensions_mut().insert(self);
         response
     }

@@ -260,8 +260,15 @@ To let the service reach it, start that with
   ESTAFETTE__WEBHOOKS__ALLOW_HTTP=true
   ESTAFETTE__WEBHOOKS__ALLOW_NETWORKS='[\"127.0.0.0/8\", \"::1/128\"]'
 
-An SMPP message centre: takes any login. Numbers that end in 9001 to 9019 script what happens. To
-send live SMS by it, start the service with
+An SMPP message centre: takes any login. The end of a number scripts what happens:
+  9001          throttled twice, then accepted
+  9002, 9003    refused: bad destination, system error
+  9004, 9005    accepted and never answered; accepted and the connection cut
+  9006          accepted, no receipt
+  9011 to 9015  receipt UNDELIV, EXPIRED, REJECTD, DELETED, UNKNOWN
+  9016, 9017    receipt ENROUTE, then DELIVRD; receipt before the answer
+  9018, 9019    receipt twice; receipt DELIVRD, then UNDELIV
+To send live SMS by it, start the service with
   ESTAFETTE__SMS__CARRIERS__MAIN__KIND=smpp ESTAFETTE__SMS__CARRIERS__MAIN__PORT=2775
   ESTAFETTE__SMS__ROUTES='[{prefix = \"+\", carriers = [\"main\"]}]'
 
