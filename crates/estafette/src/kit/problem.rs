@@ -483,8 +483,9 @@ mod tests {
     #[test]
     fn of_several_faults_the_first_is_told_and_how_many_there_are() {
         let fault = |place| Item::at(place, "required", "is required");
-        let told = Problem::invalid(vec![fault("/to"), fault("/code")]).sentence();
-        assert_eq!(told, "The field `to` is required. 2 fields are invalid; see `errors`.");
+        let problem = Problem::invalid(vec![fault("/to"), fault("/code")]);
+        let told = "The field `to` is required. 2 fields are invalid; see `errors`.";
+        assert_eq!(problem.sentence(), told);
     }
 
     #[test]

@@ -54,7 +54,11 @@ pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result
     let is_blocking = guard == FraudGuard::Block;
     let (id, now) = (account.id.as_str(), app.now());
     if is_blocking && !app.conversion.is_read_since(id, Millis(0)) {
-        read(app, &account.id).await?;
+        // What is being written down meanwhile would be in neither view.
+        let _turn = app.conversion.writing.lock().await;
+        if !app.conversion.is_read_since(id, Millis(0)) {
+            read(app, &account.id).await?;
+        }
     }
     let places = places(order.to.country(), order.to.e164());
     let excess = app.conversion.claim(id, &places, now, is_blocking);
