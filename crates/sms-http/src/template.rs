@@ -72,7 +72,8 @@ impl Values<'_> {
             "callback_url" => message.callback_url.to_owned(),
             "validity_s" => self.validity_s().to_string(),
             "validity_ms" => self.validity_s().saturating_mul(1_000).to_string(),
-            "validity_min" => ((self.validity_s() + 59) / 60).to_string(),
+            // No longer than it is valid: what is late is of no use.
+            "validity_min" => (self.validity_s() / 60).max(1).to_string(),
             "unicode" => when(message.is_unicode, "unicode"),
             "coding" => when(message.is_unicode, "2"),
             "coding_jasmin" => when(message.is_unicode, "8"),

@@ -66,7 +66,7 @@ fn values_are_written_as_their_place_needs_them() {
     let infobip = sent("infobip");
     let body: serde_json::Value = serde_json::from_str(&infobip.body).unwrap();
     assert_eq!(body["messages"][0]["text"], "Ça & {va}? \"1\"");
-    assert_eq!(body["messages"][0]["validityPeriod"], 6);
+    assert_eq!(body["messages"][0]["validityPeriod"], 5);
     assert_eq!(body["messages"][0]["destinations"][0]["to"], "33612345678");
     let kannel = sent("kannel");
     assert_eq!((kannel.method, kannel.body.as_str()), ("GET", ""));

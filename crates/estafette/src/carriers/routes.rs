@@ -15,7 +15,7 @@ use crate::config::{SmsRoute, SmsShare};
 pub use crate::config::SmsClass as Class;
 
 /// Most routes of a table.
-pub const MOST_ROUTES: usize = 10_000;
+pub const MOST_ROUTES: usize = 1_000;
 
 /// One route, as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,11 +61,14 @@ impl Class {
 
 impl From<&SmsRoute> for Route {
     fn from(route: &SmsRoute) -> Self {
-        let SmsRoute { prefix, account_id, class, network, max_price, carriers } = route.clone();
-        let choice =
-            |SmsShare { name, priority, weight, price }| Choice { name, priority, weight, price };
-        let shares = (1..).zip(&carriers).map(|(place, choice)| choice.at(place));
-        let carriers = shares.map(choice).collect();
+        let SmsRoute { prefix, account_id, class, network, max_price, .. } = route.clone();
+        let choice = |SmsShare { name, priority, weight, price }| Choice {
+            name,
+            priority: priority.unwrap_or_default(),
+            weight,
+            price,
+        };
+        let carriers = route.shares().into_iter().map(choice).collect();
         Self { prefix, account_id, class, network, max_price, carriers }
     }
 }

@@ -130,9 +130,10 @@ pub enum SmsChoice {
 pub struct SmsShare {
     /// Its name.
     pub name: String,
-    /// The lowest goes first.
-    #[serde(default)]
-    pub priority: i64,
+    /// The lowest goes first. Of one that says none it is its place, where others say no more than
+    /// their name, else 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i64>,
     /// Its share among those of one priority.
     #[serde(default = "SmsShare::one")]
     pub weight: u32,
@@ -161,9 +162,11 @@ impl SmsChoice {
     pub fn at(&self, place: i64) -> SmsShare {
         match self {
             Self::Name(name) => {
-                SmsShare { name: name.clone(), priority: place, weight: 1, price: None }
+                SmsShare { name: name.clone(), priority: Some(place), weight: 1, price: None }
             }
-            Self::Whole(share) => share.clone(),
+            Self::Whole(share) => {
+                SmsShare { priority: share.priority.or(Some(place)), ..share.clone() }
+            }
         }
     }
 }
@@ -173,6 +176,14 @@ impl SmsRoute {
     pub const MOST_CARRIERS: usize = 20;
     /// Most that a segment may cost.
     pub const MOST_CREDITS: i64 = 1_000_000_000;
+    /// Its carriers, each with its priority.
+    #[must_use]
+    pub fn shares(&self) -> Vec<SmsShare> {
+        let are_whole = self.carriers.iter().all(|one| matches!(one, SmsChoice::Whole(_)));
+        let place = |at| if are_whole { 0 } else { at };
+        (1..).zip(&self.carriers).map(|(at, choice)| choice.at(place(at))).collect()
+    }
+
     /// Most digits of a prefix, as of a number (ITU-T E.164 §6.1).
     const MOST_DIGITS: usize = 15;
 
@@ -241,7 +252,7 @@ fn usable(sms: &Sms, route: &SmsRoute) -> Result<(), String> {
             let what = "which is no table under sms.carriers";
             return Err(format!("the route {prefix} names {name}, {what}"));
         }
-        if !(1..=1_000).contains(&weight) || !(0..=1_000).contains(&priority) {
+        if !(1..=1_000).contains(&weight) || !(0..=1_000).contains(&priority.unwrap_or(0)) {
             let what = "a weight of 1 to 1000 and a priority of 0 to 1000";
             return Err(format!("the route {prefix} must give {name} {what}"));
         }

@@ -24,6 +24,9 @@ use crate::metrics::Submitted;
 const GRACE: Duration = Duration::from_millis(4);
 /// Submissions of one attempt while the carrier throttles.
 const TRIES: usize = 4;
+/// After how long there is no other, even so: a lane may have held the first one up for as long as
+/// a passcode is held, and the lease must not run out meanwhile.
+const THROTTLED_FOR: Duration = Duration::from_secs(4);
 /// The longest that a throttling carrier is waited for at a time, milliseconds.
 const THROTTLED_MS: u64 = 2_000;
 /// How long a request waits for a permit in its carrier's lane before its message waits in the
@@ -287,14 +290,16 @@ async fn submit<O: Owner>(app: &App, leg: &mut Leg<O>) -> Option<Answer> {
     let Some(lane) = app.carriers.lane(carrier) else {
         return Some(Answer::without_permit(no_carrier()));
     };
-    let mut tries = 1;
+    let (mut tries, since) = (1, Instant::now());
     loop {
         let permit = lane.take(account.as_str(), *priority, PATIENCE).await?;
         let Answered { outcome, transcript } = hand_over(app, *channel, &message, &permit).await;
         let after_ms = match &outcome {
             // Whoever waits for it is better served by another.
             Outcome::Refused { class, .. }
-                if tries < TRIES && failover::inline(app, leg, *class).is_none() =>
+                if tries < TRIES
+                    && since.elapsed() < THROTTLED_FOR
+                    && failover::inline(app, leg, *class).is_none() =>
             {
                 class.after_ms()
             }

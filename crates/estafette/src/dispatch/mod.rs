@@ -180,12 +180,17 @@ impl Attempt {
     pub fn new(app: &App, leg: &NewLeg<'_>) -> Self {
         let lane = app.carriers.best(leg.channel, leg.account.as_str(), leg.priority, leg.to);
         let carrier = lane.map(|lane| lane.carrier().name().to_owned());
+        Self::by(app, leg, carrier.unwrap_or_default())
+    }
+
+    /// The same by a carrier that is chosen. Whoever asks for the best one takes its turn.
+    fn by(app: &App, leg: &NewLeg<'_>, carrier: String) -> Self {
         Self {
             account: leg.account.clone(),
             id: AttemptId::of(credits::new_hold(app)),
             object_id: leg.object_id.to_owned(),
             channel: leg.channel,
-            carrier: carrier.unwrap_or_default(),
+            carrier,
             priority: leg.priority,
             state: State::Sending,
             credits: leg.credits,

@@ -46,7 +46,7 @@ impl Slot {
     pub fn attempt(&self, app: &App, leg: &NewLeg<'_>) -> Attempt {
         let (now, lease_until) = (app.now(), app.now() + QUEUED_LEASE_MS);
         let carrier = self.lane.carrier().name().to_owned();
-        let inline = Attempt { carrier, ..Attempt::new(app, leg) };
+        let inline = Attempt::by(app, leg, carrier);
         if self.permit.is_some() {
             return Attempt { lease_until, next_at: Some(lease_until), ..inline };
         }

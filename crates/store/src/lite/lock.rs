@@ -156,8 +156,12 @@ mod tests {
                 let is_over = &is_over;
                 scope.spawn(move || {
                     while !is_over.load(Ordering::Relaxed) {
-                        others.iter().for_each(|other| other.lock().unwrap());
-                        others.iter().for_each(|other| other.unlock().unwrap());
+                        for other in &others {
+                            other.lock().unwrap();
+                        }
+                        for other in &others {
+                            other.unlock().unwrap();
+                        }
                     }
                 });
             }

@@ -178,7 +178,7 @@ fn shown(app: &App) -> Vec<RouteView> {
 #[derive(Debug, serde::Deserialize, ToSchema)]
 #[schema(example = json!({"routes": [{"prefix": "+33", "carriers": ["main"]}]}))]
 pub struct NewRoutes {
-    /// All of them, at most 10,000; none = those of the settings.
+    /// All of them, at most 1,000; none = those of the settings.
     pub routes: Vec<RouteView>,
 }
 

@@ -56,30 +56,32 @@ pub enum ChoiceView {
     Whole {
         /// Its name.
         name: String,
-        /// The lowest goes first, 0 to 1000.
+        /// The lowest goes first, 0 to 1000. Without one it is its place, from 1, where others say
+        /// no more than their name, else 0.
         #[serde(default)]
-        priority: i64,
+        priority: Option<i64>,
         /// Its share among those of one priority, 1 to 1000.
-        #[serde(default = "one")]
-        weight: u32,
+        #[serde(default)]
+        #[schema(default = 1)]
+        weight: Option<u32>,
         /// What it costs for a segment, in credits.
         #[serde(default)]
         price: Option<i64>,
     },
 }
 
-const fn one() -> u32 {
-    1
-}
-
 impl From<RouteView> for Route {
     fn from(view: RouteView) -> Self {
         let RouteView { prefix, account_id, class, network, max_price, carriers } = view;
+        let are_whole = carriers.iter().all(|one| matches!(one, ChoiceView::Whole { .. }));
         let choice = |(at, choice)| match choice {
             ChoiceView::Name(name) => Choice { name, priority: at, weight: 1, price: None },
-            ChoiceView::Whole { name, priority, weight, price } => {
-                Choice { name, priority, weight, price }
-            }
+            ChoiceView::Whole { name, priority, weight, price } => Choice {
+                name,
+                priority: priority.unwrap_or(if are_whole { 0 } else { at }),
+                weight: weight.unwrap_or(1),
+                price,
+            },
         };
         let carriers = (1..).zip(carriers).map(choice).collect();
         Self { prefix, account_id, class, network, max_price, carriers }
@@ -96,6 +98,7 @@ impl From<&Route> for RouteView {
             if is_plain {
                 ChoiceView::Name(name)
             } else {
+                let (priority, weight) = (Some(priority), Some(weight));
                 ChoiceView::Whole { name, priority, weight, price }
             }
         };
@@ -114,7 +117,7 @@ pub fn read(value: Option<Value>, is_strict: bool) -> Result<Vec<Route>, Vec<Ite
     let items = match value {
         None => return fault("required", "is required"),
         Some(Value::Array(items)) if items.len() > MOST_ROUTES => {
-            return fault("too_long", "must have at most 10,000 items");
+            return fault("too_long", "must have at most 1,000 items");
         }
         Some(Value::Array(items)) => items,
         Some(_) => return fault("invalid_type", "must be an array"),

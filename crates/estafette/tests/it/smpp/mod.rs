@@ -13,6 +13,7 @@ mod lookup;
 mod poison;
 mod routes;
 mod rude;
+mod shares;
 mod unfit;
 mod waiting;
 
