@@ -15,7 +15,7 @@ use crate::config::{SmsRoute, SmsShare};
 pub use crate::config::SmsClass as Class;
 
 /// Most routes of a table.
-pub const MOST_ROUTES: usize = 1_000;
+pub const MOST_ROUTES: usize = 10_000;
 
 /// One route, as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

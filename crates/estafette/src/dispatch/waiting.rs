@@ -20,6 +20,28 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const FIRST_LOOK: Duration = Duration::from_millis(25);
 const LONGEST: Duration = Duration::from_millis(200);
 
+/// When to look again, until a request has waited long enough.
+struct Looks {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Looks {
+    fn new() -> Self {
+        Self { until: Instant::now() + PATIENCE, pause: FIRST_LOOK }
+    }
+
+    /// Pauses; `false` = the time is over.
+    async fn again(&mut self) -> bool {
+        if Instant::now() >= self.until {
+            return false;
+        }
+        sleep(self.pause).await;
+        self.pause = LONGEST.min(self.pause * 2);
+        true
+    }
+}
+
 /// Whether this node has no connection to the carrier of an attempt.
 pub(super) fn is_away(app: &App, attempt: &Attempt) -> bool {
     let lane = app.carriers.lane(&attempt.carrier);
@@ -29,14 +51,11 @@ pub(super) fn is_away(app: &App, attempt: &Attempt) -> bool {
 /// Whether a passcode finds a carrier of SMS that some node is connected to, or soon is: centres
 /// cut connections, and a new one takes a moment.
 pub async fn is_reached(app: &App, account: &AccountId, to: &Msisdn) -> bool {
-    let until = Instant::now() + PATIENCE;
-    let mut pause = FIRST_LOOK;
+    let mut looks = Looks::new();
     while !app.carriers.is_reached(account.as_str(), to) {
-        if Instant::now() >= until || app.is_draining() {
+        if app.is_draining() || !looks.again().await {
             return false;
         }
-        sleep(pause).await;
-        pause = LONGEST.min(pause * 2);
     }
     true
 }
@@ -60,11 +79,8 @@ pub(super) async fn queue_up<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Ne
 }
 
 async fn wait(app: &App, attempt: &Attempt) {
-    let until = Instant::now() + PATIENCE;
-    let mut pause = FIRST_LOOK;
-    while Instant::now() < until {
-        sleep(pause).await;
-        pause = LONGEST.min(pause * 2);
+    let mut looks = Looks::new();
+    while looks.again().await {
         let read = sql::attempt(app, &attempt.account, &attempt.id).await;
         let now = read.ok().flatten().map(|attempt| attempt.state);
         if !matches!(now, Some(State::Queued | State::Sending)) {

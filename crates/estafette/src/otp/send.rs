@@ -156,16 +156,13 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<Counted, E
         return Err(Error::SenderNotApproved);
     }
     let has = |channel| app.carriers.leads(channel, account.id.as_str(), &order.to);
-    let is_by_sms = match order.mode {
-        Mode::Only(channel) => channel == Channel::Sms,
-        Mode::Auto => !has(Channel::Chatapp),
-    };
+    let (first, _) = first_channel(app, account, order, &Past::None);
     match order.mode {
         Mode::Only(channel) if !has(channel) => Err(Error::NoCarrier(spelt(channel))),
         Mode::Auto if !has(Channel::Chatapp) && !has(Channel::Sms) => {
             Err(Error::NoCarrier("chat-app or SMS"))
         }
-        _ if is_by_sms && !dispatch::is_reached(app, &account.id, &order.to).await => {
+        _ if first == Channel::Sms && !dispatch::is_reached(app, &account.id, &order.to).await => {
             Err(Error::OutOfReach)
         }
         _ => match fraud::check(app, account, order).await {

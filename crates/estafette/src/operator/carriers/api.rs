@@ -178,7 +178,8 @@ fn shown(app: &App) -> Vec<RouteView> {
 #[derive(Debug, serde::Deserialize, ToSchema)]
 #[schema(example = json!({"routes": [{"prefix": "+33", "carriers": ["main"]}]}))]
 pub struct NewRoutes {
-    /// All of them, at most 1,000; none = those of the settings.
+    /// All of them, at most 1,000 (a bare array in place of the object may have more, as far as a
+    /// body may be long); none = those of the settings.
     pub routes: Vec<RouteView>,
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::carriers::routes::{Choice, Class, Field, MOST_ROUTES, Route, RouteFault};
+use crate::config::{SmsChoice, SmsRoute, SmsShare};
 use crate::kit::described::described_words;
 use crate::kit::json;
 use crate::kit::problem::Item;
@@ -73,18 +74,16 @@ pub enum ChoiceView {
 impl From<RouteView> for Route {
     fn from(view: RouteView) -> Self {
         let RouteView { prefix, account_id, class, network, max_price, carriers } = view;
-        let are_whole = carriers.iter().all(|one| matches!(one, ChoiceView::Whole { .. }));
-        let choice = |(at, choice)| match choice {
-            ChoiceView::Name(name) => Choice { name, priority: at, weight: 1, price: None },
-            ChoiceView::Whole { name, priority, weight, price } => Choice {
-                name,
-                priority: priority.unwrap_or(if are_whole { 0 } else { at }),
-                weight: weight.unwrap_or(1),
-                price,
-            },
+        let choice = |choice| match choice {
+            ChoiceView::Name(name) => SmsChoice::Name(name),
+            ChoiceView::Whole { name, priority, weight, price } => {
+                let weight = weight.unwrap_or(1);
+                SmsChoice::Whole(SmsShare { name, priority, weight, price })
+            }
         };
-        let carriers = (1..).zip(carriers).map(choice).collect();
-        Self { prefix, account_id, class, network, max_price, carriers }
+        let carriers = carriers.into_iter().map(choice).collect();
+        // As the settings would say it: what is left out means the same.
+        Self::from(&SmsRoute { prefix, account_id, class, network, max_price, carriers })
     }
 }
 
@@ -117,7 +116,7 @@ pub fn read(value: Option<Value>, is_strict: bool) -> Result<Vec<Route>, Vec<Ite
     let items = match value {
         None => return fault("required", "is required"),
         Some(Value::Array(items)) if items.len() > MOST_ROUTES => {
-            return fault("too_long", "must have at most 1,000 items");
+            return fault("too_long", "must have at most 10,000 items");
         }
         Some(Value::Array(items)) => items,
         Some(_) => return fault("invalid_type", "must be an array"),

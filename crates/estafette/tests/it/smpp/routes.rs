@@ -19,7 +19,7 @@ on_every_engine!(
     the_settings_say_all_that_staff_may_say,
 );
 
-async fn put(world: &World, body: Value) -> Call {
+pub(super) async fn put(world: &World, body: Value) -> Call {
     world.put(Env::Live, "/v1/admin/routes").bearer(world.staff().await).json(body)
 }
 

@@ -4,7 +4,6 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use estafette::app::Env;
 use playground::smsc::IdStyle;
 use serde_json::{Value, json};
 
@@ -22,8 +21,7 @@ on_every_engine!(
 
 async fn put(world: &World, carriers: Value) -> Answer {
     let routes = json!({"routes": [{"prefix": "+", "carriers": carriers}]});
-    let staff = world.staff().await;
-    world.put(Env::Live, "/v1/admin/routes").bearer(staff).json(routes).await
+    super::routes::put(world, routes).await.await
 }
 
 async fn carriers_share_by_weight(world: &World) {
