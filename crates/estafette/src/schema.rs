@@ -181,4 +181,9 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "one_index_by_person",
         sql: include_str!("../../../migrations/0048_one_index_by_person.sql"),
     },
+    Migration {
+        version: 49,
+        name: "first_tries",
+        sql: include_str!("../../../migrations/0049_first_tries.sql"),
+    },
 ];

@@ -57,6 +57,11 @@ pub async fn attempts(
     account: &AccountId,
     delivery: &Delivery,
 ) -> Result<Vec<Attempt>, Error> {
-    let args = args![account, &delivery.webhook, &delivery.id];
-    Ok(app.db.rows(sql::ATTEMPTS, args).await?)
+    let read = async |sql| {
+        let args = args![account, &delivery.webhook, &delivery.id];
+        app.db.rows::<Attempt>(sql, args).await
+    };
+    let mut tries = read(sql::FIRST_TRY).await?;
+    tries.extend(read(sql::TRIES).await?);
+    Ok(tries)
 }

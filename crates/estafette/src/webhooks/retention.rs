@@ -78,6 +78,7 @@ pub async fn erase(app: &App, account: &AccountId, events: &[EventId]) -> Result
             for event in some {
                 let delivery = delivery_id(event, target);
                 set.push(sql::TAKE_AWAY, args![app.now(), account, target, &delivery]);
+                set.push(sql::ERASE_FIRST, args![account, target, &delivery]);
                 set.push(sql::ERASE, args![account, target, &delivery]);
             }
             set.ring(events::BELL);

@@ -46,10 +46,15 @@ pub(super) fn settle(app: &App, target: &Target, tries: &[Tried]) -> Settled {
         target.epoch,
     ];
     set.guard(sql::FARE, fare, sql::LOST);
-    for tried in tries {
+    // Statements of one text come one after the other: an engine may run them at once.
+    let (first, later): (Vec<&Tried>, Vec<_>) = tries.iter().partition(|one| one.is_first());
+    for tried in first {
+        set.push(sql::SETTLE_FIRST, settled_at_first(app, target, tried, now));
+    }
+    for tried in &later {
         set.push(sql::SETTLE, settled(app, target, tried, now));
     }
-    for tried in tries {
+    for tried in later {
         set.push(sql::TRIED, of_try(target, tried));
     }
     if let Some(reason) = disabled {
@@ -77,32 +82,54 @@ fn class(tried: &Tried) -> &'static str {
     }
 }
 
-/// What became of the delivery.
-fn settled(app: &App, target: &Target, tried: &Tried, now: Millis) -> Args {
-    let (account, id, job) = (&target.account, &target.id, &tried.job);
+/// What becomes of a delivery after a try.
+struct Fate {
+    state: &'static str,
+    due_at: Option<Millis>,
+    settled_at: Option<Millis>,
+}
+
+fn fate(app: &App, tried: &Tried, now: Millis) -> Fate {
     let again = || {
         let schedule = &app.config.webhooks.retry_schedule_s;
-        outcome::next_try(schedule, job.step, tried.asked_ms, now, app.clock.below(1_000))
+        outcome::next_try(schedule, tried.job.step, tried.asked_ms, now, app.clock.below(1_000))
     };
     let (state, due_at) = match tried.outcome() {
         TryOutcome::Delivered => ("delivered", None),
         TryOutcome::Over | TryOutcome::Gone => ("failed", None),
         TryOutcome::Again => again().map_or(("exhausted", None), |at| ("pending", Some(at))),
     };
-    let settled_at = due_at.is_none().then_some(now);
+    Fate { state, due_at, settled_at: due_at.is_none().then_some(now) }
+}
+
+/// The delivery after its first try, which is in its row.
+fn settled_at_first(app: &App, target: &Target, tried: &Tried, now: Millis) -> Args {
+    let Fate { state, due_at, settled_at } = fate(app, tried, now);
+    let (account, id, job) = (&target.account, &target.id, &tried.job);
+    let (error, detail) = tried.failed();
+    let (step, status, body) = (job.step + 1, tried.status.map(i64::from), tried.body.clone());
+    let (at, latency_ms, delivery) = (tried.at, tried.latency_ms, &job.delivery);
+    args![
+        state, step, due_at, settled_at, at, status, error, detail, latency_ms, body, account, id,
+        delivery
+    ]
+}
+
+/// The delivery after a later try.
+fn settled(app: &App, target: &Target, tried: &Tried, now: Millis) -> Args {
+    let Fate { state, due_at, settled_at } = fate(app, tried, now);
+    let (account, id, job) = (&target.account, &target.id, &tried.job);
     let (step, number, delivery) = (job.step + 1, job.attempts + 1, &job.delivery);
     args![state, step, number, due_at, settled_at, account, id, delivery]
 }
 
-/// The try itself.
+/// The later try itself.
 fn of_try(target: &Target, tried: &Tried) -> Args {
     let (account, id, job) = (&target.account, &target.id, &tried.job);
     let (number, delivery) = (job.attempts + 1, &job.delivery);
-    let (error, detail) = tried.failure.clone().unzip();
-    let status = tried.status.map(i64::from);
-    let body = tried.body.clone();
+    let (error, detail) = tried.failed();
+    let (status, body) = (tried.status.map(i64::from), tried.body.clone());
     let (at, latency_ms) = (tried.at, tried.latency_ms);
-    let error = error.map(str::to_owned);
     args![account, id, delivery, number, at, status, error, detail, latency_ms, body]
 }
 

@@ -200,11 +200,16 @@ pub(super) const GIVE_UP: Sql = Sql("UPDATE webhook_deliveries SET state = 'exha
      due_at = NULL, manual = 0, settled_at = $1 \
      WHERE account_id = $2 AND webhook_id = $3 AND delivery_id = $4");
 
-/// What a try came to.
+/// What the first try came to, and the try itself.
+pub(super) const SETTLE_FIRST: Sql = Sql("UPDATE webhook_deliveries SET state = $1, step = $2, \
+     attempts = 1, due_at = $3, settled_at = $4, manual = 0, first_at = $5, first_status = $6, \
+     first_error = $7, first_detail = $8, first_latency_ms = $9, first_body = $10 \
+     WHERE account_id = $11 AND webhook_id = $12 AND delivery_id = $13 /*BULK*/");
+/// What a later try came to.
 pub(super) const SETTLE: Sql = Sql("UPDATE webhook_deliveries SET state = $1, step = $2, \
      attempts = $3, due_at = $4, settled_at = $5, manual = 0 \
      WHERE account_id = $6 AND webhook_id = $7 AND delivery_id = $8 /*BULK*/");
-/// The try itself.
+/// The later try itself.
 pub(super) const TRIED: Sql = Sql("INSERT INTO webhook_attempts (account_id, webhook_id, \
      delivery_id, number, at, status, error, detail, latency_ms, body) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING /*BULK*/");
@@ -220,8 +225,12 @@ pub(super) const DELIVERY: Sql = Sql("SELECT d.delivery_id, d.webhook_id, d.even
      d.state, d.attempts, d.due_at, d.settled_at FROM webhooks w \
      JOIN webhook_deliveries d ON d.account_id = w.account_id AND d.webhook_id = w.webhook_id \
      WHERE w.account_id = $1 AND w.deleted = 0 AND d.delivery_id = $2");
-/// The tries of a delivery, in their order.
-pub(super) const ATTEMPTS: Sql = Sql("SELECT number, at, status, error, detail, latency_ms, body \
+/// The first try of a delivery.
+pub(super) const FIRST_TRY: Sql = Sql("SELECT CAST(1 AS BIGINT), first_at, first_status, \
+     first_error, first_detail, first_latency_ms, first_body FROM webhook_deliveries \
+     WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3 AND first_at IS NOT NULL");
+/// The other tries of a delivery, in their order.
+pub(super) const TRIES: Sql = Sql("SELECT number, at, status, error, detail, latency_ms, body \
      FROM webhook_attempts WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3 \
      ORDER BY number");
 
@@ -241,7 +250,10 @@ pub(super) const FORGET_TRIES: Sql = Sql("DELETE FROM webhook_attempts WHERE acc
 /// Erasure: all targets of an account.
 pub(super) const TARGETS_OF: Sql =
     Sql("SELECT webhook_id FROM webhooks WHERE account_id = $1 ORDER BY webhook_id");
-/// Erasure: what a receiver answered.
+/// Erasure: what a receiver answered at first.
+pub(super) const ERASE_FIRST: Sql = Sql("UPDATE webhook_deliveries SET first_body = NULL \
+     WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3");
+/// Erasure: what it answered later.
 pub(super) const ERASE: Sql = Sql("UPDATE webhook_attempts SET body = NULL \
      WHERE account_id = $1 AND webhook_id = $2 AND delivery_id = $3");
 /// Erasure: whoever has a target with a delivery that may be under way does not have it any more,

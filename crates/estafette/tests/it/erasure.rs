@@ -276,7 +276,10 @@ async fn a_sender_that_waits_brings_nothing_back(world: &World) {
 /// Answers of receivers that hold these digits.
 async fn echoes(world: &World, number: &str) -> usize {
     let db = world.app(Env::Live).await.db.clone();
-    let sql = store::Sql("SELECT body FROM webhook_attempts WHERE body IS NOT NULL");
+    let sql = store::Sql(
+        "SELECT first_body FROM webhook_deliveries WHERE first_body IS NOT NULL \
+         UNION ALL SELECT body FROM webhook_attempts WHERE body IS NOT NULL",
+    );
     let rows: Vec<(Vec<u8>,)> = db.rows(sql, store::args![]).await.unwrap();
     let holds = |body: &[u8]| String::from_utf8_lossy(body).contains(digits(number));
     rows.iter().filter(|(body,)| holds(body)).count()
@@ -327,8 +330,14 @@ async fn an_erasure_that_is_repeated_looks_at_everything_again(world: &World) {
     assert_eq!(echoes(world, &to).await, 0);
     // As if a late answer, of a receiver and of a carrier, had been written down after all.
     let mut set = store::WriteSet::of(&ada.account_id);
-    let late = store::Sql("UPDATE webhook_attempts SET body = $1 WHERE account_id = $2");
-    set.push(late, store::args![to.as_bytes().to_vec(), &ada.account_id]);
+    for late in [
+        "UPDATE webhook_deliveries SET first_body = $1 WHERE account_id = $2",
+        "INSERT INTO webhook_attempts (body, account_id, webhook_id, delivery_id, number, at, \
+         latency_ms) SELECT $1, account_id, webhook_id, delivery_id, 2, 0, 0 \
+         FROM webhook_deliveries WHERE account_id = $2",
+    ] {
+        set.push(store::Sql(late), store::args![to.as_bytes().to_vec(), &ada.account_id]);
+    }
     let late = "INSERT INTO submissions (carrier, provider_id, account_id, attempt_id, part) \
          SELECT 'a carrier', attempt_id, account_id, attempt_id, 0 FROM attempts \
          WHERE account_id = $1";
