@@ -17,9 +17,11 @@ const SETTINGS = {
   authentication: { preferredSecurityScheme: "api_key" },
   persistAuth: false,
   withDefaultFonts: false,
-  // Words in the cells of tables are names of the API: they are not broken.
-  customCss: `.markdown td code { white-space: nowrap; }
-    .markdown th, .markdown td { word-break: normal; overflow-wrap: normal; }`,
+  // Words in the cells of tables are names of the API: they are not broken. Commands of the guides
+  // are: what is beyond the edge is not read. The viewer's own rules are more specific.
+  customCss: `.markdown td code { white-space: nowrap !important; }
+    .markdown th, .markdown td { word-break: normal !important; overflow-wrap: normal !important; }
+    .markdown pre code { white-space: pre-wrap !important; }`,
   telemetry: false,
   hideClientButton: true,
   showDeveloperTools: "never",
