@@ -124,6 +124,8 @@ pub struct Memo {
     pub keys: Cache<[u8; 32], Arc<KnownKey>>,
     /// Prices by `channel|category|country`.
     pub prices: Cache<String, KnownPrice>,
+    /// Accounts that somebody pushes events of.
+    pub listeners: Cache<AccountId, ()>,
 }
 
 /// A price as it was at an instant.
@@ -143,6 +145,7 @@ impl Default for Memo {
         Self {
             keys: Cache::builder().max_capacity(50_000).time_to_live(life).build(),
             prices: Cache::builder().max_capacity(10_000).time_to_live(life).build(),
+            listeners: Cache::builder().max_capacity(50_000).time_to_live(life).build(),
         }
     }
 }

@@ -10,8 +10,11 @@ use smallvec::SmallVec;
 use tokio::sync::Notify;
 use tracing::Instrument;
 
-use crate::{Args, Bell, Error, FromRow, Groups, Migration, Reject, Row, Sql, WriteSet};
+use crate::set::Handover;
+use crate::{Args, Bell, Error, FromRow, Groups, Migration, Parcel, Reject, Row, Sql, WriteSet};
 
+/// Parcels that wait for one listener. What is beyond is left to be found in the database.
+const MOST_PARCELS: usize = 4_096;
 /// Both engines keep their migrations in a table of this name.
 const NEWEST_MIGRATION: Sql =
     Sql("SELECT version FROM schema_migrations ORDER BY version DESC LIMIT 1");
@@ -162,12 +165,13 @@ pub trait Engine: Send + Sync + 'static {
 pub struct Db {
     engine: Arc<dyn Engine>,
     bells: Arc<Mutex<BTreeMap<Bell, Arc<Notify>>>>,
+    parcels: Arc<Mutex<BTreeMap<Bell, Vec<Parcel>>>>,
 }
 
 impl Db {
     /// Wraps an engine.
     pub fn new(engine: impl Engine) -> Self {
-        Self { engine: Arc::new(engine), bells: Arc::default() }
+        Self { engine: Arc::new(engine), bells: Arc::default(), parcels: Arc::default() }
     }
 
     /// The same with another engine around this one's, such as one that fails on purpose.
@@ -180,7 +184,7 @@ impl Db {
     ///
     /// # Errors
     /// See [`CommitError`].
-    pub async fn commit(&self, set: WriteSet) -> Result<Done, CommitError> {
+    pub async fn commit(&self, mut set: WriteSet) -> Result<Done, CommitError> {
         // In the trace of a request; work that nobody waits for makes no trace of its own.
         let span = if tracing::Span::current().is_none() {
             tracing::Span::none()
@@ -188,11 +192,36 @@ impl Db {
             tracing::trace_span!(target: "otel", "commit", statements = set.stmts().len())
         };
         let bells: SmallVec<[Bell; 1]> = set.bells().into();
+        let handovers = set.take_handovers();
         let done = self.engine.commit(set).instrument(span).await;
         if done.is_ok() {
+            for handover in handovers {
+                self.keep(handover);
+            }
             bells.into_iter().for_each(|bell| self.bell(bell).notify_one());
         }
         done
+    }
+
+    /// Hands something over without a write set: what was taken and cannot be worked on here.
+    pub fn hand(&self, bell: Bell, parcel: Parcel) {
+        self.keep(Handover { bell, parcel });
+        self.bell(bell).notify_one();
+    }
+
+    /// What was handed over ([`WriteSet::hand`]) since the last time, oldest first.
+    #[must_use]
+    pub fn handed(&self, bell: Bell) -> Vec<Parcel> {
+        let mut parcels = self.parcels.lock().unwrap_or_else(PoisonError::into_inner);
+        parcels.get_mut(&bell).map(std::mem::take).unwrap_or_default()
+    }
+
+    fn keep(&self, Handover { bell, parcel }: Handover) {
+        let mut parcels = self.parcels.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = parcels.entry(bell).or_default();
+        if waiting.len() < MOST_PARCELS {
+            waiting.push(parcel);
+        }
     }
 
     /// Returns when a set that rings ([`WriteSet::ring`]) became durable, in this process and since

@@ -17,5 +17,5 @@ pub use groups::{GROUP_BOUNDS, Groups};
 pub use lite::{Lite, LiteOptions};
 pub use migrate::Migration;
 pub use pg::{Pg, PgOptions};
-pub use set::{Bell, Expect, Reject, Sql, Stmt, WriteSet};
+pub use set::{Bell, Expect, Parcel, Reject, Sql, Stmt, WriteSet};
 pub use value::{Args, FromRow, FromVal, Row, Short, Val, View};

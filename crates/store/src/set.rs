@@ -1,6 +1,9 @@
 //! The write set: an ordered list of statements that happen together or not at all. Rules are
 //! guards in the SQL, so an engine may replay a set whenever it must.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use crate::Args;
@@ -30,6 +33,16 @@ pub struct Sql(pub &'static str);
 /// Work of one kind that somebody waits for: a word of the domain's own, compared by value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Bell(pub &'static str);
+
+/// What is handed to whoever answers a bell, in this process: a value of the domain's own.
+pub type Parcel = Arc<dyn Any + Send + Sync>;
+
+/// A parcel, and the bell that rings for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Handover {
+    pub(crate) bell: Bell,
+    pub(crate) parcel: Parcel,
+}
 
 /// Why a guard refused a set: a word of the domain's own, compared by value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,13 +83,19 @@ pub struct WriteSet {
     shard: Box<str>,
     stmts: Vec<Stmt>,
     bells: SmallVec<[Bell; 1]>,
+    handovers: Vec<Handover>,
 }
 
 impl WriteSet {
     /// An empty set of the given shard (an account id, or the id of what has no account).
     #[must_use]
     pub fn of(shard: &str) -> Self {
-        Self { shard: shard.into(), stmts: Vec::with_capacity(6), bells: SmallVec::new() }
+        Self {
+            shard: shard.into(),
+            stmts: Vec::with_capacity(6),
+            bells: SmallVec::new(),
+            handovers: Vec::new(),
+        }
     }
 
     /// Adds a statement that may touch any number of rows.
@@ -123,6 +142,7 @@ impl WriteSet {
             self.ring(bell);
         }
         self.stmts.extend(other.stmts);
+        self.handovers.extend(other.handovers);
         self
     }
 
@@ -133,6 +153,18 @@ impl WriteSet {
             self.bells.push(bell);
         }
         self
+    }
+
+    /// The same, and hands over what the work is about ([`crate::Db::handed`]), so that it need not
+    /// be read. A hint as well: a process that ends has forgotten it.
+    pub fn hand(&mut self, bell: Bell, parcel: Parcel) -> &mut Self {
+        self.handovers.push(Handover { bell, parcel });
+        self.ring(bell)
+    }
+
+    /// What is to be handed over when the set is durable.
+    pub(crate) fn take_handovers(&mut self) -> Vec<Handover> {
+        std::mem::take(&mut self.handovers)
     }
 
     /// The bells that ring when the set is durable.

@@ -329,7 +329,10 @@ fn check(at: usize, route: &Route) -> Result<&str, RouteFault> {
     }
     let is_affordable = |choice: &Choice| choice.price.unwrap_or(0) <= most(route);
     if !route.carriers.iter().any(is_affordable) {
-        return Err(fault(Field::MaxPrice, "is below the price of each carrier of the route"));
+        return Err(fault(
+            Field::MaxPrice,
+            "leaves no carrier: one without a price counts as 0 credits, all others cost more",
+        ));
     }
     Ok(digits)
 }

@@ -13,6 +13,7 @@ use super::store::{self as sql, Found, Line};
 use super::{Attempt, Entry, failover};
 use crate::app::{App, Env};
 use crate::carriers::binds::Presence;
+use crate::carriers::routes::Table;
 use crate::carriers::{Address, Channel, Lane, Priority};
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
@@ -24,8 +25,8 @@ const WHOLE_QUEUE: u32 = 10;
 /// How long a passcode waits for its carrier, and everything else, milliseconds.
 const PASSCODE_MS: i64 = 5_000;
 const PATIENCE_MS: i64 = 60_000;
-/// How long a queue is left alone of which nothing finds another way, milliseconds: each look reads
-/// all of it.
+/// How long a queue is left alone of which nothing finds another way, milliseconds, unless there is
+/// a new one: each look reads all of it.
 const IN_VAIN_MS: i64 = 30_000;
 /// Messages of an account looked at in a row.
 const BATCH: i64 = 64;
@@ -37,7 +38,8 @@ pub(super) async fn follow(app: App, owners: &'static [Entry]) {
         return;
     }
     let (unknown, in_vain) = (BTreeSet::new(), BTreeMap::new());
-    let mut watch = Watch { app, owners, unknown, in_vain };
+    let ways = Ways { carriers: BTreeSet::new(), table: app.carriers.table() };
+    let mut watch = Watch { app, owners, unknown, ways, in_vain };
     for look in 0_u32.. {
         watch.app.rest(PAUSE_MS).await;
         if watch.app.is_draining() {
@@ -54,8 +56,24 @@ struct Watch {
     owners: &'static [Entry],
     /// Carriers that messages wait for and that the settings do not have.
     unknown: BTreeSet<String>,
+    /// The ways that there were at the last look.
+    ways: Ways,
     /// Until when a carrier's queue is left alone.
     in_vain: BTreeMap<String, Millis>,
+}
+
+/// What another way may be found among.
+struct Ways {
+    /// Carriers that take messages.
+    carriers: BTreeSet<String>,
+    table: Arc<Table>,
+}
+
+impl Ways {
+    /// Whether there was a way less in `before`.
+    fn has_more_than(&self, before: &Self) -> bool {
+        !Arc::ptr_eq(&self.table, &before.table) || !self.carriers.is_subset(&before.carriers)
+    }
 }
 
 /// What came of a look at what waits.
@@ -77,17 +95,21 @@ impl Watch {
         if at_all {
             self.look_for_unknown().await?;
         }
-        let sms = || self.app.carriers.by_channel().filter(|(channel, _)| *channel == Channel::Sms);
-        let dead: Vec<String> = sms()
-            .filter(|(_, lane)| lane.is_resting() || lane.presence() == Presence::Nowhere)
-            .map(|(_, lane)| lane.carrier().name().to_owned())
-            .collect();
-        let is_there_another = dead.len() < sms().count();
-        if !is_there_another {
+        let sms = self.app.carriers.by_channel().filter(|(channel, _)| *channel == Channel::Sms);
+        let is_dead = |lane: &Lane| lane.is_resting() || lane.presence() == Presence::Nowhere;
+        let (mut dead, mut carriers) = (BTreeSet::new(), BTreeSet::new());
+        for (_, lane) in sms {
+            let kind = if is_dead(lane) { &mut dead } else { &mut carriers };
+            kind.insert(lane.carrier().name().to_owned());
+        }
+        let ways = Ways { carriers, table: self.app.carriers.table() };
+        let has_more = ways.has_more_than(&self.ways);
+        self.ways = ways;
+        if self.ways.carriers.is_empty() {
             return Ok(());
         }
         let now = self.app.now();
-        self.in_vain.retain(|_, until| *until > now);
+        self.in_vain.retain(|_, until| *until > now && !has_more);
         for carrier in dead.into_iter().chain(self.unknown.clone()) {
             if self.in_vain.contains_key(&carrier) {
                 continue;

@@ -23,6 +23,7 @@ mod render;
 mod store;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ::store::{Bell, CommitError, Error, Reject, WriteSet, args};
 use clock::Millis;
@@ -37,12 +38,17 @@ use crate::kit::id::{AccountId, EventId};
 
 /// Rings for whoever delivers events.
 pub const BELL: Bell = Bell("events");
+/// Rings for the same, when events were handed over.
+pub const IN_HAND: Bell = Bell("events in hand");
 /// How long an event is left to the node that wrote it, milliseconds.
 const HEAD_START_MS: i64 = 2_000;
 /// Events that one node takes over from another at a time.
 const TAKEN_OVER: i64 = 256;
-/// Another node took the event over.
-const TAKEN: Reject = Reject("event_taken");
+/// Set in the number of a node where an event was handed over: who looks for events that are due
+/// does not find it, until it is taken over like that of another node.
+const IN_HAND_BIT: i64 = 1 << 62;
+/// Another node took the event over, or somebody was erased from it.
+pub const TAKEN: Reject = Reject("event_taken");
 
 /// Something that happened, to be written down.
 #[derive(Clone, Debug)]
@@ -78,6 +84,23 @@ pub struct Stored {
     pub state: String,
     /// The JSON that was pushed, if it was.
     pub body: Option<String>,
+    /// Whether it was handed over in memory, with its JSON.
+    pub is_in_hand: bool,
+}
+
+impl Stored {
+    fn of(event: &Event<'_>) -> Self {
+        Self {
+            account: event.account.clone(),
+            id: event.id.clone(),
+            kind: event.kind.as_str().to_owned(),
+            object_id: event.object_id.to_owned(),
+            sequence: event.sequence,
+            state: event.data.to_string(),
+            body: None,
+            is_in_hand: false,
+        }
+    }
 }
 
 /// The columns of a new row that say who makes its deliveries, and when others may.
@@ -88,11 +111,8 @@ pub fn address(app: &App) -> (i64, Millis) {
 
 /// Writes an event down in the set that makes it happen.
 pub fn emit(app: &App, set: &mut WriteSet, event: &Event<'_>) {
-    let (node, due) = address(app);
-    let kind = event.kind.as_str();
-    let (id, object, data) = (event.id, event.object_id, event.data.to_string());
-    set.push(store::EMIT, args![event.account, id, kind, object, event.sequence, data, node, due]);
-    set.ring(BELL);
+    let stored = Stored::of(event);
+    put(app, set, stored, |stored| Some(stored.state.clone()));
 }
 
 /// Something that happened to an object that its room can show at any later time, and that does not
@@ -114,25 +134,59 @@ pub struct Note<'a> {
 /// Writes an event down in the set that makes it happen; its room shows the object when somebody
 /// reads it.
 pub fn note(app: &App, set: &mut WriteSet, note: Note<'_>) {
-    let (node, due) = address(app);
+    note_shown(app, set, note, || None);
+}
+
+/// The same of an object that is at hand as well: `shown` says what its room would make of `state`
+/// later.
+pub fn note_shown(
+    app: &App,
+    set: &mut WriteSet,
+    note: Note<'_>,
+    shown: impl FnOnce() -> Option<String>,
+) {
     let Note { account, kind, object_id, sequence, state } = note;
-    let id = EventId::new(&app.clock);
-    let args = args![account, &id, kind.as_str(), object_id, sequence, state, node, due];
-    set.push(store::EMIT, args);
-    set.ring(BELL);
+    let stored = Stored {
+        account: account.clone(),
+        id: EventId::new(&app.clock),
+        kind: kind.as_str().to_owned(),
+        object_id: object_id.to_owned(),
+        sequence,
+        state: state.to_owned(),
+        body: None,
+        is_in_hand: false,
+    };
+    put(app, set, stored, |_| shown());
+}
+
+/// Writes an event down. Where somebody listens and its object can be shown, it is handed over as
+/// well, so that neither is read again.
+fn put(
+    app: &App,
+    set: &mut WriteSet,
+    mut event: Stored,
+    shown: impl FnOnce(&Stored) -> Option<String>,
+) {
+    let (mut node, due) = address(app);
+    if app.memo.listeners.contains_key(&event.account) {
+        event.body = shown(&event).map(|object| render::ready(&event, &object));
+    }
+    event.is_in_hand = event.body.is_some();
+    if event.is_in_hand {
+        node |= IN_HAND_BIT;
+    }
+    let Stored { account, id, kind, object_id, sequence, state, .. } = &event;
+    set.push(store::EMIT, args![account, id, kind, object_id, *sequence, state, node, due]);
+    if event.is_in_hand {
+        set.hand(IN_HAND, Arc::new(event));
+    } else {
+        set.ring(BELL);
+    }
 }
 
 /// Writes an event down that only one listener is told of, by whoever calls this.
 pub fn emit_to_one(set: &mut WriteSet, event: &Event<'_>) {
-    let stored = Stored {
-        account: event.account.clone(),
-        id: event.id.clone(),
-        kind: event.kind.as_str().to_owned(),
-        object_id: event.object_id.to_owned(),
-        sequence: event.sequence,
-        state: event.data.to_string(),
-        body: None,
-    };
+    let stored = Stored::of(event);
     let body = render::ready(&stored, &stored.state);
     let Stored { account, id, kind, object_id, sequence, state, .. } = stored;
     set.push(store::EMIT_TO_ONE, args![&account, &id, kind, object_id, sequence, state, body]);
@@ -150,6 +204,28 @@ pub fn listen(set: &mut WriteSet, account: &AccountId) {
 /// When the database cannot be read.
 pub async fn due(app: &App, after: &str, limit: i64) -> Result<Vec<Stored>, Error> {
     app.db.rows(store::DUE, args![after, app.node, limit]).await
+}
+
+/// Events of this node that were handed over since the last time, by account.
+#[must_use]
+pub fn in_hand(app: &App) -> Vec<Stored> {
+    let parcels = app.db.handed(IN_HAND).into_iter();
+    let stored = parcels.filter_map(|parcel| parcel.downcast::<Stored>().ok());
+    let mut events: Vec<Stored> = stored.map(Arc::unwrap_or_clone).collect();
+    events.sort_by(|one, other| {
+        (one.account.as_str(), one.id.as_str()).cmp(&(other.account.as_str(), other.id.as_str()))
+    });
+    events
+}
+
+/// Hands an event over once more, because it cannot be worked on where it came to.
+pub fn hand_back(app: &App, event: Stored) {
+    app.db.hand(IN_HAND, Arc::new(event));
+}
+
+/// This account's events are listened to: those that follow soon are handed over.
+pub fn heard(app: &App, account: &AccountId) {
+    app.memo.listeners.insert(account.clone(), ());
 }
 
 /// Whether other nodes left anything lying.
@@ -172,10 +248,11 @@ pub async fn take_over(app: &App) -> Result<usize, CommitError> {
     Ok(app.db.commit(set).await?.rows.iter().map(Vec::len).sum())
 }
 
-/// The deliveries of an event are made in this set, which is refused if another node took the event
-/// over.
+/// The deliveries of an event are made in this set, which is refused ([`TAKEN`]) if another node
+/// took the event over, or if it says something else by now.
 pub fn done(app: &App, set: &mut WriteSet, event: &Stored) {
-    set.guard(store::DONE, args![&event.account, &event.id, app.node], TAKEN);
+    let node = if event.is_in_hand { app.node | IN_HAND_BIT } else { app.node };
+    set.guard(store::DONE, args![&event.account, &event.id, node, &event.state], TAKEN);
 }
 
 /// From now on the event's JSON is this one, unless it has one.

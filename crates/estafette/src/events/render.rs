@@ -88,6 +88,7 @@ mod tests {
             sequence: 3,
             state: String::new(),
             body: None,
+            is_in_hand: false,
         }
     }
 

@@ -35,9 +35,9 @@ pub(super) const TAKE_OVER: Sql = Sql("UPDATE events SET node = $1, due = $2 \
 pub(super) const OVERDUE: Sql = Sql("SELECT event_id FROM events WHERE due IS NOT NULL \
      AND node >= 0 AND due <= $1 AND node <> $2 ORDER BY node, account_id, event_id LIMIT 1");
 
-/// Its deliveries are made.
-pub(super) const DONE: Sql = Sql("UPDATE events SET due = NULL \
-     WHERE account_id = $1 AND event_id = $2 AND node = $3 AND due IS NOT NULL /*BULK*/");
+/// Its deliveries are made, of what it says: nobody was erased from it meanwhile.
+pub(super) const DONE: Sql = Sql("UPDATE events SET due = NULL WHERE account_id = $1 \
+     AND event_id = $2 AND node = $3 AND state = $4 AND due IS NOT NULL /*BULK*/");
 
 /// The JSON of an event that is pushed more than once. Nobody was erased from it meanwhile.
 pub(super) const KEEP_BODY: Sql = Sql("UPDATE events SET body = $1 \
@@ -85,6 +85,7 @@ impl FromRow for Stored {
             sequence: row.take(4)?,
             state: row.take(5)?,
             body: row.take(6)?,
+            is_in_hand: false,
         })
     }
 }

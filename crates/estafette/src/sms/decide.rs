@@ -175,7 +175,8 @@ fn shift(app: &App, set: &mut WriteSet, message: &mut Message, status: Status) {
     let (kind, state) = (Kind::SmsDelivery, view::state_of(message));
     let (account, object_id, sequence) =
         (&message.account, message.id.as_str(), message.event_count);
-    events::note(app, set, Note { account, kind, object_id, sequence, state: &state });
+    let note = Note { account, kind, object_id, sequence, state: &state };
+    events::note_shown(app, set, note, || view::json(message));
 }
 
 /// What an attempt that did not work out is to the message.

@@ -260,7 +260,8 @@ async fn read_webhook(
 
 /// Change a webhook.
 ///
-/// `active: true` also forgets that it failed. What is on its way to the old URL arrives there.
+/// `active: true` also forgets that it failed. A request that is under way arrives at the old URL,
+/// all others go to the new one. Other `events` count for what happens from then on.
 #[utoipa::path(
     patch, path = "/v1/webhooks/{webhook_id}", tag = "Webhooks",
     params(("webhook_id" = String, Path, description = "The target")),

@@ -48,6 +48,7 @@ impl FromRow for Due {
             sequence: row.take(8)?,
             state: row.take(9)?,
             body: row.take(10)?,
+            is_in_hand: false,
         };
         Ok(Self { job, event: Some(event) })
     }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use store::{CommitError, WriteSet, args};
+use store::{Bell, CommitError, WriteSet, args};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -22,6 +22,8 @@ const PAUSE: Duration = Duration::from_millis(PAUSE_MS);
 /// The shortest time between two looks of which the first found nothing; twice as long after each
 /// further one, up to this.
 const BREATH: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(16)];
+/// Rings when a target was changed by its owner.
+pub(super) const CHANGED: Bell = Bell("webhook changed");
 /// Targets claimed in one write set.
 const CLAIMED: i64 = 32;
 /// Targets that a node has at most before it claims no more, and how many of them may be of the
@@ -40,6 +42,36 @@ pub async fn run(app: App) {
         ended: Notify::new(),
         start,
     });
+    tokio::join!(hand_out(&engine), look_out(&engine), look_after(&engine));
+    engine.drain().await;
+}
+
+/// Works on events that are handed over, until the process drains.
+async fn hand_out(engine: &Arc<Engine>) {
+    while !engine.app.is_draining() {
+        fan::of_hand(engine).await;
+        tokio::select! {
+            () = engine.app.db.rung(events::IN_HAND) => {}
+            () = engine.app.rest(PAUSE_MS) => {}
+        }
+    }
+}
+
+/// Tells lanes when somebody changed their target or left work for it, until the process drains.
+async fn look_after(engine: &Arc<Engine>) {
+    while !engine.app.is_draining() {
+        tokio::select! {
+            () = engine.app.db.rung(CHANGED) => {}
+            () = engine.app.rest(PAUSE_MS) => {}
+        }
+        if let Err(error) = engine.look_at_held().await {
+            tracing::warn!(%error, "targets that this node has not read; trying again");
+        }
+    }
+}
+
+/// Looks for what the database has to do, until the process drains.
+async fn look_out(engine: &Arc<Engine>) {
     let mut looks = 0_u32;
     let mut ticked: Option<Instant> = None;
     let [shortest, longest] = BREATH;
@@ -73,7 +105,6 @@ pub async fn run(app: App) {
             () = engine.app.rest(PAUSE_MS) => {}
         }
     }
-    engine.drain().await;
 }
 
 /// Takes the targets from a process that was killed, before [`run`]. Only for a database that one
@@ -95,11 +126,8 @@ fn start(engine: Arc<Engine>, target: Target, notes: Notes, wait: Arc<Wait>) {
 impl Engine {
     /// Answers whether there was anything to do.
     async fn look(self: &Arc<Self>, is_tick: bool) -> Result<bool, Error> {
-        if is_tick {
-            if events::is_overdue(&self.app).await? {
-                events::take_over(&self.app).await?;
-            }
-            self.look_at_held().await?;
+        if is_tick && events::is_overdue(&self.app).await? {
+            events::take_over(&self.app).await?;
         }
         let mut found_any = false;
         loop {

@@ -11,6 +11,7 @@ use hyper::body::Bytes;
 use store::{CommitError, WriteSet, args};
 
 use super::held::{Engine, LEASE_MS};
+use super::loans::Loan;
 use super::tries::Job;
 use super::{Error, Target, delivery_id, store as sql};
 use crate::events::{self, Stored};
@@ -52,20 +53,80 @@ pub(super) async fn round(engine: &Arc<Engine>) -> Result<Round, store::Error> {
     }
 }
 
+/// Makes deliveries of events that were handed over. What is not made now is found in the database
+/// two seconds later.
+pub(super) async fn of_hand(engine: &Arc<Engine>) {
+    let found = events::in_hand(&engine.app);
+    let accounts = stream::iter(found.chunk_by(|a, b| a.account == b.account));
+    let work = accounts.for_each_concurrent(PARALLEL, async |of_account| {
+        let Some(targets) = targets_of(engine, of_account).await else { return };
+        let left = lend(engine, of_account, &targets);
+        for some in left.chunks(at_once(&targets)) {
+            deliver_all(engine, some, &targets).await;
+        }
+    });
+    work.await;
+}
+
 /// The events of one account. Answers how many are done; the others are due again.
 async fn fan_out(engine: &Arc<Engine>, found: &[Stored]) -> usize {
-    let Some(first) = found.first() else { return 0 };
-    let targets: Vec<Target> = match engine.app.db.rows(sql::ACTIVE, args![&first.account]).await {
-        Ok(targets) => targets,
-        Err(error) => return failed(&error),
-    };
-    let at_once = (MOST_DELIVERIES / targets.len().max(1)).max(1);
+    let Some(targets) = targets_of(engine, found).await else { return 0 };
     // The rest waits for the next round, so that the other accounts do not wait for it.
-    let some = found.get(..at_once).unwrap_or(found);
-    match deliver(engine, some, &targets).await {
-        Ok(()) => some.len(),
+    deliver_all(engine, found.get(..at_once(&targets)).unwrap_or(found), &targets).await
+}
+
+/// Events worked on in one write set.
+fn at_once(targets: &[Target]) -> usize {
+    (MOST_DELIVERIES / targets.len().max(1)).max(1)
+}
+
+/// The targets that the account of these events has.
+async fn targets_of(engine: &Arc<Engine>, found: &[Stored]) -> Option<Vec<Target>> {
+    let account = &found.first()?.account;
+    match engine.app.db.rows::<Target>(sql::ACTIVE, args![account]).await {
+        Ok(targets) => {
+            if !targets.is_empty() {
+                events::heard(&engine.app, account);
+            }
+            Some(targets)
+        }
+        Err(error) => {
+            failed(&error);
+            None
+        }
+    }
+}
+
+/// Lends to lanes of this node what one target wants. Answers the others.
+fn lend(engine: &Arc<Engine>, found: &[Stored], targets: &[Target]) -> Vec<Stored> {
+    let now = engine.app.now();
+    let mut left = Vec::new();
+    let mut loans: Vec<Vec<Loan>> = targets.iter().map(|_| Vec::new()).collect();
+    for event in found {
+        let mut wanting = targets.iter().zip(&mut loans);
+        let mut wanting = wanting.by_ref().filter(|(it, _)| it.patterns.matches(&event.kind));
+        match (wanting.next(), wanting.next(), &event.body) {
+            (Some((target, loans)), None, Some(body)) => {
+                let job = job(event, target, Bytes::from(body.clone()), now);
+                let event = Stored { body: None, ..event.clone() };
+                loans.push(Loan { job, event });
+            }
+            _ => left.push(event.clone()),
+        }
+    }
+    for (target, loans) in targets.iter().zip(loans).filter(|(_, loans)| !loans.is_empty()) {
+        let back = engine.lend(target, loans).err().unwrap_or_default();
+        left.extend(back.into_iter().map(Loan::into_event));
+    }
+    left
+}
+
+/// Answers how many events are done.
+async fn deliver_all(engine: &Arc<Engine>, found: &[Stored], targets: &[Target]) -> usize {
+    match deliver(engine, found, targets).await {
+        Ok(()) => found.len(),
         // One that cannot be done keeps the others of its set from it no longer.
-        Err(_) if some.len() > 1 => one_by_one(engine, some, &targets).await,
+        Err(_) if found.len() > 1 => one_by_one(engine, found, targets).await,
         Err(error) => failed(&error),
     }
 }

@@ -9,6 +9,7 @@ use clock::Millis;
 use tokio::sync::{Notify, mpsc};
 
 use super::Target;
+use super::loans::Loan;
 use super::permits::{Permits, Pool};
 use super::tries::Job;
 use crate::app::{App, Env};
@@ -25,6 +26,8 @@ pub(super) type Notes = mpsc::UnboundedReceiver<Note>;
 pub(super) enum Note {
     /// New deliveries, and the target as it is since.
     Jobs(Box<Target>, Vec<Job>),
+    /// New deliveries that are not written down, and the target as it is since.
+    Lent(Box<Target>, Vec<Loan>),
     /// The lease was taken anew, after it had run out.
     Adopt(Box<Target>),
     /// Something changed: look at the database.
@@ -90,6 +93,23 @@ impl Engine {
             }
         }
         self.take_up(target);
+    }
+
+    /// Lends deliveries to a target that works and that this node has. Else they come back.
+    pub(super) fn lend(&self, target: &Target, loans: Vec<Loan>) -> Result<(), Vec<Loan>> {
+        if target.health.is_suspect() || target.health.parked_until > self.app.now() {
+            return Err(loans);
+        }
+        let lanes = self.lock();
+        let Some(handle) = lanes.get(&target.id).filter(|handle| handle.epoch == target.epoch)
+        else {
+            return Err(loans);
+        };
+        let sent = handle.notes.send(Note::Lent(Box::new(target.clone()), loans));
+        sent.map_err(|unsent| match unsent.0 {
+            Note::Lent(_, loans) => loans,
+            _ => Vec::new(),
+        })
     }
 
     /// A target whose lease this node just got.

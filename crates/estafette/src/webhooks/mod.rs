@@ -8,6 +8,10 @@
 //! came of it; a write by somebody who lost the lease is refused. `engine` finds events and lanes
 //! with work: at once when this process left it, else within a quarter of a second.
 //!
+//! An event that was committed a moment ago by this process is **in hand**: it need not be read.
+//! Where one target wants it, which this node has and which works, its delivery is lent to the lane
+//! (`loans`), tried at once and written down with what came of it.
+//!
 //! Whatever ends a process ends its leases a little later, and the next node goes on where the
 //! database says. See `docs/decisions/0012-webhook-lanes.md`.
 
@@ -18,6 +22,7 @@ mod engine;
 mod fan;
 mod held;
 mod lane;
+mod loans;
 pub mod log;
 pub mod outcome;
 pub mod pattern;
@@ -258,7 +263,7 @@ pub async fn change(
         "active": change.active,
     });
     record(app, &mut set, &entry(account, id, by, "webhook.change", detail));
-    set.ring(events::BELL);
+    set.ring(events::BELL).ring(engine::CHANGED);
     app.db.commit(set).await?;
     find(app, account, id).await
 }
@@ -277,6 +282,7 @@ pub async fn delete(
     set.guard(sql::DELETE, args![Vec::<u8>::new(), account, id], sql::CHANGED);
     let detail = serde_json::json!({});
     record(app, &mut set, &entry(account, id, by, "webhook.delete", detail));
+    set.ring(engine::CHANGED);
     app.db.commit(set).await?;
     Ok(())
 }
@@ -312,7 +318,7 @@ pub async fn rotate(
         let detail = serde_json::json!({});
         let by = asked.by;
         record(app, &mut set, &entry(account, id, by, "webhook.rotate_secret", detail));
-        set.ring(events::BELL);
+        set.ring(engine::CHANGED);
         match app.db.commit(set).await {
             // Somebody else rotated at the same moment: theirs signs as well.
             Err(CommitError::Rejected(sql::CHANGED)) => {}

@@ -5,15 +5,26 @@ use clock::Millis;
 use store::{Args, WriteSet, args};
 
 use super::api::WebhookView;
+use super::loans::{Lent, Loans};
 use super::outcome::{self, TryOutcome};
 use super::store as sql;
 use super::tries::Tried;
 use super::{ITSELF, Target};
 use crate::access::{Entry, record};
 use crate::app::App;
-use crate::events::{self, Event, Kind};
-use crate::kit::id::EventId;
+use crate::events::{self, Event, Kind, Stored};
+use crate::kit::id::{DeliveryId, EventId};
 use crate::notices;
+
+/// What is to be written down of a target's deliveries.
+pub(super) struct News<'a> {
+    /// Tries that ended.
+    pub(super) tries: &'a [Tried],
+    /// What is not written down at all yet.
+    pub(super) loans: &'a Loans,
+    /// What of it is to be written down as pending.
+    pub(super) pending: &'a [DeliveryId],
+}
 
 /// What a set of tries leads to.
 pub(super) struct Settled {
@@ -23,7 +34,8 @@ pub(super) struct Settled {
 }
 
 /// Works out what to write. The target's health is as it is after these tries.
-pub(super) fn settle(app: &App, target: &Target, tries: &[Tried]) -> Settled {
+pub(super) fn settle(app: &App, target: &Target, news: &News<'_>) -> Settled {
+    let tries = news.tries;
     let now = app.now();
     let health = target.health;
     let is_gone = tries.iter().any(|tried| tried.ends(target));
@@ -46,8 +58,11 @@ pub(super) fn settle(app: &App, target: &Target, tries: &[Tried]) -> Settled {
         target.epoch,
     ];
     set.guard(sql::FARE, fare, sql::LOST);
+    write_loans(app, &mut set, target, news);
+    let is_written = |tried: &&Tried| news.loans.of(&tried.job.delivery).is_none();
     // Statements of one text come one after the other: an engine may run them at once.
-    let (first, later): (Vec<&Tried>, Vec<_>) = tries.iter().partition(|one| one.is_first());
+    let (first, later): (Vec<&Tried>, Vec<_>) =
+        tries.iter().filter(is_written).partition(|one| one.is_first());
     for tried in first {
         set.push(sql::SETTLE_FIRST, settled_at_first(app, target, tried, now));
     }
@@ -61,6 +76,27 @@ pub(super) fn settle(app: &App, target: &Target, tries: &[Tried]) -> Settled {
         disable(app, &mut set, target, reason, now);
     }
     Settled { set, is_disabled: disabled.is_some() }
+}
+
+/// What was lent is written down whole: what was tried with what came of it, the rest as pending.
+fn write_loans(app: &App, set: &mut WriteSet, target: &Target, news: &News<'_>) {
+    let of = |delivery| news.loans.of(delivery);
+    let tried = news.tries.iter().filter_map(|tried| Some((tried, of(&tried.job.delivery)?)));
+    let tried: Vec<(&Tried, &Lent)> = tried.collect();
+    let pending = news.pending.iter().filter_map(|delivery| Some((delivery, of(delivery)?)));
+    let pending: Vec<(&DeliveryId, &Lent)> = pending.collect();
+    for lent in tried.iter().map(|(_, lent)| lent).chain(pending.iter().map(|(_, lent)| lent)) {
+        events::done(app, set, &lent.event);
+    }
+    let now = app.now();
+    for (tried, lent) in tried {
+        set.push(sql::SETTLED, tried_at_once(app, target, &lent.event, tried, now));
+    }
+    let (account, id) = (&target.account, &target.id);
+    for (delivery, Lent { event, due_at, .. }) in pending {
+        let row = args![account, id, delivery, &event.id, &event.kind, 0_i64, *due_at];
+        set.push(sql::DELIVER, row);
+    }
 }
 
 /// Counts tries that were written down.
@@ -100,6 +136,19 @@ fn fate(app: &App, tried: &Tried, now: Millis) -> Fate {
         TryOutcome::Again => again().map_or(("exhausted", None), |at| ("pending", Some(at))),
     };
     Fate { state, due_at, settled_at: due_at.is_none().then_some(now) }
+}
+
+/// A delivery that was tried before it was written down.
+fn tried_at_once(app: &App, target: &Target, event: &Stored, tried: &Tried, now: Millis) -> Args {
+    let Fate { state, due_at, settled_at } = fate(app, tried, now);
+    let (account, id, delivery) = (&target.account, &target.id, &tried.job.delivery);
+    let (error, detail) = tried.failed();
+    let (step, status, body) = (1_i64, tried.status.map(i64::from), tried.body.clone());
+    let (at, latency_ms, kind) = (tried.at, tried.latency_ms, &event.kind);
+    args![
+        account, id, delivery, &event.id, kind, state, step, due_at, settled_at, at, status, error,
+        detail, latency_ms, body
+    ]
 }
 
 /// The delivery after its first try, which is in its row.

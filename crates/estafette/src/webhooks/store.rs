@@ -168,7 +168,14 @@ pub(super) const DELIVER: Sql = Sql("INSERT INTO webhook_deliveries (account_id,
      delivery_id, event_id, kind, state, manual, step, attempts, due_at) \
      VALUES ($1, $2, $3, $4, $5, 'pending', $6, 0, 0, $7) ON CONFLICT DO NOTHING /*BULK*/");
 
-/// The same, or once more if it was given up.
+/// An event that reached a target, or did not, at the first try.
+pub(super) const SETTLED: Sql = Sql("INSERT INTO webhook_deliveries (account_id, webhook_id, \
+     delivery_id, event_id, kind, state, manual, step, attempts, due_at, settled_at, first_at, \
+     first_status, first_error, first_detail, first_latency_ms, first_body) \
+     VALUES ($1, $2, $3, $4, $5, $6, 0, $7, 1, $8, $9, $10, $11, $12, $13, $14, $15) \
+     ON CONFLICT DO NOTHING /*BULK*/");
+
+/// An event that is to go to a target, or once more if it was given up.
 pub(super) const DELIVER_AGAIN: Sql = Sql("INSERT INTO webhook_deliveries (account_id, \
      webhook_id, delivery_id, event_id, kind, state, manual, step, attempts, due_at) \
      VALUES ($1, $2, $3, $4, $5, 'pending', 0, 0, 0, $6) \

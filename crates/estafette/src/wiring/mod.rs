@@ -124,8 +124,8 @@ pub fn open_through(
     let (sandbox_door, sandbox_arrivals) = door();
     let handsets = handsets(&config, &db, &vault);
     let shared = Arc::new(Shared {
-        // Above 0, and so many that two processes do not share one.
-        node: i64::try_from(1 + clock.below(u64::MAX / 4)).unwrap_or(1),
+        // Above 0, so many that two processes do not share one, and the highest bits free.
+        node: i64::try_from(1 + clock.below(u64::MAX / 8)).unwrap_or(1),
         outgoing: way_out(&config.webhooks)?,
         dns: Dns::new(&config.email.dns_server),
         storage: support::files::storage::open(&config)?,

@@ -1,6 +1,8 @@
 //! Stories of a person who wants to be forgotten: the number is in no byte of the files, nothing is
 //! sent any more, and the money is right.
 
+mod late;
+
 use std::future::IntoFuture;
 use std::time::Duration;
 
@@ -18,7 +20,6 @@ on_every_engine!(
     nothing_is_sent_to_an_erased_recipient,
     receipts_after_an_erasure_bring_nothing_back,
     a_sender_that_waits_brings_nothing_back,
-    what_a_receiver_answers_late_brings_nothing_back,
     an_erasure_that_is_repeated_looks_at_everything_again,
     an_erasure_gives_back_what_is_held,
     an_erasure_beside_sends_in_flight_leaves_no_hold,
@@ -283,39 +284,6 @@ async fn echoes(world: &World, number: &str) -> usize {
     let rows: Vec<(Vec<u8>,)> = db.rows(sql, store::args![]).await.unwrap();
     let holds = |body: &[u8]| String::from_utf8_lossy(body).contains(digits(number));
     rows.iter().filter(|(body,)| holds(body)).count()
-}
-
-async fn what_a_receiver_answers_late_brings_nothing_back(world: &World) {
-    let zoo = ReceiverZoo::start().await.unwrap();
-    let ada = world.account("ada").await;
-    let (to, other) = (phone("5678"), phone("9999"));
-    let hook = json!({"url": zoo.url("/echo/1000"), "events": ["otp.status"]});
-    ada.desk("POST", "/v1/webhooks").json(hook).await.ok();
-    ada.send_to(&other).await.ok();
-    eventually(async || (echoes(world, &other).await > 0).then_some(())).await;
-    let before = zoo.visits().len();
-    ada.send_to(&to).await.ok();
-    let asked = || {
-        zoo.visits()
-            .iter()
-            .skip(before)
-            .any(|v| String::from_utf8_lossy(&v.body).contains(digits(&to)))
-    };
-    eventually(async || asked().then_some(())).await;
-    assert_eq!(echoes(world, &to).await, 0, "the receiver takes its time");
-    erased(world, &to).await;
-    // Everything that was under way has been answered by then, and delivered in its new form.
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
-    let deliveries = "SELECT delivery_id FROM webhook_deliveries WHERE due_at IS NOT NULL";
-    let db = world.app(Env::Live).await.db.clone();
-    eventually(async || {
-        let due = db.rows::<(String,)>(store::Sql(deliveries), store::args![]).await.unwrap();
-        due.is_empty().then_some(())
-    })
-    .await;
-    assert_eq!(echoes(world, &to).await, 0);
-    assert!(echoes(world, &other).await > 0, "others are not erased");
-    assert_eq!(holding(world, &to).await, Vec::<String>::new());
 }
 
 async fn an_erasure_that_is_repeated_looks_at_everything_again(world: &World) {

@@ -150,7 +150,8 @@ fn rise(app: &App, set: &mut WriteSet, message: &mut Message, status: Status) {
     let (kind, state) = (Kind::ChatappStatus, view::state_of(message));
     let (account, object_id, sequence) =
         (&message.account, message.id.as_str(), message.event_count);
-    events::note(app, set, Note { account, kind, object_id, sequence, state: &state });
+    let note = Note { account, kind, object_id, sequence, state: &state };
+    events::note_shown(app, set, note, || view::json(message));
 }
 
 /// It is never sent again, so nobody needs what it says.

@@ -131,13 +131,17 @@ fn as_of(message: Message, state: &str) -> Message {
     }
 }
 
+/// A message as its endpoint shows it now.
+pub(super) fn json(message: &Message) -> Option<String> {
+    serde_json::to_string(&ChatappMessage::from(message.clone())).ok()
+}
+
 /// A message as its endpoint shows it, as of an event.
 #[must_use]
 pub fn show<'a>(app: &'a App, news: EventRef<'a>) -> BoxFuture<'a, Result<Option<String>, Error>> {
     Box::pin(async move {
         let Some(id) = MessageId::parse(news.object_id) else { return Ok(None) };
         let found = sql::message(app, news.account, &id).await?;
-        let shown = found.map(|m| ChatappMessage::from(as_of(m, news.state)));
-        Ok(shown.and_then(|shown| serde_json::to_string(&shown).ok()))
+        Ok(found.and_then(|message| json(&as_of(message, news.state))))
     })
 }

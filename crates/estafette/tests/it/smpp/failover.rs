@@ -23,6 +23,7 @@ on_every_engine!(
     what_every_centre_refuses_costs_nothing,
     what_waits_for_a_carrier_that_never_comes_goes_by_another,
     what_waits_for_a_carrier_that_is_no_more_goes_by_another,
+    what_waits_in_vain_goes_as_soon_as_there_is_another_way,
     what_one_may_have_never_goes_by_another,
     a_repeat_while_the_fallback_is_on_its_way_tells_how_it_stands,
 );
@@ -129,6 +130,30 @@ async fn what_waits_for_a_carrier_that_is_no_more_goes_by_another(world: &World)
     .await;
     assert_eq!(new.came_to(&phone("5678")).len(), 1);
     assert_eq!(ada.balance().await, START - PRICE);
+}
+
+async fn what_waits_in_vain_goes_as_soon_as_there_is_another_way(world: &World) {
+    let (nowhere, two) = (NOWHERE.parse().unwrap(), Centre::new(IdStyle::Decimal).await);
+    give(world, settings(&[("one", nowhere, ""), ("two", two.address(), "")])).await;
+    until_up(world, "two").await;
+    let ada = sender(world, "ada").await;
+    super::routes::put(world, json!([{"prefix": "+", "carriers": ["one"]}])).await.ok();
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
+    let moves_within_s = async |seconds: u32| {
+        for _ in 0..seconds {
+            world.advance(1_000).await;
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            if ada.sms(&id).await.ok().word("status") != "queued" {
+                return true;
+            }
+        }
+        false
+    };
+    assert!(!moves_within_s(64).await, "there is no other way");
+    let both = json!([{"prefix": "+", "carriers": ["one", "two"]}]);
+    super::routes::put(world, both).await.ok();
+    assert!(moves_within_s(10).await);
+    assert_eq!(two.came_to(&phone("5678")).len(), 1);
 }
 
 async fn what_one_may_have_never_goes_by_another(world: &World) {

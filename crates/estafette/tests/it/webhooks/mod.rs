@@ -1,6 +1,7 @@
 //! Webhooks from outside: targets, what reaches them and how, and what happens when they fail.
 
 mod delivery;
+mod hand;
 mod nodes;
 mod outcomes;
 mod recovery;

@@ -1,9 +1,13 @@
 //! One target's deliveries on this node, from the moment that it has the target's lease until it
 //! gives it back. A task of its own, so that a target that hangs keeps nobody but itself.
 
+mod lease;
+mod writing;
+
 use std::collections::{HashSet, VecDeque};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, OptionFuture, try_join_all};
@@ -12,12 +16,14 @@ use hyper::body::Bytes;
 use store::{CommitError, WriteSet, args};
 use tokio::sync::mpsc;
 
+use self::lease::sleep;
+use self::writing::Written;
 use super::due::Due;
-use super::held::{Engine, LEASE_MS, Note, RENEW_MS, Wait};
+use super::held::{Engine, Note, Wait};
+use super::loans::{Loan, Loans};
 use super::outcome::TryOutcome;
 use super::permits::Permit;
 use super::recovery;
-use super::settle::{self, Settled};
 use super::tries::{Aim, Job, Tried};
 use super::{Target, store as sql};
 use crate::events;
@@ -25,16 +31,24 @@ use crate::kit::id::DeliveryId;
 
 /// Deliveries that wait in memory; the others wait in the database.
 const WAITING: usize = 128;
+/// The same of deliveries that are not written down yet, which would be read again.
+const LENT: usize = 1_024;
+/// How many of those may go before what waits in the database.
+const LENT_FIRST: usize = 256;
+/// How long a lane without work keeps a target that works, so that it can be lent to.
+const LINGER: Duration = Duration::from_millis(50);
 /// How long a target waits that is only probed, while too many others are, milliseconds.
 const PROBE_LATER_MS: i64 = 20_000;
 /// How long to wait after the database failed, milliseconds.
 const PAUSE_MS: u64 = 500;
 
-/// What was written, and whether it was.
-struct Written {
-    tries: Vec<Tried>,
-    is_disabled: bool,
-    outcome: Result<(), CommitError>,
+/// What the lane knows of its target.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TargetRow {
+    /// What there is to know.
+    Read,
+    /// Somebody changed it: nothing is begun until it is read anew.
+    Changed,
 }
 
 pub(super) struct TargetLane {
@@ -47,14 +61,19 @@ pub(super) struct TargetLane {
     queue: VecDeque<Job>,
     /// What is in memory, from the queue until it is written down.
     known: HashSet<DeliveryId>,
+    /// What of it is not written down at all yet.
+    loans: Loans,
     /// Whether the database may hold more that is due.
     more: bool,
+    /// What was lent since then.
+    lent_first: usize,
     flying: FuturesUnordered<BoxFuture<'static, Tried>>,
     landed: Vec<Tried>,
     writing: Option<BoxFuture<'static, Written>>,
     waiting: Option<BoxFuture<'static, Permit>>,
     permit: Option<Permit>,
     renew: Pin<Box<dyn Future<Output = ()> + Send>>,
+    row: TargetRow,
     /// Another node has the target by now.
     is_lost: bool,
     /// The receiver is gone or has failed for too long: nothing is begun until that is written.
@@ -78,13 +97,16 @@ impl TargetLane {
             aim: None,
             queue: VecDeque::new(),
             known: HashSet::new(),
+            loans: Loans::default(),
             more: true,
+            lent_first: 0,
             flying: FuturesUnordered::new(),
             landed: Vec::new(),
             writing: None,
             waiting: None,
             permit: None,
             renew,
+            row: TargetRow::Read,
             is_lost: false,
             is_over: false,
         }
@@ -95,6 +117,14 @@ impl TargetLane {
         loop {
             self.carry().await;
             if self.engine.end(&self.target) {
+                // What was lent at the last moment.
+                while let Ok(note) = self.notes.try_recv() {
+                    if let Note::Lent(_, loans) = note {
+                        for loan in loans {
+                            loan.give_back(&self.engine.app);
+                        }
+                    }
+                }
                 return;
             }
             // The lease was taken anew at the last moment: the news is here already.
@@ -109,6 +139,10 @@ impl TargetLane {
     async fn carry(&mut self) {
         while !self.is_lost {
             self.write_down();
+            if self.row == TargetRow::Changed {
+                self.refresh().await;
+                continue;
+            }
             if let Err(error) = self.fill().await {
                 let webhook = self.target.id.as_str();
                 tracing::warn!(%error, webhook, "due deliveries not read; trying again");
@@ -122,10 +156,19 @@ impl TargetLane {
             }
             if !self.is_idle() {
                 self.wait().await;
-            } else if self.give_back().await {
+            } else if !self.linger().await && self.give_back().await {
                 break;
             }
         }
+    }
+
+    /// Waits a little for more work. Answers whether any came.
+    async fn linger(&mut self) -> bool {
+        if !self.works() {
+            return false;
+        }
+        let note = tokio::time::timeout(LINGER, self.notes.recv()).await.ok().flatten();
+        note.map(|note| self.heard(note)).is_some()
     }
 
     /// Waits for whatever happens next.
@@ -151,6 +194,7 @@ impl TargetLane {
                 None => self.is_lost = true,
             },
             () = &mut self.renew => self.renew().await,
+            () = self.loans.ripen(), if self.loans.can_ripen() => {}
             () = std::future::ready(()), if self.looks_further() => {}
         }
     }
@@ -184,6 +228,15 @@ impl TargetLane {
                     }
                 }
             }
+            Note::Lent(target, loans) => {
+                if target.work > self.target.work {
+                    self.more = true;
+                    self.know(*target);
+                }
+                for loan in loans {
+                    self.borrow(loan);
+                }
+            }
             Note::Adopt(target) => {
                 if target.epoch != self.target.epoch + 1 {
                     self.forget_tries();
@@ -193,8 +246,28 @@ impl TargetLane {
                 self.renew = Box::pin(sleep(&self.engine));
                 self.more = true;
             }
-            Note::Look => self.more = true,
+            Note::Look => (self.row, self.more) = (TargetRow::Changed, true),
         }
+    }
+
+    /// Takes a delivery that is not written down: to be tried, or else to be written down as
+    /// pending.
+    fn borrow(&mut self, loan: Loan) {
+        let is_taken = self.works() && self.queue.len() < LENT && self.lent_first < LENT_FIRST;
+        self.more |= !is_taken;
+        let is_behind = self.more || self.target.recover_after.is_some();
+        self.lent_first += usize::from(is_behind);
+        let job = self.loans.take(loan);
+        if !is_taken {
+            self.loans.turn_away(&job.delivery);
+        } else if self.known.insert(job.delivery.clone()) {
+            self.queue.push_back(job);
+        }
+    }
+
+    /// Whether the target is as targets are that work.
+    fn works(&self) -> bool {
+        self.target.active && !self.target.health.is_suspect() && self.is_open()
     }
 
     /// Takes over what the database says of the target. Its health is ours to say, but somebody may
@@ -217,12 +290,14 @@ impl TargetLane {
         self.writing = None;
         self.queue.clear();
         self.known.clear();
+        self.loans.clear();
     }
 
     /// What waits in memory is left to the database.
     fn forget_queue(&mut self) {
         for job in self.queue.drain(..) {
             self.known.remove(&job.delivery);
+            self.loans.turn_away(&job.delivery);
         }
         self.more = true;
     }
@@ -245,6 +320,7 @@ impl TargetLane {
         if !self.queue.is_empty() || !self.is_open() {
             return Ok(());
         }
+        self.lent_first = 0;
         if self.more {
             self.load().await?;
         }
@@ -388,107 +464,13 @@ impl TargetLane {
         }
     }
 
-    /// Writes down what came of the tries that ended, while the next ones are under way: the more
-    /// there are, the more share a write set.
-    fn write_down(&mut self) {
-        if self.writing.is_some() || self.landed.is_empty() {
-            return;
-        }
-        let tries = std::mem::take(&mut self.landed);
-        let app = self.engine.app.clone();
-        let Settled { set, is_disabled } = settle::settle(&app, &self.target, &tries);
-        self.writing = Some(Box::pin(async move {
-            let outcome = app.db.commit(set).await.map(drop);
-            Written { tries, is_disabled, outcome }
-        }));
-    }
-
-    async fn written(&mut self, written: Written) {
-        let Written { tries, is_disabled, outcome } = written;
-        match outcome {
-            Ok(()) => {
-                settle::count(&self.engine.app, &tries);
-                self.is_over = false;
-                for tried in tries {
-                    self.known.remove(&tried.job.delivery);
-                }
-                if is_disabled {
-                    self.target.active = false;
-                    self.forget_queue();
-                }
-            }
-            Err(CommitError::Rejected(_)) => self.is_lost = true,
-            Err(error) => {
-                // The tries were made and are written down as soon as that is possible.
-                let webhook = self.target.id.as_str();
-                tracing::warn!(%error, webhook, "tries not written down; trying again");
-                self.landed.splice(0..0, tries);
-                self.engine.app.clock.tick(PAUSE_MS).await;
-            }
-        }
-    }
-
     fn is_idle(&self) -> bool {
         let is_busy = !self.flying.is_empty()
             || !self.landed.is_empty()
             || self.writing.is_some()
+            || !self.loans.is_empty()
             || self.waiting.is_some();
         let has_work = !self.queue.is_empty() || self.more;
         !(is_busy || has_work && self.is_open())
     }
-
-    /// Ends the lease, unless there is new work. The row says when the target is needed again.
-    async fn give_back(&mut self) -> bool {
-        let app = &self.engine.app;
-        let (account, id, target) = (&self.target.account, &self.target.id, &self.target);
-        let release = if target.active { sql::RELEASE } else { sql::RELEASE_DISABLED };
-        let parked_until = target.health.parked_until;
-        let mut set = WriteSet::of(account.as_str());
-        let args = args![parked_until, account, id, target.epoch, target.work];
-        set.guard(release, args, sql::CHANGED);
-        match app.db.commit(set).await {
-            Ok(_) => return true,
-            Err(CommitError::Rejected(_)) => self.refresh().await,
-            Err(error) => {
-                tracing::warn!(%error, webhook = id.as_str(), "a target was not given back");
-                app.clock.tick(PAUSE_MS).await;
-            }
-        }
-        false
-    }
-
-    /// Reads the target anew: somebody changed it, or left work.
-    async fn refresh(&mut self) {
-        let app = &self.engine.app;
-        let (account, id) = (&self.target.account, &self.target.id);
-        match app.db.row::<Target>(sql::BY_ID, args![account, id]).await {
-            Ok(Some(row)) if row.epoch == self.target.epoch => self.know(row),
-            Ok(_) => self.is_lost = true,
-            Err(_) => app.clock.tick(PAUSE_MS).await,
-        }
-        self.more = true;
-    }
-
-    /// Prolongs the lease. Where that fails for long, another node takes over.
-    async fn renew(&mut self) {
-        let app = &self.engine.app;
-        let until = app.now() + LEASE_MS;
-        let (account, id) = (&self.target.account, &self.target.id);
-        let mut set = WriteSet::of(account.as_str());
-        set.guard(sql::RENEW, args![until, account, id, self.target.epoch], sql::LOST);
-        match app.db.commit(set).await {
-            Ok(_) => {}
-            Err(CommitError::Rejected(_)) => self.is_lost = true,
-            Err(error) => {
-                tracing::warn!(%error, webhook = id.as_str(), "a lease was not prolonged");
-            }
-        }
-        self.renew = Box::pin(sleep(&self.engine));
-    }
-}
-
-/// Until the lease is to be prolonged.
-fn sleep(engine: &Engine) -> impl Future<Output = ()> + Send + 'static {
-    let clock = engine.app.clock.clone();
-    async move { clock.sleep(RENEW_MS).await }
 }

@@ -1,0 +1,80 @@
+//! What a receiver of webhooks answers after a person was erased from what it was told.
+
+use std::time::Duration;
+
+use estafette::app::Env;
+use playground::{ReceiverZoo, Visit};
+use serde_json::json;
+
+use super::{digits, echoes, erased, holding};
+use crate::on_every_engine;
+use crate::world::tenant::phone;
+use crate::world::{World, eventually};
+
+on_every_engine!(
+    what_a_receiver_answers_late_brings_nothing_back,
+    what_is_answered_late_to_an_event_in_hand_brings_nothing_back,
+);
+
+async fn what_a_receiver_answers_late_brings_nothing_back(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = world.account("ada").await;
+    let (to, other) = (phone("5678"), phone("9999"));
+    let hook = json!({"url": zoo.url("/echo/1000"), "events": ["otp.status"]});
+    ada.desk("POST", "/v1/webhooks").json(hook).await.ok();
+    ada.send_to(&other).await.ok();
+    eventually(async || (echoes(world, &other).await > 0).then_some(())).await;
+    let before = zoo.visits().len();
+    ada.send_to(&to).await.ok();
+    let asked = || {
+        zoo.visits()
+            .iter()
+            .skip(before)
+            .any(|v| String::from_utf8_lossy(&v.body).contains(digits(&to)))
+    };
+    eventually(async || asked().then_some(())).await;
+    assert_eq!(echoes(world, &to).await, 0, "the receiver takes its time");
+    erased(world, &to).await;
+    // Everything that was under way has been answered by then, and delivered in its new form.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let deliveries = "SELECT delivery_id FROM webhook_deliveries WHERE due_at IS NOT NULL";
+    let db = world.app(Env::Live).await.db.clone();
+    eventually(async || {
+        let due = db.rows::<(String,)>(store::Sql(deliveries), store::args![]).await.unwrap();
+        due.is_empty().then_some(())
+    })
+    .await;
+    assert_eq!(echoes(world, &to).await, 0);
+    assert!(echoes(world, &other).await > 0, "others are not erased");
+    assert_eq!(holding(world, &to).await, Vec::<String>::new());
+}
+
+async fn what_is_answered_late_to_an_event_in_hand_brings_nothing_back(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let ada = world.account("ada").await;
+    let (to, other) = (phone("5678"), phone("9999"));
+    let hook = json!({"url": zoo.url("/echo/700"), "events": ["sms.delivery"]});
+    ada.desk("POST", "/v1/webhooks").json(hook).await.ok();
+    ada.text(json!({"to": other, "text": "x"})).await.ok();
+    eventually(async || (echoes(world, &other).await > 0).then_some(())).await;
+    // Those of this one keep the lane busy; those of the next are in hand.
+    ada.text(json!({"to": other, "text": "x"})).await.ok();
+    let shown = |number: &str| {
+        let holds = |visit: &Visit| String::from_utf8_lossy(&visit.body).contains(digits(number));
+        zoo.visits().iter().filter(|visit| holds(visit)).count()
+    };
+    eventually(async || (shown(&other) > 2).then_some(())).await;
+    ada.text(json!({"to": to, "text": "x"})).await.ok();
+    eventually(async || (shown(&to) > 0).then_some(())).await;
+    erased(world, &to).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(echoes(world, &to).await, 0);
+    // They are told again, in their new form.
+    let told = zoo.visits().len();
+    world.advance(3_000).await;
+    eventually(async || (zoo.visits().len() > told).then_some(())).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(echoes(world, &to).await, 0);
+    assert!(echoes(world, &other).await > 0, "others are not erased");
+    assert_eq!(holding(world, &to).await, Vec::<String>::new());
+}
