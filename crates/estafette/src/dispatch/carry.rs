@@ -127,7 +127,10 @@ async fn answered<O: Owner>(
 ) -> Result<Next, Unwritten> {
     let settled = match outcome {
         Outcome::Refused { class, code } => {
-            return over(app, leg, Failure::refused(class, code)).await;
+            return match phone_has_it(waiter).await {
+                Some(news) => heard(app, leg, news).await,
+                None => over(app, leg, Failure::refused(class, code)).await,
+            };
         }
         Outcome::Accepted { provider_id } => {
             let news = match at_once(waiter, wait).await {
@@ -212,6 +215,12 @@ pub(super) async fn carry_queued<O: Owner>(
 /// The carrier's id, or our own where it gives none.
 fn named(attempt: &Attempt, provider_id: String) -> String {
     if provider_id.is_empty() { attempt.id.as_str().to_owned() } else { provider_id }
+}
+
+/// A receipt that came before the carrier's answer, and outweighs it: the phone has the message.
+async fn phone_has_it(waiter: &mut Waiter) -> Option<inbox::HeldReceipt> {
+    let news = waiter.next(Duration::ZERO).await?;
+    matches!(news.receipt.fate, Fate::Delivered | Fate::Read).then_some(news)
 }
 
 async fn at_once(waiter: &mut Waiter, wait: Duration) -> Option<inbox::HeldReceipt> {

@@ -1,19 +1,28 @@
 //! Callbacks of gateways: how much one may bring, and to which names they go.
 
+use std::future::IntoFuture;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{StatusCode, Uri};
 use clock::Clock;
 use estafette::app::Env;
 use estafette::carriers::{Carriers, Door};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 use super::gateways::{self, Far, HOME};
 use super::{PRICE, START, carrier, sender, settings};
 use crate::on_every_engine;
-use crate::world::World;
 use crate::world::tenant::phone;
+use crate::world::{World, eventually};
 
 on_every_engine!(
     a_callback_of_a_thousand_reports_is_taken_whole,
     a_name_that_nobody_calls_back_is_like_one_that_there_is_not,
+    a_phone_that_has_it_outweighs_what_the_gateway_answers,
 );
 
 /// More than are taken at once anywhere on the way.
@@ -70,4 +79,35 @@ async fn a_name_that_nobody_calls_back_is_like_one_that_there_is_not(world: &Wor
     }
     let post = world.post(Env::Live, "/v1/upstream/sms/centre?token=token+1");
     post.raw("application/x-www-form-urlencoded", report).await.problem("not_found");
+}
+
+async fn a_phone_that_has_it_outweighs_what_the_gateway_answers(world: &World) {
+    let (asked, may_answer) = (Arc::new(Mutex::new(None)), Arc::new(Notify::new()));
+    let (asks, answers) = (Arc::clone(&asked), Arc::clone(&may_answer));
+    let refuse = async move |uri: Uri| {
+        *asks.lock().unwrap() = Some(uri.to_string());
+        answers.notified().await;
+        (StatusCode::BAD_REQUEST, "no")
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    gateways::give(world, "kannel", listener.local_addr().unwrap()).await;
+    tokio::spawn(axum::serve(listener, Router::new().fallback(refuse)).into_future());
+    let ada = sender(world, "ada").await;
+    let passcode =
+        async { ada.send(json!({"to": phone("5678"), "delivery_mode": "sms"})).await.ok() };
+    let gateway = async {
+        let path: String = eventually(async || asked.lock().unwrap().clone()).await;
+        let asked = url::Url::parse(&format!("http://h{path}")).unwrap();
+        let (_, given) = asked.query_pairs().find(|(name, _)| name == "dlr-url").unwrap();
+        let receipt = given.strip_prefix(HOME).unwrap().replace("%d", "1").replace("%A", "ok");
+        let answer = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            may_answer.notify_one();
+        };
+        let (told, ()) = tokio::join!(world.get(Env::Live, &receipt), answer);
+        told.ok();
+    };
+    let (sent, ()) = tokio::join!(passcode, gateway);
+    assert_eq!(sent.word("status"), "delivered", "{}", sent.text);
+    assert!(ada.balance().await < START, "it is charged");
 }

@@ -137,7 +137,7 @@ async fn what_waits_in_vain_goes_as_soon_as_there_is_another_way(world: &World) 
     give(world, settings(&[("one", nowhere, ""), ("two", two.address(), "")])).await;
     until_up(world, "two").await;
     let ada = sender(world, "ada").await;
-    super::routes::put(world, json!([{"prefix": "+", "carriers": ["one"]}])).await.ok();
+    super::routes::put(world, json!([{"prefix": "+", "carriers": ["one"]}])).await.await.ok();
     let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
     let moves_within_s = async |seconds: u32| {
         for _ in 0..seconds {
@@ -151,7 +151,7 @@ async fn what_waits_in_vain_goes_as_soon_as_there_is_another_way(world: &World) 
     };
     assert!(!moves_within_s(64).await, "there is no other way");
     let both = json!([{"prefix": "+", "carriers": ["one", "two"]}]);
-    super::routes::put(world, both).await.ok();
+    super::routes::put(world, both).await.await.ok();
     assert!(moves_within_s(10).await);
     assert_eq!(two.came_to(&phone("5678")).len(), 1);
 }
