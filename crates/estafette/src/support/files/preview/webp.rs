@@ -6,6 +6,10 @@ use image_webp::WebPDecoder;
 
 use super::picture::{Layout, Picture, Size, Undrawn};
 
+/// Memory that a byte of lossless data may make the decoder take for tables of codes, bytes: 60 of
+/// them name a group of five tables of 4 KiB, and it has no bound for their number.
+const CODES_FOR_A_BYTE: usize = 350;
+
 /// The pixels.
 ///
 /// # Errors
@@ -21,7 +25,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Picture, Undrawn> {
     }
     let layout = if decoder.has_alpha() { Layout::Rgba } else { Layout::Rgb };
     // Data of a lossy frame are copied twice.
-    let beside = size.pixels() * working(&mut decoder) + 2 * bytes.len();
+    let pixels = size.pixels() * working(&mut decoder) + 2 * bytes.len();
+    let codes = lossless_bytes(bytes, decoder.is_animated()) * CODES_FOR_A_BYTE;
+    let beside = pixels.saturating_add(codes);
     let mut picture = Picture::room(size, layout, beside)?;
     decoder.read_image(&mut picture.samples)?;
     Ok(picture)
@@ -61,6 +67,21 @@ fn chunks(mut bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
         bytes = rest.get(length.next_multiple_of(2)..).unwrap_or_default();
         Some(Chunk { kind: *kind, data })
     })
+}
+
+/// The bytes of the data without loss that are read: of the picture, or of its alpha.
+fn lossless_bytes(bytes: &[u8], is_animated: bool) -> usize {
+    let longest = |chunks: &mut dyn Iterator<Item = Chunk<'_>>| {
+        let lossless = chunks.filter(|chunk| matches!(&chunk.kind, b"VP8L" | b"ALPH"));
+        lossless.map(|chunk| chunk.data.len()).max().unwrap_or(0)
+    };
+    let mut chunks = chunks(bytes.get(12..).unwrap_or_default());
+    if !is_animated {
+        return longest(&mut chunks);
+    }
+    let frame = chunks.find(|chunk| &chunk.kind == b"ANMF");
+    let inner = frame.and_then(|frame| frame.data.get(16..)).unwrap_or_default();
+    longest(&mut self::chunks(inner))
 }
 
 /// The lossy frame that is read, if one is, and the size that what is around it gives it.
@@ -192,6 +213,18 @@ mod tests {
         assert_eq!(read(&bytes), Err(Undrawn::TooLarge));
         let large = patched(LOSSY, b"\x10\0\x10\0", b"\x00\x20\x00\x20");
         assert_eq!(read(&large), Err(Undrawn::Unreadable));
+    }
+
+    #[test]
+    fn data_that_may_name_too_many_tables_are_not_read() {
+        let picture = gradient(Size { width: 40, height: 24 }, Layout::Rgb);
+        let mut bytes = lossless(&picture, ColorType::Rgb8);
+        for (length, is_read) in [(100_000_u32, true), (500_000, false)] {
+            bytes.resize(20 + usize::try_from(length).unwrap(), 0);
+            bytes[4..8].copy_from_slice(&(length + 12).to_le_bytes());
+            bytes[16..20].copy_from_slice(&length.to_le_bytes());
+            assert_eq!(read(&bytes).is_ok(), is_read, "{length}");
+        }
     }
 
     #[test]
