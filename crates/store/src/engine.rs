@@ -1,6 +1,6 @@
 //! The door of every engine, and [`Db`], the handle that the service holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,8 +13,10 @@ use tracing::Instrument;
 use crate::set::Handover;
 use crate::{Args, Bell, Error, FromRow, Groups, Migration, Parcel, Reject, Row, Sql, WriteSet};
 
-/// Parcels that wait for one listener. What is beyond is left to be found in the database.
-const MOST_PARCELS: usize = 4_096;
+/// Parcels that wait for one listener, and of one shard. What is beyond is left to be found in the
+/// database.
+const MOST_PARCELS: usize = 8_192;
+const MOST_OF_SHARD: usize = 2_048;
 /// Both engines keep their migrations in a table of this name.
 const NEWEST_MIGRATION: Sql =
     Sql("SELECT version FROM schema_migrations ORDER BY version DESC LIMIT 1");
@@ -165,7 +167,24 @@ pub trait Engine: Send + Sync + 'static {
 pub struct Db {
     engine: Arc<dyn Engine>,
     bells: Arc<Mutex<BTreeMap<Bell, Arc<Notify>>>>,
-    parcels: Arc<Mutex<BTreeMap<Bell, Vec<Parcel>>>>,
+    parcels: Arc<Mutex<BTreeMap<Bell, Parcels>>>,
+}
+
+/// What waits for one listener.
+#[derive(Default)]
+struct Parcels {
+    all: Vec<Parcel>,
+    of_shard: HashMap<Box<str>, usize>,
+}
+
+impl Parcels {
+    fn add(&mut self, shard: Box<str>, parcel: Parcel) {
+        let of_shard = self.of_shard.entry(shard).or_default();
+        if self.all.len() < MOST_PARCELS && *of_shard < MOST_OF_SHARD {
+            *of_shard += 1;
+            self.all.push(parcel);
+        }
+    }
 }
 
 impl Db {
@@ -203,9 +222,10 @@ impl Db {
         done
     }
 
-    /// Hands something over without a write set: what was taken and cannot be worked on here.
-    pub fn hand(&self, bell: Bell, parcel: Parcel) {
-        self.keep(Handover { bell, parcel });
+    /// Hands something of a shard over without a write set: what was taken and cannot be worked on
+    /// here.
+    pub fn hand(&self, bell: Bell, shard: &str, parcel: Parcel) {
+        self.keep(Handover { bell, shard: shard.into(), parcel });
         self.bell(bell).notify_one();
     }
 
@@ -213,15 +233,12 @@ impl Db {
     #[must_use]
     pub fn handed(&self, bell: Bell) -> Vec<Parcel> {
         let mut parcels = self.parcels.lock().unwrap_or_else(PoisonError::into_inner);
-        parcels.get_mut(&bell).map(std::mem::take).unwrap_or_default()
+        parcels.remove(&bell).unwrap_or_default().all
     }
 
-    fn keep(&self, Handover { bell, parcel }: Handover) {
+    fn keep(&self, Handover { bell, shard, parcel }: Handover) {
         let mut parcels = self.parcels.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = parcels.entry(bell).or_default();
-        if waiting.len() < MOST_PARCELS {
-            waiting.push(parcel);
-        }
+        parcels.entry(bell).or_default().add(shard, parcel);
     }
 
     /// Returns when a set that rings ([`WriteSet::ring`]) became durable, in this process and since

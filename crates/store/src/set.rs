@@ -37,10 +37,11 @@ pub struct Bell(pub &'static str);
 /// What is handed to whoever answers a bell, in this process: a value of the domain's own.
 pub type Parcel = Arc<dyn Any + Send + Sync>;
 
-/// A parcel, and the bell that rings for it.
+/// A parcel, whose it is, and the bell that rings for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Handover {
     pub(crate) bell: Bell,
+    pub(crate) shard: Box<str>,
     pub(crate) parcel: Parcel,
 }
 
@@ -158,7 +159,7 @@ impl WriteSet {
     /// The same, and hands over what the work is about ([`crate::Db::handed`]), so that it need not
     /// be read. A hint as well: a process that ends has forgotten it.
     pub fn hand(&mut self, bell: Bell, parcel: Parcel) -> &mut Self {
-        self.handovers.push(Handover { bell, parcel });
+        self.handovers.push(Handover { bell, shard: self.shard.clone(), parcel });
         self.ring(bell)
     }
 

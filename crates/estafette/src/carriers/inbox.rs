@@ -135,6 +135,11 @@ impl Inbox {
 }
 
 impl Waiter {
+    /// The next receipt, if it is there already.
+    pub fn first(&mut self) -> Option<HeldReceipt> {
+        self.tray.take()
+    }
+
     /// The next receipt, if one comes within `wait`.
     pub async fn next(&mut self, wait: Duration) -> Option<HeldReceipt> {
         let news = async {

@@ -127,7 +127,7 @@ async fn answered<O: Owner>(
 ) -> Result<Next, Unwritten> {
     let settled = match outcome {
         Outcome::Refused { class, code } => {
-            return match phone_has_it(waiter).await {
+            return match phone_has_it(waiter) {
                 Some(news) => heard(app, leg, news).await,
                 None => over(app, leg, Failure::refused(class, code)).await,
             };
@@ -218,9 +218,8 @@ fn named(attempt: &Attempt, provider_id: String) -> String {
 }
 
 /// A receipt that came before the carrier's answer, and outweighs it: the phone has the message.
-async fn phone_has_it(waiter: &mut Waiter) -> Option<inbox::HeldReceipt> {
-    let news = waiter.next(Duration::ZERO).await?;
-    matches!(news.receipt.fate, Fate::Delivered | Fate::Read).then_some(news)
+fn phone_has_it(waiter: &mut Waiter) -> Option<inbox::HeldReceipt> {
+    waiter.first().filter(|news| matches!(news.receipt.fate, Fate::Delivered | Fate::Read))
 }
 
 async fn at_once(waiter: &mut Waiter, wait: Duration) -> Option<inbox::HeldReceipt> {

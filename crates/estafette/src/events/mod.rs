@@ -32,14 +32,12 @@ pub use catalogue::Kind;
 pub use render::{MOST_BYTES, render};
 
 use crate::access::retention::{Accounts, sweep};
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::chores::Turn;
 use crate::kit::id::{AccountId, EventId};
 
 /// Rings for whoever delivers events.
 pub const BELL: Bell = Bell("events");
-/// Rings for the same, when events were handed over.
-pub const IN_HAND: Bell = Bell("events in hand");
 /// How long an event is left to the node that wrote it, milliseconds.
 const HEAD_START_MS: i64 = 2_000;
 /// Events that one node takes over from another at a time.
@@ -178,7 +176,7 @@ fn put(
     let Stored { account, id, kind, object_id, sequence, state, .. } = &event;
     set.push(store::EMIT, args![account, id, kind, object_id, *sequence, state, node, due]);
     if event.is_in_hand {
-        set.hand(IN_HAND, Arc::new(event));
+        set.hand(in_hand_bell(app.env), Arc::new(event));
     } else {
         set.ring(BELL);
     }
@@ -206,10 +204,19 @@ pub async fn due(app: &App, after: &str, limit: i64) -> Result<Vec<Stored>, Erro
     app.db.rows(store::DUE, args![after, app.node, limit]).await
 }
 
-/// Events of this node that were handed over since the last time, by account.
+/// Rings when events of an environment were handed over.
 #[must_use]
-pub fn in_hand(app: &App) -> Vec<Stored> {
-    let parcels = app.db.handed(IN_HAND).into_iter();
+pub const fn in_hand_bell(env: Env) -> Bell {
+    match env {
+        Env::Live => Bell("live events in hand"),
+        Env::Sandbox => Bell("sandbox events in hand"),
+    }
+}
+
+/// Events of an environment that were handed over since the last time, by account.
+#[must_use]
+pub fn in_hand(app: &App, env: Env) -> Vec<Stored> {
+    let parcels = app.db.handed(in_hand_bell(env)).into_iter();
     let stored = parcels.filter_map(|parcel| parcel.downcast::<Stored>().ok());
     let mut events: Vec<Stored> = stored.map(Arc::unwrap_or_clone).collect();
     events.sort_by(|one, other| {
@@ -219,8 +226,9 @@ pub fn in_hand(app: &App) -> Vec<Stored> {
 }
 
 /// Hands an event over once more, because it cannot be worked on where it came to.
-pub fn hand_back(app: &App, event: Stored) {
-    app.db.hand(IN_HAND, Arc::new(event));
+pub fn hand_back(app: &App, env: Env, event: Stored) {
+    let account = event.account.clone();
+    app.db.hand(in_hand_bell(env), account.as_str(), Arc::new(event));
 }
 
 /// This account's events are listened to: those that follow soon are handed over.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use store::{Bell, CommitError, WriteSet, args};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use super::held::{Engine, LEASE_MS, Note, Notes, Wait};
@@ -30,6 +30,8 @@ const CLAIMED: i64 = 32;
 /// sandbox.
 const MOST_LANES: usize = 2_048;
 const MOST_OF_SANDBOX: usize = MOST_LANES / 2;
+/// Deliveries that are not written down yet, on this node: what they hold is in memory.
+const MOST_LOANS: usize = 8_192;
 /// Looks between two times of tidying up.
 const TIDY_EVERY: u32 = 40;
 
@@ -39,19 +41,26 @@ pub async fn run(app: App) {
         permits: Permits::new(app.config.webhooks.parallel),
         app,
         lanes: Mutex::default(),
+        loans: Arc::new(Semaphore::new(MOST_LOANS)),
         ended: Notify::new(),
         start,
     });
-    tokio::join!(hand_out(&engine), look_out(&engine), look_after(&engine));
+    let hand_out = async |env| hand_out(&engine, env).await;
+    tokio::join!(
+        hand_out(Env::Live),
+        hand_out(Env::Sandbox),
+        look_out(&engine),
+        look_after(&engine)
+    );
     engine.drain().await;
 }
 
 /// Works on events that are handed over, until the process drains.
-async fn hand_out(engine: &Arc<Engine>) {
+async fn hand_out(engine: &Arc<Engine>, env: Env) {
     while !engine.app.is_draining() {
-        fan::of_hand(engine).await;
+        fan::of_hand(engine, env).await;
         tokio::select! {
-            () = engine.app.db.rung(events::IN_HAND) => {}
+            () = engine.app.db.rung(events::in_hand_bell(env)) => {}
             () = engine.app.rest(PAUSE_MS) => {}
         }
     }

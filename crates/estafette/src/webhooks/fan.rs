@@ -14,6 +14,7 @@ use super::held::{Engine, LEASE_MS};
 use super::loans::Loan;
 use super::tries::Job;
 use super::{Error, Target, delivery_id, store as sql};
+use crate::app::Env;
 use crate::events::{self, Stored};
 
 /// Events read at a time.
@@ -55,8 +56,8 @@ pub(super) async fn round(engine: &Arc<Engine>) -> Result<Round, store::Error> {
 
 /// Makes deliveries of events that were handed over. What is not made now is found in the database
 /// two seconds later.
-pub(super) async fn of_hand(engine: &Arc<Engine>) {
-    let found = events::in_hand(&engine.app);
+pub(super) async fn of_hand(engine: &Arc<Engine>, env: Env) {
+    let found = events::in_hand(&engine.app, env);
     let accounts = stream::iter(found.chunk_by(|a, b| a.account == b.account));
     let work = accounts.for_each_concurrent(PARALLEL, async |of_account| {
         let Some(targets) = targets_of(engine, of_account).await else { return };
@@ -105,11 +106,12 @@ fn lend(engine: &Arc<Engine>, found: &[Stored], targets: &[Target]) -> Vec<Store
     for event in found {
         let mut wanting = targets.iter().zip(&mut loans);
         let mut wanting = wanting.by_ref().filter(|(it, _)| it.patterns.matches(&event.kind));
-        match (wanting.next(), wanting.next(), &event.body) {
-            (Some((target, loans)), None, Some(body)) => {
+        let place = Arc::clone(&engine.loans).try_acquire_owned();
+        match (wanting.next(), wanting.next(), &event.body, place) {
+            (Some((target, loans)), None, Some(body), Ok(place)) => {
                 let job = job(event, target, Bytes::from(body.clone()), now);
                 let event = Stored { body: None, ..event.clone() };
-                loans.push(Loan { job, event });
+                loans.push(Loan { job, event, place });
             }
             _ => left.push(event.clone()),
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clock::Millis;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 
 use super::Target;
 use super::loans::Loan;
@@ -68,6 +68,8 @@ pub(super) struct Engine {
     pub(super) app: App,
     pub(super) permits: Permits,
     pub(super) lanes: Mutex<HashMap<WebhookId, Handle>>,
+    /// Places for deliveries that are not written down yet.
+    pub(super) loans: Arc<Semaphore>,
     pub(super) ended: Notify,
     /// Begins to work on a target that this node got.
     pub(super) start: fn(Arc<Self>, Target, Notes, Arc<Wait>),

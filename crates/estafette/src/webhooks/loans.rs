@@ -7,10 +7,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use clock::Millis;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::tries::{Job, Tried};
-use crate::app::App;
+use crate::app::{App, Env};
 use crate::events::{self, Stored};
 use crate::kit::id::DeliveryId;
 
@@ -21,6 +22,8 @@ const UNWRITTEN: Duration = Duration::from_millis(500);
 pub(super) struct Loan {
     pub(super) job: Job,
     pub(super) event: Stored,
+    /// One of those that this node has for them.
+    pub(super) place: OwnedSemaphorePermit,
 }
 
 impl Loan {
@@ -31,8 +34,8 @@ impl Loan {
     }
 
     /// Gives the event back to whoever makes its deliveries.
-    pub(super) fn give_back(self, app: &App) {
-        events::hand_back(app, self.into_event());
+    pub(super) fn give_back(self, app: &App, env: Env) {
+        events::hand_back(app, env, self.into_event());
     }
 }
 
@@ -41,6 +44,7 @@ pub(super) struct Lent {
     pub(super) event: Stored,
     pub(super) due_at: Millis,
     until: Instant,
+    _place: OwnedSemaphorePermit,
 }
 
 /// What a lane was lent.
@@ -57,12 +61,12 @@ pub(super) struct Loans {
 impl Loans {
     /// Takes a loan, and answers what is to be tried.
     pub(super) fn take(&mut self, loan: Loan) -> Job {
-        let Loan { job, event } = loan;
+        let Loan { job, event, place } = loan;
         let until = Instant::now() + UNWRITTEN;
         if self.timer.is_none() {
             self.timer = Some(Box::pin(sleep_until(until)));
         }
-        let lent = Lent { event, due_at: job.due_at, until };
+        let lent = Lent { event, due_at: job.due_at, until, _place: place };
         self.lent.insert(job.delivery.clone(), lent);
         job
     }

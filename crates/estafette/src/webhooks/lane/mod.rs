@@ -32,7 +32,7 @@ use crate::kit::id::DeliveryId;
 /// Deliveries that wait in memory; the others wait in the database.
 const WAITING: usize = 128;
 /// The same of deliveries that are not written down yet, which would be read again.
-const LENT: usize = 1_024;
+const LENT: usize = 512;
 /// How many of those may go before what waits in the database.
 const LENT_FIRST: usize = 256;
 /// How long a lane without work keeps a target that works, so that it can be lent to.
@@ -121,7 +121,7 @@ impl TargetLane {
                 while let Ok(note) = self.notes.try_recv() {
                     if let Note::Lent(_, loans) = note {
                         for loan in loans {
-                            loan.give_back(&self.engine.app);
+                            loan.give_back(&self.engine.app, self.target.env);
                         }
                     }
                 }

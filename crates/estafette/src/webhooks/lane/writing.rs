@@ -1,6 +1,8 @@
 //! How a lane writes down what came of its tries: many in one write set, while the next are under
 //! way.
 
+use std::collections::HashSet;
+
 use store::CommitError;
 
 use super::{PAUSE_MS, TargetLane};
@@ -75,10 +77,22 @@ impl TargetLane {
             self.known.remove(&tried.job.delivery);
             self.loans.end(&tried.job.delivery);
         }
+        if pending.is_empty() {
+            return;
+        }
         for delivery in pending {
             self.loans.end(delivery);
-            // It is read like what other nodes leave.
-            self.more |= !self.known.contains(delivery);
         }
+        // What waits is read like what other nodes leave, so that it does not wait in memory.
+        let pending: HashSet<&DeliveryId> = pending.iter().collect();
+        let known = &mut self.known;
+        self.queue.retain(|job| {
+            let waits = pending.contains(&job.delivery);
+            if waits {
+                known.remove(&job.delivery);
+            }
+            !waits
+        });
+        self.more |= pending.into_iter().any(|delivery| !self.known.contains(delivery));
     }
 }
