@@ -256,6 +256,18 @@ pub async fn take_over(app: &App) -> Result<usize, CommitError> {
     Ok(app.db.commit(set).await?.rows.iter().map(Vec::len).sum())
 }
 
+/// Leaves what this process has not done to any node at once: it stops.
+///
+/// # Errors
+/// See [`CommitError`].
+pub async fn leave(app: &App) -> Result<(), CommitError> {
+    let mut set = WriteSet::of("events");
+    for node in [app.node, app.node | IN_HAND_BIT] {
+        set.push(store::LEAVE, args![app.now(), node]);
+    }
+    app.db.commit(set).await.map(drop)
+}
+
 /// The deliveries of an event are made in this set, which is refused ([`TAKEN`]) if another node
 /// took the event over, or if it says something else by now.
 pub fn done(app: &App, set: &mut WriteSet, event: &Stored) {

@@ -31,6 +31,10 @@ pub(super) const TAKE_OVER: Sql = Sql("UPDATE events SET node = $1, due = $2 \
      ORDER BY node, account_id, event_id LIMIT $5 /*SKIP LOCKED*/) AND due <= $3 \
      RETURNING event_id");
 
+/// What a node that stops leaves lying.
+pub(super) const LEAVE: Sql =
+    Sql("UPDATE events SET due = $1 WHERE due IS NOT NULL AND node = $2 AND due > $1");
+
 /// Whether there is such. Without an order PostgreSQL reads all events of a young table.
 pub(super) const OVERDUE: Sql = Sql("SELECT event_id FROM events WHERE due IS NOT NULL \
      AND node >= 0 AND due <= $1 AND node <> $2 ORDER BY node, account_id, event_id LIMIT 1");

@@ -53,6 +53,9 @@ pub async fn run(app: App) {
         look_after(&engine)
     );
     engine.drain().await;
+    if let Err(error) = events::leave(&engine.app).await {
+        tracing::warn!(%error, "events in hand are left to other nodes in two seconds");
+    }
 }
 
 /// Works on events that are handed over, until the process drains.

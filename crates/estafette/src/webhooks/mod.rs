@@ -347,7 +347,7 @@ pub async fn recover(
     set.guard(sql::RECOVER, args![&after, &until, now, account, id], sql::CHANGED);
     let detail = serde_json::json!({ "since": since.to_string() });
     record(app, &mut set, &entry(account, id, asked.by, "webhook.recover", detail));
-    set.ring(events::BELL);
+    set.ring(events::BELL).ring(engine::CHANGED);
     app.db.commit(set).await?;
     Ok(())
 }

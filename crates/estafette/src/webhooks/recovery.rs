@@ -3,6 +3,7 @@
 
 use store::{WriteSet, args};
 
+use super::loans::Loans;
 use super::{Error, Target, delivery_id, store as sql};
 use crate::app::App;
 use crate::events;
@@ -11,8 +12,9 @@ use crate::events;
 const STEP: i64 = 200;
 
 /// Makes deliveries of the next events that the target asked for and does not have, and of those
-/// that were given up. Refused when the wish changed meanwhile or the lease is lost.
-pub(super) async fn step(app: &App, target: &mut Target) -> Result<(), Error> {
+/// that were given up; what it was lent is on its way. Refused when the wish changed meanwhile or
+/// the lease is lost.
+pub(super) async fn step(app: &App, target: &mut Target, loans: &Loans) -> Result<(), Error> {
     let (Some(after), Some(until)) = (&target.recover_after, &target.recover_until) else {
         return Ok(());
     };
@@ -26,6 +28,9 @@ pub(super) async fn step(app: &App, target: &mut Target) -> Result<(), Error> {
     set.guard(sql::RECOVERED, row, sql::WISHED_ANEW);
     for event in found.iter().filter(|event| target.patterns.matches(&event.kind)) {
         let delivery = delivery_id(&event.id, id);
+        if loans.of(&delivery).is_some() {
+            continue;
+        }
         let row = args![account, id, &delivery, &event.id, event.kind.as_str(), now];
         set.push(sql::DELIVER_AGAIN, row);
     }

@@ -326,7 +326,7 @@ impl TargetLane {
         }
         let recovers = self.target.active && self.target.recover_after.is_some();
         if self.queue.is_empty() && !self.more && recovers {
-            match recovery::step(&self.engine.app, &mut self.target).await {
+            match recovery::step(&self.engine.app, &mut self.target, &self.loans).await {
                 Ok(()) => self.more = true,
                 Err(super::Error::Commit(CommitError::Rejected(sql::WISHED_ANEW))) => {
                     self.refresh().await;

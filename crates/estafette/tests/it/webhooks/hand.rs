@@ -24,6 +24,7 @@ use crate::world::{Answer, World, eventually};
 on_every_engine!(
     what_is_in_hand_arrives_once_and_is_logged_once,
     a_delivery_that_takes_long_is_seen_as_pending,
+    what_is_on_its_way_is_not_recovered,
     what_waits_goes_to_the_new_url,
     a_target_that_is_switched_off_gets_nothing_more,
     what_waits_is_signed_by_a_new_secret_too,
@@ -151,6 +152,25 @@ async fn a_delivery_that_takes_long_is_seen_as_pending(world: &World) {
     let logged = log(&ada, &made).await;
     assert!(logged.iter().all(|one| one["attempt_count"] == 1), "{logged:?}");
     assert_eq!((logged.len(), doorman.seen().await), (5, 5));
+}
+
+async fn what_is_on_its_way_is_not_recovered(world: &World) {
+    let (doorman, url) = Doorman::start().await;
+    let ada = ada(world).await;
+    let made = busy(&ada, &doorman, &url).await;
+    happen(&ada, Kind::SmsDelivery, 3).await;
+    doorman.sees(5).await;
+    let path = format!("/v1/webhooks/{}/recover", made.word("id"));
+    ada.desk("POST", &path).json(json!({"since": "2025-12-31T00:00:00Z"})).await.ok();
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    doorman.open();
+    let delivered = async || {
+        let logged = log(&ada, &made).await;
+        logged.iter().filter(|one| one["status"] == "delivered").count()
+    };
+    eventually(async || (delivered().await == 5).then_some(())).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((log(&ada, &made).await.len(), doorman.seen().await), (5, 5));
 }
 
 async fn what_waits_goes_to_the_new_url(world: &World) {
