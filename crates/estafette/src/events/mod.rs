@@ -6,7 +6,8 @@
 //! moment (`state`), and its room can make the whole object of it later ([`render`]), the same
 //! bytes each time. What has to be pushed again is kept, so that an upgrade does not change it.
 //!
-//! A room whose change is certain when the set is built calls [`emit`]. A room that knows only in
+//! A room whose change is certain when the set is built calls [`emit`], or [`note_shown`] where it
+//! has the object at hand: then nobody reads it again to push the event. A room that knows only in
 //! SQL whether something changed inserts into `events` itself, from its own table, with
 //! [`address`] for the columns that are ours:
 //!
@@ -80,25 +81,10 @@ pub struct Stored {
     pub sequence: i64,
     /// The data as JSON, or what the object's room makes it from.
     pub state: String,
-    /// The JSON that was pushed, if it was.
+    /// The JSON that was pushed, if it was, or that is to be.
     pub body: Option<String>,
     /// Whether it was handed over in memory, with its JSON.
     pub is_in_hand: bool,
-}
-
-impl Stored {
-    fn of(event: &Event<'_>) -> Self {
-        Self {
-            account: event.account.clone(),
-            id: event.id.clone(),
-            kind: event.kind.as_str().to_owned(),
-            object_id: event.object_id.to_owned(),
-            sequence: event.sequence,
-            state: event.data.to_string(),
-            body: None,
-            is_in_hand: false,
-        }
-    }
 }
 
 /// The columns of a new row that say who makes its deliveries, and when others may.
@@ -109,8 +95,10 @@ pub fn address(app: &App) -> (i64, Millis) {
 
 /// Writes an event down in the set that makes it happen.
 pub fn emit(app: &App, set: &mut WriteSet, event: &Event<'_>) {
-    let stored = Stored::of(event);
-    put(app, set, stored, |stored| Some(stored.state.clone()));
+    let Event { account, id, kind, object_id, sequence, ref data } = *event;
+    let data = data.to_string();
+    let row = NewRow { account, id, kind, object_id, sequence, state: &data };
+    put(app, set, &row, || Some(data.clone()));
 }
 
 /// Something that happened to an object that its room can show at any later time, and that does not
@@ -144,47 +132,65 @@ pub fn note_shown(
     shown: impl FnOnce() -> Option<String>,
 ) {
     let Note { account, kind, object_id, sequence, state } = note;
-    let stored = Stored {
-        account: account.clone(),
-        id: EventId::new(&app.clock),
-        kind: kind.as_str().to_owned(),
-        object_id: object_id.to_owned(),
-        sequence,
-        state: state.to_owned(),
-        body: None,
-        is_in_hand: false,
-    };
-    put(app, set, stored, |_| shown());
+    let id = &EventId::new(&app.clock);
+    put(app, set, &NewRow { account, id, kind, object_id, sequence, state }, shown);
 }
 
-/// Writes an event down. Where somebody listens and its object can be shown, it is handed over as
-/// well, so that neither is read again.
-fn put(
-    app: &App,
-    set: &mut WriteSet,
-    mut event: Stored,
-    shown: impl FnOnce(&Stored) -> Option<String>,
-) {
-    let (mut node, due) = address(app);
-    if app.memo.listeners.contains_key(&event.account) {
-        event.body = shown(&event).map(|object| render::ready(&event, &object));
+/// An event that is about to be written down.
+struct NewRow<'a> {
+    account: &'a AccountId,
+    id: &'a EventId,
+    kind: Kind,
+    object_id: &'a str,
+    sequence: i64,
+    state: &'a str,
+}
+
+impl NewRow<'_> {
+    fn to_stored(&self) -> Stored {
+        Stored {
+            account: self.account.clone(),
+            id: self.id.clone(),
+            kind: self.kind.as_str().to_owned(),
+            object_id: self.object_id.to_owned(),
+            sequence: self.sequence,
+            state: self.state.to_owned(),
+            body: None,
+            is_in_hand: false,
+        }
     }
-    event.is_in_hand = event.body.is_some();
-    if event.is_in_hand {
-        node |= IN_HAND_BIT;
+
+    /// What is handed over of it, where somebody listens and its object can be shown.
+    fn in_hand(&self, app: &App, shown: impl FnOnce() -> Option<String>) -> Option<Stored> {
+        if !app.memo.listeners.contains_key(self.account) {
+            return None;
+        }
+        let stored = Stored { is_in_hand: true, ..self.to_stored() };
+        let body = Some(render::ready(&stored, &shown()?));
+        Some(Stored { body, ..stored })
     }
-    let Stored { account, id, kind, object_id, sequence, state, .. } = &event;
-    set.push(store::EMIT, args![account, id, kind, object_id, *sequence, state, node, due]);
-    if event.is_in_hand {
-        set.hand(in_hand_bell(app.env), Arc::new(event));
-    } else {
-        set.ring(BELL);
-    }
+}
+
+/// Writes an event down, and hands it over as well where that can be, so that neither it nor its
+/// object is read again.
+fn put(app: &App, set: &mut WriteSet, row: &NewRow<'_>, shown: impl FnOnce() -> Option<String>) {
+    let (own, due) = address(app);
+    let in_hand = row.in_hand(app, shown);
+    let node = if in_hand.is_some() { own | IN_HAND_BIT } else { own };
+    let NewRow { account, id, kind, object_id, sequence, state } = *row;
+    let kind = kind.as_str();
+    set.push(store::EMIT, args![account, id, kind, object_id, sequence, state, node, due]);
+    match in_hand {
+        Some(event) => set.hand(in_hand_bell(app.env), Arc::new(event)),
+        None => set.ring(BELL),
+    };
 }
 
 /// Writes an event down that only one listener is told of, by whoever calls this.
 pub fn emit_to_one(set: &mut WriteSet, event: &Event<'_>) {
-    let stored = Stored::of(event);
+    let Event { account, id, kind, object_id, sequence, ref data } = *event;
+    let data = data.to_string();
+    let stored = NewRow { account, id, kind, object_id, sequence, state: &data }.to_stored();
     let body = render::ready(&stored, &stored.state);
     let Stored { account, id, kind, object_id, sequence, state, .. } = stored;
     set.push(store::EMIT_TO_ONE, args![&account, &id, kind, object_id, sequence, state, body]);

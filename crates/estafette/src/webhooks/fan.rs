@@ -104,8 +104,8 @@ fn lend(engine: &Arc<Engine>, found: &[Stored], targets: &[Target]) -> Vec<Store
     let mut left = Vec::new();
     let mut loans: Vec<Vec<Loan>> = targets.iter().map(|_| Vec::new()).collect();
     for event in found {
-        let mut wanting = targets.iter().zip(&mut loans);
-        let mut wanting = wanting.by_ref().filter(|(it, _)| it.patterns.matches(&event.kind));
+        let all = targets.iter().zip(&mut loans);
+        let mut wanting = all.filter(|(target, _)| target.patterns.matches(&event.kind));
         let place = Arc::clone(&engine.loans).try_acquire_owned();
         match (wanting.next(), wanting.next(), &event.body, place) {
             (Some((target, loans)), None, Some(body), Ok(place)) => {

@@ -85,8 +85,8 @@ impl Loans {
     }
 
     /// It is written down, or somebody else's by now.
-    pub(super) fn end(&mut self, delivery: &DeliveryId) -> Option<Lent> {
-        self.lent.remove(delivery)
+    pub(super) fn end(&mut self, delivery: &DeliveryId) {
+        self.lent.remove(delivery);
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -142,26 +142,19 @@ fn fate(app: &App, tried: &Tried, now: Millis) -> Fate {
 fn tried_at_once(app: &App, target: &Target, event: &Stored, tried: &Tried, now: Millis) -> Args {
     let Fate { state, due_at, settled_at } = fate(app, tried, now);
     let (account, id, delivery) = (&target.account, &target.id, &tried.job.delivery);
-    let (error, detail) = tried.failed();
-    let (step, status, body) = (1_i64, tried.status.map(i64::from), tried.body.clone());
-    let (at, latency_ms, kind) = (tried.at, tried.latency_ms, &event.kind);
-    args![
-        account, id, delivery, &event.id, kind, state, step, due_at, settled_at, at, status, error,
-        detail, latency_ms, body
-    ]
+    let (step, kind) = (tried.job.step + 1, &event.kind);
+    let mut row = args![account, id, delivery, &event.id, kind, state, step, due_at, settled_at];
+    row.extend(answer(tried));
+    row
 }
 
 /// The delivery after its first try, which is in its row.
 fn settled_at_first(app: &App, target: &Target, tried: &Tried, now: Millis) -> Args {
     let Fate { state, due_at, settled_at } = fate(app, tried, now);
-    let (account, id, job) = (&target.account, &target.id, &tried.job);
-    let (error, detail) = tried.failed();
-    let (step, status, body) = (job.step + 1, tried.status.map(i64::from), tried.body.clone());
-    let (at, latency_ms, delivery) = (tried.at, tried.latency_ms, &job.delivery);
-    args![
-        state, step, due_at, settled_at, at, status, error, detail, latency_ms, body, account, id,
-        delivery
-    ]
+    let mut row = args![state, tried.job.step + 1, due_at, settled_at];
+    row.extend(answer(tried));
+    row.extend(args![&target.account, &target.id, &tried.job.delivery]);
+    row
 }
 
 /// The delivery after a later try.
@@ -174,12 +167,18 @@ fn settled(app: &App, target: &Target, tried: &Tried, now: Millis) -> Args {
 
 /// The later try itself.
 fn of_try(target: &Target, tried: &Tried) -> Args {
-    let (account, id, job) = (&target.account, &target.id, &tried.job);
-    let (number, delivery) = (job.attempts + 1, &job.delivery);
-    let (error, detail) = tried.failed();
-    let (status, body) = (tried.status.map(i64::from), tried.body.clone());
-    let (at, latency_ms) = (tried.at, tried.latency_ms);
-    args![account, id, delivery, number, at, status, error, detail, latency_ms, body]
+    let (number, delivery) = (tried.job.attempts + 1, &tried.job.delivery);
+    let mut row = args![&target.account, &target.id, delivery, number];
+    row.extend(answer(tried));
+    row
+}
+
+/// A try as it is kept, of a first one as of a later one: when, status, error, detail, how long it
+/// took, and the body of the answer.
+fn answer(tried: &Tried) -> Args {
+    let (error, detail) = tried.failure.clone().unzip();
+    let (status, error) = (tried.status.map(i64::from), error.map(str::to_owned));
+    args![tried.at, status, error, detail, tried.latency_ms, tried.body.clone()]
 }
 
 /// The end of a target that does not work, told in its own row, the audit log and an event, which

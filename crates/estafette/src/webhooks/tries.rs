@@ -63,11 +63,6 @@ impl Tried {
         self.job.attempts == 0
     }
 
-    /// The word for the failure and what there is to say of it, where there was no answer.
-    pub(super) fn failed(&self) -> (Option<String>, Option<String>) {
-        self.failure.as_ref().map(|(word, detail)| ((*word).to_owned(), detail.clone())).unzip()
-    }
-
     /// Whether a target is gone, as far as this tells: one that has moved meanwhile is not.
     pub(super) fn ends(&self, target: &Target) -> bool {
         self.outcome() == TryOutcome::Gone && *self.url == *target.url

@@ -140,15 +140,16 @@ async fn an_account_with_much_to_do_delays_nobody(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
     let ada = ada(world).await;
     let eve = world.account("eve").await;
-    hook(&eve, &zoo.url("/ok/eve"), &["*"]).await;
+    // Slower than its events come, so that there is something to wait for.
+    hook(&eve, &zoo.url("/echo/100"), &["*"]).await;
     hook(&ada, &zoo.url("/ok/ada"), &["*"]).await;
     happen(&eve, Kind::SmsDelivery, 800).await;
-    let before = zoo.visits_to("/ok/eve").len();
+    let before = zoo.visits_to("/echo/100").len();
     happen(&ada, Kind::SmsDelivery, 1).await;
     visited(&zoo, "/ok/ada", 1).await;
     assert!(before < 800, "there was nothing left to wait for");
-    visited(&zoo, "/ok/eve", 800).await;
-    assert_eq!(quiet(&zoo, "/ok/eve").await, 800);
+    visited(&zoo, "/echo/100", 800).await;
+    assert_eq!(quiet(&zoo, "/echo/100").await, 800);
 }
 
 /// A target that has worked before, and goes elsewhere now.

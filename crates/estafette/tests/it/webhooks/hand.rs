@@ -103,6 +103,11 @@ async fn look(ada: &Tenant<'_>) {
     ada.world.app(ada.env).await.db.commit(set).await.unwrap();
 }
 
+/// How many of its deliveries stand so.
+async fn logged(ada: &Tenant<'_>, made: &Answer, status: &str) -> usize {
+    log(ada, made).await.iter().filter(|one| one["status"] == status).count()
+}
+
 async fn change(ada: &Tenant<'_>, made: &Answer, change: serde_json::Value) {
     let path = format!("/v1/webhooks/{}", made.word("id"));
     ada.desk("PATCH", &path).json(change).await.ok();
@@ -142,10 +147,7 @@ async fn a_delivery_that_takes_long_is_seen_as_pending(world: &World) {
     let made = busy(&ada, &doorman, &url).await;
     happen(&ada, Kind::SmsDelivery, 3).await;
     doorman.sees(5).await;
-    let pending = async || {
-        let logged = log(&ada, &made).await;
-        logged.iter().filter(|one| one["status"] == "pending").count()
-    };
+    let pending = async || logged(&ada, &made, "pending").await;
     eventually(async || (pending().await == 4).then_some(())).await;
     doorman.open();
     eventually(async || (pending().await == 0).then_some(())).await;
@@ -164,10 +166,7 @@ async fn what_is_on_its_way_is_not_recovered(world: &World) {
     ada.desk("POST", &path).json(json!({"since": "2025-12-31T00:00:00Z"})).await.ok();
     tokio::time::sleep(Duration::from_millis(150)).await;
     doorman.open();
-    let delivered = async || {
-        let logged = log(&ada, &made).await;
-        logged.iter().filter(|one| one["status"] == "delivered").count()
-    };
+    let delivered = async || logged(&ada, &made, "delivered").await;
     eventually(async || (delivered().await == 5).then_some(())).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!((log(&ada, &made).await.len(), doorman.seen().await), (5, 5));
