@@ -1,6 +1,7 @@
 //! Rank 3: what every request has at hand. Cloning is cheap. One `App` for each environment; they
 //! share everything but the environment itself and its carriers.
 
+use std::any::Any;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,7 @@ use crate::kit::msisdn::Msisdn;
 use crate::kit::outgoing::Outgoing;
 use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
+use crate::kit::shelf::Shelf;
 use crate::kit::throttle::Throttle;
 use crate::kit::words::words;
 use crate::metrics::Metrics;
@@ -126,7 +128,12 @@ pub struct Memo {
     pub prices: Cache<String, KnownPrice>,
     /// Accounts that somebody pushes events of.
     pub listeners: Cache<AccountId, ()>,
+    /// What carriers took, in the words of the room that sent it; for half a minute.
+    pub recent: Arc<Shelf<Box<dyn Any + Send + Sync>>>,
 }
+
+/// Messages that a node remembers after a carrier took them, some KB each.
+const MOST_RECENT: usize = 8_192;
 
 /// A price as it was at an instant.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +153,7 @@ impl Default for Memo {
             keys: Cache::builder().max_capacity(50_000).time_to_live(life).build(),
             prices: Cache::builder().max_capacity(10_000).time_to_live(life).build(),
             listeners: Cache::builder().max_capacity(50_000).time_to_live(life).build(),
+            recent: Arc::new(Shelf::new(MOST_RECENT)),
         }
     }
 }

@@ -4,9 +4,10 @@
 use std::io::IsTerminal;
 
 use anyhow::{Context, anyhow};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::{Config, LogFormat};
 use crate::telemetry;
@@ -16,7 +17,7 @@ use crate::telemetry;
 /// # Errors
 /// When `log.level` or `telemetry.otlp_endpoint` cannot be understood, or a log was started before.
 pub(super) fn start(config: &Config) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&config.log.level).context("log.level")?;
+    let filter: Targets = config.log.level.replace(' ', "").parse().context("log.level")?;
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = if config.log.format == LogFormat::Json {
         lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()

@@ -26,7 +26,7 @@ impl Entry {
 }
 
 /// A message of a channel, for code that does not know which.
-struct Message<O: Owner>(O::Message);
+pub(super) struct Message<O: Owner>(pub(super) O::Message);
 
 impl<O: Owner> Opened for Message<O> {
     fn number(&self) -> Option<&str> {

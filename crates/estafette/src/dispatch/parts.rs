@@ -11,7 +11,7 @@ use super::entry::Opened;
 use super::parked::{self, Parked};
 use super::store::Found;
 use super::submissions::{self, Lead};
-use super::{Attempt, Entry, retention};
+use super::{Attempt, Entry, recent, retention};
 use crate::app::App;
 use crate::carriers::{Fate, Guess, Guesses, Receipt};
 use crate::kit::seal::{hex, sha256};
@@ -50,6 +50,9 @@ impl Place {
 
 /// Where a carrier's id leads.
 async fn look_up(app: &App, carrier: &str, key: &str) -> Result<Option<Place>, Error> {
+    if let Some(place) = recent::place(app, carrier, key) {
+        return Ok(Some(place));
+    }
     Ok(submissions::lead(app, carrier, key).await?.map(Place::by))
 }
 
@@ -139,8 +142,10 @@ async fn number_of<'p>(
     owners: &[Entry],
     place: &'p mut Place,
 ) -> Result<Option<&'p str>, Error> {
-    let Some(entry) = Entry::find(owners, &place.found.kind) else { return Ok(None) };
-    place.opened = (entry.open)(app, &place.found.attempt).await?;
+    if place.opened.is_none() {
+        let Some(entry) = Entry::find(owners, &place.found.kind) else { return Ok(None) };
+        place.opened = (entry.open)(app, &place.found.attempt).await?;
+    }
     Ok(place.opened.as_ref().and_then(|message| message.number()))
 }
 
@@ -215,7 +220,11 @@ pub(super) async fn park(
         siblings: ids.iter().map(|(id, _)| id.clone()).filter(|id| id != provider_id).collect(),
         received_at: app.now(),
     });
-    parked::park(app, &all.collect::<Vec<_>>()).await
+    parked::park(app, &all.collect::<Vec<_>>()).await?;
+    for (id, _) in &ids {
+        recent::came_early(app, &receipt.carrier, id);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

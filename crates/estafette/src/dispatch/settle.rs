@@ -10,7 +10,7 @@ use super::store::{self as sql, Requeue};
 use super::submissions::{self, Submission};
 use super::{
     Attempt, Carried, Ending, Failure, Leg, NewLeg, News, Next, Owner, STALE, State, Then, Unsure,
-    Unwritten, bell,
+    Unwritten, bell, recent,
 };
 use crate::app::App;
 use crate::carriers::{Address, Channel, Lane};
@@ -131,6 +131,11 @@ pub async fn settle<O: Owner>(
     leg.attempt.state = state;
     leg.attempt.queued_at = None;
     leg.attempt.next_at = next_at;
+    if let News::Accepted { provider_id } = news
+        && leg.parts.len() < 2
+    {
+        recent::remember(app, leg, provider_id);
+    }
     Ok(())
 }
 

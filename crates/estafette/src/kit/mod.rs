@@ -22,6 +22,7 @@ pub mod problem_code;
 pub mod seal;
 pub mod sealing;
 pub mod secret;
+pub mod shelf;
 pub mod signature;
 pub mod takeover;
 pub mod throttle;

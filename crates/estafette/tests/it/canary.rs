@@ -8,6 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use playground::{ReceiverZoo, Visit};
 use serde_json::json;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::emails::noticing;
 use crate::world::tenant::{PASSWORD, Tenant, phone};
@@ -93,13 +97,11 @@ async fn secrets_stay_secret_on_postgres() {
 async fn secrets_stay_secret(engine: Engine) {
     let log = Log::default();
     let writer = log.clone();
-    tracing_subscriber::fmt()
-        // The client of live chat is the story's own, and logs the address that it asks for.
-        .with_env_filter("trace,tungstenite::handshake::client=off")
-        .with_ansi(false)
-        .without_time()
-        .with_writer(move || writer.clone())
-        .init();
+    // The client of live chat is the story's own, and logs the address that it asks for.
+    let all: Targets = "trace,tungstenite::handshake::client=off".parse().unwrap();
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).without_time();
+    let lines = lines.with_writer(move || writer.clone()).with_filter(all);
+    tracing_subscriber::registry().with(lines).init();
     let world = World::with(engine, noticing::writing).await;
     let proofs = noticing::proofs(&world).await;
     let ada = world.account("ada").await;

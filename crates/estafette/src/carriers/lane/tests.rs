@@ -220,3 +220,66 @@ async fn whoever_stops_waiting_keeps_nobody_waiting() {
     drop(next.await.expect("nobody else waits"));
     assert_eq!(lane.taken(), 0);
 }
+
+#[test]
+fn what_is_in_hand_is_bounded_and_nobody_has_all_of_it() {
+    let lane = lane(8, None);
+    let held: Vec<_> = std::iter::from_fn(|| lane.hold("ada", NOW)).collect();
+    assert_eq!(held.len(), 4, "half of it");
+    let others: Vec<_> = std::iter::from_fn(|| lane.hold("ben", NOW)).collect();
+    assert_eq!(others.len(), 4);
+    assert!(lane.hold("eve", NOW).is_none(), "as many as the window");
+    drop(held);
+    assert!(lane.hold("eve", NOW).is_some(), "places come back");
+}
+
+#[test]
+fn nothing_is_in_hand_before_what_waits_in_the_database_or_at_a_carrier_that_rests() {
+    let lane = lane(8, None);
+    lane.add_backlog(NOW);
+    assert!(lane.hold("ada", NOW).is_none(), "others came before");
+    lane.set_backlog(None);
+    assert!(lane.hold("ada", NOW).is_some());
+    note(&lane, &refused(THROTTLED), "ada 1");
+    note(&lane, &refused(THROTTLED), "ben 2");
+    assert!(lane.is_resting());
+    assert!(lane.hold("ada", NOW).is_none());
+}
+
+#[test]
+fn a_slow_carrier_has_little_in_hand() {
+    let lane = lane(100, Some(10));
+    let held: Vec<_> = ["ada", "ben", "eve"]
+        .into_iter()
+        .flat_map(|account| std::iter::from_fn(move || Some(account)).take(9))
+        .filter_map(|account| lane.hold(account, NOW))
+        .collect();
+    assert_eq!(held.len(), 5, "what goes out in half a second");
+}
+
+#[tokio::test]
+async fn a_passcode_overtakes_what_its_account_has_in_hand() {
+    let lane = lane(1, None);
+    let first = lane.try_take("ada", NOW).unwrap();
+    let place = lane.hold("ada", NOW).unwrap();
+    let waits = tokio::spawn(place.permit());
+    tokio::task::yield_now().await;
+    let passcode = tokio::spawn({
+        let lane = Arc::clone(&lane);
+        async move { lane.take("ada", Priority::Passcode, SOON).await }
+    });
+    tokio::task::yield_now().await;
+    drop(first);
+    let got = passcode.await.unwrap().expect("a permit");
+    assert!(!waits.is_finished(), "the message waits on");
+    drop(got);
+    assert!(waits.await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_finds_no_room_in_time_is_let_go() {
+    let lane = lane(1, None);
+    let _first = lane.try_take("ada", NOW).unwrap();
+    assert!(lane.hold("ada", NOW).unwrap().permit().await.is_none());
+    assert!(lane.hold("ada", NOW).is_some(), "and its place is free");
+}

@@ -3,17 +3,20 @@
 use std::time::Duration;
 
 use estafette::app::Env;
+use playground::smsc::IdStyle;
 use playground::{ReceiverZoo, Visit};
 use serde_json::json;
 
 use super::{digits, echoes, erased, holding};
 use crate::on_every_engine;
+use crate::smpp::{Centre, give, until_up};
 use crate::world::tenant::phone;
 use crate::world::{World, eventually};
 
 on_every_engine!(
     what_a_receiver_answers_late_brings_nothing_back,
     what_is_answered_late_to_an_event_in_hand_brings_nothing_back,
+    a_receipt_that_comes_after_it_names_nobody,
 );
 
 async fn what_a_receiver_answers_late_brings_nothing_back(world: &World) {
@@ -77,4 +80,41 @@ async fn what_is_answered_late_to_an_event_in_hand_brings_nothing_back(world: &W
     assert_eq!(echoes(world, &to).await, 0);
     assert!(echoes(world, &other).await > 0, "others are not erased");
     assert_eq!(holding(world, &to).await, Vec::<String>::new());
+}
+
+async fn a_receipt_that_comes_after_it_names_nobody(world: &World) {
+    let zoo = ReceiverZoo::start().await.unwrap();
+    let centre = Centre::new(IdStyle::Decimal).await;
+    give(world, settings(&[("main", centre.address(), "")])).await;
+    until_up(world, "main").await;
+    let ada = world.live_sender("ada", 1_000).await;
+    let hook = json!({"url": zoo.url("/ok"), "events": ["sms.delivery"]});
+    ada.desk("POST", "/v1/webhooks").json(hook).await.ok();
+    // Numbers that the centre sends no receipts for by itself.
+    let (to, other) = ("+33612349006", "+33612359006");
+    let told = |number: &str, status: &str| {
+        let holds = |visit: &Visit| {
+            let body = String::from_utf8_lossy(&visit.body).into_owned();
+            body.contains(digits(number)) && body.contains(status)
+        };
+        zoo.visits().iter().filter(|visit| holds(visit)).count()
+    };
+    let mut ids = vec![];
+    for number in [to, other] {
+        let id = ada.text(json!({"to": number, "text": "x"})).await.ok().word("id").to_owned();
+        ada.sms_until(&id, "submitted").await;
+        eventually(async || (told(number, "submitted") == 1).then_some(())).await;
+        ids.push(id);
+    }
+    erased(world, to).await;
+    for number in [to, other] {
+        let carried = centre.came_to(number).pop().unwrap();
+        assert!(centre.deliver(&carried.id));
+    }
+    ada.sms_until(&ids[1], "delivered").await;
+    eventually(async || (told(other, "delivered") == 1).then_some(())).await;
+    eventually(async || (centre.acknowledged() == 2).then_some(())).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(told(to, "delivered"), 0);
+    assert_eq!(holding(world, to).await, Vec::<String>::new());
 }

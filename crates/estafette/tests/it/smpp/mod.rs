@@ -19,6 +19,7 @@ mod waiting;
 
 use std::net::SocketAddr;
 
+use ::smpp::MessageState;
 use clock::Clock;
 use estafette::app::Env;
 use estafette::carriers::{Carriers, Door};
@@ -57,6 +58,16 @@ impl Centre {
         self.address
     }
 
+    /// Sends a receipt that a message arrived.
+    pub(crate) fn deliver(&self, id: &str) -> bool {
+        self.handsets.receipt(id, MessageState::Delivered, None)
+    }
+
+    /// Receipts that the service has taken.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.handsets.stats().acked
+    }
+
     /// What came to a number, part by part.
     pub(crate) fn came_to(&self, number: &str) -> Vec<Carried> {
         let digits = number.trim_start_matches('+');
@@ -85,7 +96,7 @@ pub(crate) fn settings(carriers: &[(&str, SocketAddr, &str)]) -> estafette::conf
 }
 
 /// Gives live these carriers.
-async fn give(world: &World, sms: estafette::config::Sms) {
+pub(crate) async fn give(world: &World, sms: estafette::config::Sms) {
     let make = move |clock: &Clock, door: &Door| {
         Carriers::none().with_sms(&sms, clock, "http://127.0.0.1:1", door).unwrap()
     };
@@ -104,7 +115,7 @@ async fn carrier(world: &World, name: &str) -> Value {
     all.list().iter().find(|one| one["name"] == name).expect("the carrier").clone()
 }
 
-async fn until_up(world: &World, name: &str) {
+pub(crate) async fn until_up(world: &World, name: &str) {
     eventually(async || (carrier(world, name).await["state"] == "up").then_some(())).await;
 }
 

@@ -1,0 +1,72 @@
+//! What carriers took from this node a moment ago: the receipt that follows finds its message here
+//! instead of reading it. What the memory holds may be out of date; all that is written from it is
+//! guarded by what it says, as after any read.
+
+use clock::Millis;
+
+use super::entry::Opened;
+use super::owners::Message;
+use super::parts::Place;
+use super::store::Found;
+use super::{Leg, Owner, elsewhere};
+use crate::app::App;
+
+/// For how long a receipt finds its message here, milliseconds.
+const LIFE_MS: i64 = 30_000;
+/// So much later whatever came to another node before the carrier's id was known is settled.
+const EARLY_MS: i64 = 1_000;
+
+/// What is known of a carrier's id.
+enum Known {
+    /// What it leads to.
+    Accepted { since: Millis, found: Found, message: Box<dyn Opened> },
+    /// A receipt came before the id was known, and waits in the database: the next one must not
+    /// overtake it.
+    Early,
+}
+
+fn key(carrier: &str, id: &str) -> String {
+    format!("{carrier} {id}")
+}
+
+fn recall(app: &App, key: &str) -> Option<Known> {
+    let known = app.memo.recent.take(key)?;
+    known.downcast::<Known>().ok().map(|known| *known)
+}
+
+/// A carrier took the whole message of a leg, and calls it so; that is durable.
+pub(super) fn remember<O: Owner>(app: &App, leg: &Leg<O>, provider_id: &str) {
+    let carrier = app.carriers.lane(&leg.attempt.carrier).map(|lane| lane.carrier());
+    let Some(carrier) = carrier.filter(|carrier| O::IS_REMEMBERED && !carrier.echoes()) else {
+        return;
+    };
+    let key = key(carrier.name(), &carrier.key_of(provider_id));
+    if matches!(recall(app, &key), Some(Known::Early)) {
+        return;
+    }
+    let found = Found { attempt: leg.attempt.clone(), kind: O::KIND.to_owned() };
+    let message = Box::new(Message::<O>(leg.message.clone()));
+    let known = Known::Accepted { since: app.now(), found, message };
+    app.memo.recent.put(key, Box::new(known));
+}
+
+/// A receipt with this id waits in the database.
+pub(super) fn came_early(app: &App, carrier: &str, id: &str) {
+    app.memo.recent.put(key(carrier, id), Box::new(Known::Early));
+}
+
+/// Where a carrier's id leads, if that is known here. For one receipt: the next one reads.
+pub(super) fn place(app: &App, carrier: &str, id: &str) -> Option<Place> {
+    let Known::Accepted { since, found, message } = recall(app, &key(carrier, id))? else {
+        return None;
+    };
+    let age_ms = app.now() - since;
+    let is_first = !elsewhere::gets_receipts(app) || age_ms >= EARLY_MS;
+    (is_first && age_ms < LIFE_MS).then(|| Place {
+        key: Some(id.to_owned()),
+        parts: 1,
+        has_early: false,
+        found,
+        opened: Some(message),
+    })
+}
