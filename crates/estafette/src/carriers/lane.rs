@@ -2,9 +2,7 @@
 //! and how many a second. Passcodes find room that bulk leaves free, no account has all of it, and
 //! a carrier that fails is asked again by one message at a time.
 
-mod hand;
 mod health;
-mod permit;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,12 +14,9 @@ use tokio::time::Instant;
 
 use super::binds::Presence;
 use super::{Carrier, Outcome, Refusal};
-use hand::Hand;
 use health::Health;
 
-pub use hand::Place;
 pub use health::Subject;
-pub use permit::Permit;
 
 /// How soon the log says again that a carrier's settings are wrong.
 const ALARM_AGAIN: Duration = Duration::from_mins(1);
@@ -121,7 +116,6 @@ struct Book {
     /// Who waits for a permit, by account; none of these queues is empty.
     waiting: BTreeMap<String, VecDeque<Waiter>>,
     next_ticket: u64,
-    hand: Hand,
     bucket: Bucket,
     health: Health,
     /// When the log said last that the carrier refuses what its settings are to blame for.
@@ -142,6 +136,13 @@ struct Bucket {
     at: Instant,
 }
 
+/// The right to one submission, from before it goes out until its outcome is durable.
+pub struct Permit {
+    lane: Arc<Lane>,
+    account: String,
+    priority: Priority,
+}
+
 impl Lane {
     /// The lane of a carrier, at the pace that the carrier says.
     #[must_use]
@@ -153,7 +154,6 @@ impl Lane {
             accounts: HashMap::new(),
             waiting: BTreeMap::new(),
             next_ticket: 0,
-            hand: Hand::default(),
             bucket: Bucket { tokens: burst(pace), at: Instant::now() },
             health: Health::default(),
             alarmed_at: None,
@@ -195,14 +195,12 @@ impl Lane {
     pub fn enter(self: &Arc<Self>, account: &str, priority: Priority) -> Option<Permit> {
         let mut book = self.book();
         let is_next = book.backlog.is_none_or(|(first, _)| priority < first);
-        if is_next { self.try_give(&mut book, account, priority) } else { None }
-    }
-
-    /// A message of this priority is put into the queue of the database.
-    pub fn add_backlog(&self, priority: Priority) {
-        let mut book = self.book();
-        let (first, since) = book.backlog.unwrap_or((priority, Instant::now()));
-        book.backlog = Some((first.min(priority), since));
+        let permit = if is_next { self.try_give(&mut book, account, priority) } else { None };
+        if permit.is_none() {
+            let (first, since) = book.backlog.unwrap_or((priority, Instant::now()));
+            book.backlog = Some((first.min(priority), since));
+        }
+        permit
     }
 
     /// A permit, if there is one now.
@@ -244,9 +242,7 @@ impl Lane {
         book.next_ticket += 1;
         let queue = book.waiting.entry(account.to_owned()).or_default();
         queue.retain(|waiter| !waiter.gets.is_closed());
-        // Behind those that come before it: a passcode is not held up by what its account has in hand.
-        let at = queue.partition_point(|waiter| waiter.priority <= priority);
-        queue.insert(at, Waiter { ticket, priority, gets });
+        queue.push_back(Waiter { ticket, priority, gets });
         got
     }
 
@@ -307,18 +303,6 @@ impl Lane {
         self.book().health.is_probed()
     }
 
-    /// A place in hand for a new message that found no permit, unless the carrier takes nothing now,
-    /// or somebody who waits in the database comes first.
-    #[must_use]
-    pub fn hold(self: &Arc<Self>, account: &str, priority: Priority) -> Option<Place> {
-        let mut book = self.book();
-        let is_next = book.backlog.is_none_or(|(first, _)| priority < first);
-        let is_held = is_next
-            && !self.is_held_back(&book, account, priority)
-            && book.hand.take(account, self.pace);
-        is_held.then(|| Place::new(self, account, priority))
-    }
-
     /// What waits in the database, as somebody saw who looked.
     pub fn set_backlog(&self, first: Option<Priority>) {
         let mut book = self.book();
@@ -359,18 +343,13 @@ impl Lane {
             Priority::Bulk => (all / 2, all - all / 2),
         };
         let taken_by_account = book.accounts.get(account).copied().unwrap_or_default();
-        let is_held_back = self.is_held_back(book, account, priority);
-        !is_held_back && book.taken < all - spare && taken_by_account < own
-    }
-
-    /// Whether the carrier takes nothing now of what can wait.
-    fn is_held_back(&self, book: &Book, account: &str, priority: Priority) -> bool {
-        let has_some = book.accounts.contains_key(account);
+        let is_patient = priority != Priority::Passcode;
         let is_resting = !book.health.rest(account).is_zero();
         let is_probed = (book.health.is_probed() && book.patient > 0)
-            || (book.health.is_probed_by(account) && has_some);
+            || (book.health.is_probed_by(account) && taken_by_account > 0);
         let is_absent = self.presence() != Presence::Here;
-        priority != Priority::Passcode && (is_absent || is_resting || is_probed)
+        let is_held_back = is_patient && (is_absent || is_resting || is_probed);
+        !is_held_back && book.taken < all - spare && taken_by_account < own
     }
 
     fn try_give(
@@ -398,7 +377,7 @@ impl Lane {
             Some(taken) => *taken += 1,
             None => drop(book.accounts.insert(account.to_owned(), 1)),
         }
-        Permit::new(self, account, priority)
+        Permit { lane: Arc::clone(self), account: account.to_owned(), priority }
     }
 
     /// Gives permits to those who wait, as far as there are any.
@@ -460,6 +439,54 @@ impl Bucket {
         self.at = now;
         self.tokens = (self.tokens + passed * f64::from(per_s)).min(burst(pace));
         self.tokens >= 1.0
+    }
+}
+
+impl Permit {
+    /// The carrier that it is a permit at.
+    #[must_use]
+    pub fn carrier(&self) -> &Arc<dyn Carrier> {
+        &self.lane.carrier
+    }
+
+    /// Whether somebody waits for one in its lane.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        let book = self.lane.book();
+        book.backlog.is_some() || !book.waiting.is_empty()
+    }
+
+    /// What goes out counts as so many for the rate.
+    pub fn weigh(&self, parts: u32) {
+        self.lane.book().bucket.tokens -= f64::from(parts.saturating_sub(1));
+    }
+
+    /// The lane that it is a permit in.
+    #[must_use]
+    pub fn lane(&self) -> &Arc<Lane> {
+        &self.lane
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut book = self.lane.book();
+        book.taken -= 1;
+        book.patient -= usize::from(self.priority != Priority::Passcode);
+        if let Some(taken) = book.accounts.get_mut(&self.account) {
+            *taken -= 1;
+            if *taken == 0 {
+                book.accounts.remove(&self.account);
+            }
+        }
+        let (has_backlog, has_waiters) = (book.backlog.is_some(), !book.waiting.is_empty());
+        drop(book);
+        if has_waiters {
+            self.lane.hand_out();
+        }
+        if has_backlog {
+            self.lane.wake();
+        }
     }
 }
 

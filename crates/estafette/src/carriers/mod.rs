@@ -40,7 +40,7 @@ pub use failover::Untaken;
 pub use handsets::Handsets;
 pub use inbound::{Inbound, InboundPart};
 pub use inbox::Inbox;
-pub use lane::{Lane, Pace, Permit, Place, Priority, Subject};
+pub use lane::{Lane, Pace, Permit, Priority, Subject};
 pub use mailboxes::Mailboxes;
 pub use outbound::{Address, Content, Mail, Outbound, QuickReply, Template};
 pub use refusal::Refusal;

@@ -150,7 +150,10 @@ pub(super) async fn credits(
 ) -> anyhow::Result<ExitCode> {
     let CreditsCommand::Add(args) = command;
     let range = -MOST_CREDITS..=MOST_CREDITS;
-    ensure!(args.amount != 0 && range.contains(&args.amount), "--amount is 0 or too large");
+    ensure!(
+        args.amount != 0 && range.contains(&args.amount),
+        "--amount must not be 0, nor exceed the largest balance"
+    );
     ensure!((1..=200).contains(&args.reason.chars().count()), "--reason has 1 to 200 characters");
     let id = account_id(&args.account)?;
     let service = super::open(config, output).await?;

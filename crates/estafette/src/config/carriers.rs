@@ -230,7 +230,7 @@ impl SmsCarrier {
                 Ok(Self::Http(Box::new(http)))
             }
             _ => {
-                let reason = "must say smpp or http".to_owned();
+                let reason = "is missing or unknown: it must be smpp or http".to_owned();
                 Err(Fault { key: format!("{key}.kind"), reason })
             }
         }

@@ -1,12 +1,15 @@
 //! Behind the one door of all carriers: a sender that waits takes its receipt, else it is settled
 //! here. A carrier gets its acknowledgement after the commit.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::Semaphore;
+use futures_util::poll;
+use tokio::sync::{Mutex, Semaphore};
 
 use super::parked::{self, Parked};
 use super::parts::{self, Place, Weighed};
@@ -23,6 +26,8 @@ use crate::kit::id::{AccountId, AttemptId};
 
 /// Receipts taken in at the same time.
 const PARALLEL: usize = 256;
+/// Lines that they queue in; what has the same id is in the same one.
+const LINES: u64 = 256;
 /// How often parked receipts are looked at without being asked, milliseconds.
 const LOOK_AGAIN_MS: u64 = 5_000;
 /// Between two looks at them.
@@ -56,13 +61,41 @@ pub async fn run(app: App, arrivals: Arrivals, desk: Desk) {
     }
 }
 
+/// Where receipts queue: those with one id in one line, in the order in which they came, so that
+/// the first final word holds.
+struct Lines(Vec<Arc<Mutex<()>>>);
+
+impl Lines {
+    fn new() -> Self {
+        Self((0..LINES).map(|_| Arc::default()).collect())
+    }
+
+    fn of(&self, news: &Incoming) -> Arc<Mutex<()>> {
+        let (Incoming::Receipt(receipt) | Incoming::Guess(receipt, _)) = news else {
+            return Arc::default();
+        };
+        let mut hasher = DefaultHasher::new();
+        let echo = receipt.echo.as_ref().map(|echo| &echo.attempt_id);
+        (&receipt.carrier, &receipt.provider_id, echo).hash(&mut hasher);
+        let line = usize::try_from(hasher.finish() % LINES).ok().and_then(|at| self.0.get(at));
+        line.cloned().unwrap_or_default()
+    }
+}
+
 async fn take_all(app: &App, mut arrivals: Arrivals, desk: Desk) {
-    let turns = Arc::new(Semaphore::new(PARALLEL));
+    let (turns, lines) = (Arc::new(Semaphore::new(PARALLEL)), Lines::new());
     while let Some(arrival) = arrivals.next().await {
         let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
+        let (news, reply) = arrival.open();
+        let mut place = Box::pin(lines.of(&news).lock_owned());
+        // It takes its place in the line here: tasks begin in no order.
+        let first = poll!(&mut place);
         let app = app.clone();
         tokio::spawn(async move {
-            let (news, reply) = arrival.open();
+            let in_line = match first {
+                Poll::Ready(in_line) => in_line,
+                Poll::Pending => place.await,
+            };
             reply.send(match news {
                 Incoming::Receipt(receipt) => receive(&app, &receipt, None, desk.owners).await,
                 Incoming::Guess(receipt, guesses) => {
@@ -71,7 +104,7 @@ async fn take_all(app: &App, mut arrivals: Arrivals, desk: Desk) {
                 Incoming::Inbound(messages) => (desk.inbound)(&app, &messages).await,
                 Incoming::Part(part) => (desk.part)(&app, &part).await,
             });
-            drop(turn);
+            drop((in_line, turn));
         });
     }
 }
@@ -162,7 +195,9 @@ async fn settle_early(
     id: &str,
     owners: &[Entry],
 ) -> Result<(), retention::Error> {
-    for parked in parked::of(app, carrier, id).await? {
+    let mut early = parked::of(app, carrier, id).await?;
+    early.sort_by_key(|parked| parked.received_at);
+    for parked in early {
         settle_one(app, &parked, owners).await?;
     }
     Ok(())
@@ -255,10 +290,13 @@ async fn keep(app: &App, receipt: &Receipt, guesses: Option<&Guesses>) -> Result
 async fn settle_parked(app: &App, owners: &[Entry]) -> Result<(), retention::Error> {
     let mut last: Option<Parked> = None;
     loop {
-        let page = parked::leading(app, last.as_ref(), PAGE).await?;
+        let mut page = parked::leading(app, last.as_ref(), PAGE).await?;
         if page.is_empty() {
             return Ok(());
         }
+        last = page.last().cloned();
+        // Of two about one message the first holds.
+        page.sort_by_key(|parked| parked.received_at);
         // The other rows of one that is settled are gone, and must not lead to somebody else.
         let mut settled: Vec<&Parked> = Vec::new();
         for parked in &page {
@@ -267,7 +305,6 @@ async fn settle_parked(app: &App, owners: &[Entry]) -> Result<(), retention::Err
                 settled.push(parked);
             }
         }
-        last = page.last().cloned();
     }
 }
 

@@ -1,5 +1,7 @@
 //! A channel, for code that knows only an attempt's stored row.
 
+use std::any::Any;
+
 use futures_util::future::BoxFuture;
 
 use super::{Attempt, Unwritten};
@@ -12,6 +14,8 @@ pub struct Entry {
     pub(super) take_out: fn(App, Attempt, Permit) -> BoxFuture<'static, ()>,
     pub(super) visit: for<'a> fn(&'a App, Attempt) -> Visited<'a>,
     pub(super) open: for<'a> fn(&'a App, &'a Attempt) -> Opening<'a>,
+    /// The same of a message that the node remembers.
+    pub(super) reopen: fn(Box<dyn Any + Send + Sync>) -> Option<Box<dyn Opened>>,
 }
 
 /// The message of an attempt, if it is still kept.

@@ -355,13 +355,11 @@ pub trait Owner: Send + Sync + Sized + 'static {
     const KIND: &'static str;
     /// Whether an attempt at the price of 0 has no place in the ledger. Else it holds 0 credits.
     const IS_FREE_AT_ZERO: bool = false;
-    /// Whether a message that is not bulk goes out again, soon, where nobody knows whether it did.
-    const GOES_AGAIN: bool = false;
     /// Whether all that changes what a receipt is settled with is guarded, so that a node may
     /// remember it (`recent`).
     const IS_REMEMBERED: bool = false;
     /// What a customer sees.
-    type Message: Clone + Send + Sync;
+    type Message: Clone + Send + Sync + 'static;
 
     /// Why an attempt costs something, for the ledger.
     fn reason(channel: Channel) -> &'static str;

@@ -21,12 +21,16 @@ impl Entry {
                     Ok(message.map(|message| Box::new(Message::<O>(message)) as Box<dyn Opened>))
                 })
             },
+            reopen: |message| {
+                let message = message.downcast::<O::Message>().ok()?;
+                Some(Box::new(Message::<O>(*message)))
+            },
         }
     }
 }
 
 /// A message of a channel, for code that does not know which.
-pub(super) struct Message<O: Owner>(pub(super) O::Message);
+struct Message<O: Owner>(O::Message);
 
 impl<O: Owner> Opened for Message<O> {
     fn number(&self) -> Option<&str> {

@@ -9,9 +9,10 @@ use futures_util::future::try_join_all;
 
 use super::entry::Opened;
 use super::parked::{self, Parked};
+use super::recent::{self, Remembered};
 use super::store::Found;
 use super::submissions::{self, Lead};
-use super::{Attempt, Entry, recent, retention};
+use super::{Attempt, Entry, retention};
 use crate::app::App;
 use crate::carriers::{Fate, Guess, Guesses, Receipt};
 use crate::kit::seal::{hex, sha256};
@@ -46,12 +47,23 @@ impl Place {
         let Lead { key, parts, has_early, found } = lead;
         Self { key: Some(key), parts, has_early, found, opened: None }
     }
+
+    fn remembered(key: &str, remembered: Remembered, owners: &[Entry]) -> Self {
+        let Remembered { found, message } = remembered;
+        let opened = Entry::find(owners, &found.kind).and_then(|entry| (entry.reopen)(message));
+        Self { key: Some(key.to_owned()), parts: 1, has_early: false, found, opened }
+    }
 }
 
 /// Where a carrier's id leads.
-async fn look_up(app: &App, carrier: &str, key: &str) -> Result<Option<Place>, Error> {
-    if let Some(place) = recent::place(app, carrier, key) {
-        return Ok(Some(place));
+async fn look_up(
+    app: &App,
+    carrier: &str,
+    key: &str,
+    owners: &[Entry],
+) -> Result<Option<Place>, Error> {
+    if let Some(remembered) = recent::lead(app, carrier, key) {
+        return Ok(Some(Place::remembered(key, remembered, owners)));
     }
     Ok(submissions::lead(app, carrier, key).await?.map(Place::by))
 }
@@ -67,15 +79,16 @@ pub(super) async fn find(
 ) -> Result<Option<Place>, Error> {
     let (carrier, own) = (receipt.carrier.as_str(), receipt.provider_id.as_deref());
     let Some(own) = own else { return Ok(None) };
-    let Some(guesses) = guesses else { return look_up(app, carrier, own).await };
-    if let Some(mut place) = look_up(app, carrier, own).await? {
+    let Some(guesses) = guesses else { return look_up(app, carrier, own, owners).await };
+    if let Some(mut place) = look_up(app, carrier, own, owners).await? {
         let known = number_of(app, owners, &mut place).await?;
         if known.is_none_or(|known| may_be_one(known, &guesses.number)) {
             return Ok(Some(place));
         }
     }
     // Most carriers write an id in one way only, so the other ways are asked for last.
-    let others = guesses.guesses.iter().map(|guess| look_up(app, carrier, &guess.provider_id));
+    let others =
+        guesses.guesses.iter().map(|guess| look_up(app, carrier, &guess.provider_id, owners));
     let places = try_join_all(others).await?;
     let wanted = mac(app, &guesses.number);
     let mut hits = Vec::new();
@@ -118,7 +131,9 @@ pub(super) async fn place_of(
     owners: &[Entry],
 ) -> Result<Option<Place>, Error> {
     let Parked { carrier, provider_id, recipient_mac, is_guess, received_at, .. } = parked;
-    let Some(mut place) = look_up(app, carrier, provider_id).await? else { return Ok(None) };
+    let Some(mut place) = look_up(app, carrier, provider_id, owners).await? else {
+        return Ok(None);
+    };
     let Some(wanted) = recipient_mac else { return Ok(Some(place)) };
     let is_patient = *is_guess || app.now() < *received_at + PATIENCE_MS;
     let is_meant = !is_patient || goes_to(app, owners, &mut place, wanted).await?;

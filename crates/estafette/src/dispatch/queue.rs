@@ -1,7 +1,6 @@
-//! The queued way out. A message is born on its way where its carrier's lane has room on this node,
-//! or will have in a moment; else it waits in the database, as do those whose time comes later, and
-//! any node with room takes it out: by priority, then account after account, so that none has all
-//! permits, the oldest first.
+//! The queued way out. A message is born on its way where its carrier's lane has room on this node;
+//! else it waits in the database, as do those whose time comes later, and any node with room takes
+//! it out: by priority, then account after account, so that none has all permits, the oldest first.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,11 +11,11 @@ use ::store::CommitError;
 use super::carry::carry_queued;
 use super::store as sql;
 use super::stranded;
-use super::{Attempt, Entry, Leg, NewLeg, Owner, QUEUED_LEASE_MS, State, waiting};
+use super::{Attempt, Entry, Leg, NewLeg, Owner, QUEUED_LEASE_MS, State};
 use crate::app::App;
 use crate::carriers::binds::Presence;
-use crate::carriers::inbox::{Asker, Waiter};
-use crate::carriers::{Lane, Permit, Place, Priority};
+use crate::carriers::inbox::Asker;
+use crate::carriers::{Lane, Permit, Priority};
 use crate::kit::id::AccountId;
 
 /// How often a queue is looked at that nobody speaks of, milliseconds: other nodes fill it, too.
@@ -26,42 +25,19 @@ const BREATH: Duration = Duration::from_millis(2);
 /// Permits that an account has before the next one is asked.
 const QUANTUM: usize = 16;
 
-/// A place in a carrier's lane. Dropping it gives it back.
+/// A place in a carrier's lane: a permit, or the end of the queue. Dropping it returns the permit.
 pub struct Slot {
     lane: Arc<Lane>,
-    turn: Turn,
-}
-
-/// When a message goes out.
-enum Turn {
-    /// As soon as commit A is durable.
-    Now(Permit),
-    /// When its permit comes, for which this node waits with it.
-    Soon(Place),
-    /// When a node takes it out of the queue in the database.
-    Later,
+    permit: Option<Permit>,
 }
 
 /// A way out for a message; `None` = no carrier leads there.
 #[must_use]
-pub fn slot<O: Owner>(app: &App, leg: &NewLeg<'_>) -> Option<Slot> {
-    let (account, priority) = (leg.account.as_str(), leg.priority);
-    let lane = app.carriers.best(leg.channel, account, priority, leg.to)?;
-    let turn = match lane.enter(account, priority) {
-        Some(permit) => Turn::Now(permit),
-        None => in_hand::<O>(&lane, account, priority).map_or(Turn::Later, Turn::Soon),
-    };
-    if matches!(turn, Turn::Later) {
-        lane.add_backlog(priority);
-    }
-    Some(Slot { lane, turn })
-}
-
-/// A place in hand. What is there when its node dies counts as sent by nobody knows whom, so only
-/// what goes out again then has one.
-fn in_hand<O: Owner>(lane: &Arc<Lane>, account: &str, priority: Priority) -> Option<Place> {
-    let goes_again = O::GOES_AGAIN && priority != Priority::Bulk;
-    if goes_again { lane.hold(account, priority) } else { None }
+pub fn slot(app: &App, leg: &NewLeg<'_>) -> Option<Slot> {
+    let account = leg.account.as_str();
+    let lane = app.carriers.best(leg.channel, account, leg.priority, leg.to)?;
+    let permit = lane.enter(account, leg.priority);
+    Some(Slot { lane, permit })
 }
 
 impl Slot {
@@ -71,7 +47,7 @@ impl Slot {
         let (now, lease_until) = (app.now(), app.now() + QUEUED_LEASE_MS);
         let carrier = self.lane.carrier().name().to_owned();
         let inline = Attempt::by(app, leg, carrier);
-        if !matches!(self.turn, Turn::Later) {
+        if self.permit.is_some() {
             return Attempt { lease_until, next_at: Some(lease_until), ..inline };
         }
         let (state, next_at) = (State::Queued, Some(leg.give_up_at));
@@ -80,29 +56,10 @@ impl Slot {
 
     /// Commit A is durable: the message goes out in the background, now or when its permit comes.
     pub fn go<O: Owner>(self, app: &App, leg: Leg<O>) {
-        let wait = || app.carriers.inbox().expect(leg.attempt.id.as_str(), Asker::Nobody);
-        match self.turn {
-            Turn::Now(permit) => {
-                let waiter = wait();
-                tokio::spawn(carry_queued(app.clone(), leg, permit, waiter));
-            }
-            Turn::Soon(place) => {
-                let waiter = wait();
-                tokio::spawn(carry_soon(app.clone(), leg, place, waiter));
-            }
-            Turn::Later => self.lane.wake(),
-        }
+        let Some(permit) = self.permit else { return self.lane.wake() };
+        let waiter = app.carriers.inbox().expect(leg.attempt.id.as_str(), Asker::Nobody);
+        tokio::spawn(carry_queued(app.clone(), leg, permit, waiter));
     }
-}
-
-/// Carries a message when its permit comes; where none comes in time, it waits in the database.
-async fn carry_soon<O: Owner>(app: App, mut leg: Leg<O>, place: Place, waiter: Waiter) {
-    if let Some(permit) = place.permit().await {
-        return carry_queued(app, leg, permit, waiter).await;
-    }
-    drop(waiter);
-    // What is not written is found again when the lease ends.
-    let _lost = waiting::queue_up(&app, &mut leg).await;
 }
 
 /// Serves the queues of all lanes, and moves what waits for a dead one, until the process drains.

@@ -2,11 +2,10 @@
 //! instead of reading it. What the memory holds may be out of date; all that is written from it is
 //! guarded by what it says, as after any read.
 
+use std::any::Any;
+
 use clock::Millis;
 
-use super::entry::Opened;
-use super::owners::Message;
-use super::parts::Place;
 use super::store::Found;
 use super::{Leg, Owner, elsewhere};
 use crate::app::App;
@@ -19,10 +18,18 @@ const EARLY_MS: i64 = 1_000;
 /// What is known of a carrier's id.
 enum Known {
     /// What it leads to.
-    Accepted { since: Millis, found: Found, message: Box<dyn Opened> },
+    Accepted { since: Millis, leads_to: Remembered },
     /// A receipt came before the id was known, and waits in the database: the next one must not
     /// overtake it.
     Early,
+}
+
+/// What a carrier took.
+pub(super) struct Remembered {
+    /// The attempt as it stood then.
+    pub(super) found: Found,
+    /// Its message, of the type that the channel of this kind has.
+    pub(super) message: Box<dyn Any + Send + Sync>,
 }
 
 fn key(carrier: &str, id: &str) -> String {
@@ -45,8 +52,8 @@ pub(super) fn remember<O: Owner>(app: &App, leg: &Leg<O>, provider_id: &str) {
         return;
     }
     let found = Found { attempt: leg.attempt.clone(), kind: O::KIND.to_owned() };
-    let message = Box::new(Message::<O>(leg.message.clone()));
-    let known = Known::Accepted { since: app.now(), found, message };
+    let leads_to = Remembered { found, message: Box::new(leg.message.clone()) };
+    let known = Known::Accepted { since: app.now(), leads_to };
     app.memo.recent.put(key, Box::new(known));
 }
 
@@ -56,17 +63,11 @@ pub(super) fn came_early(app: &App, carrier: &str, id: &str) {
 }
 
 /// Where a carrier's id leads, if that is known here. For one receipt: the next one reads.
-pub(super) fn place(app: &App, carrier: &str, id: &str) -> Option<Place> {
-    let Known::Accepted { since, found, message } = recall(app, &key(carrier, id))? else {
+pub(super) fn lead(app: &App, carrier: &str, id: &str) -> Option<Remembered> {
+    let Known::Accepted { since, leads_to } = recall(app, &key(carrier, id))? else {
         return None;
     };
     let age_ms = app.now() - since;
     let is_first = !elsewhere::gets_receipts(app) || age_ms >= EARLY_MS;
-    (is_first && age_ms < LIFE_MS).then(|| Place {
-        key: Some(id.to_owned()),
-        parts: 1,
-        has_early: false,
-        found,
-        opened: Some(message),
-    })
+    (is_first && age_ms < LIFE_MS).then_some(leads_to)
 }

@@ -185,7 +185,7 @@ async fn take_out(app: &App, mut notice: Notice) -> Result<bool, CommitError> {
         credits: 0,
         give_up_at: notice.valid_until,
     };
-    let Some(slot) = dispatch::slot::<Notices>(app, &leg) else { return Ok(false) };
+    let Some(slot) = dispatch::slot(app, &leg) else { return Ok(false) };
     let attempt = slot.attempt(app, &leg);
     notice.attempt = attempt.id.clone();
     notices::shift(&mut set, &mut notice, State::Queued, MOVED);

@@ -175,7 +175,7 @@ fn outs(
             credits: price,
             give_up_at,
         };
-        let slot = dispatch::slot::<Email>(app, &leg).ok_or(Error::NoCarrier)?;
+        let slot = dispatch::slot(app, &leg).ok_or(Error::NoCarrier)?;
         let attempt = slot.attempt(app, &leg);
         piece.attempt = attempt.id.clone();
         outs.push(Out { kind: *kind, piece, way: Some((slot, attempt)) });

@@ -37,7 +37,10 @@ impl Hash for Msisdn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// It is not a phone number of any country.
-    #[error("is not a valid phone number: write + and the country code first, as in +33612345678")]
+    #[error(
+        "is not a valid phone number: check its country code and how many digits it has, as in \
+         +33612345678"
+    )]
     NotANumber,
     /// It is a number that costs its caller: fraud pays itself with these.
     #[error(

@@ -78,9 +78,10 @@ codes! {
     401 TokenExpired "token_expired" "The token has expired":
         "Log in again.";
     401 InvalidLogin "invalid_login" "Email or password is wrong":
-        "Check the email and the password, or reset the password. The answer is the same for an \
-         unknown email and a wrong password. From the fifth failure on, each one makes this \
-         address wait longer before its next attempt.";
+        "Check the email and the password; an account's user can reset the password, a member of \
+         staff gets a new one from the operator. The answer is the same for an unknown email \
+         and a wrong password. From the fifth failure on, each one makes this address wait \
+         longer before its next attempt.";
     402 InsufficientCredits "insufficient_credits" "Not enough credits":
         "This message costs more credits than the account has left. Nothing was sent. Top up, \
          then send it again; a repeat under the same `Idempotency-Key` repeats this answer.";
@@ -114,10 +115,11 @@ codes! {
         "This person answered STOP. Only passcodes still reach them, until they answer START.";
     404 NotFound "not_found" "There is no such object":
         "The id is unknown, or belongs to another account. Check the id, and that the key or token \
-         is of the account that has it, at this address: live and sandbox share no objects.";
+         may see it, at this address: live and sandbox share no objects.";
     404 RouteNotFound "route_not_found" "There is no such path":
         "Check the path and its spelling against the reference at `/docs`. All API paths start \
-         with `/v1`.";
+         with `/v1`, none ends with a slash, and those of `/v1/sandbox` are at the sandbox \
+         address only.";
     405 MethodNotAllowed "method_not_allowed" "The method is not allowed here":
         "The `Allow` header lists the methods of this path. Use one of those methods, or check the \
          path.";
@@ -160,7 +162,8 @@ codes! {
     415 UnsupportedFileType "unsupported_file_type" "The file type is not supported":
         "Send a PDF, JPG, PNG, GIF or WEBP file whose name and content agree.";
     422 ValidationFailed "validation_failed" "The request has invalid fields":
-        "`errors` lists every field at fault with a pointer, a code and a sentence.";
+        "`errors` lists the fields at fault, the first 20 of them, each with a pointer, a code \
+         and a sentence.";
     422 OtpCodeInvalid "otp_code_invalid" "The code is wrong":
         "`attempts_remaining` says how many guesses are left. Ask the person to type the code \
          again.";

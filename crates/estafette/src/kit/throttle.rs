@@ -98,6 +98,8 @@ struct Budget {
     word: &'static str,
     limiter: Limiter,
     policy: HeaderValue,
+    /// In how many seconds one more request is free, at the latest.
+    one_more_s: i64,
 }
 
 impl Throttle {
@@ -190,7 +192,8 @@ impl Budget {
 
     fn of(word: &'static str, quota: Quota, requests: u32, window_s: u32) -> Self {
         let limiter = RateLimiter::dashmap(quota).with_middleware::<StateInformationMiddleware>();
-        Self { word, limiter, policy: shown(format!("\"{word}\";q={requests};w={window_s}")) }
+        let policy = shown(format!("\"{word}\";q={requests};w={window_s}"));
+        Self { word, limiter, policy, one_more_s: window_s.div_ceil(requests.max(1)).into() }
     }
 
     /// How many requests are left at once, or after how many seconds there is one.
@@ -206,7 +209,7 @@ impl Budget {
 
     fn take(&self, who: &str) -> Result<RateLimit, Problem> {
         self.check(who)
-            .map(|remaining| self.rate_limit(remaining, 1))
+            .map(|remaining| self.rate_limit(remaining, self.one_more_s))
             .map_err(|wait_s| self.refusal(wait_s))
     }
 
@@ -216,8 +219,8 @@ impl Budget {
         problem.header(POLICY, policy).header(LEFT, left)
     }
 
-    fn rate_limit(&self, remaining: u32, reset_s: i64) -> RateLimit {
-        let left = shown(format!("\"{}\";r={remaining};t={reset_s}", self.word));
+    fn rate_limit(&self, remaining: u32, one_more_s: i64) -> RateLimit {
+        let left = shown(format!("\"{}\";r={remaining};t={one_more_s}", self.word));
         RateLimit { policy: self.policy.clone(), left }
     }
 }
@@ -277,7 +280,7 @@ mod tests {
                 ("ratelimit-policy", "ratelimit")
             );
             assert_eq!(policy.1, "\"guest\";q=3;w=60");
-            assert_eq!(remaining.1, format!("\"guest\";r={left};t=1").as_str());
+            assert_eq!(remaining.1, format!("\"guest\";r={left};t=20").as_str());
         }
         assert!(throttle.take(Class::Guest, "203.0.113.7").is_err());
         assert!(throttle.take(Class::Guest, "203.0.113.8").is_ok());

@@ -252,7 +252,10 @@ pub enum Error {
         wait_s: i64,
     },
     /// The recipient got too many passcodes lately.
-    #[error("This recipient has been sent too many passcodes recently. Wait {wait_s} s.")]
+    #[error(
+        "This recipient has been sent too many passcodes recently, or too many wrong codes were tried. \
+         Wait {wait_s} s."
+    )]
     RecipientLimit {
         /// Seconds to wait.
         wait_s: i64,

@@ -28,7 +28,6 @@ pub struct Sms;
 
 impl Owner for Sms {
     const KIND: &'static str = "sms";
-    const GOES_AGAIN: bool = true;
     const IS_REMEMBERED: bool = true;
     type Message = Message;
 

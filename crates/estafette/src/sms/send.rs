@@ -39,7 +39,7 @@ pub(super) async fn send(
         credits,
         give_up_at: app.now() + order.validity_s * 1_000,
     };
-    let slot = dispatch::slot::<Sms>(app, &leg).ok_or(Error::NoCarrier)?;
+    let slot = dispatch::slot(app, &leg).ok_or(Error::NoCarrier)?;
     let attempt = slot.attempt(app, &leg);
     let message = Message {
         account: account.id.clone(),

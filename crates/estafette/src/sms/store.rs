@@ -35,9 +35,9 @@ const INSERT: Sql = Sql("INSERT INTO sms_messages (account_id, sms_id, recipient
      carrier_code, event_count, valid_until, created_at, updated_at) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, NULL, NULL, 0, $13, $14, \
      $14) /*BULK*/");
-/// Moves a message from the state it was read in: every move is one event more. One whose recipient
-/// was forgotten meanwhile is read again, so that its event names nobody; it is compared as no index
-/// has it, so that the row is found by its id.
+/// Moves a message from the state it was read in: every move is one event more. One whose
+/// recipient was forgotten meanwhile is read again, so that its event names nobody; it is compared
+/// as no index has it, so that the row is found by its id.
 const SHIFT: Sql = Sql("UPDATE sms_messages SET status = $1, error = $2, carrier_code = $3, \
      charged_credits = $4, updated_at = $5, event_count = event_count + 1, \
      text_sealed = CASE WHEN CAST($6 AS BIGINT) = 1 THEN text_sealed ELSE NULL END \

@@ -303,7 +303,7 @@ impl From<Error> for Problem {
                 let problem = Self::new(Code::TicketClosed);
                 problem.detail(merged_into.map_or_else(
                     || {
-                        "Open a new ticket that names this one in `follows`; only its user can."
+                        "Its user can open a new ticket that names this one in `follows`."
                             .to_owned()
                     },
                     |id| format!("It was merged into {id}, which goes on with it."),

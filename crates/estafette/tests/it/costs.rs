@@ -188,7 +188,7 @@ async fn an_sms_costs_what_it_did(world: &World) {
         ("events", 2, 2),
         ("submissions", 0, 0),
     ];
-    assert_eq!(cost, Cost { commits: vec![5, 7], reads: 2, bytes: 1_481, rows });
+    assert_eq!(cost, Cost { commits: vec![5, 7], reads: 2, bytes: 1_505, rows });
 }
 
 async fn reads_cost_what_they_did(world: &World) {

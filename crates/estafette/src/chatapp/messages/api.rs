@@ -75,11 +75,12 @@ pub struct NewChatappMessage {
 /// Send a chat-app message.
 ///
 /// It is stored, its price is held, and the answer comes at once: what becomes of it is told by
-/// `chatapp.status` and by reading it. What does not arrive costs nothing.
+/// `chatapp.status` and by reading it. What fails costs nothing; what nobody reports
+/// anything about stays `sent`, and is charged.
 ///
 /// Nobody can be written to at once. A text, as in the example, needs a message from the recipient
-/// within 24 hours (in the sandbox: `POST /v1/sandbox/handsets/{phone}/replies`), a template that
-/// it is approved, `session` an active session.
+/// within 24 hours (in the sandbox: `POST /v1/sandbox/handsets/{phone}/replies`). A template must
+/// be approved. `session` needs an active session.
 #[utoipa::path(
     post, path = "/v1/chatapp/messages", tag = "Chat-app",
     request_body = NewChatappMessage,

@@ -90,7 +90,7 @@ pub(super) fn send(app: &App, body: &[u8]) -> Result<Order, Problem> {
 
 fn check_text(fields: &mut Fields, text: &str) {
     if text.trim().is_empty() {
-        fields.fault("text", "too_short", "must have more than blanks");
+        fields.fault("text", "too_short", "must not be blank");
     } else if text.chars().count() > LONGEST_TEXT {
         let detail = format!("must have at most {LONGEST_TEXT} characters");
         fields.fault("text", "too_long", detail);

@@ -64,7 +64,7 @@ pub(super) async fn send(
         credits,
         give_up_at: app.now() + VALIDITY_MS,
     };
-    let slot = dispatch::slot::<Chatapp>(app, &leg).ok_or(Error::NoCarrier)?;
+    let slot = dispatch::slot(app, &leg).ok_or(Error::NoCarrier)?;
     let attempt = slot.attempt(app, &leg);
     let (template, language) = made.template.clone().unzip();
     let message = Message {

@@ -259,7 +259,7 @@ async fn ask(app: &App, mut session: Session) -> Result<(), CommitError> {
     };
     let mut set = WriteSet::of(account.as_str());
     let (status, consent) = (Status::Pending, Consent::Pending);
-    let slot = dispatch::slot::<Prompt>(app, &leg).filter(|_| is_number(&session.recipient));
+    let slot = dispatch::slot(app, &leg).filter(|_| is_number(&session.recipient));
     let Some(slot) = slot else {
         let reason = Reason::PromptUndeliverable;
         shift(app, &mut set, &mut session, Standing { status: Status::Failed, consent, reason });

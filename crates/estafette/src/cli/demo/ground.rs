@@ -143,7 +143,9 @@ fn free_ports(config: &Config, output: Output) -> anyhow::Result<(config::Server
         };
         let got = listener.local_addr()?;
         if got != *address {
-            output.tell(&format!("{address} is taken or 0: using {got}."));
+            let is_taken = address.port() != 0;
+            let why = if is_taken { format!("{address} is taken: ") } else { String::new() };
+            output.tell(&format!("{why}using {got}."));
             has_moved = true;
         }
         *address = got;

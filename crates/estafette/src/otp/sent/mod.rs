@@ -24,7 +24,7 @@ pub fn sent_to<'a>(
 ) -> BoxFuture<'a, Result<Vec<LastSent>, Error>> {
     Box::pin(async move {
         let since = AttemptId::bound(since);
-        let args = args![person, channel.as_str(), &since, app.env.as_str(), MOST];
+        let args = args![person, &since, channel.as_str(), app.env.as_str(), MOST];
         let rows: Vec<(AccountId, AttemptId)> = app.db.rows(sql::NEWEST_LEGS, args).await?;
         let sent = |(account, leg): (AccountId, AttemptId)| LastSent { account, at: leg.time() };
         Ok(rows.into_iter().map(sent).collect())

@@ -89,20 +89,20 @@ fn of_members(
                 let seq = members.get("seq").and_then(Value::as_i64).filter(|seq| *seq >= 0);
                 return seq
                     .map(Incoming::Read)
-                    .ok_or_else(|| "seq must be a number from 0 on.".to_owned());
+                    .ok_or_else(|| "`seq` must be a number from 0 on.".to_owned());
             }
-            _ => return fault("type must be message, typing or read, or left out."),
+            _ => return fault("`type` must be message, typing or read, or left out."),
         },
-        Some(_) => return fault("type must be message, typing or read, or left out."),
+        Some(_) => return fault("`type` must be message, typing or read, or left out."),
     }
     let Some(Value::String(text)) = members.get("message") else {
-        return fault("message is required and must be a string.");
+        return fault("`message` is required and must be a string.");
     };
     if text.trim().is_empty() || text.contains('\0') {
-        return fault("message must not be blank or contain the NUL character.");
+        return fault("`message` must not be blank or contain the NUL character.");
     }
     if text.chars().count() > LONGEST_MESSAGE {
-        return fault("message must have at most 10000 characters.");
+        return fault("`message` must have at most 10,000 characters.");
     }
     Ok(Incoming::Message { text: text.clone(), client_message_id: client_message_id?, internal })
 }

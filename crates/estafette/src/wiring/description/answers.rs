@@ -53,7 +53,7 @@ const HEADERS: &[(&str, &str, &str, &str)] = &[
     (
         "RateLimit",
         "RateLimit",
-        "What is left of the budget (`r`), and in how many seconds it is whole again (`t`), as in \
+        "What is left of the budget (`r`), and in how many seconds one more is free (`t`), as in \
          the IETF draft.",
         "\"send\";r=199;t=1",
     ),

@@ -73,6 +73,8 @@ pub(super) struct Facts {
     answer: Answer,
     /// Whether its answer is one page of a list.
     pub(super) is_page: bool,
+    /// Whether the `Link` header leads to more.
+    pub(super) has_next: bool,
     names_an_object: bool,
     whom: Whom,
 }
@@ -105,6 +107,7 @@ impl Facts {
             body,
             answer,
             is_page: parameters(operation).any(|each| each.name == "cursor"),
+            has_next: parameters(operation).any(|each| each.name == "limit"),
             names_an_object: !path.starts_with("/v1/sandbox/")
                 && parameters(operation).any(|each| each.parameter_in == ParameterIn::Path),
             whom: if path.starts_with("/v1/auth/") {

@@ -200,7 +200,7 @@ fn add_headers(operation: &mut Operation, facts: &Facts) {
     if !facts.is_socket() {
         names.extend(["RateLimit", "RateLimitPolicy"]);
     }
-    if facts.is_page {
+    if facts.has_next {
         names.push("Link");
     }
     if facts.is_keyed() {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{digits, echoes, erased, holding};
 use crate::on_every_engine;
-use crate::smpp::{Centre, give, until_up};
+use crate::smpp::{Centre, give, settings, until_up};
 use crate::world::tenant::phone;
 use crate::world::{World, eventually};
 
@@ -56,7 +56,7 @@ async fn what_is_answered_late_to_an_event_in_hand_brings_nothing_back(world: &W
     let zoo = ReceiverZoo::start().await.unwrap();
     let ada = world.account("ada").await;
     let (to, other) = (phone("5678"), phone("9999"));
-    let hook = json!({"url": zoo.url("/echo/700"), "events": ["sms.delivery"]});
+    let hook = json!({"url": zoo.url("/echo/1500"), "events": ["sms.delivery"]});
     ada.desk("POST", "/v1/webhooks").json(hook).await.ok();
     ada.text(json!({"to": other, "text": "x"})).await.ok();
     eventually(async || (echoes(world, &other).await > 0).then_some(())).await;
@@ -70,13 +70,13 @@ async fn what_is_answered_late_to_an_event_in_hand_brings_nothing_back(world: &W
     ada.text(json!({"to": to, "text": "x"})).await.ok();
     eventually(async || (shown(&to) > 0).then_some(())).await;
     erased(world, &to).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(echoes(world, &to).await, 0);
     // They are told again, in their new form.
     let told = zoo.visits().len();
     world.advance(3_000).await;
     eventually(async || (zoo.visits().len() > told).then_some(())).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(echoes(world, &to).await, 0);
     assert!(echoes(world, &other).await > 0, "others are not erased");
     assert_eq!(holding(world, &to).await, Vec::<String>::new());

@@ -1,7 +1,8 @@
 //! Whom a message is for: one account, or nobody.
 
-use clock::HOUR;
+use clock::{HOUR, MINUTE};
 use estafette::app::Env;
+use estafette::carriers::{Channel, Inbound};
 use serde_json::json;
 
 use super::{PATH, bring, counted, reply_by_sms, sms, texts};
@@ -13,6 +14,8 @@ on_every_engine!(
     a_message_is_for_the_owner_of_the_number,
     else_for_who_wrote_last_within_72_hours,
     who_only_tried_to_write_is_not_answered,
+    a_reply_finds_whoever_wrote_whatever_way_the_passcode_took_since,
+    a_stop_counts_after_the_passcode_fell_back_to_sms,
     a_shared_number_is_decided_among_its_owners,
     a_message_for_nobody_is_parked_and_counted,
     the_environments_do_not_hear_each_other,
@@ -86,6 +89,35 @@ async fn who_only_tried_to_write_is_not_answered(world: &World) {
     }
     bring(world, &[sms(world, "2", (&phone("5678"), "36180"), "what is this?")]).await.unwrap();
     assert_eq!(texts(&ada).await, ["what is this?"]);
+}
+
+async fn a_reply_finds_whoever_wrote_whatever_way_the_passcode_took_since(world: &World) {
+    let (ada, eve) = (world.account("ada").await, world.account("eve").await);
+    let hear = async |id: &str| {
+        let words = sms(world, id, ("33612345678", "36180"), id);
+        bring(world, &[Inbound { channel: Channel::Chatapp, ..words }]).await.unwrap();
+    };
+    eve.send_to(&phone("5678")).await.ok();
+    world.advance(MINUTE).await;
+    ada.send_to(&phone("5678")).await.ok();
+    hear("to ada").await;
+    world.advance(MINUTE).await;
+    ada.send(json!({"to": phone("5678"), "delivery_mode": "sms"})).await.ok();
+    hear("to ada, still").await;
+    assert_eq!(texts(&ada).await, ["to ada, still", "to ada"]);
+    assert!(texts(&eve).await.is_empty());
+}
+
+async fn a_stop_counts_after_the_passcode_fell_back_to_sms(world: &World) {
+    let ada = world.account("ada").await;
+    let to = phone("0003");
+    let sent = ada.send_to(&to).await.ok();
+    world.advance(20_000).await;
+    ada.until(sent.word("challenge_id"), |c| c["channel"] == "sms").await;
+    let stop = sms(world, "1", (&to, "36180"), "STOP");
+    bring(world, &[Inbound { channel: Channel::Chatapp, ..stop }]).await.unwrap();
+    assert_eq!(texts(&ada).await, ["STOP"]);
+    ada.text(json!({"to": to, "text": "Our offers"})).await.problem("recipient_opted_out");
 }
 
 async fn a_shared_number_is_decided_among_its_owners(world: &World) {

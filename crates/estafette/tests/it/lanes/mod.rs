@@ -257,7 +257,7 @@ async fn record(
         credits: 1,
         give_up_at: world.now() + LIFE_MS,
     };
-    let slot = dispatch::slot::<Notes>(&app, &leg).expect("a carrier");
+    let slot = dispatch::slot(&app, &leg).expect("a carrier");
     let attempt = slot.attempt(&app, &leg);
     let mut set = WriteSet::of(account.as_str());
     dispatch::open::<Notes>(&app, &mut set, &attempt);

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use ::smpp::MessageState::{Delivered, Undeliverable};
 use clock::Clock;
 use estafette::carriers::{Carriers, Door, Fate, Receipt, Refusal};
 use playground::smsc::IdStyle;
@@ -17,6 +18,7 @@ on_every_engine!(
     an_sms_goes_out_and_its_receipt_tells,
     a_passcode_goes_out_first_and_is_valid_no_longer_than_its_code,
     every_answer_and_receipt_means_what_it_says,
+    of_two_receipts_that_come_together_the_first_holds,
     a_lost_answer_is_followed_by_one_more_submission,
     ids_written_in_another_way_lead_to_their_message,
     a_long_message_is_delivered_when_all_of_its_parts_are,
@@ -91,6 +93,31 @@ async fn every_answer_and_receipt_means_what_it_says(world: &World) {
     let events = scene.ada.get("/v1/events?type=sms.delivery&limit=200").await.ok();
     let last = events.list().iter().filter(|event| event["data"]["to"] == phone("9019"));
     assert_eq!(last.count(), 2, "a contradiction changes nothing: {}", events.text);
+}
+
+async fn of_two_receipts_that_come_together_the_first_holds(world: &World) {
+    let scene = scene(world, IdStyle::Decimal, "window = 50").await;
+    let mut sent = vec![];
+    for number in 0..24 {
+        // The centre sends no receipts of these by itself.
+        let to = format!("+336{}9006", 1_000 + number);
+        let id = scene.text(&to, json!({})).await;
+        let states = [Delivered, Undeliverable];
+        sent.push((to, id, if number % 2 == 0 { states } else { [states[1], states[0]] }));
+    }
+    for (_, id, _) in &sent {
+        scene.until(id, "submitted").await;
+    }
+    for (to, _, states) in &sent {
+        let carried = scene.centre.came_to(to).pop().unwrap();
+        for state in states {
+            assert!(scene.centre.tell(&carried.id, *state));
+        }
+    }
+    for (_, id, [first, _]) in &sent {
+        let status = if *first == Delivered { "delivered" } else { "undelivered" };
+        scene.until(id, status).await;
+    }
 }
 
 async fn a_lost_answer_is_followed_by_one_more_submission(world: &World) {

@@ -60,7 +60,12 @@ impl Centre {
 
     /// Sends a receipt that a message arrived.
     pub(crate) fn deliver(&self, id: &str) -> bool {
-        self.handsets.receipt(id, MessageState::Delivered, None)
+        self.tell(id, MessageState::Delivered)
+    }
+
+    /// Sends a receipt.
+    fn tell(&self, id: &str, state: MessageState) -> bool {
+        self.handsets.receipt(id, state, None)
     }
 
     /// Receipts that the service has taken.

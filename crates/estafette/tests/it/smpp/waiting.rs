@@ -19,7 +19,6 @@ on_every_engine!(
     a_passcode_without_room_waits_where_no_crash_forgets_it,
     a_passcode_waits_for_a_connection_that_is_cut,
     a_passcode_without_a_carrier_in_reach_leaves_nothing,
-    what_waits_for_a_moment_is_in_hand_and_then_in_the_database,
 );
 
 const UNDECIDED: &str = "SELECT COUNT(*) FROM attempts WHERE state IN ('queued', 'sending')";
@@ -96,35 +95,4 @@ async fn a_passcode_without_a_carrier_in_reach_leaves_nothing(world: &World) {
     .await;
     asked().await.ok();
     eventually(async || (centre.came_to(&to).len() == 1).then_some(())).await;
-}
-
-async fn what_waits_for_a_moment_is_in_hand_and_then_in_the_database(world: &World) {
-    const IN_HAND: &str =
-        "SELECT COUNT(*) FROM attempts WHERE state = 'sending' AND queued_at IS NULL";
-    const QUEUED: &str =
-        "SELECT COUNT(*) FROM attempts WHERE state = 'queued' AND queued_at IS NOT NULL";
-    let rude = Rude::open(Manners::AnswersLate).await;
-    give(world, settings(&[("main", rude.address, "window = 1")])).await;
-    until_up(world, "main").await;
-    let ada = sender(world, "ada").await;
-    let mut sent = vec![];
-    for (ending, class) in [("1000", "transactional"), ("1001", "bulk"), ("1002", "transactional")]
-    {
-        let body = json!({"to": phone(ending), "text": "hi", "class": class});
-        sent.push(ada.text(body).await.ok().word("id").to_owned());
-    }
-    eventually(async || (rude.submissions() == 1).then_some(())).await;
-    assert_eq!(count(world, QUEUED).await, 1, "of a campaign nothing is in hand");
-    assert_eq!(count(world, IN_HAND).await, 2, "one is under way, the other waits for its room");
-    // The carrier says nothing for longer than anything is in hand.
-    eventually(async || (count(world, QUEUED).await == 2).then_some(())).await;
-    assert_eq!(rude.submissions(), 1);
-    rude.behave(Manners::Good);
-    rude.answer_late(Status::ROK);
-    eventually(async || (count(world, UNDECIDED).await == 0).then_some(())).await;
-    assert_eq!(rude.submissions(), 3, "each went out once");
-    for id in &sent {
-        assert_eq!(ada.sms(id).await.ok().word("status"), "submitted");
-    }
-    assert_eq!(count(world, "SELECT MAX(tries) FROM attempts").await, 1);
 }
