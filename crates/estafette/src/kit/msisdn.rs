@@ -42,6 +42,9 @@ pub enum Invalid {
          +33612345678"
     )]
     NotANumber,
+    /// The same of one without `+`: it is as dialled at home, perhaps.
+    #[error("is not a valid phone number: write + and the country code first, as in +33612345678")]
+    NoCountryCode,
     /// It is a number that costs its caller: fraud pays itself with these.
     #[error(
         "is a premium-rate, shared-cost, toll-free or pager number, which gets no passcode: send \
@@ -140,7 +143,7 @@ impl Msisdn {
     /// plus may be missing or be `00`.
     ///
     /// # Errors
-    /// [`Invalid::NotANumber`], which never repeats the text.
+    /// [`Invalid`], which never repeats the text.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         Ok(Self::of(valid(text)?))
     }
@@ -206,7 +209,9 @@ impl Msisdn {
 
 fn valid(text: &str) -> Result<Numbering, Invalid> {
     let verdict = plain(text).and_then(|e164| look_up(&e164));
-    verdict.filter(|verdict| verdict.valid).ok_or(Invalid::NotANumber)
+    let is_abroad = text.trim_start().starts_with('+');
+    let why = if is_abroad { Invalid::NotANumber } else { Invalid::NoCountryCode };
+    verdict.filter(|verdict| verdict.valid).ok_or(why)
 }
 
 /// `+` and digits, or `None` when there is anything that no phone number has.
@@ -276,7 +281,9 @@ mod tests {
     #[test]
     fn what_is_no_number_is_refused() {
         for text in ["", "+", "abc", "+3361234567x", "0612345678", "+33000000000", "+1201555012"] {
-            assert_eq!(Msisdn::parse(text), Err(Invalid::NotANumber), "{text}");
+            let why =
+                if text.starts_with('+') { Invalid::NotANumber } else { Invalid::NoCountryCode };
+            assert_eq!(Msisdn::parse(text), Err(why), "{text}");
         }
         assert_eq!(Msisdn::parse_for_passcode("+33892123456"), Err(Invalid::NotAPerson));
         assert_eq!(Msisdn::parse("+33892123456").unwrap().country(), "FR");

@@ -1,6 +1,7 @@
 //! Passcodes that their carrier cannot take at once: they wait in the database, and for a
 //! connection.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::smpp::Status;
@@ -20,6 +21,18 @@ on_every_engine!(
     a_passcode_waits_for_a_connection_that_is_cut,
     a_passcode_without_a_carrier_in_reach_leaves_nothing,
 );
+
+/// Where nobody listens until the story does: the system hands out no such port to others.
+async fn unused_address() -> SocketAddr {
+    for offset in 0..1_000 {
+        let port = 20_000 + (std::process::id() + offset) % 12_000;
+        let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).unwrap()));
+        if TcpListener::bind(address).await.is_ok() {
+            return address;
+        }
+    }
+    panic!("a thousand ports are taken");
+}
 
 const UNDECIDED: &str = "SELECT COUNT(*) FROM attempts WHERE state IN ('queued', 'sending')";
 
@@ -52,7 +65,7 @@ async fn a_passcode_without_room_waits_where_no_crash_forgets_it(world: &World) 
 }
 
 async fn a_passcode_waits_for_a_connection_that_is_cut(world: &World) {
-    let at = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let at = unused_address().await;
     give(world, settings(&[("main", at, "")])).await;
     let ada = sender(world, "ada").await;
     assert_eq!(carrier(world, "main").await["state"], "down");
@@ -75,7 +88,7 @@ async fn a_passcode_waits_for_a_connection_that_is_cut(world: &World) {
 }
 
 async fn a_passcode_without_a_carrier_in_reach_leaves_nothing(world: &World) {
-    let at = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let at = unused_address().await;
     give(world, settings(&[("main", at, "")])).await;
     let ada = sender(world, "ada").await;
     let to = phone("1001");
