@@ -253,8 +253,8 @@ pub enum Error {
     },
     /// The recipient got too many passcodes lately.
     #[error(
-        "This recipient has been sent too many passcodes recently, or too many wrong codes were tried. \
-         Wait {wait_s} s."
+        "This recipient has been sent too many passcodes recently, or too many wrong codes were \
+         tried. Wait {wait_s} s."
     )]
     RecipientLimit {
         /// Seconds to wait.
