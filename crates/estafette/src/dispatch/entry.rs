@@ -15,8 +15,11 @@ pub struct Entry {
     pub(super) visit: for<'a> fn(&'a App, Attempt) -> Visited<'a>,
     pub(super) open: for<'a> fn(&'a App, &'a Attempt) -> Opening<'a>,
     /// The same of a message that the node remembers.
-    pub(super) reopen: fn(Box<dyn Any + Send + Sync>) -> Option<Box<dyn Opened>>,
+    pub(super) reopen: fn(Kept) -> Option<Box<dyn Opened>>,
 }
+
+/// A message that the node remembers, of the type that the channel of its kind has.
+pub(super) type Kept = Box<dyn Any + Send + Sync>;
 
 /// The message of an attempt, if it is still kept.
 pub(super) type Opening<'a> = BoxFuture<'a, Result<Option<Box<dyn Opened>>, ::store::Error>>;

@@ -2,10 +2,9 @@
 //! instead of reading it. What the memory holds may be out of date; all that is written from it is
 //! guarded by what it says, as after any read.
 
-use std::any::Any;
-
 use clock::Millis;
 
+use super::entry::Kept;
 use super::store::Found;
 use super::{Leg, Owner, elsewhere};
 use crate::app::App;
@@ -18,7 +17,7 @@ const EARLY_MS: i64 = 1_000;
 /// What is known of a carrier's id.
 enum Known {
     /// What it leads to.
-    Accepted { since: Millis, leads_to: Remembered },
+    Accepted { since: Millis, leads_to: Box<Remembered> },
     /// A receipt came before the id was known, and waits in the database: the next one must not
     /// overtake it.
     Early,
@@ -28,8 +27,8 @@ enum Known {
 pub(super) struct Remembered {
     /// The attempt as it stood then.
     pub(super) found: Found,
-    /// Its message, of the type that the channel of this kind has.
-    pub(super) message: Box<dyn Any + Send + Sync>,
+    /// Its message.
+    pub(super) message: Kept,
 }
 
 fn key(carrier: &str, id: &str) -> String {
@@ -52,7 +51,7 @@ pub(super) fn remember<O: Owner>(app: &App, leg: &Leg<O>, provider_id: &str) {
         return;
     }
     let found = Found { attempt: leg.attempt.clone(), kind: O::KIND.to_owned() };
-    let leads_to = Remembered { found, message: Box::new(leg.message.clone()) };
+    let leads_to = Box::new(Remembered { found, message: Box::new(leg.message.clone()) });
     let known = Known::Accepted { since: app.now(), leads_to };
     app.memo.recent.put(key, Box::new(known));
 }
@@ -69,5 +68,5 @@ pub(super) fn lead(app: &App, carrier: &str, id: &str) -> Option<Remembered> {
     };
     let age_ms = app.now() - since;
     let is_first = !elsewhere::gets_receipts(app) || age_ms >= EARLY_MS;
-    (is_first && age_ms < LIFE_MS).then_some(leads_to)
+    (is_first && age_ms < LIFE_MS).then_some(*leads_to)
 }
