@@ -367,3 +367,34 @@ async fn refused_late<O: Owner>(app: &App, leg: Leg<O>, why: Failure) -> Result<
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::Lines;
+    use crate::carriers::door::Incoming;
+    use crate::carriers::{Fate, Receipt};
+
+    fn receipt(carrier: &str, id: &str, fate: Fate) -> Incoming {
+        Incoming::Receipt(Receipt {
+            carrier: carrier.to_owned(),
+            echo: None,
+            provider_id: Some(id.to_owned()),
+            fate,
+            error: None,
+        })
+    }
+
+    #[test]
+    fn receipts_with_one_id_are_in_one_line() {
+        let lines = Lines::new();
+        let first = lines.of(&receipt("main", "7", Fate::Delivered));
+        let second = lines.of(&receipt("main", "7", Fate::Sent));
+        assert!(Arc::ptr_eq(&first, &second));
+        let is_same = |id: &u32| {
+            Arc::ptr_eq(&first, &lines.of(&receipt("main", &id.to_string(), Fate::Sent)))
+        };
+        assert!((100..200).filter(is_same).count() < 10, "others are in other lines");
+    }
+}
