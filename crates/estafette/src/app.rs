@@ -128,7 +128,8 @@ pub struct Memo {
     pub prices: Cache<String, KnownPrice>,
     /// Accounts that somebody pushes events of.
     pub listeners: Cache<AccountId, ()>,
-    /// What carriers took, in the words of the room that sent it; for half a minute.
+    /// What carriers took last, in the words of the room that sent it, which says for how long it
+    /// counts.
     pub recent: Arc<Shelf<Box<dyn Any + Send + Sync>>>,
 }
 

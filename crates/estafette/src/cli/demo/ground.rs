@@ -143,9 +143,10 @@ fn free_ports(config: &Config, output: Output) -> anyhow::Result<(config::Server
         };
         let got = listener.local_addr()?;
         if got != *address {
-            let is_taken = address.port() != 0;
-            let why = if is_taken { format!("{address} is taken: ") } else { String::new() };
-            output.tell(&format!("{why}using {got}."));
+            output.tell(&match address.port() {
+                0 => format!("Using {got}."),
+                _ => format!("{address} is taken: using {got}."),
+            });
             has_moved = true;
         }
         *address = got;
