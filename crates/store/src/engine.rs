@@ -257,7 +257,13 @@ impl Db {
     /// # Errors
     /// See [`Error`].
     pub async fn rows<T: FromRow>(&self, sql: Sql, args: Args) -> Result<Vec<T>, Error> {
-        self.engine.rows(sql, args).await?.into_iter().map(T::from_row).collect()
+        // A loop, which is less to compile for each of many kinds of rows than what collects.
+        let found = self.engine.rows(sql, args).await?;
+        let mut rows = Vec::with_capacity(found.len());
+        for row in found {
+            rows.push(T::from_row(row)?);
+        }
+        Ok(rows)
     }
 
     /// The first row of a SELECT, if there is one.

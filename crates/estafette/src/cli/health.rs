@@ -21,6 +21,7 @@ use tokio_rustls::TlsConnector;
 use super::commands::HealthArgs;
 use super::output::Output;
 use crate::config::Config;
+use crate::kit::task;
 
 /// Longer than this is not well.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -89,7 +90,10 @@ where
 {
     let client = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = client.ok()?;
-    let driver = tokio::spawn(connection);
+    let driver = task::spawn(async {
+        // What went wrong reaches the request.
+        let _told_there = connection.await;
+    });
     let request = Request::get(format!("/{path}")).header(header::HOST, "localhost");
     let answer = sender.send_request(request.body(String::new()).ok()?).await.ok()?;
     let (head, body) = answer.into_parts();

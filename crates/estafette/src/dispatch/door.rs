@@ -23,6 +23,7 @@ use crate::carriers::door::{Arrivals, Incoming};
 use crate::carriers::lane::ReceiptCounts;
 use crate::carriers::{Fate, Guesses, Inbound, InboundPart, NotNow, Receipt, Refusal};
 use crate::kit::id::{AccountId, AttemptId};
+use crate::kit::task;
 
 /// Receipts taken in at the same time.
 const PARALLEL: usize = 256;
@@ -91,7 +92,7 @@ async fn take_all(app: &App, mut arrivals: Arrivals, desk: Desk) {
         // It takes its place in the line here: tasks begin in no order.
         let first = poll!(&mut place);
         let app = app.clone();
-        tokio::spawn(async move {
+        task::spawn(async move {
             let in_line = match first {
                 Poll::Ready(in_line) => in_line,
                 Poll::Pending => place.await,
@@ -352,7 +353,9 @@ async fn fail<O: Owner>(app: &App, mut leg: Leg<O>, why: Failure) -> Result<(), 
     if over(app, &mut leg, why).await? == Next::Attempt {
         // The receipt is durable; the next attempt is its own work.
         let app = app.clone();
-        tokio::spawn(async move { carry(&app, &mut leg).await });
+        task::spawn(async move {
+            let _nobody_waits = carry(&app, &mut leg).await;
+        });
     }
     Ok(())
 }

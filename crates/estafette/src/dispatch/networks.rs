@@ -3,6 +3,7 @@
 
 use crate::app::App;
 use crate::kit::msisdn::Msisdn;
+use crate::kit::task;
 
 /// Finds out in which network a number is, if a route depends on it; waits at most as long as the
 /// settings say.
@@ -16,6 +17,6 @@ pub async fn look_up(app: &App, to: &Msisdn) {
 pub fn look_up_meanwhile(app: &App, to: &Msisdn) {
     if app.carriers.lookup_for(to).is_some() {
         let (app, to) = (app.clone(), to.clone());
-        tokio::spawn(async move { look_up(&app, &to).await });
+        task::spawn(async move { look_up(&app, &to).await });
     }
 }

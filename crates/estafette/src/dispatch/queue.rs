@@ -17,6 +17,7 @@ use crate::carriers::binds::Presence;
 use crate::carriers::inbox::Asker;
 use crate::carriers::{Lane, Permit, Priority};
 use crate::kit::id::AccountId;
+use crate::kit::task;
 
 /// How often a queue is looked at that nobody speaks of, milliseconds: other nodes fill it, too.
 const PAUSE_MS: u64 = 500;
@@ -58,7 +59,7 @@ impl Slot {
     pub fn go<O: Owner>(self, app: &App, leg: Leg<O>) {
         let Some(permit) = self.permit else { return self.lane.wake() };
         let waiter = app.carriers.inbox().expect(leg.attempt.id.as_str(), Asker::Nobody);
-        tokio::spawn(carry_queued(app.clone(), leg, permit, waiter));
+        task::spawn(carry_queued(app.clone(), leg, permit, waiter));
     }
 }
 

@@ -25,6 +25,7 @@ pub mod secret;
 pub mod shelf;
 pub mod signature;
 pub mod takeover;
+pub mod task;
 pub mod throttle;
 pub mod upload;
 pub mod walk;

@@ -15,6 +15,7 @@ use super::{Error, Target, fan, store as sql};
 use crate::app::{App, Env};
 use crate::events;
 use crate::kit::id::WebhookId;
+use crate::kit::task;
 
 /// How often the database is looked at when nothing wakes, milliseconds.
 const PAUSE_MS: u64 = 250;
@@ -132,7 +133,7 @@ pub async fn free(app: &App) -> Result<(), CommitError> {
 
 /// Begins to work on a target that this node got.
 fn start(engine: Arc<Engine>, target: Target, notes: Notes, wait: Arc<Wait>) {
-    tokio::spawn(TargetLane::new(engine, target, notes, wait).run());
+    task::spawn(TargetLane::new(engine, target, notes, wait).run());
 }
 
 impl Engine {

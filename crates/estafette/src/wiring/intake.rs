@@ -20,6 +20,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use super::pace::Pace;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
+use crate::kit::task;
 use crate::kit::upload::{Cut, MOST_BYTES};
 
 /// Largest body, bytes.
@@ -184,7 +185,9 @@ pub(super) fn let_go(mut body: Body, version: Version) {
             left = now;
         }
     };
-    tokio::spawn(timeout(LINGER, rest));
+    task::spawn(async {
+        let _given_up = timeout(LINGER, rest).await;
+    });
 }
 
 /// Makes the body of a request come at a bounded pace and end in a [`Cut`] when it is too slow or

@@ -48,6 +48,7 @@ use crate::kit::hashers::Hashers;
 use crate::kit::outgoing::{Outgoing, Rules};
 use crate::kit::seal::Vault;
 use crate::kit::sealing::Sealing;
+use crate::kit::task;
 use crate::kit::throttle::Throttle;
 use crate::metrics::Metrics;
 use crate::otp::{self, Otp};
@@ -346,29 +347,29 @@ pub async fn start(mut service: Service) -> anyhow::Result<Running> {
         inbound: |app, messages| Box::pin(inbound::take_in(app, messages)),
         part: |app, part| Box::pin(inbound::take_part(app, part)),
     };
-    let desks = behind_doors.map(|(app, news)| tokio::spawn(dispatch::run(app, news, desk)));
+    let desks = behind_doors.map(|(app, news)| task::spawn(dispatch::run(app, news, desk)));
     // Binds are kept until what they carry is settled.
-    let desks = desks.chain([tokio::spawn(dispatch::keep_binds(live_app.clone()))]).collect();
+    let desks = desks.chain([task::spawn(dispatch::keep_binds(live_app.clone()))]).collect();
     tasks.extend([
-        tokio::spawn(otp::run(live_app.clone())),
-        tokio::spawn(otp::run(sandbox_app.clone())),
-        tokio::spawn(chatapp::upstream::run(live_app.clone(), service.live_door.clone())),
-        tokio::spawn(chatapp::links::run(live_app.clone())),
-        tokio::spawn(chatapp::templates::own::keep(live_app.clone())),
-        tokio::spawn(chatapp::run(live_app.clone())),
-        tokio::spawn(chatapp::run(sandbox_app.clone())),
-        tokio::spawn(otp::fraud::run(live_app.clone())),
-        tokio::spawn(dispatch::watch(live_app.clone(), owners)),
-        tokio::spawn(dispatch::watch(sandbox_app.clone(), owners)),
-        tokio::spawn(dispatch::serve(live_app.clone(), owners)),
-        tokio::spawn(dispatch::serve(sandbox_app.clone(), owners)),
-        tokio::spawn(dispatch::follow_routes(live_app.clone())),
-        tokio::spawn(webhooks::run(live_app.clone())),
-        tokio::spawn(emails::notices::run(live_app.clone())),
-        tokio::spawn(rotation::run(live_app.clone(), stopped.clone())),
-        tokio::spawn(shared_clock::keep(live_app.clone())),
-        tokio::spawn(support::run(live_app.clone())),
-        tokio::spawn(support::chat::run(live_app.clone(), stopped.clone())),
+        task::spawn(otp::run(live_app.clone())),
+        task::spawn(otp::run(sandbox_app.clone())),
+        task::spawn(chatapp::upstream::run(live_app.clone(), service.live_door.clone())),
+        task::spawn(chatapp::links::run(live_app.clone())),
+        task::spawn(chatapp::templates::own::keep(live_app.clone())),
+        task::spawn(chatapp::run(live_app.clone())),
+        task::spawn(chatapp::run(sandbox_app.clone())),
+        task::spawn(otp::fraud::run(live_app.clone())),
+        task::spawn(dispatch::watch(live_app.clone(), owners)),
+        task::spawn(dispatch::watch(sandbox_app.clone(), owners)),
+        task::spawn(dispatch::serve(live_app.clone(), owners)),
+        task::spawn(dispatch::serve(sandbox_app.clone(), owners)),
+        task::spawn(dispatch::follow_routes(live_app.clone())),
+        task::spawn(webhooks::run(live_app.clone())),
+        task::spawn(emails::notices::run(live_app.clone())),
+        task::spawn(rotation::run(live_app.clone(), stopped.clone())),
+        task::spawn(shared_clock::keep(live_app.clone())),
+        task::spawn(support::run(live_app.clone())),
+        task::spawn(support::chat::run(live_app.clone(), stopped.clone())),
     ]);
     tasks.extend(upkeep::start(live_app, witness, &stopped));
     Ok(Running { addresses, service, stop, tasks, desks })

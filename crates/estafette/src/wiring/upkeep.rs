@@ -11,6 +11,7 @@ use crate::app::App;
 use crate::chores::{self, Chore, Ending, Means, Witness, Worker};
 use crate::credits::audit::{self, Scope};
 use crate::credits::seals;
+use crate::kit::task;
 use crate::{chatapp, credits, dispatch, otp, retention, webhooks};
 
 /// How often figures are looked for, milliseconds.
@@ -26,11 +27,11 @@ pub(super) fn start(
 ) -> Vec<JoinHandle<()>> {
     let witness = Arc::new(witness);
     let worker =
-        |chores| tokio::spawn(worker(app.clone(), Arc::clone(&witness), chores, stopped.clone()));
+        |chores| task::spawn(worker(app.clone(), Arc::clone(&witness), chores, stopped.clone()));
     vec![
         worker(retention::chores(app)),
         worker(audits(app)),
-        tokio::spawn(look(app.clone(), Arc::clone(&witness), stopped.clone())),
+        task::spawn(look(app.clone(), Arc::clone(&witness), stopped.clone())),
     ]
 }
 

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::kit::id::{HandsetMessageId, HandsetReplyId};
 use crate::kit::msisdn::Msisdn;
+use crate::kit::task;
 use script::{Answer, Step, ending};
 
 pub(super) use mail::script_of;
@@ -203,7 +204,7 @@ fn bring(clock: &Clock, door: &Door, message: &Outbound, to_come: ToCome<'_>) {
         fate: Fate::Sent,
         error: None,
     };
-    tokio::spawn(async move {
+    task::spawn(async move {
         let start = clock.now();
         for step in steps {
             if step.after_ms > 0 {

@@ -8,6 +8,7 @@ use ::smpp::{BindKind, Link, LinkSettings, Phase};
 use super::{Inner, Key, news};
 use crate::carriers::binds::{Load, Presence, Slots};
 use crate::config::BindMode;
+use crate::kit::task;
 
 /// The binds that are open, and whether other nodes have some.
 #[derive(Default)]
@@ -49,9 +50,9 @@ impl Bind {
 fn link(inner: &Arc<Inner>, kind: BindKind) -> Link<Key> {
     let settings = LinkSettings { kind, ..inner.link.clone() };
     let (link, told, runner) = Link::open(settings, inner.clock.clone());
-    tokio::spawn(runner.run());
-    tokio::spawn(news::take_all(Arc::clone(inner), told));
-    tokio::spawn(watch(inner.name.clone(), link.phase()));
+    task::spawn(runner.run());
+    task::spawn(news::take_all(Arc::clone(inner), told));
+    task::spawn(watch(inner.name.clone(), link.phase()));
     link
 }
 

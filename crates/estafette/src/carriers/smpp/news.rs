@@ -16,6 +16,7 @@ use super::{Inner, Key, Place, id_form, word};
 use crate::carriers::{
     Channel, Echo, Fate, Guess, Guesses, Inbound, InboundPart, NotNow, Outbound, Receipt, Refusal,
 };
+use crate::kit::task;
 
 /// Tries to store what a centre does not bring again, and the pause between them, milliseconds.
 const TRIES: usize = 20;
@@ -47,7 +48,7 @@ pub(super) async fn take_all(inner: Arc<Inner>, mut told: UnboundedReceiver<News
 fn desk(inner: &Arc<Inner>) -> UnboundedSender<Delivery> {
     let (desk, mut brought) = unbounded_channel();
     let inner = Arc::clone(inner);
-    tokio::spawn(async move {
+    task::spawn(async move {
         while let Some(delivery) = brought.recv().await {
             take(&inner, delivery).await;
         }
@@ -166,7 +167,7 @@ impl Inner {
     /// Brings a receipt of our own until it is taken.
     fn bring(&self, receipt: Receipt) {
         let (door, clock) = (self.door.clone(), self.clock.clone());
-        tokio::spawn(async move {
+        task::spawn(async move {
             for _ in 0..TRIES {
                 if door.receipt(receipt.clone()).await.is_ok() {
                     return;

@@ -19,6 +19,7 @@ use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
 use super::{Destination, NoAnswer};
+use crate::kit::task;
 
 /// Bytes of an answer's head, and of what is read ahead of its body.
 const BUFFER: usize = 32 * 1024;
@@ -117,7 +118,7 @@ where
     builder.max_buf_size(BUFFER).max_headers(MOST_HEADERS);
     let (sender, connection) =
         builder.handshake(TokioIo::new(stream)).await.map_err(|error| NoAnswer::http(&error))?;
-    let driver = tokio::spawn(async move {
+    let driver = task::spawn(async move {
         // What went wrong reaches the request that waits, if one does.
         let _told_there = connection.await;
     });

@@ -35,6 +35,7 @@ use crate::config::Server;
 use crate::kit::client_address::{ClientAddress, is_within};
 use crate::kit::id::RequestId;
 use crate::kit::takeover::{Duplex, Taken, Takeover};
+use crate::kit::task;
 use crate::metrics::Metrics;
 use crate::wiring::intake::{BODY_LIMIT, LINGER};
 use crate::wiring::pace::Pace;
@@ -294,7 +295,7 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        tokio::spawn(life::limited(self.longest, stream));
+        task::spawn(life::limited(self.longest, stream));
     }
 }
 

@@ -33,6 +33,7 @@ use self::tls::Tls;
 use crate::app::App;
 use crate::config::Server;
 use crate::kit::client_address::ClientAddress;
+use crate::kit::task;
 use crate::metrics::Metrics;
 
 /// Connections that may wait to be accepted. The system's bound, `net.core.somaxconn`, is usually
@@ -81,13 +82,13 @@ impl Entrance {
         let metrics = app.metrics.clone();
         let gate = self.gate.clone();
         let accepting = Accepting { listener, gate, metrics, waiting: None, warned: None };
-        tokio::spawn(accepting.run(Arc::new(front), stopped))
+        task::spawn(accepting.run(Arc::new(front), stopped))
     }
 
     /// Keeps the certificate fresh, where there is one.
     pub(super) fn keep_fresh(&self, stopped: Receiver<bool>) -> Option<JoinHandle<()>> {
         let tls = self.tls.clone()?;
-        Some(tokio::spawn(tls.keep_fresh(stopped)))
+        Some(task::spawn(tls.keep_fresh(stopped)))
     }
 }
 

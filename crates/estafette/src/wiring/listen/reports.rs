@@ -11,6 +11,7 @@ use super::gate::Gate;
 use super::{Accepted, Accepting, Listener};
 use crate::app::App;
 use crate::emails::reports::Intake;
+use crate::kit::task;
 
 /// Connections at a time, and from one address: usually the operator's own relay.
 const PLACES: usize = 64;
@@ -35,7 +36,7 @@ pub(in crate::wiring) fn serve_reports(
     let metrics = app.metrics.clone();
     let mut accepting = Accepting { listener, gate, metrics, waiting: None, warned: None };
     let name = app.config.mail_name();
-    tokio::spawn(async move {
+    task::spawn(async move {
         let mut connections = JoinSet::new();
         loop {
             let (Accepted { tcp, share, .. }, place) = tokio::select! {
