@@ -1,8 +1,10 @@
 //! An instant in milliseconds since 1970, as it is stored and shown.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Add, Sub};
+
+/// 9999-12-31T23:59:59.999Z.
+const END_MS: i64 = 253_402_300_799_999;
 
 /// Milliseconds since the Unix epoch, UTC. Shown as RFC 3339 with `Z` and three decimals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,35 +17,13 @@ impl Millis {
         Self(since.map_or(0, |past| i64::try_from(past.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// Reads RFC 3339, any offset and any number of decimals.
+    /// Reads RFC 3339, any offset and any number of decimals. The last day of the year 9999, which
+    /// clients write for "no end", is read as well.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let text = &with_few_decimals(text)?;
-        let at = text.parse::<jiff::Timestamp>().ok().map(|at| Self(at.as_millisecond()));
-        at.or_else(|| Self::parse_late(text))
+        let at = chrono::DateTime::parse_from_rfc3339(text).ok()?;
+        Some(Self(at.timestamp_millis()))
     }
-
-    /// The last day of the year 9999, which clients write for "no end" and [`jiff::Timestamp`] does
-    /// not have, since some offset would put it into the next year.
-    fn parse_late(text: &str) -> Option<Self> {
-        let pieces = jiff::fmt::temporal::Pieces::parse(text).ok()?;
-        let at = pieces.date().to_datetime(pieces.time()?);
-        let offset_s = i64::from(pieces.to_numeric_offset()?.seconds());
-        let since = at.duration_since(jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0));
-        let ms = i64::try_from(since.as_millis()).ok()?;
-        (at.year() == 9999).then(|| Self(ms - offset_s * 1_000))
-    }
-}
-
-/// Nanoseconds are as exact as it gets: what is said beyond them is left out (RFC 3339 §5.6 allows
-/// any number of decimals).
-fn with_few_decimals(text: &str) -> Option<Cow<'_, str>> {
-    let Some((before, rest)) = text.split_once('.') else { return Some(Cow::Borrowed(text)) };
-    let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
-    if end <= 9 {
-        return Some(Cow::Borrowed(text));
-    }
-    Some(Cow::Owned(format!("{before}.{}{}", rest.get(..9)?, rest.get(end..)?)))
 }
 
 impl Add<i64> for Millis {
@@ -69,10 +49,9 @@ impl Sub for Millis {
 
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(at) => write!(f, "{at:.3}"),
-            Err(_) => f.write_str("9999-12-31T23:59:59.999Z"),
-        }
+        // RFC 3339 has years of four digits only.
+        let at = chrono::DateTime::from_timestamp_millis(self.0.min(END_MS)).unwrap_or_default();
+        f.write_str(&at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true))
     }
 }
 
@@ -84,6 +63,7 @@ mod tests {
     fn instants_are_shown_in_utc_with_three_decimals() {
         assert_eq!(Millis(0).to_string(), "1970-01-01T00:00:00.000Z");
         assert_eq!(Millis(1_700_000_000_120).to_string(), "2023-11-14T22:13:20.120Z");
+        assert_eq!(Millis(i64::MAX).to_string(), "9999-12-31T23:59:59.999Z");
         assert_eq!(Millis::parse("2023-11-14T23:13:20.12+01:00"), Some(Millis(1_700_000_000_120)));
     }
 
@@ -99,7 +79,11 @@ mod tests {
             ("9999-12-31T23:59:59", None),
             ("9999-12-32T00:00:00Z", None),
             ("10000-01-01T00:00:00Z", None),
+            ("2016-12-31T23:59:60Z", Some(1_483_228_800_000)),
+            ("2023-11-14t22:13:20z", Some(1_700_000_000_000)),
             ("2023-11-14T22:13:20.Z", None),
+            ("2023-11-14T22:13:20", None),
+            ("2023-11-14", None),
             ("2023-11-14.1234567890Z", None),
             (".", None),
             ("", None),

@@ -1,8 +1,7 @@
 //! `validity_period` and `schedule_delivery_time` (SMPP 3.4 §7.1.1).
 
+use chrono::{DateTime, Datelike as _};
 use clock::Millis;
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use crate::wire::COctets;
 
@@ -19,10 +18,10 @@ pub fn relative(seconds: u32) -> COctets {
 /// `YYMMDDhhmmsstnnp` in UTC (§7.1.1.1); empty for a time before 1970 or after 9999.
 #[must_use]
 pub fn absolute(at: Millis) -> COctets {
-    let Ok(at) = Timestamp::from_millisecond(at.0.max(0)) else { return COctets::default() };
-    let at = at.to_zoned(TimeZone::UTC);
-    let tenths = at.millisecond() / 100;
-    format!("{}{tenths}00+", at.strftime("%y%m%d%H%M%S")).into()
+    let at = DateTime::from_timestamp_millis(at.0.max(0)).filter(|at| at.year() <= 9999);
+    let Some(at) = at else { return COctets::default() };
+    let tenths = at.timestamp_subsec_millis() / 100;
+    format!("{}{tenths}00+", at.format("%y%m%d%H%M%S")).into()
 }
 
 #[cfg(test)]

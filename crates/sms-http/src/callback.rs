@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use chrono::{DateTime, FixedOffset};
 use serde::Deserialize;
 use serde_json::Value;
 use url::form_urlencoded;
@@ -253,6 +254,6 @@ fn instant(text: &str) -> Option<i64> {
     if let Ok(seconds) = text.parse::<i64>() {
         return seconds.checked_mul(1_000);
     }
-    let read = |text: &str| text.parse::<jiff::Timestamp>().ok();
-    read(text).or_else(|| read(&format!("{text}Z"))).map(jiff::Timestamp::as_millisecond)
+    let read = |text: &str| text.parse::<DateTime<FixedOffset>>().ok();
+    read(text).or_else(|| read(&format!("{text}Z"))).map(|at| at.timestamp_millis())
 }
