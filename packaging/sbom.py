@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VIEWER = ROOT / "crates" / "estafette" / "viewer" / "VERSION.json"
+VIEWER = ROOT / "crates" / "service" / "viewer" / "VERSION.json"
 
 
 def moment():

@@ -1,4 +1,5 @@
-//! The program: an allocator and the command line. Everything else is in the library.
+//! The program: an allocator, the databases and the command line. Everything else is in the
+//! library.
 
 use std::process::ExitCode;
 
@@ -10,5 +11,5 @@ fn main() -> ExitCode {
     // What is not UTF-8 is marked where it is not, and refused where it was to be a setting.
     let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     let environment = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
-    estafette::cli::run(std::env::args_os().collect(), environment.collect())
+    estafette::cli::run(std::env::args_os().collect(), environment.collect(), engines::ALL)
 }

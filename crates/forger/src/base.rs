@@ -121,7 +121,8 @@ pub(super) async fn audit(
 }
 
 fn settings(folder: &Path, file: &str) -> Result<Config> {
-    let mut config = config::load(None, std::iter::empty(), Flags::default())?;
+    let flags = Flags { engines: engines::ALL, ..Flags::default() };
+    let mut config = config::load(None, std::iter::empty(), flags)?;
     folder.clone_into(&mut config.data_dir);
     let path = folder.join(file.trim_start_matches("sqlite:"));
     config.database.url = Secret::new(format!("sqlite:{}", path.display()));

@@ -16,14 +16,14 @@ pub struct Groups {
 
 /// Counts while the engine works.
 #[derive(Debug, Default)]
-pub(crate) struct GroupCounter {
+pub struct GroupCounter {
     by_size: [AtomicU64; GROUP_BOUNDS.len() + 1],
     sets: AtomicU64,
 }
 
 impl GroupCounter {
     /// Counts one group.
-    pub(crate) fn count(&self, size: usize) {
+    pub fn count(&self, size: usize) {
         let size = u64::try_from(size).unwrap_or(u64::MAX);
         let class = GROUP_BOUNDS.partition_point(|bound| *bound < size);
         if let Some(groups) = self.by_size.get(class) {
@@ -33,7 +33,8 @@ impl GroupCounter {
     }
 
     /// What was counted.
-    pub(crate) fn read(&self) -> Groups {
+    #[must_use]
+    pub fn read(&self) -> Groups {
         let by_size = self.by_size.each_ref().map(|groups| groups.load(Ordering::Relaxed));
         Groups { by_size, sets: self.sets.load(Ordering::Relaxed) }
     }

@@ -187,7 +187,7 @@ impl WriteSet {
     }
 
     /// Leaves statements out.
-    pub(crate) fn retain(&mut self, keeps: impl Fn(&Stmt) -> bool) {
+    pub fn retain(&mut self, keeps: impl Fn(&Stmt) -> bool) {
         self.stmts.retain(|stmt| keeps(stmt));
     }
 

@@ -163,7 +163,7 @@ impl<T: Into<Val>> From<Option<T>> for Val {
 
 /// One row of an answer. Columns are taken out by position, each once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row(pub(crate) Vec<Val>);
+pub struct Row(pub Vec<Val>);
 
 impl Row {
     /// Takes column `index` out of the row.

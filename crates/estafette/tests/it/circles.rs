@@ -25,7 +25,7 @@ struct Import {
 }
 
 impl Crate {
-    /// `folder` is such as `estafette/src/`.
+    /// `folder` is such as `service/src/`.
     fn of(folder: &str, all: &[Source]) -> Self {
         let mut found = Self {
             files: BTreeMap::new(),
@@ -227,7 +227,9 @@ fn inline(text: &str) -> Vec<Vec<String>> {
 fn no_files_import_each_other_in_a_circle() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut circles = vec![];
-    for name in ["estafette", "devtools", "store", "smpp", "playground", "clock", "sms-text"] {
+    for name in
+        ["service", "engines", "devtools", "store", "smpp", "playground", "clock", "sms-text"]
+    {
         let all = shipped(sources(&crates.join(name).join("src")));
         let found = Crate::of(&format!("{name}/src/"), &all);
         assert!(!found.texts.is_empty(), "no files of {name}");
@@ -239,21 +241,21 @@ fn no_files_import_each_other_in_a_circle() {
 #[test]
 fn a_circle_is_found_however_it_is_written() {
     let of = |name: &str, text: &str| Source {
-        path: format!("estafette/src/otp/{name}.rs"),
+        path: format!("service/src/otp/{name}.rs"),
         text: text.to_owned(),
     };
     let mod_rs = || of("mod", "mod send;\nmod store;\nmod view;\npub use view::View;\n");
     let circles = |texts: [&str; 3]| {
         let [send, store, view] = texts;
         let all = [mod_rs(), of("send", send), of("store", store), of("view", view)];
-        Crate::of("estafette/src/", &all).circles()
+        Crate::of("service/src/", &all).circles()
     };
     let straight = ["use super::store as sql;", "", "use super::{send, store};"];
     assert_eq!(circles(straight), Vec::<String>::new());
-    let whole = "estafette/src/otp/send.rs, estafette/src/otp/store.rs";
+    let whole = "service/src/otp/send.rs, service/src/otp/store.rs";
     assert_eq!(circles(["use super::store as sql;", "use super::send::Order;", ""]), [whole]);
     assert_eq!(circles(["fn a() { super::store::b() }", "use crate::otp::{send};", ""]), [whole]);
-    let three = "estafette/src/otp/send.rs, estafette/src/otp/store.rs, estafette/src/otp/view.rs";
+    let three = "service/src/otp/send.rs, service/src/otp/store.rs, service/src/otp/view.rs";
     let handed_on = ["use super::store;", "use super::View;", "use super::send::{self, Order};"];
     assert_eq!(circles(handed_on), [three], "`View` is handed on by mod.rs");
     assert_eq!(circles(["// use super::store;", "use super::send;", ""]), Vec::<String>::new());

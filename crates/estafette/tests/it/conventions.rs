@@ -74,7 +74,7 @@ fn words_of_items(source: &str) -> Vec<&str> {
 
 #[test]
 fn no_source_makes_up_a_code_of_an_item() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../service/src");
     let (mut folders, mut count) = (vec![folder], 0);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {

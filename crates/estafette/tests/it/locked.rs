@@ -68,7 +68,7 @@ const INTRODUCTION: &str = "# Errors
 
 Every error is `application/problem+json` (RFC 9457) and carries one of these codes in `code`.
 The code is stable: programs decide by it, and by nothing else. This page is made from the code
-(`crates/estafette/src/kit/problem_code.rs`); a test keeps it true.
+(`crates/service/src/kit/problem_code.rs`); a test keeps it true.
 
 | status | code | title |
 |---|---|---|
@@ -92,7 +92,7 @@ const EVENTS: &str = "# Events
 
 What can happen, with an example of each: the body of the request that a webhook target gets, and
 what `GET /v1/events` lists. How they are delivered and verified is in [webhooks.md](webhooks.md).
-This page is made from the code (`crates/estafette/src/events/catalogue.rs`); a test keeps it true,
+This page is made from the code (`crates/service/src/events/catalogue.rs`); a test keeps it true,
 and another one compares the examples of what this version sends with what it does send.
 
 `data` is the object as its own `GET` shows it, what the event adds (`reason`, `error`, `button`),

@@ -82,11 +82,12 @@ fn parameters(text: &str) -> Result<usize, String> {
 }
 
 async fn every_statement_is_good(world: &World) {
-    let all: Vec<Statement> = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
-        .iter()
-        .filter(|source| source.path.ends_with("store.rs"))
-        .flat_map(statements)
-        .collect();
+    let all: Vec<Statement> =
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../service/src"))
+            .iter()
+            .filter(|source| source.path.ends_with("store.rs"))
+            .flat_map(statements)
+            .collect();
     assert!(all.len() > 40, "only {} statements were found", all.len());
     let db = world.app(Env::Sandbox).await.db.clone();
     let mut faults = vec![];
@@ -168,7 +169,7 @@ const MAY_ASK_EACH_ROW: &[(&str, &str)] = &[
 #[test]
 fn an_environment_is_not_looked_for_row_by_row() {
     let found: std::collections::BTreeSet<String> =
-        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../service/src"))
             .iter()
             .filter(|source| source.path.ends_with("store.rs"))
             .flat_map(statements)

@@ -65,7 +65,7 @@ fn rank(room: &str) -> Option<u8> {
 
 /// The room of a file of the service.
 fn room(path: &str) -> &str {
-    let path = path.strip_prefix("estafette/src/").unwrap_or(path);
+    let path = path.strip_prefix("service/src/").unwrap_or(path);
     path.split('/').next().unwrap_or(path).trim_end_matches(".rs")
 }
 
@@ -164,7 +164,7 @@ fn faults_of_sql(source: &Source) -> Vec<String> {
 }
 
 fn faults_of_http(source: &Source) -> Vec<String> {
-    let inside = source.path.strip_prefix("estafette/src/").unwrap_or(&source.path);
+    let inside = source.path.strip_prefix("service/src/").unwrap_or(&source.path);
     let allowed = inside.ends_with("/api.rs")
         || ["kit", "wiring"].contains(&room(&source.path))
         || inside.starts_with("access/idempotency/")
@@ -213,7 +213,7 @@ fn check(all: &[Source], rule: fn(&Source) -> Vec<String>) {
 }
 
 fn service() -> Vec<Source> {
-    shipped(sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")))
+    shipped(sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../service/src")))
 }
 
 fn of(path: &str, text: &str) -> Source {
@@ -228,13 +228,13 @@ fn rooms_know_only_lower_ranks() {
 #[test]
 fn a_room_that_knows_a_higher_one_is_caught() {
     for bad in ["use crate::otp::Status;", "use crate::{kit::id, otp};", "crate::profile::x();"] {
-        assert_eq!(faults_of_rank(&of("estafette/src/credits/mod.rs", bad)).len(), 1, "{bad}");
+        assert_eq!(faults_of_rank(&of("service/src/credits/mod.rs", bad)).len(), 1, "{bad}");
     }
-    let equals = of("estafette/src/otp/mod.rs", "use crate::operator;");
+    let equals = of("service/src/otp/mod.rs", "use crate::operator;");
     assert_eq!(faults_of_rank(&equals).len(), 1);
-    assert_eq!(faults_of_rank(&of("estafette/src/pigeons/mod.rs", "")).len(), 1);
+    assert_eq!(faults_of_rank(&of("service/src/pigeons/mod.rs", "")).len(), 1);
     for good in ["use crate::kit::{id, seal};", "// crate::otp", "use crate::{app::App, access};"] {
-        assert!(faults_of_rank(&of("estafette/src/credits/mod.rs", good)).is_empty(), "{good}");
+        assert!(faults_of_rank(&of("service/src/credits/mod.rs", good)).is_empty(), "{good}");
     }
 }
 
@@ -246,20 +246,19 @@ fn sql_lives_in_stores() {
 #[test]
 fn sql_elsewhere_is_caught() {
     let bad = "const A: Sql = Sql(\"SELECT 1\");";
-    assert_eq!(faults_of_sql(&of("estafette/src/otp/mod.rs", bad)).len(), 1);
-    assert!(faults_of_sql(&of("estafette/src/otp/store.rs", bad)).is_empty());
+    assert_eq!(faults_of_sql(&of("service/src/otp/mod.rs", bad)).len(), 1);
+    assert!(faults_of_sql(&of("service/src/otp/store.rs", bad)).is_empty());
 }
 
 #[test]
 fn only_what_is_for_tests_is_let_off() {
-    let parent = of("estafette/src/otp/mod.rs", "a\n#[cfg(test)]\nmod model;\nmod send;\n");
+    let parent = of("service/src/otp/mod.rs", "a\n#[cfg(test)]\nmod model;\nmod send;\n");
     let tail = "b\n#[cfg(test)]\nmod tests {\nSELECT \n}";
-    let files =
-        [parent, of("estafette/src/otp/model.rs", ""), of("estafette/src/otp/send.rs", tail)];
+    let files = [parent, of("service/src/otp/model.rs", ""), of("service/src/otp/send.rs", tail)];
     let kept: Vec<(String, String)> =
         shipped(files.into()).into_iter().map(|source| (source.path, source.text)).collect();
     assert_eq!(kept.len(), 2, "{kept:?}");
-    assert_eq!(kept[1], ("estafette/src/otp/send.rs".to_owned(), "b\n".to_owned()));
+    assert_eq!(kept[1], ("service/src/otp/send.rs".to_owned(), "b\n".to_owned()));
 }
 
 #[test]
@@ -270,8 +269,8 @@ fn http_lives_at_the_edge() {
 #[test]
 fn http_elsewhere_is_caught() {
     let bad = "use axum::http::StatusCode;";
-    assert_eq!(faults_of_http(&of("estafette/src/otp/mod.rs", bad)).len(), 1);
-    assert!(faults_of_http(&of("estafette/src/otp/api.rs", bad)).is_empty());
+    assert_eq!(faults_of_http(&of("service/src/otp/mod.rs", bad)).len(), 1);
+    assert!(faults_of_http(&of("service/src/otp/api.rs", bad)).is_empty());
 }
 
 #[test]
@@ -284,11 +283,11 @@ fn formless_files_are_caught() {
     let long_line = format!("//! x\n{}", "y".repeat(101));
     let long_file = format!("//! x\n{}", "y\n".repeat(500));
     for bad in ["fn a() {}", long_line.as_str(), long_file.as_str()] {
-        assert_eq!(faults_of_form(&of("estafette/src/kit/a.rs", bad)).len(), 1);
+        assert_eq!(faults_of_form(&of("service/src/kit/a.rs", bad)).len(), 1);
     }
-    assert_eq!(faults_of_form(&of("estafette/src/kit/utils.rs", "//! x")).len(), 1);
-    assert_eq!(faults_of_form(&of("estafette/src/common/a.rs", "//! x")).len(), 1);
-    assert!(faults_of_form(&of("estafette/src/kit/a.rs", "//! x\n")).is_empty());
+    assert_eq!(faults_of_form(&of("service/src/kit/utils.rs", "//! x")).len(), 1);
+    assert_eq!(faults_of_form(&of("service/src/common/a.rs", "//! x")).len(), 1);
+    assert!(faults_of_form(&of("service/src/kit/a.rs", "//! x\n")).is_empty());
 }
 
 /// What deletes by age goes by the time that the turn believes: the clock alone may be a year off.
@@ -306,6 +305,6 @@ fn chores_ask_their_turn_for_the_time() {
 #[test]
 fn a_chore_that_asks_the_clock_is_caught() {
     let chore = |time: &str| format!("fn forget(app: &App, turn: &Turn) {{\n    {time};\n}}\n");
-    assert_eq!(faults_of_age(&of("estafette/src/otp/a.rs", &chore("app.now()"))).len(), 1);
-    assert!(faults_of_age(&of("estafette/src/otp/a.rs", &chore("turn.now()"))).is_empty());
+    assert_eq!(faults_of_age(&of("service/src/otp/a.rs", &chore("app.now()"))).len(), 1);
+    assert!(faults_of_age(&of("service/src/otp/a.rs", &chore("turn.now()"))).is_empty());
 }

@@ -6,9 +6,10 @@ mod servers;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use engines::Lite;
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
-use store::{Db, Lite, LiteOptions, Sql, WriteSet, args};
+use store::{Db, Sql, SqliteOptions, WriteSet, args};
 
 use crate::process::{Serving, answer, estafette, told};
 use crate::world::{Database, postgres};
@@ -188,7 +189,7 @@ async fn the_doctor_looks_at_a_running_service_and_at_a_server() {
 
 /// Changes the file of the database while nobody serves from it.
 async fn tampered(folder: &Path, sql: &'static str) {
-    let db = Db::new(Lite::open(&folder.join("estafette.db"), LiteOptions::default()).unwrap());
+    let db = Db::new(Lite::open(&folder.join("estafette.db"), SqliteOptions::default()).unwrap());
     let mut set = WriteSet::of("story");
     set.push(Sql(sql), args![]);
     db.commit(set).await.unwrap();

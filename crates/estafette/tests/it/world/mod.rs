@@ -5,7 +5,7 @@ pub mod contract;
 mod documented;
 pub mod faults;
 pub mod http;
-#[path = "../../../../store/tests/server/mod.rs"]
+#[path = "../../../../engines/tests/server/mod.rs"]
 mod server;
 mod template;
 pub mod tenant;
@@ -19,7 +19,7 @@ use clock::{Clock, HOUR, MINUTE, Millis};
 use estafette::app::{App, Env};
 use estafette::carriers::handsets::MemoryShelf;
 use estafette::carriers::{Carriers, Door, Handsets};
-use estafette::config::Config;
+use estafette::config::{Config, Flags};
 use estafette::dispatch::Entry;
 use estafette::kit::secret::Secret;
 use estafette::wiring;
@@ -423,9 +423,8 @@ async fn settle_in(engine: Engine, config: &mut Config) -> Option<Database> {
 }
 
 fn settings(folder: &TempDir) -> Config {
-    let mut config =
-        estafette::config::load(None, std::iter::empty(), estafette::config::Flags::default())
-            .unwrap();
+    let flags = Flags { engines: engines::ALL, ..Flags::default() };
+    let mut config = estafette::config::load(None, std::iter::empty(), flags).unwrap();
     folder.path().clone_into(&mut config.data_dir);
     let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
     config.server.live = anywhere;

@@ -1,0 +1,197 @@
+//! The command line. Each command opens the same database that a running service uses, does one
+//! thing and prints one answer: text for people, or with `--json` one object for programs.
+
+mod accounts;
+mod carriers;
+mod clock;
+mod commands;
+mod demo;
+mod doctor;
+mod health;
+mod keys;
+mod logs;
+mod output;
+mod password;
+mod playground;
+mod rotate_key;
+mod serve;
+mod staff;
+mod upkeep;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use ::clock::Clock;
+use anyhow::Context;
+use clap::Parser;
+use futures_util::FutureExt;
+use store::Engines;
+
+use crate::config::{self, Config};
+use crate::telemetry;
+use crate::wiring::{self, Service};
+use commands::{Cli, Command, ConfigArgs};
+use output::Output;
+
+/// Runs what the arguments say: 0 when it worked, 1 when it did not, 2 for wrong arguments. Not
+/// generic: the whole program would be compiled in the binary, after the library.
+#[must_use]
+pub fn run(
+    arguments: Vec<OsString>,
+    environment: Vec<(String, String)>,
+    engines: Engines,
+) -> ExitCode {
+    // What is written is for this user alone: customers' files, copies of the database, keys.
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let is_json = arguments.iter().any(|argument| argument == "--json");
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error, Output::new(is_json)),
+    };
+    let output = Output::new(cli.global.json);
+    let code = run_within_runtime(cli, environment, engines, output);
+    code.unwrap_or_else(|error| {
+        output.failed(&format!("{error:#}"));
+        ExitCode::FAILURE
+    })
+}
+
+/// Says what is wrong with the arguments. Help and version come this way too, for the standard
+/// output and with code 0.
+fn refused(error: &clap::Error, output: Output) -> ExitCode {
+    if error.use_stderr() && output.is_json() {
+        let told = error.render().to_string();
+        output.failed(told.trim_start_matches("error: ").trim_end());
+    } else {
+        let _printed = error.print();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+fn run_within_runtime(
+    cli: Cli,
+    environment: Vec<(String, String)>,
+    engines: Engines,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // Without its type: all commands would be compiled once for each way of blocking on them.
+    let code = runtime.block_on(dispatch(cli, environment, engines, output).boxed_local());
+    telemetry::flush();
+    // Whatever still runs now was told to stop and did not: the process does not wait for it.
+    runtime.shutdown_background();
+    code
+}
+
+async fn dispatch(
+    cli: Cli,
+    environment: Vec<(String, String)>,
+    engines: Engines,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
+    let file = cli.global.config.clone();
+    let mut flags = cli.global.flags(engines);
+    let command = cli.command.unwrap_or(Command::Serve);
+    // The demo touches no database but its own, unless its very command line names one.
+    let demo_database =
+        if let Command::Demo(_) = command { flags.database_url.take() } else { None };
+    let strangers: Vec<String> =
+        config::strangers(&environment).into_iter().map(str::to_owned).collect();
+    // A service says it in its log, where that is one of nothing but JSON lines; to the doctor it
+    // is a finding.
+    if !matches!(command, Command::Serve | Command::Doctor) {
+        for name in &strangers {
+            output.hint(&format!("warning: {}", unread(name)));
+        }
+    }
+    let load = || config::load(file.as_deref(), environment.into_iter(), flags);
+    match command {
+        Command::Playground(args) => return playground::run(&args, output).await,
+        Command::Openapi => return upkeep::openapi(output),
+        Command::Config(ConfigArgs { template: true }) => return Ok(upkeep::template(output)),
+        // What cannot be loaded is a finding.
+        Command::Doctor => return doctor::run(load(), &strangers, output).await,
+        _ => {}
+    }
+    let config = load()?;
+    match command {
+        Command::Serve => serve::run(config, &strangers, output).await,
+        Command::Demo(args) => demo::run(config, demo_database, args.once, output).await,
+        Command::Migrate => upkeep::migrate(config, output).await,
+        Command::Staff(command) => staff::staff(config, command, output).await,
+        Command::Account(command) => accounts::account(config, command, output).await,
+        Command::Credits(command) => accounts::credits(config, command, output).await,
+        Command::Key(command) => keys::key(config, command, output).await,
+        Command::Health(args) => health::run(&config, &args, output).await,
+        Command::Erase(args) => upkeep::erase(config, &args, output).await,
+        Command::Compact => upkeep::compact(config, output).await,
+        Command::Audit(args) => upkeep::audit(config, &args, output).await,
+        Command::Backup(args) => upkeep::backup(config, &args.file, output).await,
+        Command::RotateKey(args) => rotate_key::run(config, &args, output).await,
+        Command::Clock(args) => clock::run(config, &args, output).await,
+        Command::Carriers(command) => carriers::run(&config, &command, output).await,
+        Command::Config(_) => Ok(upkeep::config(&config, output)),
+        Command::Playground(_) | Command::Openapi | Command::Doctor => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// What is said of a variable that looks like a setting.
+fn unread(variable: &str) -> String {
+    format!("{variable} is not read: settings begin with ESTAFETTE__ (two underscores)")
+}
+
+/// Opens the database that a service made, and brings its schema up to date, so that every command
+/// works after an upgrade. A directory without a database is refused: a new one would answer for
+/// the one that was meant.
+async fn open(config: Config, output: Output) -> anyhow::Result<Service> {
+    log_for(&config, output)?;
+    wiring::must_exist(&config)?;
+    let (place, is_shared) = (wiring::place_of(&config), config.database.is_shared());
+    let service = wiring::open(config, Clock::system())?;
+    let ready = async {
+        service.must_have_tables().await?;
+        service.migrate().await.context("cannot bring the database up to date")
+    };
+    match ready.await {
+        Err(error) if is_shared && is_of_database(&error) => Err(error.context(format!(
+            "{place} (database.url) cannot be used; `estafette doctor` says what to do"
+        ))),
+        Err(error) => Err(error),
+        Ok(_version) => Ok(service),
+    }
+}
+
+/// Whether the database is to blame, rather than what is asked of it.
+fn is_of_database(error: &anyhow::Error) -> bool {
+    let opened = error.downcast_ref::<wiring::OpenError>();
+    error.is::<store::Error>() || matches!(opened, Some(wiring::OpenError::Db(_)))
+}
+
+/// The same for the commands that make a database where there is none.
+fn open_or_make(config: Config, output: Output) -> anyhow::Result<Service> {
+    log_for(&config, output)?;
+    wiring::open(config, Clock::system())
+}
+
+/// A program reads the error output of a command with `--json`: it gets one object, or nothing.
+fn log_for(config: &Config, output: Output) -> anyhow::Result<()> {
+    if output.is_json() { Ok(()) } else { logs::start(config) }
+}
+
+/// The lines of a list, and whether there are more.
+fn listing(lines: &[String], more: bool) -> String {
+    match (lines, more) {
+        ([], _) => "There are none.".to_owned(),
+        (lines, false) => lines.join("\n"),
+        (lines, true) => format!("{}\nThere are more: --limit sets how many.", lines.join("\n")),
+    }
+}
+
+/// The first `limit` of rows that were read with one more than that, and whether there are more.
+fn first<T>(rows: &mut Vec<T>, limit: i64) -> (std::vec::Drain<'_, T>, bool) {
+    let limit = usize::try_from(limit).unwrap_or_default();
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    (rows.drain(..), more)
+}
