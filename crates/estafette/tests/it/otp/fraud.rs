@@ -141,7 +141,7 @@ async fn staff_opens_what_the_guard_has_closed(world: &World) {
     pump(&ada, 3, 0).await;
     let more = json!({"to": phone("5100"), "delivery_mode": "sms"});
     ada.send(&more).await.problem("fraud_blocked");
-    for wrong in [json!("FR"), json!(["France"]), json!(["+"]), json!([7])] {
+    for wrong in [json!("FR"), json!(["France"]), json!(["XX"]), json!(["+"]), json!([7])] {
         let answer = world.set(&ada, json!({"settings": {"otp_fraud_allow": wrong}})).await;
         answer.problem("validation_failed");
     }

@@ -219,25 +219,8 @@ fn countries(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option
             return None;
         }
     };
-    let mut countries = Vec::with_capacity(items.len());
-    for (index, item) in items.iter().enumerate() {
-        match item.as_str() {
-            Some(code) if msisdn::is_country(code) => {
-                if !countries.iter().any(|known| known == code) {
-                    countries.push(code.to_owned());
-                }
-            }
-            _ => {
-                let name = format!("settings/countries/{index}");
-                fields.fault(
-                    &name,
-                    "invalid_enum",
-                    "must be the ISO 3166 code of a country, like DE or GB",
-                );
-            }
-        }
-    }
-    Some(Some(countries))
+    let detail = "must be the ISO 3166 code of a country, like DE or GB";
+    Some(Some(items_of(fields, "settings/countries", &items, msisdn::is_country, detail)))
 }
 
 /// Countries and beginnings of numbers.
@@ -256,19 +239,31 @@ fn fraud_allow(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Opti
         Some(digits) => {
             (1..=15).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit())
         }
-        None => text.len() == 2 && text.bytes().all(|b| b.is_ascii_uppercase()),
+        None => msisdn::is_country(text),
     };
-    let places: Vec<String> = items
-        .iter()
-        .filter_map(Value::as_str)
-        .filter(|it| is_place(it))
-        .map(str::to_owned)
-        .collect();
-    if places.len() < items.len() {
-        let detail = "must hold ISO 3166 codes like DE, or beginnings of numbers like +4915";
-        fields.fault(name, "invalid_enum", detail);
+    let detail = "must be an ISO 3166 code like DE, or the beginning of numbers like +4915";
+    Some(Some(items_of(fields, name, &items, is_place, detail)))
+}
+
+/// The texts of an array, each once. What is none of them is noted where it stands.
+fn items_of(
+    fields: &mut Fields,
+    name: &str,
+    items: &[Value],
+    is_valid: impl Fn(&str) -> bool,
+    detail: &str,
+) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let Some(text) = item.as_str().filter(|text| is_valid(text)) else {
+            fields.fault(&format!("{name}/{index}"), "invalid_enum", detail);
+            continue;
+        };
+        if !texts.iter().any(|known| known == text) {
+            texts.push(text.to_owned());
+        }
     }
-    Some(Some(places))
+    texts
 }
 
 #[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
