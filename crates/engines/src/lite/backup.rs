@@ -7,8 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::session::{Role, Session};
 use crate::backup::{Copied, publish};
-use store::Error;
-use store::SqliteOptions;
+use store::{Error, SqliteOptions};
 
 /// Copies the database at `path` to the new file `to`.
 pub(super) fn copy(path: &Path, options: &SqliteOptions, to: &Path) -> Result<(), Error> {

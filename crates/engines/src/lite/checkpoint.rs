@@ -15,8 +15,7 @@ use rusqlite::Connection;
 use tokio::time::Instant;
 
 use super::session::{Role, Session};
-use store::Error;
-use store::SqliteOptions;
+use store::{Error, SqliteOptions};
 
 const EVERY: Duration = Duration::from_millis(250);
 /// How long the writer lets readers finish before it gives up on a new log for now.

@@ -25,9 +25,8 @@ use checkpoint::Checkpoints;
 use lock::Lock;
 use readers::Readers;
 use session::{Role, Session};
-use store::GroupCounter;
 use store::{
-    About, Args, CommitError, Done, Engine, Error, Groups, Migration, Plan, Row, Sql,
+    About, Args, CommitError, Done, Engine, Error, GroupCounter, Groups, Migration, Plan, Row, Sql,
     SqliteOptions, WriteSet,
 };
 use writer::{Job, Writer};

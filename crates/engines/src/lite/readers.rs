@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::session::{Role, Session};
-use store::SqliteOptions;
-use store::{Args, Error, Row, Sql};
+use store::{Args, Error, Row, Sql, SqliteOptions};
 
 /// A few connections, each for one caller at a time. Whoever comes takes the first that is free:
 /// its pages and statements are in memory, and in the processor's cache.

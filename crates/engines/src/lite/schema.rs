@@ -7,8 +7,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::session::{Role, Session, unavailable};
 use crate::migrate::{Applied, Dialect, missing, newest_of, text_for};
-use store::SqliteOptions;
-use store::{Error, Migration};
+use store::{Error, Migration, SqliteOptions};
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT PRIMARY KEY, \
     name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)";

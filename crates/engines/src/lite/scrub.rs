@@ -12,8 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::session::{Role, Session, unavailable};
-use store::Error;
-use store::SqliteOptions;
+use store::{Error, SqliteOptions};
 
 /// How long to wait for readers of the old log, such as a backup.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -10,8 +10,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, Statement};
 use tokio::time::Instant;
 
-use store::SqliteOptions;
-use store::{Args, Error, Row, Sql, Val, View};
+use store::{Args, Error, Row, Sql, SqliteOptions, Val, View};
 
 /// Statements that stay prepared on a connection.
 const PREPARED: usize = 256;

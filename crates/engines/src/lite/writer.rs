@@ -10,9 +10,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::checkpoint::Checkpoints;
 use super::kept::Kept;
 use super::session::Failure;
-use store::GroupCounter;
-use store::{CommitError, Done, Error, Expect, Reject, Stmt, WriteSet};
-use store::{Fault, SqliteOptions};
+use store::{
+    CommitError, Done, Error, Expect, Fault, GroupCounter, Reject, SqliteOptions, Stmt, WriteSet,
+};
 
 /// What a caller learns of its set.
 pub(super) type Outcome = Result<Done, CommitError>;

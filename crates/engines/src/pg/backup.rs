@@ -14,8 +14,7 @@ use super::value::row_of;
 use crate::backup::{Copied, publish};
 use crate::lite;
 use crate::migrate::{Dialect, text_for};
-use store::FromRow;
-use store::{Args, Error, Row, Sql};
+use store::{Args, Error, FromRow, Row, Sql};
 
 /// One moment for all tables.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \

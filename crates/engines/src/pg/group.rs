@@ -20,10 +20,9 @@ use super::steps::{
 };
 use super::texts::misuse;
 use super::writer::{CommitId, MARK, Writer};
-use store::Fault;
+use store::{Fault, Stmt};
 
 use super::Settings;
-use store::Stmt;
 
 /// Rounds of a group before its sets are taken one by one.
 const TOGETHER: u32 = 3;

@@ -44,10 +44,9 @@ use connection::Connection;
 use nudge::Nudges;
 use queue::{Job, Queue, Room, closed};
 use readers::Readers;
-use store::GroupCounter;
 use store::{
-    About, Args, CommitError, Done, Engine, Error, Fault, FromRow, Groups, Migration, Plan,
-    PostgresOptions, Row, Sql, WriteSet,
+    About, Args, CommitError, Done, Engine, Error, Fault, FromRow, GroupCounter, Groups, Migration,
+    Plan, PostgresOptions, Row, Sql, WriteSet,
 };
 
 /// What batchers and readers share.

@@ -6,8 +6,7 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::{text, writer};
 use crate::migrate::{Applied, Dialect, changes, made, missing, newest_of, text_for};
-use store::FromRow;
-use store::{About, Args, Error, Migration, Sql, args};
+use store::{About, Args, Error, FromRow, Migration, Sql, args};
 
 /// With the text of each, so that a backup can make the same tables.
 const TABLE: &str = "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY, \
