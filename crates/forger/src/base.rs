@@ -84,7 +84,7 @@ pub(super) async fn build(folder: &Path) -> Result<Base> {
     clock.advance(26 * HOUR);
     traffic(&app, ada, "222").await?;
     seal(&app, 5).await?;
-    let head = seals::newest(&app).await?.context("nothing was sealed")?.head();
+    let head = seals::newest(&app.db).await?.context("nothing was sealed")?.head();
     // The end that no seal covers yet.
     clock.advance(MINUTE);
     traffic(&app, ada, "333").await?;

@@ -366,10 +366,19 @@ fn the_first_words_say_what_it_is() {
 fn a_variable_that_looks_like_a_setting_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let config = |name: &str| estafette(folder.path()).arg("config").env(name, "300").output();
-    let refused = config("ESTAFETTE_OTP_VALIDITY_S").unwrap();
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(told(&refused).contains("ESTAFETTE__OTP__VALIDITY_S"), "{}", told(&refused));
-    assert_eq!(told(&refused).lines().count(), 1, "it is told once: {}", told(&refused));
+    for name in [
+        "ESTAFETTE_OTP_VALIDITY_S",
+        "ESTAFETTEOTP_VALIDITY_S",
+        "estafette__otp__validity_s",
+        "Estafette__Otp__Validity_S",
+    ] {
+        let refused = config(name).unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{name}");
+        let said = told(&refused);
+        let meant = format!("{name} is not read; did you mean ESTAFETTE__OTP__VALIDITY_S?");
+        assert!(said.contains(&meant), "{said}");
+        assert_eq!(said.lines().count(), 1, "it is told once: {said}");
+    }
     let warned = config("ESTAFETTE_OTP_VALIDTY").unwrap();
     assert!(warned.status.success());
     assert!(told(&warned).contains("ESTAFETTE_OTP_VALIDTY is not read"), "{}", told(&warned));

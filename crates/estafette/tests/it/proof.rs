@@ -258,7 +258,7 @@ async fn an_old_copy_is_found_by_a_seal_that_was_kept_elsewhere(world: &World) {
     ada.send_to(&phone("5678")).await.ok();
     let app = world.app(Env::Sandbox).await;
     seal(world, &app).await;
-    let kept = seals::newest(&app).await.unwrap().unwrap().head();
+    let kept = seals::newest(&app.db).await.unwrap().unwrap().head();
     world.restart().await;
     let app = world.app(Env::Sandbox).await;
     let since = async |since| {

@@ -20,6 +20,7 @@ use crate::world::tenant::{other_than, phone};
 on_every_engine!(
     a_new_key_takes_the_place_of_the_old_one_beside_a_running_service,
     a_made_up_row_of_a_key_stops_no_start,
+    a_database_that_lost_its_keys_takes_no_other_one,
 );
 
 /// Its own id, as a new database would remember it.
@@ -140,6 +141,37 @@ async fn a_made_up_row_of_a_key_stops_no_start(world: &World) {
     let forget = "DELETE FROM master_keys WHERE key_id <> $1";
     set.push(Sql(forget), args![own.as_str()]);
     app.db.commit(set).await.unwrap();
+}
+
+async fn a_database_that_lost_its_keys_takes_no_other_one(world: &World) {
+    let ada = world.account("ada").await;
+    let sent = ada.send(json!({"to": phone("5678"), "code": "4821"})).await.ok();
+    let app = world.app(ada.env).await;
+    let own = app.vault.writes_with();
+    let mut config = world.config().clone();
+    config.master_key = estafette::kit::secret::Secret::new("d4".repeat(32));
+    let other = wiring::open(config, world.clock().clone()).unwrap();
+    let given = other.live.vault.writes_with();
+    let forget = async || {
+        let mut set = WriteSet::of("story");
+        set.push(Sql("DELETE FROM master_keys WHERE key_id > $1"), args![""]);
+        app.db.commit(set).await.unwrap();
+    };
+    let kept = Sql("SELECT key_id FROM master_keys WHERE key_id > $1");
+    let kept = async || app.db.rows::<(String,)>(kept, args![""]).await.unwrap();
+    forget().await;
+    let at_start = other.migrate().await.unwrap_err().to_string();
+    let to_doctor = rotation::is_known(&app.db, &other.live.vault).await.unwrap_err().to_string();
+    for told in [at_start, to_doctor] {
+        assert!(told.contains("master_keys is empty") && told.contains(&given), "{told}");
+    }
+    assert_eq!(kept().await, [], "nothing is written");
+    other.close().await;
+    // The seals say which key is the right one.
+    rotation::is_known(&app.db, &app.vault).await.unwrap();
+    assert_eq!(rotation::follow(&app).await.unwrap(), None);
+    assert_eq!(kept().await, [(own,)]);
+    ada.guess(sent.word("challenge_id"), "4821").await.ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -25,7 +25,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
 
-use crate::config::{self, SmsCarrier};
+use crate::config::{self, BadRelay, SmsCarrier};
 use crate::kit::described::described;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::words::words;
@@ -327,7 +327,7 @@ impl Carriers {
     ///
     /// # Errors
     /// What of the settings cannot be used.
-    pub fn with_relay(self, email: &config::Email, own_name: &str) -> Result<Self, smtp::BadUrl> {
+    pub fn with_relay(self, email: &config::Email, own_name: &str) -> Result<Self, BadRelay> {
         let url = email.relay_url.expose();
         if url.is_empty() {
             return Ok(self);

@@ -22,14 +22,13 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use ::clock::Clock;
-use anyhow::Context;
 use clap::Parser;
 use futures_util::FutureExt;
 use store::Engines;
 
 use crate::config::{self, Config};
 use crate::telemetry;
-use crate::wiring::{self, Service};
+use crate::wiring::{self, OpenError, Service};
 use commands::{Cli, Command, ConfigArgs};
 use output::Output;
 
@@ -151,7 +150,10 @@ async fn open(config: Config, output: Output) -> anyhow::Result<Service> {
     let service = wiring::open(config, Clock::system())?;
     let ready = async {
         service.must_have_tables().await?;
-        service.migrate().await.context("cannot bring the database up to date")
+        service.migrate().await.map_err(|error| match error {
+            OpenError::Key(..) => anyhow::Error::from(error),
+            other => anyhow::Error::from(other).context("cannot bring the database up to date"),
+        })
     };
     match ready.await {
         Err(error) if is_shared && is_of_database(&error) => Err(error.context(format!(
@@ -164,8 +166,8 @@ async fn open(config: Config, output: Output) -> anyhow::Result<Service> {
 
 /// Whether the database is to blame, rather than what is asked of it.
 fn is_of_database(error: &anyhow::Error) -> bool {
-    let opened = error.downcast_ref::<wiring::OpenError>();
-    error.is::<store::Error>() || matches!(opened, Some(wiring::OpenError::Db(_)))
+    let opened = error.downcast_ref::<OpenError>();
+    error.is::<store::Error>() || matches!(opened, Some(OpenError::Db(_)))
 }
 
 /// The same for the commands that make a database where there is none.

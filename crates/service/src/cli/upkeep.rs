@@ -41,7 +41,7 @@ pub(super) async fn audit(
     let service = super::open(config, output).await?;
     let app = &service.live;
     if args.head {
-        let newest = credits::seals::newest(app).await?;
+        let newest = credits::seals::newest(&app.db).await?;
         service.close().await;
         return Ok(tell_head(newest.as_ref(), output));
     }

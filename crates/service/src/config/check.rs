@@ -8,8 +8,8 @@ use ipnet::IpNet;
 
 use super::bounds::{Check, Fault, ensure, no_network, url, within};
 use super::{
-    Access, Chatapp, Config, Credits, Email, Limits, Otp, Retention, Server, Support, Telemetry,
-    Webhooks, sms,
+    Access, Chatapp, Config, Credits, Email, Limits, Otp, RelayUrl, Retention, Server, Support,
+    Telemetry, Webhooks, sms,
 };
 use crate::kit::msisdn;
 
@@ -304,9 +304,11 @@ fn telemetry(telemetry: &Telemetry) -> Check {
 
 fn email(email: &Email) -> Check {
     let relay = email.relay_url.expose();
-    let is_relay = relay.starts_with("smtp://") || relay.starts_with("smtps://");
-    let says = "must be empty, smtp://host:port or smtps://host:port";
-    ensure(relay.is_empty() || is_relay, "email.relay_url", says)?;
+    if !relay.is_empty()
+        && let Err(error) = RelayUrl::read(relay)
+    {
+        return ensure(false, "email.relay_url", &error.to_string());
+    }
     let shared = email.shared_domain.as_str();
     let is_domain = shared.is_empty() || ::email::domain_of(shared).as_deref() == Some(shared);
     let says = "must be empty or a domain in lower-case ASCII, such as mail.example.com";

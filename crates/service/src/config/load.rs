@@ -11,6 +11,7 @@ use toml::{Table, Value};
 use super::fault::{LoadError, LoadErrors, Source};
 use super::layers::{Given, Layers, leaves};
 use super::plain::{PREFIX, variable_of};
+use super::show::MASK;
 use super::{Config, check, plain};
 use crate::kit::secret::Secret;
 
@@ -18,7 +19,7 @@ use crate::kit::secret::Secret;
 pub(super) const DEFAULTS: &str = include_str!("../../../../default.toml");
 
 /// What a variable begins with that was meant to be a setting.
-const LIKE_PREFIX: &str = "ESTAFETTE_";
+const LIKE_PREFIX: &str = "ESTAFETTE";
 /// Variables that begin so are somebody else's: those of the tests, and those that Kubernetes gives
 /// every container where a service is called `estafette`.
 const FOREIGN: [&str; 3] = ["ESTAFETTE_TEST_", "ESTAFETTE_SERVICE_", "ESTAFETTE_PORT"];
@@ -67,6 +68,7 @@ pub fn load(
     errors.extend(layers.read_secrets());
     let mut values = layers.values();
     errors.extend(look_up(&mut values, &layers));
+    errors.extend(masks(&values, &layers));
     LoadErrors::of(errors)?;
     let mut config = typed(values, &layers)?;
     config.master_key_path = master_key_path;
@@ -79,6 +81,18 @@ pub fn load(
     });
     LoadErrors::of(invalid.collect())?;
     Ok(config)
+}
+
+/// Who starts from what `estafette config` shows has masks for secrets.
+fn masks(values: &Table, layers: &Layers) -> Vec<LoadError> {
+    let masked = leaves(values.clone()).into_iter().filter(|(_, it)| it.as_str() == Some(MASK));
+    let faults = masked.map(|(path, _)| {
+        let key = path.join(".");
+        let reason =
+            format!("{MASK} is what `estafette config` shows for a secret, not the secret");
+        LoadError::Invalid { from: layers.source_above(&key), key, reason }
+    });
+    faults.collect()
 }
 
 fn lay_variable(layers: &mut Layers, name: String, value: String) -> Result<(), LoadError> {
@@ -98,20 +112,22 @@ pub fn strangers(environment: &[(String, String)]) -> Vec<&str> {
     names.filter(|name| is_strange(name) && must_not_be_meant(name).is_ok()).collect()
 }
 
+/// In any case: names of variables differ by it, which few know of.
 fn is_strange(name: &str) -> bool {
-    name.starts_with(LIKE_PREFIX)
+    let upper = name.to_ascii_uppercase();
+    upper.starts_with(LIKE_PREFIX)
         && !name.starts_with(PREFIX)
-        && !FOREIGN.iter().any(|foreign| name.starts_with(foreign))
+        && !FOREIGN.iter().any(|foreign| upper.starts_with(foreign))
 }
 
-/// A variable that only lacks underscores was meant to be that setting, and somebody relies on it.
+/// A variable that only lacks underscores, or capitals, was meant to be that setting, and somebody relies on it.
 fn must_not_be_meant(name: &str) -> Result<(), LoadError> {
     if !is_strange(name) {
         return Ok(());
     }
     let defaults = table_of(DEFAULTS, Path::new("default.toml"))?;
     let mut variables = leaves(defaults).into_iter().map(|(path, _)| variable_of(&path.join(".")));
-    let bare = |name: &str| name.replace('_', "");
+    let bare = |name: &str| name.replace('_', "").to_ascii_uppercase();
     match variables.find(|known| bare(known) == bare(name)) {
         Some(meant) => Err(LoadError::Misspelt { name: name.to_owned(), meant }),
         None => Ok(()),

@@ -9,6 +9,7 @@ mod fault;
 mod layers;
 mod load;
 mod plain;
+mod relay;
 mod show;
 mod sms;
 mod template;
@@ -28,6 +29,7 @@ pub use carriers::{BindMode, LongText, MessageId, Smpp, SmsCarrier, SmsHttp, Val
 pub use choices::{FraudGuard, HandsetStore, LogFormat};
 pub use fault::{LoadError, LoadErrors, Source};
 pub use load::{Flags, address_of, load, strangers};
+pub use relay::{BadRelay, RelayUrl};
 pub use show::{show, show_json};
 pub use sms::{Sms, SmsChoice, SmsClass, SmsLookup, SmsRoute, SmsShare};
 pub use template::template;

@@ -10,7 +10,7 @@ use super::{Chatapp, Config, Database, Email, Sms, SmsLookup, Support};
 use crate::kit::secret::Secret;
 
 /// The same for every secret: not even its length shows.
-const MASK: &str = "***";
+pub(super) const MASK: &str = "***";
 
 /// The settings as TOML.
 #[must_use]

@@ -126,6 +126,20 @@ fn addresses_that_no_browser_or_mail_server_takes_are_refused() {
 }
 
 #[test]
+fn a_relay_that_nothing_can_be_sent_to_is_refused_without_its_password() {
+    let name = "ESTAFETTE__EMAIL__RELAY_URL";
+    for (bad, why) in [
+        ("smtp://ada:hidden@h:99999", "the port must be 1 to 65535"),
+        ("smtp://ada:hidden@", "the host must be a name"),
+        ("smtp://ada:hidden word@h", "percent-encoded"),
+    ] {
+        let text = fault(from_environment(&[(name, bad)]));
+        assert!(text.starts_with("email.relay_url: ") && text.contains(why), "{text}");
+        assert!(text.contains(name) && !text.contains("hidden"), "{text}");
+    }
+}
+
+#[test]
 fn a_level_that_would_silence_the_log_is_refused() {
     for good in ["warn", "INFO", "info,store=debug", "off, estafette::otp=trace"] {
         let config = from_environment(&[("ESTAFETTE__LOG__LEVEL", good)]).unwrap();
@@ -309,6 +323,10 @@ fn secrets_are_masked_without_their_length() {
     assert!(!shown.contains("hunter2") && !show_json(&config).to_string().contains("hunter2"));
     assert!(!format!("{config:?}").contains("hunter2"));
     assert!(shown.contains("access_token = \"***\"") && shown.contains("app_secret = \"\""));
+    let text = fault(from_file(&shown));
+    for key in ["chatapp.access_token:", "database.url:", "sms.carriers.main.password:"] {
+        assert!(text.contains(&format!("{key} *** is what")), "{text}");
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ use serde::Serialize;
 use self::store::{self as sql, Known, MOVED, Node};
 use crate::access::{self, By, Entry};
 use crate::app::App;
+use crate::credits::seals;
 use crate::kit::seal::{KeyError, KeyRow, KeyState, Vault};
 
 pub use node::run;
@@ -128,16 +129,26 @@ pub struct Former {
     pub until: String,
 }
 
-/// Follows what the database says of its keys. One that has met none takes the key that writes.
-/// Answers what an operator should know of rows that the service did not write.
+/// Gives a new database, or one from before there were seals, the key that writes.
+///
+/// # Errors
+/// When the database cannot be read or written.
+pub async fn begin(app: &App) -> Result<(), Error> {
+    if keys(&app.db).await?.is_empty() {
+        add(app, &app.vault.writes_with(), KeyState::Current).await?;
+    }
+    Ok(())
+}
+
+/// Follows what the database says of its keys. Answers what an operator should know of rows that
+/// the service did not write.
 ///
 /// # Errors
 /// [`Error::Key`] when it was made with one that is not given.
 pub async fn follow(app: &App) -> Result<Option<String>, Error> {
-    let mut rows = keys(&app.db).await?;
+    let mut rows = known(&app.db, &app.vault).await?;
     if rows.is_empty() {
-        let key_id = app.vault.writes_with();
-        add(app, &key_id, KeyState::Current).await?;
+        begin(app).await?;
         rows = keys(&app.db).await?;
     }
     let made_up = app.vault.follow(&rows)?;
@@ -168,8 +179,22 @@ async fn prove(app: &App, rows: &[KeyRow]) -> Result<(), CommitError> {
 /// # Errors
 /// As [`follow`].
 pub async fn is_known(db: &Db, vault: &Vault) -> Result<(), Error> {
-    vault.follow(&keys(db).await?)?;
+    vault.follow(&known(db, vault).await?)?;
     Ok(())
+}
+
+/// The keys of a database. One that has none any more is judged by its seals, or whoever empties
+/// the table would have it take any key.
+async fn known(db: &Db, vault: &Vault) -> Result<Vec<KeyRow>, Error> {
+    let rows = keys(db).await?;
+    if !rows.is_empty() {
+        return Ok(rows);
+    }
+    let is_own = match seals::newest(db).await? {
+        Some(seal) => seal.is_genuine(vault),
+        None => db.row::<(String,)>(sql::ACCOUNT, args![""]).await?.is_none(),
+    };
+    if is_own { Ok(rows) } else { Err(KeyError::Forgotten(vault.key_ids()).into()) }
 }
 
 async fn keys(db: &Db) -> Result<Vec<KeyRow>, DbError> {

@@ -17,6 +17,9 @@ pub(super) const ADD: Sql = Sql("INSERT INTO master_keys (key_id, state, kept, c
      proof) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING");
 /// Says that the service wrote the row of a key that is there.
 pub(super) const PROVE: Sql = Sql("UPDATE master_keys SET proof = $1 WHERE key_id = $2");
+/// Whether there is any account.
+pub(super) const ACCOUNT: Sql =
+    Sql("SELECT account_id FROM accounts WHERE account_id > $1 ORDER BY account_id LIMIT 1");
 /// One step on its way.
 pub(super) const MOVE: Sql = Sql("UPDATE master_keys SET state = $1, changed_at = $2 \
      WHERE key_id = $3 AND state = $4");

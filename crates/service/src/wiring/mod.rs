@@ -293,16 +293,20 @@ impl Service {
         let _standing = shared_clock::follow(&self.live.db, &self.live.clock).await?;
         let before = self.live.db.version().await?;
         let version = self.live.db.migrate(MIGRATIONS).await?;
-        let followed = rotation::follow(&self.live).await;
         let place = || opening::place_of_key(&self.live.config);
+        // New, or from before the seals, or its first run ended before this.
+        let is_new = before < adopt::SINCE || seals::is_bare(&self.live).await?;
+        if is_new {
+            rotation::begin(&self.live).await.map_err(|error| OpenError::Key(error, place()))?;
+        }
+        let followed = rotation::follow(&self.live).await;
         if let Some(strange) = followed.map_err(|error| OpenError::Key(error, place()))? {
             tracing::error!(error = strange, "the master keys are not as they should be");
         }
         if before < adopt::SINCE {
             adopt::adopt(&self.live).await?;
         }
-        // A database that is new, or whose first run ended before this.
-        if before < adopt::SINCE || seals::is_bare(&self.live).await? {
+        if is_new {
             seals::begin(&self.live).await?;
         }
         credits::seed_prices(&self.live).await?;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use clock::{HOUR, MINUTE};
+use estafette::carriers::Carriers;
 use estafette::carriers::smtp::Relay;
-use estafette::carriers::{Carriers, smtp};
-use estafette::config::Config;
+use estafette::config::{BadRelay, Config};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -165,7 +165,7 @@ pub async fn give_relay(world: &World) -> Mx {
     let (mx, url) = Mx::start().await;
     world
         .give_live(Box::new(move |_, _| {
-            let relay: Result<Relay, smtp::BadUrl> = Relay::new(&url, "estafette.example");
+            let relay: Result<Relay, BadRelay> = Relay::new(&url, "estafette.example");
             Carriers::none().with_email(Arc::new(relay.unwrap()))
         }))
         .await;

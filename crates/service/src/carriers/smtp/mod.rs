@@ -13,9 +13,10 @@ use smtp::{Client, Envelope, Error, Reply, Sent, Stage, Transcript};
 use tokio::time::Instant;
 
 use super::{Address, Answered, Carrier, Content, Mail, Outbound, Outcome, Pace, Refusal};
+use crate::config::BadRelay;
 use connect::{Stream, Way};
 
-pub use connect::{BadUrl, NoConnection};
+pub use connect::NoConnection;
 
 /// How long the relay may take for each answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -37,8 +38,8 @@ impl Relay {
     /// The relay at this URL (`smtp://` or `smtps://`), which we tell this name of ours.
     ///
     /// # Errors
-    /// [`BadUrl`].
-    pub fn new(url: &str, own_name: &str) -> Result<Self, BadUrl> {
+    /// [`BadRelay`].
+    pub fn new(url: &str, own_name: &str) -> Result<Self, BadRelay> {
         Ok(Self { way: Way::read(url, own_name)?, patience: PATIENCE, idle: Mutex::default() })
     }
 

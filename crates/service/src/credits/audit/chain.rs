@@ -24,7 +24,7 @@ pub(super) async fn check(
     known: &[SealHead],
     turn: Option<&Turn>,
 ) -> Result<(), Error> {
-    let end = seals::newest(app).await;
+    let end = seals::newest(&app.db).await;
     // A newest seal that cannot be read is found below.
     let end = end.ok().flatten().map_or(i64::MAX, |seal| seal.number);
     let mut last = SealHead { number: 0, hash: [0; 32] };

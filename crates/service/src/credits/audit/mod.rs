@@ -181,7 +181,7 @@ pub fn read_all<'a>(
 
 async fn look_at_all(app: &App, scope: &Scope<'_>) -> Result<Option<Report>, Error> {
     let mut report = Report::default();
-    let end = seals::newest(app).await.ok().flatten().map_or(0, |seal| seal.number);
+    let end = seals::newest(&app.db).await.ok().flatten().map_or(0, |seal| seal.number);
     let known: Vec<SealHead> = scope.since.into_iter().chain(app.sealing.head()).collect();
     chain::check(app, &mut report, &known, scope.turn).await?;
     log::check(app, &mut report, end, scope.turn).await?;

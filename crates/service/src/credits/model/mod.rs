@@ -422,7 +422,7 @@ async fn a_process_seals_no_other_chain_than_the_one_it_knows() {
     let (folder, app) = app().await;
     account(&app).await;
     seal(&app).await;
-    let before = seals::newest(&app).await.unwrap().unwrap();
+    let before = seals::newest(&app.db).await.unwrap().unwrap();
     write(&app, store::LOSE_SEAL, args![before.number]).await;
     let refused = seals::round(&app, None).await;
     assert!(matches!(refused, Err(super::Error::SealsGone { .. })), "{refused:?}");

@@ -15,7 +15,7 @@ mod round;
 pub mod store;
 pub mod terms;
 
-use ::store::{CommitError, Reject, WriteSet, args};
+use ::store::{CommitError, Db, Error as DbError, Reject, WriteSet, args};
 use clock::{MINUTE, Millis};
 use serde::Serialize;
 
@@ -236,7 +236,7 @@ impl<'a> Draft<'a> {
 /// # Errors
 /// [`Error::Db`].
 pub async fn is_bare(app: &App) -> Result<bool, Error> {
-    Ok(newest(app).await?.is_none() && Accounts::default().next(app).await?.is_none())
+    Ok(newest(&app.db).await?.is_none() && Accounts::default().next(app).await?.is_none())
 }
 
 /// Begins the chain of a new database: from then on there is always a seal, or somebody removed it.
@@ -256,7 +256,7 @@ pub async fn begin(app: &App) -> Result<(), Error> {
 /// Adds a seal to the end of the chain.
 async fn append(app: &App, draft: &Draft<'_>) -> Result<Seal, Error> {
     for _ in 0..TRIES {
-        let last = newest(app).await?;
+        let last = newest(&app.db).await?;
         let seal = draft.link(app, last.as_ref());
         let mut set = WriteSet::of("seals");
         let newer = args![draft.account, draft.kind.as_str(), draft.follows];
@@ -299,9 +299,9 @@ fn insert(set: &mut WriteSet, seal: &Seal) {
 /// The end of the chain, if it can be read.
 ///
 /// # Errors
-/// [`Error::Db`].
-pub async fn newest(app: &App) -> Result<Option<Seal>, Error> {
-    let found: Option<Found<Seal>> = app.db.row(sql::NEWEST, args![0_i64]).await?;
+/// When the database cannot be read.
+pub async fn newest(db: &Db) -> Result<Option<Seal>, DbError> {
+    let found: Option<Found<Seal>> = db.row(sql::NEWEST, args![0_i64]).await?;
     Ok(found.and_then(|found| found.row))
 }
 
@@ -335,7 +335,7 @@ pub async fn refresh(app: &App) -> Result<(), Error> {
     if let Some(fence) = newest_of(app, NOBODY, Kind::Fence).await? {
         app.sealing.raise_fence(fence_of(&fence));
     }
-    if let Some(seal) = newest(app).await?.filter(|seal| seal.is_genuine(&app.vault)) {
+    if let Some(seal) = newest(&app.db).await?.filter(|seal| seal.is_genuine(&app.vault)) {
         app.sealing.saw(seal.head());
     }
     Ok(())

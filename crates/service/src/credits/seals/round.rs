@@ -64,7 +64,7 @@ pub async fn round(app: &App, turn: Option<&Turn>) -> Result<Option<Round>, Erro
 async fn check_log(app: &App) -> Result<(), Error> {
     let line = audit::newest(app).await?.and_then(|found| found.row);
     let line = line.filter(|line| line.is_genuine(&app.vault));
-    let end = super::newest(app).await?.map_or(0, |seal| seal.number);
+    let end = super::newest(&app.db).await?.map_or(0, |seal| seal.number);
     if line.is_some_and(|line| line.seal_no > end) { Err(Error::ChainGone) } else { Ok(()) }
 }
 

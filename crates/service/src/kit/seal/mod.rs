@@ -44,6 +44,13 @@ pub enum KeyError {
          the row back from a backup"
     )]
     Changed(String),
+    /// There are no rows of keys, and the newest seal is of another key.
+    #[error(
+        "the table master_keys is empty, and what this database has was not sealed with {}. \
+         Restore the table from a backup, unless the key is the wrong one",
+        .0.join(", ")
+    )]
+    Forgotten(Vec<String>),
 }
 
 fn lacks(missing: &str, given: &[String], is_other: bool) -> String {
