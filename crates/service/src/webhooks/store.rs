@@ -221,15 +221,21 @@ pub(super) const TRIED: Sql = Sql("INSERT INTO webhook_attempts (account_id, web
      delivery_id, number, at, status, error, detail, latency_ms, body) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING /*BULK*/");
 
-/// A stretch of a target's deliveries, newest first.
+/// A stretch of a target's deliveries, newest first. None is tried while the target is parked, and
+/// of a disabled target only what somebody asked for.
 pub(super) const LOG: Sql =
-    Sql("SELECT delivery_id, webhook_id, event_id, kind, state, attempts, \
-     due_at, settled_at FROM webhook_deliveries \
-     WHERE account_id = $1 AND webhook_id = $2 AND delivery_id < $3 \
-     ORDER BY delivery_id DESC LIMIT $4");
-/// One delivery, of whichever target of the account.
+    Sql("SELECT d.delivery_id, d.webhook_id, d.event_id, d.kind, d.state, \
+     d.attempts, CASE WHEN w.active = 0 AND d.manual = 0 THEN NULL \
+       WHEN d.due_at < w.parked_until THEN w.parked_until ELSE d.due_at END, d.settled_at \
+     FROM webhooks w \
+     JOIN webhook_deliveries d ON d.account_id = w.account_id AND d.webhook_id = w.webhook_id \
+     WHERE w.account_id = $1 AND w.webhook_id = $2 AND d.delivery_id < $3 \
+     ORDER BY d.delivery_id DESC LIMIT $4");
+/// One delivery, of whichever target of the account, as above.
 pub(super) const DELIVERY: Sql = Sql("SELECT d.delivery_id, d.webhook_id, d.event_id, d.kind, \
-     d.state, d.attempts, d.due_at, d.settled_at FROM webhooks w \
+     d.state, d.attempts, CASE WHEN w.active = 0 AND d.manual = 0 THEN NULL \
+       WHEN d.due_at < w.parked_until THEN w.parked_until ELSE d.due_at END, d.settled_at \
+     FROM webhooks w \
      JOIN webhook_deliveries d ON d.account_id = w.account_id AND d.webhook_id = w.webhook_id \
      WHERE w.account_id = $1 AND w.deleted = 0 AND d.delivery_id = $2");
 /// The first try of a delivery.

@@ -215,7 +215,7 @@ async fn five_failures_park_a_target_and_one_probe_frees_it(world: &World) {
     let zoo = ReceiverZoo::start().await.unwrap();
     let ada = ada(world).await;
     zoo.tell("/ok", &[500, 500, 500, 500, 500, 500]);
-    hook(&ada, &zoo.url("/ok"), &["*"]).await;
+    let made = hook(&ada, &zoo.url("/ok"), &["*"]).await;
     for tries in 1..=5 {
         happen(&ada, Kind::SmsDelivery, 1).await;
         visited(&zoo, "/ok", tries).await;
@@ -223,6 +223,14 @@ async fn five_failures_park_a_target_and_one_probe_frees_it(world: &World) {
     assert_eq!(quiet(&zoo, "/ok").await, 5);
     happen(&ada, Kind::SmsDelivery, 20).await;
     assert_eq!(quiet(&zoo, "/ok").await, 5, "it is parked");
+    // What waits for it says so, alone and in the list.
+    let waits = log(&ada, &made).await;
+    assert_eq!(waits.len(), 25);
+    for one in &waits {
+        assert!(ms(&one["next_attempt_at"]) > world.now().0, "{one}");
+        let path = format!("/v1/webhook-deliveries/{}", one["id"].as_str().unwrap());
+        assert_eq!(ada.get(&path).await.ok().body["next_attempt_at"], one["next_attempt_at"]);
+    }
     // One probe fails, the next one succeeds, and everything that waited goes out; what failed
     // keeps to its schedule.
     world.advance(1_001).await;

@@ -62,7 +62,8 @@ pub struct DeliveryView {
     status: String,
     /// Tries so far.
     attempt_count: i64,
-    /// When it is tried next.
+    /// When it is tried next: not before its target's pause is over. Null while its target is
+    /// disabled.
     #[schema(required = true, format = DateTime)]
     next_attempt_at: Option<String>,
     /// When it was delivered or given up.

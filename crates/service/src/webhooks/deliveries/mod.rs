@@ -28,7 +28,7 @@ pub struct Delivery {
     pub state: String,
     /// Tries so far.
     pub attempts: i64,
-    /// When it is tried next.
+    /// When it is tried next, as far as is known.
     pub due_at: Option<Millis>,
     /// When it was delivered or given up.
     pub settled_at: Option<Millis>,
