@@ -37,6 +37,7 @@ use crate::dispatch::{Attempt, STALE};
 use crate::kit::described::described;
 use crate::kit::id::{AccountId, AttemptId, ChallengeId};
 use crate::kit::words::{UnknownWord, words};
+use crate::senders::Unusable;
 
 pub use due::{oldest_due, run, run_due};
 pub use owner::Otp;
@@ -237,26 +238,29 @@ pub enum Error {
     )]
     FraudBlocked(String),
     /// The sender is not one of the account's approved ones.
+    #[error("`sms_sender`{0} It may be left out.")]
+    SenderNotApproved(Unusable),
+    /// The recipient was sent one a moment ago, whatever came of it.
     #[error(
-        "`sms_sender` is none of the account's approved senders. Ask for it with POST /v1/senders, \
-         or leave it out."
-    )]
-    SenderNotApproved,
-    /// A passcode went out a moment ago.
-    #[error(
-        "Wait {wait_s} s before sending to this recipient on this channel again. A passcode that \
-         arrived stays good."
+        "Wait {wait_s} s before sending to this recipient on this channel again; a send that was \
+         refused counts, too. A passcode that arrived stays good."
     )]
     ResendTooSoon {
         /// Seconds to wait.
         wait_s: i64,
     },
     /// The recipient got too many passcodes lately.
-    #[error(
-        "This recipient has been sent too many passcodes recently, or too many wrong codes were \
-         tried. Wait {wait_s} s."
-    )]
+    #[error("This recipient has been sent too many passcodes recently. Wait {wait_s} s.")]
     RecipientLimit {
+        /// Seconds to wait.
+        wait_s: i64,
+    },
+    /// Too many wrong codes were tried for the recipient.
+    #[error(
+        "Too many wrong codes were tried for this recipient, so its passcodes are an hour apart. \
+         Wait {wait_s} s."
+    )]
+    GuessLimit {
         /// Seconds to wait.
         wait_s: i64,
     },
@@ -330,7 +334,10 @@ pub enum Error {
         max_attempts: i64,
     },
     /// The credits did not suffice for the SMS.
-    #[error("The account has too few credits for the SMS fallback. Top up, then send again.")]
+    #[error(
+        "The chat-app did not reach the recipient, and the account has too few credits for the SMS \
+         fallback. Nothing was charged. Top up, then send again."
+    )]
     CreditsRanOut,
     /// The first request with this `Idempotency-Key` is still running.
     #[error("The first request is being carried out. Repeat this one in a second.")]

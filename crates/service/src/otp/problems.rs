@@ -93,9 +93,11 @@ impl From<Error> for Problem {
         match error {
             Error::CountryNotAllowed(_) => told(Code::CountryNotAllowed),
             Error::FraudBlocked(_) => told(Code::FraudBlocked),
-            Error::SenderNotApproved => told(Code::SenderNotApproved),
+            Error::SenderNotApproved(_) => told(Code::SenderNotApproved),
             Error::ResendTooSoon { wait_s } => told(Code::ResendTooSoon).retry_after_s(wait_s),
-            Error::RecipientLimit { wait_s } => told(Code::RateLimited).retry_after_s(wait_s),
+            Error::RecipientLimit { wait_s } | Error::GuessLimit { wait_s } => {
+                told(Code::RateLimited).retry_after_s(wait_s)
+            }
             Error::Unreachable => told(Code::RecipientUnreachable),
             Error::CarrierFailed => told(Code::CarrierError),
             Error::NoCarrier(_) => told(Code::CarrierUnavailable),

@@ -153,7 +153,7 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<Counted, E
     if let Some(sender) = &order.sender
         && !senders::is_approved(app, &account.id, sender).await?
     {
-        return Err(Error::SenderNotApproved);
+        return Err(Error::SenderNotApproved(senders::why_not(app, &account.id, sender).await?));
     }
     let has = |channel| app.carriers.leads(channel, account.id.as_str(), &order.to);
     let (first, _) = first_channel(app, account, order, &Past::None);

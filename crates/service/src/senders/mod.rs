@@ -102,6 +102,26 @@ pub enum Fault {
     Keyword,
 }
 
+/// Why an account may not use a sender, in words that follow on what names it.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// It is none, and is not repeated.
+    #[error(" {0}.")]
+    Value(Fault),
+    /// The account never asked for it.
+    #[error(", {0}, is not approved for this account: ask for it with POST /v1/senders.")]
+    Unknown(String),
+    /// Nobody decided yet.
+    #[error(
+        ", {0}, is not approved yet: GET /v1/senders shows what becomes of it. Use an approved one \
+         until then."
+    )]
+    Pending(String),
+    /// Staff said no.
+    #[error(", {0}, was rejected: GET /v1/senders says why. Use another one.")]
+    Rejected(String),
+}
+
 /// Whether a value can be a sender: up to 11 letters, digits, spaces and `.-_&` with at least one
 /// letter, or 3 to 15 digits of a number or short code, `+` in front or not; and no keyword.
 ///
@@ -132,6 +152,23 @@ fn is_well_formed(value: &str) -> bool {
 pub async fn is_approved(app: &App, account: &AccountId, value: &str) -> Result<bool, Error> {
     let found: Option<Sender> = app.db.row(store::BY_VALUE, args![account, value]).await?;
     Ok(found.is_some_and(|sender| sender.status == Status::Approved))
+}
+
+/// Why the account may not use a sender that was refused.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn why_not(app: &App, account: &AccountId, value: &str) -> Result<Unusable, Error> {
+    if let Err(fault) = check(value) {
+        return Ok(Unusable::Value(fault));
+    }
+    let found: Option<Sender> = app.db.row(store::BY_VALUE, args![account, value]).await?;
+    Ok(match found.map(|sender| sender.status) {
+        None => Unusable::Unknown(value.to_owned()),
+        Some(Status::Rejected) => Unusable::Rejected(value.to_owned()),
+        // Approved a moment ago: it is seen the next time.
+        Some(Status::Pending | Status::Approved) => Unusable::Pending(value.to_owned()),
+    })
 }
 
 /// Refuses the set with [`NOT_APPROVED`] if the account may not use this sender. It writes nothing.

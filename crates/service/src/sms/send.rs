@@ -71,18 +71,20 @@ pub(super) async fn send(
     sql::insert(&mut set, &message);
     match app.db.commit(set).await {
         Ok(_) => slot.go(app, Leg::<Sms>::new(message.clone(), attempt)),
-        Err(CommitError::Rejected(NOT_APPROVED)) => return Err(not_approved(order, &message)),
+        Err(CommitError::Rejected(NOT_APPROVED)) => {
+            return Err(not_approved(app, order, &message).await);
+        }
         Err(error) => return Err(refused(app, account, credits, error).await),
     }
     Ok(message)
 }
 
-fn not_approved(order: &Order, message: &Message) -> Error {
+async fn not_approved(app: &App, order: &Order, message: &Message) -> Error {
     let whose = if order.sender.is_some() { "The sender" } else { "The account's default sender" };
-    let sender = &message.sender;
-    Error::SenderNotApproved(format!(
-        "{whose}, {sender}, is not approved for this account: ask for it with POST /v1/senders"
-    ))
+    match senders::why_not(app, &message.account, &message.sender).await {
+        Ok(why) => Error::SenderNotApproved(format!("{whose}{why}")),
+        Err(error) => error.into(),
+    }
 }
 
 /// Why commit A did not happen.
@@ -122,7 +124,7 @@ fn sender(app: &App, account: &Account, order: &Order) -> Result<String, Error> 
         (Some(sender), _) => Ok(sender.clone()),
         (None, Env::Sandbox) => Ok(String::new()),
         (None, Env::Live) => Err(Error::SenderNotApproved(
-            "Name an approved `sender`: the account has no default one".to_owned(),
+            "Name an approved `sender`: the account has no default one.".to_owned(),
         )),
     }
 }

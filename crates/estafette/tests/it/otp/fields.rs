@@ -144,10 +144,15 @@ async fn an_sms_sender_must_be_approved(world: &World) {
     let ada = world.account("ada").await;
     let asked = ada.desk("POST", "/v1/senders").json(json!({"value": "AdaShop"})).await.ok();
     let body = json!({"to": phone("0001"), "sms_sender": "AdaShop"});
-    ada.send(&body).await.problem("sender_not_approved");
-    ada.send(json!({"to": phone("5678"), "sms_sender": "Nobody"}))
-        .await
-        .problem("sender_not_approved");
+    for (sender, says) in [
+        ("AdaShop", "`sms_sender`, AdaShop, is not approved yet"),
+        ("Nobody", "ask for it with POST /v1/senders"),
+        ("no\nsender", "`sms_sender` must be 3 to 15 digits"),
+    ] {
+        let body = json!({"to": phone("5678"), "sms_sender": sender});
+        let refused = ada.send(body).await.problem("sender_not_approved");
+        assert!(refused.word("detail").contains(says), "{}", refused.text);
+    }
     assert_eq!(ada.movements().await, []);
     let path = format!("/v1/admin/senders/{}", asked.word("id"));
     let staff = world.staff().await;

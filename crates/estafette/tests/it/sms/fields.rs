@@ -115,16 +115,21 @@ fn from(value: &str) -> Value {
 
 async fn an_approved_sender_is_what_the_phone_shows(world: &World) {
     let ada = world.account("ada").await;
-    ada.text(from("ACME")).await.problem("sender_not_approved");
+    let refused = async |value: &str, says: &str| {
+        let refused = ada.text(from(value)).await.problem("sender_not_approved");
+        assert!(refused.word("detail").contains(says), "{}", refused.text);
+    };
+    refused("ACME", "ask for it with POST /v1/senders").await;
+    refused("no sender\n", "The sender must be 3 to 15 digits").await;
     ada.desk("POST", "/v1/senders").json(json!({"value": "ACME"})).await.ok();
-    ada.text(from("ACME")).await.problem("sender_not_approved");
+    refused("ACME", "is not approved yet").await;
     sender(world, &ada, "ACME", "approved").await;
     let sent = ada.text(from("ACME")).await.ok();
     assert_eq!(sent.word("sender"), "ACME");
     ada.sms_until(sent.word("id"), "delivered").await;
     assert_eq!(ada.handset(&phone("5678")).await[0]["sender"], "ACME");
     sender(world, &ada, "ACME", "rejected").await;
-    ada.text(from("ACME")).await.problem("sender_not_approved");
+    refused("ACME", "was rejected").await;
     let eve = world.account("eve").await;
     sender(world, &ada, "ACME", "approved").await;
     eve.text(from("ACME")).await.problem("sender_not_approved");
@@ -134,7 +139,10 @@ async fn without_a_sender_the_default_one_is_used(world: &World) {
     let ada = world.account("ada").await;
     let settings = json!({"settings": {"default_sender": "Default"}});
     let bob = world.live_account("bob", 0).await;
-    world.set(&bob, settings).await.fault("/settings/default_sender", "invalid_enum");
+    for whose in [&ada, &bob] {
+        let refused = world.set(whose, settings.clone()).await;
+        refused.fault("/settings/default_sender", "invalid_enum");
+    }
     sender(world, &ada, "Default", "approved").await;
     world.set(&ada, json!({"settings": {"default_sender": "Default"}})).await.ok();
     let sent = ada.text(json!({"to": phone("5678"), "text": "x"})).await.ok();

@@ -383,9 +383,7 @@ pub async fn change(
         }
         let status = patch.status.unwrap_or(&before.status);
         let known: Settings = serde_json::from_str(&before.settings).unwrap_or_default();
-        // The sandbox's passcodes take any.
         if let Some(Some(sender)) = &patch.settings.default_sender
-            && before.env == Env::Live.as_str()
             && !senders::is_approved(app, id, sender).await?
         {
             return Err(Fault::SenderNotApproved);

@@ -128,7 +128,12 @@ pub(super) async fn which(app: &App, way: Way<'_>) -> Result<Error, ::store::Err
     let late = sends.nth(limits.recipient_per_day) + DAY - now.0;
     let is_guessed_at = sends.nth_wrong(limits.wrong_guesses_per_day) > (now - DAY).0;
     let apart = if is_guessed_at { sends.nth(1) + HOUR - now.0 } else { 0 };
-    Ok(Error::RecipientLimit { wait_s: seconds(soon.max(late).max(apart)) })
+    let many = soon.max(late);
+    Ok(if apart > many {
+        Error::GuessLimit { wait_s: seconds(apart) }
+    } else {
+        Error::RecipientLimit { wait_s: seconds(many) }
+    })
 }
 
 /// Whether the chat-app refused the recipient within the last day.
