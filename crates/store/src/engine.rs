@@ -151,7 +151,7 @@ pub trait Engine: Send + Sync + 'static {
     }
     /// Writes all files anew, without anything that was deleted.
     fn compact(&self) -> BoxFuture<'_, Result<(), Error>> {
-        let why = "the files belong to the database's server; its own tools do this";
+        let why = "its files are the server's, which compacts them itself (VACUUM FULL)";
         Box::pin(std::future::ready(Err(Error::Unavailable(why.to_owned()))))
     }
     /// Whether these bytes are anywhere in the engine's files; `None` = it cannot see them.

@@ -45,6 +45,7 @@ pub(super) async fn account(
 }
 
 async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Result<()> {
+    let named_by = config.named_by.clone();
     let service = super::open(config, output).await?;
     let app = &service.live;
     let password = Password::of(login, &app.clock)?;
@@ -53,8 +54,8 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
     let added = access::signup(app, credentials, MadeBy::Operator, grant).await;
     let (new, ()) = added.map_err(|error| match error {
         access::Error::EmailTaken => anyhow::anyhow!(
-            "{error}: `estafette account list --email {}` shows its accounts, and `estafette \
-             account activate` opens the live one",
+            "{error}: `estafette account list{named_by} --email {}` shows its accounts, and \
+             `estafette account activate` opens the live one",
             login.email
         ),
         other => other.into(),
@@ -67,7 +68,7 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
     output.answer(&object, || {
         format!(
             "Added {email} ({user})\nlive account     {live}\nsandbox account  {sandbox}{hint}\n\
-             Next: estafette key add --account {sandbox} --name first",
+             Next: estafette key add{named_by} --account {sandbox} --name first",
             email = new.email,
             user = new.id,
             live = new.live,
@@ -156,11 +157,13 @@ pub(super) async fn credits(
     );
     ensure!((1..=200).contains(&args.reason.chars().count()), "--reason has 1 to 200 characters");
     let id = account_id(&args.account)?;
+    let named_by = config.named_by.clone();
     let service = super::open(config, output).await?;
     let balance = add_credits(&service.live, &id, &args).await?;
     let account = access::account(&service.live, &id).await?;
     service.close().await;
-    let note = account.map(|account| standing_note(account.standing, &id)).unwrap_or_default();
+    let note = account.map(|account| standing_note(account.standing, &id, &named_by));
+    let note = note.unwrap_or_default();
     output.answer(&json!({ "account_id": id.as_str(), "balance_credits": balance }), || {
         format!("{id} has {balance} credits now.{note}")
     });
@@ -168,18 +171,13 @@ pub(super) async fn credits(
 }
 
 /// What whoever prepares an account is told beside the answer, while it cannot send.
-pub(super) fn standing_note(standing: Standing, id: &AccountId) -> String {
-    match standing {
-        Standing::Active => String::new(),
-        Standing::Pending => format!(
-            "\nThe account is pending and sends nothing yet: estafette account activate \
-             --account {id}"
-        ),
-        Standing::Suspended => format!(
-            "\nThe account is suspended and its keys open nothing: estafette account activate \
-             --account {id}"
-        ),
-    }
+pub(super) fn standing_note(standing: Standing, id: &AccountId, named_by: &str) -> String {
+    let why = match standing {
+        Standing::Active => return String::new(),
+        Standing::Pending => "pending and sends nothing yet",
+        Standing::Suspended => "suspended and its keys open nothing",
+    };
+    format!("\nThe account is {why}: estafette account activate{named_by} --account {id}")
 }
 
 async fn add_credits(app: &App, id: &AccountId, args: &CreditsArgs) -> anyhow::Result<i64> {

@@ -33,6 +33,7 @@ async fn add(config: Config, args: &KeyArgs, output: Output) -> anyhow::Result<(
     ensure!((1..=100).contains(&args.name.chars().count()), "--name must have 1 to 100 characters");
     let id = account_id(&args.account)?;
     let wanted = NewKey { name: args.name.clone(), scopes: scopes(args)? };
+    let named_by = config.named_by.clone();
     let service = super::open(config, output).await?;
     let app = &service.live;
     let account = access::account(app, &id).await?.context("there is no such account")?;
@@ -43,7 +44,7 @@ async fn add(config: Config, args: &KeyArgs, output: Output) -> anyhow::Result<(
         "{}\n({} for {env}; shown this once){}",
         raw.expose(),
         key.id,
-        standing_note(account.standing, &id)
+        standing_note(account.standing, &id, &named_by)
     );
     output.answer(&serde_json::to_value(NewKeyView::of(Some(&raw), key))?, || text);
     Ok(())

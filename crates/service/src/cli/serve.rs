@@ -154,8 +154,9 @@ fn banner(addresses: &Addresses, config: &Config) -> String {
          metrics   {metrics}\n  \
          data      {data}\n\
          Start at {docs}: from sign-up to your first passcode.\n\
-         For live, in another shell: estafette account add --email you@example.com\n\
-         {missing}Ctrl-C stops."
+         For live, in another shell: estafette account add{named_by} --email you@example.com\n\
+         {missing}Ctrl-C stops.",
+        named_by = config.named_by,
     )
 }
 

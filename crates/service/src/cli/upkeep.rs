@@ -1,6 +1,7 @@
 //! Commands about the deployment itself: `migrate`, `audit`, `erase`, `compact`, `backup`,
 //! `config`, `openapi`.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,7 +12,7 @@ use super::commands::{AuditArgs, EraseArgs};
 use super::output::Output;
 use crate::access::By;
 use crate::config::{Config, show, show_json};
-use crate::credits::audit::{self, Scope};
+use crate::credits::audit::{self, Report, Scope};
 use crate::credits::seals::Seal;
 use crate::kit::id::AccountId;
 use crate::kit::msisdn::Msisdn;
@@ -56,7 +57,7 @@ pub(super) async fn audit(
     let ok = report.is_ok();
     let mut object = serde_json::to_value(&report)?;
     object["ok"] = ok.into();
-    output.answer(&object, || summary(&object));
+    output.answer(&object, || summary(&report));
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -91,32 +92,30 @@ fn tell_head(newest: Option<&Seal>, output: Output) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn summary(report: &serde_json::Value) -> String {
-    const FIGURES: [&str; 9] = [
-        "accounts",
-        "transfers",
-        "unsealed",
-        "seals",
-        "log_lines",
-        "holds_open",
-        "attempts_unknown",
-        "violations_found",
-        "dangling_found",
-    ];
+fn summary(report: &Report) -> String {
     let mut lines = Vec::new();
-    for name in FIGURES {
-        lines.push(format!("{name:<16} {:>12}", report[name].to_string()));
-        let list = name.strip_suffix("_found").and_then(|list| report[list].as_array());
-        lines.extend(list.into_iter().flatten().map(|item| format!("  {item}")));
-        let (named, all) = (list.map_or(0, Vec::len), report[name].as_u64());
-        let all = all.and_then(|all| usize::try_from(all).ok()).filter(|_| list.is_some());
-        let more = all.map_or(0, |all| all.saturating_sub(named));
-        lines.extend((more > 0).then(|| format!("  and {more} more")));
-    }
-    let verdict =
-        if report["ok"] == true { "The ledger adds up." } else { "It does not: see above." };
+    let mut figure = |name: &str, value: u64| lines.push(format!("{name:<16} {value:>12}"));
+    figure("accounts", report.accounts);
+    figure("transfers", report.transfers);
+    figure("unsealed", report.unsealed);
+    figure("seals", report.seals);
+    figure("log_lines", report.log_lines);
+    figure("holds_open", report.holds_open);
+    figure("attempts_unknown", report.attempts_unknown);
+    figure("violations_found", report.violations_found);
+    list(&mut lines, &report.violations, report.violations_found);
+    lines.push(format!("{:<16} {:>12}", "dangling_found", report.dangling_found));
+    list(&mut lines, &report.dangling, report.dangling_found);
+    let verdict = if report.is_ok() { "The ledger adds up." } else { "It does not: see above." };
     lines.push(verdict.to_owned());
     lines.join("\n")
+}
+
+/// Those that are named, and how many there are besides.
+fn list(lines: &mut Vec<String>, named: &[impl Display], found: u64) {
+    lines.extend(named.iter().map(|one| format!("  {one}")));
+    let more = found.saturating_sub(named.len() as u64);
+    lines.extend((more > 0).then(|| format!("  and {more} more")));
 }
 
 /// Erases a recipient.
@@ -183,9 +182,9 @@ pub(super) async fn erase(
             ""
         };
         format!(
-            "Erased from {challenges} passcodes, {messages} messages and {mails} emails, of which \
-             {ended} were open and are ended, and {received} messages that the person sent.\
-             {files}{handsets}"
+            "Erased the recipient from what they were sent (passcodes: {challenges}, messages: \
+             {messages}, emails: {mails}; open ones that were ended: {ended}) and from what they \
+             sent (messages: {received}).{files}{handsets}"
         )
     });
     Ok(ExitCode::SUCCESS)
@@ -209,7 +208,8 @@ pub(super) async fn compact(config: Config, output: Output) -> anyhow::Result<Ex
     let size = || std::fs::metadata(&path).map_or(0, |found| found.len());
     let service = super::open(config, output).await?;
     let before = size();
-    service.live.db.compact().await.context("the database was not compacted")?;
+    let compacted = service.live.db.compact().await;
+    compacted.map_err(|error| anyhow!("the database was not compacted: {}", error.into_why()))?;
     service.close().await;
     let after = size();
     output.answer(&json!({ "bytes_before": before, "bytes_after": after }), || {

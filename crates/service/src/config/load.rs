@@ -63,6 +63,7 @@ pub fn load(
         environment.filter_map(|(name, value)| lay_variable(&mut layers, name, value).err()),
     );
     let engines = flags.engines;
+    let named_by = named_by(file, flags.data_dir.as_deref());
     errors.extend(lay_flags(&mut layers, flags));
     let master_key_path = layers.file_of("master_key");
     errors.extend(layers.read_secrets());
@@ -72,6 +73,7 @@ pub fn load(
     LoadErrors::of(errors)?;
     let mut config = typed(values, &layers)?;
     config.master_key_path = master_key_path;
+    config.named_by = named_by;
     config.database.engines = engines;
     follow_listeners(&mut config, &layers);
     let invalid = check::all(&config).into_iter().map(|fault| LoadError::Invalid {
@@ -83,13 +85,30 @@ pub fn load(
     Ok(config)
 }
 
+fn named_by(file: Option<&Path>, data_dir: Option<&Path>) -> String {
+    let flag = |name: &str, path: Option<&Path>| match path {
+        Some(path) => format!(" {name} {}", quoted(&path.display().to_string())),
+        None => String::new(),
+    };
+    flag("--config", file) + &flag("--data-dir", data_dir)
+}
+
+/// As a shell takes it.
+fn quoted(text: &str) -> String {
+    let is_plain = |each: char| each.is_ascii_alphanumeric() || "/._-".contains(each);
+    if text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
 /// Who starts from what `estafette config` shows has masks for secrets.
 fn masks(values: &Table, layers: &Layers) -> Vec<LoadError> {
     let masked = leaves(values.clone()).into_iter().filter(|(_, it)| it.as_str() == Some(MASK));
     let faults = masked.map(|(path, _)| {
         let key = path.join(".");
-        let reason =
-            format!("{MASK} is what `estafette config` shows for a secret, not the secret");
+        let reason = format!("{MASK} is what `estafette config` shows in the place of a secret");
         LoadError::Invalid { from: layers.source_above(&key), key, reason }
     });
     faults.collect()
@@ -120,7 +139,8 @@ fn is_strange(name: &str) -> bool {
         && !FOREIGN.iter().any(|foreign| upper.starts_with(foreign))
 }
 
-/// A variable that only lacks underscores, or capitals, was meant to be that setting, and somebody relies on it.
+/// A variable that only lacks underscores or capitals was meant to be that setting, and somebody
+/// relies on it.
 fn must_not_be_meant(name: &str) -> Result<(), LoadError> {
     if !is_strange(name) {
         return Ok(());

@@ -45,6 +45,9 @@ pub struct Config {
     /// The file that `master_key` was read from, where it was one: it is read again for new keys.
     #[serde(skip)]
     pub master_key_path: Option<PathBuf>,
+    /// The flags that name these settings, with a space in front, for commands that are suggested.
+    #[serde(skip)]
+    pub named_by: String,
     /// Addresses.
     pub server: Server,
     /// Storage.

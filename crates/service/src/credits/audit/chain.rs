@@ -134,7 +134,8 @@ impl<'a> Blocks<'a> {
         let found = std::mem::take(&mut self.tally);
         let sealed = &seal.tally;
         let finding = difference(&found, sealed).map(|detail| {
-            let stretch = format!("seal {} ({} to {})", seal.number, seal.after, seal.until);
+            let from = if seal.after.is_empty() { "the first row" } else { seal.after.as_str() };
+            let stretch = format!("seal {} ({from} to {})", seal.number, seal.until);
             ("S2", format!("{stretch}: {detail}"))
         });
         Some((seal, finding?))
@@ -145,7 +146,7 @@ impl<'a> Blocks<'a> {
 pub(super) fn difference(found: &Tally, sealed: &Tally) -> Option<String> {
     let missing = sealed.rows - found.rows;
     match missing {
-        1.. => Some(format!("{missing} of {} rows are gone", sealed.rows)),
+        1.. => Some(format!("{missing} of {} rows are gone or unreadable", sealed.rows)),
         0 if found == sealed => None,
         0 => Some("its rows differ from those that were sealed".to_owned()),
         _ => Some(format!("{} rows were added", missing.saturating_neg())),

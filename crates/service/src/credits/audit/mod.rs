@@ -31,6 +31,7 @@ mod store;
 mod walk;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use ::store::args;
@@ -143,6 +144,14 @@ pub struct Dangling {
     pub age_ms: i64,
 }
 
+impl fmt::Display for Dangling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { account_id, transfer_id, object_id, amount, age_ms } = self;
+        let age_h = age_ms / clock::HOUR;
+        write!(f, "{transfer_id} of {account_id} holds {amount} for {object_id} since {age_h} h")
+    }
+}
+
 /// A broken invariant.
 #[derive(Clone, Debug, Serialize)]
 pub struct Violation {
@@ -154,6 +163,16 @@ pub struct Violation {
     pub object_id: String,
     /// What is wrong.
     pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.invariant)?;
+        for about in [&self.account_id, &self.object_id].into_iter().filter(|id| !id.is_empty()) {
+            write!(f, " {}", about.escape_debug())?;
+        }
+        write!(f, ": {}", self.detail.escape_debug())
+    }
 }
 
 /// Reads everything and reports. Holds that are open `horizon_ms` after their message

@@ -103,6 +103,11 @@ impl Destination {
                 }));
             }
         };
+        // The parser takes `https:host` and `https:///host` for `https://host`.
+        let is_bare = |(scheme, rest): (&str, &str)| scheme.contains(':') || rest.starts_with('/');
+        if text.split_once("://").is_none_or(is_bare) {
+            return Err(Fault::Malformed);
+        }
         if !url.username().is_empty() || url.password().is_some() || has_userinfo(text) {
             return Err(Fault::NotAllowed("must not contain a user name or password"));
         }
@@ -268,6 +273,10 @@ mod tests {
             "https://example.com:65536/",
             "https://exa$mple.com/",
             "https://a..b/",
+            "https:example.com/",
+            "https:/example.com/",
+            "https:///example.com/",
+            "https:/example.com/x://y",
             "https://[::1/",
             "https://256.1.1.1/",
             "https://1.2.3.4.5/",

@@ -17,6 +17,7 @@ use crate::credits::prices::{self, Filter, Price, SHARD};
 use crate::kit::body::Fields;
 use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
+use crate::kit::words;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<App> {
@@ -147,8 +148,7 @@ fn one_of(query: &Query, name: &str, words: &[&str]) -> Result<String, Problem> 
     if words.contains(&word) {
         return Ok(word.to_owned());
     }
-    let detail = format!("must be one of {}", words.join(", "));
-    Err(Problem::bad_request(&format!("?{name}"), "invalid_enum", detail))
+    Err(Problem::bad_request(&format!("?{name}"), "invalid_enum", words::one_of(words)))
 }
 
 /// The filter by country; empty = it is not given.

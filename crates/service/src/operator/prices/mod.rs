@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::app::App;
 use crate::credits::prices::{CATEGORIES, CHANNELS, Price, categories_of, is_country, new_id};
 use crate::kit::problem::Item;
+use crate::kit::words::one_of;
 
 /// The most that one message or segment may cost.
 const DEAREST: i64 = 1_000_000_000;
@@ -45,7 +46,8 @@ pub fn read(app: &App, value: Option<Value>) -> Result<Vec<Price>, Vec<Item>> {
             faults.push(Item::at(
                 &pointer,
                 "out_of_range",
-                "has the kind and start of another one",
+                "is for the same as an item before it and starts when that does: give one of them \
+                 another `valid_from`",
             ));
         }
         prices.push(price);
@@ -132,7 +134,7 @@ impl Reader<'_> {
     fn word(&mut self, name: &str, choices: &[&str]) -> Option<String> {
         let text = self.text(name)?;
         if !choices.contains(&text.as_str()) {
-            self.fault(name, "invalid_enum", format!("must be one of {}", choices.join(", ")));
+            self.fault(name, "invalid_enum", one_of(choices));
             return None;
         }
         Some(text)
