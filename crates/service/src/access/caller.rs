@@ -270,7 +270,8 @@ async fn by_key<P>(app: &App, text: &str) -> Result<Caller<P>, Problem> {
         let server = &app.config.server;
         let home = if env == Env::Live { &server.live_url } else { &server.sandbox_url };
         let (key, here) = (env.as_str(), app.env.as_str());
-        let detail = format!("This is a {key} key: it works at {home}. This address is {here}.");
+        let detail =
+            format!("This is a {key} key: it works at {home}. This is the {here} address.");
         return Err(Problem::new(Code::WrongEnvironment).detail(detail));
     }
     let known = known_key(app, text).await?.ok_or(Code::InvalidApiKey)?;

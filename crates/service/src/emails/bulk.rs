@@ -21,7 +21,8 @@ use crate::app::{Account, App};
 use crate::carriers::Priority;
 use crate::kit::described::described_words;
 use crate::kit::id::EmailId;
-use crate::kit::problem::Problem;
+use crate::kit::problem::{Item, Problem};
+use crate::kit::problem_code::Code;
 
 /// Emails of one request that are stored at the same time.
 const AT_ONCE: usize = 8;
@@ -43,11 +44,23 @@ pub(super) struct BulkResult {
     /// Where it stands; `rejected` when it was refused.
     #[schema(value_type = BulkStatus)]
     status: &'static str,
-    /// Why it was refused, as it would be refused alone: `code`, `detail`, and `errors` where
-    /// fields are at fault.
+    /// Why it was refused, as it would be refused alone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>, nullable = false)]
+    #[schema(value_type = Option<BulkError>, nullable = false)]
     error: Option<Value>,
+}
+
+/// Why one of many emails was refused.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it is stored as JSON; this describes it")]
+struct BulkError {
+    /// Stable, for programs.
+    code: Code,
+    /// What happened this time, for people.
+    detail: String,
+    /// The fields at fault, the first 20 of them.
+    #[schema(max_items = 20, nullable = false)]
+    errors: Option<Vec<Item>>,
 }
 
 /// What became of many emails, in the order of the request.

@@ -17,6 +17,7 @@ use crate::kit::id::EventId;
 use crate::kit::page::{self, NoQuery, Query};
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
+use crate::kit::words::one_of;
 
 /// The routes of this room.
 pub fn routes() -> OpenApiRouter<App> {
@@ -75,7 +76,7 @@ async fn list_events(
     let kind = query.get("type").unwrap_or("");
     if !kind.is_empty() && !Kind::ALL.iter().any(|known| known.as_str() == kind) {
         let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
-        let detail = format!("must be one of {}", known.join(", "));
+        let detail = one_of(&known);
         return Err(Problem::bad_request("?type", "invalid_enum", detail));
     }
     let account = &caller.account.id;

@@ -4,10 +4,10 @@
 use serde_json::{Map, Value};
 
 use super::item_code::ItemCode;
-use super::json::{self, Fault};
+use super::json::{self, Fault, Unread};
 use super::problem::{Faults, Item, Problem};
 use super::problem_code::Code;
-use super::words::{Word, must_be_one_of};
+use super::words::{Word, must_be_one_of, one_of};
 
 /// The fields of a JSON object that are not yet read. [`Fields::finish`] says what was wrong.
 #[derive(Debug)]
@@ -51,11 +51,13 @@ impl Fields {
                     let detail = format!("The member {place} is given twice. Send it once.");
                     return Err(Problem::new(Code::InvalidJson).detail(detail).item(item));
                 }
-                Err(Fault::Malformed { line, column }) => {
-                    let detail = format!(
-                        "Line {line}, column {column} could not be read. Send one JSON object in \
-                         UTF-8."
-                    );
+                Err(Fault::Malformed { line, column, why }) => {
+                    let why = match why {
+                        Unread::Syntax => "could not be read. Send one JSON object in UTF-8.",
+                        Unread::Number => "is a number that is too large. Send one below 1e308.",
+                        Unread::Depth => "is nested too deeply. Send at most 127 levels.",
+                    };
+                    let detail = format!("Line {line}, column {column} {why}");
                     return Err(Problem::new(Code::InvalidJson).detail(detail));
                 }
             }
@@ -255,7 +257,7 @@ impl Fields {
         let text = self.text(name)?;
         let found = choices.iter().find(|choice| **choice == text).copied();
         if found.is_none() {
-            self.fault(name, "invalid_enum", format!("must be one of {}", choices.join(", ")));
+            self.fault(name, "invalid_enum", one_of(choices));
         }
         found
     }

@@ -23,6 +23,8 @@ pub enum Fault {
         line: usize,
         /// 1, 2, …
         column: usize,
+        /// Why.
+        why: Unread,
     },
     /// A member of this RFC 6901 pointer is given twice: whoever read the other one would
     /// understand another request (RFC 8259 §4).
@@ -39,6 +41,31 @@ pub enum Fault {
     },
 }
 
+/// What cannot be read of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It is not JSON.
+    Syntax,
+    /// A number is too large for double precision, as 1e400 is.
+    Number,
+    /// Arrays and objects are nested more than 127 deep.
+    Depth,
+}
+
+impl Unread {
+    /// The parser has words for it, and no more.
+    fn of(error: &serde_json::Error) -> Self {
+        let told = error.to_string();
+        if told.starts_with("number out of range") {
+            Self::Number
+        } else if told.starts_with("recursion limit exceeded") {
+            Self::Depth
+        } else {
+            Self::Syntax
+        }
+    }
+}
+
 /// Reads a whole document.
 ///
 /// # Errors
@@ -51,7 +78,9 @@ pub fn read(bytes: &[u8]) -> Result<Value, Fault> {
     read.map_err(|error| match count.excess {
         Some(Excess { pointer, bound: Some(bound) }) => Fault::TooMany { pointer, bound },
         Some(Excess { pointer, bound: None }) => Fault::Doubled { pointer },
-        None => Fault::Malformed { line: error.line(), column: error.column() },
+        None => {
+            Fault::Malformed { line: error.line(), column: error.column(), why: Unread::of(&error) }
+        }
     })
 }
 
@@ -244,9 +273,15 @@ mod tests {
     #[test]
     fn what_is_no_json_is_told_with_its_place() {
         for (text, line, column) in [("{\n  \"a\" 1}", 2, 7), ("[1] x", 1, 5), ("", 1, 0)] {
-            assert_eq!(read(text.as_bytes()), Err(Fault::Malformed { line, column }), "{text}");
+            let fault = Fault::Malformed { line, column, why: Unread::Syntax };
+            assert_eq!(read(text.as_bytes()), Err(fault), "{text}");
         }
         let deep = "[".repeat(100_000);
-        assert!(matches!(read(deep.as_bytes()), Err(Fault::Malformed { .. })));
+        let why = |text: &str| match read(text.as_bytes()) {
+            Err(Fault::Malformed { why, .. }) => why,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(why(&deep), Unread::Depth);
+        assert_eq!(why("{\"a\": 1e400}"), Unread::Number);
     }
 }

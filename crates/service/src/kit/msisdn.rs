@@ -47,8 +47,8 @@ pub enum Invalid {
     NoCountryCode,
     /// It is a number that costs its caller: fraud pays itself with these.
     #[error(
-        "is a premium-rate, shared-cost, toll-free or pager number, which gets no passcode: send \
-         it to a person's own number"
+        "is a premium-rate, shared-cost, toll-free, pager or universal access number, which gets \
+         no passcode: send it to a person's own number"
     )]
     NotAPerson,
 }

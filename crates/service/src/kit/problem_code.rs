@@ -73,8 +73,8 @@ codes! {
         "The key is mistyped, unknown or disabled. Make one with `POST /v1/api-keys`, or ask \
          the operator.";
     401 InvalidToken "invalid_token" "The token is not valid":
-        "The token is mistyped, revoked, or of another kind (portal tokens do not open staff \
-         routes). Log in again.";
+        "The token is mistyped, revoked, or of another kind (a token of the portal opens no \
+         staff route, and a staff token none of the portal). Log in again.";
     401 TokenExpired "token_expired" "The token has expired":
         "Log in again.";
     401 InvalidLogin "invalid_login" "Email or password is wrong":
@@ -83,7 +83,7 @@ codes! {
          and a wrong password. From the fifth failure on, each one makes this address wait \
          longer before its next attempt.";
     402 InsufficientCredits "insufficient_credits" "Not enough credits":
-        "This message costs more credits than the account has left. Nothing was sent. Top up, \
+        "This message costs more credits than the account has left. Nothing was charged. Top up, \
          then send it again; a repeat under the same `Idempotency-Key` repeats this answer.";
     403 InsufficientScope "insufficient_scope" "The API key lacks the scope":
         "`detail` names the scopes that this endpoint accepts. Use or create a key with one of \
@@ -133,7 +133,7 @@ codes! {
         "A template of this name and language exists. Choose a new name or language.";
     409 NoActiveSession "no_active_session" "There is no active session":
         "`billing_mode: session` needs an active 24-hour session with this recipient. Use \
-         `direct` instead.";
+         `direct` instead, and a template unless they wrote within the last 24 hours.";
     409 MessagingWindowClosed "messaging_window_closed" "The messaging window is closed":
         "Free text needs a message from the recipient within the last 24 hours. Send a template \
          instead.";
@@ -175,7 +175,7 @@ codes! {
         "A key stands for one request with one body. Use a new key for a new request.";
     429 RateLimited "rate_limited" "Too many requests":
         "Wait as long as `Retry-After` says. `RateLimit` shows what is left.";
-    429 ResendTooSoon "resend_too_soon" "A passcode was sent a moment ago":
+    429 ResendTooSoon "resend_too_soon" "Too soon after the last send":
         "Wait as long as `Retry-After` says before sending to this recipient on this channel \
          again.";
     429 TooManyLogins "too_many_logins" "Too many failed logins":

@@ -16,7 +16,16 @@ pub trait Word: Copy + FromStr + 'static {
 /// What is wrong with a word that is none of them.
 #[must_use]
 pub fn must_be_one_of<T: Word>() -> String {
-    format!("must be one of {}", T::words().join(", "))
+    one_of(&T::words())
+}
+
+/// The same of a list of words.
+#[must_use]
+pub fn one_of(words: &[&str]) -> String {
+    match words {
+        [only] => format!("must be {only}"),
+        words => format!("must be one of {}", words.join(", ")),
+    }
 }
 
 /// Defines an enum of words, with `ALL` (in the order of definition), `as_str` and `FromStr`; rows

@@ -70,8 +70,8 @@ fn weigh(fields: &mut Fields, text: &str, is_plain: bool) -> Option<Weighed> {
     let text = cheaper(text, plain);
     let Ok(segments) = Segments::of(&text, Reference::Octet) else {
         let detail = format!(
-            "must fit into {MAX_SEGMENTS} segments: 1530 characters of GSM-7, or 670 where one \
-             is not in GSM-7"
+            "must fit into {MAX_SEGMENTS} segments: 1530 characters of GSM-7, of which \
+             ^ {{ }} \\ [ ] ~ | € count twice, or 670 where one is not in GSM-7"
         );
         fields.fault("text", "too_long", detail);
         return None;

@@ -170,9 +170,11 @@ async fn remove_suppression(
     Path(address): Path<String>,
     _: NoQuery,
 ) -> Result<Json<SuppressionView>, Problem> {
-    let address = email::Address::parse(&address).map_err(|_| Code::NotFound)?;
     let account = &caller.account.id;
-    let found = super::find(&app, account, &address).await?.ok_or(Code::NotFound)?;
+    let unknown =
+        || Problem::new(Code::NotFound).detail("The address is not on the account's list.");
+    let address = email::Address::parse(&address).map_err(|_| unknown())?;
+    let found = super::find(&app, account, &address).await?.ok_or_else(unknown)?;
     let mut set = WriteSet::of(account.as_str());
     super::remove(&app, &mut set, account, &address);
     app.db.commit(set).await?;
