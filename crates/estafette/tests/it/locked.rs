@@ -100,8 +100,8 @@ and `sequence`, which rises with every event of the object. Members may be added
 do not know.
 
 An event has at most 64 KiB. One that would have more has `\"truncated\": true` among its data:
-that of an email (from 16 KiB on) shows only the recipient that it is about, any other only
-`object_id`. Reading the object shows all of it.
+that of an email shows only the recipient that it is about, any other only `object_id`. Reading the
+object shows all of it.
 
 | type | when |
 |---|---|

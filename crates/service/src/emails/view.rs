@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::{Cause, Kind, Letter, MOST_RECIPIENTS, Recipient, Status, Tally, store as sql};
 use crate::app::{App, EventRef};
+use crate::events::MOST_BYTES;
 use crate::kit::id::{AccountId, EmailId};
 
 /// Reads of recipients under way for one page.
@@ -170,9 +171,8 @@ pub(super) async fn one(
     Ok(Some(EmailView::of(letter, &recipients)))
 }
 
-/// Longest JSON of an email in an event, bytes. Each recipient has events of its own, and each of
-/// them shows all recipients: without a bound they would grow with the square of their number.
-const MOST_TOLD: usize = 16 * 1024;
+/// Longest JSON of an email in an event, bytes: what is left of the event beside its envelope.
+const MOST_TOLD: usize = MOST_BYTES - 1_024;
 /// Most characters of what a mail server said, in an event that is too long otherwise.
 const MOST_SAID: usize = 1_000;
 
