@@ -492,6 +492,6 @@ impl Carriers {
         [Channel::Chatapp, Channel::Sms, Channel::Email]
             .into_iter()
             .flat_map(|channel| self.of_channel(channel).iter().map(move |lane| (channel, lane)))
-            .filter(|(channel, _)| *channel == Channel::Sms || !self.is_bare())
+            .filter(|(channel, _)| *channel != Channel::Chatapp || !self.is_bare())
     }
 }

@@ -268,11 +268,8 @@ fn read_filter(
     query: &Query,
     page: &mut Page,
 ) -> Result<Filter, Problem> {
-    let to = query.get("to").map(|text| {
-        let address = email::Address::parse(text);
-        address.map_err(|error| Problem::bad_request("?to", "invalid_email", error.to_string()))
-    });
-    let to = to.transpose()?.map(|address| address_mac(app, &caller.account.id, &address));
+    let to = query.address("to")?;
+    let to = to.map(|address| address_mac(app, &caller.account.id, &address));
     let status = query.word::<Status>("status")?;
     let reference = query.get("reference").map(str::to_owned);
     let since = query.between(page, |at| EmailId::bound(at).into())?;
@@ -286,7 +283,7 @@ impl From<Error> for Problem {
         let detail = format!("{error}.");
         let told = |code| Self::new(code).detail(detail.clone());
         match error {
-            Error::DomainNotVerified(_) => told(Code::DomainNotVerified),
+            Error::DomainNotVerified(_) | Error::Reserved => told(Code::DomainNotVerified),
             Error::NoCarrier => told(Code::CarrierUnavailable),
             Error::NoKeys => told(Code::InternalError),
             Error::TooManyDomains => told(Code::LimitReached),

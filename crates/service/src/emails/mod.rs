@@ -233,6 +233,11 @@ pub enum Error {
          its records, then verify it"
     )]
     DomainNotVerified(String),
+    /// On the shared domain, what looks like the operator's own address is nobody's.
+    #[error(
+        "This address of the shared domain is the operator's own. Use another part before the @"
+    )]
+    Reserved,
     /// There is no carrier for email.
     #[error(
         "No mail relay is configured: nothing was sent or charged. Ask the operator to configure \

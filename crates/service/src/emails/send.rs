@@ -248,6 +248,9 @@ async fn refused(
     error: CommitError,
 ) -> Error {
     match error {
+        CommitError::Rejected(domains::NOT_VERIFIED) if domains::is_on_shared(app, &domain) => {
+            Error::Reserved
+        }
         CommitError::Rejected(domains::NOT_VERIFIED) => Error::DomainNotVerified(domain),
         CommitError::Rejected(credits::INSUFFICIENT) => {
             credits::insufficient(app, &account.id, credits).await.into()

@@ -142,6 +142,18 @@ impl Query {
         })
     }
 
+    /// An email address.
+    ///
+    /// # Errors
+    /// 400 `invalid_request` naming the parameter.
+    pub fn address(&self, name: &str) -> Result<Option<email::Address>, Problem> {
+        // A plus that was not escaped arrives as a space, which no address has.
+        let read = self.get(name).map(|text| email::Address::parse(&text.replace(' ', "+")));
+        read.transpose().map_err(|error| {
+            Problem::bad_request(&format!("?{name}"), "invalid_email", error.to_string())
+        })
+    }
+
     /// An instant in RFC 3339.
     ///
     /// # Errors

@@ -238,7 +238,7 @@ pub enum Error {
     )]
     FraudBlocked(String),
     /// The sender is not one of the account's approved ones.
-    #[error("`sms_sender`{0} It may be left out.")]
+    #[error("`sms_sender`{0}. It may be left out.")]
     SenderNotApproved(Unusable),
     /// The recipient was sent one a moment ago, whatever came of it.
     #[error(

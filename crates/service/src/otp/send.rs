@@ -16,6 +16,7 @@ use crate::app::{Account, App};
 use crate::carriers::{Address, Channel, Priority, Refusal, Rehearsed};
 use crate::credits;
 use crate::dispatch::{self, Attempt, Carried, Failure, Leg, NewLeg, State, carry};
+use crate::kit::conversion::Excess;
 use crate::kit::id::ChallengeId;
 use crate::senders;
 
@@ -51,8 +52,11 @@ pub(super) async fn send(
     }
     let recorded = record(app, account, order, claim).await;
     let is_new = recorded.as_ref().is_ok_and(|recorded| recorded.is_new);
-    if counted == Counted::Yes && !is_new {
-        fraud::take_back(app, &account.id, &order.to);
+    match counted {
+        Counted::No => {}
+        _ if !is_new => fraud::take_back(app, &account.id, &order.to),
+        Counted::Within => {}
+        Counted::Beyond(excess) => fraud::tell_excess(app, account, order, &excess),
     }
     let Recorded { mut leg, was_unreachable, .. } = recorded?;
     let reason = match carry(app, &mut leg).await {
@@ -165,24 +169,28 @@ async fn check(app: &App, account: &Account, order: &Order) -> Result<Counted, E
         _ if first == Channel::Sms && !dispatch::is_reached(app, &account.id, &order.to).await => {
             Err(Error::OutOfReach)
         }
-        _ => match fraud::check(app, account, order).await {
-            Ok(()) => Ok(Counted::Yes),
-            // The same passcode again is no other one.
-            Err(blocked @ Error::FraudBlocked(_)) => {
+        _ => match fraud::check(app, account, order).await? {
+            fraud::Judged::Within => Ok(Counted::Within),
+            fraud::Judged::Beyond(excess) => Ok(Counted::Beyond(excess)),
+            fraud::Judged::Blocked(excess) => {
                 let found = sql::open_in_slot(app, &account.id, order).await?;
-                let is_resend = found.is_some_and(|found| found.is_open(app.now()));
-                if is_resend { Ok(Counted::No) } else { Err(blocked) }
+                // The same passcode again is no other one.
+                if found.is_some_and(|found| found.is_open(app.now())) {
+                    return Ok(Counted::No);
+                }
+                fraud::tell_excess(app, account, order, &excess);
+                Err(Error::FraudBlocked(excess.place))
             }
-            Err(error) => Err(error),
         },
     }
 }
 
 /// Whether the guard against fraud counted a send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counted {
-    Yes,
     No,
+    Within,
+    /// A budget is used up.
+    Beyond(Excess),
 }
 
 /// A channel in a sentence.

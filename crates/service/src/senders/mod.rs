@@ -106,19 +106,19 @@ pub enum Fault {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     /// It is none, and is not repeated.
-    #[error(" {0}.")]
+    #[error(" {0}")]
     Value(Fault),
     /// The account never asked for it.
-    #[error(", {0}, is not approved for this account: ask for it with POST /v1/senders.")]
+    #[error(", {0}, is not approved for this account: ask for it with POST /v1/senders")]
     Unknown(String),
     /// Nobody decided yet.
     #[error(
         ", {0}, is not approved yet: GET /v1/senders shows what becomes of it. Use an approved one \
-         until then."
+         until then"
     )]
     Pending(String),
     /// Staff said no.
-    #[error(", {0}, was rejected: GET /v1/senders says why. Use another one.")]
+    #[error(", {0}, was rejected: GET /v1/senders says why. Use another one")]
     Rejected(String),
 }
 

@@ -124,7 +124,7 @@ fn sender(app: &App, account: &Account, order: &Order) -> Result<String, Error> 
         (Some(sender), _) => Ok(sender.clone()),
         (None, Env::Sandbox) => Ok(String::new()),
         (None, Env::Live) => Err(Error::SenderNotApproved(
-            "Name an approved `sender`: the account has no default one.".to_owned(),
+            "Name an approved `sender`: the account has no default one".to_owned(),
         )),
     }
 }

@@ -337,6 +337,7 @@ fn merged_note(merged: &Ticket) -> String {
 }
 
 /// What a user thinks of how their ticket was dealt with.
+#[derive(Clone)]
 pub(super) struct Rating {
     /// Who rates.
     pub(super) by: Author,
@@ -347,6 +348,22 @@ pub(super) struct Rating {
 
 /// Rates how a ticket was dealt with; once, after it was resolved.
 pub(super) async fn rate(
+    app: &App,
+    account: &AccountId,
+    id: &TicketId,
+    rating: Rating,
+    claim: &Claim,
+) -> Result<Ticket, Error> {
+    for _ in 1..TRIES {
+        match try_rate(app, account, id, rating.clone(), claim).await {
+            Err(error) if error.is_race() => tokio::task::yield_now().await,
+            other => return other,
+        }
+    }
+    try_rate(app, account, id, rating, claim).await
+}
+
+async fn try_rate(
     app: &App,
     account: &AccountId,
     id: &TicketId,

@@ -200,6 +200,15 @@ async fn a_relay_gets_an_email_as_it_was_written(world: &World) {
         assert!(message.contains("\r\n..\r\nBye"), "{message}");
     }
     assert_eq!(ada.balance().await, 98);
+    let carriers = world.get(ada.env, "/v1/admin/carriers").bearer(world.staff().await).await.ok();
+    assert_eq!(carriers.list()[0]["name"], "relay", "{}", carriers.text);
+    // What looks like the operator's own address is nobody's, nor is the domain.
+    let mut theirs = mail("ada@example.org");
+    theirs["from_email"] = json!("Postmaster+x@mail.example");
+    let refused = send(&ada, theirs).await.problem("domain_not_verified");
+    assert!(refused.word("detail").contains("the operator's own"), "{}", refused.text);
+    let shared = ada.desk("POST", "/v1/email-domains").json(json!({"domain": "Mail.example"}));
+    shared.await.fault("/domain", "invalid_enum");
     // Nothing is told any more: it stays so, and paid.
     world.advance(40 * 60 * MINUTE).await;
     assert_eq!(read(&ada, sent.word("id")).await.ok().word("status"), "sent");

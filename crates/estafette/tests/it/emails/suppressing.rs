@@ -74,10 +74,20 @@ async fn suppressions_are_listed_and_lifted(world: &World) {
     assert!(list.head("link").contains("rel=\"next\""));
     let one = ada.get("/v1/email-suppressions?address=A@example.com").await.ok();
     assert_eq!(one.list()[0]["address"], "a@example.com");
+    // A plus is a space in a query, and no address has one.
+    assert!(ada.get("/v1/email-suppressions?address=a+b@example.com").await.ok().list().is_empty());
+    assert!(ada.get("/v1/emails?to=a+b@example.com").await.ok().list().is_empty());
     let path = "/v1/email-suppressions/A@example.com";
     let removed = ada.desk("DELETE", path).await.ok();
     assert_eq!(removed.word("address"), "a@example.com");
-    ada.desk("DELETE", path).await.problem("not_found");
+    let gone = ada.desk("DELETE", path).await.problem("not_found");
+    assert!(gone.word("detail").contains("not on the account's list"), "{}", gone.text);
+    // The audit log says who did it, once for each change, and names no address.
+    let log = world.get(ada.env, "/v1/admin/audit-log?limit=200").bearer(world.staff().await);
+    let log = log.await.ok();
+    let count = |action: &str| log.list().iter().filter(|line| line["action"] == action).count();
+    assert_eq!((count("email_suppression.add"), count("email_suppression.remove")), (3, 1));
+    assert!(!log.text.contains("a@example.com"), "{}", log.text);
     let sent = send(&ada, mail("a@example.com")).await.ok();
     until(&ada, sent.word("id"), "delivered").await;
     let fault = ada.desk("POST", "/v1/email-suppressions").json(json!({"address": "x"})).await;

@@ -65,8 +65,11 @@ async fn passcodes_that_nobody_verifies_are_told_of(world: &World) {
     assert_eq!((&first["country"], &first["window"]), (&json!("FR"), &json!("hour")));
     assert_eq!((&first["sent"], &first["budget"]), (&json!(3), &json!(3)));
     assert_eq!(first["action"], "watched");
+    // The same one again is no other one, whatever came of it.
+    let same = json!({"to": phone("5000"), "delivery_mode": "sms"});
+    ada.send(&same).await.problem("resend_too_soon");
     let page = world.metrics().await.ok();
-    let line = "estafette_otp_fraud_total{env=\"live\",country=\"FR\",outcome=\"watched\"} 9";
+    let line = "estafette_otp_fraud_total{env=\"live\",country=\"FR\",outcome=\"watched\"} 9\n";
     assert!(page.text.contains(line), "{}", page.text);
     // Nor again after a restart, or once staff have changed what is exempt; the next hour is told.
     world.restart().await;
@@ -120,8 +123,13 @@ async fn what_no_carrier_took_does_not_count(world: &World) {
     ada.send(&more).await.problem("fraud_blocked");
     world.advance(31_000).await;
     ada.send(&same).await.ok();
+    ada.send(&same).await.problem("resend_too_soon");
     let shown = ada.get("/v1/otp/conversion").await.ok();
     assert_eq!(shown.list()[0]["sent"], 3, "{}", shown.text);
+    // The same passcode again is none that was blocked.
+    let page = world.metrics().await.ok();
+    let line = "estafette_otp_fraud_total{env=\"live\",country=\"FR\",outcome=\"blocked\"} 1\n";
+    assert!(page.text.contains(line), "{}", page.text);
 }
 
 async fn sends_at_once_do_not_pass_a_budget(world: &World) {

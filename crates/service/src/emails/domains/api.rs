@@ -185,8 +185,13 @@ async fn add_domain(
     let mut fields = Fields::read(&body)?;
     let name = fields.required("domain").and_then(|text| {
         let name = email::domain_of(&text);
-        if name.is_none() {
-            fields.fault("domain", "invalid_type", "must be a domain such as example.com");
+        match name.as_deref() {
+            None => fields.fault("domain", "invalid_type", "must be a domain such as example.com"),
+            Some(name) if super::is_on_shared(&app, name) => {
+                let detail = "is the service's own, and every account may write from it already";
+                fields.fault("domain", "invalid_enum", detail);
+            }
+            Some(_) => {}
         }
         name
     });
@@ -194,7 +199,8 @@ async fn add_domain(
     let name = name.ok_or(Code::InternalError)?;
     let account = &caller.account.id;
     let request = Repeatable::by_tenant(account, &headers, "POST /v1/email-domains", &body);
-    let fresh = async |claim: Claim| Ok(super::add(&app, account, &name, &claim).await?);
+    let fresh =
+        async |claim: Claim| Ok(super::add(&app, account, &name, caller.by(), &claim).await?);
     let again = async |seen: Seen| known(&app, account, &seen.object_id).await;
     let once = idempotency::once(&app, request, fresh, again).await?;
     Ok(once.map(|domain| Json(view(&app, domain))).into_response())
@@ -274,6 +280,6 @@ async fn remove_domain(
 ) -> Result<Json<DomainView>, Problem> {
     let account = &caller.account.id;
     let domain = known(&app, account, &id).await?;
-    super::remove(&app, account, &domain.id).await?;
+    super::remove(&app, account, &domain, caller.by()).await?;
     Ok(Json(view(&app, domain)))
 }

@@ -20,6 +20,7 @@ pub(super) use self::keys::Signers;
 use self::records::{Record, Seen};
 use self::store as sql;
 use super::Error;
+use crate::access::audit::{self, By, Entry};
 use crate::access::idempotency::Claim;
 use crate::access::limits::{self, Limited};
 use crate::app::{App, Env};
@@ -143,16 +144,21 @@ pub(super) struct Domain {
 pub(super) fn is_shared(app: &App, from: &email::Address) -> bool {
     match app.env {
         Env::Sandbox if from.domain() == simulated::DOMAIN => true,
-        _ => {
-            let shared = &app.config.email.shared_domain;
-            let local = from.local().to_ascii_lowercase();
-            // What is behind the + is for the reader's filters; people look at what is before it.
-            let local = local.split('+').next().unwrap_or_default();
-            !shared.is_empty()
-                && from.domain().eq_ignore_ascii_case(shared)
-                && !RESERVED.contains(&local)
-        }
+        _ => is_on_shared(app, from.domain()) && !is_reserved(from),
     }
+}
+
+/// Whether a domain is the operator's, from which every account may write.
+pub(super) fn is_on_shared(app: &App, domain: &str) -> bool {
+    let shared = &app.config.email.shared_domain;
+    !shared.is_empty() && domain.eq_ignore_ascii_case(shared)
+}
+
+fn is_reserved(from: &email::Address) -> bool {
+    let local = from.local().to_ascii_lowercase();
+    // What is behind the + is for the reader's filters; people look at what is before it.
+    let local = local.split('+').next().unwrap_or_default();
+    RESERVED.contains(&local)
 }
 
 /// Refuses the set with [`NOT_VERIFIED`] if the account may not write from this domain. It writes
@@ -167,7 +173,13 @@ pub(super) async fn is_anybodys(app: &App, domain: &str) -> Result<bool, DbError
 }
 
 /// Adds a domain; one that was added before stays as it is.
-async fn add(app: &App, account: &AccountId, name: &str, claim: &Claim) -> Result<Domain, Error> {
+async fn add(
+    app: &App,
+    account: &AccountId,
+    name: &str,
+    by: By<'_>,
+    claim: &Claim,
+) -> Result<Domain, Error> {
     let known: Option<Domain> = app.db.row(sql::BY_NAME, args![account, name]).await?;
     if let Some(known) = known {
         let mut set = WriteSet::of(account.as_str());
@@ -199,6 +211,7 @@ async fn add(app: &App, account: &AccountId, name: &str, claim: &Claim) -> Resul
         app.now()
     ];
     set.push(sql::INSERT, args);
+    audit::record(app, &mut set, &entry(account, &id, by, "email_domain.add", name));
     claim.add_to(&mut set, id.as_str(), None, app.now());
     match app.db.commit(set).await {
         Err(::store::CommitError::Rejected(FULL)) => return Err(Error::TooManyDomains),
@@ -285,8 +298,28 @@ pub(super) async fn signers(
     Signers::open(app, account, &id, name, &sealed).ok_or(Error::NoKeys).map(Some)
 }
 
-async fn remove(app: &App, account: &AccountId, id: &EmailDomainId) -> Result<(), Error> {
+async fn remove(app: &App, account: &AccountId, domain: &Domain, by: By<'_>) -> Result<(), Error> {
     let mut set = WriteSet::of(account.as_str());
-    set.push(sql::DELETE, args![account, id]);
+    set.push(sql::DELETE, args![account, &domain.id]);
+    let entry = entry(account, &domain.id, by, "email_domain.remove", &domain.name);
+    audit::record(app, &mut set, &entry);
     Ok(app.db.commit(set).await.map(drop)?)
+}
+
+/// A line of the audit log about a domain.
+fn entry<'a>(
+    account: &'a AccountId,
+    id: &'a EmailDomainId,
+    by: By<'a>,
+    action: &'static str,
+    name: &str,
+) -> Entry<'a> {
+    Entry {
+        actor: by.who,
+        action,
+        object_id: id.as_str(),
+        account: Some(account),
+        request_id: by.request_id,
+        detail: serde_json::json!({ "domain": name }),
+    }
 }

@@ -12,6 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{Reason, Suppression};
+use crate::access::audit;
 use crate::access::caller::{Caller, Portal, ReadAccount};
 use crate::access::idempotency::{self, Claim, Repeatable, Seen};
 use crate::app::App;
@@ -95,12 +96,9 @@ async fn list_suppressions(
     let account = &caller.account.id;
     let mut page = query.page_of(&app.vault, account.as_str(), &path)?;
     let since = query.between(&mut page, |at| SuppressionId::bound(at).into())?;
-    let rows = match query.get("address") {
+    let rows = match query.address("address")? {
         None => super::page(&app, account, &page).await?,
-        Some(text) => {
-            let address = email::Address::parse(text).map_err(|error| {
-                Problem::bad_request("?address", "invalid_email", error.to_string())
-            })?;
+        Some(address) => {
             let found = super::find(&app, account, &address).await?;
             found.into_iter().filter(|row| row.id.as_str() < page.after.as_str()).collect()
         }
@@ -140,8 +138,13 @@ async fn add_suppression(
     let account = &caller.account.id;
     let request = Repeatable::by_tenant(account, &headers, "POST /v1/email-suppressions", &body);
     let fresh = async |claim: Claim| {
+        let is_new = super::find(&app, account, &address).await?.is_none();
         let mut set = WriteSet::of(account.as_str());
         let id = super::add(&app, &mut set, account, &address, Reason::Manual);
+        if is_new {
+            let entry = super::entry(account, &id, caller.by(), "email_suppression.add");
+            audit::record(&app, &mut set, &entry);
+        }
         claim.add_to(&mut set, id.as_str(), None, app.now());
         app.db.commit(set).await?;
         Ok(super::find(&app, account, &address).await?.ok_or(Code::InternalError)?)
@@ -177,6 +180,8 @@ async fn remove_suppression(
     let found = super::find(&app, account, &address).await?.ok_or_else(unknown)?;
     let mut set = WriteSet::of(account.as_str());
     super::remove(&app, &mut set, account, &address);
+    let entry = super::entry(account, &found.id, caller.by(), "email_suppression.remove");
+    audit::record(&app, &mut set, &entry);
     app.db.commit(set).await?;
     Ok(Json(found.into()))
 }

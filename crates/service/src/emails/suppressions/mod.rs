@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use self::store as sql;
 use super::address_mac;
+use crate::access::audit::{By, Entry};
 use crate::app::App;
 use crate::kit::id::{AccountId, SuppressionId};
 use crate::kit::page::Page;
@@ -100,4 +101,21 @@ async fn page(app: &App, account: &AccountId, page: &Page) -> Result<Vec<Suppres
 
 fn remove(app: &App, set: &mut WriteSet, account: &AccountId, address: &email::Address) {
     set.push(sql::DELETE, args![account, address_mac(app, account, address)]);
+}
+
+/// A line of the audit log about an address of the list, which it does not name.
+fn entry<'a>(
+    account: &'a AccountId,
+    id: &'a SuppressionId,
+    by: By<'a>,
+    action: &'static str,
+) -> Entry<'a> {
+    Entry {
+        actor: by.who,
+        action,
+        object_id: id.as_str(),
+        account: Some(account),
+        request_id: by.request_id,
+        detail: serde_json::json!({}),
+    }
 }

@@ -270,11 +270,15 @@ fn items_of(
 fn default_sender(fields: &mut Fields, map: &mut Map<String, Value>) -> Option<Option<String>> {
     match map.remove("default_sender")? {
         Value::Null => Some(None),
-        Value::String(value) if senders::check(&value).is_ok() => Some(Some(value)),
+        Value::String(value) => match senders::check(&value) {
+            Ok(()) => Some(Some(value)),
+            Err(fault) => {
+                fields.fault("settings/default_sender", "invalid_type", fault.to_string());
+                None
+            }
+        },
         _ => {
-            let detail = "must be a sender: up to 11 letters and digits, or 3 to 15 digits, and \
-                          no keyword such as STOP";
-            fields.fault("settings/default_sender", "invalid_type", detail);
+            fields.fault("settings/default_sender", "invalid_type", "must be a string or null");
             None
         }
     }

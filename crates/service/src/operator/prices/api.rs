@@ -191,7 +191,7 @@ async fn put_prices(
     let mut set = WriteSet::of(SHARD);
     for price in &new {
         prices::replace(&mut set, price);
-        let Price { channel, category, country, credits, .. } = price;
+        let Price { channel, category, country, credits, valid_from, valid_until, .. } = price;
         let entry = Entry {
             actor: &staff.who,
             action: "price.set",
@@ -200,6 +200,8 @@ async fn put_prices(
             request_id: &staff.request_id,
             detail: serde_json::json!({
                 "channel": channel, "category": category, "country": country, "credits": credits,
+                "valid_from": valid_from.to_string(),
+                "valid_until": valid_until.map(|at| at.to_string()),
             }),
         };
         audit::record(&app, &mut set, &entry);

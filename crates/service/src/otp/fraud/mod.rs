@@ -38,9 +38,20 @@ const DAYS_MS: i64 = 62 * DAY;
 /// It was told of before.
 const TOLD: Reject = Reject("fraud_told");
 
-/// Counts a passcode that is about to be sent, and refuses or notes one that nobody is expected to
-/// verify. One that no carrier gets is to be [taken back](take_back).
-pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result<(), Error> {
+/// How a passcode that is about to be sent stands to the budgets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// It is counted.
+    Within,
+    /// It is counted, and nobody is expected to verify it.
+    Beyond(Excess),
+    /// The same where the guard blocks: it is not counted.
+    Blocked(Excess),
+}
+
+/// Counts a passcode that is about to be sent. One that no carrier gets is to be
+/// [taken back](take_back), and one beyond a budget to be [told of](tell_excess).
+pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result<Judged, Error> {
     let guard = app.config.otp.fraud_guard;
     let goes_by_sms = order.mode != Mode::Only(Channel::Chatapp);
     if app.env != Env::Live
@@ -49,7 +60,7 @@ pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result
         || is_allowed(account, &order.to)
     {
         count(app, &account.id, &order.to, Counts { sent: 1, verified: 0 });
-        return Ok(());
+        return Ok(Judged::Within);
     }
     let is_blocking = guard == FraudGuard::Block;
     let (id, now) = (account.id.as_str(), app.now());
@@ -61,11 +72,17 @@ pub(super) async fn check(app: &App, account: &Account, order: &Order) -> Result
         }
     }
     let places = places(order.to.country(), order.to.e164());
-    let excess = app.conversion.claim(id, &places, now, is_blocking);
-    let Some(excess) = excess else { return Ok(()) };
-    app.conversion.tell(id, &excess);
-    app.metrics.otp_fraud(order.to.country(), action(guard));
-    if is_blocking { Err(Error::FraudBlocked(excess.place)) } else { Ok(()) }
+    Ok(match app.conversion.claim(id, &places, now, is_blocking) {
+        None => Judged::Within,
+        Some(excess) if is_blocking => Judged::Blocked(excess),
+        Some(excess) => Judged::Beyond(excess),
+    })
+}
+
+/// A passcode beyond a budget was sent, or refused for that. The same one again is none.
+pub(super) fn tell_excess(app: &App, account: &Account, order: &Order, excess: &Excess) {
+    app.conversion.tell(account.id.as_str(), excess);
+    app.metrics.otp_fraud(order.to.country(), action(app.config.otp.fraud_guard));
 }
 
 /// A passcode that was counted went to nobody: its send was refused, no carrier took it, or it was

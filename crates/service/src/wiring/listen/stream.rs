@@ -219,7 +219,12 @@ impl AsyncWrite for Watched {
         if this.watch.is_unasked() && !this.is_past_http {
             return this.refuse(cx, offer);
         }
-        let Poll::Ready(count) = Pin::new(&mut this.wire).poll_write_vectored(cx, offer)? else {
+        let wire = Pin::new(&mut this.wire);
+        let written = match offer {
+            [only] => wire.poll_write(cx, only),
+            offer => wire.poll_write_vectored(cx, offer),
+        };
+        let Poll::Ready(count) = written? else {
             this.watch.waits();
             return Poll::Pending;
         };
