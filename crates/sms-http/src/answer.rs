@@ -92,11 +92,11 @@ impl Gateway {
 }
 
 /// What a status means where no rule says more. After a 5xx nobody knows whether it was taken; a
-/// login or an address that is refused says nothing of the message.
+/// login, an address or a balance that is refused says nothing of the message.
 const fn by_status(status: u16) -> Meaning {
     match status {
         200..=299 => Meaning::Accepted,
-        401 | 403 | 404 | 405 | 407 => Meaning::Unfit,
+        300..=399 | 401..=405 | 407 => Meaning::Unfit,
         429 => Meaning::Throttled,
         502 | 504 | 500 => Meaning::Unknown,
         503 => Meaning::Temporary,

@@ -110,6 +110,19 @@ impl SmscOptions {
             all.extend(given);
         }
         let new: Self = serde_json::from_value(all).map_err(|error| error.to_string())?;
+        let rates = [
+            ("throttleRate", new.throttle_rate),
+            ("sysfailRate", new.sysfail_rate),
+            ("queueFullRate", new.queue_full_rate),
+            ("noRespRate", new.no_resp_rate),
+        ];
+        if let Some((name, _)) = rates.iter().find(|(_, rate)| !(0.0..=1.0).contains(rate)) {
+            return Err(format!("{name} must be 0 to 1"));
+        }
+        let delays = [("dlrDelay", new.receipt_ms), ("respDelay", new.answer_ms)];
+        if let Some((name, _)) = delays.iter().find(|(_, delay_ms)| *delay_ms < 0) {
+            return Err(format!("{name} must not be negative"));
+        }
         Ok(Self { password: self.password.clone(), keep: self.keep, ..new })
     }
 

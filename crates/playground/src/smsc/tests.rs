@@ -165,7 +165,12 @@ async fn it_can_be_told_to_behave_otherwise() {
     };
     let other = serde_json::json!({"idFormat": "dechex", "dlr": "tlv"});
     assert_eq!(tell("/behaviour", other).await, 200);
-    for wrong in [serde_json::json!({"dlrs": "tlv"}), serde_json::json!({"idFormat": "roman"})] {
+    for wrong in [
+        serde_json::json!({"dlrs": "tlv"}),
+        serde_json::json!({"idFormat": "roman"}),
+        serde_json::json!({"throttleRate": 5}),
+        serde_json::json!({"respDelay": -1}),
+    ] {
         assert_eq!(tell("/behaviour", wrong.clone()).await, 400, "{wrong}");
     }
     let id = taken(line.send("33600000001").await);

@@ -179,13 +179,14 @@ pub async fn create_key(
     claim: &Claim,
 ) -> Result<(Secret, ApiKey), Error> {
     let raw = key::make(&app.clock, account.env);
+    let id = KeyId::new(&app.clock);
     let made = ApiKey {
-        id: KeyId::new(&app.clock),
+        created_at: id.time(),
+        id,
         name: wanted.name.clone(),
         prefix: key::prefix(&raw),
         active: true,
         scopes: wanted.scopes,
-        created_at: app.now(),
     };
     let words = Scope::words(made.scopes).join(" ");
     let mut set = WriteSet::of(account.id.as_str());

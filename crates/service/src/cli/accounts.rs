@@ -55,7 +55,7 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
     let (new, ()) = added.map_err(|error| match error {
         access::Error::EmailTaken => anyhow::anyhow!(
             "{error}: `estafette account list{named_by} --email {}` shows its accounts, and \
-             `estafette account activate` opens the live one",
+             `estafette account activate{named_by} --account ID` opens the live one",
             login.email
         ),
         other => other.into(),

@@ -52,8 +52,10 @@ pub(super) async fn run(
                 config.server.live_url
             );
             let to_national = msisdn::national(to.e164()).unwrap_or_default();
+            let sample = sample(&place);
+            let from = if settings.sender.is_empty() { sample.from } else { &settings.sender };
             let message =
-                Message { to: to.e164(), to_national: &to_national, text, ..sample(&place) };
+                Message { to: to.e164(), to_national: &to_national, text, from, ..sample };
             Ok(dry_run(name, (**settings).clone(), &message, output))
         }
     }

@@ -47,8 +47,8 @@ async fn rotate(app: &App, patience: Duration, output: Output) -> Result<(), Err
         }
         for former in &standing.former {
             text += &format!(
-                "\nKeep {} until {}; then: estafette rotate-key --drop",
-                former.key_id, former.until
+                "\nKeep {} until {}; then: estafette rotate-key{} --drop",
+                former.key_id, former.until, app.config.named_by
             );
         }
         text

@@ -279,6 +279,9 @@ fn check_smpp(key: &str, smpp: &Smpp) -> Result<(), Fault> {
     within(&at("password"), count(smpp.password.expose().len()), 0, 64)?;
     within(&at("system_type"), count(smpp.system_type.len()), 0, 12)?;
     within(&at("service_type"), count(smpp.service_type.len()), 0, 5)?;
+    if smpp.temporary_codes.iter().any(|code| smpp.permanent_codes.contains(code)) {
+        return Err(wrong("temporary_codes", "must name no code that permanent_codes names"));
+    }
     if !is_sender(&smpp.sender) {
         let says = "must be empty, at most 20 digits, or a name of at most 11 ASCII characters";
         return Err(wrong("sender", says));

@@ -1,7 +1,7 @@
 //! The layers of settings laid over each other. `default.toml` is the shape: it says which keys
 //! exist and of which type each is, so that a text from the environment needs no guessing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -129,6 +129,19 @@ impl Layers {
     /// The file that a secret is read from, if it is one.
     pub(super) fn file_of(&self, key: &str) -> Option<PathBuf> {
         self.files.get(key).cloned()
+    }
+
+    /// The files that have secrets: those that settings name for one, and the file of settings.
+    pub(super) fn secret_files(&self) -> Vec<PathBuf> {
+        let named = self.files.iter().filter(|(key, _)| *key != "master_key");
+        let named = named.map(|(_, file)| file);
+        let holding = self.origins.iter().filter_map(|(key, origin)| match &origin.source {
+            Source::File { file, .. } if is_secret(key) && !self.files.contains_key(key) => {
+                Some(file)
+            }
+            _ => None,
+        });
+        BTreeSet::from_iter(named.chain(holding)).into_iter().cloned().collect()
     }
 
     /// Who set a key; [`Source::Default`] if nobody did.
@@ -282,8 +295,14 @@ fn secret_of_file_key(path: &[String]) -> Option<Vec<String>> {
     let stem = last.strip_suffix("_file")?;
     let mut secret = above.to_vec();
     secret.push(stem.to_owned());
-    let of_carrier = carrier_key(&secret).is_some_and(|(_, key)| is_secret_word(key));
-    (of_carrier || SECRETS.contains(&secret.join(".").as_str())).then_some(secret)
+    is_secret(&secret.join(".")).then_some(secret)
+}
+
+/// Whether a key, written with dots, holds a secret. Names of carriers have no dots.
+fn is_secret(key: &str) -> bool {
+    let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+    let of_carrier = carrier_key(&path).is_some_and(|(_, key)| is_secret_word(key));
+    of_carrier || SECRETS.contains(&key)
 }
 
 fn is_below_carriers(path: &[String]) -> bool {

@@ -66,6 +66,7 @@ pub fn load(
     let named_by = named_by(file, flags.data_dir.as_deref());
     errors.extend(lay_flags(&mut layers, flags));
     let master_key_path = layers.file_of("master_key");
+    let secret_files = layers.secret_files();
     errors.extend(layers.read_secrets());
     let mut values = layers.values();
     errors.extend(look_up(&mut values, &layers));
@@ -74,6 +75,7 @@ pub fn load(
     let mut config = typed(values, &layers)?;
     config.master_key_path = master_key_path;
     config.named_by = named_by;
+    config.secret_files = secret_files;
     config.database.engines = engines;
     follow_listeners(&mut config, &layers);
     let invalid = check::all(&config).into_iter().map(|fault| LoadError::Invalid {

@@ -48,6 +48,9 @@ pub struct Config {
     /// The flags that name these settings, with a space in front, for commands that are suggested.
     #[serde(skip)]
     pub named_by: String,
+    /// The files that secrets were read from, but for the master key.
+    #[serde(skip)]
+    pub secret_files: Vec<PathBuf>,
     /// Addresses.
     pub server: Server,
     /// Storage.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SmsCarrier;
 use super::bounds::{Check, ensure, within};
+use crate::kit::id::AccountId;
 use crate::kit::secret::Secret;
 
 /// SMS carriers and which of them takes what. Its `Debug` hides the passwords in the tables.
@@ -227,10 +228,14 @@ pub(super) fn check(sms: &Sms) -> Check {
 }
 
 fn usable(sms: &Sms, route: &SmsRoute) -> Result<(), String> {
-    let SmsRoute { prefix, network, carriers, .. } = route;
+    let SmsRoute { prefix, account_id, network, carriers, .. } = route;
     if SmsRoute::digits(prefix).is_none() {
         let most = SmsRoute::MOST_DIGITS;
         return Err(format!("the prefix {prefix:?} must be + and at most {most} digits"));
+    }
+    if account_id.as_deref().is_some_and(|id| AccountId::parse(id).is_none()) {
+        let what = "must be acc_ and 26 characters";
+        return Err(format!("the account_id of the route {prefix} {what}"));
     }
     if network.as_deref().is_some_and(|name| SmsRoute::network(name).is_none()) {
         return Err(format!("the network of the route {prefix} must have 1 to 64 characters"));

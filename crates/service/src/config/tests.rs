@@ -268,7 +268,17 @@ fn routes_that_no_start_would_take_are_refused() {
         format!("{{ prefix = '+33', {more}, carriers = [{{ name = 'main', {of} }}] }}")
     };
     let bulk = whole("class = 'bulk', max_price = 5", "price = 5, weight = 2, priority = 1");
-    assert!(told(&[route("+33"), bulk, whole("account_id = 'a'", "price = 5")].join(", ")).is_ok());
+    assert!(
+        told(
+            &[
+                route("+33"),
+                bulk,
+                whole("account_id = 'acc_01kdvdna01esbsavx1e2vae545'", "price = 5")
+            ]
+            .join(", ")
+        )
+        .is_ok()
+    );
     for (routes, says) in [
         (whole("class = 'bulk', max_price = 4", "price = 5"), "below all of its prices"),
         (whole("class = 'bulk'", "weight = 0"), "must give main a weight of 1 to 1000"),
@@ -278,6 +288,7 @@ fn routes_that_no_start_would_take_are_refused() {
         ([route("+33"), route("+33")].join(", "), "two routes for +33 alike"),
         (route("+1234567890123456"), "+ and at most 15 digits"),
         (route("33"), "+ and at most 15 digits"),
+        (whole("account_id = 'a'", "price = 1"), "must be acc_ and 26 characters"),
         ("{ prefix = '+', carriers = [] }".to_owned(), "must name 1 to 20 carriers"),
         ("{ prefix = '+', carriers = ['other'] }".to_owned(), "no table under sms.carriers"),
         ("{ prefix = '+', carriers = ['main', 'main'] }".to_owned(), "names main more than once"),

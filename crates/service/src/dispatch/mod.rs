@@ -62,7 +62,7 @@ pub use queue::{Slot, drained, serve, slot};
 pub use routes::follow as follow_routes;
 pub use settle::{arrived, buy, give_back, open, over, settle, write};
 pub use store::{attempt, attempt_of, oldest_queued};
-pub use submissions::object_of;
+pub use submissions::{object_of, open_elsewhere};
 pub use waiting::is_reached;
 
 /// Another was faster: read again and decide again. No other refusal of a guard is a lost race.

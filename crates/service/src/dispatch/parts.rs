@@ -224,6 +224,8 @@ pub(super) async fn park(
     let guessed = guesses.into_iter().flat_map(|guesses| &guesses.guesses);
     let guessed = guessed.map(|guess| (guess.provider_id.clone(), true));
     let ids: Vec<(String, bool)> = guessed.chain([(own, false)]).collect();
+    let at = ids.iter().map(|(id, _)| recent::early_at(app, &receipt.carrier, id)).max();
+    let received_at = at.unwrap_or_else(|| app.now());
     let all = ids.iter().map(|(provider_id, is_guess)| Parked {
         carrier: receipt.carrier.clone(),
         provider_id: provider_id.clone(),
@@ -233,11 +235,11 @@ pub(super) async fn park(
         recipient_mac: recipient_mac.clone(),
         is_guess: *is_guess,
         siblings: ids.iter().map(|(id, _)| id.clone()).filter(|id| id != provider_id).collect(),
-        received_at: app.now(),
+        received_at,
     });
     parked::park(app, &all.collect::<Vec<_>>()).await?;
     for (id, _) in &ids {
-        recent::came_early(app, &receipt.carrier, id);
+        recent::came_early(app, &receipt.carrier, id, received_at);
     }
     Ok(())
 }

@@ -18,9 +18,9 @@ const EARLY_MS: i64 = 1_000;
 enum Known {
     /// What it leads to.
     Accepted { since: Millis, leads_to: Box<Remembered> },
-    /// A receipt came before the id was known, and waits in the database: the next one must not
-    /// overtake it.
-    Early,
+    /// A receipt came before the id was known, the latest at this time, and waits in the database:
+    /// the next one must not overtake it.
+    Early { at: Millis },
 }
 
 /// What a carrier took.
@@ -35,9 +35,13 @@ fn key(carrier: &str, id: &str) -> String {
     format!("{carrier} {id}")
 }
 
+/// That a receipt was early stays known; what was accepted is taken.
 fn recall(app: &App, key: &str) -> Option<Known> {
-    let known = app.memo.recent.take(key)?;
-    known.downcast::<Known>().ok().map(|known| *known)
+    let known = *app.memo.recent.take(key)?.downcast::<Known>().ok()?;
+    if let Known::Early { at } = known {
+        app.memo.recent.put(key.to_owned(), Box::new(Known::Early { at }));
+    }
+    Some(known)
 }
 
 /// A carrier took the whole message of a leg, and calls it so; that is durable.
@@ -47,7 +51,7 @@ pub(super) fn remember<O: Owner>(app: &App, leg: &Leg<O>, provider_id: &str) {
         return;
     };
     let key = key(carrier.name(), &carrier.key_of(provider_id));
-    if matches!(recall(app, &key), Some(Known::Early)) {
+    if matches!(recall(app, &key), Some(Known::Early { .. })) {
         return;
     }
     let found = Found { attempt: leg.attempt.clone(), kind: O::KIND.to_owned() };
@@ -56,9 +60,18 @@ pub(super) fn remember<O: Owner>(app: &App, leg: &Leg<O>, provider_id: &str) {
     app.memo.recent.put(key, Box::new(known));
 }
 
-/// A receipt with this id waits in the database.
-pub(super) fn came_early(app: &App, carrier: &str, id: &str) {
-    app.memo.recent.put(key(carrier, id), Box::new(Known::Early));
+/// When a receipt with this id comes that leads nowhere: later than the one before it, however
+/// short after it, for the first final word counts.
+pub(super) fn early_at(app: &App, carrier: &str, id: &str) -> Millis {
+    match recall(app, &key(carrier, id)) {
+        Some(Known::Early { at }) => app.now().max(at + 1),
+        Some(Known::Accepted { .. }) | None => app.now(),
+    }
+}
+
+/// A receipt with this id waits in the database since then.
+pub(super) fn came_early(app: &App, carrier: &str, id: &str, at: Millis) {
+    app.memo.recent.put(key(carrier, id), Box::new(Known::Early { at }));
 }
 
 /// Where a carrier's id leads, if that is known here. For one receipt: the next one reads.

@@ -225,7 +225,7 @@ fn letter(
         tally: Tally::of(outs.iter().map(|out| out.piece.status)),
         charged_credits: outs.iter().map(|out| out.piece.credits).sum(),
         valid_until: outs.first().map_or(now, |out| out.piece.valid_until),
-        created_at: now,
+        created_at: taking.id.time(),
         updated_at: now,
     };
     (letter, message)

@@ -382,7 +382,7 @@ fn create(app: &App, set: &mut WriteSet, id: &ChallengeId, planned: &Planned<'_>
         asks_consent: order.asks_consent,
         expires_at: now + validity_ms(app, account),
         verified_at: None,
-        created_at: now,
+        created_at: id.time(),
         code_sealed: Some(seal(app, &account.id, id, &code)),
     };
     let new = NewChallenge {
@@ -403,7 +403,7 @@ fn create(app: &App, set: &mut WriteSet, id: &ChallengeId, planned: &Planned<'_>
         wording: challenge.wording.clone(),
         asks_consent: challenge.asks_consent,
         expires_at: challenge.expires_at,
-        created_at: now,
+        created_at: challenge.created_at,
         next_at: attempt.lease_until,
     };
     sql::insert(set, new);

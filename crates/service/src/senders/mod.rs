@@ -225,13 +225,14 @@ pub async fn ask(
     by: By<'_>,
     claim: &Claim,
 ) -> Result<Sender, AskError> {
+    let id = SenderId::new(&app.clock);
     let new = Sender {
         account: account.clone(),
-        id: SenderId::new(&app.clock),
+        created_at: id.time(),
+        id,
         value: value.to_owned(),
         status: Status::Pending,
         reason: None,
-        created_at: app.now(),
     };
     let known: Option<Sender> = app.db.row(store::BY_VALUE, args![account, value]).await?;
     let is_new = known.is_none();

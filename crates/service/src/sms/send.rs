@@ -47,6 +47,7 @@ pub(super) async fn send(
         reference: order.reference.clone(),
         sender,
         text_sealed: Some(seal(app, &account.id, &id, &order.text)),
+        created_at: id.time(),
         id,
         class: order.class,
         encoding: order.encoding,
@@ -58,7 +59,6 @@ pub(super) async fn send(
         carrier_code: None,
         event_count: 0,
         valid_until: attempt.give_up_at,
-        created_at: app.now(),
         updated_at: app.now(),
     };
     let mut set = WriteSet::of(account.id.as_str());

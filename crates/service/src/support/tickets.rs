@@ -100,7 +100,8 @@ pub(super) async fn open(
         let detail = "must be a ticket of this account";
         return Err(Error::Field { field: "follows", detail });
     }
-    let (id, now) = (TicketId::new(&app.clock), app.now());
+    let id = TicketId::new(&app.clock);
+    let now = id.time();
     let ticket = fresh(app, account, id, &new, now);
     let most = app.config.support.open_tickets;
     let mut set = WriteSet::of(account.as_str());

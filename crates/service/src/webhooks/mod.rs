@@ -212,8 +212,8 @@ pub async fn create(
     claim.add_to(&mut set, id.as_str(), claim.seal(app, id.as_str(), &new.secret), app.now());
     limits::one_by_one(&mut set, account, Limited::Webhooks);
     set.absent(sql::LAST_OF_ALL, args![account, MOST - 1], sql::FULL);
-    let (now, env) = (app.now(), app.env.as_str());
-    set.push(sql::INSERT, args![account, &id, &new.url, &patterns, sealed, now, env]);
+    let (at, env) = (id.time(), app.env.as_str());
+    set.push(sql::INSERT, args![account, &id, &new.url, &patterns, sealed, at, env]);
     events::listen(&mut set, account);
     let detail = serde_json::json!({ "events": new.patterns.words() });
     record(app, &mut set, &entry(account, &id, by, "webhook.create", detail));

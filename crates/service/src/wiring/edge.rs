@@ -155,7 +155,7 @@ async fn around(edged: Edged, mut request: Request) -> Result<Response, Infallib
     let takes_body = || operations.take_body(&method, route);
     let refused = refuse_early(app, &request, way, takes_body);
     let response = if let Some(problem) = refused {
-        problem.into_response()
+        intake::refuse(problem, &mut request).await.into_response()
     } else {
         let asked = Asked { way, largest: largest(route), started, route: &edged.route };
         answer(app, &mut request, asked).instrument(span.clone()).await

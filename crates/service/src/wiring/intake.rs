@@ -5,7 +5,7 @@
 //! it comes. It is bounded by the same pace and by a size, which the stream keeps by itself.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::Poll;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Version, header};
+use futures_util::poll;
 use hyper::body::Frame;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
@@ -168,6 +169,33 @@ pub(super) async fn read(
             Err(closing(problem, request.version()))
         }
     }
+}
+
+/// Refuses a request before its body is read. With HTTP/1 the connection goes on where all of the
+/// body has come already; else it ends, and the answer says so (RFC 9112 §9.6), or the client's
+/// next request would be lost with it.
+pub(super) async fn refuse(problem: Problem, request: &mut Request) -> Problem {
+    let version = request.version();
+    let is_over = version >= Version::HTTP_2 || has_all_come(request).await;
+    if is_over { problem } else { closing(problem, version) }
+}
+
+/// Throws away what has come of a body. Nobody is asked to send the rest (RFC 9110 §10.1.1).
+async fn has_all_come(request: &mut Request) -> bool {
+    let is_held_back = request.headers().contains_key(header::EXPECT);
+    let body = request.body_mut();
+    while !body.is_end_stream() {
+        if is_held_back {
+            return false;
+        }
+        let next = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
+        match poll!(pin!(next)) {
+            Poll::Ready(Some(Ok(_frame))) => {}
+            Poll::Ready(None) => return true,
+            Poll::Ready(Some(Err(_))) | Poll::Pending => return false,
+        }
+    }
+    true
 }
 
 /// Gives a body up that nobody reads any more. On HTTP/2 its stream would be reset at once, and

@@ -206,6 +206,17 @@ async fn the_doctor_finds_files_that_no_start_could_use() {
     assert_eq!((code, finding(&seen, "writes").0), (0, "ok"), "{seen}");
     let (health, found) = finding(&seen, "master key");
     assert!(health == "warning" && found.contains("other users"), "{seen}");
+    // So are the files of other secrets, and those of settings that have some.
+    let token = folder.path().join("token");
+    std::fs::write(&token, "hidden").unwrap();
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o604)).unwrap();
+    let variable = ("ESTAFETTE__CHATAPP__ACCESS_TOKEN_FILE", token.to_str().unwrap());
+    let (seen, _) = examined(folder.path(), &[variable]);
+    let (health, found) = finding(&seen, "secrets");
+    assert!(health == "warning" && found.contains("token has secrets"), "{seen}");
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let (seen, _) = examined(folder.path(), &[variable]);
+    assert!(!seen.to_string().contains("has secrets"), "{seen}");
 
     let edited = "UPDATE schema_migrations SET checksum = 'x' WHERE version = 3";
     tampered(folder.path(), edited).await;

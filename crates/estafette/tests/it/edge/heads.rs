@@ -61,6 +61,18 @@ async fn a_body_is_chunked_or_of_a_length_and_nothing_else() {
         raw.send(format!("{head}{odd}\r\nContent-Length: 2\r\n\r\n{{}}")).await;
         let (answer, _) = raw.answer().await;
         assert!(answer.starts_with("HTTP/1.1 415"), "{odd}: {answer}");
+        // All of the body is there, so the connection goes on.
+        raw.send("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        let (answer, _) = raw.answer().await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{odd}: {answer}");
+        // Where it comes late, or not at all, the answer says that it does not.
+        for promise in ["", "Expect: 100-continue\r\n"] {
+            let mut raw = Raw::open(&world).await;
+            raw.send(format!("{head}{odd}\r\n{promise}Content-Length: 2\r\n\r\n")).await;
+            let (bytes, _) = raw.rest().await;
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            is_last_problem(&text, 415, "unsupported_media_type");
+        }
     }
     let mut raw = Raw::open(&world).await;
     let good = "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\n{}\r\n0\r\n\r\n";

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use ::smpp::MessageState::{Delivered, Undeliverable};
 use clock::Clock;
+use estafette::app::Env;
 use estafette::carriers::{Carriers, Door, Fate, Receipt, Refusal};
+use estafette::dispatch;
 use playground::smsc::IdStyle;
 use serde_json::json;
 
@@ -19,6 +21,7 @@ on_every_engine!(
     a_passcode_goes_out_first_and_is_valid_no_longer_than_its_code,
     every_answer_and_receipt_means_what_it_says,
     of_two_receipts_that_come_together_the_first_holds,
+    of_two_receipts_that_come_before_the_answer_the_first_holds,
     a_lost_answer_is_followed_by_one_more_submission,
     ids_written_in_another_way_lead_to_their_message,
     a_long_message_is_delivered_when_all_of_its_parts_are,
@@ -108,6 +111,10 @@ async fn of_two_receipts_that_come_together_the_first_holds(world: &World) {
     for (_, id, _) in &sent {
         scene.until(id, "submitted").await;
     }
+    // Who renames the carrier now loses their receipts: `estafette doctor` says so.
+    let db = world.app(Env::Live).await.db.clone();
+    let open = async |known: &[&str]| dispatch::open_elsewhere(&db, known).await.unwrap();
+    assert_eq!((open(&["other"]).await, open(&["main"]).await), (vec!["main".to_owned()], vec![]));
     for (to, _, states) in &sent {
         let carried = scene.centre.came_to(to).pop().unwrap();
         for state in states {
@@ -118,6 +125,32 @@ async fn of_two_receipts_that_come_together_the_first_holds(world: &World) {
         let status = if *first == Delivered { "delivered" } else { "undelivered" };
         scene.until(id, status).await;
     }
+    assert_eq!(open(&["other"]).await, Vec::<String>::new(), "none of them is open any more");
+}
+
+async fn of_two_receipts_that_come_before_the_answer_the_first_holds(world: &World) {
+    let scene = scene(world, IdStyle::Decimal, "window = 50").await;
+    let mut behaviour = scene.centre.handsets.options();
+    behaviour.answer_ms = 700;
+    scene.centre.handsets.behave(behaviour);
+    let mut sent = vec![];
+    for number in 0..12 {
+        let to = format!("+336{}9006", 1_000 + number);
+        let id = scene.text(&to, json!({})).await;
+        let states = [Delivered, Undeliverable];
+        sent.push((to, id, if number % 2 == 0 { states } else { [states[1], states[0]] }));
+    }
+    for (to, _, states) in &sent {
+        let carried = eventually(async || scene.centre.came_to(to).pop()).await;
+        for state in states {
+            assert!(scene.centre.tell(&carried.id, *state));
+        }
+    }
+    for (_, id, [first, _]) in &sent {
+        let status = if *first == Delivered { "delivered" } else { "undelivered" };
+        scene.until(id, status).await;
+    }
+    assert_eq!(scene.ada.balance().await, START - 12 * PRICE, "undelivered is carried, too");
 }
 
 async fn a_lost_answer_is_followed_by_one_more_submission(world: &World) {

@@ -78,6 +78,7 @@ pub(super) async fn send(
         template,
         language,
         content_sealed: Some(made.said.seal(app, &account.id, &id)),
+        created_at: id.time(),
         id,
         charged_credits: credits,
         session,
@@ -87,7 +88,6 @@ pub(super) async fn send(
         carrier_code: None,
         event_count: 0,
         valid_until: attempt.give_up_at,
-        created_at: app.now(),
         updated_at: app.now(),
     };
     let mut set = WriteSet::of(account.id.as_str());
@@ -190,11 +190,24 @@ fn approved(app: &App, filled: &Filled, found: Option<Template>) -> Result<Templ
     };
     let status = template.status(app.now());
     if status != templates::Status::Approved {
-        return refusal(format!("The template {name} in {language} is {}", status.as_str()));
+        let advice = match status {
+            templates::Status::Pending if template.provider_id.is_empty() => {
+                "it is a draft, to be submitted with POST /v1/chatapp/templates"
+            }
+            templates::Status::Pending => {
+                "the provider has not decided yet; POST /v1/chatapp/templates/{name}/sync asks"
+            }
+            _ => "declare another one with POST /v1/chatapp/templates",
+        };
+        let status = status.as_str();
+        return refusal(format!("The template {name} in {language} is {status}: {advice}"));
     }
     let is_meant = filled.provider_id.as_ref().is_none_or(|id| *id == template.provider_id);
     if !is_meant {
-        return refusal(format!("The template {name} in {language} has another `template_id`"));
+        return refusal(format!(
+            "The template {name} in {language} has another `template_id`: leave the field out, or \
+             send the id that GET /v1/chatapp/templates shows"
+        ));
     }
     Ok(template)
 }

@@ -177,7 +177,10 @@ pub enum Error {
     #[error("The chat-app does not answer. Try again later")]
     Silent,
     /// No such template of this account.
-    #[error("The account has no template of this name in this language")]
+    #[error(
+        "The account has no template of this name in this language (`fr` unless `language` says \
+         another): GET /v1/chatapp/templates lists them"
+    )]
     Unknown,
     /// Storage.
     #[error(transparent)]

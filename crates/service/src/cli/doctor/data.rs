@@ -107,6 +107,7 @@ async fn database(config: &Config) -> Data {
         findings.push(time(&db, &clock).await);
         findings.push(key(config, &db, &clock).await);
         findings.extend(routes(config, &db).await);
+        findings.extend(left_behind(config, &db).await);
     }
     db.close().await;
     Data { findings, server }
@@ -160,6 +161,21 @@ async fn routes(config: &Config, db: &Db) -> Option<Finding> {
     let remedy = "add that carrier, or set other routes with PUT /v1/admin/routes; until then \
                   messages that only it may carry are answered 503";
     Some(Finding::warning("sms routes", found, remedy))
+}
+
+/// Messages at carriers that the settings do not have, under another name perhaps.
+async fn left_behind(config: &Config, db: &Db) -> Option<Finding> {
+    let all = config.sms.all();
+    let known: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+    // A database from before there were carriers has none.
+    let open = dispatch::open_elsewhere(db, &known).await.ok()?;
+    if open.is_empty() {
+        return None;
+    }
+    let found = format!("SMS are open at {}: not under sms.carriers", open.join(", "));
+    let remedy = "give a carrier that was renamed its old name back until they have ended: their \
+                  receipts find them by it";
+    Some(Finding::warning("sms", found, remedy))
 }
 
 /// Whether a start could bring the schema up to date, and write.

@@ -78,6 +78,16 @@ fn directory(config: &Config) -> Finding {
     }
 }
 
+/// Files with secrets that everybody on this machine can read or change.
+pub(super) fn open_secrets(config: &Config) -> impl Iterator<Item = Finding> {
+    let open = config.secret_files.iter().filter(|file| is_open_to_others(file));
+    open.map(|file| {
+        let at = file.display();
+        let found = format!("{at} has secrets and is open to every user of this machine");
+        Finding::warning("secrets", found, format!("chmod 600 {at}, as the service's user"))
+    })
+}
+
 /// What a start makes in the data directory where it is not there.
 fn needed(config: &Config) -> impl Iterator<Item = PathBuf> {
     let database = wiring::database_file(config);

@@ -114,6 +114,7 @@ async fn examine(config: &Config) -> Vec<Finding> {
         vec![Finding::fine("settings", "can be read; `estafette config` prints them")];
     let data = data::examine(config).await;
     findings.extend(machine::examine(config));
+    findings.extend(machine::open_secrets(config));
     findings.extend(listeners::examine(config, data.server).await);
     findings.extend(data.findings);
     findings.extend(ways::examine(config).await);

@@ -2,5 +2,5 @@
 
 mod store;
 
-pub use self::store::object_of;
 pub(super) use self::store::{Lead, Submission, fate, fates, found, lead, set_fate, submitted};
+pub use self::store::{object_of, open_elsewhere};

@@ -1,6 +1,6 @@
 //! The SQL of what carriers call the parts that they have.
 
-use store::{Error, FromRow, Row, Sql, WriteSet, args};
+use store::{Db, Error, FromRow, Row, Sql, WriteSet, args};
 
 use crate::app::App;
 use crate::dispatch::Attempt;
@@ -29,6 +29,14 @@ const SET_FATE: Sql = Sql("UPDATE submissions SET fate = $1 \
 const FATES: Sql = Sql("SELECT fate FROM submissions WHERE attempt_id = $1 AND account_id = $2 \
      AND carrier = $3");
 const FATE: Sql = Sql("SELECT fate FROM submissions WHERE carrier = $1 AND provider_id = $2");
+
+/// The next carrier that has had something.
+const NEXT_CARRIER: Sql =
+    Sql("SELECT carrier FROM submissions WHERE carrier > $1 ORDER BY carrier LIMIT 1");
+/// Whether an SMS that a carrier has is still to be told of.
+const OPEN_AT: Sql = Sql("SELECT s.carrier FROM submissions s JOIN attempts a \
+     ON a.account_id = s.account_id AND a.attempt_id = s.attempt_id \
+     WHERE s.carrier = $1 AND a.channel = 'sms' AND a.state IN ('accepted', 'unknown') LIMIT 1");
 
 /// A part that a carrier has.
 #[derive(Clone, Copy)]
@@ -96,6 +104,23 @@ pub async fn object_of(
     let found = lead(app, carrier, provider_id).await?.map(|lead| lead.found);
     let own = found.filter(|found| found.attempt.account == *account);
     Ok(own.map(|found| (found.kind, found.attempt.object_id)))
+}
+
+/// The carriers other than `known` at which SMS are open, and the simulated ones.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn open_elsewhere(db: &Db, known: &[&str]) -> Result<Vec<String>, Error> {
+    let mut open = Vec::new();
+    let mut last = String::new();
+    while let Some((carrier,)) = db.row::<(String,)>(NEXT_CARRIER, args![&last]).await? {
+        let is_known = known.contains(&carrier.as_str()) || carrier.starts_with("simulated-");
+        if !is_known && db.row::<(String,)>(OPEN_AT, args![&carrier]).await?.is_some() {
+            open.push(carrier.clone());
+        }
+        last = carrier;
+    }
+    Ok(open)
 }
 
 /// Notes what became of a part, unless that is known.

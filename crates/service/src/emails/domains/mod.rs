@@ -208,7 +208,7 @@ async fn add(
         keys.rsa_public,
         keys.ed25519_public,
         sealed,
-        app.now()
+        id.time()
     ];
     set.push(sql::INSERT, args);
     audit::record(app, &mut set, &entry(account, &id, by, "email_domain.add", name));

@@ -54,7 +54,7 @@ pub(super) fn add(
     reason: Reason,
 ) -> SuppressionId {
     let (id, mac) = (SuppressionId::new(&app.clock), address_mac(app, account, address));
-    let args = args![account, mac.clone(), &id, address.key(), reason.as_str(), app.now()];
+    let args = args![account, mac.clone(), &id, address.key(), reason.as_str(), id.time()];
     set.push(sql::INSERT, args);
     if reason == Reason::Manual {
         set.push(sql::NAME, args![address.key(), account, mac]);
@@ -71,7 +71,7 @@ pub(super) fn add_forgotten(
     reason: Reason,
 ) {
     let id = SuppressionId::new(&app.clock);
-    set.push(sql::INSERT, args![account, mac.to_vec(), &id, "", reason.as_str(), app.now()]);
+    set.push(sql::INSERT, args![account, mac.to_vec(), &id, "", reason.as_str(), id.time()]);
 }
 
 /// Whether an account does not write to the address with this keyed hash.
