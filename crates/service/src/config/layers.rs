@@ -141,7 +141,8 @@ impl Layers {
             }
             _ => None,
         });
-        BTreeSet::from_iter(named.chain(holding)).into_iter().cloned().collect()
+        let all: BTreeSet<&PathBuf> = named.chain(holding).collect();
+        all.into_iter().cloned().collect()
     }
 
     /// Who set a key; [`Source::Default`] if nobody did.
