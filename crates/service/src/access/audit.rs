@@ -42,6 +42,21 @@ pub struct Entry<'a> {
     pub detail: serde_json::Value,
 }
 
+impl<'a> Entry<'a> {
+    /// What became of something that an account has.
+    #[must_use]
+    pub fn of_account(
+        account: &'a AccountId,
+        object_id: &'a str,
+        by: By<'a>,
+        action: &'static str,
+        detail: serde_json::Value,
+    ) -> Self {
+        let (actor, request_id) = (by.who, by.request_id);
+        Self { actor, action, object_id, account: Some(account), request_id, detail }
+    }
+}
+
 /// A line as it is stored. It carries a keyed hash, so that a made-up one is told from the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {

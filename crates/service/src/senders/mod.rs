@@ -264,14 +264,8 @@ fn add(app: &App, set: &mut WriteSet, new: &Sender, by: By<'_>) {
         args![account, id, value, status.as_str(), reason, new.created_at],
         ASKED,
     );
-    let entry = Entry {
-        actor: by.who,
-        action: "sender.request",
-        object_id: id.as_str(),
-        account: Some(account),
-        request_id: by.request_id,
-        detail: serde_json::json!({ "value": value }),
-    };
+    let detail = serde_json::json!({ "value": value });
+    let entry = Entry::of_account(account, id.as_str(), by, "sender.request", detail);
     audit::record(app, set, &entry);
 }
 

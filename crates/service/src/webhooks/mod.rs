@@ -394,14 +394,7 @@ fn entry<'a>(
     action: &'static str,
     detail: serde_json::Value,
 ) -> Entry<'a> {
-    Entry {
-        actor: by.who,
-        action,
-        object_id: id.as_str(),
-        account: Some(account),
-        request_id: by.request_id,
-        detail,
-    }
+    Entry::of_account(account, id.as_str(), by, action, detail)
 }
 
 /// What the service itself does, in the audit log.

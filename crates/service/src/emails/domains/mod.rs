@@ -211,7 +211,9 @@ async fn add(
         id.time()
     ];
     set.push(sql::INSERT, args);
-    audit::record(app, &mut set, &entry(account, &id, by, "email_domain.add", name));
+    let detail = serde_json::json!({ "domain": name });
+    let entry = Entry::of_account(account, id.as_str(), by, "email_domain.add", detail);
+    audit::record(app, &mut set, &entry);
     claim.add_to(&mut set, id.as_str(), None, app.now());
     match app.db.commit(set).await {
         Err(::store::CommitError::Rejected(FULL)) => return Err(Error::TooManyDomains),
@@ -301,25 +303,8 @@ pub(super) async fn signers(
 async fn remove(app: &App, account: &AccountId, domain: &Domain, by: By<'_>) -> Result<(), Error> {
     let mut set = WriteSet::of(account.as_str());
     set.push(sql::DELETE, args![account, &domain.id]);
-    let entry = entry(account, &domain.id, by, "email_domain.remove", &domain.name);
+    let (id, detail) = (domain.id.as_str(), serde_json::json!({ "domain": domain.name }));
+    let entry = Entry::of_account(account, id, by, "email_domain.remove", detail);
     audit::record(app, &mut set, &entry);
     Ok(app.db.commit(set).await.map(drop)?)
-}
-
-/// A line of the audit log about a domain.
-fn entry<'a>(
-    account: &'a AccountId,
-    id: &'a EmailDomainId,
-    by: By<'a>,
-    action: &'static str,
-    name: &str,
-) -> Entry<'a> {
-    Entry {
-        actor: by.who,
-        action,
-        object_id: id.as_str(),
-        account: Some(account),
-        request_id: by.request_id,
-        detail: serde_json::json!({ "domain": name }),
-    }
 }

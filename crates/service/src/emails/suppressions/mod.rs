@@ -110,12 +110,5 @@ fn entry<'a>(
     by: By<'a>,
     action: &'static str,
 ) -> Entry<'a> {
-    Entry {
-        actor: by.who,
-        action,
-        object_id: id.as_str(),
-        account: Some(account),
-        request_id: by.request_id,
-        detail: serde_json::json!({}),
-    }
+    Entry::of_account(account, id.as_str(), by, action, serde_json::json!({}))
 }
