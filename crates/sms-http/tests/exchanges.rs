@@ -398,10 +398,10 @@ fn an_answer_that_is_no_word_on_the_message_is_unfit() {
         Gateway::read_description(&text)
     };
     let plain = described("").unwrap();
-    for status in [401, 403, 404, 405, 407] {
+    for status in [301, 302, 308, 401, 402, 403, 404, 405, 407] {
         assert_eq!(plain.read(status, b"").meaning, Meaning::Unfit, "{status}");
     }
-    for status in [400, 402, 406, 410, 422] {
+    for status in [400, 406, 410, 422] {
         assert_eq!(plain.read(status, b"").meaning, Meaning::Permanent, "{status}");
     }
     let own = "[[answer.rules]]\nat = '/why'\nin = ['blocked']\nis = 'bad_recipient'\n\
