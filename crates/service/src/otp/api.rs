@@ -58,7 +58,7 @@ pub struct SendRequest {
     #[schema(pattern = "^[0-9]{4,8}$", example = "482915")]
     pub code: Option<String>,
     /// `auto` (default: chat-app, then SMS with the same code), `chatapp` or `sms`.
-    #[schema(example = "auto", default = "auto")]
+    #[schema(example = "auto")]
     pub delivery_mode: Option<DeliveryMode>,
     /// Approved sender for the SMS.
     #[schema(min_length = 1, max_length = 16)]
@@ -72,8 +72,7 @@ pub struct SendRequest {
     /// Digits of a generated code.
     #[schema(minimum = 4, maximum = 8)]
     pub code_length: Option<u32>,
-    /// Whether to ask the person for a messaging session after delivery.
-    #[schema(default = true)]
+    /// Whether to ask the person for a messaging session after delivery; default true.
     pub request_messaging_consent: Option<bool>,
 }
 

@@ -48,14 +48,12 @@ pub struct NewSms {
     #[schema(min_length = 1, max_length = 128, example = "order-4711")]
     pub reference: Option<String>,
     /// Whether to write characters that GSM-7 does not have as ones that it has (`ê` as `e`), if
-    /// that is possible for the whole text.
-    #[schema(default = false)]
+    /// that is possible for the whole text; left out, they stay.
     pub transliterate: Option<bool>,
-    /// How long it may take to arrive, seconds: then it is `expired`.
-    #[schema(minimum = 60, maximum = 259_200, default = 86_400)]
+    /// How long it may take to arrive, seconds: then it is `expired`. Left out: 86,400.
+    #[schema(minimum = 60, maximum = 259_200)]
     pub validity_s: Option<i64>,
     /// What it is for. Bulk waits for transactional, and is not sent again after an unclear answer.
-    #[schema(default = "transactional")]
     pub class: Option<Class>,
 }
 

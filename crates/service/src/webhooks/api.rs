@@ -102,8 +102,8 @@ pub struct NewWebhook {
     /// Left out: one is made.
     #[schema(min_length = 16, max_length = 100)]
     pub secret: Option<String>,
-    /// Types, families such as `chatapp.*`, or `*`.
-    #[schema(example = json!(["otp.status"]), default = json!(["sms.delivery"]))]
+    /// Types, families such as `chatapp.*`, or `*`. Left out: `sms.delivery` only.
+    #[schema(example = json!(["otp.status"]))]
     #[schema(min_items = 1, value_type = Option<Vec<super::pattern::EventPattern>>)]
     pub events: Option<Vec<String>>,
 }

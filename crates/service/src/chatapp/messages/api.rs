@@ -47,8 +47,8 @@ pub struct NewChatappMessage {
     /// An approved template.
     #[schema(min_length = 1, max_length = 512)]
     pub template_name: Option<String>,
-    /// The template's language.
-    #[schema(pattern = "^[a-z]{2,3}([_-][A-Za-z]{2,4})?$", default = "fr")]
+    /// The template's language, `fr` when left out.
+    #[schema(pattern = "^[a-z]{2,3}([_-][A-Za-z]{2,4})?$")]
     pub template_language: Option<String>,
     /// What the variables of its text stand for, in order.
     #[schema(max_items = 200)]

@@ -46,11 +46,10 @@ pub struct NewTemplate {
     /// Lower-case letters, digits and underscores.
     #[schema(pattern = "^[a-z0-9_]+$", min_length = 1, max_length = 499, example = "order_update")]
     pub name: String,
-    /// Its language.
-    #[schema(pattern = "^[a-z]{2,3}([_-][A-Za-z]{2,4})?$", example = "fr", default = "fr")]
+    /// Its language, `fr` when left out.
+    #[schema(pattern = "^[a-z]{2,3}([_-][A-Za-z]{2,4})?$", example = "fr")]
     pub language: Option<String>,
-    /// What it is for.
-    #[schema(default = "UTILITY")]
+    /// What it is for; `UTILITY` when left out.
     pub category: Option<TemplateCategory>,
     /// What it says, with variables `{{1}}` to `{{n}}`. The text of an `AUTHENTICATION` template is
     /// the provider's own; this one is a preview.
