@@ -6,6 +6,7 @@ use toml::{Table, Value};
 use super::bounds::{Fault, url, within};
 use super::plain;
 use crate::kit::secret::Secret;
+use crate::kit::words::one_of;
 
 /// One SMS carrier.
 #[derive(Clone, Debug)]
@@ -249,8 +250,7 @@ fn check_http(key: &str, http: &SmsHttp) -> Result<(), Fault> {
         return Err(Fault { key: at("preset"), reason });
     }
     if !http.preset.is_empty() && !known.contains(&http.preset.as_str()) {
-        let reason = format!("must be one of {}", known.join(", "));
-        return Err(Fault { key: at("preset"), reason });
+        return Err(Fault { key: at("preset"), reason: one_of(&known) });
     }
     if !http.base_url.is_empty() {
         url(&at("base_url"), &http.base_url)?;

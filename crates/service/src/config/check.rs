@@ -11,7 +11,7 @@ use super::{
     Access, Chatapp, Config, Credits, Email, Limits, Otp, RelayUrl, Retention, Server, Support,
     Telemetry, Webhooks, sms,
 };
-use crate::kit::msisdn;
+use crate::kit::{msisdn, words};
 
 const YEAR_S: i64 = 366 * 86_400;
 
@@ -358,7 +358,7 @@ fn schedule(key: &str, pauses: &[i64]) -> Check {
 }
 
 fn one_of(key: &str, value: &str, choices: &[&str]) -> Check {
-    ensure(choices.contains(&value), key, &format!("must be one of {}", choices.join(", ")))
+    ensure(choices.contains(&value), key, &words::one_of(choices))
 }
 
 fn signed(value: u64) -> i64 {

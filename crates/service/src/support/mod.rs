@@ -207,6 +207,20 @@ impl Error {
     }
 }
 
+/// Does again what another request overtook, [`TRIES`] times at most.
+async fn retried<T, F>(act: impl Fn() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    for _ in 1..TRIES {
+        match act().await {
+            Err(error) if error.is_race() => tokio::task::yield_now().await,
+            other => return other,
+        }
+    }
+    act().await
+}
+
 impl From<CommitError> for Error {
     fn from(error: CommitError) -> Self {
         match error {

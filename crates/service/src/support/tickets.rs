@@ -6,7 +6,7 @@ use clock::Millis;
 use super::chat;
 use super::decide::{self, Assignment, Patch};
 use super::messages::{self, NewMessage};
-use super::{Author, Error, FULL, Priority, Reader, STALE, Status, TRIES, Target};
+use super::{Author, Error, FULL, Priority, Reader, STALE, Status, Target, retried};
 use super::{Ticket, events, search, store as sql};
 use crate::access::Who;
 use crate::access::idempotency::Claim;
@@ -239,13 +239,7 @@ pub(super) async fn change(
         let detail = "must be the id of a member of staff, or null";
         return Err(Error::Field { field: "assignee", detail });
     }
-    for _ in 1..TRIES {
-        match try_change(app, by, id, patch).await {
-            Err(error) if error.is_race() => tokio::task::yield_now().await,
-            other => return other,
-        }
-    }
-    try_change(app, by, id, patch).await
+    retried(|| try_change(app, by, id, patch)).await
 }
 
 async fn try_change(app: &App, by: &Author, id: &TicketId, patch: &Patch) -> Result<Ticket, Error> {
@@ -279,13 +273,7 @@ pub(super) async fn merge(
     into: &TicketId,
     claim: &Claim,
 ) -> Result<Ticket, Error> {
-    for _ in 1..TRIES {
-        match try_merge(app, by, id, into, claim).await {
-            Err(error) if error.is_race() => tokio::task::yield_now().await,
-            other => return other,
-        }
-    }
-    try_merge(app, by, id, into, claim).await
+    retried(|| try_merge(app, by, id, into, claim)).await
 }
 
 async fn try_merge(
@@ -338,7 +326,6 @@ fn merged_note(merged: &Ticket) -> String {
 }
 
 /// What a user thinks of how their ticket was dealt with.
-#[derive(Clone)]
 pub(super) struct Rating {
     /// Who rates.
     pub(super) by: Author,
@@ -355,20 +342,14 @@ pub(super) async fn rate(
     rating: Rating,
     claim: &Claim,
 ) -> Result<Ticket, Error> {
-    for _ in 1..TRIES {
-        match try_rate(app, account, id, rating.clone(), claim).await {
-            Err(error) if error.is_race() => tokio::task::yield_now().await,
-            other => return other,
-        }
-    }
-    try_rate(app, account, id, rating, claim).await
+    retried(|| try_rate(app, account, id, &rating, claim)).await
 }
 
 async fn try_rate(
     app: &App,
     account: &AccountId,
     id: &TicketId,
-    rating: Rating,
+    rating: &Rating,
     claim: &Claim,
 ) -> Result<Ticket, Error> {
     let Rating { by, score, comment } = rating;
@@ -385,7 +366,8 @@ async fn try_rate(
     if before.rating.is_some() {
         return Err(Error::Full("A ticket is rated once, and this one was.".to_owned()));
     }
-    let after = Ticket { rating: Some(score), rating_comment: comment, ..before.clone() };
+    let (rating, rating_comment) = (Some(*score), comment.clone());
+    let after = Ticket { rating, rating_comment, ..before.clone() };
     let mut set = WriteSet::of(account.as_str());
     claim.add_to(&mut set, id.as_str(), None, app.now());
     put(app, &mut set, &by.who(), &before, &after);

@@ -182,12 +182,11 @@ pub(super) async fn refuse(problem: Problem, request: &mut Request) -> Problem {
 
 /// Throws away what has come of a body. Nobody is asked to send the rest (RFC 9110 §10.1.1).
 async fn has_all_come(request: &mut Request) -> bool {
-    let is_held_back = request.headers().contains_key(header::EXPECT);
+    if request.headers().contains_key(header::EXPECT) {
+        return request.body().is_end_stream();
+    }
     let body = request.body_mut();
     while !body.is_end_stream() {
-        if is_held_back {
-            return false;
-        }
         let next = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
         match poll!(pin!(next)) {
             Poll::Ready(Some(Ok(_frame))) => {}

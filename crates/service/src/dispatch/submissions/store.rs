@@ -106,7 +106,7 @@ pub async fn object_of(
     Ok(own.map(|found| (found.kind, found.attempt.object_id)))
 }
 
-/// The carriers other than `known` at which SMS are open, and the simulated ones.
+/// The carriers at which SMS are open, without those that are `known` or simulated.
 ///
 /// # Errors
 /// When the database cannot be read.

@@ -8,7 +8,7 @@ use super::chat;
 use super::files::{self, NewFile};
 use super::tickets::{find, put};
 use super::{Author, Error, MOST_MESSAGES, Message, Reader, SENT_BEFORE, STALE, Side, Status};
-use super::{TRIES, Ticket};
+use super::{Ticket, retried};
 use super::{decide, events, search, store as sql};
 use crate::access::idempotency::Claim;
 use crate::app::App;
@@ -51,13 +51,7 @@ pub(in crate::support) async fn write(
     new: &NewMessage,
     claim: &Claim,
 ) -> Result<Written, Error> {
-    for _ in 1..TRIES {
-        match try_write(app, reader, ticket, new, claim).await {
-            Err(error) if error.is_race() => tokio::task::yield_now().await,
-            other => return other,
-        }
-    }
-    try_write(app, reader, ticket, new, claim).await
+    retried(|| try_write(app, reader, ticket, new, claim)).await
 }
 
 async fn try_write(
