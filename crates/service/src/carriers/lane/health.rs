@@ -60,11 +60,16 @@ struct Rest {
 }
 
 impl Rest {
+    /// Rests, each time for twice as long. What comes in a rest was under way when it began: a cut
+    /// connection that loses a whole window is one failure, and only what it asks for counts.
     fn extend(&mut self, wait: Duration) {
         let [shortest, longest] = REST;
-        let backed_off = shortest * 2_u32.saturating_pow(self.streak.min(5));
-        self.streak += 1;
-        self.until = Some(Instant::now() + wait.max(backed_off).min(longest));
+        let mut rest = wait;
+        if self.left().is_zero() {
+            rest = rest.max(shortest * 2_u32.saturating_pow(self.streak.min(5)));
+            self.streak += 1;
+        }
+        self.until = self.until.max(Some(Instant::now() + rest.min(longest)));
     }
 
     fn left(&self) -> Duration {

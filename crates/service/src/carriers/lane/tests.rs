@@ -166,6 +166,31 @@ async fn lost_answers_in_a_row_count_as_down_and_a_bad_recipient_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_window_that_is_lost_at_once_is_one_failure() {
+    let lane = lane(16, None);
+    let lose_a_window = || {
+        for number in ["ada 1", "ada 2", "ada 3", "ada 4", "ada 5", "ada 6", "ada 7"] {
+            note(&lane, &Outcome::Unknown, number);
+        }
+    };
+    lose_a_window();
+    assert!(lane.try_take("ada", NOW).is_none());
+    tokio::time::advance(Duration::from_millis(1_100)).await;
+    assert!(lane.try_take("ada", NOW).is_some(), "one asks after a second");
+    // The next one is the second in a row.
+    lose_a_window();
+    tokio::time::advance(Duration::from_millis(1_100)).await;
+    assert!(lane.try_take("ada", NOW).is_none(), "it rests for longer");
+    // Whoever asks for more time gets it, even then.
+    let patient = Refusal::Throttled { after_ms: 9_000 };
+    note(&lane, &refused(patient), "ada 8");
+    tokio::time::advance(Duration::from_millis(8_900)).await;
+    assert!(lane.try_take("ada", NOW).is_none());
+    tokio::time::advance(Duration::from_millis(200)).await;
+    assert!(lane.try_take("ada", NOW).is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_accounts_bad_answers_rest_the_carrier_for_nobody_else() {
     let lane = lane(16, None);
     for number in ["ada 1", "ada 2", "ada 3", "ada 4"] {
