@@ -139,8 +139,8 @@ class Live(Sandbox):
     def carrier(self):
         return self.at("GET", "/v1/admin/carriers", bearer=self.staff)[0]
 
-    def until_up(self):
-        until(self.carrier, lambda carrier: carrier["state"] == "up")
+    def until_up(self, within_s=PATIENCE_S):
+        until(self.carrier, lambda carrier: carrier["state"] == "up", within_s)
 
     def text(self, to, text="hello"):
         return self.at("POST", "/v1/messages", {"to": to, "text": text})["id"]
