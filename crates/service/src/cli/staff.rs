@@ -28,9 +28,10 @@ pub(super) async fn staff(
         StaffCommand::List(args) => list(config, &args, output).await?,
         StaffCommand::Remove(args) => remove(config, &args, output).await?,
         StaffCommand::SetPassword(login) => {
+            let named_by = config.named_by.clone();
             let done = super::accounts::set_password(config, Kind::Staff, &login, output).await;
             done.map_err(|error| match error.downcast::<access::Error>() {
-                Ok(error) => nobody(error),
+                Ok(error) => told(error, &named_by),
                 Err(error) => error,
             })?;
         }
@@ -38,22 +39,28 @@ pub(super) async fn staff(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Of the staff, where the room of access speaks of users.
-fn nobody(error: access::Error) -> anyhow::Error {
+/// Of the staff, where the room of access speaks of users, and what to do about it.
+fn told(error: access::Error, named_by: &str) -> anyhow::Error {
     match error {
-        access::Error::NoSuchPerson => {
-            anyhow!("nobody on the staff has this email; `estafette staff list` shows who is")
-        }
+        access::Error::NoSuchPerson => anyhow!(
+            "nobody on the staff has this email; `estafette staff list{named_by}` shows who is"
+        ),
+        access::Error::EmailTaken => anyhow!(
+            "somebody on the staff has this email: `estafette staff list{named_by}` shows who is, \
+             and a new password comes from `estafette staff set-password{named_by}`"
+        ),
         error => error.into(),
     }
 }
 
 async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Result<()> {
+    let named_by = config.named_by.clone();
     let service = super::open(config, output).await?;
     let password = Password::of(login, &service.live.clock)?;
     let credentials = Credentials { email: &login.email, password: &password.secret };
-    let id =
-        access::add_staff(&service.live, credentials, By::CLI, &Claim::default(), false).await?;
+    let claim = Claim::default();
+    let added = access::add_staff(&service.live, credentials, By::CLI, &claim, false).await;
+    let id = added.map_err(|error| told(error, &named_by))?;
     service.close().await;
     let object = password.shown_in(json!({ "staff_id": id.as_str() }));
     output.answer(&object, || format!("Added {} as staff: {id}{}", login.email, password.hint()));
@@ -77,6 +84,7 @@ async fn list(config: Config, args: &ListArgs, output: Output) -> anyhow::Result
 }
 
 async fn remove(config: Config, args: &RemoveStaffArgs, output: Output) -> anyhow::Result<()> {
+    let named_by = config.named_by.clone();
     let service = super::open(config, output).await?;
     let app = &service.live;
     let id = match (&args.id, &args.email) {
@@ -85,7 +93,7 @@ async fn remove(config: Config, args: &RemoveStaffArgs, output: Output) -> anyho
         }
         (None, email) => {
             let found = staff::staff_of(app, email.as_deref().unwrap_or_default()).await;
-            found.map_err(nobody)?
+            found.map_err(|error| told(error, &named_by))?
         }
     };
     staff::remove_staff(app, &id, By::CLI).await?;

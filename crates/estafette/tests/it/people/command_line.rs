@@ -44,6 +44,8 @@ async fn people_are_managed_from_the_command_line(world: &World) {
     let staff = "/v1/admin/auth/login";
     let new = "another horse battery 43";
     let token = login_from(world, staff, "ann@example.com", (new, "")).await.ok();
+    let again = run("staff add --email ann@example.com --password-stdin").unwrap_err();
+    assert!(again.contains("`estafette staff set-password`"), "{again}");
     let listed = ok("staff list");
     assert_eq!(listed["staff"][0]["id"], ann.as_str());
     assert_eq!(
@@ -73,6 +75,9 @@ async fn people_are_managed_from_the_command_line(world: &World) {
     assert_eq!(ok("account list --status suspended")["accounts"][0]["id"], live.as_str());
     assert_eq!(status("activate"), "active");
 
+    // A name is shown on terminals.
+    let unclean = run(&format!("key add --account {live} --name shop\x1b[2J")).unwrap_err();
+    assert!(unclean.contains("no line breaks or other control characters"), "{unclean}");
     let key = ok(&format!("key add --account {live} --name shop"));
     let id = text(&key["key"]["id"]);
     let listed = ok(&format!("key list --account {live}"));
