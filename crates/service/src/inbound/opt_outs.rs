@@ -6,6 +6,7 @@
 use ::store::{Error as DbError, Reject, WriteSet, args};
 use clock::Millis;
 
+use super::message::{Address, Message};
 use super::store as sql;
 use crate::app::App;
 use crate::carriers::Channel;
@@ -37,6 +38,35 @@ pub async fn is_opted_out(
     Ok(said.is_some())
 }
 
+/// Whether a recipient, as stored, has not said STOP to this account. Of one who was erased nobody
+/// knows, and nothing is left that could go out.
+///
+/// # Errors
+/// When it cannot be read.
+pub async fn still_wants(app: &App, account: &AccountId, stored: &str) -> Result<bool, DbError> {
+    let number = stored.starts_with('+').then(|| Msisdn::stored(stored.to_owned()));
+    match number {
+        Some(number) => Ok(!is_opted_out(app, account, &number).await?),
+        None => Ok(true),
+    }
+}
+
+/// Whether a message asks for what does not hold: such a one repeats nothing, even where the same
+/// words came before.
+pub(super) async fn is_new_wish(
+    app: &App,
+    account: Option<&AccountId>,
+    message: &Message,
+) -> Result<bool, DbError> {
+    let (Some(account), Address::Phone(person), Some(keyword)) =
+        (account, &message.sender, message.keyword)
+    else {
+        return Ok(false);
+    };
+    let is_silent = is_opted_out(app, account, person).await?;
+    Ok(is_silent != (keyword == Keyword::Stop))
+}
+
 /// What a person asked for, where and when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish<'a> {
@@ -58,8 +88,8 @@ pub fn opt_out(
     note(app, set, account, Wish { person, keyword, channel, said_at });
 }
 
-/// Notes a wish. The latest one holds, in whatever order they come; of two of the same instant,
-/// STOP.
+/// Notes a wish. The latest one holds, in whatever order they come; of two of the same instant, the
+/// one that comes later: upstreams tell time in seconds.
 pub(super) fn note(app: &App, set: &mut WriteSet, account: &AccountId, wish: Wish<'_>) {
     let mac = app.vault.recipient_mac(account.as_str(), wish.person.e164());
     let opted_out = wish.keyword == Keyword::Stop;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::message::Message;
 use super::store::{self as sql, PartRow};
-use super::{Arrived, Fault, Taken, account_for, keep};
+use super::{Arrived, Fault, Taken, account_for, keep, opt_outs};
 use crate::app::App;
 use crate::carriers::{Inbound, InboundPart, NotNow};
 use crate::chores::Turn;
@@ -16,7 +16,8 @@ use crate::kit::msisdn::Msisdn;
 
 /// How long the missing parts of a message are waited for.
 const WAIT_MS: i64 = 30 * MINUTE;
-/// For how long the same text of the same person counts as brought again.
+/// For how long the same text of the same person counts as brought again, unless it asks for what
+/// does not hold: STOP, START and STOP are three messages.
 const AGAIN_MS: i64 = 10 * MINUTE;
 /// Another put the message together.
 pub(super) const DONE: Reject = Reject("inbound_parts_done");
@@ -120,6 +121,8 @@ async fn finish(
 ) -> Result<Taken, Fault> {
     let message = Message { mac, ..Message::of(app, inbound) };
     let account = account_for(app, &message).await?;
+    let is_new = opt_outs::is_new_wish(app, account.as_ref(), &message).await?;
+    let since = if is_new { app.now() } else { since };
     keep(app, account.as_ref(), Arrived { message: &message, since, parts: group }).await
 }
 

@@ -50,8 +50,7 @@ pub(super) const SET_OPT_OUT: Sql = Sql("INSERT INTO opt_outs (account_id, recip
      opted_out, channel, said_at) VALUES ($1, $2, $3, $4, $5) \
      ON CONFLICT (account_id, recipient_mac) DO UPDATE SET opted_out = excluded.opted_out, \
      channel = excluded.channel, said_at = excluded.said_at \
-     WHERE opt_outs.said_at < excluded.said_at \
-     OR (opt_outs.said_at = excluded.said_at AND excluded.opted_out = 1)");
+     WHERE opt_outs.said_at <= excluded.said_at");
 
 /// Finds something where a person wrote nothing to an account by the chat-app since an instant.
 pub(super) const IS_WINDOW_CLOSED: Sql =

@@ -5,11 +5,18 @@ use playground::cloud_api::{self, CloudApi};
 use serde_json::json;
 
 use super::live::{heard, stored, stories, text_message, world};
+use super::write;
 use super::{text, told};
 use crate::world::tenant::phone;
 use crate::world::{Answer, World, eventually};
 
-stories!(a_passcode_that_nobody_asked_for_is_reported, what_people_tell_the_upstream_is_kept);
+stories!(
+    a_passcode_that_nobody_asked_for_is_reported,
+    what_people_tell_the_upstream_is_kept,
+    who_is_called_otherwise_upstream_is_known_all_the_same,
+    what_is_written_to_another_number_is_for_nobody_here,
+    the_last_wish_of_a_second_holds,
+);
 
 async fn a_passcode_that_nobody_asked_for_is_reported(world: &World, upstream: &CloudApi) {
     let ada = world.live_account("ada", 100).await;
@@ -73,4 +80,61 @@ async fn what_people_tell_the_upstream_is_kept(world: &World, upstream: &CloudAp
     world.advance(2_000).await;
     eventually(async || (stored(world).await == 0).then_some(())).await;
     text(&ada, "5678").await.ok();
+}
+
+/// Brazil's mobile numbers have nine digits; the upstream calls people by eight.
+async fn who_is_called_otherwise_upstream_is_known_all_the_same(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    let ada = world.live_account("ada", 100).await;
+    let to = "+5511987654388";
+    ada.send(json!({"to": to, "delivery_mode": "chatapp"})).await.ok();
+    upstream.write("+551187654388", text_message("ola")).await.unwrap();
+    let seen = heard(&ada, 1).await;
+    assert_eq!(seen[0]["sender"], to);
+    let answer = json!({"to": to, "text": "Bom dia", "billing_mode": "direct"});
+    write(&ada, &answer).await.ok();
+    upstream.write("+551187654388", text_message("STOP")).await.unwrap();
+    heard(&ada, 2).await;
+    write(&ada, &answer).await.problem("recipient_opted_out");
+}
+
+async fn what_is_written_to_another_number_is_for_nobody_here(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    ada.send(json!({"to": phone("5678"), "delivery_mode": "chatapp"})).await.ok();
+    let digits = phone("5678").trim_start_matches('+').to_owned();
+    let to_number = |number: &str, id: &str, text: &str| {
+        json!({"object": "whatsapp_business_account", "entry": [{"id": cloud_api::WABA_ID,
+            "changes": [{"field": "messages", "value": {"messaging_product": "whatsapp",
+            "metadata": {"display_phone_number": "4930999", "phone_number_id": number},
+            "messages": [{"from": digits, "id": id, "type": "text", "text": {"body": text},
+                "timestamp": (world.now().0 / 1_000).to_string()}]}}]}]})
+    };
+    upstream.tell(&to_number("99999", "wamid.other", "STOP")).await.unwrap();
+    eventually(async || (stored(world).await == 0).then_some(())).await;
+    text(&ada, "5678").await.problem("messaging_window_closed");
+    // The same to our own number opens it.
+    upstream.tell(&to_number(cloud_api::PHONE_NUMBER_ID, "wamid.own", "hi")).await.unwrap();
+    assert_eq!(heard(&ada, 1).await[0]["message"], "hi");
+    text(&ada, "5678").await.ok();
+}
+
+/// The upstream tells time in seconds.
+async fn the_last_wish_of_a_second_holds(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    ada.send(json!({"to": phone("5678"), "delivery_mode": "chatapp"})).await.ok();
+    let at = (world.now().0 / 1_000).to_string();
+    for (count, (wish, is_silent)) in (1..).zip([("STOP", true), ("START", false), ("STOP", true)])
+    {
+        let said = json!({"type": "text", "text": {"body": wish}, "timestamp": at});
+        upstream.write(&phone("5678"), said).await.unwrap();
+        heard(&ada, count).await;
+        let answer = text(&ada, "5678").await;
+        if is_silent {
+            answer.problem("recipient_opted_out");
+        } else {
+            answer.ok();
+        }
+    }
 }

@@ -32,6 +32,7 @@ use crate::carriers::{Channel, Door, Fate, Inbound, NotNow, Receipt};
 use crate::inbound;
 use crate::kit::id::CallbackId;
 use crate::kit::keywords::Keyword;
+use crate::kit::msisdn::Msisdn;
 
 /// Where the upstream calls.
 pub const PATH: &str = "/v1/upstream/chatapp";
@@ -191,11 +192,15 @@ impl Sorted {
         for item in items {
             match item {
                 Item::Status(status) => sorted.statuses.push(status),
-                Item::Message(message) => {
+                Item::Message(mut message) => {
+                    message.from = dialled(message.from);
                     sorted.people.entry(message.from.clone()).or_default().push(message);
                 }
                 Item::Template(news) => sorted.templates.push(news),
-                Item::Preference(wish) => sorted.wishes.push(wish),
+                Item::Preference(mut wish) => {
+                    wish.from = dialled(wish.from);
+                    sorted.wishes.push(wish);
+                }
                 Item::Account(Account { waba_id, field, event }) => {
                     tracing::warn!(waba_id, field, event, "news of a business account");
                 }
@@ -258,13 +263,14 @@ async fn hear(app: &App, scope: &Scope, message: Message) -> Result<(), NotNow> 
     }
 }
 
-/// A message as every carrier brings it, with whose it is where the chat-app can tell. `None`:
-/// whoever signed it may not bring it. The owner of a linked business account has its secret, and
-/// could otherwise write to everybody else's number.
+/// A message as every carrier brings it, with whose it is where the chat-app can tell. `None`: it
+/// is for a number that is not here, or whoever signed it may not bring it. The owner
+/// of a linked business account has its secret, and could otherwise write to everybody else's
+/// number.
 async fn addressed(app: &App, scope: &Scope, message: Message) -> Result<Option<Inbound>, NotNow> {
     if !scope.speaks_for(&message.phone_number_id) {
         let number = message.phone_number_id.as_str();
-        tracing::warn!(number, "a linked business account tells of a number that is not its own");
+        tracing::warn!(number, "a callback tells of a number that is none of its own; left out");
         return Ok(None);
     }
     let account = match scope.account_for(app, &message).await {
@@ -289,8 +295,47 @@ async fn addressed(app: &App, scope: &Scope, message: Message) -> Result<Option<
     }))
 }
 
+/// The number that reaches a person, from what the upstream calls them. Some countries have changed
+/// how phones are dialled, and the upstream calls people there as it did before: Brazil without the
+/// 9 in front of eight digits, Mexico with a 1 and Argentina without the 9 behind the country code.
+fn dialled(digits: String) -> String {
+    if Msisdn::parse(&digits).is_ok() {
+        return digits;
+    }
+    let cut = |at: usize| Some((digits.get(..at)?, digits.get(at..)?));
+    let other = match digits.len() {
+        12 if digits.starts_with("55") => cut(4).map(|(area, rest)| format!("{area}9{rest}")),
+        13 if digits.starts_with("521") => digits.get(3..).map(|rest| format!("52{rest}")),
+        12 if digits.starts_with("54") => cut(2).map(|(code, rest)| format!("{code}9{rest}")),
+        _ => None,
+    };
+    other.filter(|other| Msisdn::parse(other).is_ok()).unwrap_or(digits)
+}
+
 /// The upstream writes numbers without a plus.
 fn number(digits: String) -> String {
     let is_number = digits.len() >= 7 && digits.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { format!("+{digits}") } else { digits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dialled;
+
+    #[test]
+    fn people_are_known_by_the_number_that_reaches_them() {
+        for (called, reached) in [
+            ("551187654388", "5511987654388"),
+            ("5511987654388", "5511987654388"),
+            ("5215512345679", "525512345679"),
+            ("525512345679", "525512345679"),
+            ("33612345678", "33612345678"),
+            // A landline, which the upstream takes as well.
+            ("551131234567", "551131234567"),
+            ("FR.13491208655302741918", "FR.13491208655302741918"),
+            ("", ""),
+        ] {
+            assert_eq!(dialled(called.to_owned()), reached, "{called}");
+        }
+    }
 }

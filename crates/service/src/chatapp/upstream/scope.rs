@@ -41,13 +41,16 @@ pub(super) fn signer(app: &App, body: &[u8], signature: &str) -> Option<String> 
 pub(super) struct Scope {
     /// Empty = everybody.
     waba_id: String,
+    /// The deployment's number, by the upstream's id.
+    shared: String,
     linked: Arc<HashMap<String, Arc<Number>>>,
 }
 
 impl Scope {
     pub(super) fn of(app: &App, waba_id: &str) -> Self {
         let linked = app.carriers.cloud().map(|cloud| cloud.numbers().linked());
-        Self { waba_id: waba_id.to_owned(), linked: linked.unwrap_or_default() }
+        let shared = app.config.chatapp.phone_number_id.clone();
+        Self { waba_id: waba_id.to_owned(), shared, linked: linked.unwrap_or_default() }
     }
 
     /// Whether it may speak of this business account.
@@ -70,12 +73,16 @@ impl Scope {
         Ok(number.is_some_and(|number| number.waba_id == self.waba_id))
     }
 
-    /// Whether it may tell what people wrote to this number.
+    /// Whether it may tell what people wrote to this number. The upstream tells of all numbers of a
+    /// business account: what somebody wrote to one that nobody here has is for nobody here.
     pub(super) fn speaks_for(&self, phone_number_id: &str) -> bool {
-        self.owners(phone_number_id).is_none_or(|owners| !owners.is_empty())
+        match self.owners(phone_number_id) {
+            Some(owners) => !owners.is_empty(),
+            None => phone_number_id.is_empty() || phone_number_id == self.shared,
+        }
     }
 
-    /// The accounts that are linked to a number; `None` = it is the deployment's.
+    /// The accounts that are linked to a number; `None` = nobody is, and the deployment speaks.
     fn owners(&self, phone_number_id: &str) -> Option<Vec<AccountId>> {
         let is_own = |number: &Number| {
             number.phone_number_id == phone_number_id && self.is_of(&number.waba_id)
