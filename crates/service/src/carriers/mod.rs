@@ -43,7 +43,7 @@ pub use inbox::Inbox;
 pub use lane::{Lane, Pace, Permit, Priority, Subject};
 pub use mailboxes::Mailboxes;
 pub use outbound::{Address, Content, Mail, Outbound, QuickReply, Template};
-pub use refusal::Refusal;
+pub use refusal::{Refusal, code_of};
 pub use simulated::{Rehearsed, Script};
 pub use upstream::{Called, Taken};
 

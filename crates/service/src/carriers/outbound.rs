@@ -9,6 +9,9 @@ use super::Priority;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::secret::Secret;
 
+/// The shortest piece of a text that is told from chance, characters: as long as the shortest code.
+const SHORTEST_QUOTE: usize = 4;
+
 /// Where a message goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -150,6 +153,16 @@ pub struct Outbound {
     pub valid_until: Millis,
     /// What goes before it, and after.
     pub priority: Priority,
+}
+
+impl Outbound {
+    /// Whether a carrier's word repeats something of the text, such as its code.
+    #[must_use]
+    pub fn quotes(&self, word: &str) -> bool {
+        let text = self.content.text().map_or("", Secret::expose);
+        let mut pieces = word.split(|letter: char| !letter.is_ascii_alphanumeric());
+        pieces.any(|piece| piece.len() >= SHORTEST_QUOTE && text.contains(piece))
+    }
 }
 
 /// A chat-app template.

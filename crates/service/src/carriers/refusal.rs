@@ -122,10 +122,70 @@ impl Refusal {
     }
 }
 
+/// The longest code of a carrier that is kept, characters.
+const MOST_CODE_CHARS: usize = 64;
+/// The longest run of digits in one, but for hexadecimal: what is longer is somebody's number, or a
+/// passcode.
+const MOST_CODE_DIGITS: usize = 5;
+
+/// What a carrier says of a message, as far as it is a code: its first word. Some answer in prose,
+/// which may quote the number and the text, and neither may be kept with it.
+#[must_use]
+pub fn code_of(said: &str) -> Option<String> {
+    let word = said.split_whitespace().next()?;
+    let is_alone = word.len() == said.trim().len();
+    let is_code = |letter: char| letter.is_ascii_alphanumeric() || "_-.:/#".contains(letter);
+    let has_mark = word.contains(|letter: char| letter.is_ascii_digit() || "_/".contains(letter));
+    let is_short = word.len() <= MOST_CODE_CHARS && word.chars().all(is_code);
+    let digits =
+        |part: &str| part.split(|letter: char| !letter.is_ascii_digit()).map(str::len).max();
+    let hexadecimal = |part: &&str| !part.starts_with("0x");
+    let longest = word.split('/').filter(hexadecimal).filter_map(digits).max();
+    let is_clean = is_short && longest.unwrap_or(0) <= MOST_CODE_DIGITS;
+    (is_clean && (is_alone || has_mark)).then(|| word.to_owned())
+}
+
 impl FromStr for Refusal {
     type Err = UnknownWord;
 
     fn from_str(word: &str) -> Result<Self, UnknownWord> {
         Self::ALL.into_iter().find(|refusal| refusal.as_str() == word).ok_or(UnknownWord)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::code_of;
+
+    #[test]
+    fn a_code_is_kept_and_prose_is_not() {
+        for code in [
+            "21610",
+            "InvalidPhoneNumber",
+            "REJECTED_DESTINATION",
+            "0x0000000b",
+            "027",
+            "5.1.1",
+            "NACK/0x0000000b/Invalid",
+        ] {
+            assert_eq!(code_of(code).as_deref(), Some(code));
+        }
+        let long = "NACK/11/Invalid destination address";
+        assert_eq!(code_of(long).as_deref(), Some("NACK/11/Invalid"));
+        let endless = "A".repeat(65);
+        for prose in [
+            "",
+            " ",
+            "Cannot send hello to 393123490777",
+            "code 482913 for +393331234567 refused",
+            "482913",
+            "393123490778",
+            "err:393123490778",
+            "+33612345678",
+            "héllo",
+            &endless,
+        ] {
+            assert_eq!(code_of(prose), None, "{prose:?}");
+        }
     }
 }

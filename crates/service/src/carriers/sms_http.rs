@@ -17,7 +17,7 @@ use super::routes::Class;
 use super::upstream::{Called, Taken};
 use super::{
     Carrier, Channel, Door, Echo, Fate, Inbound, InboundPart, NotNow, Outbound, Outcome, Pace,
-    Receipt, Refusal,
+    Receipt, Refusal, code_of,
 };
 use crate::config;
 use crate::kit::msisdn;
@@ -150,7 +150,9 @@ impl SmsHttp {
                 let after_s = answer.headers.get("retry-after");
                 let after_s = after_s.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
                 let read = self.gateway.read(answer.status, &answer.body);
-                self.outcome(outbound, read, after_s)
+                let code = code_of(&read.code).unwrap_or_else(|| format!("http {}", answer.status));
+                let code = if outbound.quotes(&code) { String::new() } else { code };
+                self.outcome(outbound, Answer { code, ..read }, after_s)
             }
             // What never got there was not taken. Of the rest nobody can tell.
             Err(NoAnswer::Timeout | NoAnswer::Reset | NoAnswer::Protocol) => Outcome::Unknown,
@@ -205,10 +207,10 @@ impl SmsHttp {
             token: self.settings.callback_token.expose(),
             key: self.settings.password.expose(),
         };
-        if self.gateway.prove(&incoming, secrets).is_err() {
+        let Ok(incoming) = self.gateway.prove(incoming, secrets) else {
             tracing::warn!(carrier = self.name, "a callback is not the gateway's");
             return Taken::Forged;
-        }
+        };
         let brought = self.gateway.take(&incoming);
         if brought.reports.is_empty() && brought.written.is_empty() {
             let carrier = self.name.as_str();
@@ -256,7 +258,7 @@ impl SmsHttp {
                 ::sms_http::Fate::Expired => Fate::Failed(Refusal::Expired),
                 ::sms_http::Fate::Rejected => Fate::Failed(Refusal::Permanent),
             },
-            error: Some(report.error).filter(|error| !error.is_empty()),
+            error: code_of(&report.error),
         }
     }
 

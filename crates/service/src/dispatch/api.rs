@@ -79,7 +79,9 @@ async fn take(app: &App, carrier: &str, called: Called) -> Result<Response, Prob
         // It comes again.
         Taken::NotNow => Err(Code::StorageUnavailable.into()),
         Taken::Forged => {
-            let detail = "Its token, its signature or its address is not this gateway's.";
+            let detail = "Its token, its signature or its address is not this gateway's. The \
+                          `token` in the URL must be the carrier's callback_token; where the \
+                          gateway signs the URL, server.live_url must be the one that it calls.";
             Err(Problem::new(Code::InvalidToken).detail(detail))
         }
     }

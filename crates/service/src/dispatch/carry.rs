@@ -40,6 +40,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// After how long it is looked whether another node got the receipt that is waited for; then after
 /// twice as long, and so on.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
+/// For how long a message is taken to be wanted since it was accepted, when its recipient was asked
+/// about, milliseconds.
+const FRESH_MS: i64 = 1_000;
 /// Times that an answer is settled anew because another was faster.
 const STALE_TRIES: usize = 3;
 
@@ -178,6 +181,19 @@ pub(super) async fn carry_queued<O: Owner>(
         let _told = over(&app, &mut leg, Failure::expired()).await;
         return;
     }
+    match is_wanted(&app, &leg).await {
+        Ok(true) => {}
+        Ok(false) => {
+            let _told = over(&app, &mut leg, Failure::unwanted()).await;
+            return;
+        }
+        Err(error) => {
+            // It is found again when its lease ends.
+            let object = leg.attempt.object_id.as_str();
+            tracing::warn!(%error, object, "opt-outs not read; trying again");
+            return;
+        }
+    }
     let Answered { outcome, transcript } = match O::content(&app, &leg.message, &leg.attempt) {
         Some(message) if leg.attempt.resends > 0 => {
             once_more(&app, leg.attempt.channel, &message, &permit).await
@@ -210,6 +226,12 @@ pub(super) async fn carry_queued<O: Owner>(
         }
         return;
     }
+}
+
+/// Whether whoever gets it wants it still: STOP may have come while it waited.
+async fn is_wanted<O: Owner>(app: &App, leg: &Leg<O>) -> Result<bool, ::store::Error> {
+    let is_fresh = app.now() - leg.attempt.id.time() < FRESH_MS;
+    if is_fresh { Ok(true) } else { O::is_wanted(app, &leg.message).await }
 }
 
 /// The carrier's id, or our own where it gives none.

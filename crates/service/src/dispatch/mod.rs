@@ -22,6 +22,7 @@ mod due;
 mod elsewhere;
 mod entry;
 mod failover;
+mod failure;
 mod networks;
 mod owners;
 mod parked;
@@ -46,7 +47,7 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::carriers::inbox::Asker;
-use crate::carriers::{Address, Channel, Outbound, Priority, Refusal};
+use crate::carriers::{Address, Channel, Outbound, Priority};
 use crate::credits;
 use crate::kit::id::{AccountId, AttemptId, TransferId};
 use crate::kit::words::words;
@@ -57,6 +58,7 @@ pub use claims::{Claim, Claims};
 pub use door::{Answer, Desk, TakeInbound, TakePart, run};
 pub use due::{oldest_due, run_due, watch};
 pub use entry::Entry;
+pub use failure::Failure;
 pub use networks::{look_up, look_up_meanwhile};
 pub use queue::{Slot, drained, serve, slot};
 pub use routes::follow as follow_routes;
@@ -222,49 +224,6 @@ impl Attempt {
     }
 }
 
-/// Why an attempt did not work out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The attempt's last state: refused, failed, lapsed or expired.
-    pub state: State,
-    /// What the carrier means by it; `None` = it said nothing.
-    pub refusal: Option<Refusal>,
-    /// The carrier's own code, for support.
-    pub code: Option<String>,
-}
-
-impl Failure {
-    /// The carrier said no.
-    #[must_use]
-    pub fn refused(refusal: Refusal, code: String) -> Self {
-        Self { state: State::Refused, refusal: Some(refusal), code: Some(code) }
-    }
-
-    /// A receipt said no.
-    #[must_use]
-    pub fn receipt(refusal: Refusal, code: Option<String>) -> Self {
-        Self { state: State::Failed, refusal: Some(refusal), code }
-    }
-
-    /// Nobody said anything in time.
-    #[must_use]
-    pub fn silence() -> Self {
-        Self { state: State::Lapsed, refusal: None, code: None }
-    }
-
-    /// Its time was over before it went out.
-    #[must_use]
-    pub fn expired() -> Self {
-        Self { state: State::Expired, refusal: None, code: None }
-    }
-
-    /// Whether the recipient cannot be reached that way.
-    #[must_use]
-    pub fn is_unreachable(&self) -> bool {
-        matches!(self.refusal, Some(Refusal::Unreachable | Refusal::BadRecipient))
-    }
-}
-
 /// What is new of an attempt, for its owner.
 #[derive(Clone, Copy, Debug)]
 pub enum News<'a> {
@@ -373,6 +332,14 @@ pub trait Owner: Send + Sync + Sized + 'static {
 
     /// What goes out; `None` when it is not kept any more.
     fn content(app: &App, message: &Self::Message, attempt: &Attempt) -> Option<Outbound>;
+
+    /// Whether its recipient, who may have asked for silence while it waited, still gets it.
+    fn is_wanted(
+        _app: &App,
+        _message: &Self::Message,
+    ) -> impl Future<Output = Result<bool, ::store::Error>> + Send {
+        std::future::ready(Ok(true))
+    }
 
     /// Milliseconds for which an answer waits for the first receipt.
     fn wait_ms(app: &App) -> u64;

@@ -68,8 +68,10 @@ pub async fn is_erased(app: &App, set: WriteSet) -> Result<bool, CommitError> {
     }
 }
 
-/// Forgets what carriers call the attempts of a message: their ids can hold the number.
+/// Forgets what carriers call the attempts of a message, and what they said of them: both can hold
+/// the number.
 pub fn unname(set: &mut WriteSet, account: &AccountId, object_id: &str) {
+    set.push(sql::FORGET_ERRORS, args![account, object_id]);
     set.push(sql::UNNAME, args![account, object_id]);
 }
 

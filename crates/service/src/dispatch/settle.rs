@@ -178,6 +178,7 @@ pub fn over<'a, O: Owner>(
 }
 
 async fn go_on<O: Owner>(app: &App, leg: &mut Leg<O>, why: Failure) -> Result<Next, Unwritten> {
+    let why = if O::may_name(&leg.message) { why } else { why.in_silence() };
     leg.failures.push((leg.attempt.channel, why.clone()));
     let is_queued = leg.attempt.next_at.is_some();
     if let Some(lane) = failover::after(app, leg, &why).filter(|_| is_queued) {

@@ -106,6 +106,8 @@ pub(super) const DELETE: Sql = Sql("DELETE FROM attempts WHERE account_id = $1 \
      /*SKIP LOCKED*/) RETURNING started_at");
 pub(super) const UNNAME: Sql = Sql("DELETE FROM submissions WHERE account_id = $1 \
      AND attempt_id IN (SELECT attempt_id FROM attempts WHERE account_id = $1 AND object_id = $2)");
+pub(super) const FORGET_ERRORS: Sql = Sql("UPDATE attempts SET error = NULL \
+     WHERE account_id = $1 AND object_id = $2 AND error IS NOT NULL");
 /// How far a chore has come with an account.
 pub(super) const MARK: Sql =
     Sql("SELECT done_until FROM retention_marks WHERE account_id = $1 AND chore = $2");

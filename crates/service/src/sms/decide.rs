@@ -10,6 +10,7 @@ use crate::carriers::{Address, Channel, Content, Outbound, Refusal};
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{Attempt, Failure, News, Owner, State, Then, Unsure};
 use crate::events::{self, Kind, Note};
+use crate::inbound::opt_outs;
 use crate::kit::id::{AccountId, SmsId};
 use crate::kit::msisdn::Msisdn;
 
@@ -53,6 +54,10 @@ impl Owner for Sms {
             content: Content::Text { text, parts: u32::try_from(message.segments).unwrap_or(1) },
             valid_until: message.valid_until,
         })
+    }
+
+    async fn is_wanted(app: &App, message: &Message) -> Result<bool, Error> {
+        opt_outs::still_wants(app, &message.account, &message.recipient).await
     }
 
     fn wait_ms(_: &App) -> u64 {
@@ -100,6 +105,11 @@ impl Owner for Sms {
             State::Failed => ending(why).0 != Status::Failed,
             _ => false,
         }
+    }
+
+    /// Of the one whose answer was lost nobody knows; the copy alone was kept back.
+    fn may_have_arrived(attempt: &Attempt, why: &Failure) -> bool {
+        attempt.resends > 0 && why.refusal == Some(Refusal::OptedOut)
     }
 
     /// There is no other way for an SMS.
@@ -195,6 +205,7 @@ fn ending(why: &Failure) -> (Status, Cause) {
             (Status::Failed, Cause::RecipientUnreachable)
         }
         (_, Some(Refusal::BadSender)) => (Status::Failed, Cause::SenderRefused),
+        (_, Some(Refusal::OptedOut)) => (Status::Failed, Cause::RecipientOptedOut),
         _ => (Status::Failed, Cause::CarrierRejected),
     }
 }

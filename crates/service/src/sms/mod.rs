@@ -86,6 +86,7 @@ words! {
         ValidityEnded = "validity_ended",
         NotSubmitted = "not_submitted",
         NoReceipt = "no_receipt",
+        RecipientOptedOut = "recipient_opted_out",
         Erased = "erased",
     }
 }
@@ -100,6 +101,7 @@ impl Cause {
             Self::ValidityEnded => "The network did not deliver the message within its validity.",
             Self::NotSubmitted => "No carrier took the message within its validity.",
             Self::NoReceipt => "No receipt said what became of the message within its validity.",
+            Self::RecipientOptedOut => "The recipient asked for silence while the message waited.",
             Self::Erased => "The recipient asked to be forgotten while the message was under way.",
         }
     }

@@ -11,11 +11,13 @@ mod inbound;
 mod long;
 mod lookup;
 mod poison;
+mod prose;
 mod routes;
 mod rude;
 mod shares;
 mod unfit;
 mod waiting;
+mod wishes;
 
 use std::net::SocketAddr;
 

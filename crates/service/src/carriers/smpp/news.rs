@@ -15,6 +15,7 @@ use super::verdict::{MOST_ID_OCTETS, Verdict};
 use super::{Inner, Key, Place, id_form, word};
 use crate::carriers::{
     Channel, Echo, Fate, Guess, Guesses, Inbound, InboundPart, NotNow, Outbound, Receipt, Refusal,
+    code_of,
 };
 use crate::kit::task;
 
@@ -84,7 +85,7 @@ impl Inner {
             echo: None,
             provider_id: likely,
             fate: fate(told.state),
-            error: told.error.map(|error| error.to_string()).or(network_error),
+            error: told.error.and_then(|error| code_of(&error.to_string())).or(network_error),
         };
         // A receipt comes from where the message went to (SMPP 3.4 §2.11).
         let number = digits(&message.source.value.to_string());

@@ -59,6 +59,10 @@ impl Owner for Chatapp {
         })
     }
 
+    async fn is_wanted(app: &App, message: &Message) -> Result<bool, Error> {
+        opt_outs::still_wants(app, &message.account, &message.recipient).await
+    }
+
     fn wait_ms(_: &App) -> u64 {
         0
     }

@@ -169,7 +169,9 @@ fn take_over(template: &mut Template, listed: &Listed) {
 fn hear_of(template: &mut Template, word: &str, reason: Option<String>) {
     if let Some(status) = business::status(word).and_then(|word| word.parse().ok()) {
         template.status = status;
-        word.clone_into(&mut template.provider_status);
+        // That one is back (`REINSTATED`) is news, and no status of its own.
+        let stands = if status == Status::Approved { status.as_str() } else { word };
+        stands.clone_into(&mut template.provider_status);
         let why = reason.unwrap_or_else(|| word.to_owned());
         template.rejection_reason = (status == Status::Rejected).then_some(why);
     }
