@@ -238,11 +238,43 @@ impl Gateway {
                 return Err(Fault::Shape(says));
             }
         }
+        if matches!(gateway.verify, Verify::HmacSha256 { .. })
+            && gateway.report.as_ref().is_some_and(|report| report.id.is_none())
+        {
+            let says = "report.id is needed with verify.by = \"hmac_sha256\": only the body is \
+                        signed, so the URL cannot say which message a receipt is for";
+            return Err(Fault::Shape(says.to_owned()));
+        }
+        gateway.must_make_sense()?;
         if let Some(json) = &gateway.request.json {
             let _body: serde_json::Value =
                 serde_json::from_str(json).map_err(|error| Fault::Json(error.to_string()))?;
         }
         Ok(gateway)
+    }
+
+    /// What would be left out of a request, or never met, is told at once.
+    fn must_make_sense(&self) -> Result<(), Fault> {
+        let is_token = |name: &String| {
+            // RFC 9110 §5.6.2.
+            let is_fit = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+            !name.is_empty() && name.bytes().all(is_fit)
+        };
+        if let Some(name) = self.request.headers.keys().find(|name| !is_token(name)) {
+            return Err(Fault::Shape(format!(
+                "request.headers: {name:?} is not the name of a header"
+            )));
+        }
+        let statuses = self.answer.rules.iter().filter_map(|rule| rule.status);
+        for [from, to] in statuses {
+            if from > to {
+                let says = format!(
+                    "answer.rules: status = [{from}, {to}] is never met; the lower one is first"
+                );
+                return Err(Fault::Shape(says));
+            }
+        }
+        Ok(())
     }
 
     /// A gateway that is described here.

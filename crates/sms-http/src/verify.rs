@@ -28,11 +28,15 @@ pub struct Secrets<'a> {
 pub struct Forged;
 
 impl Gateway {
-    /// Whether a callback is genuine.
+    /// What of a callback is genuine: all of it, or its body alone where no more is signed.
     ///
     /// # Errors
-    /// [`Forged`]; also where the secret is empty.
-    pub fn prove(&self, incoming: &Incoming<'_>, secrets: Secrets<'_>) -> Result<(), Forged> {
+    /// [`Forged`]; also where the secret is empty, or nothing is signed.
+    pub fn prove<'a>(
+        &self,
+        incoming: Incoming<'a>,
+        secrets: Secrets<'_>,
+    ) -> Result<Incoming<'a>, Forged> {
         let is_genuine = match &self.verify {
             Verify::Token => {
                 let given = incoming.parameter("token").unwrap_or_default();
@@ -62,10 +66,16 @@ impl Gateway {
                 let wanted = hex(&mac);
                 let given = incoming.header(header).unwrap_or_default();
                 let given = given.rsplit('=').next().unwrap_or_default().to_ascii_lowercase();
-                !secrets.key.is_empty() && is_equal(given.as_bytes(), wanted.as_bytes())
+                let is_signed = !secrets.key.is_empty() && !incoming.body.is_empty();
+                is_signed && is_equal(given.as_bytes(), wanted.as_bytes())
             }
         };
-        if is_genuine { Ok(()) } else { Err(Forged) }
+        match self.verify {
+            _ if !is_genuine => Err(Forged),
+            // Whoever saw one signature could put another query before it.
+            Verify::HmacSha256 { .. } => Ok(Incoming { url: "", query: "", ..incoming }),
+            _ => Ok(incoming),
+        }
     }
 }
 

@@ -194,14 +194,16 @@ impl SmsRoute {
         let digits = prefix.strip_prefix('+')?;
         let is_prefix =
             digits.len() <= Self::MOST_DIGITS && digits.bytes().all(|b| b.is_ascii_digit());
-        is_prefix.then_some(digits)
+        // ITU-T E.164: no country code begins with 0.
+        (is_prefix && !digits.starts_with('0')).then_some(digits)
     }
 
     /// The name of a network as it is compared, if it is one.
     #[must_use]
     pub fn network(name: &str) -> Option<String> {
+        let is_clean = !name.contains(char::is_control);
         let name = name.trim();
-        (1..=64).contains(&name.chars().count()).then(|| name.to_lowercase())
+        (is_clean && (1..=64).contains(&name.chars().count())).then(|| name.to_lowercase())
     }
 }
 

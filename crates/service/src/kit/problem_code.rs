@@ -153,7 +153,7 @@ codes! {
     410 FileExpired "file_expired" "The file has expired":
         "Attachments are kept for a limited time only. Ask in the ticket for the file again.";
     413 PayloadTooLarge "payload_too_large" "The body is too large":
-        "JSON bodies may be up to 256 KiB, those of emails 10 MiB.";
+        "JSON bodies may be up to 256 KiB, those of emails 10 MiB, callbacks of carriers 3 MiB.";
     413 FileTooLarge "file_too_large" "The file is too large":
         "Attachments may be up to 10 MiB.";
     415 UnsupportedMediaType "unsupported_media_type" "The content type is not supported":
