@@ -312,7 +312,9 @@ async fn begin(
     claim.add_to(&mut set, id.as_str(), None, now);
     let way = Way { account: &account.id, to: &order.to, channel };
     limits::count_send(app, &mut set, way);
-    let planned = Planned { account, order, attempt: &attempt, fallback_used: fallback };
+    let sender = sender(app, account, order).await?;
+    let planned =
+        Planned { account, order, attempt: &attempt, sender: &sender, fallback_used: fallback };
     let challenge = if let Some(open) = open {
         // What the last leg still holds is free before this one's price is held.
         let challenge = resend(app, &mut set, open, &planned).await?;
@@ -347,17 +349,29 @@ struct Planned<'a> {
     account: &'a Account,
     order: &'a Order,
     attempt: &'a Attempt,
+    /// Empty = the carrier's own.
+    sender: &'a str,
     fallback_used: bool,
 }
 
+/// Whom the SMS is from: the sender that is asked for, else the account's own for as long as it is
+/// approved.
+async fn sender(app: &App, account: &Account, order: &Order) -> Result<String, Error> {
+    match (&order.sender, &account.settings.default_sender) {
+        (Some(asked), _) => Ok(asked.clone()),
+        (None, Some(own)) if senders::is_approved(app, &account.id, own).await? => Ok(own.clone()),
+        (None, _) => Ok(String::new()),
+    }
+}
+
 fn create(app: &App, set: &mut WriteSet, id: &ChallengeId, planned: &Planned<'_>) -> Challenge {
-    let Planned { account, order, attempt, fallback_used } = *planned;
+    let Planned { account, order, attempt, sender, fallback_used } = *planned;
     let slot = order.slot();
     let (now, config, settings) = (app.now(), &app.config.otp, &account.settings);
     let code = order.code.clone().unwrap_or_else(|| new_code(app, order.code_length));
     let wording = Wording {
         language: Wording::language_for(order.language.clone(), order.to.country()),
-        sender: order.sender.clone().or(settings.default_sender.clone()).unwrap_or_default(),
+        sender: sender.to_owned(),
         template: order.template.clone().unwrap_or_default(),
     };
     let after_s = settings.otp_fallback_after_s.unwrap_or(config.fallback_after_s);
@@ -423,7 +437,7 @@ async fn resend(
     open: &Challenge,
     planned: &Planned<'_>,
 ) -> Result<Challenge, Error> {
-    let Planned { account, order, attempt, fallback_used } = *planned;
+    let Planned { account, order, attempt, fallback_used, .. } = *planned;
     let now = app.now();
     if !open.settled {
         let stale = || Error::Commit(CommitError::Rejected(STALE));

@@ -147,8 +147,14 @@ async fn without_a_sender_the_default_one_is_used(world: &World) {
     world.set(&ada, json!({"settings": {"default_sender": "Default"}})).await.ok();
     let sent = ada.text(json!({"to": phone("5678"), "text": "x"})).await.ok();
     assert_eq!(sent.word("sender"), "Default");
-    // What staff takes back is not used by default either.
+    let passcode = async |number: &str| {
+        ada.send(json!({"to": phone(number), "delivery_mode": "sms"})).await.ok();
+        ada.handset(&phone(number)).await[0]["sender"].clone()
+    };
+    assert_eq!(passcode("5671").await, "Default");
+    // What staff takes back is not used by default either; a passcode is the carrier's own then.
     sender(world, &ada, "Default", "rejected").await;
+    assert_ne!(passcode("5672").await, "Default");
     ada.text(json!({"to": phone("5678"), "text": "x"})).await.problem("sender_not_approved");
 }
 
