@@ -28,6 +28,9 @@ pub enum AddressError {
     /// The name.
     #[error("has a name that is too long, not quoted as it should be, or holds control characters")]
     Name,
+    /// Another address in the place of a name.
+    #[error("holds more than one address: give each one by itself, and quote a name that has an @")]
+    Several,
 }
 
 /// An address: a local part and a domain in lower-case ASCII.
@@ -155,6 +158,8 @@ impl fmt::Display for Mailbox {
 
 fn name_of(text: &str) -> Result<Option<String>, AddressError> {
     let name = match text.strip_prefix('"') {
+        // RFC 5322 §3.2.3: it stands in no name that is not quoted.
+        None if text.contains('@') => return Err(AddressError::Several),
         None => text.to_owned(),
         Some(rest) => unquoted(rest).ok_or(AddressError::Name)?,
     };
@@ -189,6 +194,21 @@ mod tests {
         assert_eq!(read("ada@bücher.example"), Ok("ada@xn--bcher-kva.example".to_owned()));
         assert_eq!(read("ada@例え.テスト"), Ok("ada@xn--r8jz45g.xn--zckzah".to_owned()));
         assert_eq!(Address::parse("Ada@example.com").unwrap().key(), "ada@example.com");
+    }
+
+    #[test]
+    fn another_address_is_no_name() {
+        for text in [
+            "Ann <ann@example.com>, Bob <bob@example.com>",
+            "ann@example.com <bob@example.com>",
+            "ann@example.com, Bob <bob@example.com>",
+        ] {
+            assert_eq!(Mailbox::parse(text), Err(AddressError::Several), "{text}");
+        }
+        let quoted = Mailbox::parse("\"Ann @ Home\" <ann@example.com>").unwrap();
+        assert_eq!(quoted.name.as_deref(), Some("Ann @ Home"));
+        let bare = Mailbox::parse("Acme, Inc. <ann@example.com>").unwrap();
+        assert_eq!(bare.to_string(), "\"Acme, Inc.\" <ann@example.com>");
     }
 
     #[test]

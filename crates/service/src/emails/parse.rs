@@ -100,7 +100,7 @@ fn order(app: &App, mut fields: Fields) -> Result<Order, Problem> {
         fields.fault("text", "required", "is required, unless html is given");
     }
     let headers = headers(&mut fields);
-    let attachments = attachments(&mut fields);
+    let attachments = attachments(&mut fields, app.is_strict());
     let reference = fields.text_within("reference", 1, 128);
     fields.finish(app.is_strict())?;
     let recipients = each_once(&to, &cc, bcc);
@@ -195,7 +195,7 @@ fn headers(fields: &mut Fields) -> Vec<(String, String)> {
     found
 }
 
-fn attachments(fields: &mut Fields) -> Vec<Attachment> {
+fn attachments(fields: &mut Fields, is_strict: bool) -> Vec<Attachment> {
     let items = match fields.take("attachments") {
         None => return vec![],
         Some(Value::Array(items)) if items.len() <= MOST_ATTACHMENTS => items,
@@ -210,10 +210,15 @@ fn attachments(fields: &mut Fields) -> Vec<Attachment> {
         }
     };
     let items = items.into_iter().enumerate();
-    items.filter_map(|(index, item)| attachment(fields, index, item)).collect()
+    items.filter_map(|(index, item)| attachment(fields, index, item, is_strict)).collect()
 }
 
-fn attachment(fields: &mut Fields, index: usize, item: Value) -> Option<Attachment> {
+fn attachment(
+    fields: &mut Fields,
+    index: usize,
+    item: Value,
+    is_strict: bool,
+) -> Option<Attachment> {
     let place = format!("attachments/{index}");
     let Value::Object(mut map) = item else {
         fields.fault(&place, "invalid_type", "must be an object");
@@ -238,7 +243,7 @@ fn attachment(fields: &mut Fields, index: usize, item: Value) -> Option<Attachme
             fault(fields, name, "required", "is required");
         }
     }
-    if let Some(unknown) = map.keys().next() {
+    if let Some(unknown) = map.keys().next().filter(|_| is_strict) {
         let known = "is not a field of an attachment; known: filename, content, content_type";
         fault(fields, &escaped(unknown), "unknown_field", known);
     }

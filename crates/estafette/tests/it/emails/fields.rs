@@ -62,6 +62,10 @@ async fn every_fault_of_an_email_is_named(world: &World) {
         body
     };
     send(&ada, with("colour", json!("red"))).await.fault("/colour", "unknown_field");
+    for several in ["Ann <ann@example.com>, Bob <bob@example.com>", "a@b.example <c@d.example>"] {
+        send(&ada, with("to", json!([several]))).await.fault("/to/0", "invalid_email");
+        send(&ada, with("reply_to", json!(several))).await.fault("/reply_to", "invalid_email");
+    }
     send(&ada, with("text", json!(""))).await.fault("/text", "required");
     let half = send(&ada, json!({"to": [], "from_email": "zz", "subject": "s"})).await;
     let half = half.fault("/to", "too_short").fault("/from_email", "invalid_email");
