@@ -40,7 +40,7 @@ pub use message::{Address, EsmClass, Message, Operation, Sar};
 pub use pace::Pace;
 pub use pdu::{Bind, BindKind, BindResp, Body, Malformed, MessageResp, Pdu};
 pub use receipt::{MessageState, NetworkError, Receipt};
-pub use session::{Answer, Ended, Event, NotSendable, Session, SessionSettings, Ticket};
+pub use session::{Answer, Ended, Event, NotSendable, Session, SessionSettings, Ticket, TlsFault};
 pub use status::{Status, StatusClass};
 pub use tlv::Tlvs;
 pub use wire::{COctets, EncodeError};

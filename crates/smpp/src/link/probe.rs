@@ -51,7 +51,7 @@ pub async fn probe(settings: &LinkSettings, clock: &Clock) -> Result<Probe, Ende
     let begin_ms = clock.monotonic_ms();
     let connecting = transport::connect(&settings.places, settings.tls.as_ref());
     let stream = tokio::select! {
-        stream = connecting => stream.map_err(|error| Ended::Disconnected(error.kind()))?,
+        stream = connecting => stream.map_err(|error| transport::why_not(&error))?,
         () = clock.sleep(settings.connect_ms) => {
             return Err(Ended::Disconnected(std::io::ErrorKind::TimedOut));
         }

@@ -89,7 +89,7 @@ impl<K: Send + 'static> Runner<K> {
             let Some(connected) = self.connect().await else { break };
             let ended = match connected {
                 Ok(stream) => self.serve(stream).await,
-                Err(why) => Ended::Disconnected(why),
+                Err(why) => why,
             };
             let ended = self.fault.take().map_or(ended, Ended::Blamed);
             self.overdue.clear();
@@ -115,15 +115,17 @@ impl<K: Send + 'static> Runner<K> {
     }
 
     /// `None`: the link is closing.
-    async fn connect(&mut self) -> Option<Result<Box<dyn Stream>, std::io::ErrorKind>> {
+    async fn connect(&mut self) -> Option<Result<Box<dyn Stream>, Ended>> {
         let (places, tls) = (self.settings.places.clone(), self.settings.tls.clone());
         let (clock, connect_ms) = (self.clock.clone(), self.settings.connect_ms);
         let connecting = async move {
             tokio::select! {
                 stream = transport::connect(&places, tls.as_ref()) => {
-                    stream.map_err(|error| error.kind())
+                    stream.map_err(|error| transport::why_not(&error))
                 }
-                () = clock.sleep(connect_ms) => Err(std::io::ErrorKind::TimedOut),
+                () = clock.sleep(connect_ms) => {
+                    Err(Ended::Disconnected(std::io::ErrorKind::TimedOut))
+                }
             }
         };
         self.meanwhile(connecting).await

@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::connection::Stream;
+use crate::session::{Ended, TlsFault};
 
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,34 @@ pub(super) async fn connect(places: &[Place], tls: Option<&Tls>) -> io::Result<B
 fn named(error: io::Error) -> io::Error {
     let is_known = error.raw_os_error().is_some() || error.kind() == io::ErrorKind::TimedOut;
     if is_known { error } else { io::Error::new(io::ErrorKind::NotFound, error) }
+}
+
+/// Why there is no connection.
+pub(super) fn why_not(error: &io::Error) -> Ended {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    inner.map_or(Ended::Disconnected(error.kind()), |error| Ended::NoTls(fault(error)))
+}
+
+fn fault(error: &rustls::Error) -> TlsFault {
+    use rustls::{CertificateError as Fault, Error};
+    match error {
+        Error::InvalidMessage(_) => TlsFault::Plain,
+        Error::InvalidCertificate(Fault::UnknownIssuer) => TlsFault::Issuer,
+        Error::InvalidCertificate(
+            Fault::NotValidForName | Fault::NotValidForNameContext { .. },
+        ) => TlsFault::Name,
+        Error::InvalidCertificate(
+            Fault::Expired
+            | Fault::ExpiredContext { .. }
+            | Fault::NotValidYet
+            | Fault::NotValidYetContext { .. },
+        ) => TlsFault::Time,
+        // rustls has no variant of its own for it.
+        Error::InvalidCertificate(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            TlsFault::SelfSigned
+        }
+        _ => TlsFault::Other,
+    }
 }
 
 async fn open(place: &Place, tls: Option<&Tls>) -> io::Result<Box<dyn Stream>> {

@@ -49,8 +49,42 @@ pub enum Ended {
     UnboundByPeer,
     /// The connection ended.
     Disconnected(ErrorKind),
+    /// There is no connection by TLS.
+    NoTls(TlsFault),
     /// The bind could not be written.
     Unwritable(EncodeError),
+}
+
+/// Why there is no TLS with a centre.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsFault {
+    /// What answers is not TLS.
+    Plain,
+    /// Nobody whom we trust signed the certificate.
+    Issuer,
+    /// The certificate is its own authority's, which no server may show (RFC 5280 §4.2.1.9).
+    SelfSigned,
+    /// It is another's.
+    Name,
+    /// It is over, or has not begun.
+    Time,
+    /// Anything else.
+    Other,
+}
+
+impl fmt::Display for TlsFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "what answers does not speak TLS; see port and tls",
+            Self::Issuer => {
+                "its certificate is signed by an authority that is not trusted; see ca_file"
+            }
+            Self::SelfSigned => "its certificate is an authority's own, not one that it has signed",
+            Self::Name => "its certificate is for another name; see host",
+            Self::Time => "its certificate has expired, or is not valid yet",
+            Self::Other => "the handshake does not succeed",
+        })
+    }
 }
 
 impl fmt::Display for Ended {
@@ -64,9 +98,9 @@ impl fmt::Display for Ended {
             Self::Disconnected(kind) => match kind {
                 ErrorKind::NotFound => f.write_str("the carrier's name cannot be looked up"),
                 ErrorKind::UnexpectedEof => f.write_str("the carrier closed the connection"),
-                ErrorKind::InvalidData => f.write_str("TLS with the carrier failed"),
                 kind => write!(f, "no connection: {kind}"),
             },
+            Self::NoTls(fault) => write!(f, "TLS with the carrier failed: {fault}"),
             Self::FramingLost(_) => f.write_str("what answers does not speak SMPP"),
             Self::UnboundByPeer => f.write_str("the carrier ended the session"),
             Self::Silent => f.write_str("the carrier does not answer enquire_link"),

@@ -16,7 +16,7 @@ use crate::wire::{COctets, EncodeError};
 
 mod events;
 
-pub use events::{Answer, Ended, Event, NotSendable, SessionSettings, Ticket};
+pub use events::{Answer, Ended, Event, NotSendable, SessionSettings, Ticket, TlsFault};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

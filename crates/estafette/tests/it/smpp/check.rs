@@ -1,6 +1,7 @@
 //! `estafette carriers check` as an operator runs it, against the playground's centre.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Output;
 
@@ -8,12 +9,16 @@ use playground::smsc::IdStyle;
 use serde_json::{Value, json};
 
 use super::Centre;
+use super::long::in_front_of;
 use crate::process::{estafette, told};
 
 /// Runs it with these settings of a carrier.
 async fn check(folder: &Path, centre: &Centre, more: &str, form: &[&'static str]) -> Output {
-    let config = folder.join("estafette.toml");
-    let port = centre.address().port();
+    check_at(folder, centre.address(), more, form).await
+}
+
+async fn check_at(folder: &Path, at: SocketAddr, more: &str, form: &[&'static str]) -> Output {
+    let (config, port) = (folder.join("estafette.toml"), at.port());
     let text = format!(
         "[sms.carriers.main]\nkind = 'smpp'\nport = {port}\nsystem_id = 'us'\n\
          password = 'hush'\n{more}\n"
@@ -97,6 +102,27 @@ async fn a_check_that_fails_has_the_members_of_one_that_succeeds() {
         for bind in binds {
             assert_eq!(members(bind), members(&good["binds"][0]), "{more}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_names_why_there_is_no_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let ca_file = folder.path().join("ca.pem");
+    let centre = Centre::new(IdStyle::Decimal).await;
+    let front = in_front_of(centre.address(), &ca_file).await;
+    let trusted = format!("ca_file = '{}'", ca_file.display());
+    for (host, more, why) in [
+        ("localhost", trusted.as_str(), None),
+        ("localhost", "", Some("signed by an authority that is not trusted")),
+        ("127.0.0.1", trusted.as_str(), Some("for another name")),
+    ] {
+        let more = format!("host = '{host}'\ntls = true\n{more}");
+        let done = check_at(folder.path(), front, &more, &["--json"]).await;
+        let found: Value = serde_json::from_slice(&done.stdout).unwrap();
+        let told = found["error"].as_str();
+        assert_eq!(told.is_some(), why.is_some(), "{found}");
+        assert!(why.is_none_or(|why| told.unwrap().contains(why)), "{found}");
     }
 }
 
