@@ -7,6 +7,7 @@ use playground::cloud_api::{self, Chaos, CloudApi};
 use serde_json::{Value, json};
 
 use super::live::{stories, world};
+use super::write;
 use crate::world::tenant::phone;
 use crate::world::{World, eventually};
 
@@ -16,7 +17,43 @@ stories!(
     templates_that_somebody_deleted_are_made_when_a_passcode_is_refused,
     a_business_account_gets_its_templates_once_its_token_works,
     a_template_that_nobody_confirmed_is_submitted_again_within_minutes,
+    another_business_account_judges_the_templates_anew,
 );
+
+/// What one business account approved, another may not have.
+async fn another_business_account_judges_the_templates_anew(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    let body = json!({"name": "order", "body": "Bonjour {{1}}", "category": "UTILITY"});
+    ada.call("POST", "/v1/chatapp/templates").json(body).await.ok();
+    let path = "/v1/chatapp/templates/order";
+    let approved = async || {
+        eventually(async || {
+            world.advance(10 * MINUTE).await;
+            world.housekeep().await;
+            Some(ada.get(path).await.ok()).filter(|now| now.word("status") == "APPROVED")
+        })
+        .await
+    };
+    let first = approved().await;
+    upstream.add_number("555", "556");
+    let staff = world.staff().await;
+    let link = format!("/v1/admin/accounts/{}/chatapp", ada.account_id);
+    let own = json!({"phone_number_id": "555", "waba_id": "556",
+        "access_token": cloud_api::ACCESS_TOKEN, "app_secret": cloud_api::APP_SECRET,
+        "verify_token": "v"});
+    world.call("PUT", Env::Live, &link).bearer(staff).json(&own).await.ok();
+    let order = json!({"to": phone("5678"), "template_name": "order", "template_params": ["Ana"],
+        "billing_mode": "direct"});
+    write(&ada, &order).await.problem("template_not_approved");
+    let second = approved().await;
+    assert_ne!(second.word("provider_template_id"), first.word("provider_template_id"));
+    write(&ada, &order).await.ok();
+    // The same number with another token has the same templates.
+    world.call("PUT", Env::Live, &link).bearer(staff).json(&own).await.ok();
+    write(&ada, &order).await.ok();
+    world.call("DELETE", Env::Live, &link).bearer(staff).await.ok();
+    write(&ada, &order).await.problem("template_not_approved");
+}
 
 async fn the_deployments_own_templates_are_made(world: &World, upstream: &CloudApi) {
     // At once: no chore has run, nobody has asked.

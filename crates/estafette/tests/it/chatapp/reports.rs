@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::live::{heard, stored, stories, text_message, world};
 use super::write;
-use super::{text, told};
+use super::{read_as, text, told};
 use crate::world::tenant::phone;
 use crate::world::{Answer, World, eventually};
 
@@ -16,6 +16,7 @@ stories!(
     who_is_called_otherwise_upstream_is_known_all_the_same,
     what_is_written_to_another_number_is_for_nobody_here,
     the_last_wish_of_a_second_holds,
+    a_template_that_a_message_is_refused_for_is_not_sent_again,
 );
 
 async fn a_passcode_that_nobody_asked_for_is_reported(world: &World, upstream: &CloudApi) {
@@ -137,4 +138,30 @@ async fn the_last_wish_of_a_second_holds(world: &World, upstream: &CloudApi) {
             answer.ok();
         }
     }
+}
+
+async fn a_template_that_a_message_is_refused_for_is_not_sent_again(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    let ada = world.live_account("ada", 100).await;
+    let body = json!({"name": "order", "body": "Bonjour {{1}}", "category": "UTILITY"});
+    ada.call("POST", "/v1/chatapp/templates").json(body).await.ok();
+    let path = "/v1/chatapp/templates/order";
+    eventually(async || {
+        Some(ada.get(path).await.ok()).filter(|now| now.word("status") == "APPROVED")
+    })
+    .await;
+    // It is gone there, and no callback says so.
+    upstream.refuse_once(132_001);
+    let body = json!({"to": phone("5678"), "template_name": "order", "template_params": ["Ana"],
+        "billing_mode": "direct"});
+    let sent = write(&ada, &body).await.ok();
+    let failed = read_as(&ada, sent.word("id"), "failed").await;
+    assert_eq!(failed.field("error")["code"], "template_not_approved");
+    write(&ada, &body).await.problem("template_not_approved");
+    let template = ada.get(path).await.ok();
+    assert_eq!(template.word("status"), "REJECTED");
+    assert!(template.word("rejection_reason").contains("132001"), "{}", template.text);
+    assert_eq!(ada.balance().await, 100);
 }

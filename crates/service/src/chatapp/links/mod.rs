@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::store::{self as sql, Current};
+use super::templates;
 use crate::access::{self, By, Entry};
 use crate::app::App;
 use crate::carriers::cloud_api::Number;
@@ -94,10 +95,14 @@ async fn link(app: &App, account: &AccountId, link: &Link, by: By<'_>) -> Result
     if is_of_another(app, account, link).await? {
         return Err(Error::OtherBusiness);
     }
+    let before = sql::one(app, account).await?.map(|before| before.waba_id);
     let plain = serde_json::to_vec(&link.secrets).unwrap_or_default();
     let sealed = app.vault.seal(&place(account), &plain);
     let mut set = WriteSet::of(account.as_str());
     sql::put(app, &mut set, account, link, sealed);
+    if before.as_ref().unwrap_or(&app.config.chatapp.waba_id) != &link.waba_id {
+        templates::begin_anew(app, &mut set, account);
+    }
     let entry = Entry {
         actor: by.who,
         action: "chatapp.link",
@@ -130,6 +135,9 @@ async fn unlink(app: &App, account: &AccountId, by: By<'_>) -> Result<Current, E
     let was = linked(app, account).await?;
     let mut set = WriteSet::of(account.as_str());
     sql::remove(&mut set, account);
+    if was.waba_id != app.config.chatapp.waba_id {
+        templates::begin_anew(app, &mut set, account);
+    }
     let entry = Entry {
         actor: by.who,
         action: "chatapp.unlink",

@@ -7,7 +7,7 @@ use store::{Error, WriteSet};
 use super::{Cause, Message, Said, Status, store as sql, view};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Outbound, QuickReply, Refusal, Template};
-use crate::chatapp::templates::live::upstream_name;
+use crate::chatapp::templates::{self, live::upstream_name};
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{Attempt, Failure, News, Owner, State, Then};
 use crate::events::{self, Kind, Note};
@@ -176,6 +176,12 @@ fn fail(app: &App, set: &mut WriteSet, message: &mut Message, why: &Failure) {
     if why.refusal == Some(Refusal::OptedOut) && is_number(&message.recipient) {
         let person = Msisdn::stored(message.recipient.clone());
         opt_outs::opt_out(app, set, &message.account, &person, Channel::Chatapp);
+    }
+    if why.refusal == Some(Refusal::Template)
+        && let (Some(name), Some(language)) = (&message.template, &message.language)
+    {
+        let code = why.code.as_deref().unwrap_or_default();
+        templates::doubt(app, set, &message.account, [name, language], code);
     }
     rise(app, set, message, Status::Failed);
 }

@@ -32,6 +32,14 @@ const PUT: Sql = Sql("INSERT INTO chatapp_templates (account_id, name, language,
 const KEEP: Sql = Sql("UPDATE chatapp_templates SET category = $1, is_draft = $2, status = $3, \
      provider_status = $4, provider_template_id = $5, rejection_reason = $6, updated_at = $7 \
      WHERE account_id = $8 AND name = $9 AND language = $10");
+/// The upstream took no message of a template: it is not approved any more.
+const DOUBT: Sql = Sql("UPDATE chatapp_templates SET status = 'REJECTED', \
+     rejection_reason = $1, updated_at = $2 WHERE account_id = $3 AND name = $4 AND language = $5 \
+     AND status = 'APPROVED'");
+/// What is submitted is to be submitted to another business account.
+const BEGIN_ANEW: Sql = Sql("UPDATE chatapp_templates SET status = 'PENDING', \
+     provider_status = 'SUBMITTING', provider_template_id = '', rejection_reason = NULL, \
+     updated_at = $1 WHERE account_id = $2 AND is_draft = 0");
 /// One that was declared anew meanwhile stays.
 const REMOVE: Sql = Sql("DELETE FROM chatapp_templates WHERE account_id = $1 AND name = $2 \
      AND language = $3 AND provider_template_id = $4");
@@ -132,6 +140,22 @@ pub(super) fn keep(set: &mut WriteSet, template: &Template, now: Millis) {
         &template.language
     ];
     set.push(KEEP, args);
+}
+
+/// Has the templates of an account submitted again.
+pub(super) fn begin_anew(set: &mut WriteSet, account: &AccountId, now: Millis) {
+    set.push(BEGIN_ANEW, args![now, account]);
+}
+
+/// Takes an approved template for rejected until the upstream says how it stands.
+pub(super) fn doubt(
+    set: &mut WriteSet,
+    account: &AccountId,
+    [name, language]: [&str; 2],
+    why: &str,
+    now: Millis,
+) {
+    set.push(DOUBT, args![why, now, account, name, language]);
 }
 
 /// Deletes a template.
