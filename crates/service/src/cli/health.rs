@@ -38,10 +38,14 @@ pub(super) async fn run(
     ensure!(address.port() != 0, "server.live has port 0: nobody can know where the service is");
     let path = if args.ready { "readyz" } else { "livez" };
     let is_well = is_well(Asked { address, has_tls: config.server.has_tls(), path }).await;
-    output.answer(&json!({ "ok": is_well }), || {
-        let verdict = if is_well { "well" } else { "not well" };
-        format!("{address}/{path}: {verdict}")
-    });
+    let verdict = if is_well {
+        "well"
+    } else if TcpStream::connect(address).await.is_err() {
+        "nothing listens there; is the service running?"
+    } else {
+        "not well"
+    };
+    output.answer(&json!({ "ok": is_well }), || format!("{address}/{path}: {verdict}"));
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
