@@ -84,7 +84,10 @@ words! {
 /// [`NotNow`] when some could not be stored: they, or all, are to be brought again.
 pub async fn take_in(app: &App, messages: &[Inbound]) -> Result<(), NotNow> {
     let (mut failed, mut first) = (0_usize, None);
-    for some in messages.chunks(PARALLEL) {
+    // Of two wishes of one instant the later one holds: of those that come together, STOP.
+    let is_stop = |it: &&Inbound| Keyword::in_message(&it.text) == Some(Keyword::Stop);
+    let (stops, others): (Vec<&Inbound>, Vec<&Inbound>) = messages.iter().partition(is_stop);
+    for some in others.chunks(PARALLEL).chain(stops.chunks(PARALLEL)) {
         let taken = join_all(some.iter().map(|message| take_one(app, message))).await;
         for (message, taken) in some.iter().zip(taken) {
             let outcome = taken.map_or_else(

@@ -87,7 +87,7 @@ async fn the_last_word_holds_in_whatever_order_it_comes(world: &World) {
     bring(world, &[say("5", "STOP", 50)]).await.unwrap();
     bring(world, &[say("4", "START", 40)]).await.unwrap();
     assert!(!may_write(&ada, &ana).await);
-    // Carriers count seconds: of two in one, STOP holds, whichever is first.
+    // Carriers count seconds: of two in one that come together, STOP holds, whichever is first.
     bring(world, &[say("6", "START", 55), say("7", "STOP", 55)]).await.unwrap();
     assert!(!may_write(&ada, &ana).await);
     bring(world, &[say("8", "STOP", 57), say("9", "START", 57)]).await.unwrap();
