@@ -107,8 +107,8 @@ codes! {
          with what is verified there. Report codes that you check yourself with \
          POST /v1/otp/{challenge_id}/verified, or ask the operator to exempt the country.";
     403 SenderNotApproved "sender_not_approved" "The sender is not approved":
-        "Only senders that the operator approved may be used. Leave the field out to use the \
-         default one.";
+        "Only senders that the operator approved may be used. Ask for one with \
+         POST /v1/senders, or leave the field out where the account has a default one.";
     403 DomainNotVerified "domain_not_verified" "The sending domain is not verified":
         "Verify the domain first, or send from a shared domain of the service.";
     403 RecipientOptedOut "recipient_opted_out" "The recipient has opted out":
