@@ -150,8 +150,8 @@ impl SmsHttp {
                 let after_s = answer.headers.get("retry-after");
                 let after_s = after_s.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
                 let read = self.gateway.read(answer.status, &answer.body);
-                let code = code_of(&read.code).unwrap_or_else(|| format!("http {}", answer.status));
-                let code = if outbound.quotes(&code) { String::new() } else { code };
+                let code = code_of(&read.code).filter(|code| !outbound.quotes(code));
+                let code = code.unwrap_or_else(|| format!("http {}", answer.status));
                 self.outcome(outbound, Answer { code, ..read }, after_s)
             }
             // What never got there was not taken. Of the rest nobody can tell.
