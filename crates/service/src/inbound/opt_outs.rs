@@ -38,17 +38,18 @@ pub async fn is_opted_out(
     Ok(said.is_some())
 }
 
-/// Whether a recipient, as stored, has not said STOP to this account. Of one who was erased nobody
+/// Whether a recipient has not said STOP to this account. Of one who is forgotten (`None`) nobody
 /// knows, and nothing is left that could go out.
 ///
 /// # Errors
 /// When it cannot be read.
-pub async fn still_wants(app: &App, account: &AccountId, stored: &str) -> Result<bool, DbError> {
-    let number = stored.starts_with('+').then(|| Msisdn::stored(stored.to_owned()));
-    match number {
-        Some(number) => Ok(!is_opted_out(app, account, &number).await?),
-        None => Ok(true),
-    }
+pub async fn still_wants(
+    app: &App,
+    account: &AccountId,
+    number: Option<&str>,
+) -> Result<bool, DbError> {
+    let Some(number) = number else { return Ok(true) };
+    Ok(!is_opted_out(app, account, &Msisdn::stored(number.to_owned())).await?)
 }
 
 /// Whether a message asks for what does not hold: such a one repeats nothing, even where the same

@@ -312,9 +312,7 @@ async fn begin(
     claim.add_to(&mut set, id.as_str(), None, now);
     let way = Way { account: &account.id, to: &order.to, channel };
     limits::count_send(app, &mut set, way);
-    let sender = sender(app, account, order).await?;
-    let planned =
-        Planned { account, order, attempt: &attempt, sender: &sender, fallback_used: fallback };
+    let planned = Planned { account, order, attempt: &attempt, fallback_used: fallback };
     let challenge = if let Some(open) = open {
         // What the last leg still holds is free before this one's price is held.
         let challenge = resend(app, &mut set, open, &planned).await?;
@@ -325,7 +323,8 @@ async fn begin(
         if let Some(stale) = past.found() {
             sql::free_slot(&mut set, stale, now);
         }
-        create(app, &mut set, &id, &planned)
+        let sender = sender(app, account, order).await?;
+        create(app, &mut set, &id, &planned, sender)
     };
     match app.db.commit(set).await {
         Ok(_) => {
@@ -349,13 +348,11 @@ struct Planned<'a> {
     account: &'a Account,
     order: &'a Order,
     attempt: &'a Attempt,
-    /// Empty = the carrier's own.
-    sender: &'a str,
     fallback_used: bool,
 }
 
 /// Whom the SMS is from: the sender that is asked for, else the account's own for as long as it is
-/// approved.
+/// approved; empty = the carrier's own.
 async fn sender(app: &App, account: &Account, order: &Order) -> Result<String, Error> {
     match (&order.sender, &account.settings.default_sender) {
         (Some(asked), _) => Ok(asked.clone()),
@@ -364,14 +361,20 @@ async fn sender(app: &App, account: &Account, order: &Order) -> Result<String, E
     }
 }
 
-fn create(app: &App, set: &mut WriteSet, id: &ChallengeId, planned: &Planned<'_>) -> Challenge {
-    let Planned { account, order, attempt, sender, fallback_used } = *planned;
+fn create(
+    app: &App,
+    set: &mut WriteSet,
+    id: &ChallengeId,
+    planned: &Planned<'_>,
+    sender: String,
+) -> Challenge {
+    let Planned { account, order, attempt, fallback_used } = *planned;
     let slot = order.slot();
     let (now, config, settings) = (app.now(), &app.config.otp, &account.settings);
     let code = order.code.clone().unwrap_or_else(|| new_code(app, order.code_length));
     let wording = Wording {
         language: Wording::language_for(order.language.clone(), order.to.country()),
-        sender: sender.to_owned(),
+        sender,
         template: order.template.clone().unwrap_or_default(),
     };
     let after_s = settings.otp_fallback_after_s.unwrap_or(config.fallback_after_s);
@@ -437,7 +440,7 @@ async fn resend(
     open: &Challenge,
     planned: &Planned<'_>,
 ) -> Result<Challenge, Error> {
-    let Planned { account, order, attempt, fallback_used, .. } = *planned;
+    let Planned { account, order, attempt, fallback_used } = *planned;
     let now = app.now();
     if !open.settled {
         let stale = || Error::Commit(CommitError::Rejected(STALE));

@@ -57,7 +57,7 @@ impl Owner for Sms {
     }
 
     async fn is_wanted(app: &App, message: &Message) -> Result<bool, Error> {
-        opt_outs::still_wants(app, &message.account, &message.recipient).await
+        opt_outs::still_wants(app, &message.account, Self::number(message)).await
     }
 
     fn wait_ms(_: &App) -> u64 {

@@ -7,7 +7,7 @@ use store::{Error, WriteSet};
 use super::{Cause, Message, Said, Status, store as sql, view};
 use crate::app::App;
 use crate::carriers::{Address, Channel, Content, Outbound, QuickReply, Refusal, Template};
-use crate::chatapp::templates::{self, live::upstream_name};
+use crate::chatapp::templates::{self, Named, live::upstream_name};
 use crate::dispatch::recipients::is_number;
 use crate::dispatch::{Attempt, Failure, News, Owner, State, Then};
 use crate::events::{self, Kind, Note};
@@ -60,7 +60,9 @@ impl Owner for Chatapp {
     }
 
     async fn is_wanted(app: &App, message: &Message) -> Result<bool, Error> {
-        opt_outs::still_wants(app, &message.account, &message.recipient).await
+        let recipient = message.recipient.as_str();
+        let number = is_number(recipient).then_some(recipient);
+        opt_outs::still_wants(app, &message.account, number).await
     }
 
     fn wait_ms(_: &App) -> u64 {
@@ -181,7 +183,7 @@ fn fail(app: &App, set: &mut WriteSet, message: &mut Message, why: &Failure) {
         && let (Some(name), Some(language)) = (&message.template, &message.language)
     {
         let code = why.code.as_deref().unwrap_or_default();
-        templates::doubt(app, set, &message.account, [name, language], code);
+        templates::doubt(app, set, &message.account, Named { name, language }, code);
     }
     rise(app, set, message, Status::Failed);
 }

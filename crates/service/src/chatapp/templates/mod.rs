@@ -320,6 +320,13 @@ async fn seen(app: &App, account: &AccountId, object_id: &str) -> Result<Templat
     sql::template(app, account, name, language).await?.ok_or(Error::Unknown)
 }
 
+/// A template of an account.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'a> {
+    pub(super) name: &'a str,
+    pub(super) language: &'a str,
+}
+
 /// The account sends from another business account from now on: no template is sent until that one
 /// has approved it.
 pub(super) fn begin_anew(app: &App, set: &mut WriteSet, account: &AccountId) {
@@ -328,15 +335,9 @@ pub(super) fn begin_anew(app: &App, set: &mut WriteSet, account: &AccountId) {
 
 /// A message of a template was refused for it: no other one is sent until a sync says how the
 /// template stands.
-pub(super) fn doubt(
-    app: &App,
-    set: &mut WriteSet,
-    account: &AccountId,
-    name: [&str; 2],
-    code: &str,
-) {
+pub(super) fn doubt(app: &App, set: &mut WriteSet, account: &AccountId, of: Named<'_>, code: &str) {
     let why = format!("The provider refused a message of it: {code}");
-    sql::doubt(set, account, name, &why, app.now());
+    sql::doubt(set, account, of, &why, app.now());
 }
 
 /// The template of a name in a language, else in the language without its region (`fr_FR`: `fr`).

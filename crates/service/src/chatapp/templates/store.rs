@@ -4,7 +4,7 @@ use clock::Millis;
 use cloud_api::template::Category;
 use store::{Error, FromRow, Reject, Row, Sql, WriteSet, args};
 
-use super::Template;
+use super::{Named, Template};
 use crate::app::App;
 use crate::kit::id::AccountId;
 
@@ -151,11 +151,11 @@ pub(super) fn begin_anew(set: &mut WriteSet, account: &AccountId, now: Millis) {
 pub(super) fn doubt(
     set: &mut WriteSet,
     account: &AccountId,
-    [name, language]: [&str; 2],
+    of: Named<'_>,
     why: &str,
     now: Millis,
 ) {
-    set.push(DOUBT, args![why, now, account, name, language]);
+    set.push(DOUBT, args![why, now, account, of.name, of.language]);
 }
 
 /// Deletes a template.
