@@ -151,6 +151,8 @@ pub struct Listed {
     pub category: Option<Category>,
     /// Why it was rejected.
     pub reason: Option<String>,
+    /// Its text, where the upstream says it. One that carries a passcode has the upstream's own.
+    pub body: Option<String>,
     /// Of one that carries a passcode: [`Lifetime::minutes`], where the upstream says it.
     pub minutes: Option<i64>,
     /// And [`Lifetime::ttl_s`].
@@ -163,6 +165,14 @@ impl Listed {
     pub fn differs_from(&self, wanted: Lifetime) -> bool {
         let Lifetime { minutes, ttl_s } = wanted;
         self.minutes.is_some_and(|it| it != minutes) || self.ttl_s.is_some_and(|it| it != ttl_s)
+    }
+
+    /// Whether it says what another template says, however the upstream has set its spaces; what it
+    /// does not tell is as wanted.
+    #[must_use]
+    pub fn says(&self, body: &str) -> bool {
+        let is_same = |own: &String| own.split_whitespace().eq(body.split_whitespace());
+        self.body.as_ref().is_none_or(is_same)
     }
 
     /// Whether the upstream lets it be changed.
@@ -281,6 +291,10 @@ fn listed(value: &Value) -> Listed {
     let reason = Some(word("rejected_reason")).filter(|it| !it.is_empty() && it != "NONE");
     let parts = value["components"].as_array();
     let minutes = |part: &Value| part["code_expiration_minutes"].as_i64();
+    let body = |part: &Value| {
+        let is_body = part["type"].as_str().is_some_and(|kind| kind.eq_ignore_ascii_case("BODY"));
+        part["text"].as_str().filter(|_| is_body).map(str::to_owned)
+    };
     Listed {
         id,
         name: word("name"),
@@ -288,6 +302,7 @@ fn listed(value: &Value) -> Listed {
         status: word("status").to_ascii_uppercase(),
         category: Category::of(&word("category")),
         reason,
+        body: parts.and_then(|parts| parts.iter().find_map(body)),
         minutes: parts.and_then(|parts| parts.iter().find_map(minutes)),
         ttl_s: value["message_send_ttl_seconds"].as_i64(),
     }
@@ -382,6 +397,17 @@ mod tests {
         assert!(page[0].differs_from(Lifetime::new(600, 60)));
         assert!(!page[1].differs_from(Lifetime::new(600, 30)));
         assert!(page[0].is_editable() && !page[1].is_editable());
+    }
+
+    #[test]
+    fn a_template_says_the_same_whatever_its_spaces() {
+        let page = br#"{"data":[{"id":"1","name":"order","language":"fr","status":"APPROVED",
+            "components":[{"type":"HEADER","format":"TEXT","text":"ACME"},
+            {"type":"BODY","text":"Bonjour {{1}},\n\nc'est pr\u00eat. "}]},{"id":"2"}]}"#;
+        let page = read_page(200, page).unwrap().templates;
+        assert!(page[0].says("Bonjour {{1}}, c'est pr\u{ea}t."));
+        assert!(!page[0].says("Bonjour {{1}}, c'est perdu.") && !page[0].says("ACME"));
+        assert!(page[1].says("what it does not tell is as wanted"));
     }
 
     #[test]

@@ -18,6 +18,7 @@ stories!(
     a_business_account_gets_its_templates_once_its_token_works,
     a_template_that_nobody_confirmed_is_submitted_again_within_minutes,
     another_business_account_judges_the_templates_anew,
+    a_template_that_is_there_already_is_taken_over_only_if_it_says_the_same,
 );
 
 /// What one business account approved, another may not have.
@@ -53,6 +54,48 @@ async fn another_business_account_judges_the_templates_anew(world: &World, upstr
     write(&ada, &order).await.ok();
     world.call("DELETE", Env::Live, &link).bearer(staff).await.ok();
     write(&ada, &order).await.problem("template_not_approved");
+}
+
+/// Whoever declares a text must not find out from recipients that another one was sent.
+async fn a_template_that_is_there_already_is_taken_over_only_if_it_says_the_same(
+    world: &World,
+    upstream: &CloudApi,
+) {
+    let ada = world.live_account("ada", 100).await;
+    upstream.add_number("555", "556");
+    let staff = world.staff().await;
+    let link = format!("/v1/admin/accounts/{}/chatapp", ada.account_id);
+    let own = json!({"phone_number_id": "555", "waba_id": "556",
+        "access_token": cloud_api::ACCESS_TOKEN, "app_secret": cloud_api::APP_SECRET,
+        "verify_token": "v"});
+    world.call("PUT", Env::Live, &link).bearer(staff).json(&own).await.ok();
+    let declare = async |name: &str, text: &str| {
+        let body = json!({"name": name, "body": text, "category": "UTILITY"});
+        ada.call("POST", "/v1/chatapp/templates").json(body).await
+    };
+    upstream.make_template("556", "order", "fr", "Bonjour {{1}}");
+    let refused = declare("order", "Au revoir {{1}}").await.problem("template_exists");
+    assert!(refused.word("detail").contains("with another text"), "{}", refused.text);
+    let path = "/v1/chatapp/templates/order";
+    assert_eq!(ada.get(path).await.ok().word("status"), "PENDING", "it is a draft");
+    assert_eq!(declare("order", "Bonjour  {{1}} ").await.ok().word("status"), "APPROVED");
+    // One whose submission was not answered, and which somebody made meanwhile, is not hers either.
+    upstream.misbehave(Some(Chaos::Down));
+    upstream.misbehave_at("555", Some(Chaos::Down));
+    declare("bill", "Dix euros").await.ok();
+    upstream.misbehave(None);
+    upstream.misbehave_at("555", None);
+    upstream.make_template("556", "bill", "fr", "Vingt euros");
+    world.advance(6 * MINUTE).await;
+    world.housekeep().await;
+    let path = "/v1/chatapp/templates/bill";
+    let bill = ada.get(path).await.ok();
+    assert_eq!(bill.word("status"), "REJECTED", "{}", bill.text);
+    assert!(bill.word("rejection_reason").contains("with another text"), "{}", bill.text);
+    ada.call("POST", &format!("{path}/sync")).await.problem("template_exists");
+    ada.call("DELETE", path).await.ok();
+    let is_there = |it: &Value| it["name"] == "bill";
+    assert!(upstream.templates().iter().any(is_there), "what she did not make stays");
 }
 
 async fn the_deployments_own_templates_are_made(world: &World, upstream: &CloudApi) {

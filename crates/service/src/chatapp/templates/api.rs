@@ -325,7 +325,7 @@ async fn delete_template(
     params(("name" = String, Path, description = "Its name"),
         ("language" = Option<String>, Query, description = "Its language; `fr` when left out")),
     request_body = Option<EmptyRequest>,
-    extensions(("x-codes" = json!([Code::CarrierUnavailable]))),
+    extensions(("x-codes" = json!([Code::CarrierUnavailable, Code::TemplateExists]))),
     responses(
         (status = 200, body = TemplateResult, description = "The template as it stands now"),
     ),
@@ -392,7 +392,7 @@ impl From<Error> for Problem {
         let detail = format!("{error}.");
         let told = |code| Self::new(code).detail(detail.clone());
         match error {
-            Error::Exists { .. } => told(Code::TemplateExists),
+            Error::Exists { .. } | Error::Differs { .. } => told(Code::TemplateExists),
             Error::Full => told(Code::LimitReached),
             Error::NoCarrier => told(Code::CarrierUnavailable),
             Error::Silent => told(Code::CarrierUnavailable).retry_after_s(SILENCE_S),

@@ -14,7 +14,7 @@ use clock::{HOUR, MINUTE, Millis};
 use cloud_api::answer::Class;
 use cloud_api::business::{self, Declaration, Declared as Answer, Deleted, Lifetime, Listed, Page};
 use cloud_api::callback::Template as News;
-use cloud_api::template as rules;
+use cloud_api::template::{self as rules, Category};
 
 use super::{Error, Status, Template, own, store as sql};
 use crate::app::{App, Env};
@@ -67,7 +67,8 @@ impl<'a> Upstream<'a> {
     /// now waits: a sync submits it again, and so does [`resubmit`].
     ///
     /// # Errors
-    /// [`Error::Refused`] where it is not what the upstream takes.
+    /// [`Error::Refused`] where it is not what the upstream takes, [`Error::Differs`] where it has
+    /// another of this name and language.
     pub(super) async fn submit(&self, template: &mut Template) -> Result<(), Error> {
         let name = self.name(&template.account, &template.name);
         let body = business::declare(&Declaration {
@@ -85,7 +86,7 @@ impl<'a> Upstream<'a> {
                 take_over(template, &listed);
                 Ok(())
             }
-            // An earlier try whose answer was lost.
+            // An earlier try whose answer was lost, or somebody else's.
             Answer::Exists => match self.sync(template).await {
                 Err(Error::Silent) => Ok(()),
                 done => done.map(drop),
@@ -117,8 +118,12 @@ impl<'a> Upstream<'a> {
     pub(super) async fn delete(&self, template: &Template) -> Result<(), Error> {
         let mut template = template.clone();
         // It may have one whose answer to the submission was lost.
-        if template.provider_id.is_empty() && !self.sync(&mut template).await? {
-            return Ok(());
+        if template.provider_id.is_empty() {
+            match self.sync(&mut template).await {
+                Ok(true) => {}
+                Ok(false) | Err(Error::Differs { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
         }
         let name = self.name(&template.account, &template.name);
         match self.cloud.delete(&self.number, &template.provider_id, &name).await {
@@ -129,17 +134,26 @@ impl<'a> Upstream<'a> {
     }
 
     /// Asks how a template stands, and changes it to that; `false` = the upstream has none.
+    ///
+    /// # Errors
+    /// [`Error::Differs`] where the upstream has one that was not made here and says something
+    /// else: what is sent would not be what the account declared.
     async fn sync(&self, template: &mut Template) -> Result<bool, Error> {
         let name = self.name(&template.account, &template.name);
-        let wanted = Wanted { name: Some(&name), ..Wanted::default() };
+        let is_unknown = template.provider_id.is_empty();
+        let wanted = Wanted { name: Some(&name), has_parts: is_unknown, ..Wanted::default() };
         let page = self.cloud.list(&self.number, wanted).await;
         let found = page.ok_or(Error::Silent)?.templates;
         let listed =
             found.into_iter().find(|it| it.name == name && it.language == template.language);
-        if let Some(listed) = &listed {
-            take_over(template, listed);
+        let Some(listed) = listed else { return Ok(false) };
+        let has_own_text = template.category != Category::Authentication;
+        if is_unknown && has_own_text && !listed.says(&template.body) {
+            let Template { name, language, .. } = template.clone();
+            return Err(Error::Differs { name, language });
         }
-        Ok(listed.is_some())
+        take_over(template, &listed);
+        Ok(true)
     }
 }
 
@@ -260,6 +274,10 @@ pub async fn resubmit(app: &App, turn: &Turn) -> Result<u64, Error> {
             }
             Err(Error::Refused(said)) => {
                 hear_of(&mut template, "REJECTED", Some(said));
+                keep(app, &template).await?;
+            }
+            Err(error @ Error::Differs { .. }) => {
+                hear_of(&mut template, "REJECTED", Some(error.to_string()));
                 keep(app, &template).await?;
             }
             Err(error) => return Err(error),

@@ -158,6 +158,17 @@ pub enum Error {
         /// Its language.
         language: String,
     },
+    /// The upstream has one of the name and language that was not made here.
+    #[error(
+        "The chat-app's business account has a template {name} in {language} already, with another \
+         text: choose another name or language, or declare the text that it has"
+    )]
+    Differs {
+        /// Its name.
+        name: String,
+        /// Its language.
+        language: String,
+    },
     /// The account has all templates that it may have.
     #[error("The account has {MOST} templates, as many as it may have: ask the operator")]
     Full,
