@@ -106,7 +106,8 @@ pub trait Engine: Send + Sync + 'static {
     fn clock(&self) -> BoxFuture<'_, Result<Option<Millis>, Error>> {
         Box::pin(std::future::ready(Ok(None)))
     }
-    /// Commits a set without statements, as far as that tells whether writes work.
+    /// Finds out whether writes work: commits a set without statements, and looks for room where
+    /// that writes nothing.
     fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>>;
     /// Makes this process the only one that serves from the database, until it closes it or ends,
     /// however it ends. An engine that any number of processes may serve from does nothing.

@@ -7,6 +7,7 @@ mod kept;
 mod lock;
 mod plan;
 mod readers;
+mod room;
 mod schema;
 mod scrub;
 pub(crate) mod session;
@@ -121,7 +122,14 @@ impl Engine for Lite {
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), CommitError>> {
-        Box::pin(async move { self.commit(WriteSet::of("probe")).await.map(drop) })
+        let path = self.path.clone();
+        let look = move || {
+            room::find(&path).map_err(|error| Error::Unavailable(format!("no room: {error}")))
+        };
+        Box::pin(async move {
+            self.commit(WriteSet::of("probe")).await?;
+            Ok(blocking(look).await?)
+        })
     }
 
     fn reserve(&self) -> BoxFuture<'_, Result<(), Error>> {
