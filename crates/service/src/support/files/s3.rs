@@ -23,8 +23,9 @@ use tokio_rustls::TlsConnector;
 
 /// For a name, TCP and TLS.
 const CONNECT: Duration = Duration::from_secs(5);
-/// For a request and the head of its answer.
-const ANSWER: Duration = Duration::from_secs(30);
+/// For a request and the head of its answer: whoever uploads is told before their patience ends
+/// (`server.request_timeout_ms`).
+const ANSWER: Duration = Duration::from_secs(20);
 
 /// Makes connections.
 #[derive(Clone)]

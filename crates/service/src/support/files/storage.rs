@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use hyper::body::Bytes;
@@ -12,6 +13,10 @@ use object_store::{ObjectStore, ObjectStoreExt, RetryConfig};
 
 use super::s3::Connector;
 use crate::config::Config;
+
+/// How long after its first try a request is tried again: one that failed quickly is, a store that
+/// hangs is not asked three times.
+const RETRIES: Duration = Duration::from_secs(5);
 
 /// The storage of a deployment.
 pub type Storage = Arc<dyn ObjectStore>;
@@ -60,7 +65,11 @@ pub fn open(config: &Config) -> Result<Storage, Fault> {
         .with_region(&settings.s3_region)
         .with_access_key_id(settings.s3_access_key_id.expose())
         .with_secret_access_key(settings.s3_secret_access_key.expose())
-        .with_retry(RetryConfig { max_retries: 2, ..RetryConfig::default() })
+        .with_retry(RetryConfig {
+            max_retries: 2,
+            retry_timeout: RETRIES,
+            ..RetryConfig::default()
+        })
         .with_http_connector(Connector::new()?);
     if !settings.s3_endpoint.is_empty() {
         let is_plain = settings.s3_endpoint.starts_with("http://");
