@@ -14,12 +14,10 @@ use tokio::time::Instant;
 
 use super::binds::Presence;
 use super::{Carrier, Outcome, Refusal};
+use crate::kit::alarm::Alarm;
 use health::Health;
 
 pub use health::Subject;
-
-/// How soon the log says again that a carrier's settings are wrong.
-const ALARM_AGAIN: Duration = Duration::from_mins(1);
 
 /// Who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,6 +78,8 @@ pub struct Lane {
     /// See [`Lane::second_try`].
     second_try: Arc<Semaphore>,
     work: Notify,
+    /// That the carrier refuses what its settings are to blame for.
+    alarm: Alarm,
     /// What became of its receipts.
     pub receipts: ReceiptCounts,
     /// What its answers were.
@@ -118,8 +118,6 @@ struct Book {
     next_ticket: u64,
     bucket: Bucket,
     health: Health,
-    /// When the log said last that the carrier refuses what its settings are to blame for.
-    alarmed_at: Option<Instant>,
     /// The first of those that wait in the database, and since when there have been some.
     backlog: Option<(Priority, Instant)>,
 }
@@ -156,13 +154,12 @@ impl Lane {
             next_ticket: 0,
             bucket: Bucket { tokens: burst(pace), at: Instant::now() },
             health: Health::default(),
-            alarmed_at: None,
             backlog: None,
         };
         let (book, work) = (Mutex::new(book), Notify::new());
         let (receipts, answers) = (ReceiptCounts::default(), AnswerFigures::default());
-        let second_try = Arc::new(Semaphore::new(1));
-        Arc::new(Self { carrier, pace, book, second_try, work, receipts, answers })
+        let (second_try, alarm) = (Arc::new(Semaphore::new(1)), Alarm::default());
+        Arc::new(Self { carrier, pace, book, second_try, work, alarm, receipts, answers })
     }
 
     /// The turn of a message whose answer was lost. They go one after the other: where one of them
@@ -277,9 +274,7 @@ impl Lane {
 
     /// Once a minute: all messages of a campaign may get the same answer.
     fn alarm(&self, class: Refusal) {
-        let mut book = self.book();
-        if book.alarmed_at.is_none_or(|at| at.elapsed() >= ALARM_AGAIN) {
-            book.alarmed_at = Some(Instant::now());
+        if self.alarm.is_due() {
             let (carrier, class) = (self.carrier.name(), class.as_str());
             tracing::error!(carrier, class, "the carrier refuses messages: see its settings");
         }

@@ -20,6 +20,7 @@ use super::{
     Receipt, Refusal, code_of,
 };
 use crate::config;
+use crate::kit::alarm::Alarm;
 use crate::kit::msisdn;
 use crate::kit::outgoing::{Destination, NoAnswer, Outgoing};
 
@@ -42,6 +43,8 @@ pub struct SmsHttp {
     door: Door,
     /// Where it calls back.
     callback_url: String,
+    /// Of callbacks that prove nothing.
+    alarm: Alarm,
 }
 
 /// The description that the settings name.
@@ -103,8 +106,8 @@ impl SmsHttp {
         let gateway = usable(&settings).map_err(|fault| format!("{name}: {fault}"))?;
         let limit = Duration::from_secs(settings.timeout_s);
         let outgoing = Outgoing::to_upstreams(CONNECT.min(limit), limit)?;
-        let name = name.to_owned();
-        Ok(Self { name, settings, gateway, outgoing, clock, door, callback_url })
+        let (name, alarm) = (name.to_owned(), Alarm::default());
+        Ok(Self { name, settings, gateway, outgoing, clock, door, callback_url, alarm })
     }
 
     async fn act(&self, outbound: &Outbound) -> Outcome {
@@ -208,7 +211,11 @@ impl SmsHttp {
             key: self.settings.password.expose(),
         };
         let Ok(incoming) = self.gateway.prove(incoming, secrets) else {
-            tracing::warn!(carrier = self.name, "a callback is not the gateway's");
+            // Anybody may call.
+            if self.alarm.is_due() {
+                let why = "a callback is not the gateway's: see its callback_token or key";
+                tracing::warn!(carrier = self.name, "{why}");
+            }
             return Taken::Forged;
         };
         let brought = self.gateway.take(&incoming);

@@ -1,6 +1,7 @@
 //! Rank 0: what every room may use and what knows none of them. Problems, phone numbers, secrets,
 //! sealing, request bodies, pages, rate limits, lines, the way out to URLs of tenants.
 
+pub mod alarm;
 pub mod body;
 pub mod client_address;
 pub mod conversion;

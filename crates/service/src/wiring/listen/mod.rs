@@ -24,7 +24,6 @@ use futures_util::future::BoxFuture;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch::Receiver;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
-use tokio::time::Instant;
 
 use self::connection::Front;
 use self::gate::{Admission, Gate, Share};
@@ -32,6 +31,7 @@ pub(super) use self::reports::serve_reports;
 use self::tls::Tls;
 use crate::app::App;
 use crate::config::Server;
+use crate::kit::alarm::Alarm;
 use crate::kit::client_address::ClientAddress;
 use crate::kit::task;
 use crate::metrics::Metrics;
@@ -46,8 +46,6 @@ const METRICS_PLACES: usize = 64;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// The longest of these pauses.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How often the same trouble is logged.
-const SILENCE: Duration = Duration::from_mins(1);
 
 /// What the listeners share.
 pub(super) struct Entrance {
@@ -81,7 +79,8 @@ impl Entrance {
         let front = Front::new(app, router, self.tls.clone());
         let metrics = app.metrics.clone();
         let gate = self.gate.clone();
-        let accepting = Accepting { listener, gate, metrics, waiting: None, warned: None };
+        let accepting =
+            Accepting { listener, gate, metrics, waiting: None, alarm: Alarm::default() };
         task::spawn(accepting.run(Arc::new(front), stopped))
     }
 
@@ -152,7 +151,8 @@ struct Accepting {
     metrics: Metrics,
     /// Who was accepted and waits for a place.
     waiting: Option<Accepted>,
-    warned: Option<Instant>,
+    /// What happens to one connection may happen to thousands.
+    alarm: Alarm,
 }
 
 /// A connection that may stay as soon as there is a place for it.
@@ -224,7 +224,7 @@ impl Accepting {
                 Err(error) if concerns_only_the_client(&error) => {}
                 Err(error) => {
                     self.metrics.connection_refused("accept_error");
-                    if self.may_warn() {
+                    if self.alarm.is_due() {
                         tracing::warn!(%error, "connections cannot be accepted; trying on");
                     }
                     // Without a pause this would spin: the connection still waits to be accepted.
@@ -237,7 +237,7 @@ impl Accepting {
 
     fn refuse(&mut self, tcp: TcpStream, peer: IpAddr) {
         self.metrics.connection_refused("address_limit");
-        if self.may_warn() {
+        if self.alarm.is_due() {
             let client = ClientAddress(peer);
             tracing::warn!(
                 %client,
@@ -246,15 +246,6 @@ impl Accepting {
             );
         }
         drop(tcp);
-    }
-
-    /// Once a minute: what happens to one connection may happen to thousands.
-    fn may_warn(&mut self) -> bool {
-        let is_due = self.warned.is_none_or(|last| last.elapsed() >= SILENCE);
-        if is_due {
-            self.warned = Some(Instant::now());
-        }
-        is_due
     }
 }
 

@@ -11,6 +11,7 @@ use super::gate::Gate;
 use super::{Accepted, Accepting, Listener};
 use crate::app::App;
 use crate::emails::reports::Intake;
+use crate::kit::alarm::Alarm;
 use crate::kit::task;
 
 /// Connections at a time, and from one address: usually the operator's own relay.
@@ -34,7 +35,8 @@ pub(in crate::wiring) fn serve_reports(
 ) -> JoinHandle<()> {
     let gate = Gate::with_shares(PLACES, PLACES_PER_ADDRESS);
     let metrics = app.metrics.clone();
-    let mut accepting = Accepting { listener, gate, metrics, waiting: None, warned: None };
+    let mut accepting =
+        Accepting { listener, gate, metrics, waiting: None, alarm: Alarm::default() };
     let name = app.config.mail_name();
     task::spawn(async move {
         let mut connections = JoinSet::new();
