@@ -66,7 +66,8 @@ async fn attempt<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritte
     if elsewhere::is_elsewhere(app, &leg.attempt) {
         return waiting::queue_up(app, leg).await;
     }
-    let mut waiter = app.carriers.inbox().expect(leg.attempt.id.as_str(), leg.asker);
+    let mut waiter =
+        app.carriers.inbox().expect(leg.attempt.id.as_str(), &leg.attempt.carrier, leg.asker);
     let Some(Answer { outcome, permit }) = submit(app, leg).await else {
         drop(waiter);
         return waiting::queue_up(app, leg).await;
@@ -266,7 +267,11 @@ async fn listen<O: Owner>(
         match news {
             Some(news) if is_known && news.receipt.fate == Fate::Sent => news.done(),
             Some(news) => return heard(app, leg, news).await,
-            None if Instant::now() >= until => return Ok(Next::Nothing(Carried::Stands)),
+            None if Instant::now() >= until => {
+                // Whoever has it all the same may have answered it meanwhile.
+                let carried = if wait.is_zero() { Carried::Stands } else { Carried::Moved };
+                return Ok(Next::Nothing(carried));
+            }
             None if elsewhere::has_moved(app, &leg.attempt).await => {
                 return Ok(Next::Nothing(Carried::Moved));
             }

@@ -438,7 +438,7 @@ pub enum Carried {
     Stands,
     /// It reached nobody, and what it cost is given back.
     Over(Ending),
-    /// Somebody else moved it meanwhile.
+    /// Somebody else moved it meanwhile, or may have: nothing was heard for as long as was waited.
     Moved,
 }
 

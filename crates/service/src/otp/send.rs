@@ -115,11 +115,14 @@ async fn record(
     }
 }
 
-/// Somebody else moved the challenge: how it stands now, and why it failed if it did. What cannot
-/// be read stays as it was known.
+/// Somebody else moved the challenge, or may have: how it stands now, and why it failed if it did.
+/// What cannot be read stays as it was known.
 async fn read_again(app: &App, leg: &mut Leg<Otp>) -> Option<Reason> {
     let challenge = &leg.message;
     let now = sql::challenge(app, &challenge.account, &challenge.id).await.ok().flatten()?;
+    if now.status == Status::Sent && now.attempt == leg.attempt.id {
+        return None;
+    }
     if let Ok(true) = limits::is_unreachable(app, &challenge.account, &challenge.recipient).await {
         let why = Failure::refused(Refusal::Unreachable, String::new());
         leg.failures.push((Channel::Chatapp, why));

@@ -1,11 +1,12 @@
 //! Verifying: right, wrong, too many, too late, all at once.
 
 use estafette::app::Env;
+use estafette::config::Config;
 use serde_json::json;
 
 use crate::on_every_engine;
 use crate::world::tenant::{Tenant, other_than, phone};
-use crate::world::{Answer, World};
+use crate::world::{Answer, World, eventually};
 
 on_every_engine!(
     a_wrong_code_says_how_many_guesses_are_left,
@@ -22,11 +23,36 @@ on_every_engine!(
     unknown_and_foreign_challenges_are_not_found,
     spaces_dashes_and_other_digits_are_read,
     a_malformed_code_burns_no_attempt,
+    what_happened_while_a_send_waited_is_in_its_answer with patient,
 );
+
+/// So that there is time to guess.
+fn patient(config: &mut Config) {
+    config.otp.receipt_wait_ms = 2_000;
+}
 
 async fn sent(ada: &Tenant<'_>, code: &str) -> String {
     let body = json!({"to": phone("5678"), "code": code});
     ada.send(body).await.ok().word("challenge_id").to_owned()
+}
+
+/// No receipt comes from these phones: their sends wait for all of the time.
+async fn what_happened_while_a_send_waited_is_in_its_answer(world: &World) {
+    let ada = world.account("ada").await;
+    for (reference, guesses, status) in [("right", 1, "verified"), ("wrong", 5, "failed")] {
+        let body = json!({"to": phone("0003"), "code": "482916", "reference": reference});
+        let guess = async || {
+            let list = format!("/v1/otp?reference={reference}");
+            let open = async || Some(ada.get(&list).await.ok()).filter(|it| it.list().len() == 1);
+            eventually(open).await;
+            let code = if status == "verified" { "482916" } else { "482917" };
+            for _ in 0..guesses {
+                ada.verify(json!({"reference": reference, "code": code})).await;
+            }
+        };
+        let (sent, ()) = tokio::join!(ada.send(body), guess());
+        assert_eq!(sent.ok().word("status"), status);
+    }
 }
 
 async fn a_wrong_code_says_how_many_guesses_are_left(world: &World) {
