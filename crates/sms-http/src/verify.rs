@@ -49,17 +49,7 @@ impl Gateway {
                 incoming.from.map(|from| from.to_canonical()).is_some_and(|from| is_in(&from))
             }
             Verify::Twilio => {
-                let mut signed = incoming.url.to_owned();
-                let mut fields = incoming.form();
-                fields.sort();
-                for (name, value) in fields {
-                    signed.push_str(&name);
-                    signed.push_str(&value);
-                }
-                let mac = hmac::<Hmac<Sha1>>(secrets.key, signed.as_bytes());
-                let given = incoming.header("x-twilio-signature").unwrap_or_default();
-                !secrets.key.is_empty()
-                    && STANDARD.decode(given).is_ok_and(|given| is_equal(&given, &mac))
+                !secrets.key.is_empty() && is_signed_by_twilio(&incoming, secrets.key)
             }
             Verify::HmacSha256 { header } => {
                 let mac = hmac::<Hmac<Sha256>>(secrets.key, incoming.body);
@@ -77,6 +67,31 @@ impl Gateway {
             _ => Ok(incoming),
         }
     }
+}
+
+/// Twilio signs the URL and the fields of the form. It writes the scheme's usual port or leaves it
+/// out, "inconsistently" as its own libraries say, which try both.
+fn is_signed_by_twilio(incoming: &Incoming<'_>, key: &str) -> bool {
+    let mut fields = incoming.form();
+    fields.sort();
+    let fields: String = fields.into_iter().flat_map(|(name, value)| [name, value]).collect();
+    let given = incoming.header("x-twilio-signature").unwrap_or_default();
+    let Ok(given) = STANDARD.decode(given) else { return false };
+    let urls = [Some(incoming.url.to_owned()), with_usual_port(incoming.url)];
+    urls.into_iter().flatten().any(|url| {
+        let mac = hmac::<Hmac<Sha1>>(key, format!("{url}{fields}").as_bytes());
+        is_equal(&given, &mac)
+    })
+}
+
+/// The same URL with its scheme's usual port; `None` where it has one.
+fn with_usual_port(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let port = if scheme == "https" { 443 } else { 80 };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    let name = host.rsplit_once(']').map_or(host, |(_, behind)| behind);
+    (!name.contains(':')).then(|| format!("{scheme}://{host}:{port}{path}"))
 }
 
 fn hmac<M: Mac + KeyInit>(key: &str, message: &[u8]) -> Vec<u8> {

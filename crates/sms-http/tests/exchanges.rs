@@ -125,6 +125,7 @@ fn answers_of_twilio_and_vonage_mean_what_they_say() {
     twilio(400, refused, (BadRecipient, &[], "21211"));
     twilio(400, r#"{"code": 21606}"#, (BadSender, &[], "21606"));
     twilio(429, r#"{"code": 20429}"#, (Throttled, &[], "20429"));
+    twilio(403, r#"{"code": 21408}"#, (Unfit, &[], "21408"));
     twilio(401, r#"{"code": 20003}"#, (Unfit, &[], "20003"));
     twilio(404, r#"{"code": 20404}"#, (Unfit, &[], "20404"));
     twilio(400, r#"{"code": 21617}"#, (Permanent, &[], "21617"));
@@ -148,7 +149,7 @@ fn answers_of_twilio_and_vonage_mean_what_they_say() {
 
 #[test]
 fn answers_of_africas_talking_and_infobip_mean_what_they_say() {
-    use Meaning::{Accepted, BadRecipient, Permanent, Temporary, Unfit, Unknown};
+    use Meaning::{Accepted, BadRecipient, Later, Permanent, Temporary, Unfit, Unknown};
     let africa = |status: u32, means| {
         let body = format!(
             "{{\"SMSMessageData\": {{\"Message\": \"Sent\", \"Recipients\": [{{\"statusCode\": \
@@ -160,6 +161,7 @@ fn answers_of_africas_talking_and_infobip_mean_what_they_say() {
     africa(101, (Accepted, &["ATX1"], "S"));
     africa(403, (BadRecipient, &[], "S"));
     africa(405, (Unfit, &[], "S"));
+    africa(407, (Unfit, &[], "S"));
     africa(501, (Temporary, &[], "S"));
     says("africastalking", 401, "The supplied authentication is invalid", NOT_US);
     let nobody = r#"{"SMSMessageData": {"Message": "InvalidSenderId", "Recipients": []}}"#;
@@ -179,6 +181,16 @@ fn answers_of_africas_talking_and_infobip_mean_what_they_say() {
     let poor = "REJECTED_NOT_ENOUGH_CREDITS";
     infobip("REJECTED", poor, (Unfit, &[], poor));
     infobip("REJECTED", "REJECTED_FLOODING", (Permanent, &[], "REJECTED_FLOODING"));
+    for (name, meaning) in [
+        ("REJECTED_ROUTE_NOT_AVAILABLE", Unfit),
+        ("REJECTED_FLOODING_FILTER", Later),
+        ("REJECTED_SYSTEM_ERROR", Temporary),
+    ] {
+        infobip("REJECTED", name, (meaning, &[], name));
+    }
+    // Sent once more under the same id: it has the first one.
+    let again = "REJECTED_DUPLICATE_MESSAGE_ID";
+    infobip("REJECTED", again, (Accepted, &["m1"], again));
     says("infobip", 401, r#"{"requestError": {"serviceException": {}}}"#, NOT_US);
     says("infobip", 200, "<html>", (Unknown, &[], "http 200"));
 }
@@ -191,6 +203,7 @@ fn answers_of_kannel_and_jasmin_mean_what_they_say() {
     kannel(200, "3: Queued for later delivery", (Accepted, &[""], "http 200"));
     kannel(200, "<html>", (Unknown, &[], "http 200"));
     kannel(503, "Temporal failure, try again later.", (Temporary, &[], "http 503"));
+    kannel(404, "Not routable. Do not try again.", (Unfit, &[], "http 404"));
     kannel(403, "Authorization failed for sendsms", (Unfit, &[], "http 403"));
     let id = "07033084-5cfd-4812-90a4-e4d24ffb6e3d";
     says("jasmin", 200, &format!("Success \"{id}\""), (Accepted, &[id], "http 200"));
@@ -198,6 +211,7 @@ fn answers_of_kannel_and_jasmin_mean_what_they_say() {
     for (status, why, meaning) in [
         (403, "Authentication failure for username:u", Unfit),
         (412, "Message is too long", Permanent),
+        (412, "No route found", Unfit),
         (403, "User throughput exceeded", Throttled),
         (412, "Failover route has no bound connectors", Temporary),
         (500, "Cannot send submit_sm, check SMPPClientManagerPB log file for details", Temporary),

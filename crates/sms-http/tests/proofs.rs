@@ -3,6 +3,31 @@
 use sms_http::{Gateway, Incoming, Secrets};
 
 #[test]
+fn twilio_may_sign_with_the_usual_port_or_without_it() {
+    use base64::Engine;
+    use hmac::{Hmac, KeyInit, Mac};
+    let prove = |url: &str, signed: &str| {
+        let mut mac = <Hmac<sha1::Sha1> as KeyInit>::new_from_slice(b"12345").unwrap();
+        mac.update(format!("{signed}MessageSidSM1").as_bytes());
+        let mac = base64::engine::general_purpose::STANDARD.encode(mac.finalize().into_bytes());
+        let headers = [("X-Twilio-Signature".to_owned(), mac)];
+        let body = b"MessageSid=SM1";
+        let incoming = Incoming { url, query: "", headers: &headers, body, from: None };
+        let gateway = Gateway::preset("twilio").unwrap();
+        gateway.prove(incoming, Secrets { token: "", key: "12345" }).is_ok()
+    };
+    for host in ["sms.example.org", "[2001:db8::1]"] {
+        let url = format!("https://{host}/v1/upstream?a=b:1");
+        assert!(prove(&url, &url));
+        assert!(prove(&url, &format!("https://{host}:443/v1/upstream?a=b:1")), "{host}");
+        assert!(!prove(&url, &format!("https://{host}:80/v1/upstream?a=b:1")));
+    }
+    let own = "https://sms.example.org:8443/v1";
+    assert!(prove(own, own) && !prove(own, "https://sms.example.org:443/v1"));
+    assert!(prove("http://sms.example.org/v1", "http://sms.example.org:80/v1"));
+}
+
+#[test]
 fn what_is_not_proved_is_not_believed() {
     // The example of Twilio's documentation of its signatures.
     let url = "https://mycompany.com/myapp.php?foo=1&bar=2";
