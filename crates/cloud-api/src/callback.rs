@@ -75,6 +75,8 @@ pub struct Message {
     pub from: String,
     /// The words; for what has none, its type in brackets.
     pub text: String,
+    /// Whether there are words.
+    pub is_words: bool,
     /// The payload of the button that was tapped.
     pub button: Option<String>,
     /// The upstream's id of the message that it answers.
@@ -257,6 +259,7 @@ fn message(number: &Number, value: &Value) -> Option<Message> {
         display_phone_number: number.display.clone(),
         id: word(&value["id"])?,
         from: word(&value["from"]).or_else(|| word(&value["from_user_id"]))?,
+        is_words: text.is_some(),
         text: text.unwrap_or_else(|| format!("[{}]", kind.chars().take(32).collect::<String>())),
         button,
         context: word(&value["context"]["id"]),

@@ -49,7 +49,7 @@ words! {
     }
 }
 
-/// How busy a carrier's connections are, for the operator.
+/// How a carrier is, as far as its lane cannot tell, for the operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Binds of this node.
@@ -66,4 +66,6 @@ pub struct Load {
     pub throttled: u64,
     /// How long the latest answer took, milliseconds.
     pub round_trip_ms: u64,
+    /// Whether something that it sends from does not work, and is given nothing for now.
+    pub is_resting: bool,
 }

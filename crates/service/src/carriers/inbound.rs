@@ -24,6 +24,8 @@ pub struct Inbound {
     pub recipient: String,
     /// What they wrote, whole.
     pub text: String,
+    /// Whether these are their words, and not the name of something else that they sent.
+    pub is_words: bool,
     /// The payload of the button that they tapped, if they did.
     pub button: Option<String>,
     /// The carrier's id of the message that it answers, if it says so.

@@ -38,6 +38,8 @@ pub enum Asker {
 
 struct Sender {
     asker: Asker,
+    /// Who got the submission. Nobody else has anything to say about it.
+    carrier: String,
     tray: Arc<Tray>,
 }
 
@@ -95,9 +97,9 @@ pub struct Waiter {
 impl Inbox {
     /// Takes a place before the submission, so that no receipt can be too early.
     #[must_use]
-    pub fn expect(&self, attempt_id: &str, asker: Asker) -> Waiter {
+    pub fn expect(&self, attempt_id: &str, carrier: &str, asker: Asker) -> Waiter {
         let tray = Tray::empty();
-        let sender = Sender { asker, tray: Arc::clone(&tray) };
+        let sender = Sender { asker, carrier: carrier.to_owned(), tray: Arc::clone(&tray) };
         self.lock().insert(attempt_id.to_owned(), sender);
         Waiter { attempt_id: attempt_id.to_owned(), tray, inbox: self.clone() }
     }
@@ -123,7 +125,12 @@ impl Inbox {
     /// Offers a receipt; `true` once its sender made it durable, `false` if nobody did.
     pub async fn offer(&self, receipt: &Receipt) -> bool {
         let Some(echo) = &receipt.echo else { return false };
-        let tray = self.lock().get(&echo.attempt_id).map(|sender| Arc::clone(&sender.tray));
+        let tray = {
+            let waiting = self.lock();
+            let sender = waiting.get(&echo.attempt_id);
+            let sender = sender.filter(|sender| sender.carrier == receipt.carrier);
+            sender.map(|sender| Arc::clone(&sender.tray))
+        };
         let Some(tray) = tray else { return false };
         let (done, durable) = oneshot::channel();
         tray.put(HeldReceipt { receipt: receipt.clone(), done }) && durable.await.is_ok()
@@ -182,7 +189,7 @@ mod tests {
     async fn a_receipt_is_taken_only_by_a_sender_that_makes_it_durable() {
         let inbox = Inbox::default();
         assert!(!inbox.offer(&receipt()).await, "nobody waits");
-        let mut waiter = inbox.expect("att", Asker::Request);
+        let mut waiter = inbox.expect("att", "simulated-sms", Asker::Request);
         let offer = tokio::spawn({
             let inbox = inbox.clone();
             async move { inbox.offer(&receipt()).await }
@@ -198,9 +205,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn only_the_carrier_that_has_the_submission_is_heard() {
+        let inbox = Inbox::default();
+        let mut waiter = inbox.expect("att", "another", Asker::Request);
+        assert!(!inbox.offer(&receipt()).await);
+        assert!(waiter.first().is_none());
+    }
+
+    #[tokio::test]
     async fn what_a_sender_has_not_taken_goes_the_other_way_when_it_leaves() {
         let inbox = Inbox::default();
-        let waiter = inbox.expect("att", Asker::Nobody);
+        let waiter = inbox.expect("att", "simulated-sms", Asker::Nobody);
         let offer = || {
             let inbox = inbox.clone();
             tokio::spawn(async move { inbox.offer(&receipt()).await })

@@ -279,6 +279,7 @@ impl SmsHttp {
             sender: from,
             recipient: to,
             text,
+            is_words: true,
             button: None,
             context: None,
             received_at: at_ms.map_or_else(|| self.clock.now(), Millis),

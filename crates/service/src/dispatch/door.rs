@@ -176,7 +176,9 @@ async fn resolve(
     let place = if let Some(echo) = &receipt.echo {
         let ids = AccountId::parse(&echo.account_id).zip(AttemptId::parse(&echo.attempt_id));
         let Some((account, attempt)) = ids else { return Ok(Taken::Nowhere) };
-        sql::find(app, &account, &attempt).await?.map(Place::of)
+        let found = sql::find(app, &account, &attempt).await?;
+        // One that refused the message knows its id, and has no say in what another makes of it.
+        found.filter(|found| found.attempt.carrier == receipt.carrier).map(Place::of)
     } else {
         parts::find(app, receipt, guesses, owners).await?
     };

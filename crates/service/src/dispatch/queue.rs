@@ -58,7 +58,11 @@ impl Slot {
     /// Commit A is durable: the message goes out in the background, now or when its permit comes.
     pub fn go<O: Owner>(self, app: &App, leg: Leg<O>) {
         let Some(permit) = self.permit else { return self.lane.wake() };
-        let waiter = app.carriers.inbox().expect(leg.attempt.id.as_str(), Asker::Nobody);
+        let waiter = app.carriers.inbox().expect(
+            leg.attempt.id.as_str(),
+            &leg.attempt.carrier,
+            Asker::Nobody,
+        );
         task::spawn(carry_queued(app.clone(), leg, permit, waiter));
     }
 }
@@ -198,7 +202,7 @@ pub(super) fn take_out<O: Owner>(
     permit: Permit,
 ) -> impl Future<Output = ()> + Send + 'static {
     // At once: a stop waits for it.
-    let waiter = app.carriers.inbox().expect(attempt.id.as_str(), Asker::Nobody);
+    let waiter = app.carriers.inbox().expect(attempt.id.as_str(), &attempt.carrier, Asker::Nobody);
     async move {
         match O::load(&app, &attempt.account, &attempt.object_id).await {
             Ok(Some(message)) => {

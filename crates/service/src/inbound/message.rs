@@ -83,7 +83,7 @@ impl Message {
             text: tidy(&inbound.text, MOST_CHARS),
             button: inbound.button.clone(),
             context: inbound.context.clone(),
-            keyword: Keyword::in_message(&inbound.text),
+            keyword: inbound.is_words.then(|| Keyword::in_message(&inbound.text)).flatten(),
             raw_json: if raw_json.len() <= MOST_RAW_BYTES {
                 raw_json
             } else {

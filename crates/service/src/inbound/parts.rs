@@ -143,6 +143,7 @@ async fn close(app: &App, group: &[u8; 32], rows: &[PartRow]) -> Result<(), Faul
             sender: first.sender.clone(),
             recipient: first.recipient.clone(),
             text: String::new(),
+            is_words: true,
             button: None,
             context: None,
             received_at: first.received_at,

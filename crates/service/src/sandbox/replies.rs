@@ -125,6 +125,7 @@ pub(super) async fn send(
         sender: phone.e164().to_owned(),
         recipient,
         text,
+        is_words: true,
         button: payload,
         context: None,
         received_at: at,

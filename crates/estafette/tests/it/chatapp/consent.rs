@@ -391,6 +391,7 @@ async fn bring(
         sender: phone("5678"),
         recipient: "estafette".to_owned(),
         text: text.to_owned(),
+        is_words: true,
         button,
         context: None,
         received_at: at,

@@ -17,6 +17,8 @@ stories!(
     who_may_not_be_written_to_does_not_rest_the_number,
     a_linked_account_is_told_without_our_id,
     old_news_of_a_template_change_nothing,
+    who_takes_a_message_back_has_not_answered_stop,
+    a_number_that_does_not_work_is_shown_as_resting,
 );
 
 /// A message as a part of a body that is written by hand.
@@ -172,6 +174,38 @@ async fn a_linked_account_is_told_without_our_id(world: &World, upstream: &Cloud
     ada.until(sent[0].word("challenge_id"), |now| now["status"] == "delivered").await;
     // Control: Eve's, told before it, is not Ada's to tell of.
     assert_eq!(eve.challenge(sent[1].word("challenge_id")).await.ok().word("status"), "sent");
+}
+
+/// The name of what they sent is no word of theirs, though it may be one of those that end it all.
+async fn who_takes_a_message_back_has_not_answered_stop(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    ada.send(json!({"to": phone("5678"), "delivery_mode": "chatapp"})).await.ok();
+    let say = async |message: Value| upstream.write(&phone("5678"), message).await.unwrap();
+    say(json!({"type": "text", "text": {"body": "Hello"}})).await;
+    say(json!({"type": "revoke", "revoke": {"original_message_id": "wamid.1"}})).await;
+    heard(&ada, 2).await;
+    let body = json!({"to": phone("5678"), "text": "Hi", "billing_mode": "direct"});
+    write(&ada, &body).await.ok();
+    // Control: the same as a word.
+    say(json!({"type": "text", "text": {"body": "revoke"}})).await;
+    heard(&ada, 3).await;
+    write(&ada, &body).await.problem("recipient_opted_out");
+}
+
+async fn a_number_that_does_not_work_is_shown_as_resting(world: &World, upstream: &CloudApi) {
+    let ada = world.live_account("ada", 100).await;
+    let staff = world.staff().await;
+    let state = async || {
+        let all = world.get(Env::Live, "/v1/admin/carriers").bearer(staff).await.ok();
+        let own = all.list().iter().find(|one| one["name"] == "cloud-api").cloned().unwrap();
+        own["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(state().await, "up");
+    // The token is refused.
+    upstream.refuse_once(190);
+    let body = json!({"to": phone("5670"), "delivery_mode": "chatapp"});
+    ada.send(&body).await.problem("carrier_error");
+    assert_eq!(state().await, "resting");
 }
 
 async fn old_news_of_a_template_change_nothing(world: &World, upstream: &CloudApi) {

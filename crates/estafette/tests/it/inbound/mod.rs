@@ -25,6 +25,7 @@ fn sms(world: &World, id: &str, (from, to): (&str, &str), text: &str) -> Inbound
         sender: from.to_owned(),
         recipient: to.to_owned(),
         text: text.to_owned(),
+        is_words: true,
         button: None,
         context: None,
         received_at: world.now(),

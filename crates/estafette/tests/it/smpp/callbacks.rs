@@ -14,7 +14,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use super::gateways::{self, Far, HOME};
-use super::{PRICE, START, carrier, sender, settings};
+use super::rude::{Manners, Rude};
+use super::{PRICE, START, carrier, sender, settings, until_up};
 use crate::on_every_engine;
 use crate::world::tenant::phone;
 use crate::world::{World, eventually};
@@ -23,6 +24,7 @@ on_every_engine!(
     a_callback_of_a_thousand_reports_is_taken_whole,
     a_name_that_nobody_calls_back_is_like_one_that_there_is_not,
     a_phone_that_has_it_outweighs_what_the_gateway_answers,
+    a_gateway_has_no_say_in_what_another_carrier_has,
 );
 
 /// More than are taken at once anywhere on the way.
@@ -79,6 +81,49 @@ async fn a_name_that_nobody_calls_back_is_like_one_that_there_is_not(world: &Wor
     }
     let post = world.post(Env::Live, "/v1/upstream/sms/centre?token=token+1");
     post.raw("application/x-www-form-urlencoded", report).await.problem("not_found");
+}
+
+/// Where a gateway is to call back about its last message, saying so.
+async fn receipt_of(far: &Far, status: &str) -> String {
+    let asked = eventually(async || far.asked.lock().unwrap().last().cloned()).await;
+    let asked = url::Url::parse(&format!("http://h{}", asked.0)).unwrap();
+    let (_, given) = asked.query_pairs().find(|(name, _)| name == "dlr-url").unwrap();
+    given.strip_prefix(HOME).unwrap().replace("%d", status).replace("%A", "x")
+}
+
+/// It refused the message, and knows the id under which the next one has it.
+async fn a_gateway_has_no_say_in_what_another_carrier_has(world: &World) {
+    let (far, gateway) = Far::open(503, "Temporal failure, try again later.").await;
+    let centre = Rude::open(Manners::Good).await;
+    let mut sms = settings(&[("gate", gateway, ""), ("centre", centre.address, "")]);
+    let like_kannel = format!(
+        "kind = 'http'\npreset = 'kannel'\nbase_url = 'http://{gateway}'\nusername = 'u'\n\
+         password = 'secret'\ncallback_token = 'token 1'\n"
+    );
+    sms.carriers.insert("gate".to_owned(), toml::from_str(&like_kannel).unwrap());
+    let make = move |clock: &Clock, door: &Door| {
+        Carriers::none().with_sms(&sms, clock, HOME, door).unwrap()
+    };
+    world.give_live(Box::new(make)).await;
+    until_up(world, "centre").await;
+    let ada = sender(world, "ada").await;
+    let body = json!({"to": phone("5678"), "text": "hi"});
+    let id = ada.text(&body).await.ok().word("id").to_owned();
+    ada.sms_until(&id, "submitted").await;
+    assert_eq!(centre.submissions(), 1);
+    for status in ["2", "16", "1"] {
+        world.get(Env::Live, &receipt_of(&far, status).await).await.ok();
+    }
+    let read = ada.sms(&id).await.ok();
+    assert_eq!((read.word("status"), ada.balance().await), ("submitted", START - PRICE));
+    // Control: of what it took it may tell.
+    *far.answer.lock().unwrap() = (202, "0: Accepted for delivery".to_owned());
+    world.advance(31_000).await;
+    let id = ada.text(&body).await.ok().word("id").to_owned();
+    ada.sms_until(&id, "submitted").await;
+    assert_eq!(centre.submissions(), 1);
+    world.get(Env::Live, &receipt_of(&far, "2").await).await.ok();
+    ada.sms_until(&id, "undelivered").await;
 }
 
 async fn a_phone_that_has_it_outweighs_what_the_gateway_answers(world: &World) {

@@ -1,11 +1,13 @@
 //! What phones write: in parts, out of order, again, and never to its end.
 
+use ::smpp::{Address, Body, Message, Operation, Pdu};
 use estafette::app::Env;
 use estafette::carriers::{Channel, Inbound, InboundPart};
 use playground::smsc::{IdStyle, Mobile};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Scene, scene};
+use super::rude::{Manners, Rude, octets};
+use super::{Scene, give, scene, sender, settings};
 use crate::on_every_engine;
 use crate::world::tenant::phone;
 use crate::world::{World, eventually};
@@ -14,6 +16,7 @@ on_every_engine!(
     what_a_phone_writes_comes_in_whole,
     parts_come_in_any_order_again_and_never,
     parts_of_an_erased_person_are_gone,
+    what_is_in_another_alphabet_or_no_text_comes_in_as_well,
     stop_by_sms_is_an_opt_out,
 );
 
@@ -28,6 +31,7 @@ async fn bring(world: &World, reference: &str, number: u8, text: &str) {
         sender: phone("5678"),
         recipient: "ACME".to_owned(),
         text: text.to_owned(),
+        is_words: true,
         button: None,
         context: None,
         received_at: world.now(),
@@ -104,6 +108,40 @@ async fn parts_come_in_any_order_again_and_never(world: &World) {
     assert!(raw.word("raw_json").contains("\"partial\":true"), "{}", raw.text);
     let events = scene.ada.get("/v1/events?type=sms.inbound").await.ok();
     assert_eq!(events.list().len(), 2);
+}
+
+async fn what_is_in_another_alphabet_or_no_text_comes_in_as_well(world: &World) {
+    let rude = Rude::open(Manners::Good).await;
+    let written = |sequence: u32, data_coding: u8, text: &'static [u8]| {
+        let message = Message {
+            source: Address { ton: 1, npi: 1, value: phone("5678")[1..].into() },
+            destination: Address { ton: 5, npi: 0, value: "ACME".into() },
+            data_coding,
+            short_message: text.into(),
+            ..Message::default()
+        };
+        octets(&Pdu::request(sequence, Body::Message(Operation::Deliver, message)))
+    };
+    let all = [
+        written(1, 0x06, b"\xC2\xD5\xE1\xE2"),
+        written(2, 0x04, b"\x00\x01\xFF"),
+        written(3, 0xF4, b"STOP"),
+    ];
+    rude.begin_with(all.concat());
+    let ada = sender(world, "ada").await;
+    give(world, settings(&[("main", rude.address, "")])).await;
+    let texts = async || {
+        let all = ada.get("/v1/inbound-notifications").await.ok();
+        let text = |one: &Value| one["message"].as_str().unwrap().to_owned();
+        let mut found: Vec<String> = all.list().iter().map(text).collect();
+        found.sort();
+        found
+    };
+    let expected = ["STOP", "[binary] 0001ff", "Тест"];
+    eventually(async || (texts().await == expected).then_some(())).await;
+    // The wish of a phone that writes so is heard, too.
+    let body = json!({"to": phone("5678"), "text": "hi"});
+    ada.text(&body).await.problem("recipient_opted_out");
 }
 
 async fn parts_of_an_erased_person_are_gone(world: &World) {

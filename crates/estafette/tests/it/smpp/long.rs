@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
+use super::rude::{Manners, Rude};
 use super::{Centre, PRICE, START, carrier, give, sender, settings, until_up};
 use crate::on_every_engine;
 use crate::world::tenant::phone;
@@ -19,7 +20,33 @@ on_every_engine!(
     a_long_text_arrives_in_every_way_of_cutting_it,
     a_pair_of_binds_sends_by_one_and_hears_by_the_other,
     a_connection_is_tls_where_the_settings_want_it,
+    a_long_text_of_which_a_part_is_not_answered_goes_out_once_more,
 );
+
+/// The phone shows only what comes whole, so all of it goes again.
+async fn a_long_text_of_which_a_part_is_not_answered_goes_out_once_more(world: &World) {
+    let rude = Rude::open(Manners::AnswersOnce).await;
+    give(world, settings(&[("main", rude.address, "response_s = 5")])).await;
+    until_up(world, "main").await;
+    let ada = sender(world, "ada").await;
+    let body = json!({"to": phone("5678"), "text": "a1".repeat(150)});
+    let sent = ada.text(&body).await.ok();
+    assert_eq!(sent.field("segments"), &json!(2));
+    eventually(async || (rude.submissions() == 2).then_some(())).await;
+    rude.behave(Manners::Good);
+    eventually(async || {
+        world.advance(1_000).await;
+        (rude.submissions() == 4).then_some(())
+    })
+    .await;
+    // Control: what is answered goes out once.
+    ada.text(&body).await.ok();
+    eventually(async || (rude.submissions() == 6).then_some(())).await;
+    ada.sms_until(sent.word("id"), "submitted").await;
+    world.advance(30_000).await;
+    assert_eq!(rude.submissions(), 6);
+    assert_eq!(ada.balance().await, START - 4 * PRICE);
+}
 
 async fn a_long_text_arrives_in_every_way_of_cutting_it(world: &World) {
     let ada = sender(world, "ada").await;

@@ -27,7 +27,6 @@ on_every_engine!(
     a_centre_that_hangs_amid_a_pdu_is_left_and_bound_again,
     a_second_bind_that_is_refused_leaves_the_first_at_work,
     babble_and_floods_do_no_harm,
-    what_has_waited_longest_is_told_after_a_restart_as_well,
     a_minute_of_throttling_loses_nothing,
     a_centre_that_denies_the_bind_is_bound_to_anew,
     an_answer_that_comes_late_counts,
@@ -49,6 +48,8 @@ pub(super) enum Manners {
     Refuses(Status),
     /// It answers when it is told to.
     AnswersLate,
+    /// It answers its first message, and no other.
+    AnswersOnce,
 }
 
 /// The centre. It can be told to behave otherwise.
@@ -106,6 +107,11 @@ impl Rude {
 
     pub(super) fn binds(&self) -> usize {
         self.binds.load(Ordering::SeqCst)
+    }
+
+    /// What it says as soon as somebody is bound.
+    pub(super) fn begin_with(&self, octets: Vec<u8>) {
+        *self.babble.lock().unwrap() = octets;
     }
 
     /// Answers what it owes an answer.
@@ -182,6 +188,7 @@ impl Rude {
                 let resp = Body::MessageResp(*operation, resp);
                 match manners {
                     Manners::HangsAtSubmission | Manners::AnswersLate => vec![],
+                    Manners::AnswersOnce if count > 1 => vec![],
                     Manners::CutsItsAnswer | Manners::HangsAmidItsAnswer => {
                         written(Status::ROK, resp)[..10].to_vec()
                     }
@@ -201,7 +208,7 @@ impl Rude {
     }
 }
 
-fn octets(pdu: &Pdu) -> Vec<u8> {
+pub(super) fn octets(pdu: &Pdu) -> Vec<u8> {
     let mut out = BytesMut::new();
     pdu.encode_into(&mut out).unwrap();
     out.to_vec()
@@ -342,7 +349,7 @@ async fn babble_and_floods_do_no_harm(world: &World) {
     }
     // And one that does not say what it is about.
     babble.put_slice(&receipt(300, ""));
-    *rude.babble.lock().unwrap() = babble.to_vec();
+    rude.begin_with(babble.to_vec());
     give(world, settings(&[("main", rude.address, "")])).await;
     until_up(world, "main").await;
     let ada = sender(world, "ada").await;
@@ -472,25 +479,4 @@ async fn a_bind_whose_lease_is_lost_is_cut_before_another_node_may_have_it(world
     eventually(async || (rude.binds() == 2).then_some(())).await;
     until_up(world, "main").await;
     assert_eq!(rude.submissions(), 1);
-}
-
-async fn what_has_waited_longest_is_told_after_a_restart_as_well(world: &World) {
-    let rude = start(world, Manners::HangsAtBind, "").await;
-    let ada = sender(world, "ada").await;
-    assert_eq!(carrier(world, "main").await["oldest_queued_s"], 0);
-    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
-    world.advance(40_000).await;
-    ada.text(json!({"to": phone("5679"), "text": "hi"})).await.ok();
-    let waited = || async { carrier(world, "main").await["oldest_queued_s"].as_u64().unwrap() };
-    assert!((40..60).contains(&waited().await), "{}", waited().await);
-    world.restart().await;
-    let after = waited().await;
-    assert!((40..90).contains(&after), "{after}");
-    rude.behave(Manners::Good);
-    eventually(async || {
-        world.advance(2_000).await;
-        (ada.sms(&id).await.ok().word("status") == "submitted").then_some(())
-    })
-    .await;
-    eventually(async || (waited().await == 0).then_some(())).await;
 }

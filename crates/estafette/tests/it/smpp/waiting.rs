@@ -1,5 +1,4 @@
-//! Passcodes that their carrier cannot take at once: they wait in the database, and for a
-//! connection.
+//! What its carrier cannot take at once: it waits in the database, and for a connection.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,6 +19,7 @@ on_every_engine!(
     a_passcode_without_room_waits_where_no_crash_forgets_it,
     a_passcode_waits_for_a_connection_that_is_cut,
     a_passcode_without_a_carrier_in_reach_leaves_nothing,
+    what_has_waited_longest_is_told_after_a_restart_as_well,
 );
 
 /// Where nobody listens until the story does: the system hands out no such port to others.
@@ -108,4 +108,26 @@ async fn a_passcode_without_a_carrier_in_reach_leaves_nothing(world: &World) {
     .await;
     asked().await.ok();
     eventually(async || (centre.came_to(&to).len() == 1).then_some(())).await;
+}
+
+async fn what_has_waited_longest_is_told_after_a_restart_as_well(world: &World) {
+    let rude = Rude::open(Manners::HangsAtBind).await;
+    give(world, settings(&[("main", rude.address, "")])).await;
+    let ada = sender(world, "ada").await;
+    assert_eq!(carrier(world, "main").await["oldest_queued_s"], 0);
+    let id = ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok().word("id").to_owned();
+    world.advance(40_000).await;
+    ada.text(json!({"to": phone("5679"), "text": "hi"})).await.ok();
+    let waited = || async { carrier(world, "main").await["oldest_queued_s"].as_u64().unwrap() };
+    assert!((40..60).contains(&waited().await), "{}", waited().await);
+    world.restart().await;
+    let after = waited().await;
+    assert!((40..90).contains(&after), "{after}");
+    rude.behave(Manners::Good);
+    eventually(async || {
+        world.advance(2_000).await;
+        (ada.sms(&id).await.ok().word("status") == "submitted").then_some(())
+    })
+    .await;
+    eventually(async || (waited().await == 0).then_some(())).await;
 }

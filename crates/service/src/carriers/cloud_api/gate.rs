@@ -98,6 +98,8 @@ struct Book {
     /// Bad answers in a row.
     streak: u32,
     rest: Option<Rest>,
+    /// Answers that asked to slow down, since the start.
+    throttled: u64,
 }
 
 /// What an account has of the places, and when the next one comes back that found none.
@@ -131,6 +133,7 @@ impl Gate {
             pairs: Pairs::default(),
             streak: 0,
             rest: None,
+            throttled: 0,
         };
         Self { per_s: f64::from(per_s), book: Mutex::new(book), lines: Default::default() }
     }
@@ -182,6 +185,7 @@ impl Gate {
         let now = Instant::now();
         let mut book = self.book();
         let was_well = book.rest.is_none();
+        book.throttled += u64::from(health == Health::Throttled);
         let [shortest, longest] = REST;
         let backed_off = |steps: u32| (shortest * 2_u32.saturating_pow(steps.min(5))).min(longest);
         let (rest, why) = match health {
@@ -207,6 +211,16 @@ impl Gate {
         book.streak += 1;
         book.rest = Some(Rest { until: now + rest, why });
         was_well
+    }
+
+    /// Whether the number does not work, as far as is known.
+    pub(super) fn is_resting(&self) -> bool {
+        self.book().rest.is_some()
+    }
+
+    /// Answers that asked to slow down, since the start.
+    pub(super) fn throttled(&self) -> u64 {
+        self.book().throttled
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {

@@ -21,6 +21,7 @@ use futures_util::future::BoxFuture;
 use hyper::body::Bytes;
 use serde_json::Value;
 
+use super::binds::Load;
 use super::{Carrier, Content, Door, Outbound, Outcome, Pace, Refusal};
 use crate::config;
 use crate::kit::outgoing::{NoAnswer, Outgoing, Rules};
@@ -359,6 +360,16 @@ impl Carrier for CloudApi {
     fn pace(&self) -> Pace {
         // Rate and rest are those of each number.
         Pace { window: WINDOW, per_s: None, backs_off: false }
+    }
+
+    fn load(&self) -> Load {
+        let linked = self.numbers.linked();
+        let gates = self.numbers.shared().into_iter().chain(linked.values());
+        gates.map(|number| number.gate()).fold(Load::default(), |load, gate| Load {
+            is_resting: load.is_resting || gate.is_resting(),
+            throttled: load.throttled + gate.throttled(),
+            ..load
+        })
     }
 
     fn submit<'a>(&'a self, message: &'a Outbound) -> BoxFuture<'a, Outcome> {

@@ -135,6 +135,7 @@ impl Simulated {
             sender: to.e164().to_owned(),
             recipient: NOBODY.to_owned(),
             text,
+            is_words: true,
             button,
             context: None,
             received_at: self.clock.now(),

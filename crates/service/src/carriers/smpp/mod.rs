@@ -130,17 +130,21 @@ impl Inner {
         rest: &[Part],
     ) -> Outcome {
         let sent = rest.iter().map(|part| self.submit_part(link, message, part, Place::Rest));
-        let (mut provider_ids, mut failed) = (vec![first], None);
+        let (mut provider_ids, mut failed, mut is_known) = (vec![first], None, true);
         for verdict in join_all(sent).await {
             match verdict {
                 Verdict::Accepted(id) => provider_ids.push(id),
-                // Its receipt would lead nowhere, so nobody will say that all of it arrived.
-                Verdict::Unknown => provider_ids.push(String::new()),
+                Verdict::Unknown => {
+                    is_known = false;
+                    provider_ids.push(String::new());
+                }
                 Verdict::Refused(class, code) => failed = Some((class, code)),
             }
         }
         match failed {
-            None => Outcome::InParts { provider_ids },
+            None if is_known => Outcome::InParts { provider_ids },
+            // A receipt of the part would lead nowhere, so nobody would say that all of it arrived.
+            None => Outcome::Unknown,
             // All of it goes again: the phone puts together only what came whole.
             Some((Refusal::Temporary | Refusal::Down | Refusal::Throttled { .. }, code)) => {
                 Outcome::Refused { class: Refusal::Halfway, code }

@@ -17,6 +17,7 @@ use crate::carriers::{
     Channel, Echo, Fate, Guess, Guesses, Inbound, InboundPart, NotNow, Outbound, Receipt, Refusal,
     code_of,
 };
+use crate::kit::seal::hex;
 use crate::kit::task;
 
 /// Tries to store what a centre does not bring again, and the pause between them, milliseconds.
@@ -60,11 +61,7 @@ fn desk(inner: &Arc<Inner>) -> UnboundedSender<Delivery> {
 async fn take(inner: &Inner, delivery: Delivery) {
     let taken = match Told::of(delivery.message()) {
         Some(told) => inner.report(delivery.message(), told).await,
-        None => match inner.part_of(delivery.message()) {
-            Some(part) => inner.door.part(part).await,
-            // Binary: nobody could show it. Acknowledged, or it would come for ever.
-            None => Ok(()),
-        },
+        None => inner.door.part(inner.part_of(delivery.message())).await,
     };
     match taken {
         Ok(()) => delivery.acknowledge(),
@@ -94,12 +91,15 @@ impl Inner {
         self.door.guess(receipt, Guesses { guesses, number }).await
     }
 
-    /// What a phone wrote; `None` if it is no text.
-    fn part_of(&self, message: &Message) -> Option<InboundPart> {
+    /// What a phone wrote. What is no text is shown as its octets, so that nothing is lost without a
+    /// word.
+    fn part_of(&self, message: &Message) -> InboundPart {
         let body = message.body();
         let header = message.esm_class.has_header().then(|| UserDataHeader::parse(&body)).flatten();
-        let text = body.get(header.map_or(0, |header| header.octets)..).unwrap_or_default();
-        let text = Alphabet::of(message.data_coding).decode(text)?;
+        let octets = body.get(header.map_or(0, |header| header.octets)..).unwrap_or_default();
+        let words = Alphabet::of(message.data_coding).decode(octets);
+        let is_words = words.is_some();
+        let text = words.unwrap_or_else(|| format!("[binary] {}", hex(octets)));
         let by_header = header.and_then(|header| header.concatenation).map(|part| {
             let kind = format!("udh{:?}", part.kind);
             (format!("{kind}{}", part.reference), part.number, part.total)
@@ -126,12 +126,13 @@ impl Inner {
             sender,
             recipient,
             text,
+            is_words,
             button: None,
             context: None,
             received_at: self.now(),
             raw,
         };
-        Some(InboundPart { message, reference, number, total })
+        InboundPart { message, reference, number, total }
     }
 
     /// An answer came that nobody waits for any more.

@@ -95,7 +95,8 @@ impl CarrierView {
         let presence = lane.presence();
         // Links know whether they are up; of others only answers tell.
         let is_doubted = load.window == 0 && lane.is_doubted();
-        let is_resting = presence == Presence::Here && (lane.is_resting() || is_doubted);
+        let is_resting =
+            presence == Presence::Here && (lane.is_resting() || is_doubted || load.is_resting);
         let counts = &lane.receipts;
         let answers = &lane.answers;
         // Links measure the answers themselves; of the rest the lane knows.
