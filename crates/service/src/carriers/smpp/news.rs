@@ -91,8 +91,7 @@ impl Inner {
         self.door.guess(receipt, Guesses { guesses, number }).await
     }
 
-    /// What a phone wrote. What is no text is shown as its octets, so that nothing is lost without a
-    /// word.
+    /// What a phone wrote. Octets that are no text are shown, so that nothing is lost in silence.
     fn part_of(&self, message: &Message) -> InboundPart {
         let body = message.body();
         let header = message.esm_class.has_header().then(|| UserDataHeader::parse(&body)).flatten();
