@@ -5,6 +5,7 @@
 use ::store::{Reject, WriteSet, args};
 use clock::{MINUTE, Millis};
 use serde_json::json;
+use sms_text::ucs2;
 
 use super::message::Message;
 use super::store::{self as sql, PartRow};
@@ -99,6 +100,7 @@ async fn deliver(
     like: Inbound,
 ) -> Result<Taken, Fault> {
     let text: String = rows.iter().map(|row| row.text.as_str()).collect();
+    let text = ucs2::join(&text);
     let (parts, came) = (rows.first().map_or(0, |row| row.total), rows.len());
     let is_partial = i64::try_from(came).unwrap_or(i64::MAX) < parts;
     let raw = json!({

@@ -1,6 +1,6 @@
 //! What phones write: in parts, out of order, again, and never to its end.
 
-use ::smpp::{Address, Body, Message, Operation, Pdu};
+use ::smpp::{Address, Body, EsmClass, Message, Operation, Pdu};
 use estafette::app::Env;
 use estafette::carriers::{Channel, Inbound, InboundPart};
 use playground::smsc::{IdStyle, Mobile};
@@ -113,9 +113,12 @@ async fn parts_come_in_any_order_again_and_never(world: &World) {
 async fn what_is_in_another_alphabet_or_no_text_comes_in_as_well(world: &World) {
     let rude = Rude::open(Manners::Good).await;
     let written = |sequence: u32, data_coding: u8, text: &'static [u8]| {
+        // SMPP 3.4 §5.2.12: the text begins with a header.
+        let esm_class = EsmClass(if text.starts_with(&[5, 0, 3]) { 0x40 } else { 0 });
         let message = Message {
             source: Address { ton: 1, npi: 1, value: phone("5678")[1..].into() },
             destination: Address { ton: 5, npi: 0, value: "ACME".into() },
+            esm_class,
             data_coding,
             short_message: text.into(),
             ..Message::default()
@@ -126,6 +129,9 @@ async fn what_is_in_another_alphabet_or_no_text_comes_in_as_well(world: &World) 
         written(1, 0x06, b"\xC2\xD5\xE1\xE2"),
         written(2, 0x04, b"\x00\x01\xFF"),
         written(3, 0xF4, b"STOP"),
+        // A pair that is cut between two parts.
+        written(4, 0x08, b"\x05\x00\x03\x07\x02\x01\x00a\xD8\x3D"),
+        written(5, 0x08, b"\x05\x00\x03\x07\x02\x02\xDE\x00\x00b"),
     ];
     rude.begin_with(all.concat());
     let ada = sender(world, "ada").await;
@@ -137,7 +143,7 @@ async fn what_is_in_another_alphabet_or_no_text_comes_in_as_well(world: &World) 
         found.sort();
         found
     };
-    let expected = ["STOP", "[binary] 0001ff", "Тест"];
+    let expected = ["STOP", "[binary] 0001ff", "a😀b", "Тест"];
     eventually(async || (texts().await == expected).then_some(())).await;
     // The wish of a phone that writes so is heard, too.
     let body = json!({"to": phone("5678"), "text": "hi"});

@@ -8,7 +8,7 @@ use ::smpp::{
     tlv::tag,
 };
 use serde_json::json;
-use sms_text::{Alphabet, UserDataHeader};
+use sms_text::{Alphabet, UserDataHeader, ucs2};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::verdict::{MOST_ID_OCTETS, Verdict};
@@ -96,9 +96,6 @@ impl Inner {
         let body = message.body();
         let header = message.esm_class.has_header().then(|| UserDataHeader::parse(&body)).flatten();
         let octets = body.get(header.map_or(0, |header| header.octets)..).unwrap_or_default();
-        let words = Alphabet::of(message.data_coding).decode(octets);
-        let is_words = words.is_some();
-        let text = words.unwrap_or_else(|| format!("[binary] {}", hex(octets)));
         let by_header = header.and_then(|header| header.concatenation).map(|part| {
             let kind = format!("udh{:?}", part.kind);
             (format!("{kind}{}", part.reference), part.number, part.total)
@@ -109,6 +106,14 @@ impl Inner {
         let named = message.tlvs.get(tag::USER_MESSAGE_REFERENCE);
         let alone = || (named.map(|name| format!("{name:?}")).unwrap_or_default(), 1, 1);
         let (reference, number, total) = by_header.or(by_fields).unwrap_or_else(alone);
+        let alphabet = Alphabet::of(message.data_coding);
+        // A part may begin or end with half a letter.
+        let words = match alphabet {
+            Alphabet::Ucs2 if total > 1 => Some(ucs2::decode_part(octets)),
+            _ => alphabet.decode(octets),
+        };
+        let is_words = words.is_some();
+        let text = words.unwrap_or_else(|| format!("[binary] {}", hex(octets)));
         let sender = address(&message.source);
         let recipient = address(&message.destination);
         let raw = json!({
