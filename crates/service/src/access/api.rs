@@ -307,8 +307,8 @@ pub(super) async fn log_out<P>(
 
 /// Change the password.
 ///
-/// Ends all other tokens of the user. The new password must differ from the current one, be none of
-/// the commonest, and not be the email.
+/// Ends all other tokens of the user, and every password reset that was mailed and not used. The
+/// new password must differ from the current one, be none of the commonest, and not be the email.
 #[utoipa::path(post, path = "/v1/auth/password", tag = "Account",
     request_body = PasswordRequest, security(("portal_token" = [])),
     extensions(("x-codes" = json!([Code::InvalidLogin, Code::TooManyLogins]))),

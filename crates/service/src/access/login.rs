@@ -250,7 +250,7 @@ pub struct Passwords<'a> {
     pub new: &'a Secret,
 }
 
-/// Replaces a person's password and ends all their other tokens.
+/// Replaces a person's password and ends all their other tokens and resets.
 ///
 /// # Errors
 /// [`Error::NewPassword`]; [`Error::InvalidLogin`] when `current` is wrong; else as [`login`].
@@ -278,6 +278,7 @@ pub async fn change_password(
     let (person, place) = attempt.prove(app, person).await?;
     let hash = password::hash_at(app, place, new).await?;
     let mut set = replace_password(app, kind, &person, &hash, owner.token);
+    token::end_resets(app, &mut set, &person.id);
     attempt.guesser.forgive(&mut set);
     claim.add_to(&mut set, id, None, app.now());
     record(app, &mut set, &about(owner.by, kind.password_action(), id, json!({})));
@@ -285,7 +286,8 @@ pub async fn change_password(
     Ok(())
 }
 
-/// Gives a person another password, without the old one, and ends all their tokens. Answers whose.
+/// Gives a person another password, without the old one, and ends all their tokens and resets.
+/// Answers whose.
 ///
 /// # Errors
 /// [`Error::NoSuchPerson`], [`Error::Password`], [`Error::Hashing`], [`Error::Db`],
@@ -302,6 +304,7 @@ pub async fn set_password(
     let person = person.ok_or(Error::NoSuchPerson)?;
     let hash = password::hash(app, &Asker::command_line(), credentials.password).await?;
     let mut set = replace_password(app, kind, &person, &hash, None);
+    token::end_resets(app, &mut set, &person.id);
     record(app, &mut set, &about(by, kind.password_action(), &person.id, json!({})));
     app.db.commit(set).await?;
     Ok(person.id)

@@ -66,6 +66,10 @@ pub(super) const REVOKE_TOKEN: Sql = Sql("UPDATE tokens SET revoked_at = $1 \
      WHERE token_hash = $2 AND revoked_at IS NULL");
 pub(super) const REVOKE_TOKENS_OF_SUBJECT: Sql = Sql("UPDATE tokens SET revoked_at = $1 \
      WHERE subject_id = $2 AND token_hash <> $3 AND revoked_at IS NULL");
+/// The table is that of `notices`, a room above this one; but what ends a user's logins ends what
+/// would open the next, in the same write set.
+pub(super) const END_RESETS: Sql = Sql("UPDATE notices SET used_at = $1 \
+     WHERE user_id = $2 AND kind = 'password_reset' AND used_at IS NULL");
 
 /// One page of a person's logins that are still good, newest first.
 pub(super) const SESSIONS: Sql = Sql("SELECT session_id, token_hash, created_at, expires_at \

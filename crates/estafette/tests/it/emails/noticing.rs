@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::relay::{Mx, give_relay, with_relay};
 use crate::on_every_engine;
+use crate::people::command_line::run;
 use crate::support::chat::Socket;
 use crate::support::{answer, open, write};
 use crate::webhooks::{happen, hook};
@@ -23,6 +24,9 @@ on_every_engine!(
     a_reset_answers_alike_for_everybody_and_reaches_only_users with writing,
     a_user_gets_three_resets_in_an_hour with writing,
     a_reset_that_is_too_old_opens_nothing with writing,
+    a_reset_ends_with_the_password_that_it_was_for with writing,
+    a_reset_ends_with_all_logins_and_no_other_does with writing,
+    a_reset_ends_when_the_operator_sets_a_password with writing,
     a_reset_is_lost_by_no_fault_and_mailed_once_for_a_key with writing,
     the_owner_hears_of_a_disabled_webhook with writing,
     a_user_who_is_away_hears_of_an_answer_once_an_hour with writing,
@@ -92,7 +96,11 @@ async fn until_settled(world: &World) {
 const VERIFY: &str = " / Confirm your address";
 const RESET: &str = " / Your password";
 
-async fn call(world: &World, path: &str, body: serde_json::Value) -> Answer {
+async fn call(
+    world: &World,
+    path: &str,
+    body: impl std::borrow::Borrow<serde_json::Value>,
+) -> Answer {
     world.post(Env::Sandbox, &format!("/v1/auth/{path}")).json(body).await
 }
 
@@ -211,6 +219,64 @@ async fn a_reset_that_is_too_old_opens_nothing(world: &World) {
     let db = world.app(Env::Live).await.db.clone();
     let rows: Vec<(i64,)> = db.rows(count, store::args![]).await.unwrap();
     assert_eq!(rows, [(0,)]);
+}
+
+/// Resets that were mailed to a user, who is about to end them, and to somebody else.
+async fn resets<'a>(world: &'a World, user: &str) -> (Tenant<'a>, [String; 2]) {
+    let mx = give_relay(world).await;
+    let (user, bystander) = (world.account(user).await, world.account("bob").await);
+    for person in [&user, &bystander] {
+        call(world, "password/reset", json!({"email": person.email})).await.ok();
+    }
+    tokens(&mx, RESET, 2).await;
+    let mut all = vec![];
+    for person in [&user, &bystander] {
+        let is_theirs = |(to, _): &(String, String)| *to == person.email;
+        let (_, message) = letters(&mx, RESET).into_iter().find(is_theirs).unwrap();
+        let at = message.find("est_pf_").unwrap();
+        all.push(message[at..at + 50].to_owned());
+    }
+    (user, all.try_into().unwrap())
+}
+
+/// The first reset opens nothing any more, and the second one, of somebody else, does.
+async fn only_the_other_opens(world: &World, [ended, other]: [String; 2]) {
+    let confirm = |token: String| json!({"token": token, "new": "a thief's horse battery 44"});
+    call(world, "password/reset/confirm", confirm(ended)).await.problem("invalid_token");
+    call(world, "password/reset/confirm", confirm(other)).await.ok();
+}
+
+async fn a_reset_ends_with_the_password_that_it_was_for(world: &World) {
+    let (ada, both) = resets(world, "ada").await;
+    let body = json!({"current": PASSWORD, "new": NEW});
+    ada.desk("POST", "/v1/auth/password").json(body).await.ok();
+    only_the_other_opens(world, both).await;
+    call(world, "login", json!({"email": ada.email, "password": NEW})).await.ok();
+}
+
+async fn a_reset_ends_with_all_logins_and_no_other_does(world: &World) {
+    let (ada, both) = resets(world, "ada").await;
+    let body = json!({"email": ada.email, "password": PASSWORD});
+    let phone = call(world, "login", &body).await.ok();
+    // To end one of them says nothing about the mailbox.
+    let sessions = ada.desk("GET", "/v1/auth/sessions").await.ok();
+    let one = format!("/v1/auth/sessions/{}", sessions.list()[0]["id"].as_str().unwrap());
+    ada.desk("DELETE", &one).await.ok();
+    world.get(ada.env, "/v1/me").bearer(phone.word("token")).await.problem("invalid_token");
+    // What only its owner's address refuses was let in by the token.
+    let weak = json!({"token": both[0], "new": ada.email});
+    call(world, "password/reset/confirm", weak).await.fault("/new", "out_of_range");
+    ada.desk("DELETE", "/v1/auth/sessions").await.ok();
+    only_the_other_opens(world, both).await;
+    call(world, "login", &body).await.ok();
+}
+
+async fn a_reset_ends_when_the_operator_sets_a_password(world: &World) {
+    let (ada, both) = resets(world, "ada").await;
+    let set = format!("account set-password --email {} --password-stdin", ada.email);
+    run(world, &set, &format!("{NEW}\n")).unwrap();
+    only_the_other_opens(world, both).await;
+    call(world, "login", json!({"email": ada.email, "password": NEW})).await.ok();
 }
 
 async fn a_reset_is_lost_by_no_fault_and_mailed_once_for_a_key(world: &World) {

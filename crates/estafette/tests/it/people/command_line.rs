@@ -14,7 +14,7 @@ use crate::world::tenant::PASSWORD;
 on_every_engine!(people_are_managed_from_the_command_line);
 
 /// Runs a command with a line on its standard input: its JSON, or what it said on failing.
-fn run(world: &World, arguments: &str, input: &str) -> Result<Value, String> {
+pub fn run(world: &World, arguments: &str, input: &str) -> Result<Value, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_estafette"));
     command.args(arguments.split(' ')).arg("--json").env("ESTAFETTE__DATA_DIR", world.folder());
     let url = world.config().database.url.expose();

@@ -2,7 +2,7 @@
 //! an account may do before and after the operator has looked at it.
 
 mod accounts;
-mod command_line;
+pub mod command_line;
 mod logins;
 mod staff;
 

@@ -122,7 +122,8 @@ async fn end_session(
 
 /// End all logins.
 ///
-/// Ends every login, including the one that makes this request.
+/// Ends every login, including the one that makes this request, and every password reset that was
+/// mailed and not used.
 #[utoipa::path(delete, path = "/v1/auth/sessions", tag = "Account",
     security(("portal_token" = [])),
     responses(

@@ -76,7 +76,7 @@ pub async fn end(app: &App, id: &SessionId, by: By<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends all logins of the person, the one of the request as well.
+/// Ends all logins of the person, the one of the request as well, and all resets.
 ///
 /// # Errors
 /// [`Error::Overloaded`], [`Error::Commit`].
@@ -84,6 +84,7 @@ pub async fn end_all(app: &App, by: By<'_>) -> Result<(), Error> {
     let person = by.who.id();
     let mut set = WriteSet::of(person);
     token::revoke_all(app, &mut set, person, None);
+    token::end_resets(app, &mut set, person);
     record(app, &mut set, &about(by, "session.end_all", person, json!({})));
     app.db.commit(set).await?;
     Ok(())
