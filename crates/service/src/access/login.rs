@@ -238,6 +238,7 @@ pub async fn logout(
         record(app, &mut set, &about(by, "staff.logout", by.who.id(), json!({})));
     }
     app.db.commit(set).await?;
+    token::ended(app, by.who.id());
     Ok(())
 }
 
@@ -283,6 +284,7 @@ pub async fn change_password(
     claim.add_to(&mut set, id, None, app.now());
     record(app, &mut set, &about(owner.by, kind.password_action(), id, json!({})));
     app.db.commit(set).await?;
+    token::ended(app, id);
     Ok(())
 }
 
@@ -307,6 +309,7 @@ pub async fn set_password(
     token::end_resets(app, &mut set, &person.id);
     record(app, &mut set, &about(by, kind.password_action(), &person.id, json!({})));
     app.db.commit(set).await?;
+    token::ended(app, &person.id);
     Ok(person.id)
 }
 

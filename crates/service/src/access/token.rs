@@ -96,6 +96,12 @@ pub fn revoke_all(app: &App, set: &mut WriteSet, subject: &str, keep: Option<[u8
     set.push(sql::REVOKE_TOKENS_OF_SUBJECT, args![app.now(), subject, keep]);
 }
 
+/// To be called when the end of tokens of a person is committed: what they have open at this node
+/// looks at its token at once.
+pub fn ended(app: &App, subject: &str) {
+    app.sockets.doubt(subject);
+}
+
 /// Adds the end of what was mailed to a user to reset their password with, to a write set: whoever
 /// reads their mailbox must not undo what they did to keep others out. Staff have no resets.
 pub fn end_resets(app: &App, set: &mut WriteSet, user: &str) {

@@ -65,6 +65,8 @@ pub struct Listener {
     pub is_staff: bool,
     /// The features that were asked for.
     pub features: u8,
+    /// What [`Hub::doubts`] said before their token was looked at.
+    pub doubts: u64,
 }
 
 /// Which sides listen to a topic.
@@ -102,6 +104,7 @@ struct Inner {
     persons: HashMap<String, usize>,
     left: Vec<(String, String)>,
     next: u64,
+    doubts: u64,
 }
 
 struct Topic {
@@ -144,7 +147,6 @@ pub struct Seat {
     hub: Hub,
     id: u64,
     topic: String,
-    person: String,
     /// What is to be written.
     pub outbox: Arc<Outbox>,
 }
@@ -171,7 +173,11 @@ impl Hub {
         *count += 1;
         inner.next += 1;
         let id = inner.next;
-        let outbox = Arc::new(Outbox::of(listener.is_staff, listener.features));
+        let outbox = Arc::new(Outbox::of(listener));
+        if inner.doubts != listener.doubts {
+            // A login ended while the token was looked at, maybe this one.
+            outbox.doubt();
+        }
         let room = inner.topics.entry(topic.to_owned()).or_insert_with(|| Topic {
             account: account.to_owned(),
             pushed: None,
@@ -187,8 +193,25 @@ impl Hub {
             inner.dirty.insert(topic.to_owned());
             self.bell.notify_one();
         }
-        let (topic, person) = (topic.to_owned(), listener.person.clone());
-        Some(Seat { hub: self.clone(), id, topic, person, outbox })
+        Some(Seat { hub: self.clone(), id, topic: topic.to_owned(), outbox })
+    }
+
+    /// How often [`Hub::doubt`] was called: to be asked before a token is looked at.
+    #[must_use]
+    pub fn doubts(&self) -> u64 {
+        self.inner().doubts
+    }
+
+    /// A login of this person may have ended: each of their sockets looks at its own again before
+    /// it writes anything more.
+    pub fn doubt(&self, person: &str) {
+        let mut inner = self.inner();
+        inner.doubts += 1;
+        if !inner.persons.contains_key(person) {
+            return;
+        }
+        let all = inner.topics.values().flat_map(|topic| topic.outboxes.values());
+        all.filter(|outbox| outbox.person == person).for_each(|outbox| outbox.doubt());
     }
 
     /// From now on frames after this number are pushed, and changes since this note, unless that
@@ -335,11 +358,12 @@ impl Hub {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut inner = self.hub.inner();
-        let left = inner.persons.get(&self.person).map_or(0, |count| count.saturating_sub(1));
+        let person = &self.outbox.person;
+        let left = inner.persons.get(person).map_or(0, |count| count.saturating_sub(1));
         if left == 0 {
-            inner.persons.remove(&self.person);
+            inner.persons.remove(person);
         } else {
-            inner.persons.insert(self.person.clone(), left);
+            inner.persons.insert(person.clone(), left);
         }
         let Some(room) = inner.topics.get_mut(&self.topic) else { return };
         let before = room.here();

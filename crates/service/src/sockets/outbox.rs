@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::{Frame, features};
+use super::{Frame, Listener, features};
 
 /// Frames that may wait.
 const MOST: usize = 64;
@@ -17,6 +17,8 @@ const MOST: usize = 64;
 pub enum Out {
     /// A frame with its number, 0 for none.
     Frame(i64, Utf8Bytes),
+    /// The session is to be looked at before anything more is written.
+    Doubt,
     /// Nothing now.
     Empty,
     /// The queue ran over: what was in it is lost, and the socket is to be ended.
@@ -28,6 +30,7 @@ struct Queue {
     frames: VecDeque<(i64, Utf8Bytes)>,
     is_live: bool,
     has_overflowed: bool,
+    is_doubted: bool,
     /// The highest number that came while it was not live.
     missed: i64,
     /// What it was last told of who is there: that is not said twice.
@@ -37,6 +40,7 @@ struct Queue {
 /// The queue of one socket.
 #[derive(Debug)]
 pub struct Outbox {
+    pub(super) person: String,
     pub(super) is_staff: bool,
     features: u8,
     queue: Mutex<Queue>,
@@ -44,8 +48,9 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    pub(super) fn of(is_staff: bool, features: u8) -> Self {
-        Self { is_staff, features, queue: Mutex::default(), bell: Notify::new() }
+    pub(super) fn of(listener: &Listener) -> Self {
+        let Listener { person, is_staff, features, .. } = listener.clone();
+        Self { person, is_staff, features, queue: Mutex::default(), bell: Notify::new() }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -80,6 +85,18 @@ impl Outbox {
         self.bell.notify_one();
     }
 
+    /// What comes out next is [`Out::Doubt`], before what is in it already.
+    pub(super) fn doubt(&self) {
+        self.queue().is_doubted = true;
+        self.bell.notify_one();
+    }
+
+    /// Whether there was a doubt; whoever asks settles it.
+    #[must_use]
+    pub fn take_doubt(&self) -> bool {
+        std::mem::take(&mut self.queue().is_doubted)
+    }
+
     /// Whether the socket asked for a feature.
     #[must_use]
     pub fn wants(&self, feature: u8) -> bool {
@@ -99,6 +116,9 @@ impl Outbox {
     #[must_use]
     pub fn pop(&self) -> Out {
         let mut queue = self.queue();
+        if std::mem::take(&mut queue.is_doubted) {
+            return Out::Doubt;
+        }
         if queue.has_overflowed {
             return Out::Overflow;
         }

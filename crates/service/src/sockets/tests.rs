@@ -5,7 +5,8 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use super::{Frame, Hub, Listener, Out, Present, Seat, features};
 
 fn listener(is_staff: bool, features: u8) -> Listener {
-    Listener { person: if is_staff { "stf" } else { "usr" }.to_owned(), is_staff, features }
+    let person = if is_staff { "stf" } else { "usr" }.to_owned();
+    Listener { person, is_staff, features, doubts: 0 }
 }
 
 fn frame(seq: i64, feature: u8) -> Frame {
@@ -35,6 +36,28 @@ fn each_side_gets_its_own_view_and_a_note_only_staff() {
     hub.push("t", &[frame(1, 0), Frame { user: None, ..frame(2, 0) }], None);
     assert_eq!(texts(&user), ["user 1"]);
     assert_eq!(texts(&staff), ["staff 1", "staff 2"]);
+}
+
+#[test]
+fn a_doubt_comes_out_before_what_waits_and_only_to_its_person() {
+    let hub = Hub::default();
+    let (user, staff) = (join(&hub, false, 0), join(&hub, true, 0));
+    hub.push("t", &[frame(1, 0)], None);
+    hub.doubt("stf");
+    assert_eq!(staff.outbox.pop(), Out::Doubt);
+    assert_eq!((texts(&staff), texts(&user)), (vec!["staff 1".into()], vec!["user 1".into()]));
+}
+
+#[test]
+fn who_was_let_in_before_a_login_ended_and_sits_down_after_it_is_doubted() {
+    let hub = Hub::default();
+    let early = listener(true, 0);
+    hub.doubt("stf");
+    let seat = hub.join("t", "a", &early, 100).unwrap();
+    assert_eq!(seat.outbox.pop(), Out::Doubt);
+    let late = Listener { doubts: hub.doubts(), ..early };
+    let seat = hub.join("t", "a", &late, 100).unwrap();
+    assert_eq!(seat.outbox.pop(), Out::Empty);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! What an open socket still shows: nothing to whoever is out, nothing of notes to a user.
 
-use std::time::Duration;
-
 use estafette::app::Env;
 use serde_json::{Value, json};
 
@@ -9,9 +7,13 @@ use super::chat::{Next, Socket};
 use super::{all_messages, answer, change, each, open, seen_by_staff, staff, ticket};
 use crate::on_every_engine;
 use crate::world::World;
+use crate::world::tenant::PASSWORD;
 
 on_every_engine!(
     who_is_out_neither_reads_nor_writes,
+    staff_who_logged_out_read_no_note,
+    a_new_password_of_staff_closes_the_sockets_of_other_logins,
+    a_user_who_logged_out_reads_nothing_more,
     notes_move_nothing_that_a_user_sees,
     an_answer_is_not_lost_under_the_id_of_a_note,
     an_open_matter_that_is_merged_stays_open,
@@ -35,7 +37,6 @@ async fn who_is_out_neither_reads_nor_writes(world: &World) {
     staff(world, "DELETE", &format!("/staff/{}", mole.word("id"))).await.await.ok();
     writer.send(json!({"message": "still here?"})).await;
     assert_eq!(writer.next().await, Next::Closed(4401));
-    tokio::time::sleep(Duration::from_millis(1_100)).await;
     answer(world, &id, json!({"message": "about the mole", "internal": true})).await.ok();
     assert_eq!(reader.next().await, Next::Closed(4401));
 
@@ -47,6 +48,98 @@ async fn who_is_out_neither_reads_nor_writes(world: &World) {
     assert_eq!(user.next().await, Next::Closed(4403));
     let texts = all_messages(world, &id).await;
     assert_eq!(each(&texts, "message"), ["first", "one of us", "about the mole", "hello"]);
+}
+
+const MOLE: &str = "mole@example.com";
+
+/// One more login of a member of staff: their token.
+async fn log_in(world: &World) -> String {
+    let person = json!({"email": MOLE, "password": PASSWORD});
+    let login = world.call("POST", Env::Live, "/v1/admin/auth/login").json(person).await.ok();
+    login.word("token").to_owned()
+}
+
+/// A ticket, and two logins of a member of staff with a socket each that heard a note a moment ago,
+/// so that each of their tokens was looked at within the second.
+async fn two_who_listen(world: &World) -> (String, [(String, Socket); 2]) {
+    let id = open(&world.account("ada").await, "a", "first").await;
+    let person = json!({"email": MOLE, "password": PASSWORD});
+    staff(world, "POST", "/staff").await.json(person).await.ok();
+    let mut both = vec![];
+    for _ in 0..2 {
+        let token = log_in(world).await;
+        let path = format!("/v1/admin/support/tickets/{id}/ws?token={token}");
+        both.push((token, Socket::open(world.address(Env::Live), &path, None).await.unwrap()));
+    }
+    note(world, &id, "for both").await;
+    for (_, socket) in &mut both {
+        assert_eq!(socket.said().await, "for both");
+    }
+    (id, both.try_into().ok().unwrap())
+}
+
+async fn note(world: &World, ticket: &str, text: &str) {
+    answer(world, ticket, json!({"message": text, "internal": true})).await.ok();
+}
+
+async fn staff_who_logged_out_read_no_note(world: &World) {
+    let (id, [(token, mut out), (_, mut stays)]) = two_who_listen(world).await;
+    world.post(Env::Live, "/v1/admin/auth/logout").bearer(&token).await.ok();
+    note(world, &id, "after it").await;
+    assert_eq!(out.next().await, Next::Closed(4401));
+    assert_eq!(stays.said().await, "after it", "another login of the same person goes on");
+}
+
+async fn a_new_password_of_staff_closes_the_sockets_of_other_logins(world: &World) {
+    let (id, [(token, mut stays), (_, mut out)]) = two_who_listen(world).await;
+    let body = json!({"current": PASSWORD, "new": "another horse battery 43"});
+    world.post(Env::Live, "/v1/admin/auth/password").bearer(&token).json(body).await.ok();
+    note(world, &id, "after it").await;
+    assert_eq!(out.next().await, Next::Closed(4401));
+    assert_eq!(stays.said().await, "after it", "the login that changed it goes on");
+}
+
+async fn a_user_who_logged_out_reads_nothing_more(world: &World) {
+    let ada = world.account("ada").await;
+    let id = open(&ada, "a", "first").await;
+    for way in ["logout", "one session", "password", "all sessions"] {
+        let body = json!({"email": ada.email, "password": PASSWORD});
+        let login = || world.post(ada.env, "/v1/auth/login").json(&body);
+        let (phone, desk) = (login().await.ok(), login().await.ok());
+        let [phone, desk] = [&phone, &desk].map(|login| login.word("token"));
+        let mut out = Socket::user(&ada, &id, phone, "").await;
+        let mut stays = Socket::user(&ada, &id, desk, "").await;
+        answer(world, &id, json!({"message": way})).await.ok();
+        assert_eq!((out.said().await, stays.said().await), (way.into(), way.into()));
+        let by = |token: &str, method: &str, path: &str| {
+            world.call(method, ada.env, &format!("/v1/auth/{path}")).bearer(token)
+        };
+        match way {
+            "logout" => by(phone, "POST", "logout").await.ok(),
+            "one session" => {
+                let all = by(phone, "GET", "sessions").await.ok();
+                let mine = all.list().iter().find(|one| one["current"] == true).unwrap();
+                let path = format!("sessions/{}", mine["id"].as_str().unwrap());
+                by(desk, "DELETE", &path).await.ok()
+            }
+            "password" => {
+                let new = "another horse battery 43";
+                let there = json!({"current": PASSWORD, "new": new});
+                by(desk, "POST", "password").json(there).await.ok();
+                let back = json!({"current": new, "new": PASSWORD});
+                by(desk, "POST", "password").json(back).await.ok()
+            }
+            _ => by(desk, "DELETE", "sessions").await.ok(),
+        };
+        answer(world, &id, json!({"message": "after it"})).await.ok();
+        assert_eq!(out.next().await, Next::Closed(4401), "{way}");
+        let next = stays.next().await;
+        if way == "all sessions" {
+            assert_eq!(next, Next::Closed(4401));
+        } else {
+            assert!(matches!(next, Next::Frame(_)), "{way}: {next:?}");
+        }
+    }
 }
 
 async fn notes_move_nothing_that_a_user_sees(world: &World) {

@@ -73,6 +73,7 @@ pub async fn end(app: &App, id: &SessionId, by: By<'_>) -> Result<(), Error> {
     set.push(sql::REVOKE_TOKEN, args![app.now(), session.token_hash]);
     record(app, &mut set, &about(by, "session.end", id.as_str(), json!({})));
     app.db.commit(set).await?;
+    token::ended(app, by.who.id());
     Ok(())
 }
 
@@ -87,5 +88,6 @@ pub async fn end_all(app: &App, by: By<'_>) -> Result<(), Error> {
     token::end_resets(app, &mut set, person);
     record(app, &mut set, &about(by, "session.end_all", person, json!({})));
     app.db.commit(set).await?;
+    token::ended(app, person);
     Ok(())
 }

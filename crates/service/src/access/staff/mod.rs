@@ -121,7 +121,10 @@ pub async fn remove_staff(app: &App, id: &StaffId, by: By<'_>) -> Result<(), Err
         &about(by, "staff.remove", id.as_str(), json!({ "email": person.email })),
     );
     match app.db.commit(set).await {
-        Ok(_) => Ok(()),
+        Ok(_) => {
+            token::ended(app, id.as_str());
+            Ok(())
+        }
         Err(CommitError::Rejected(NO_SUCH_STAFF)) => Err(Error::NoSuchStaff),
         Err(CommitError::Rejected(KEEPER_GONE)) => Err(Error::LastStaff),
         Err(error) => Err(error.into()),

@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 
 use crate::access::api::{DoneView, new_password};
 use crate::access::idempotency::{self, Claim, Repeatable};
-use crate::access::token::Kind as Login;
+use crate::access::token::{self, Kind as Login};
 use crate::access::{self, Error, Guest, Prover};
 use crate::app::App;
 use crate::kit::body::Fields;
@@ -172,7 +172,9 @@ async fn confirm_reset(
         notices::use_up(&app, &mut set, &proof, kind);
         access::proved(&app, &mut set, &proof.user, &guest.request_id);
         claim.add_to(&mut set, proof.user.as_str(), None, app.now());
-        commit(&app, set).await
+        commit(&app, set).await?;
+        token::ended(&app, proof.user.as_str());
+        Ok(())
     };
     let prover = Prover { kind: Login::Portal, whose: token.expose(), guest: &guest };
     let done = access::once_with_password(&app, prover, request, fresh, async |_| Ok(())).await?;

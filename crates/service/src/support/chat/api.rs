@@ -222,13 +222,14 @@ async fn made(
 /// close it can.
 async fn upgraded(app: App, upgrade: Upgrade, side: Side) -> Result<Response, Problem> {
     let Upgrade { accept, protocol, given, is_foreign, since, features, ticket, client } = upgrade;
+    let doubts = app.sockets.doubts();
     let entry = match ticket {
         // Its token is not even looked at.
         _ if is_foreign => Err(Ending::Forbidden),
         None => Err(Ending::NoTicket),
         Some(ticket) => match token::admit(&app, &ticket, side, given.as_ref()).await {
             Ok(session) => {
-                let wish = Wish { ticket, side, since, features, session };
+                let wish = Wish { ticket, side, since, features, session, doubts };
                 Box::pin(socket::enter(&app, wish)).await
             }
             Err(Ending::NoToken) if app.throttle.take(Class::Guest, &client).is_err() => {

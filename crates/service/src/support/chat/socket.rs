@@ -58,6 +58,8 @@ pub(super) struct Wish {
     pub(super) since: Option<i64>,
     pub(super) features: u8,
     pub(super) session: Holder,
+    /// What the hub said before the token was looked at.
+    pub(super) doubts: u64,
 }
 
 /// Serves a connection that became a socket, to its end.
@@ -117,7 +119,8 @@ pub(super) async fn enter(app: &App, wish: Wish) -> Result<Box<Socket>, Ending> 
     };
     let ticket = ticket.map_err(|error| ending(&error))?;
     let is_staff = wish.side == Side::Admin;
-    let listener = Listener { person, is_staff, features: wish.features };
+    let Wish { features, doubts, .. } = wish;
+    let listener = Listener { person, is_staff, features, doubts };
     let (topic, account) = (ticket.id.as_str(), ticket.account.as_str());
     let most = app.config.support.sockets_per_person;
     let seat = app.sockets.join(topic, account, &listener, most).ok_or(Ending::TooMany)?;
@@ -192,7 +195,7 @@ impl Socket {
                     farewell = Some(Instant::now() + spread(app));
                     Ok(())
                 }
-                () = self.seat.outbox.rung() => self.pass(app, ws).await,
+                () = self.seat.outbox.rung() => self.flush(app, ws).await,
                 incoming = ws.next() => self.take(app, ws, incoming).await,
                 () = &mut alarm => {
                     alarm.as_mut().reset(Instant::now() + pause);
@@ -222,6 +225,7 @@ impl Socket {
             let texts = self.shown(app, found).await.map_err(broken)?;
             drop(turn);
             for (seq, text) in texts {
+                self.must_stand(app).await?;
                 write(ws, Ws::Text(text)).await?;
                 self.cursor = seq;
                 replayed += 1;
@@ -230,7 +234,7 @@ impl Socket {
                 // The last ones may be notes, which this side does not see.
                 self.cursor = self.cursor.max(last.unwrap_or(0)).max(ticket.last_seq);
                 if self.seat.outbox.go_live(self.cursor) {
-                    return self.flush(ws).await;
+                    return self.flush(app, ws).await;
                 }
             } else if replayed >= REPLAYED && self.seat.outbox.wants(features::RESYNC) {
                 let last = match self.author {
@@ -259,13 +263,16 @@ impl Socket {
         Ok(staff.into_iter().filter_map(text).collect())
     }
 
-    /// Writes what is in the outbox. Staff see notes of all accounts, so one who is out of the
-    /// staff sees none of them.
-    async fn pass(&mut self, app: &App, ws: &mut Stream) -> Result<(), Option<Ending>> {
+    /// To be asked before anything is written. Staff see notes of all accounts, so one who is out
+    /// of the staff sees none of them.
+    async fn must_stand(&mut self, app: &App) -> Result<(), Option<Ending>> {
+        if self.seat.outbox.take_doubt() {
+            return Box::pin(self.look_at_session(app)).await;
+        }
         if matches!(self.author, Author::Staff(_)) {
             Box::pin(self.prove(app, STAFF_PROOF)).await?;
         }
-        self.flush(ws).await
+        Ok(())
     }
 
     /// Ends the socket unless its session stands, or did so not longer ago than this.
@@ -273,20 +280,27 @@ impl Socket {
         if self.proved_at.elapsed() < within {
             return Ok(());
         }
-        match token::stands(app, self.author.side(), self.session.hash).await {
-            Ok(_) => self.proved_at = Instant::now(),
+        match self.look_at_session(app).await {
             // The database does not answer: nothing is known against it.
-            Err(Ending::Broken) => {}
-            Err(ending) => return Err(Some(ending)),
+            Err(Some(Ending::Broken)) => Ok(()),
+            looked => looked,
         }
+    }
+
+    /// Ends the socket unless its session is known to stand.
+    async fn look_at_session(&mut self, app: &App) -> Result<(), Option<Ending>> {
+        token::stands(app, self.author.side(), self.session.hash).await.map_err(Some)?;
+        self.proved_at = Instant::now();
         Ok(())
     }
 
     /// Writes what is in the outbox.
-    async fn flush(&mut self, ws: &mut Stream) -> Result<(), Option<Ending>> {
+    async fn flush(&mut self, app: &App, ws: &mut Stream) -> Result<(), Option<Ending>> {
         loop {
+            self.must_stand(app).await?;
             match self.seat.outbox.pop() {
                 Out::Empty => return Ok(()),
+                Out::Doubt => Box::pin(self.look_at_session(app)).await?,
                 Out::Overflow => return Err(Some(Ending::Slow)),
                 // It was replayed.
                 Out::Frame(seq, _) if seq > 0 && seq <= self.cursor => {}
