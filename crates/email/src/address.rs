@@ -113,6 +113,12 @@ pub fn domain_of(text: &str) -> Option<String> {
     is_good.then_some(ascii)
 }
 
+/// A domain as people write it: the other spelling of what [`domain_of`] answers.
+#[must_use]
+pub fn domain_in_unicode(ascii: &str) -> String {
+    idna::domain_to_unicode(ascii).0
+}
+
 /// An address, and the name of who has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mailbox {

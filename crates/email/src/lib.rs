@@ -11,5 +11,5 @@ pub mod report;
 pub mod status;
 pub mod verp;
 
-pub use address::{Address, AddressError, Mailbox, domain_of};
+pub use address::{Address, AddressError, Mailbox, domain_in_unicode, domain_of};
 pub use compose::{Attachment, Draft};

@@ -5,9 +5,9 @@
 use clock::{HOUR, Millis};
 use store::{CommitError, Reject, WriteSet, args};
 
-use super::Error;
 use super::store as sql;
 use super::token::Kind;
+use super::{Error, address};
 use crate::app::App;
 
 const RACED: Reject = Reject("guess_raced");
@@ -28,10 +28,11 @@ pub(super) struct Guesser {
 }
 
 impl Guesser {
-    /// One who logs in. The email is taken as typed, so that those that are none count as well.
-    pub(super) fn of_login(app: &App, kind: Kind, email: &str, address: &str) -> Self {
-        let email = email.trim().to_lowercase();
-        Self { mac: app.vault.guesser_mac(&[kind.as_str(), &email, address]) }
+    /// One who logs in. An email that is none counts as well, as typed; no spelling of one gets
+    /// more guesses than another.
+    pub(super) fn of_login(app: &App, kind: Kind, typed: &str, client: &str) -> Self {
+        let email = address::email(typed).unwrap_or_else(|| address::plain(typed));
+        Self { mac: app.vault.guesser_mac(&[kind.as_str(), &email, client]) }
     }
 
     /// One who signs up: each email that is taken is an answer that they should not get often.

@@ -4,12 +4,13 @@ use clock::Millis;
 use serde_json::json;
 use store::{Reject, Sql, WriteSet, args};
 
+use super::address::{self, email};
 use super::audit::{By, record};
 use super::door::Guest;
 use super::guesses::Guesser;
 use super::idempotency::{self, Claim, Once, Repeatable, Seen};
 use super::password::{self, Asker};
-use super::person::{Credentials, about, email};
+use super::person::{Credentials, about};
 use super::store as sql;
 use super::token::{self, Kind};
 use super::who::Who;
@@ -118,10 +119,7 @@ pub async fn login(
     guest: &Guest,
     claim: &Claim,
 ) -> Result<Login, Error> {
-    let person: Option<sql::Person> = match email(credentials.email) {
-        Some(email) => app.db.row(kind.by_email(), args![email]).await?,
-        None => None,
-    };
+    let person = address::find(app, kind.by_email(), credentials.email).await?;
     let known = person.as_ref().map(|person| person.id.clone());
     let attempt = Attempt {
         guesser: Guesser::of_login(app, kind, credentials.email, &guest.address),
@@ -302,7 +300,7 @@ pub async fn set_password(
 ) -> Result<String, Error> {
     let email = email(credentials.email).ok_or(Error::InvalidEmail)?;
     password::check(credentials.password.expose(), &email).map_err(Error::Password)?;
-    let person: Option<sql::Person> = app.db.row(kind.by_email(), args![email]).await?;
+    let person = address::find(app, kind.by_email(), credentials.email).await?;
     let person = person.ok_or(Error::NoSuchPerson)?;
     let hash = password::hash(app, &Asker::command_line(), credentials.password).await?;
     let mut set = replace_password(app, kind, &person, &hash, None);

@@ -2,6 +2,7 @@
 //! people, keys for programs. A handler's `Caller<…>` or `Staff` argument is its authorization.
 
 mod account;
+mod address;
 pub mod api;
 pub mod audit;
 pub mod caller;
@@ -26,6 +27,7 @@ use ::store::{CommitError, Reject, WriteSet, args};
 use clock::Millis;
 
 pub use account::account;
+pub use address::{email, spellings};
 pub use audit::{By, Entry, record};
 pub use caller::{
     Caller, CheckOtp, Myself, Policy, Portal, ReadAccount, ReadInbound, RequestNotes, SendOtp,
@@ -37,8 +39,8 @@ pub use login::{
     once_with_password, reset_set, set_password,
 };
 pub use person::{
-    Credentials, MadeBy, NewUser, Newcomer, Terms, email, email_of, new_user_set, proved, signup,
-    user, user_of,
+    Credentials, MadeBy, NewUser, Newcomer, Terms, email_of, new_user_set, proved, signup, user,
+    user_of,
 };
 pub use scope::Scope;
 pub use staff::{StaffMember, add_staff};

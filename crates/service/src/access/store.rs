@@ -17,12 +17,13 @@ pub(super) const ADD_ACCOUNT: Sql = Sql("INSERT INTO accounts (account_id, user_
      billing_mode, credit_limit, posted, held, settings, created_at) \
      VALUES ($1, $2, $3, $4, $5, $6, 0, 0, '{}', $7)");
 
-pub(super) const USER_BY_EMAIL: Sql =
-    Sql("SELECT user_id, email, password_hash FROM users WHERE email = $1");
+/// By any of three spellings.
+pub(super) const USER_BY_EMAIL: Sql = Sql("SELECT user_id, email, password_hash FROM users \
+     WHERE email IN ($1, $2, $3)");
 pub(super) const USER_BY_ID: Sql =
     Sql("SELECT user_id, email, password_hash FROM users WHERE user_id = $1");
-pub(super) const STAFF_BY_EMAIL: Sql =
-    Sql("SELECT staff_id, email, password_hash FROM staff WHERE email = $1");
+pub(super) const STAFF_BY_EMAIL: Sql = Sql("SELECT staff_id, email, password_hash FROM staff \
+     WHERE email IN ($1, $2, $3)");
 pub(super) const STAFF_BY_ID: Sql =
     Sql("SELECT staff_id, email, password_hash FROM staff WHERE staff_id = $1");
 pub(super) const STAFF: Sql = Sql("SELECT staff_id, email, created_at, last_login_at FROM staff \

@@ -16,10 +16,10 @@ use crate::kit::id::NoticeId;
 /// The user got enough of them.
 const ENOUGH: Reject = Reject("resets_enough");
 
-/// Adds to a write set that somebody asked for a reset by this email.
-pub fn ask(app: &App, set: &mut WriteSet, email: &str) {
+/// Adds to a write set that somebody asked for a reset by this email, as they typed it.
+pub fn ask(app: &App, set: &mut WriteSet, typed: &str) {
     let id = NoticeId::new(&app.clock);
-    let sealed = app.vault.seal(&place(&id), email.as_bytes());
+    let sealed = app.vault.seal(&place(&id), typed.as_bytes());
     set.push(sql::ASK_RESET, args![&id, sealed, app.now()]);
 }
 

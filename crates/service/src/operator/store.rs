@@ -20,8 +20,8 @@ pub(super) const ACCOUNTS_OF_EMAIL: Sql = Sql("SELECT a.account_id, a.user_id, u
      a.status, a.billing_mode, a.credit_limit, a.posted, a.held, a.settings, a.created_at, \
      u.email_verified_at \
      FROM users u JOIN accounts a ON a.user_id = u.user_id \
-     WHERE u.email = $1 AND a.account_id < $2 AND ($3 = '' OR a.env = $3) \
-     AND ($4 = '' OR a.status = $4)");
+     WHERE u.email IN ($1, $2, $3) AND a.account_id < $4 AND ($5 = '' OR a.env = $5) \
+     AND ($6 = '' OR a.status = $6)");
 
 /// One account.
 pub(super) const ACCOUNT: Sql = Sql("SELECT a.account_id, a.user_id, u.email, a.env, a.status, \

@@ -5,6 +5,7 @@ use estafette::app::Env;
 use estafette::config::Config;
 use serde_json::{Value, json};
 
+use super::login_from;
 use crate::on_every_engine;
 use crate::world::tenant::{PASSWORD, Tenant, phone};
 use crate::world::{Answer, World};
@@ -18,7 +19,13 @@ on_every_engine!(
     a_key_counts_in_either_header_but_not_two_of_them,
     a_key_that_may_read_the_account_sees_balance_and_ledger,
     an_account_has_a_hundred_active_keys,
+    a_mailbox_is_one_user_however_its_domain_is_spelled,
+    an_address_that_was_stored_in_unicode_still_opens_its_account,
 );
+
+/// Two spellings of the domain of one mailbox.
+const UNICODE: &str = "dup@münchen.example";
+const ASCII: &str = "dup@xn--mnchen-3ya.example";
 
 fn open_to_all(config: &mut Config) {
     config.access.signup_live = true;
@@ -197,4 +204,51 @@ async fn an_account_has_a_hundred_active_keys(world: &World) {
     ada.desk("DELETE", &format!("/v1/api-keys/{}", ada.key_id)).await.ok();
     one_more().await.ok();
     one_more().await.problem("limit_reached");
+}
+
+async fn a_mailbox_is_one_user_however_its_domain_is_spelled(world: &World) {
+    for (first, second) in [(UNICODE, ASCII), ("two@xn--mnchen-3ya.example", "two@MÜNCHEN.example")]
+    {
+        let sign_up = |email: &str| {
+            let body = json!({"email": email, "password": PASSWORD});
+            world.post(Env::Sandbox, "/v1/auth/signup").json(body)
+        };
+        let made = sign_up(first).await.ok();
+        sign_up(second).await.fault("/email", "invalid_email");
+        sign_up(&format!("x{second}")).await.ok();
+        for spelled in [first, second] {
+            let login = login_from(world, "/v1/auth/login", spelled, (PASSWORD, "")).await.ok();
+            assert_eq!(login.body["user"]["id"], made.body["user"]["id"], "{spelled}");
+            let query = format!("/v1/admin/accounts?email={spelled}");
+            let found = world.get(Env::Live, &query).bearer(world.staff().await).await.ok();
+            assert_eq!(found.list().len(), 2, "{spelled}: {}", found.text);
+        }
+    }
+    let staff = |email: &str| {
+        let body = json!({"email": email, "password": PASSWORD});
+        async {
+            world.post(Env::Live, "/v1/admin/staff").bearer(world.staff().await).json(body).await
+        }
+    };
+    staff(ASCII).await.ok();
+    staff(UNICODE).await.fault("/email", "invalid_email");
+    for spelled in [ASCII, UNICODE] {
+        login_from(world, "/v1/admin/auth/login", spelled, (PASSWORD, "")).await.ok();
+    }
+}
+
+/// As rows were written before domains were stored in ASCII.
+async fn an_address_that_was_stored_in_unicode_still_opens_its_account(world: &World) {
+    let ada = world.account("ada").await;
+    let rename = store::Sql("UPDATE users SET email = $1 WHERE user_id = $2");
+    let mut set = store::WriteSet::of(&ada.user_id);
+    set.push(rename, store::args![UNICODE, ada.user_id.as_str()]);
+    world.app(Env::Live).await.db.commit(set).await.unwrap();
+    for spelled in [UNICODE, ASCII] {
+        let login = login_from(world, "/v1/auth/login", spelled, (PASSWORD, "")).await.ok();
+        assert_eq!(login.body["user"]["id"], ada.user_id.as_str(), "{spelled}");
+        let body = json!({"email": spelled, "password": PASSWORD});
+        let taken = world.post(Env::Sandbox, "/v1/auth/signup").json(body).await;
+        taken.fault("/email", "invalid_email");
+    }
 }

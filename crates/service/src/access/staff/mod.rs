@@ -6,11 +6,12 @@ use clock::Millis;
 use serde_json::json;
 use store::{CommitError, Reject, WriteSet, args};
 
+use super::address::{self, email, in_unicode};
 use super::audit::{By, record};
 use super::door::Guest;
 use super::idempotency::Claim;
 use super::password::{self, Asker};
-use super::person::{Credentials, EMAIL_TAKEN, about, email};
+use super::person::{Credentials, EMAIL_TAKEN, about};
 use super::store as sql;
 use super::who::Who;
 use super::{Error, token};
@@ -53,6 +54,11 @@ pub async fn add_staff(
     let hash = password::hash(app, &asker(by), credentials.password).await?;
     let id = StaffId::new(&app.clock);
     let mut set = WriteSet::of(id.as_str());
+    let other = in_unicode(&email);
+    if other != email {
+        // A row from before domains were stored in ASCII.
+        set.absent(sql::STAFF_BY_EMAIL, args![&other, &other, &other], EMAIL_TAKEN);
+    }
     set.guard(sql::ADD_STAFF, args![&id, email.as_str(), hash, app.now()], EMAIL_TAKEN);
     let shown = is_made_up.then_some(credentials.password);
     let sealed = shown.and_then(|password| claim.seal(app, id.as_str(), password));
@@ -93,8 +99,8 @@ pub async fn email_of(app: &App, id: &str) -> Result<String, Error> {
 /// # Errors
 /// [`Error::NoSuchPerson`], [`Error::Db`].
 pub async fn staff_of(app: &App, typed: &str) -> Result<StaffId, Error> {
-    let email = email(typed).ok_or(Error::InvalidEmail)?;
-    let person: Option<sql::Person> = app.db.row(sql::STAFF_BY_EMAIL, args![email]).await?;
+    email(typed).ok_or(Error::InvalidEmail)?;
+    let person = address::find(app, sql::STAFF_BY_EMAIL, typed).await?;
     person.map(|person| StaffId::stored(person.id)).ok_or(Error::NoSuchPerson)
 }
 

@@ -351,7 +351,9 @@ pub async fn list(app: &App, filter: &Filter, page: &Page) -> Result<Vec<Account
         let args = args![&page.after, env, status, page.limit.saturating_add(1)];
         app.db.rows(store::ACCOUNTS, args).await?
     } else {
-        let args = args![email, &page.after, env, status];
+        let [first, second, third] =
+            access::spellings(email).unwrap_or_else(|| std::array::from_fn(|_| email.clone()));
+        let args = args![first, second, third, &page.after, env, status];
         let mut rows: Vec<AccountRow> = app.db.rows(store::ACCOUNTS_OF_EMAIL, args).await?;
         // A user has two accounts: sorted here, the statement needs no sorter.
         rows.sort_by(|a, b| b.id.cmp(&a.id));

@@ -112,12 +112,11 @@ async fn ask_for_reset(
 ) -> Result<Response, Problem> {
     let mut fields = Fields::read(&body)?;
     let typed = fields.required("email");
-    let email = typed.as_deref().and_then(access::email);
-    if typed.is_some() && email.is_none() {
+    if typed.as_deref().is_some_and(|typed| access::email(typed).is_none()) {
         fields.fault("email", "invalid_email", "must be an email address");
     }
     fields.finish(app.is_strict())?;
-    let email = email.ok_or(Code::InternalError)?;
+    let typed = typed.ok_or(Code::InternalError)?;
     let owner = guest.owner(&app);
     let request = Repeatable::by_guest(&owner, &headers, "POST /v1/auth/password/reset", &body);
     let fresh = async |claim: Claim| {
@@ -130,7 +129,7 @@ async fn ask_for_reset(
         // The same for everybody: neither the answer nor its time tells whether there is a user.
         let mut set = WriteSet::of(&owner);
         claim.add_to(&mut set, "", None, app.now());
-        resets::ask(&app, &mut set, &email);
+        resets::ask(&app, &mut set, typed.trim());
         app.db.commit(set).await?;
         Ok(())
     };
