@@ -53,7 +53,7 @@ pub(super) async fn send(
     let price = credits::price(app, Channel::Email.as_str(), CATEGORY, "").await?;
     let screened = screen(app, &account.id, &order).await?;
     let outs = outs(app, account, &screened, &taking, price)?;
-    let is_open = domains::is_shared(app, &order.from.address);
+    let is_open = domains::is_shared(app, &order.from);
     let domain = order.from.address.domain().to_owned();
     let signers = if is_open { None } else { domains::signers(app, &account.id, &domain).await? };
     let (mut letter, message) = letter(app, account, order, &taking, &outs);

@@ -42,7 +42,7 @@ pub struct Mx {
 }
 
 impl Mx {
-    async fn start() -> (Self, String) {
+    pub async fn start() -> (Self, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("smtp://{}", listener.local_addr().unwrap());
         let mx = Self {
@@ -206,16 +206,32 @@ async fn a_relay_gets_an_email_as_it_was_written(world: &World) {
     let carriers = world.get(ada.env, "/v1/admin/carriers").bearer(world.staff().await).await.ok();
     assert_eq!(carriers.list()[0]["name"], "relay", "{}", carriers.text);
     // What looks like the operator's own address is nobody's, nor is the domain.
-    let mut theirs = mail("ada@example.org");
-    theirs["from_email"] = json!("Postmaster+x@mail.example");
-    let refused = send(&ada, theirs).await.problem("domain_not_verified");
-    assert!(refused.word("detail").contains("the operator's own"), "{}", refused.text);
+    for from in [
+        "Postmaster+x@mail.example",
+        "noreply@mail.example",
+        "Shop <No.Reply@mail.example>",
+        "post-master@mail.example",
+        "_security@mail.example",
+        "\"no-reply@mail.example\" <shop@mail.example>",
+        "\"Help (noreply@Mail.Example)\" <shop@mail.example>",
+    ] {
+        let mut theirs = mail("ada@example.org");
+        theirs["from_email"] = json!(from);
+        let refused = send(&ada, theirs).await.problem("domain_not_verified");
+        assert!(refused.word("detail").contains("the operator's own"), "{}", refused.text);
+    }
+    for from in ["reply@mail.example", "\"shop@mail.example\" <shop@mail.example>"] {
+        let mut mine = mail("ada@example.org");
+        mine["from_email"] = json!(from);
+        let sent = send(&ada, mine).await.ok();
+        until(&ada, sent.word("id"), "sent").await;
+    }
     let shared = ada.desk("POST", "/v1/email-domains").json(json!({"domain": "Mail.example"}));
     shared.await.fault("/domain", "invalid_enum");
     // Nothing is told any more: it stays so, and paid.
     world.advance(40 * 60 * MINUTE).await;
     assert_eq!(read(&ada, sent.word("id")).await.ok().word("status"), "sent");
-    assert_eq!(ada.balance().await, 98);
+    assert_eq!(ada.balance().await, 96);
 }
 
 async fn what_a_relay_puts_off_goes_to_it_again(world: &World) {

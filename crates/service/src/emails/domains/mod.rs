@@ -140,11 +140,12 @@ pub(super) struct Domain {
 }
 
 /// Whether an address is on a domain that every account may write from. On a shared domain of live,
-/// what looks like the operator's own address is nobody's.
-pub(super) fn is_shared(app: &App, from: &email::Address) -> bool {
+/// what looks like the operator's own address is nobody's, not even as the name of another one.
+pub(super) fn is_shared(app: &App, from: &email::Mailbox) -> bool {
+    let domain = from.address.domain();
     match app.env {
-        Env::Sandbox if from.domain() == simulated::DOMAIN => true,
-        _ => is_on_shared(app, from.domain()) && !is_reserved(from),
+        Env::Sandbox if domain == simulated::DOMAIN => true,
+        _ => is_on_shared(app, domain) && !looks_reserved(app, from),
     }
 }
 
@@ -154,11 +155,28 @@ pub(super) fn is_on_shared(app: &App, domain: &str) -> bool {
     !shared.is_empty() && domain.eq_ignore_ascii_case(shared)
 }
 
-fn is_reserved(from: &email::Address) -> bool {
-    let local = from.local().to_ascii_lowercase();
-    // What is behind the + is for the reader's filters; people look at what is before it.
-    let local = local.split('+').next().unwrap_or_default();
-    RESERVED.contains(&local)
+fn looks_reserved(app: &App, from: &email::Mailbox) -> bool {
+    // A reader is shown the name, often without the address behind it.
+    let name = from.name.as_deref().unwrap_or_default();
+    let words =
+        name.split(|letter: char| letter.is_whitespace() || "<>()[]\"',;:".contains(letter));
+    let mut named = words.filter_map(|word| email::Address::parse(word).ok());
+    let is_ours = |address: email::Address| is_on_shared(app, address.domain());
+    is_reserved(from.address.local())
+        || named.any(|address| is_reserved(address.local()) && is_ours(address))
+}
+
+fn is_reserved(local: &str) -> bool {
+    let local = plain(local);
+    RESERVED.iter().any(|reserved| plain(reserved) == local)
+}
+
+/// A local part as people read it: they take `noreply` and `no.reply` for the same. What is behind
+/// the + is for the reader's filters.
+fn plain(local: &str) -> String {
+    let read = local.split('+').next().unwrap_or_default();
+    let letters = read.chars().filter(|letter| !"-._".contains(*letter));
+    letters.map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
 /// Refuses the set with [`NOT_VERIFIED`] if the account may not write from this domain. It writes
