@@ -18,6 +18,7 @@ on_every_engine!(
     faulty_bodies_are_refused,
     bodies_are_limited_to_256_kib,
     the_nul_character_is_refused_everywhere,
+    what_stands_in_lists_is_one_line_that_says_something,
     a_wrong_content_type_is_refused,
     an_unacceptable_answer_is_refused,
     unknown_fields_are_refused_in_the_sandbox_and_ignored_on_live,
@@ -170,6 +171,22 @@ async fn bodies_are_limited_to_256_kib(world: &World) {
     // Also one that means nothing.
     let read = ada.call("GET", "/v1/balance").raw("application/json", body(300 * 1024));
     read.await.problem("payload_too_large");
+}
+
+async fn what_stands_in_lists_is_one_line_that_says_something(world: &World) {
+    let ada = world.account("ada").await;
+    let name = |name: &str| ada.desk("POST", "/v1/api-keys").json(json!({"name": name}));
+    let path = format!("/v1/admin/accounts/{}/credits", ada.account_id);
+    let staff = world.staff().await;
+    let reason = |reason: &str| {
+        world.post(ada.env, &path).bearer(staff).json(json!({"amount": 1, "reason": reason}))
+    };
+    for (text, code) in [("", "too_short"), (" ", "too_short"), ("a\nb", "invalid_type")] {
+        name(text).await.fault("/name", code);
+        reason(text).await.fault("/reason", code);
+    }
+    name("the shop's").await.ok();
+    reason("paid by transfer").await.ok();
 }
 
 async fn a_wrong_content_type_is_refused(world: &World) {

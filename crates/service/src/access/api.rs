@@ -470,12 +470,7 @@ fn credentials(app: &App, body: &[u8]) -> Result<(String, Secret), Problem> {
 fn new_key(app: &App, body: &[u8]) -> Result<NewKey, Problem> {
     let mut fields = Fields::read(body)?;
     let scopes = Scope::read(&mut fields);
-    let name = fields.required_within("name", 1, 100);
-    if name.as_ref().is_some_and(|name| name.contains(char::is_control)) {
-        // It is shown in lists, also on terminals.
-        let detail = "must have no line breaks or other control characters";
-        fields.fault("name", "invalid_type", detail);
-    }
+    let name = fields.required_line("name", 100);
     fields.finish(app.is_strict())?;
     let name = name.ok_or(Code::InternalError)?;
     Ok(NewKey { name, scopes })

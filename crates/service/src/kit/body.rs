@@ -156,6 +156,19 @@ impl Fields {
         self.text_within(name, min, max)
     }
 
+    /// A required text that stands in one line and says something: it is shown in lists, also on
+    /// terminals.
+    pub fn required_line(&mut self, name: &'static str, max: usize) -> Option<String> {
+        let text = self.required_within(name, 1, max)?;
+        if text.contains(char::is_control) {
+            let detail = "must have no line breaks or other control characters";
+            self.fault(name, "invalid_type", detail);
+        } else if text.trim().is_empty() {
+            self.fault(name, "too_short", "must not be blank");
+        }
+        Some(text)
+    }
+
     /// An optional integer within bounds.
     pub fn integer(&mut self, name: &'static str, min: i64, max: i64) -> Option<i64> {
         let value = self.take(name)?;

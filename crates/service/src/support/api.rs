@@ -207,8 +207,8 @@ async fn open_ticket(
 
 fn read_new(app: &App, body: &[u8]) -> Result<NewTicket, Problem> {
     let mut fields = Fields::read(body)?;
-    let subject = said(&mut fields, "subject", 200);
-    let category = said(&mut fields, "category", 50);
+    let subject = fields.required_line("subject", 200);
+    let category = fields.required_line("category", 50);
     let priority = fields.required_word("priority");
     let message = said(&mut fields, "message", LONGEST_MESSAGE);
     let follows = take_ticket(&mut fields, "follows");

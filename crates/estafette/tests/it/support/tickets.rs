@@ -192,6 +192,11 @@ async fn every_fault_of_a_ticket_is_named(world: &World) {
     ] {
         assert_eq!(faults.item(pointer).as_deref(), Some(code), "{pointer}: {}", faults.text);
     }
+    let body = json!({"priority": "low", "subject": "a\nb", "category": "a\r", "message": "a\nb"});
+    let faults = post(body).await.problem("validation_failed");
+    assert_eq!(faults.item("/subject").as_deref(), Some("invalid_type"), "{}", faults.text);
+    assert_eq!(faults.item("/category").as_deref(), Some("invalid_type"), "{}", faults.text);
+    assert_eq!(faults.item("/message"), None, "a message has lines: {}", faults.text);
     let id = open(&ada, "é", &"ü".repeat(10_000)).await;
     write(&ada, &id, &"x".repeat(10_001)).await.fault("/message", "too_long");
     write(&ada, "tkt_01kdv00000000000000000000z", "m").await.problem("not_found");

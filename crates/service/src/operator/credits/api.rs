@@ -114,7 +114,7 @@ fn read(app: &App, body: &[u8]) -> Result<(i64, String), Problem> {
     if amount == Some(0) {
         fields.fault("amount", "out_of_range", "must not be 0");
     }
-    let reason = fields.required_within("reason", 1, 200);
+    let reason = fields.required_line("reason", 200);
     fields.finish(app.is_strict())?;
     let (Some(amount), Some(reason)) = (amount, reason) else {
         return Err(Problem::from(Code::InternalError));
