@@ -419,6 +419,8 @@ pub struct Chatapp {
 pub struct Email {
     /// `smtp://host:port` or `smtps://…`, credentials in the URL.
     pub relay_url: Secret,
+    /// A PEM file with authorities that are trusted besides the public ones; empty = none.
+    pub ca_file: String,
     /// A domain of the service that every account may send from.
     pub shared_domain: String,
     /// Pauses between tries, seconds.

@@ -132,6 +132,7 @@ fn carrier(table: &Table) -> Value {
 fn email(email: &Email) -> Value {
     section([
         ("relay_url", masked(&email.relay_url)),
+        ("ca_file", plain(&email.ca_file)),
         ("shared_domain", plain(&email.shared_domain)),
         ("retry_schedule_s", plain(&email.retry_schedule_s)),
         ("reports", plain(&email.reports)),

@@ -34,6 +34,7 @@ use crate::app::{App, Correspondence, Env, EventRef, Heard, Memo, Reaction, Shar
 use crate::carriers::door::{Arrivals, Door, door};
 use crate::carriers::handsets::MemoryShelf;
 use crate::carriers::simulated::SimulatedMail;
+use crate::carriers::smtp::Relay;
 use crate::carriers::{Carriers, Handsets, Mailboxes};
 use crate::chatapp::{self, Chatapp, Prompt};
 use crate::config::{Config, Limits, Webhooks};
@@ -160,7 +161,11 @@ fn real_carriers(config: &Config, clock: &Clock, door: &Door) -> anyhow::Result<
     let carriers = carriers.map_err(|fault| anyhow::anyhow!("sms.carriers: {fault}"))?;
     let carriers = carriers.with_chatapp(&config.chatapp, door);
     let carriers = carriers.map_err(|fault| anyhow::anyhow!("chatapp.{fault}"))?;
-    carriers.with_relay(&config.email, &config.mail_name()).context("email.relay_url")
+    let relay = Relay::of(&config.email, &config.mail_name()).map_err(anyhow::Error::msg)?;
+    Ok(match relay {
+        Some(relay) => carriers.with_email(Arc::new(relay)),
+        None => carriers,
+    })
 }
 
 fn simulated_carriers(shared: &Shared, door: &Door) -> Carriers {

@@ -1,16 +1,22 @@
 //! Relays that misbehave. Each story names what the tenant, the ledger and the operator see.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clock::{HOUR, MINUTE};
+use estafette::carriers::Carriers;
+use estafette::carriers::smtp::Relay;
+use estafette::config::Email;
+use estafette::kit::secret::Secret;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::relay::mail;
+use super::relay::{Mx, mail};
 use super::scripted::{At, Do, Script, Scripted};
 use super::transcripts::{attempts, transcript};
 use super::{read, send, until};
 use crate::on_every_engine;
+use crate::smpp::long::in_front_of;
 use crate::world::tenant::Tenant;
 use crate::world::{World, eventually};
 
@@ -23,6 +29,7 @@ on_every_engine!(
     a_relay_that_says_more_than_it_was_asked_is_not_believed with shared,
     a_relay_that_hangs_up_on_one_mail_delays_no_other with shared,
     what_no_relay_ever_takes_is_given_back with shared,
+    a_relay_of_a_private_authority_is_trusted_once_its_file_is_named with shared,
 );
 
 fn shared(config: &mut estafette::config::Config) {
@@ -216,4 +223,34 @@ async fn what_no_relay_ever_takes_is_given_back(world: &World) {
     .await;
     assert_eq!(failed.field("recipients")[0]["error"]["code"], "not_sent");
     assert_eq!((relay.taken().len(), ledger(&ada).await), (0, (0, 0)));
+}
+
+/// The relay that the settings name, from now on.
+async fn give(world: &World, settings: Email) {
+    let make = move || Relay::of(&settings, "estafette.example").unwrap().unwrap();
+    world.give_live(Box::new(move |_, _| Carriers::none().with_email(Arc::new(make())))).await;
+}
+
+async fn a_relay_of_a_private_authority_is_trusted_once_its_file_is_named(world: &World) {
+    let folder = tempfile::tempdir().unwrap();
+    let ca_file = folder.path().join("ca.pem");
+    let (mx, url) = Mx::start().await;
+    let there = url.strip_prefix("smtp://").unwrap().parse().unwrap();
+    let front = in_front_of(there, &ca_file).await;
+    let relay_url = Secret::new(format!("smtps://localhost:{}", front.port()));
+    let strange = Email { relay_url, ..world.config().email.clone() };
+    give(world, strange.clone()).await;
+    let ada = world.live_account("ada", 100).await;
+    let sent = send(&ada, mail("bob@example.org")).await.ok();
+    let text = transcript(&ada, sent.word("id")).await;
+    assert!(text.contains("an authority that is not trusted; name it in email.ca_file"), "{text}");
+    assert_eq!(mx.taken().len(), 0, "nothing goes to a stranger");
+    let ca_file = ca_file.to_str().unwrap().to_owned();
+    give(world, Email { ca_file, ..strange.clone() }).await;
+    world.advance(6 * MINUTE).await;
+    until(&ada, sent.word("id"), "sent").await;
+    assert_eq!(mx.taken().len(), 1);
+    let missing = Email { ca_file: "/nowhere.pem".to_owned(), ..strange };
+    let why = Relay::of(&missing, "estafette.example").err().unwrap();
+    assert!(why.starts_with("email.ca_file cannot be used: /nowhere.pem"), "{why}");
 }

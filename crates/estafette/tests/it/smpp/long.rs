@@ -98,7 +98,7 @@ async fn a_pair_of_binds_sends_by_one_and_hears_by_the_other(world: &World) {
 }
 
 /// Speaks TLS in front of a centre; its certificate is in this file.
-pub(super) async fn in_front_of(centre: SocketAddr, ca_file: &Path) -> SocketAddr {
+pub async fn in_front_of(centre: SocketAddr, ca_file: &Path) -> SocketAddr {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     std::fs::write(ca_file, cert.pem()).unwrap();

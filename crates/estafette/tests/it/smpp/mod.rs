@@ -8,7 +8,7 @@ mod fates;
 mod gateways;
 mod ids;
 mod inbound;
-mod long;
+pub mod long;
 mod lookup;
 mod poison;
 mod prose;

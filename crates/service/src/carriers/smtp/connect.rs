@@ -1,10 +1,12 @@
 //! The way to a relay: TCP, TLS that is verified, a login. Mail and passwords travel in the clear
 //! only to this machine itself.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{CertificateError as Fault, ClientConfig, Error as TlsError};
 use smtp::{Client, Error, Transcript};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -12,6 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::config::{BadRelay, RelayUrl};
+use crate::kit::outgoing;
 
 /// A connection, encrypted or not.
 pub(super) type Stream = Box<dyn Both>;
@@ -25,13 +28,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Both for T {}
 pub enum NoConnection {
     /// Its name has no address, or nothing listens there.
     #[error("no connection: {0}")]
-    Unreachable(#[source] std::io::Error),
+    Unreachable(#[source] io::Error),
     /// Nobody answered in time.
     #[error("no connection in {} s", .0.as_secs())]
     Silent(Duration),
     /// No TLS that can be trusted.
-    #[error("no TLS: {0}")]
-    Untrusted(#[source] std::io::Error),
+    #[error("no TLS: {}", fault(.0))]
+    Untrusted(#[source] io::Error),
     /// What was said then.
     #[error(transparent)]
     Said(#[from] Error),
@@ -46,8 +49,14 @@ pub(super) struct Way {
 
 impl Way {
     pub(super) fn read(url: &str, own_name: &str) -> Result<Self, BadRelay> {
-        let tls = tls().ok_or(BadRelay::Form)?;
+        let tls = tls(None).map_err(|_| BadRelay::Form)?;
         Ok(Self { to: RelayUrl::read(url)?, own_name: own_name.to_owned(), tls })
+    }
+
+    /// From now on the authorities in a PEM file are trusted besides the public ones.
+    pub(super) fn trust(&mut self, ca_file: &Path) -> Result<(), String> {
+        self.tls = tls(Some(ca_file))?;
+        Ok(())
     }
 
     /// For logs, without the login.
@@ -112,13 +121,71 @@ impl Way {
     }
 }
 
-fn tls() -> Option<TlsConnector> {
-    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .ok()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Some(TlsConnector::from(Arc::new(config)))
+fn tls(ca_file: Option<&Path>) -> Result<TlsConnector, String> {
+    let config: ClientConfig = outgoing::trust(ca_file)?;
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// Why there is no TLS, in words that name the setting.
+fn fault(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
+    let says = match inner {
+        None => return error.to_string(),
+        Some(TlsError::InvalidMessage(_)) => {
+            "what answers does not speak TLS; smtps:// is for port 465, smtp:// for 587"
+        }
+        Some(TlsError::InvalidCertificate(fault)) => match fault {
+            Fault::UnknownIssuer => {
+                "its certificate is signed by an authority that is not trusted; name it in \
+                 email.ca_file"
+            }
+            Fault::NotValidForName | Fault::NotValidForNameContext { .. } => {
+                "its certificate is for another name; see the host in email.relay_url"
+            }
+            Fault::Expired
+            | Fault::ExpiredContext { .. }
+            | Fault::NotValidYet
+            | Fault::NotValidYetContext { .. } => {
+                "its certificate has expired, or is not valid yet"
+            }
+            // rustls has no variant of its own for it.
+            other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+                "its certificate is self-signed, an authority's own and not one that it has \
+                 signed: the relay needs one of its own, and email.ca_file the authority's"
+            }
+            other => return other.to_string(),
+        },
+        Some(other) => return other.to_string(),
+    };
+    says.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use super::{Arc, Fault, TlsError, fault, io};
+
+    /// As webpki calls it, which is no dependency of ours.
+    #[derive(Debug)]
+    struct CaUsedAsEndEntity;
+
+    impl fmt::Display for CaUsedAsEndEntity {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{self:?}")
+        }
+    }
+
+    impl std::error::Error for CaUsedAsEndEntity {}
+
+    #[test]
+    fn what_is_wrong_with_a_certificate_is_a_sentence_that_names_the_setting() {
+        let says = |why: Fault| fault(&io::Error::other(TlsError::InvalidCertificate(why)));
+        assert!(says(Fault::UnknownIssuer).contains("name it in email.ca_file"));
+        assert!(says(Fault::NotValidForName).contains("see the host in email.relay_url"));
+        assert!(says(Fault::Expired).contains("has expired"));
+        let own = says(Fault::Other(rustls::OtherError(Arc::new(CaUsedAsEndEntity))));
+        assert!(own.contains("is self-signed") && !own.contains("CaUsed"), "{own}");
+        assert_eq!(fault(&io::ErrorKind::UnexpectedEof.into()), "unexpected end of file");
+    }
 }

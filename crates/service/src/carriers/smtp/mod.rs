@@ -3,6 +3,7 @@
 
 mod connect;
 
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use smtp::{Client, Envelope, Error, Reply, Sent, Stage, Transcript};
 use tokio::time::Instant;
 
 use super::{Address, Answered, Carrier, Content, Mail, Outbound, Outcome, Pace, Refusal};
-use crate::config::BadRelay;
+use crate::config::{self, BadRelay};
 use connect::{Stream, Way};
 
 pub use connect::NoConnection;
@@ -41,6 +42,24 @@ impl Relay {
     /// [`BadRelay`].
     pub fn new(url: &str, own_name: &str) -> Result<Self, BadRelay> {
         Ok(Self { way: Way::read(url, own_name)?, patience: PATIENCE, idle: Mutex::default() })
+    }
+
+    /// The relay of the settings, if there is one.
+    ///
+    /// # Errors
+    /// Which of them cannot be used, and why.
+    pub fn of(email: &config::Email, own_name: &str) -> Result<Option<Self>, String> {
+        let url = email.relay_url.expose();
+        if url.is_empty() {
+            return Ok(None);
+        }
+        let named = |error: BadRelay| format!("email.relay_url: {error}");
+        let mut relay = Self::new(url, own_name).map_err(named)?;
+        if !email.ca_file.is_empty() {
+            let trusted = relay.way.trust(Path::new(&email.ca_file));
+            trusted.map_err(|error| format!("email.ca_file cannot be used: {error}"))?;
+        }
+        Ok(Some(relay))
     }
 
     /// With so much time for each answer, where 20 s are too many.
