@@ -25,7 +25,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
 
-use crate::config::{self, BadRelay, SmsCarrier};
+use crate::config::{self, SmsCarrier};
 use crate::kit::described::described;
 use crate::kit::msisdn::Msisdn;
 use crate::kit::words::words;
@@ -321,19 +321,6 @@ impl Carriers {
         let table = Arc::new(RwLock::new(Arc::clone(&settled)));
         let lookup = Lookup::new(&sms.lookup, clock)?;
         Ok(Self { sms: lanes, table, settled, lookup, ..self })
-    }
-
-    /// With the mail relay of the settings, if there is one.
-    ///
-    /// # Errors
-    /// What of the settings cannot be used.
-    pub fn with_relay(self, email: &config::Email, own_name: &str) -> Result<Self, BadRelay> {
-        let url = email.relay_url.expose();
-        if url.is_empty() {
-            return Ok(self);
-        }
-        let relay = smtp::Relay::new(url, own_name)?;
-        Ok(self.with_email(Arc::new(relay)))
     }
 
     /// Puts other routes in force; all sends after this take them.
