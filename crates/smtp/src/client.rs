@@ -321,8 +321,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     async fn reply(&mut self, patience: Duration, secrets: &[&str]) -> Result<Reply, Error> {
         let read = timeout(patience, Reply::read(&mut self.stream)).await;
         let reply = read.map_err(|_elapsed| Error::TooLate).flatten();
+        let reply = reply.map(|reply| reply.without(secrets));
         match &reply {
-            Ok(reply) => self.transcript.theirs(reply.code, &reply.text, secrets),
+            Ok(reply) => self.transcript.theirs(reply.code, &reply.text),
             Err(error) => self.transcript.note(&error.to_string()),
         }
         reply

@@ -4,6 +4,8 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 
 use crate::Error;
 
+/// In the place of a secret.
+const HIDDEN: &str = "***";
 /// Longest line, bytes. RFC 5321 §4.5.3.1.5 says 512; servers write more.
 const LONGEST_LINE: u64 = 2_048;
 /// Lines of one reply.
@@ -31,6 +33,18 @@ impl Reply {
     #[must_use]
     pub const fn is_passing(&self) -> bool {
         self.code / 100 == 4
+    }
+
+    /// The same without what the server was not to repeat: a reply goes into errors and logs.
+    pub(crate) fn without(self, secrets: &[&str]) -> Self {
+        let hide = |mut text: String| {
+            for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+                text = text.replace(secret, HIDDEN);
+            }
+            text
+        };
+        let (text, lines) = (hide(self.text), self.lines.into_iter().map(hide).collect());
+        Self { code: self.code, text, lines }
     }
 
     pub(crate) async fn read<R: AsyncBufRead + Unpin>(stream: &mut R) -> Result<Self, Error> {

@@ -221,9 +221,15 @@ async fn a_transcript_tells_no_secret_and_no_content() {
         let transcript = Transcript::default();
         let mut client = Client::greet(ours, PATIENCE, transcript.clone()).await.unwrap();
         let offered = client.hello("estafette.example").await.unwrap();
-        drop(client.login(&offered, "robot", "s3cret").await);
+        let login = client.login(&offered, "robot", "s3cret").await;
         drop(client.send(ENVELOPE).await);
+        // What is logged of a refusal, as what is shown of it, and what `{:?}` would show.
+        let refused = login.err().map(|error| format!("{error} {error:?}")).unwrap_or_default();
+        assert_eq!(refused.contains("no: ***, ***"), ways == "PLAIN", "{refused}");
         let text = transcript.text();
+        for secret in ["s3cret", "AHJvYm90AHMzY3JldA=="] {
+            assert!(!refused.contains(secret), "{secret}: {refused}");
+        }
         for secret in ["s3cret", "AHJvYm90AHMzY3JldA==", "czNjcmV0", "cm9ib3Q=", "@", "Subject"] {
             assert!(!text.contains(secret), "{secret}: {text}");
         }
