@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clock::{Clock, DAY, HOUR};
 use estafette::access::By;
-use estafette::app::Env;
+use estafette::app::{App, Env};
 use estafette::kit::seal::Vault;
 use estafette::rotation::{self, Error};
 use estafette::wiring;
@@ -14,13 +14,14 @@ use store::{Sql, WriteSet, args};
 
 use crate::on_every_engine;
 use crate::process::{Serving, answer, run, told};
-use crate::world::World;
 use crate::world::tenant::{other_than, phone};
+use crate::world::{World, eventually};
 
 on_every_engine!(
     a_new_key_takes_the_place_of_the_old_one_beside_a_running_service,
     a_made_up_row_of_a_key_stops_no_start,
     a_database_that_lost_its_keys_takes_no_other_one,
+    no_key_is_dropped_by_a_clock_that_is_not_believed,
 );
 
 /// Its own id, as a new database would remember it.
@@ -94,12 +95,41 @@ async fn a_new_key_takes_the_place_of_the_old_one_beside_a_running_service(world
     assert!(refused.contains(&old_id) && refused.contains(&key_id), "{refused}");
     second.close().await;
     world.advance(DAY + 2 * HOUR).await;
-    assert_eq!(rotation::drop_former(&app, By::CLI).await.unwrap(), [old_id]);
+    assert_eq!(dropped(&app).await, [old_id]);
     let second = wiring::open(config, world.clock().clone()).unwrap();
     second.migrate().await.unwrap();
     let place = ["webhooks", ada.account_id.as_str(), hook.word("id")];
     assert!(second.live.vault.open(&place, &stored().await).is_some());
     second.close().await;
+}
+
+/// Dropped once the witness of the process that serves has seen the time pass.
+async fn dropped(app: &App) -> Vec<String> {
+    eventually(async || match rotation::drop_former(app, By::CLI).await {
+        Err(Error::ClockAhead { .. }) => None,
+        other => Some(other.unwrap()),
+    })
+    .await
+}
+
+async fn no_key_is_dropped_by_a_clock_that_is_not_believed(world: &World) {
+    let app = world.app(Env::Sandbox).await;
+    let old_id = app.vault.writes_with();
+    app.vault.learn(&"c3".repeat(32)).unwrap();
+    let key_id = rotation::new_key(&app).await.unwrap();
+    let patience = Duration::from_mins(1);
+    rotation::turn_to(&app, &key_id, patience, By::CLI, &|_| ()).await.unwrap();
+    world.clock().step(26 * HOUR);
+    let refused = rotation::drop_former(&app, By::CLI).await.unwrap_err();
+    assert!(matches!(refused, Error::ClockAhead { .. }), "{refused:?}");
+    let said = refused.to_string();
+    for word in [&*old_id, "26 h ahead", "estafette clock --confirm"] {
+        assert!(said.contains(word), "no `{word}`: {said}");
+    }
+    world.clock().step(-26 * HOUR);
+    // The same hours, once they have passed.
+    world.advance(26 * HOUR).await;
+    assert_eq!(dropped(&app).await, [old_id]);
 }
 
 async fn a_made_up_row_of_a_key_stops_no_start(world: &World) {

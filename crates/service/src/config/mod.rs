@@ -193,6 +193,12 @@ impl Database {
     pub fn is_shared(&self) -> bool {
         self.url.expose().starts_with("postgres")
     }
+
+    /// Whose clock the service goes by, in the words of errors.
+    #[must_use]
+    pub fn whose_clock(&self) -> &'static str {
+        if self.is_shared() { "the database server's" } else { "this machine's" }
+    }
 }
 
 /// Virtual handsets of the sandbox.

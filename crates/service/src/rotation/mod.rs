@@ -20,6 +20,7 @@ use serde::Serialize;
 use self::store::{self as sql, Known, MOVED, Node};
 use crate::access::{self, By, Entry};
 use crate::app::App;
+use crate::chores;
 use crate::credits::seals;
 use crate::kit::seal::{KeyError, KeyRow, KeyState, Vault};
 
@@ -83,6 +84,21 @@ pub enum Error {
         key_id: String,
         /// From when on it may go.
         until: Millis,
+    },
+    /// By a clock that is not believed the former key could go.
+    #[error(
+        "the clock is {} h ahead of everything written, which is not believed: data written with \
+         {key_id} may still be needed. Set {whose} clock right or, if it is, run `estafette clock \
+         --confirm`; then repeat",
+        ahead_ms / HOUR
+    )]
+    ClockAhead {
+        /// The former key.
+        key_id: String,
+        /// How far it is ahead, milliseconds.
+        ahead_ms: i64,
+        /// Whose clock it is.
+        whose: &'static str,
     },
     /// A secret that no key opens.
     #[error("{table}: a secret of {account} does not open with any key that is given")]
@@ -357,15 +373,21 @@ pub async fn standing(app: &App, resealed: u64) -> Result<Rotated, Error> {
 /// Forgets former keys, once nothing can need them any more. Answers their ids.
 ///
 /// # Errors
-/// [`Error::TooEarly`]; see [`Error`].
+/// [`Error::TooEarly`], [`Error::ClockAhead`]; see [`Error`].
 pub async fn drop_former(app: &App, by: By<'_>) -> Result<Vec<String>, Error> {
     reseal(app, &|_| ()).await?;
     let rows = keys(&app.db).await?;
+    // What is dropped is gone, so the clock is not asked alone, as with all that goes for its age.
+    let judged = chores::judge(&app.db, &app.clock).await?;
     let mut dropped = Vec::new();
     for row in in_state(&rows, KeyState::Former) {
-        let until = row.changed_at + AGE_OUT;
-        if app.now() < until {
-            return Err(Error::TooEarly { key_id: row.key_id.clone(), until });
+        let (key_id, until) = (row.key_id.clone(), row.changed_at + AGE_OUT);
+        if judged.clock < until {
+            return Err(Error::TooEarly { key_id, until });
+        }
+        if judged.is_refused() {
+            let whose = app.config.database.whose_clock();
+            return Err(Error::ClockAhead { key_id, ahead_ms: judged.ahead_ms(), whose });
         }
         let mut set = WriteSet::of("master_keys");
         set.push(sql::DROP, args![row.key_id.as_str()]);
