@@ -35,6 +35,7 @@ mod locked;
 mod nodes;
 mod numbers;
 mod otp;
+mod outputs;
 mod parameters;
 mod people;
 mod postgres;

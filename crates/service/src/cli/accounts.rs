@@ -65,7 +65,7 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
         "user_id": new.id.as_str(),
         "accounts": { "live": new.live.as_str(), "sandbox": new.sandbox.as_str() },
     }));
-    output.answer(&object, || {
+    let shown = output.answer(&object, || {
         format!(
             "Added {email} ({user})\nlive account     {live}\nsandbox account  {sandbox}{hint}\n\
              Next: estafette key add{named_by} --account {sandbox} --name first",
@@ -76,7 +76,13 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
             hint = password.hint(),
         )
     });
-    Ok(())
+    shown.map_err(|unwritten| {
+        unwritten.beside(&format!(
+            "Added {} ({}) with the accounts {} (live) and {} (sandbox). `estafette account \
+             set-password{named_by} --email {0}` gives another password",
+            new.email, new.id, new.live, new.sandbox
+        ))
+    })
 }
 
 async fn list(config: Config, args: AccountsArgs, output: Output) -> anyhow::Result<()> {
@@ -98,7 +104,7 @@ async fn list(config: Config, args: AccountsArgs, output: Output) -> anyhow::Res
         format!("{id}  {env:<7}  {status:<9}  {balance_credits:>12}  {email}")
     };
     let text = super::listing(&views.iter().map(line).collect::<Vec<_>>(), more);
-    output.answer(&json!({ "accounts": views, "more": more }), || text);
+    output.answer(&json!({ "accounts": views, "more": more }), || text)?;
     Ok(())
 }
 
@@ -115,7 +121,7 @@ async fn set(
     service.close().await;
     output.answer(&json!({ "account_id": id.as_str(), "status": row.status }), || {
         format!("{id} is {}; running nodes know within five seconds.", row.status)
-    });
+    })?;
     Ok(())
 }
 
@@ -137,10 +143,12 @@ pub(super) async fn set_password(
         Kind::Staff => "staff_id",
     };
     let object = password.shown_in(json!({ name: id }));
-    output.answer(&object, || {
+    let shown = output.answer(&object, || {
         format!("{id} has a new password; all their logins have ended.{}", password.hint())
     });
-    Ok(())
+    shown.map_err(|unwritten| {
+        unwritten.beside(&format!("{id} has a new password nonetheless; set another one"))
+    })
 }
 
 /// `credits …`
@@ -164,9 +172,11 @@ pub(super) async fn credits(
     service.close().await;
     let note = account.map(|account| standing_note(account.standing, &id, &named_by));
     let note = note.unwrap_or_default();
-    output.answer(&json!({ "account_id": id.as_str(), "balance_credits": balance }), || {
-        format!("{id} has {balance} credits now.{note}")
-    });
+    output
+        .answer(&json!({ "account_id": id.as_str(), "balance_credits": balance }), || {
+            format!("{id} has {balance} credits now.{note}")
+        })
+        .map_err(|unwritten| unwritten.beside(&format!("{id} has {balance} credits now")))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -37,7 +37,7 @@ pub(super) async fn run(
         bail!("there is no carrier {name} under sms.carriers; there is {}", known.join(", "));
     };
     match carrier {
-        SmsCarrier::Smpp(settings) => Ok(check_smpp(name, settings, output).await),
+        SmsCarrier::Smpp(settings) => check_smpp(name, settings, output).await,
         SmsCarrier::Http(settings) => {
             let to = Msisdn::parse(to).map_err(|fault| anyhow!("--to {to} {fault}"))?;
             ensure!(!text.trim().is_empty(), "--text is empty");
@@ -56,7 +56,7 @@ pub(super) async fn run(
             let from = if settings.sender.is_empty() { sample.from } else { &settings.sender };
             let message =
                 Message { to: to.e164(), to_national: &to_national, text, from, ..sample };
-            Ok(dry_run(name, (**settings).clone(), &message, output))
+            dry_run(name, (**settings).clone(), &message, output)
         }
     }
 }
@@ -81,7 +81,12 @@ fn sample(callback_url: &str) -> Message<'_> {
 }
 
 /// Shows the request that a message would make. Nothing is sent.
-fn dry_run(name: &str, settings: SmsHttp, message: &Message<'_>, output: Output) -> ExitCode {
+fn dry_run(
+    name: &str,
+    settings: SmsHttp,
+    message: &Message<'_>,
+    output: Output,
+) -> anyhow::Result<ExitCode> {
     let made = made(settings, message);
     let request = made.as_ref().ok();
     // The same members whatever came of it: scripts rely on them.
@@ -99,8 +104,8 @@ fn dry_run(name: &str, settings: SmsHttp, message: &Message<'_>, output: Output)
             format!("{method} {url}\n{}\n\n{body}\n\nNothing was sent.", lines.join("\n"))
         }
         Err(why) => format!("{name}: no request can be made: {why}"),
-    });
-    if made.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    })?;
+    Ok(if made.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The request that a message would make, without the secrets.
@@ -128,7 +133,7 @@ fn made(settings: SmsHttp, message: &Message<'_>) -> Result<Request, String> {
 }
 
 /// Binds as the service does: of a pair, first the one that sends.
-async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> ExitCode {
+async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> anyhow::Result<ExitCode> {
     let kinds: &[BindKind] = match settings.bind {
         BindMode::Transceiver => &[BindKind::Transceiver],
         BindMode::Pair => &[BindKind::Transmitter, BindKind::Receiver],
@@ -147,8 +152,8 @@ async fn check_smpp(name: &str, settings: &Smpp, output: Output) -> ExitCode {
             Err(why) => format!("{name}: no bind at {place} as {}: {why}", word(*kind)),
         };
         probed.iter().map(line).collect::<Vec<_>>().join("\n")
-    });
-    if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    })?;
+    Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn probe(link: Result<LinkSettings, String>, kind: BindKind) -> Result<Probe, String> {

@@ -23,8 +23,7 @@ pub(super) async fn run(
         retention::confirm_clock(app, By::CLI).await?;
     }
     let judged = chores::judge(&app.db, &app.clock).await?;
-    let is_shared = app.config.database.is_shared();
-    let whose = if is_shared { "the database server's" } else { "this machine's" };
+    let whose = app.config.database.whose_clock();
     service.close().await;
     let ahead_s = judged.ahead_ms() / 1_000;
     let object = json!({
@@ -46,6 +45,6 @@ pub(super) async fn run(
             "clock      {}\nwitnessed  {}\nahead      {ahead_s} s\n{verdict}",
             judged.clock, judged.witnessed
         )
-    });
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -45,7 +45,7 @@ pub(super) async fn run(
     } else {
         "not well"
     };
-    output.answer(&json!({ "ok": is_well }), || format!("{address}/{path}: {verdict}"));
+    output.answer(&json!({ "ok": is_well }), || format!("{address}/{path}: {verdict}"))?;
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -42,14 +42,19 @@ async fn add(config: Config, args: &KeyArgs, output: Output) -> anyhow::Result<(
     let (raw, key) = access::create_key(app, &account, &wanted, By::CLI, &Claim::default()).await?;
     service.close().await;
     let env = account.env.as_str();
+    let made = format!(
+        "The key {0} was made, and nobody has seen it: `estafette key disable{named_by} --account \
+         {id} --key {0}`, then make another",
+        key.id
+    );
     let text = format!(
         "{}\n({} for {env}; shown this once){}",
         raw.expose(),
         key.id,
         standing_note(account.standing, &id, &named_by)
     );
-    output.answer(&serde_json::to_value(NewKeyView::of(Some(&raw), key))?, || text);
-    Ok(())
+    let object = serde_json::to_value(NewKeyView::of(Some(&raw), key))?;
+    output.answer(&object, || text).map_err(|unwritten| unwritten.beside(&made))
 }
 
 async fn list(config: Config, args: &KeysArgs, output: Output) -> anyhow::Result<()> {
@@ -67,7 +72,7 @@ async fn list(config: Config, args: &KeysArgs, output: Output) -> anyhow::Result
         format!("{}  {state:<8}  {}…  {}", view.id, view.key_prefix, view.name.escape_debug())
     };
     let text = super::listing(&views.iter().map(line).collect::<Vec<_>>(), more);
-    output.answer(&json!({ "keys": views, "more": more }), || text);
+    output.answer(&json!({ "keys": views, "more": more }), || text)?;
     Ok(())
 }
 
@@ -80,7 +85,7 @@ async fn disable(config: Config, args: &DisableKeyArgs, output: Output) -> anyho
     let view = DisabledKeyView { id: id.to_string(), active: false };
     output.answer(&serde_json::to_value(view)?, || {
         format!("{id} no longer works; other nodes refuse it within five seconds.")
-    });
+    })?;
     Ok(())
 }
 

@@ -19,6 +19,7 @@ mod staff;
 mod upkeep;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use ::clock::Clock;
@@ -63,7 +64,11 @@ fn refused(error: &clap::Error, output: Output) -> ExitCode {
         let told = error.render().to_string();
         output.failed(told.trim_start_matches("error: ").trim_end());
     } else {
-        let _printed = error.print();
+        let shown = error.print().and_then(|()| std::io::stdout().flush());
+        if let Err(unwritten) = output::answered(shown) {
+            output.failed(&unwritten.to_string());
+            return ExitCode::FAILURE;
+        }
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
@@ -108,7 +113,7 @@ async fn dispatch(
     match command {
         Command::Playground(args) => return playground::run(&args, output).await,
         Command::Openapi => return upkeep::openapi(output),
-        Command::Config(ConfigArgs { template: true }) => return Ok(upkeep::template(output)),
+        Command::Config(ConfigArgs { template: true }) => return upkeep::template(output),
         // What cannot be loaded is a finding.
         Command::Doctor => return doctor::run(load(), &strangers, output).await,
         _ => {}
@@ -130,7 +135,7 @@ async fn dispatch(
         Command::RotateKey(args) => rotate_key::run(config, &args, output).await,
         Command::Clock(args) => clock::run(config, &args, output).await,
         Command::Carriers(command) => carriers::run(&config, &command, output).await,
-        Command::Config(_) => Ok(upkeep::config(&config, output)),
+        Command::Config(_) => upkeep::config(&config, output),
         Command::Playground(_) | Command::Openapi | Command::Doctor => Ok(ExitCode::SUCCESS),
     }
 }

@@ -1,7 +1,8 @@
 //! Where answers go: the standard output carries the answer and nothing else; questions, hints,
-//! logs and errors go to the error output. A reader that has gone, such as `head`, is no error.
+//! logs and errors go to the error output. A reader that has gone, such as `head`, is no error; an
+//! answer that a full disk did not take is one, or a backup of it would be thought made.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
 use serde_json::{Value, json};
 
@@ -22,38 +23,65 @@ impl Output {
     }
 
     /// The one answer of a command.
-    pub(super) fn answer(self, object: &Value, text: impl FnOnce() -> String) {
-        if self.json {
-            line(std::io::stdout(), &object.to_string());
-        } else {
-            line(std::io::stdout(), text().trim_end());
-        }
+    ///
+    /// # Errors
+    /// When nobody will ever read it, although somebody is there.
+    pub(super) fn answer(
+        self,
+        object: &Value,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Unwritten> {
+        let text = if self.json { object.to_string() } else { text() };
+        answered(line(std::io::stdout(), text.trim_end()))
     }
 
     /// Why a command failed, on the error output.
     pub(super) fn failed(self, error: &str) {
         if self.json {
-            line(std::io::stderr(), &json!({ "error": error }).to_string());
+            said(line(std::io::stderr(), &json!({ "error": error }).to_string()));
         } else {
-            line(std::io::stderr(), &format!("error: {error}"));
+            said(line(std::io::stderr(), &format!("error: {error}")));
         }
     }
 
     /// Something for people only, as it happens.
     pub(super) fn tell(self, text: &str) {
         if !self.json {
-            line(std::io::stdout(), text);
+            said(line(std::io::stdout(), text));
         }
     }
 
     /// Like [`Self::tell`], where the standard output is kept for the answer.
     pub(super) fn hint(self, text: &str) {
         if !self.json {
-            line(std::io::stderr(), text);
+            said(line(std::io::stderr(), text));
         }
     }
 }
 
-fn line(mut to: impl Write, text: &str) {
-    let _written = writeln!(to, "{text}").and_then(|()| to.flush());
+/// What a command answers did not reach the standard output.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to the standard output: {0}")]
+pub(super) struct Unwritten(std::io::Error);
+
+impl Unwritten {
+    /// With what was made nonetheless, and how to go on from there.
+    pub(super) fn beside(self, made: &str) -> anyhow::Error {
+        anyhow::anyhow!("{self}. {made}")
+    }
+}
+
+/// Whether an answer was written.
+pub(super) fn answered(written: std::io::Result<()>) -> Result<(), Unwritten> {
+    match written {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Unwritten(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Nobody is left to be told that something beside the answer was not.
+fn said(_written: std::io::Result<()>) {}
+
+fn line(mut to: impl Write, text: &str) -> std::io::Result<()> {
+    writeln!(to, "{text}").and_then(|()| to.flush())
 }

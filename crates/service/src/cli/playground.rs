@@ -64,7 +64,7 @@ pub(super) async fn run(args: &PlaygroundArgs, output: Output) -> anyhow::Result
             cloud_api::APP_SECRET,
             cloud_api::VERIFY_TOKEN
         )
-    });
+    })?;
     let report = move |received: &Received| output.tell(&line(received));
     let handsets = centre.handsets();
     tokio::select! {

@@ -29,7 +29,7 @@ pub(super) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-async fn rotate(app: &App, patience: Duration, output: Output) -> Result<(), Error> {
+async fn rotate(app: &App, patience: Duration, output: Output) -> anyhow::Result<()> {
     let told = |text: &str| output.hint(text);
     let goes_on = rotation::has_former(app).await?;
     if !goes_on {
@@ -52,7 +52,7 @@ async fn rotate(app: &App, patience: Duration, output: Output) -> Result<(), Err
             );
         }
         text
-    });
+    })?;
     Ok(())
 }
 
@@ -66,7 +66,7 @@ async fn new_key(app: &App) -> Result<String, Error> {
     given
 }
 
-async fn drop_former(app: &App, output: Output) -> Result<(), Error> {
+async fn drop_former(app: &App, output: Output) -> anyhow::Result<()> {
     let dropped = rotation::drop_former(app, By::CLI).await?;
     let is_own = app.config.master_key.is_empty();
     if is_own && !dropped.is_empty() {
@@ -79,6 +79,6 @@ async fn drop_former(app: &App, output: Output) -> Result<(), Error> {
         }
         let rest = if is_own { "" } else { " Take them out of the file of every node." };
         format!("Dropped {}; {key_id} writes.{rest}", dropped.join(", "))
-    });
+    })?;
     Ok(())
 }

@@ -40,7 +40,10 @@ pub(super) async fn run(
     }
     addresses.log(&shown);
     if output.is_json() {
-        output.answer(&addresses.json(), String::new);
+        // Who serves goes on: its log says where.
+        if let Err(unwritten) = output.answer(&addresses.json(), String::new) {
+            tracing::warn!("{unwritten}");
+        }
     }
     told_to_stop().await;
     tracing::info!("stopping");

@@ -63,8 +63,15 @@ async fn add(config: Config, login: &LoginArgs, output: Output) -> anyhow::Resul
     let id = added.map_err(|error| told(error, &named_by))?;
     service.close().await;
     let object = password.shown_in(json!({ "staff_id": id.as_str() }));
-    output.answer(&object, || format!("Added {} as staff: {id}{}", login.email, password.hint()));
-    Ok(())
+    let added = format!("Added {} as staff: {id}", login.email);
+    let shown = output.answer(&object, || format!("{added}{}", password.hint()));
+    shown.map_err(|unwritten| {
+        unwritten.beside(&format!(
+            "{added}. `estafette staff remove{named_by} --id {id}` undoes it, and `estafette staff \
+             set-password{named_by} --email {}` gives another password",
+            login.email
+        ))
+    })
 }
 
 async fn list(config: Config, args: &ListArgs, output: Output) -> anyhow::Result<()> {
@@ -79,7 +86,7 @@ async fn list(config: Config, args: &ListArgs, output: Output) -> anyhow::Result
         format!("{}  {}  last login {last}", view.id, view.email)
     };
     let text = super::listing(&views.iter().map(line).collect::<Vec<_>>(), more);
-    output.answer(&json!({ "staff": views, "more": more }), || text);
+    output.answer(&json!({ "staff": views, "more": more }), || text)?;
     Ok(())
 }
 
@@ -100,6 +107,6 @@ async fn remove(config: Config, args: &RemoveStaffArgs, output: Output) -> anyho
     service.close().await;
     output.answer(&json!({ "staff_id": id.as_str() }), || {
         format!("{id} is no longer on the staff; their tokens have ended.")
-    });
+    })?;
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(super) async fn migrate(config: Config, output: Output) -> anyhow::Result<Ex
     service.close().await;
     output.answer(&json!({ "version": version }), || {
         format!("The database is at migration {version}.")
-    });
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn audit(
     if args.head {
         let newest = credits::seals::newest(&app.db).await?;
         service.close().await;
-        return Ok(tell_head(newest.as_ref(), output));
+        return tell_head(newest.as_ref(), output);
     }
     let scope = Scope {
         horizon_ms: audit::HORIZON_MS,
@@ -57,7 +57,7 @@ pub(super) async fn audit(
     let ok = report.is_ok();
     let mut object = serde_json::to_value(&report)?;
     object["ok"] = ok.into();
-    output.answer(&object, || summary(&report));
+    output.answer(&object, || summary(&report))?;
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -76,20 +76,20 @@ fn kept_head(place: &str) -> anyhow::Result<SealHead> {
         .context("--since-head takes what `estafette audit --head` printed: a number, -, 64 digits")
 }
 
-fn tell_head(newest: Option<&Seal>, output: Output) -> ExitCode {
+fn tell_head(newest: Option<&Seal>, output: Output) -> anyhow::Result<ExitCode> {
     let Some(seal) = newest else {
         output.answer(&json!({ "head": null }), || {
             "Nothing is sealed yet: the service seals every half an hour.".to_owned()
-        });
-        return ExitCode::FAILURE;
+        })?;
+        return Ok(ExitCode::FAILURE);
     };
     let text = credits::seals::head_text(&seal.head());
     let object = json!({
         "head": text, "seal": seal.number, "hash": hex(&seal.hash),
         "sealed_at": seal.sealed_at.to_string(),
     });
-    output.answer(&object, || text);
-    ExitCode::SUCCESS
+    output.answer(&object, || text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn summary(report: &Report) -> String {
@@ -186,7 +186,7 @@ pub(super) async fn erase(
              {messages}, emails: {mails}; open ones that were ended: {ended}) and from what they \
              sent (messages: {received}).{files}{handsets}"
         )
-    });
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -214,7 +214,7 @@ pub(super) async fn compact(config: Config, output: Output) -> anyhow::Result<Ex
     let after = size();
     output.answer(&json!({ "bytes_before": before, "bytes_after": after }), || {
         format!("{}: {before} bytes before, {after} after.", path.display())
-    });
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -238,25 +238,25 @@ pub(super) async fn backup(
     let name = file.display().to_string();
     output.answer(&json!({ "file": name, "bytes": bytes }), || {
         format!("{name}: {bytes} bytes. Keep the master key with it.")
-    });
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the settings in force.
-pub(super) fn config(config: &Config, output: Output) -> ExitCode {
-    output.answer(&show_json(config), || show(config));
-    ExitCode::SUCCESS
+pub(super) fn config(config: &Config, output: Output) -> anyhow::Result<ExitCode> {
+    output.answer(&show_json(config), || show(config))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the file of settings that operators begin with.
-pub(super) fn template(output: Output) -> ExitCode {
+pub(super) fn template(output: Output) -> anyhow::Result<ExitCode> {
     let text = crate::config::template();
-    output.answer(&json!({ "toml": text }), || text.clone());
-    ExitCode::SUCCESS
+    output.answer(&json!({ "toml": text }), || text.clone())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the description of the API.
 pub(super) fn openapi(output: Output) -> anyhow::Result<ExitCode> {
-    output.answer(&serde_json::to_value(wiring::openapi())?, wiring::openapi_text);
+    output.answer(&serde_json::to_value(wiring::openapi())?, wiring::openapi_text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -70,7 +70,7 @@ async fn tour(addresses: &Addresses, once: bool, output: Output) -> anyhow::Resu
         .await
         .with_context(|| format!("step {} did not return what it should", visitor.count()))?;
     let object = summary(&tour, addresses, visitor.steps());
-    output.answer(&object, || if once { ended() } else { farewell(&tour, addresses) });
+    output.answer(&object, || if once { ended() } else { farewell(&tour, addresses) })?;
     Ok(())
 }
 

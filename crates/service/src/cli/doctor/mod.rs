@@ -99,7 +99,7 @@ pub(super) async fn run(
             _ => format!("It cannot serve as it is. Errors: {faults}, warnings: {warnings}."),
         };
         format!("{}\n\n{verdict}", lines.join("\n"))
-    });
+    })?;
     Ok(if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
