@@ -65,6 +65,44 @@ pub(crate) fn made(sql: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The tables that there are after the migrations that were applied.
+pub(crate) fn standing(dialect: Dialect, known: &[Migration], applied: &[Applied]) -> Vec<String> {
+    let mut names = Vec::new();
+    let is_applied = |it: &&Migration| applied.iter().any(|(version, _)| *version == it.version);
+    for migration in known.iter().filter(is_applied) {
+        let sql = text_for(dialect, migration.sql);
+        names.extend(made(&sql).map(str::to_owned));
+        names.retain(|name| !sql.contains(&format!("DROP TABLE {name};")));
+    }
+    names
+}
+
+/// Whether the tables are those of the versions that are noted.
+///
+/// # Errors
+/// [`Error::Altered`].
+pub(crate) fn compare(
+    dialect: Dialect,
+    known: &[Migration],
+    applied: &[Applied],
+    there: &[String],
+) -> Result<(), Error> {
+    if applied.is_empty() {
+        let all: Vec<Applied> = known.iter().map(|it| (it.version, String::new())).collect();
+        let ours = standing(dialect, known, &all);
+        return match ours.iter().find(|name| there.contains(name)) {
+            Some(name) => Err(Error::Altered(format!(
+                "it has the table {name}, and schema_migrations names no version"
+            ))),
+            None => Ok(()),
+        };
+    }
+    match standing(dialect, known, applied).iter().find(|name| !there.contains(name)) {
+        Some(name) => Err(Error::Altered(format!("it lacks the table {name}"))),
+        None => Ok(()),
+    }
+}
+
 /// Whether a migration changes a table, an index on it included.
 pub(crate) fn changes(sql: &str, table: &str) -> bool {
     let is_change = |statement: &&str| {
@@ -92,6 +130,27 @@ mod tests {
         let sql = "a;\n--@sqlite\nb;\n--@postgresql\nc;\n--@all\nd;";
         assert_eq!(text_for(Dialect::Sqlite, sql), "a;\nb;\nd;\n");
         assert_eq!(text_for(Dialect::Postgresql, sql), "a;\nc;\nd;\n");
+    }
+
+    #[test]
+    fn tables_that_are_missing_or_that_no_version_explains_are_named() {
+        let text = |version, sql| Migration { version, name: "m", sql };
+        let known = [
+            text(1, "CREATE TABLE a (x BIGINT); CREATE TABLE old (x BIGINT);"),
+            text(2, "DROP TABLE old; CREATE TABLE b (x BIGINT);"),
+        ];
+        let compared = |applied: &[u32], there: &[&str]| {
+            let applied: Vec<Applied> = applied.iter().map(|it| (*it, String::new())).collect();
+            let there: Vec<String> = there.iter().map(|name| (*name).to_owned()).collect();
+            let found = compare(Dialect::Sqlite, &known, &applied, &there);
+            found.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(compared(&[], &["somebody's"]), "");
+        assert_eq!(compared(&[1], &["a", "old"]), "");
+        assert_eq!(compared(&[1, 2], &["a", "b", "somebody's"]), "");
+        assert!(compared(&[1, 2], &["a"]).contains("lacks the table b"));
+        assert!(compared(&[1], &["a"]).contains("lacks the table old"));
+        assert!(compared(&[], &["a", "b"]).contains("it has the table a"));
     }
 
     #[test]

@@ -29,6 +29,15 @@ pub enum Error {
     /// The database can never be used as it is; the text says what to change.
     #[error("the database cannot be used: {0}")]
     Unfit(String),
+    /// The file is not one of ours.
+    #[error("it is another program's database: it has the table {table}, and none of estafette's")]
+    Foreign {
+        /// A table that it has.
+        table: String,
+    },
+    /// Somebody has changed the tables.
+    #[error("the database's schema is not what this program made: {0}; restore a backup")]
+    Altered(String),
     /// Another process serves from the database.
     #[error(
         "{place} is in use by another `serve`{by}: only one at a time. Stop that one, or give this \

@@ -52,7 +52,8 @@ impl Lite {
     /// Blocks on the disk.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when the file cannot be used or SQLite is too old.
+    /// [`Error::Unavailable`] when the file cannot be used or SQLite is too old, and
+    /// [`Error::Foreign`].
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Self, Error> {
         let found = rusqlite::version_number();
         if found < OLDEST_SQLITE {
@@ -62,6 +63,7 @@ impl Lite {
         }
         create(path).map_err(|error| Error::Unavailable(format!("opening the file: {error}")))?;
         let path = path.canonicalize().map_err(|error| Error::Unavailable(error.to_string()))?;
+        schema::refuse_foreign(&path)?;
         let session = Session::open(&path, Role::Writer, &options)?;
         let readers = Readers::open(&path, &options)?;
         let checkpoints = Checkpoints::start(&path, &options)?;

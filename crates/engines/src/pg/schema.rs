@@ -5,7 +5,7 @@
 use super::connection::Connection;
 use super::failure::Failure;
 use super::{text, writer};
-use crate::migrate::{Applied, Dialect, changes, made, missing, newest_of, text_for};
+use crate::migrate::{Applied, Dialect, changes, compare, made, missing, newest_of, text_for};
 use store::{About, Args, Error, FromRow, Migration, Sql, args};
 
 /// With the text of each, so that a backup can make the same tables.
@@ -37,6 +37,11 @@ const MADE: Sql = Sql("SELECT c.oid::regclass::text FROM pg_catalog.pg_class c \
     JOIN pg_catalog.pg_class m ON m.oid = to_regclass('schema_migrations') \
     WHERE c.relkind = 'r' AND c.relnamespace = m.relnamespace \
     AND c.relname = ANY (string_to_array($1, ','))");
+/// The tables beside the table of migrations, or where it would be.
+const TABLES: Sql = Sql("SELECT c.relname::text FROM pg_catalog.pg_class c \
+    WHERE c.relkind IN ('r', 'p') AND c.relnamespace = coalesce((SELECT m.relnamespace \
+    FROM pg_catalog.pg_class m WHERE m.oid = to_regclass('schema_migrations')), \
+    to_regnamespace(current_schema()))");
 const RECORD: Sql =
     Sql("INSERT INTO schema_migrations (version, name, checksum, applied_at, body) \
     VALUES ($1, $2, $3, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT), $4) \
@@ -57,7 +62,11 @@ pub(super) async fn migrate(connection: &Connection, known: &[Migration]) -> Res
     }
     loop {
         let applied = applied(connection).await?;
-        let Some(next) = missing(known, &applied)?.first().copied() else {
+        let next = missing(known, &applied)?.first().copied();
+        if next.is_none() {
+            are_ours(connection, known, &applied).await?;
+        }
+        let Some(next) = next else {
             writer::forget_old(connection).await?;
             return Ok(newest_of(&applied).unwrap_or(0));
         };
@@ -76,10 +85,23 @@ pub(super) async fn rehearse(connection: &Connection, known: &[Migration]) -> Re
     check_encoding(connection).await?;
     if has_tables(connection).await? {
         check_tables(connection, known).await?;
+        are_ours(connection, known, &applied(connection).await?).await?;
     }
     // The connection is the caller's, and ends with it, so what fails half-way stays nowhere.
     connection.run_text("BEGIN; CREATE TABLE store_rehearsal (id BIGINT); ROLLBACK").await?;
     Ok(())
+}
+
+/// Whether the tables are those that were made.
+async fn are_ours(
+    connection: &Connection,
+    known: &[Migration],
+    applied: &[Applied],
+) -> Result<(), Error> {
+    let rows = connection.run(TABLES, &Args::new()).await?.rows;
+    let there: Result<Vec<(String,)>, Error> = rows.into_iter().map(FromRow::from_row).collect();
+    let there: Vec<String> = there?.into_iter().map(|(name,)| name).collect();
+    compare(Dialect::Postgresql, known, applied, &there)
 }
 
 async fn check_encoding(connection: &Connection) -> Result<(), Error> {

@@ -88,7 +88,9 @@ pub(crate) fn vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
     }
     let path = config.data_dir.join("master.key");
     let database = database_file(config).unwrap_or_default();
-    if std::fs::metadata(&database).is_ok_and(|file| file.len() > 0) {
+    let size = std::fs::metadata(&database).map(|file| file.len()).ok();
+    ensure!(size != Some(0) || !path.exists(), emptied(config));
+    if size > Some(0) {
         ensure!(
             path.exists(),
             "the master key is missing, without which {} cannot be used: put it back as {}, or \
@@ -99,6 +101,16 @@ pub(crate) fn vault(config: &Config, clock: &Clock) -> anyhow::Result<Vault> {
         return Vault::from_file(&path, clock.clone()).map_err(named);
     }
     Vault::from_file_or_new(&path, clock.clone()).map_err(named)
+}
+
+/// What is said of a file without a byte beside the key of a database that there was: its data are
+/// lost, and a new installation in its place would look as if nothing had happened.
+fn emptied(config: &Config) -> String {
+    format!(
+        "{} is empty, and the master key beside it is that of a database that is gone: put a \
+         backup in its place (docs/operations.md), or remove the empty file if there never was one",
+        place_of(config)
+    )
 }
 
 /// Where the master key is read from, for errors.

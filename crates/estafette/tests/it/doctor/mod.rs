@@ -1,6 +1,7 @@
 //! `estafette doctor`: on installations that are whole and on broken ones.
 
 mod agreeing;
+mod lost;
 mod servers;
 
 use std::os::unix::fs::PermissionsExt;

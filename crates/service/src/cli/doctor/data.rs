@@ -38,7 +38,8 @@ impl Data {
 }
 
 pub(super) async fn examine(config: &Config) -> Data {
-    if let Some(finding) = wiring::database_file(config).and_then(|file| no_database(&file)) {
+    if let Some(finding) = wiring::database_file(config).and_then(|file| no_database(config, &file))
+    {
         return Data::only(finding, Server::Nobody);
     }
     let asked = timeout(PATIENCE, database(config)).await;
@@ -51,7 +52,7 @@ pub(super) async fn examine(config: &Config) -> Data {
 const REACH: &str = "see that the server runs and database.url leads to it";
 
 /// What is said of a file that has no database in it. To open it would make one.
-fn no_database(file: &Path) -> Option<Finding> {
+fn no_database(config: &Config, file: &Path) -> Option<Finding> {
     let about = "database";
     let file = folder::shown(file);
     let at = file.display();
@@ -60,6 +61,12 @@ fn no_database(file: &Path) -> Option<Finding> {
         Ok(found) if !found.is_file() => {
             let remedy = "move it away, or name another place with --data-dir or database.url";
             Some(Finding::fault(about, format!("{at} is not a file"), remedy))
+        }
+        Ok(found) if found.len() == 0 && has_own_key(config) => {
+            let found = format!("{at} is empty, and a master key is beside it: its data are lost");
+            let remedy = "put a backup in its place (docs/operations.md), or remove the empty file \
+                          if there never was a database";
+            Some(Finding::fault(about, found, remedy))
         }
         Ok(found) if found.len() == 0 => {
             Some(Finding::warning(about, format!("{at} is empty"), remedy))
@@ -76,6 +83,11 @@ fn no_database(file: &Path) -> Option<Finding> {
             }
         }),
     }
+}
+
+/// Whether the data directory has the key of a database.
+fn has_own_key(config: &Config) -> bool {
+    config.master_key.is_empty() && config.data_dir.join("master.key").exists()
 }
 
 async fn database(config: &Config) -> Data {

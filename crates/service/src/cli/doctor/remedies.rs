@@ -37,7 +37,8 @@ pub(super) fn of(config: &Config, error: &Error) -> String {
         }
         Error::Unfit(_) => GRANT.to_owned(),
         Error::Unavailable(why) => of_text(config, why).to_owned(),
-        Error::Corrupt { .. } => RESTORE.to_owned(),
+        Error::Foreign { .. } => "name another place with --data-dir or database.url".to_owned(),
+        Error::Corrupt { .. } | Error::Altered(_) => RESTORE.to_owned(),
     }
 }
 

@@ -1,0 +1,77 @@
+//! A database that was lost, taken from another program or changed by hand: neither a start nor the
+//! doctor takes it for a new one.
+
+use std::path::Path;
+
+use super::{examined, finding, tampered};
+use crate::process::{Serving, answer, run, told};
+
+const START: &[&str] = &["serve", "--live", "127.0.0.1:0", "--sandbox", "127.0.0.1:0"];
+
+/// What the commands say that will not use what is there.
+fn refused(folder: &Path) -> String {
+    let said = [START, &["migrate"], &["audit"]].map(|arguments| {
+        let done = run(folder, arguments);
+        assert_eq!(done.status.code(), Some(1), "{arguments:?}: {}", told(&done));
+        told(&done)
+    });
+    said.join("\n")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_emptied_database_is_not_taken_for_a_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("estafette.db");
+    answer(folder.path(), &["migrate"]);
+    for log in ["estafette.db-wal", "estafette.db-shm"] {
+        let _gone = std::fs::remove_file(folder.path().join(log));
+    }
+    std::fs::write(&file, "").unwrap();
+    let said = refused(folder.path());
+    assert_eq!(said.matches("put a backup in its place").count(), 3, "{said}");
+    assert!(said.contains(file.to_str().unwrap()), "{said}");
+    let (seen, code) = examined(folder.path(), &[]);
+    assert_eq!((code, finding(&seen, "database").0), (1, "error"), "{seen}");
+    assert_eq!(file.metadata().unwrap().len(), 0, "nothing is made in its place");
+    // A key that was put there by hand waits for its first database.
+    std::fs::remove_file(&file).unwrap();
+    drop(Serving::on(folder.path()));
+    // An empty file without a key is nothing that was lost.
+    let fresh = tempfile::tempdir().unwrap();
+    std::fs::write(fresh.path().join("estafette.db"), "").unwrap();
+    assert_eq!(finding(&examined(fresh.path(), &[]).0, "database").0, "warning");
+    drop(Serving::on(fresh.path()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_database_of_another_program_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("estafette.db");
+    std::fs::write(folder.path().join("master.key"), "7b".repeat(32)).unwrap();
+    tampered(folder.path(), "CREATE TABLE notes (note TEXT)").await;
+    let before = std::fs::read(&file).unwrap();
+    let said = refused(folder.path());
+    assert_eq!(said.matches("it has the table notes").count(), 3, "{said}");
+    let (seen, code) = examined(folder.path(), &[]);
+    assert_eq!((code, finding(&seen, "database").0), (1, "error"), "{seen}");
+    assert!(before == std::fs::read(&file).unwrap(), "it was changed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_that_somebody_changed_is_an_error() {
+    for (change, says) in [
+        ("DELETE FROM schema_migrations", "schema_migrations names no version"),
+        ("DROP TABLE challenges", "it lacks the table challenges"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        answer(folder.path(), &["migrate"]);
+        let (whole, code) = examined(folder.path(), &[]);
+        assert_eq!((code, finding(&whole, "writes").0), (0, "ok"), "{whole}");
+        tampered(folder.path(), change).await;
+        let (seen, code) = examined(folder.path(), &[]);
+        let (health, found) = finding(&seen, "writes");
+        assert!(code == 1 && health == "error" && found.contains(says), "{change}: {seen}");
+        let said = refused(folder.path());
+        assert_eq!(said.matches(says).count(), 3, "{change}: {said}");
+    }
+}
