@@ -258,3 +258,28 @@ async fn the_command_rotates_the_key_of_a_service_that_runs() {
     std::fs::write(&path, keys.join("\n")).unwrap();
     assert_eq!(answer(folder.path(), &["audit"])["ok"], true);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_file_that_no_start_could_use_is_told_while_it_serves() {
+    let said = async |change: fn(&std::path::Path)| {
+        let folder = tempfile::tempdir().unwrap();
+        let serving = Serving::on(folder.path());
+        change(&folder.path().join("master.key"));
+        // It looks every two seconds.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(serving.get("/readyz").await.status, 200, "it has its key");
+        serving.terminate();
+        serving.end().1
+    };
+    let told = "the master keys are not as they should be";
+    let other = said(|file| std::fs::write(file, "ab".repeat(32)).unwrap()).await;
+    assert_eq!(other.matches(told).count(), 1, "{other}");
+    assert!(other.contains("ERROR") && other.contains("the next start would fail"), "{other}");
+    let gone = said(|file| std::fs::remove_file(file).unwrap()).await;
+    assert_eq!(gone.matches(told).count(), 1, "{gone}");
+    let beside = said(|file| {
+        let own = std::fs::read_to_string(file).unwrap();
+        std::fs::write(file, format!("{}\n{own}", "ab".repeat(32))).unwrap();
+    });
+    assert_eq!(beside.await.matches(told).count(), 0, "a new one beside it is a rotation's");
+}

@@ -1,14 +1,17 @@
 //! What a node does about master keys while it serves: reads its file again, follows the database,
 //! and says which keys it has.
 
+use std::path::Path;
 use std::time::Duration;
 
 use ::store::{CommitError, WriteSet, args};
 use clock::{MINUTE, Millis};
+use rustix::io::Errno;
 use tokio::sync::watch;
 
-use super::{Error, SILENT, follow, store as sql};
+use super::{Error, SILENT, follow, is_known, store as sql};
 use crate::app::App;
+use crate::kit::seal::{KeyError, Vault};
 
 /// How often a node looks, milliseconds.
 const LOOK_MS: u64 = 2_000;
@@ -49,7 +52,7 @@ pub async fn run(app: App, mut stopped: watch::Receiver<bool>) {
 /// Reads the file, where there is one, and the database. The same fault is logged once.
 async fn look(app: &App, fault: &mut String) -> Said {
     let learned = match app.config.master_key_file() {
-        Some(path) => app.vault.learn_file(&path).map_err(|error| error.to_string()),
+        Some(path) => read_again(app, &path).await,
         None => Ok(()),
     };
     let followed = match follow(app).await {
@@ -64,6 +67,31 @@ async fn look(app: &App, fault: &mut String) -> Said {
     }
     *fault = found;
     Said { key_ids: app.vault.key_ids().join(" "), writes: app.vault.writes_with() }
+}
+
+/// Learns what is in the file, and looks whether the next start could do with that: what this
+/// process knows it keeps, so it would not notice.
+async fn read_again(app: &App, path: &Path) -> Result<(), String> {
+    let given = match Vault::from_file(path, app.clock.clone()) {
+        Err(KeyError::File(_, why)) if is_of_process(&why) => {
+            tracing::debug!(error = %why, "the master key file was not read; trying again");
+            return Ok(());
+        }
+        given => given.map_err(|error| error.to_string())?,
+    };
+    app.vault.learn_from(&given);
+    match is_known(&app.db, &given).await {
+        Err(Error::Key(error)) => {
+            Err(format!("the next start would fail by what is in {}: {error}", path.display()))
+        }
+        // A database that is away says so elsewhere.
+        _ => Ok(()),
+    }
+}
+
+/// Whether it is no fault of the file: too many are open, here or on the machine.
+fn is_of_process(why: &std::io::Error) -> bool {
+    matches!(Errno::from_io_error(why), Some(Errno::MFILE | Errno::NFILE))
 }
 
 async fn say(app: &App, said: &Said) -> Result<(), CommitError> {

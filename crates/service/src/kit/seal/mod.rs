@@ -128,12 +128,10 @@ impl Vault {
         Ok(())
     }
 
-    /// Adds the keys of a file.
-    ///
-    /// # Errors
-    /// [`KeyError`].
-    pub fn learn_file(&self, path: &Path) -> Result<(), KeyError> {
-        self.learn(&file::read(path)?)
+    /// Adds the keys of another vault, such as what a file has now.
+    pub fn learn_from(&self, other: &Self) {
+        let learned = self.ring().with((*other.ring()).clone());
+        self.put(learned);
     }
 
     /// Makes a new key, the first in the file, and learns it.
