@@ -44,6 +44,7 @@ mod proof;
 mod repeats;
 mod retention;
 mod rotation;
+mod signals;
 mod smpp;
 mod sms;
 mod statements;

@@ -15,6 +15,7 @@ mod password;
 mod playground;
 mod rotate_key;
 mod serve;
+mod signals;
 mod staff;
 mod upkeep;
 
@@ -94,6 +95,7 @@ async fn dispatch(
     engines: Engines,
     output: Output,
 ) -> anyhow::Result<ExitCode> {
+    signals::outlive_large_files();
     let file = cli.global.config.clone();
     let mut flags = cli.global.flags(engines);
     let command = cli.command.unwrap_or(Command::Serve);

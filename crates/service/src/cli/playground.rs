@@ -71,7 +71,7 @@ pub(super) async fn run(args: &PlaygroundArgs, output: Output) -> anyhow::Result
         served = sink.serve(Clock::system(), report) => served?,
         () = centre.serve() => {}
         served = Smsc::serve_control(handsets, control) => served?,
-        () = super::serve::told_to_stop() => {}
+        () = super::signals::told_to_stop() => {}
     }
     Ok(ExitCode::SUCCESS)
 }

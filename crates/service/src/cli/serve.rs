@@ -8,6 +8,7 @@ use serde_json::json;
 use super::health::reachable;
 use super::logs;
 use super::output::Output;
+use super::signals::{told_again, told_to_stop};
 use crate::config::{Config, LogFormat};
 use crate::wiring;
 
@@ -76,21 +77,8 @@ pub(super) async fn stop(running: wiring::Running) -> ExitCode {
             tracing::info!("stopped");
             ExitCode::SUCCESS
         }
-        () = told_to_stop() => ExitCode::FAILURE,
+        () = told_again() => ExitCode::FAILURE,
     }
-}
-
-/// Returns at Ctrl-C or SIGTERM.
-pub(super) async fn told_to_stop() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut term) = signal(SignalKind::terminate()) {
-            tokio::select! { _ = term.recv() => {}, _ = tokio::signal::ctrl_c() => {} }
-            return;
-        }
-    }
-    let _pressed = tokio::signal::ctrl_c().await;
 }
 
 /// Where a running service answers.

@@ -11,7 +11,8 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::output::Output;
-use super::serve::{Addresses, stop, told_to_stop};
+use super::serve::{Addresses, stop};
+use super::signals::told_to_stop;
 use crate::config::Config;
 use crate::kit::secret::Secret;
 use crate::schema::MIGRATIONS;
