@@ -45,7 +45,15 @@ pub(super) async fn examine(config: &Config) -> Data {
     let asked = timeout(PATIENCE, database(config)).await;
     asked.unwrap_or_else(|_elapsed| {
         let found = format!("no answer in {} s", PATIENCE.as_secs());
-        Data::only(Finding::fault("database", found, REACH), Server::Unknown)
+        let finding = match wiring::database_file(config) {
+            Some(file) => {
+                let at = folder::shown(&file);
+                let found = format!("{}: {found}", at.display());
+                Finding::fault("database", found, remedies::of_lock(&file))
+            }
+            None => Finding::fault("database", found, REACH),
+        };
+        Data::only(finding, Server::Unknown)
     })
 }
 

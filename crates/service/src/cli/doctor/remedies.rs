@@ -1,10 +1,11 @@
 //! What to do about settings, a database or a master key that cannot be used.
 
 use std::io::ErrorKind;
+use std::path::Path;
 
 use store::Error;
 
-use super::folder::WRITABLE;
+use super::folder::{self, WRITABLE};
 use crate::config::{Config, LoadError};
 use crate::kit::seal::KeyError;
 use crate::wiring;
@@ -36,7 +37,7 @@ pub(super) fn of(config: &Config, error: &Error) -> String {
             "make such a database and name it in database.url".to_owned()
         }
         Error::Unfit(_) => GRANT.to_owned(),
-        Error::Unavailable(why) => of_text(config, why).to_owned(),
+        Error::Unavailable(why) => of_text(config, why),
         Error::Foreign { .. } => "name another place with --data-dir or database.url".to_owned(),
         Error::Corrupt { .. } | Error::Altered(_) => RESTORE.to_owned(),
     }
@@ -77,10 +78,24 @@ const GRANT: &str = "let this user own the database and its tables: ALTER DATABA
                      REASSIGN OWNED BY … TO …";
 const RESTORE: &str = "put a backup in its place; see docs/operations.md";
 
-fn of_text(config: &Config, why: &str) -> &'static str {
-    if wiring::database_file(config).is_some() {
-        return of_file(why);
+/// What the operator can do about a file that somebody else has locked.
+pub(super) fn of_lock(file: &Path) -> String {
+    let at = folder::shown(file);
+    let at = at.display();
+    format!(
+        "another process holds a lock on it: `fuser {at}` or `lsof {at}` names it; end what it does"
+    )
+}
+
+fn of_text(config: &Config, why: &str) -> String {
+    match wiring::database_file(config) {
+        Some(file) if why.contains("locked") => of_lock(&file),
+        Some(_) => of_file(why).to_owned(),
+        None => of_server(why).to_owned(),
     }
+}
+
+fn of_server(why: &str) -> &'static str {
     let is = |word: &str| why.contains(word);
     if is("password missing") {
         "put the password into database.url, or the whole URL into a file and name that as \
