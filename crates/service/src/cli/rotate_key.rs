@@ -47,7 +47,8 @@ async fn rotate(app: &App, patience: Duration, output: Output) -> anyhow::Result
         }
         for former in &standing.former {
             text += &format!(
-                "\nKeep {} until {}; then: estafette rotate-key{} --drop",
+                "\nKeep {} until {}; then: estafette rotate-key{} --drop\nBackups that were \
+                 made until then need it after that, too: keep a copy of it for as long as them.",
                 former.key_id, former.until, app.config.named_by
             );
         }
@@ -77,8 +78,12 @@ async fn drop_former(app: &App, output: Output) -> anyhow::Result<()> {
         if dropped.is_empty() {
             return format!("There is no former key; {key_id} writes.");
         }
-        let rest = if is_own { "" } else { " Take them out of the file of every node." };
-        format!("Dropped {}; {key_id} writes.{rest}", dropped.join(", "))
+        let dropped = dropped.join(", ");
+        let rest = if is_own { "" } else { " Take it out of the file of every node." };
+        format!(
+            "Dropped {dropped}; {key_id} writes.{rest}\nBackups from before need {dropped} still: \
+             keep the key for as long as you keep them."
+        )
     })?;
     Ok(())
 }

@@ -60,9 +60,10 @@ fn lacks(missing: &str, given: &[String], is_other: bool) -> String {
         return format!("{needs}; what is given is {given}, which is another database's");
     }
     format!(
-        "{needs} beside {given}. Put it back, in a line of its own. Only if it was dropped before, \
-         somebody wrote its row again: then delete the row with this key_id from the table \
-         master_keys"
+        "{needs} beside {given}. Put it back, in a line of its own: a backup from before \
+         `rotate-key --drop` needs the key that was dropped. Only where no backup was restored and \
+         the key was dropped, somebody wrote its row again: then delete the row with this key_id \
+         from the table master_keys"
     )
 }
 
