@@ -162,13 +162,17 @@ async fn open(config: Config, output: Output) -> anyhow::Result<Service> {
             other => anyhow::Error::from(other).context("cannot bring the database up to date"),
         })
     };
-    match ready.await {
-        Err(error) if is_shared && is_of_database(&error) => Err(error.context(format!(
-            "{place} (database.url) cannot be used; `estafette doctor` says what to do"
-        ))),
-        Err(error) => Err(error),
-        Ok(_version) => Ok(service),
+    ready.await.map_err(|error| placed(error, &place, is_shared))?;
+    Ok(service)
+}
+
+/// An error of a database on a server, with its place and where the remedy is.
+fn placed(error: anyhow::Error, place: &str, is_shared: bool) -> anyhow::Error {
+    if !is_shared || !is_of_database(&error) {
+        return error;
     }
+    let told = "(database.url) cannot be used; `estafette doctor` says what to do";
+    error.context(format!("{place} {told}"))
 }
 
 /// Whether the database is to blame, rather than what is asked of it.

@@ -93,13 +93,11 @@ pub(super) struct Addresses {
 
 impl Addresses {
     pub(super) fn of(at: &wiring::Addresses, config: &Config) -> Self {
-        let url = config.database.url.expose();
-        let data = match url.split_once(':') {
-            None => config.data_dir.display().to_string(),
-            // A PostgreSQL URL holds a password.
-            Some((scheme, _)) => {
-                format!("{scheme} database; files in {}", config.data_dir.display())
-            }
+        let folder = config.data_dir.display().to_string();
+        let data = if config.database.url.is_empty() {
+            folder
+        } else {
+            format!("{}; files in {folder}", wiring::place_of(config))
         };
         let scheme = if config.server.has_tls() { "https" } else { "http" };
         Self {

@@ -23,8 +23,10 @@ use crate::{credits, wiring};
 
 /// Brings the schema up to date.
 pub(super) async fn migrate(config: Config, output: Output) -> anyhow::Result<ExitCode> {
+    let (place, is_shared) = (wiring::place_of(&config), config.database.is_shared());
     let service = super::open_or_make(config, output)?;
-    let version = service.migrate().await?;
+    let migrated = service.migrate().await.map_err(anyhow::Error::from);
+    let version = migrated.map_err(|error| super::placed(error, &place, is_shared))?;
     service.close().await;
     output.answer(&json!({ "version": version }), || {
         format!("The database is at migration {version}.")

@@ -72,8 +72,10 @@ pub enum Error {
     TooManyNewKeys(Vec<String>),
     /// Nodes that run do not know the key.
     #[error(
-        "these processes serve and do not have the new key: {}; give it to them (one that has its \
-         key from the environment has to be restarted) and repeat",
+        "these processes serve, or did within the last three minutes, and do not have the new \
+         key: {} (process ids, each of its machine); give it to them (one that has its key from \
+         the environment has to be restarted; one that was killed is forgotten after three \
+         minutes) and repeat",
         .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     Unaware(Vec<i64>),

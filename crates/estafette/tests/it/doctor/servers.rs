@@ -91,6 +91,21 @@ async fn a_table_of_another_role_ends_a_start_that_would_change_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_make_no_tables_is_told_where_and_led_to_the_doctor() {
+    let guest = Guest::new().await;
+    let url = guest.url();
+    let settings = [("ESTAFETTE__DATABASE__URL", &*url), ("ESTAFETTE__MASTER_KEY", KEY)];
+    let folder = tempfile::tempdir().unwrap();
+    let refused = estafette(folder.path()).arg("migrate").envs(settings).output().unwrap();
+    let said = told(&refused);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    for word in ["permission denied", "estafette doctor", &*guest.database.name] {
+        assert!(said.contains(word), "no `{word}`: {said}");
+    }
+    guest.gone().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_keeps_a_server_from_answering_has_a_remedy_of_its_own() {
     let guest = Guest::new().await.with("ALTER ROLE {} CONNECTION LIMIT 0").await;
     let (seen, code) = of(&guest.url());

@@ -209,7 +209,15 @@ async fn email(config: &Config) -> Finding {
     match relay.probe().await {
         Ok(()) => Finding::fine("email", format!("{place} is ready for mail")),
         Err(error) => {
-            Finding::warning("email", format!("{place}: {error}"), relay_remedy(&error, &place))
+            let mut remedy = relay_remedy(&error, &place);
+            let is_mute = matches!(
+                error,
+                NoConnection::Silent(_) | NoConnection::Said(Error::Broken | Error::TooLate)
+            );
+            if is_mute && url.starts_with("smtp://") {
+                remedy += "; a port that takes TLS from the first byte (465) is smtps://";
+            }
+            Finding::warning("email", format!("{place}: {error}"), remedy)
         }
     }
 }
