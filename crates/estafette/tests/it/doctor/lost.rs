@@ -71,6 +71,7 @@ async fn a_schema_that_somebody_changed_is_an_error() {
         let (seen, code) = examined(folder.path(), &[]);
         let (health, found) = finding(&seen, "writes");
         assert!(code == 1 && health == "error" && found.contains(says), "{change}: {seen}");
+        assert!(!seen.to_string().contains("there are no tables yet"), "{change}: {seen}");
         let said = refused(folder.path());
         assert_eq!(said.matches(says).count(), 3, "{change}: {said}");
     }
