@@ -46,7 +46,7 @@ fn what_ends_a_start_is_an_error() {
         ("sms main", smpp(&missing)),
         ("sms main", smpp(&plain)),
         (
-            "carriers",
+            "email",
             vec![
                 ("ESTAFETTE__EMAIL__RELAY_URL", "smtp://127.0.0.1:9"),
                 ("ESTAFETTE__EMAIL__CA_FILE", &*missing),

@@ -197,13 +197,13 @@ async fn chatapp(config: &Config) -> Finding {
 
 async fn email(config: &Config) -> Finding {
     let url = config.email.relay_url.expose();
-    if url.is_empty() {
-        let found = "no relay: live email answers 503, and no mail is sent";
-        return Finding::warning("email", found, "set email.relay_url; see docs/email.md");
-    }
-    let relay = match Relay::new(url, &config.mail_name()) {
-        Ok(relay) => relay,
-        Err(error) => return Finding::fault("email", error.to_string(), "correct email.relay_url"),
+    let relay = match Relay::of(&config.email, &config.mail_name()) {
+        Ok(Some(relay)) => relay,
+        Ok(None) => {
+            let found = "no relay: live email answers 503, and no mail is sent";
+            return Finding::warning("email", found, "set email.relay_url; see docs/email.md");
+        }
+        Err(error) => return Finding::fault("email", error, "correct this setting"),
     };
     let place = relay.place();
     match relay.probe().await {
@@ -231,7 +231,8 @@ fn relay_remedy(why: &NoConnection, place: &str) -> String {
         }
         NoConnection::Untrusted(_) => format!(
             "smtps:// is TLS from the first byte (port 465), smtp:// is STARTTLS (587); the \
-             certificate must be valid for the name in the URL: {url}"
+             certificate must be valid for the name in the URL, and be signed by a public \
+             authority or one of email.ca_file: {url}"
         ),
         NoConnection::Said(Error::Missing(_)) => {
             "passwords and mail never go in the clear: turn TLS and logins on at the relay, or \
