@@ -58,7 +58,7 @@ impl Alphabet {
                 Some(encoding.decode_without_bom_handling(octets).0.into_owned())
             }
             // Some phones and centres send plain words so.
-            Self::Binary if !octets.is_empty() && octets.iter().all(is_plain) => {
+            Self::Binary if !octets.is_empty() && octets.iter().copied().all(is_plain) => {
                 Some(latin1(octets))
             }
             Self::Binary => None,
@@ -66,7 +66,7 @@ impl Alphabet {
     }
 }
 
-fn is_plain(octet: &u8) -> bool {
+const fn is_plain(octet: u8) -> bool {
     matches!(octet, b' '..=b'~' | b'\n' | b'\r')
 }
 
