@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use axum::body::HttpBody;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
@@ -375,17 +375,7 @@ async fn read_within<F: Future>(limit: Duration, run: F) -> Result<F::Output, El
     }
 }
 
-/// The last instant that such a date can say, in the year 9999.
-const LAST_DATE: u64 = 253_402_300_799_000;
-
 fn finish_headers(app: &App, headers: &mut HeaderMap, notes: &RequestNotes) {
-    // What hyper would say here it remembers, and renews only forwards: once the clock was ahead,
-    // it would say a time of the future until that has come.
-    let at =
-        UNIX_EPOCH + Duration::from_millis(u64::try_from(app.now().0).unwrap_or(0).min(LAST_DATE));
-    if let Ok(value) = HeaderValue::from_str(&httpdate::fmt_http_date(at)) {
-        headers.insert(header::DATE, value);
-    }
     for (name, value) in notes.rate.get().into_iter().flat_map(RateLimit::headers) {
         headers.entry(name).or_insert_with(|| value.clone());
     }

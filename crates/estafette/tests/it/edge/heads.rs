@@ -133,16 +133,3 @@ async fn pages_for_browsers_load_nothing_foreign_and_are_in_no_frame() {
     }
     world.finish().await;
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_date_follows_a_clock_that_is_set_back() {
-    let world = World::new(Engine::Lite).await;
-    let ada = world.account("ada").await;
-    let date = async || ada.desk("GET", "/v1/me").await.ok().head("date").to_owned();
-    let before = date().await;
-    world.clock().step(clock::HOUR);
-    let ahead = date().await;
-    world.clock().step(-clock::HOUR);
-    assert_ne!(before, ahead);
-    assert_eq!(date().await, before);
-}
