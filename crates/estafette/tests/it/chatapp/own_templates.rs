@@ -21,6 +21,12 @@ stories!(
     a_template_that_is_there_already_is_taken_over_only_if_it_says_the_same,
 );
 
+/// A number on a business account of its own.
+fn own_number() -> Value {
+    json!({"phone_number_id": "555", "waba_id": "556", "access_token": cloud_api::ACCESS_TOKEN,
+        "app_secret": cloud_api::APP_SECRET, "verify_token": "v"})
+}
+
 /// What one business account approved, another may not have.
 async fn another_business_account_judges_the_templates_anew(world: &World, upstream: &CloudApi) {
     let ada = world.live_account("ada", 100).await;
@@ -39,9 +45,7 @@ async fn another_business_account_judges_the_templates_anew(world: &World, upstr
     upstream.add_number("555", "556");
     let staff = world.staff().await;
     let link = format!("/v1/admin/accounts/{}/chatapp", ada.account_id);
-    let own = json!({"phone_number_id": "555", "waba_id": "556",
-        "access_token": cloud_api::ACCESS_TOKEN, "app_secret": cloud_api::APP_SECRET,
-        "verify_token": "v"});
+    let own = own_number();
     world.call("PUT", Env::Live, &link).bearer(staff).json(&own).await.ok();
     let order = json!({"to": phone("5678"), "template_name": "order", "template_params": ["Ana"],
         "billing_mode": "direct"});
@@ -65,10 +69,7 @@ async fn a_template_that_is_there_already_is_taken_over_only_if_it_says_the_same
     upstream.add_number("555", "556");
     let staff = world.staff().await;
     let link = format!("/v1/admin/accounts/{}/chatapp", ada.account_id);
-    let own = json!({"phone_number_id": "555", "waba_id": "556",
-        "access_token": cloud_api::ACCESS_TOKEN, "app_secret": cloud_api::APP_SECRET,
-        "verify_token": "v"});
-    world.call("PUT", Env::Live, &link).bearer(staff).json(&own).await.ok();
+    world.call("PUT", Env::Live, &link).bearer(staff).json(own_number()).await.ok();
     let declare = async |name: &str, text: &str| {
         let body = json!({"name": name, "body": text, "category": "UTILITY"});
         ada.call("POST", "/v1/chatapp/templates").json(body).await
