@@ -66,7 +66,7 @@ pub(crate) fn made(sql: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The tables that there are after the migrations that were applied.
-pub(crate) fn standing(dialect: Dialect, known: &[Migration], applied: &[Applied]) -> Vec<String> {
+fn standing(dialect: Dialect, known: &[Migration], applied: &[Applied]) -> Vec<String> {
     let mut names = Vec::new();
     let is_applied = |it: &&Migration| applied.iter().any(|(version, _)| *version == it.version);
     for migration in known.iter().filter(is_applied) {

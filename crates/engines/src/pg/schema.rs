@@ -63,10 +63,8 @@ pub(super) async fn migrate(connection: &Connection, known: &[Migration]) -> Res
     loop {
         let applied = applied(connection).await?;
         let next = missing(known, &applied)?.first().copied();
-        if next.is_none() {
-            are_ours(connection, known, &applied).await?;
-        }
         let Some(next) = next else {
+            are_ours(connection, known, &applied).await?;
             writer::forget_old(connection).await?;
             return Ok(newest_of(&applied).unwrap_or(0));
         };

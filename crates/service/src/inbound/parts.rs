@@ -99,8 +99,7 @@ async fn deliver(
     rows: &[PartRow],
     like: Inbound,
 ) -> Result<Taken, Fault> {
-    let text: String = rows.iter().map(|row| row.text.as_str()).collect();
-    let text = ucs2::join(&text);
+    let text = ucs2::join(&rows.iter().map(|row| row.text.as_str()).collect::<String>());
     let (parts, came) = (rows.first().map_or(0, |row| row.total), rows.len());
     let is_partial = i64::try_from(came).unwrap_or(i64::MAX) < parts;
     let raw = json!({

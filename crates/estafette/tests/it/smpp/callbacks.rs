@@ -1,6 +1,7 @@
 //! Callbacks of gateways: how much one may bring, and to which names they go.
 
 use std::future::IntoFuture;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -51,11 +52,11 @@ async fn a_callback_of_a_thousand_reports_is_taken_whole(world: &World) {
     assert_eq!(ada.balance().await, START - PRICE);
 }
 
-async fn a_name_that_nobody_calls_back_is_like_one_that_there_is_not(world: &World) {
-    let (_far, address) = Far::open(200, "").await;
-    let mut sms = settings(&[("centre", "127.0.0.1:1".parse().unwrap(), "")]);
+/// Gives live a gateway, and a centre for what it does not take.
+async fn give_both(world: &World, preset: &str, gateway: SocketAddr, centre: SocketAddr) {
+    let mut sms = settings(&[("gate", gateway, ""), ("centre", centre, "")]);
     let text = format!(
-        "kind = 'http'\npreset = 'vonage'\nbase_url = 'http://{address}'\nusername = 'AC1'\n\
+        "kind = 'http'\npreset = '{preset}'\nbase_url = 'http://{gateway}'\nusername = 'AC1'\n\
          password = 'secret'\ncallback_token = 'token 1'\n"
     );
     sms.carriers.insert("gate".to_owned(), toml::from_str(&text).unwrap());
@@ -63,6 +64,11 @@ async fn a_name_that_nobody_calls_back_is_like_one_that_there_is_not(world: &Wor
         Carriers::none().with_sms(&sms, clock, HOME, door).unwrap()
     };
     world.give_live(Box::new(make)).await;
+}
+
+async fn a_name_that_nobody_calls_back_is_like_one_that_there_is_not(world: &World) {
+    let (_far, address) = Far::open(200, "").await;
+    give_both(world, "vonage", address, "127.0.0.1:1".parse().unwrap()).await;
     let report = "messageId=A1&status=delivered";
     for proof in ["", "token=token+1&", "token=no&"] {
         let get = async |name: &str| {
@@ -85,8 +91,12 @@ async fn a_name_that_nobody_calls_back_is_like_one_that_there_is_not(world: &Wor
 
 /// Where a gateway is to call back about its last message, saying so.
 async fn receipt_of(far: &Far, status: &str) -> String {
-    let asked = eventually(async || far.asked.lock().unwrap().last().cloned()).await;
-    let asked = url::Url::parse(&format!("http://h{}", asked.0)).unwrap();
+    receipt_for(&eventually(async || far.asked.lock().unwrap().last().cloned()).await.0, status)
+}
+
+/// The same about what it was asked so.
+fn receipt_for(asked: &str, status: &str) -> String {
+    let asked = url::Url::parse(&format!("http://h{asked}")).unwrap();
     let (_, given) = asked.query_pairs().find(|(name, _)| name == "dlr-url").unwrap();
     given.strip_prefix(HOME).unwrap().replace("%d", status).replace("%A", "x")
 }
@@ -95,16 +105,7 @@ async fn receipt_of(far: &Far, status: &str) -> String {
 async fn a_gateway_has_no_say_in_what_another_carrier_has(world: &World) {
     let (far, gateway) = Far::open(503, "Temporal failure, try again later.").await;
     let centre = Rude::open(Manners::Good).await;
-    let mut sms = settings(&[("gate", gateway, ""), ("centre", centre.address, "")]);
-    let like_kannel = format!(
-        "kind = 'http'\npreset = 'kannel'\nbase_url = 'http://{gateway}'\nusername = 'u'\n\
-         password = 'secret'\ncallback_token = 'token 1'\n"
-    );
-    sms.carriers.insert("gate".to_owned(), toml::from_str(&like_kannel).unwrap());
-    let make = move |clock: &Clock, door: &Door| {
-        Carriers::none().with_sms(&sms, clock, HOME, door).unwrap()
-    };
-    world.give_live(Box::new(make)).await;
+    give_both(world, "kannel", gateway, centre.address).await;
     until_up(world, "centre").await;
     let ada = sender(world, "ada").await;
     let body = json!({"to": phone("5678"), "text": "hi"});
@@ -142,9 +143,7 @@ async fn a_phone_that_has_it_outweighs_what_the_gateway_answers(world: &World) {
         async { ada.send(json!({"to": phone("5678"), "delivery_mode": "sms"})).await.ok() };
     let gateway = async {
         let path: String = eventually(async || asked.lock().unwrap().clone()).await;
-        let asked = url::Url::parse(&format!("http://h{path}")).unwrap();
-        let (_, given) = asked.query_pairs().find(|(name, _)| name == "dlr-url").unwrap();
-        let receipt = given.strip_prefix(HOME).unwrap().replace("%d", "1").replace("%A", "ok");
+        let receipt = receipt_for(&path, "1");
         let answer = async {
             tokio::time::sleep(Duration::from_millis(200)).await;
             may_answer.notify_one();

@@ -149,7 +149,7 @@ impl<'a> Upstream<'a> {
         let Some(listed) = listed else { return Ok(false) };
         let has_own_text = template.category != Category::Authentication;
         if is_unknown && has_own_text && !listed.says(&template.body) {
-            let Template { name, language, .. } = template.clone();
+            let (name, language) = (template.name.clone(), template.language.clone());
             return Err(Error::Differs { name, language });
         }
         take_over(template, &listed);
@@ -272,11 +272,7 @@ pub async fn resubmit(app: &App, turn: &Turn) -> Result<u64, Error> {
             Err(Error::Silent) => {
                 silent.insert(upstream.number.waba_id.clone());
             }
-            Err(Error::Refused(said)) => {
-                hear_of(&mut template, "REJECTED", Some(said));
-                keep(app, &template).await?;
-            }
-            Err(error @ Error::Differs { .. }) => {
+            Err(error @ (Error::Refused(_) | Error::Differs { .. })) => {
                 hear_of(&mut template, "REJECTED", Some(error.to_string()));
                 keep(app, &template).await?;
             }
