@@ -32,6 +32,8 @@ pub struct Connection<S> {
     input: BytesMut,
     /// Something was written that TLS may still hold.
     is_unflushed: bool,
+    /// The end of the session, which is told once the farewell is over.
+    ended: Option<Event>,
 }
 
 impl<S> std::fmt::Debug for Connection<S> {
@@ -43,18 +45,26 @@ impl<S> std::fmt::Debug for Connection<S> {
 impl<S: Stream> Connection<S> {
     /// Nothing happens until [`Connection::next`].
     pub fn new(session: Session, stream: S, clock: Clock) -> Self {
-        Self { session, stream, clock, input: BytesMut::new(), is_unflushed: false }
+        Self { session, stream, clock, input: BytesMut::new(), is_unflushed: false, ended: None }
     }
 
     /// The next event. Nothing is lost if the future is dropped. After [`Event::Ended`] the stream
     /// is closed, and there is none.
     pub async fn next(&mut self) -> Event {
         loop {
-            if let Some(event) = self.session.event() {
-                if matches!(event, Event::Ended(_)) {
-                    self.say_farewell().await;
+            if self.ended.is_some() {
+                self.say_farewell().await;
+                if let Some(ended) = self.ended.take() {
+                    return ended;
                 }
-                return event;
+            }
+            match self.session.event() {
+                Some(ended @ Event::Ended(_)) => {
+                    self.ended = Some(ended);
+                    continue;
+                }
+                Some(event) => return event,
+                None => {}
             }
             if self.session.is_ended() {
                 std::future::pending::<()>().await;

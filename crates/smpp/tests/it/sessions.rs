@@ -12,7 +12,7 @@ use smpp::{
 
 use crate::odd;
 
-const NOW: Millis = Millis(1_000_000);
+pub(crate) const NOW: Millis = Millis(1_000_000);
 const SETTINGS: SessionSettings = SessionSettings {
     window: 10,
     inbound: 4,
@@ -26,7 +26,7 @@ fn esme() -> Session {
 }
 
 /// An ESME that is bound, with nothing to say.
-fn bound() -> Session {
+pub(crate) fn bound() -> Session {
     let mut session = esme();
     session.receive(NOW, &mut BytesMut::from(&odd::bind_answers()[0].1[..]));
     assert!(matches!(session.event(), Some(Event::Bound(_))));
@@ -55,7 +55,7 @@ fn written(session: &mut Session) -> Vec<Pdu> {
     pdus
 }
 
-fn send(session: &mut Session, key: u64) -> Result<(), NotSendable> {
+pub(crate) fn send(session: &mut Session, key: u64) -> Result<(), NotSendable> {
     session.send(NOW, key, Operation::Submit, Message::default())
 }
 
