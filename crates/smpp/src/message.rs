@@ -103,7 +103,8 @@ impl Message {
     /// The text with its header, wherever it is: `message_payload` (§5.3.2.32) or `short_message`.
     #[must_use]
     pub fn body(&self) -> Bytes {
-        let payload = self.tlvs.get(tag::MESSAGE_PAYLOAD);
+        // Some centres add an empty one to each message.
+        let payload = self.tlvs.get(tag::MESSAGE_PAYLOAD).filter(|payload| !payload.is_empty());
         payload.unwrap_or_else(|| self.short_message.clone())
     }
 

@@ -331,3 +331,12 @@ proptest! {
         prop_assert!(Receipt::of(&message).is_some());
     }
 }
+
+#[test]
+fn an_empty_payload_beside_a_text_is_none() {
+    let tlvs = Tlvs::default().with(tag::MESSAGE_PAYLOAD, b"");
+    let both = Message { short_message: "STOP".into(), tlvs, ..Message::default() };
+    assert_eq!(both.body(), "STOP");
+    let tlvs = Tlvs::default().with(tag::MESSAGE_PAYLOAD, b"long");
+    assert_eq!(Message { tlvs, ..both }.body(), "long", "a filled one wins");
+}
