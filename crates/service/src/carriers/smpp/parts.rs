@@ -49,12 +49,22 @@ pub(super) fn of(
         ..Message::default()
     };
     let text = outbound.content.text().ok_or((Refusal::Permanent, "no_text"))?.expose();
-    let kind = match settings.long {
-        LongText::Udh16 => Reference::Word,
-        LongText::Udh8 | LongText::Sar | LongText::Payload => Reference::Octet,
-    };
-    let segments = Segments::of(text, kind).map_err(|_| (Refusal::Permanent, "too_long"))?;
+    let (kind, segments) = segments(settings.long, text)?;
     Ok(cut(settings.long, &base, &segments, kind, reference))
+}
+
+/// A text in parts. A reference of 16 bits takes a letter of each, so one that just fits into the
+/// most parts, as it was accepted and charged, has a shorter reference.
+fn segments(
+    long: LongText,
+    text: &str,
+) -> Result<(Reference, Segments<'_>), (Refusal, &'static str)> {
+    let of = |kind| Segments::of(text, kind).map(|segments| (kind, segments));
+    let cut = match long {
+        LongText::Udh16 => of(Reference::Word).or_else(|_| of(Reference::Octet)),
+        LongText::Udh8 | LongText::Sar | LongText::Payload => of(Reference::Octet),
+    };
+    cut.map_err(|_| (Refusal::Permanent, "too_long"))
 }
 
 fn cut(
@@ -204,5 +214,15 @@ mod tests {
         let (count, whole) = part(LongText::Payload, 0);
         assert_eq!((count, whole.segments, whole.message.short_message.len()), (1, 2, 0));
         assert_eq!(whole.message.tlvs.get(tag::MESSAGE_PAYLOAD).unwrap().len(), 200);
+    }
+    #[test]
+    fn what_just_fits_into_ten_parts_goes_out_by_every_way() {
+        let text = "a".repeat(1_530);
+        for long in [LongText::Udh8, LongText::Udh16, LongText::Sar, LongText::Payload] {
+            let settings = Smpp { long, ..Smpp::default() };
+            let parts = of(&settings, &outbound("A", &text), 7, Millis(0)).unwrap();
+            let segments: u32 = parts.iter().map(|part| part.segments).sum();
+            assert_eq!(segments, 10, "{long:?}");
+        }
     }
 }
