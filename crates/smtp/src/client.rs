@@ -112,6 +112,15 @@ const fn is_refusal(reply: &Reply) -> bool {
     matches!(reply.code / 100, 4 | 5) && reply.code != 503
 }
 
+/// Whether a server is ready for what follows a command. Only after a 354 does it take the message:
+/// after any other answer it would take its lines for commands (RFC 5321 §4.1.1.4).
+const fn goes_on(stage: Stage, reply: &Reply) -> bool {
+    match stage {
+        Stage::Sender | Stage::Recipient => reply.is_good(),
+        Stage::Message => reply.code == 354,
+    }
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// Waits for the server's greeting. `patience` is for each answer; the one to a message may
     /// take five times as long (RFC 5321 §4.5.3.2.6). What is said goes to the transcript.
@@ -225,13 +234,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         let Envelope { from, to, parts } = envelope;
         let (from, to) = (format!("MAIL FROM:<{from}>"), format!("RCPT TO:<{to}>"));
         let commands = [
-            (from.as_str(), "MAIL FROM:<return path>", 2, Stage::Sender),
-            (to.as_str(), "RCPT TO:<recipient>", 2, Stage::Recipient),
-            ("DATA", "DATA", 3, Stage::Message),
+            (from.as_str(), "MAIL FROM:<return path>", Stage::Sender),
+            (to.as_str(), "RCPT TO:<recipient>", Stage::Recipient),
+            ("DATA", "DATA", Stage::Message),
         ];
-        for (line, told, expected, stage) in commands {
+        for (line, told, stage) in commands {
             match self.command(Command { line, told, secrets: &[] }).await {
-                Ok(reply) if reply.code / 100 == expected => {}
+                Ok(reply) if goes_on(stage, &reply) => {}
                 Ok(reply) if is_refusal(&reply) => return self.reset(stage, reply).await,
                 // An answer to something else: who answers what is lost, not the message.
                 Ok(_) => return Sent::NotTaken(Error::Nonsense),

@@ -48,7 +48,7 @@ impl Reply {
     }
 
     pub(crate) async fn read<R: AsyncBufRead + Unpin>(stream: &mut R) -> Result<Self, Error> {
-        let mut lines = Vec::new();
+        let (mut lines, mut first) = (Vec::new(), None);
         loop {
             let mut line = Vec::new();
             let read = stream.take(LONGEST_LINE).read_until(b'\n', &mut line).await;
@@ -58,6 +58,10 @@ impl Reply {
                 return Err(if line.is_empty() { Error::Broken } else { Error::Nonsense });
             }
             let (code, is_last, text) = parse(&line).ok_or(Error::Nonsense)?;
+            // RFC 5321 §4.2.1: all lines of a reply have one code. Which one counts, nobody knows.
+            if *first.get_or_insert(code) != code {
+                return Err(Error::Nonsense);
+            }
             lines.push(text);
             if is_last {
                 return Ok(Self { code, text: lines.join(" "), lines });

@@ -174,6 +174,31 @@ async fn a_relay_that_says_more_than_it_was_asked_is_not_believed(world: &World)
     assert_eq!((relay.taken().len(), ledger(&ada).await), (1, (0, 1)));
 }
 
+async fn a_relay_whose_answer_fits_no_command_gets_no_text_and_is_asked_again(world: &World) {
+    fn odd(at: At, to: &str, times: u32) -> Do {
+        match (at, to.split('@').next().unwrap_or_default()) {
+            // It waits for a command, and would take the lines of the message for such.
+            (At::Data, "login") if times == 1 => Do::Say("334 \r\n"),
+            (At::Data, "other") if times == 1 => Do::Say("300 go\r\n"),
+            (At::Recipient, "mixed") if times == 1 => Do::Say("250-a\r\n550 5.1.1 no\r\n"),
+            (At::Dot, "both") if times == 1 => Do::Say("550-no\r\n250 2.0.0 queued\r\n"),
+            _ => Do::Well,
+        }
+    }
+    let relay = Scripted::give(world, "127.0.0.1", odd).await;
+    let ada = world.live_account("ada", 100).await;
+    for word in ["login", "other", "mixed", "both"] {
+        let sent = send(&ada, mail(&format!("{word}@example.org"))).await.ok();
+        let state = if word == "both" { "unknown" } else { "queued" };
+        let attempt = stands(&ada, sent.word("id"), state).await;
+        let text = attempt["transcript"].as_str().unwrap();
+        assert!(word == "both" || !text.contains("bytes"), "{word}: {text}");
+        world.advance(6 * MINUTE).await;
+        until(&ada, sent.word("id"), "sent").await;
+    }
+    assert_eq!((relay.taken().len(), ledger(&ada).await), (4, (0, 4)));
+}
+
 async fn a_relay_that_hangs_up_on_one_mail_delays_no_other(world: &World) {
     fn moody(at: At, to: &str, _: u32) -> Do {
         match (at, to.split('@').next().unwrap_or_default()) {
