@@ -203,12 +203,19 @@ fn fields(head: &[u8]) -> Vec<Field<'_>> {
     .collect()
 }
 
+/// A line without the white space at its end, which is spaces and tabs and nothing else (RFC 6376
+/// §2.8): a form feed stays.
+fn without_space_at_end(line: &[u8]) -> &[u8] {
+    let end = line.iter().rposition(|byte| !matches!(byte, b' ' | b'\t')).map_or(0, |at| at + 1);
+    line.get(..end).unwrap_or_default()
+}
+
 /// RFC 6376 §3.4.4.
 fn relaxed_body(body: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(body.len() + 2);
     let mut empty_lines = 0;
     for line in body.split(|byte| *byte == b'\n') {
-        let line = line.strip_suffix(b"\r").unwrap_or(line).trim_ascii_end();
+        let line = without_space_at_end(line.strip_suffix(b"\r").unwrap_or(line));
         if line.is_empty() {
             empty_lines += 1;
             continue;
@@ -259,6 +266,11 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&out), "a:X\r\nb:Y Z\r\n");
         assert_eq!(String::from_utf8_lossy(&relaxed_body(body)), " C\r\nD E\r\n");
         assert!(relaxed_body(b"\r\n\r\n").is_empty());
+    }
+
+    #[test]
+    fn a_form_feed_is_no_white_space() {
+        assert_eq!(relaxed_body(b"one\x0c\r\n\x0c\r\nend \t\r\n"), b"one\x0c\r\n\x0c\r\nend\r\n");
     }
 
     #[test]
