@@ -11,6 +11,8 @@ use crate::template::Category;
 
 /// Most items of one body that are read: more than any body of 3 MB that makes sense.
 const MOST_ITEMS: usize = 10_000;
+/// Longest id of a message, bytes.
+const MOST_ID_BYTES: usize = 512;
 
 /// One thing that is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -238,7 +240,8 @@ fn status(number: &Number, value: &Value) -> Option<Status> {
     };
     Some(Status {
         phone_number_id: number.id.clone(),
-        id: word(&value["id"])?,
+        // A longer one was never given, and could not be kept in an index.
+        id: word(&value["id"]).filter(|id| id.len() <= MOST_ID_BYTES)?,
         echo: word(&value["biz_opaque_callback_data"]),
         fate,
         at_ms: instant(&value["timestamp"]),

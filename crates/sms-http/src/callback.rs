@@ -14,6 +14,8 @@ use crate::describe::{Gateway, InboundShape, PartsShape, ReportShape, Ucs2Shape}
 const MOST_ITEMS: usize = 100_000;
 /// The longest value that is taken, characters.
 const MOST_CHARS: usize = 10_000;
+/// Longest id of a message, as in answers.
+const MOST_ID_CHARS: usize = 255;
 
 /// A request that came in.
 #[derive(Clone, Copy)]
@@ -186,7 +188,10 @@ fn report(shape: &ReportShape, item: &Value) -> Option<Report> {
     let detail = shape.detail.as_deref().and_then(state);
     let fate = detail.or_else(|| state(&shape.status))?;
     let id = match &shape.id {
-        Some(at) => field(item, at).filter(|id| !id.is_empty())?,
+        // A longer one is none of ours: answers are cut there, and no database has to index it.
+        Some(at) => {
+            field(item, at).filter(|id| (1..=MOST_ID_CHARS).contains(&id.chars().count()))?
+        }
         None => String::new(),
     };
     let error = shape.error.as_ref().and_then(|at| field(item, at)).unwrap_or_default();
