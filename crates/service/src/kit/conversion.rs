@@ -180,6 +180,13 @@ pub fn places(country: &str, e164: &str) -> [String; 2] {
     [country.to_owned(), range.to_owned()]
 }
 
+/// Where is counted what was sent to a country and is no matter of its budgets. Like a range it
+/// begins with a plus, so that it is not shown; no range has letters.
+#[must_use]
+pub fn exempt_of(country: &str) -> String {
+    format!("+{country}")
+}
+
 impl Books {
     fn note(&mut self, account: &str, places: &[String], at: Millis, counts: Counts) {
         if !self.accounts.contains_key(account) {
@@ -198,8 +205,10 @@ impl Books {
     /// The budget that one more send would exceed.
     fn judge(&self, account: &str, places: &[String], now: Millis) -> Option<Excess> {
         let own = self.accounts.get(account)?;
+        let none = Figures::new();
         places.iter().find_map(|place| {
-            let (span, counts, budget) = exceeded(&own.places.get(place)?.figures, now)?;
+            let exempt = own.places.get(&exempt_of(place)).map_or(&none, |own| &own.figures);
+            let (span, counts, budget) = exceeded(&own.places.get(place)?.figures, exempt, now)?;
             let bucket = span.bucket(now);
             Some(Excess { place: place.clone(), span, bucket, counts, budget })
         })
@@ -302,9 +311,13 @@ impl Conversion {
 
 /// Authgear's published budgets: of a day the greater of 20 and 0.3 of the best of 14 days; of an
 /// hour the greatest of 3, a sixth of 0.2 of that best, and 0.2 of what was verified within it.
-fn exceeded(figures: &Figures, now: Millis) -> Option<(Span, Counts, i64)> {
+/// What was exempt does not count as sent.
+fn exceeded(figures: &Figures, exempt: &Figures, now: Millis) -> Option<(Span, Counts, i64)> {
     let of = |span: Span, back: i64| {
-        figures.get(&(span, span.bucket(now) - back)).copied().unwrap_or_default()
+        let stretch = (span, span.bucket(now) - back);
+        let Counts { sent, verified } = figures.get(&stretch).copied().unwrap_or_default();
+        let exempt = exempt.get(&stretch).copied().unwrap_or_default();
+        Counts { sent: sent - exempt.sent, verified }
     };
     let best = (0..=MEMORY_D).map(|back| of(Span::Day, back).verified).max().unwrap_or(0);
     // What of the hour before is within the last 60 minutes, as if it had come evenly.

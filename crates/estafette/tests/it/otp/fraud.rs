@@ -15,6 +15,7 @@ on_every_engine!(
     what_no_carrier_took_does_not_count with blocking,
     sends_at_once_do_not_pass_a_budget with blocking,
     staff_opens_what_the_guard_has_closed with blocking,
+    what_is_exempt_uses_up_no_budget with blocking,
     a_verification_made_elsewhere_is_one,
     conversion_is_shown_by_country_and_day,
     conversion_is_counted_by_country_and_carrier,
@@ -105,6 +106,29 @@ async fn a_blocked_range_is_open_to_whoever_verifies(world: &World) {
     ada.send(&more).await.ok();
     world.advance(HOUR).await;
     pump(&ada, 3, 200).await;
+}
+
+async fn what_is_exempt_uses_up_no_budget(world: &World) {
+    let ada = ada(world).await;
+    let exempt = |places: Value| json!({"settings": {"otp_fraud_allow": places}});
+    let range = phone("5000")[..8].to_owned();
+    world.set(&ada, exempt(json!([range]))).await.ok();
+    pump(&ada, 30, 0).await;
+    // The first ones of the country that are not exempt, and what is behind its budget.
+    for number in 0..3 {
+        let other = format!("+3375001234{number}");
+        ada.send(json!({"to": other, "delivery_mode": "sms"})).await.ok();
+    }
+    let next = json!({"to": "+33750012349", "delivery_mode": "sms"});
+    ada.send(&next).await.problem("fraud_blocked");
+    // Nor after a restart, and the figures show all of them.
+    world.advance(1_100).await;
+    world.restart().await;
+    pump(&ada, 1, 40).await;
+    ada.send(&next).await.problem("fraud_blocked");
+    let shown = ada.get("/v1/otp/conversion").await.ok();
+    assert_eq!(shown.list().len(), 1, "{}", shown.text);
+    assert_eq!(shown.list()[0]["sent"], 34, "{}", shown.text);
 }
 
 async fn what_no_carrier_took_does_not_count(world: &World) {
