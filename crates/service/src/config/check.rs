@@ -206,8 +206,11 @@ fn webhooks(webhooks: &Webhooks) -> Check {
     }
     schedule("webhooks.retry_schedule_s", &webhooks.retry_schedule_s)?;
     within("webhooks.timeout_ms", signed(webhooks.timeout_ms), 100, 60_000)?;
-    let longest = signed(webhooks.timeout_ms);
-    within("webhooks.connect_timeout_ms", signed(webhooks.connect_timeout_ms), 50, longest)?;
+    let (connecting, longest) = (signed(webhooks.connect_timeout_ms), signed(webhooks.timeout_ms));
+    within("webhooks.connect_timeout_ms", connecting, 50, 60_000)?;
+    let detail =
+        format!("must be at most webhooks.timeout_ms, which is {longest}, and is {connecting}");
+    ensure(connecting <= longest, "webhooks.connect_timeout_ms", &detail)?;
     let parallel = i64::try_from(webhooks.parallel).unwrap_or(i64::MAX);
     within("webhooks.parallel", parallel, 2, 100_000)?;
     let dns = webhooks.dns_server.as_str();

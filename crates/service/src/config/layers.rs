@@ -153,6 +153,10 @@ impl Layers {
     /// Who set the longest known beginning of `key`, for faults deep inside a list. Of a table, who
     /// set something in it: what is missing there is missing from them.
     pub(super) fn source_above(&self, key: &str) -> Source {
+        let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+        if matches!(self.kind(&path), Some(Kind::Text | Kind::Integer | Kind::Bool)) {
+            return self.source(key);
+        }
         let mut key = key;
         loop {
             if let Some(origin) = self.origins.get(key) {

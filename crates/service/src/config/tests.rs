@@ -362,6 +362,14 @@ fn passcodes_are_not_deleted_before_their_recipient_is_forgotten() {
 }
 
 #[test]
+fn a_built_in_value_that_does_not_fit_to_another_is_nobodys_line() {
+    let text = fault(from_file("[webhooks]\nallow_http = true\ntimeout_ms = 1000\n"));
+    let told = "webhooks.connect_timeout_ms: must be at most webhooks.timeout_ms, which is 1000, \
+                and is 5000";
+    assert_eq!(text, told);
+}
+
+#[test]
 fn a_fault_says_what_would_be_right_and_in_which_line() {
     for (file, told) in [
         (

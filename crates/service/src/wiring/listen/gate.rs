@@ -23,8 +23,18 @@ pub(super) struct Gate {
 
 struct Each {
     most: usize,
+    limit: Limit,
     trusted: Vec<IpNet>,
     open: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// Who says how many connections an address may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// The setting; trusted proxies are not counted.
+    Setting,
+    /// The listener itself, for everybody.
+    Listener,
 }
 
 /// A place among all connections, free again when dropped.
@@ -45,22 +55,28 @@ impl Gate {
             set => set,
         };
         tracing::debug!(connections = all, "most connections at a time");
-        Self::of(all, server.max_connections_per_address, server.trusted_proxies.clone())
+        let (most, trusted) = (server.max_connections_per_address, server.trusted_proxies.clone());
+        Self::of(all, Each { most, limit: Limit::Setting, trusted, open: Mutex::default() })
     }
 
     /// With this many places, and no others' addresses to mind.
     pub(super) fn with_places(all: usize) -> Self {
-        Self::of(all, all, Vec::new())
+        Self::with_shares(all, all)
     }
 
     /// With this many places, and so many of them for one address.
     pub(super) fn with_shares(all: usize, most: usize) -> Self {
-        Self::of(all, most, Vec::new())
+        let (limit, trusted) = (Limit::Listener, Vec::new());
+        Self::of(all, Each { most, limit, trusted, open: Mutex::default() })
     }
 
-    fn of(all: usize, most: usize, trusted: Vec<IpNet>) -> Self {
-        let open = Mutex::new(HashMap::new());
-        Self { all: Arc::new(Semaphore::new(all)), each: Arc::new(Each { most, trusted, open }) }
+    fn of(all: usize, each: Each) -> Self {
+        Self { all: Arc::new(Semaphore::new(all)), each: Arc::new(each) }
+    }
+
+    /// Who says how many connections an address may have.
+    pub(super) fn limit(&self) -> Limit {
+        self.each.limit
     }
 
     /// Lets a client in, unless its address has its share already.
@@ -123,11 +139,15 @@ fn open_files() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::Gate;
+    use std::sync::Mutex;
+
+    use super::{Each, Gate, Limit};
 
     #[test]
     fn an_address_has_its_share_and_a_proxy_as_much_as_there_is() {
-        let gate = Gate::of(10, 2, vec!["10.0.0.0/8".parse().unwrap()]);
+        let trusted = vec!["10.0.0.0/8".parse().unwrap()];
+        let limit = Limit::Setting;
+        let gate = Gate::of(10, Each { most: 2, limit, trusted, open: Mutex::default() });
         let enter = |peer: &str| gate.admit(peer.parse().unwrap());
         let (first, second) = (enter("203.0.113.7"), enter("203.0.113.7"));
         assert!(first.is_some() && second.is_some());

@@ -26,7 +26,7 @@ use tokio::sync::watch::Receiver;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use self::connection::Front;
-use self::gate::{Admission, Gate, Share};
+use self::gate::{Admission, Gate, Limit, Share};
 pub(super) use self::reports::serve_reports;
 use self::tls::Tls;
 use crate::app::App;
@@ -239,11 +239,18 @@ impl Accepting {
         self.metrics.connection_refused("address_limit");
         if self.alarm.is_due() {
             let client = ClientAddress(peer);
-            tracing::warn!(
-                %client,
-                "an address has server.max_connections_per_address connections, more are closed; \
-                 if it is a proxy, add it to server.trusted_proxies"
-            );
+            match self.gate.limit() {
+                Limit::Setting => tracing::warn!(
+                    %client,
+                    "an address has server.max_connections_per_address connections, more are \
+                     closed; if it is a proxy, add it to server.trusted_proxies"
+                ),
+                Limit::Listener => tracing::warn!(
+                    %client,
+                    "an address has all the connections that this listener gives to one; more are \
+                     closed"
+                ),
+            }
         }
         drop(tcp);
     }
