@@ -23,6 +23,7 @@ use tracing::{Instrument, Span};
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::PathItem;
 
+use super::intake::Sender;
 use super::listen::life;
 use super::pace::Pace;
 use super::shape::shape;
@@ -157,7 +158,8 @@ async fn around(edged: Edged, mut request: Request) -> Result<Response, Infallib
     let response = if let Some(problem) = refused {
         intake::refuse(problem, &mut request).await.into_response()
     } else {
-        let asked = Asked { way, largest: largest(route), started, route: &edged.route };
+        let from = Sender { client, most: largest(route) };
+        let asked = Asked { way, from, started, route: &edged.route };
         answer(app, &mut request, asked).instrument(span.clone()).await
     };
     intake::let_go(std::mem::take(request.body_mut()), version);
@@ -188,15 +190,14 @@ fn notes_of(app: &App, request: &mut Request) -> Arc<RequestNotes> {
 /// What is asked for.
 struct Asked<'a> {
     way: Way,
-    /// The most bytes of its body.
-    largest: usize,
+    from: Sender,
     started: tokio::time::Instant,
     route: &'a Route,
 }
 
 /// Has a route answer, once the body is here.
 async fn answer(app: &App, request: &mut Request, asked: Asked<'_>) -> Response {
-    let Asked { way, largest, started, route } = asked;
+    let Asked { way, from, started, route } = asked;
     let pace = Pace::of_bodies(&app.config.server);
     let is_change = *request.method() != Method::GET;
     let mut limit = Duration::from_millis(app.config.server.request_timeout_ms);
@@ -209,7 +210,7 @@ async fn answer(app: &App, request: &mut Request, asked: Asked<'_>) -> Response 
         // It takes as long as its body may, and then as long as any other.
         limit += pace.longest(MOST_BYTES);
         life::extend(pace.longest(MOST_BYTES));
-    } else if let Err(problem) = intake::read(request, pace, started, largest).await {
+    } else if let Err(problem) = intake::read(request, pace, started, from).await {
         return problem.into_response();
     }
     within(limit, is_change, route.clone().call(std::mem::take(request))).await

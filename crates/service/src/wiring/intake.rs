@@ -6,7 +6,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::LazyLock;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ use hyper::body::Frame;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::pace::Pace;
+use super::shares::{Share, Shares};
+use crate::kit::client_address::ClientAddress;
 use crate::kit::problem::Problem;
 use crate::kit::problem_code::Code;
 use crate::kit::task;
@@ -35,9 +37,6 @@ const HEADERS_LIMIT: usize = 16 * 1024;
 pub(super) const LINGER_BYTES: usize = 64 * 1024 * 1024;
 /// How long that goes on.
 pub(super) const LINGER: Duration = Duration::from_secs(5);
-/// Bytes of all bodies together that are not there to their end, so that memory stays bounded
-/// whoever sends. Bodies that come in one piece, as nearly all do, do not count.
-const HELD_LIMIT: usize = 64 * 1024 * 1024;
 /// Longest URL, bytes.
 const URL_LIMIT: usize = 8 * 1024;
 
@@ -143,6 +142,13 @@ fn largest(headers: &HeaderMap) -> &str {
     largest.map_or("", |(name, _)| name.as_str())
 }
 
+/// Who sends a body, and how much at most.
+pub(super) struct Sender {
+    pub(super) client: Option<ClientAddress>,
+    /// The most bytes.
+    pub(super) most: usize,
+}
+
 /// Reads the whole body of a request into memory. `started` is when the request began.
 ///
 /// # Errors
@@ -152,14 +158,14 @@ pub(super) async fn read(
     request: &mut Request,
     pace: Pace,
     started: Instant,
-    most: usize,
+    from: Sender,
 ) -> Result<(), Problem> {
     if request.body().is_end_stream() {
         return Ok(());
     }
     let body = std::mem::take(request.body_mut());
-    let mut intake = Intake { body, late: None, held: 0 };
-    match intake.read(pace, started, most).await {
+    let mut intake = Intake { body, late: None, share: HELD.of(from.client) };
+    match intake.read(pace, started, from.most).await {
         Ok(bytes) => {
             *request.body_mut() = Body::from(bytes);
             Ok(())
@@ -224,7 +230,7 @@ pub(super) fn stream(request: &mut Request, pace: Pace, started: Instant) {
     let due = started + pace.pause;
     let sleep = Box::pin(sleep_until(due));
     let left = MOST_BYTES;
-    let intake = Intake { body, late: Some(sleep), held: 0 };
+    let intake = Intake { body, late: Some(sleep), share: HELD.of(None) };
     let paced = Paced { intake, pace, due, left, version: request.version() };
     let frames = futures_util::stream::unfold(Some(paced), |paced| async move {
         let mut paced = paced?;
@@ -278,22 +284,16 @@ fn too_late() -> Problem {
     Problem::new(Code::RequestTimeout).detail(detail)
 }
 
-/// Bytes of unfinished bodies in this process.
-static HELD: AtomicUsize = AtomicUsize::new(0);
+/// Bodies of this process that are not there to their end. Those that come in one piece, as nearly
+/// all do, do not count.
+static HELD: LazyLock<Shares> = LazyLock::new(Shares::default);
 
 /// A body that is being read.
 struct Intake {
     body: Body,
     /// Made only for a body that does not come along with its head.
     late: Option<Pin<Box<Sleep>>>,
-    /// Its share of [`HELD`].
-    held: usize,
-}
-
-impl Drop for Intake {
-    fn drop(&mut self) {
-        HELD.fetch_sub(self.held, Relaxed);
-    }
+    share: Share,
 }
 
 impl Intake {
@@ -324,11 +324,7 @@ impl Intake {
 
     /// Notes bytes that are kept while the client takes its time for the others.
     fn hold(&mut self, bytes: usize) -> Result<(), Problem> {
-        self.held += bytes;
-        if HELD.fetch_add(bytes, Relaxed) + bytes > HELD_LIMIT {
-            return Err(Code::Overloaded.into());
-        }
-        Ok(())
+        if self.share.take(bytes) { Ok(()) } else { Err(Code::Overloaded.into()) }
     }
 
     /// The next bytes, `None` at the end.

@@ -13,6 +13,7 @@ mod reference;
 mod routes;
 mod shape;
 mod shared_clock;
+mod shares;
 #[cfg(test)]
 mod upgrades;
 mod upkeep;

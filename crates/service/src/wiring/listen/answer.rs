@@ -9,7 +9,8 @@ use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
 use super::watch::Watch;
-use crate::wiring::outgo::{Hold, held};
+use crate::wiring::outgo::held;
+use crate::wiring::shares::Share;
 
 /// A request that is open on its connection's watch while this lives.
 pub(super) struct Open(Arc<Watch>);
@@ -36,13 +37,13 @@ pub(super) struct Answer {
     body: Body,
     rest: Bytes,
     piece: usize,
-    hold: Option<Arc<Hold>>,
+    hold: Option<Arc<Share>>,
     _open: Open,
 }
 
 impl Answer {
     /// `hold` goes with the bytes until the client has taken the last of them.
-    pub(super) fn new(body: Body, open: Open, is_http2: bool, hold: Option<Arc<Hold>>) -> Self {
+    pub(super) fn new(body: Body, open: Open, is_http2: bool, hold: Option<Arc<Share>>) -> Self {
         let piece = if is_http2 { PIECE } else { usize::MAX };
         Self { body, rest: Bytes::new(), piece, hold, _open: open }
     }
