@@ -33,9 +33,11 @@ use crate::{credits, events, sandbox, support, webhooks};
 /// Accounts that are looked through at the same time for an erasure.
 const PARALLEL: usize = 16;
 
-/// Everything that is forgotten when its time has come.
+/// Everything that is forgotten when its time has come, and what is due again and again. Each list
+/// is for a worker of its own: what is wanted within minutes does not wait for hours of deleting,
+/// and neither for somebody's name servers.
 #[must_use]
-pub fn chores(app: &App) -> Vec<Chore> {
+pub fn chores(app: &App) -> Vec<Vec<Chore>> {
     macro_rules! chore {
         ($name:literal, $every_ms:expr, $forget:path) => {{
             let app = app.clone();
@@ -47,11 +49,20 @@ pub fn chores(app: &App) -> Vec<Chore> {
             Chore { name: $name, every_ms, work: Box::new(work) }
         }};
     }
-    vec![
+    let soon = vec![
         chore!("forget_idempotency_keys", 5 * MINUTE, of_access::forget_idempotency_keys),
+        chore!("forget_failed_logins", 5 * MINUTE, of_access::forget_failed_logins),
+        chore!("settle_inbound_parts", 5 * MINUTE, of_inbound::settle_parts),
+        chore!("sweep_objects", 5 * MINUTE, of_support::sweep_objects),
+    ];
+    let templates = vec![
+        chore!("reconcile_templates", live::RECONCILE_MS, live::reconcile),
+        chore!("resubmit_templates", live::RESUBMIT_MS, live::resubmit),
+    ];
+    let domains = vec![chore!("check_email_domains", DAY, emails::domains::check_again)];
+    let in_time = vec![
         chore!("forget_tokens", HOUR, of_access::forget_tokens),
         chore!("forget_notices", HOUR, crate::notices::retention::forget),
-        chore!("forget_failed_logins", 5 * MINUTE, of_access::forget_failed_logins),
         chore!("forget_audit_log", HOUR, forget_audit_log),
         chore!("forget_limits", 6 * HOUR, of_otp::forget_recipients),
         chore!("mask_recipients", HOUR, of_otp::mask_recipients),
@@ -64,17 +75,13 @@ pub fn chores(app: &App) -> Vec<Chore> {
         chore!("forget_events", HOUR, webhooks::forget_events),
         chore!("forget_deliveries", HOUR, webhooks::forget_deliveries),
         chore!("forget_inbound", HOUR, of_inbound::forget),
-        chore!("settle_inbound_parts", 5 * MINUTE, of_inbound::settle_parts),
         chore!("forget_ticket_files", HOUR, of_support::forget_files),
         chore!("forget_tickets", HOUR, of_support::forget_tickets),
         chore!("forget_chat_tokens", HOUR, support::chat::forget_tokens),
-        chore!("sweep_objects", 5 * MINUTE, of_support::sweep_objects),
         chore!("forget_handset_messages", HOUR, sandbox::forget_old),
         chore!("forget_mailbox_messages", HOUR, sandbox::forget_old_mail),
-        chore!("check_email_domains", DAY, emails::domains::check_again),
-        chore!("reconcile_templates", live::RECONCILE_MS, live::reconcile),
-        chore!("resubmit_templates", live::RESUBMIT_MS, live::resubmit),
-    ]
+    ];
+    vec![soon, templates, domains, in_time]
 }
 
 /// What an erasure found.

@@ -19,7 +19,7 @@ const LOOK_MS: u64 = 15_000;
 /// Findings of an audit that the log names.
 const NAMED: usize = 20;
 
-/// Starts all of it. Forgetting and the audit have a worker each, so that neither waits for hours.
+/// Starts all of it. The audit has a worker of its own, as each list of chores has.
 pub(super) fn start(
     app: &App,
     witness: Witness,
@@ -28,11 +28,10 @@ pub(super) fn start(
     let witness = Arc::new(witness);
     let worker =
         |chores| task::spawn(worker(app.clone(), Arc::clone(&witness), chores, stopped.clone()));
-    vec![
-        worker(retention::chores(app)),
-        worker(audits(app)),
-        task::spawn(look(app.clone(), Arc::clone(&witness), stopped.clone())),
-    ]
+    let mut tasks: Vec<_> = retention::chores(app).into_iter().map(worker).collect();
+    tasks.push(worker(audits(app)));
+    tasks.push(task::spawn(look(app.clone(), Arc::clone(&witness), stopped.clone())));
+    tasks
 }
 
 async fn worker(

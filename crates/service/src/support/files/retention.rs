@@ -2,13 +2,16 @@
 //! with them. An object that is to be deleted stays noted until the storage has done it.
 
 use ::store::{WriteSet, args};
-use clock::DAY;
+use clock::{DAY, HOUR};
 
 use super::{delete, storage, store as sql};
 use crate::app::App;
 use crate::chores::Turn;
 use crate::kit::id::{AccountId, TicketId};
 use crate::support::Error;
+
+/// Objects that the storage does not delete before a turn ends: each may take long to say so.
+const MOST_FAILURES: usize = 3;
 
 /// Deletes attachments of tickets that ended long ago; answers of how many tickets.
 ///
@@ -33,27 +36,35 @@ pub async fn forget_files(app: &App, turn: &Turn) -> Result<u64, Error> {
 /// Deletes the objects that nothing leads to; answers how many.
 ///
 /// # Errors
-/// [`Error::Db`], [`Error::Commit`]; [`Error::Storage`] when the storage fails, and then the object
-/// is tried again with the next turn.
+/// [`Error::Db`], [`Error::Commit`]; [`Error::Storage`] when the storage fails. An object that it
+/// does not delete is tried again in an hour, so that it keeps no other from being deleted.
 pub async fn sweep_objects(app: &App, turn: &Turn) -> Result<u64, Error> {
-    let mut swept = 0;
+    let (mut swept, mut failures) = (0, Vec::new());
     loop {
         let args = args![turn.now(), app.config.retention.chunk];
         let due: Vec<(String,)> = app.db.rows(sql::GONE, args).await?;
-        if due.is_empty() {
-            return Ok(swept);
-        }
+        let is_last = due.is_empty();
+        let before = swept;
         for (key,) in due {
-            let gone = storage::delete(&app.storage, &key).await;
-            gone.map_err(|error| Error::Storage(error.to_string()))?;
             let mut set = WriteSet::of("object_trash");
-            set.push(sql::UNTRASH, args![key]);
+            match storage::delete(&app.storage, &key).await {
+                Ok(()) => {
+                    set.push(sql::UNTRASH, args![key]);
+                    swept += 1;
+                }
+                Err(error) => {
+                    set.push(sql::KEEP_TRASH, args![turn.now() + HOUR, key]);
+                    failures.push(error.to_string());
+                }
+            }
             app.db.commit(set).await?;
-            swept += 1;
+            if failures.len() >= MOST_FAILURES {
+                break;
+            }
         }
-        app.metrics.deleted("object_trash", swept);
-        if !turn.rest().await {
-            return Ok(swept);
+        app.metrics.deleted("object_trash", swept - before);
+        if is_last || failures.len() >= MOST_FAILURES || !turn.rest().await {
+            return failures.pop().map_or(Ok(swept), |error| Err(Error::Storage(error)));
         }
     }
 }

@@ -38,6 +38,8 @@ pub(super) const FILE_BY_ID: Sql =
 /// What is put into the storage next; if nothing comes of it, it goes again.
 pub(super) const WILL_PUT: Sql = Sql("INSERT INTO object_trash (object_key, due_at) \
      VALUES ($1, $2) ON CONFLICT (object_key) DO NOTHING");
+/// The storage does not delete it now.
+pub(super) const KEEP_TRASH: Sql = Sql("UPDATE object_trash SET due_at = $1 WHERE object_key = $2");
 pub(super) const UNTRASH: Sql = Sql("DELETE FROM object_trash WHERE object_key = $1");
 
 /// The objects of attachments are to go.
