@@ -39,9 +39,9 @@ impl Walk<'_> {
     pub(super) async fn run(&mut self, found: Option<&Terms>) -> Result<(), Error> {
         let forgotten = self.forgotten(found).await?;
         self.transfers(&forgotten).await?;
-        self.messages(sql::CHALLENGES, &forgotten).await?;
-        self.messages(sql::MESSAGES, &forgotten).await?;
-        self.messages(sql::CHATAPP_MESSAGES, &forgotten).await?;
+        for channel in [sql::CHALLENGES, sql::MESSAGES, sql::CHATAPP_MESSAGES] {
+            self.messages(channel, found).await?;
+        }
         self.look_again(found).await
     }
 
@@ -200,7 +200,8 @@ impl Walk<'_> {
     }
 
     /// Messages of one channel whose attempt is gone.
-    async fn messages(&mut self, of: Sql, forgotten: &str) -> Result<(), Error> {
+    async fn messages(&mut self, of: Sql, terms: Option<&Terms>) -> Result<(), Error> {
+        let mut forgotten = self.forgotten(terms).await?;
         let args = args![self.account];
         let mut feed: Feed<'_, (String, Option<String>, String)> =
             Feed::new(&self.app.db, of, args);
@@ -213,10 +214,14 @@ impl Walk<'_> {
             let id = found.id.unwrap_or_default();
             match found.row {
                 Some((_, Some(_), _)) => {}
-                Some((_, None, attempt)) if attempt.as_str() < forgotten => {}
+                Some((_, None, attempt)) if attempt < forgotten => {}
                 Some((_, None, attempt)) => {
-                    let detail = format!("its attempt {attempt} is gone");
-                    self.report.blame("I5", self.account, &id, detail);
+                    // What retention deleted meanwhile was announced before.
+                    forgotten = self.forgotten(terms).await?;
+                    if attempt >= forgotten {
+                        let detail = format!("its attempt {attempt} is gone");
+                        self.report.blame("I5", self.account, &id, detail);
+                    }
                 }
                 None => {
                     let detail = "the message cannot be read".to_owned();
