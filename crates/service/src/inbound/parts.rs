@@ -107,7 +107,9 @@ async fn deliver(
         "parts": parts, "received": came, "partial": is_partial,
     });
     let first = rows.iter().map(|row| row.received_at).min().unwrap_or(like.received_at);
-    let mac = app.vault.upstream_mac(&["whole", &like.carrier, &text, &first.0.to_string()]);
+    let Inbound { carrier, sender, recipient, .. } = &like;
+    let first_ms = first.0.to_string();
+    let mac = app.vault.upstream_mac(&["whole", carrier, sender, recipient, &text, &first_ms]);
     let message = Inbound { text, raw, received_at: first, ..like };
     finish(app, &message, mac, Millis(0), Some(group)).await
 }

@@ -22,7 +22,9 @@ pub(super) const END_PARTS: Sql = Sql("UPDATE inbound_parts SET done = 1 WHERE g
 pub(super) const EMPTY_PARTS: Sql =
     Sql("UPDATE inbound_parts SET done = 1, sender = '', body = '' \
      WHERE group_mac = $1");
-pub(super) const DROP_PARTS: Sql = Sql("DELETE FROM inbound_parts WHERE group_mac = $1");
+/// Not those of another message that came meanwhile, whose reference is the same.
+pub(super) const DROP_PARTS: Sql =
+    Sql("DELETE FROM inbound_parts WHERE group_mac = $1 AND done = 1");
 /// One group as often as it has old parts.
 pub(super) const OLD_PARTS: Sql = Sql("SELECT group_mac FROM inbound_parts \
      WHERE received_at < $1 ORDER BY received_at LIMIT $2");
