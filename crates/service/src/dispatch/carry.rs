@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::failover;
+use super::in_hand;
 use super::settle::{over, postpone, settle, write};
 use super::store as sql;
 use super::{
@@ -18,6 +19,7 @@ use crate::app::App;
 use crate::carriers::binds::Presence;
 use crate::carriers::inbox::{self, Waiter};
 use crate::carriers::{Answered, Channel, Fate, Lane, Outbound, Outcome, Permit, Refusal, Subject};
+use crate::kit::task;
 use crate::metrics::Submitted;
 
 /// How long a receipt that comes at once may take to share the commit of the acceptance.
@@ -49,10 +51,46 @@ const STALE_TRIES: usize = 3;
 /// Carries a leg's attempt and those that follow it, until nothing is left to do now. It was
 /// recorded and paid before, so no failure of the service is an answer here: the leg shows what is
 /// durably known, and due work goes on from there.
-pub async fn carry<O: Owner>(app: &App, leg: &mut Leg<O>) -> Carried {
+async fn carry<O: Owner>(app: &App, leg: &mut Leg<O>) -> Carried {
+    let waiter = expect(app, leg);
+    carry_from(app, leg, waiter).await
+}
+
+/// The same for a request, which is answered by then however long the carriers take. What they say
+/// later is written down all the same.
+pub async fn carry_until<O: Owner>(app: &App, leg: Leg<O>, until: Instant) -> (Leg<O>, Carried) {
+    let known = Leg::new(leg.message.clone(), leg.attempt.clone());
+    let (app, mut leg) = (app.clone(), leg);
+    let mut carrying = Box::pin(async move {
+        let carried = carry(&app, &mut leg).await;
+        (leg, carried)
+    });
+    match tokio::time::timeout_at(until, &mut carrying).await {
+        Ok(told) => told,
+        Err(_) => {
+            task::spawn(async move { drop(carrying.await) });
+            (known, Carried::Moved)
+        }
+    }
+}
+
+/// The same in the background. A stop of the process waits for it from here on.
+pub fn carry_on<O: Owner>(app: &App, mut leg: Leg<O>) {
+    let (app, waiter) = (app.clone(), expect(app, &leg));
+    task::spawn(async move {
+        let _nobody_waits = carry_from(&app, &mut leg, waiter).await;
+    });
+}
+
+fn expect<O: Owner>(app: &App, leg: &Leg<O>) -> Waiter {
+    let Leg { attempt, asker, .. } = leg;
+    app.carriers.inbox().expect(attempt.id.as_str(), &attempt.carrier, *asker)
+}
+
+async fn carry_from<O: Owner>(app: &App, leg: &mut Leg<O>, mut waiter: Waiter) -> Carried {
     loop {
-        match attempt(app, leg).await {
-            Ok(Next::Attempt) => {}
+        match attempt(app, leg, waiter).await {
+            Ok(Next::Attempt) => waiter = expect(app, leg),
             Ok(Next::Nothing(carried)) => return carried,
             // The door for receipts or due work was faster and did the same.
             Err(Unwritten::Stale) => return Carried::Moved,
@@ -62,12 +100,15 @@ pub async fn carry<O: Owner>(app: &App, leg: &mut Leg<O>) -> Carried {
 }
 
 /// One attempt: submit, wait for what comes at once, commit B.
-async fn attempt<O: Owner>(app: &App, leg: &mut Leg<O>) -> Result<Next, Unwritten> {
+async fn attempt<O: Owner>(
+    app: &App,
+    leg: &mut Leg<O>,
+    mut waiter: Waiter,
+) -> Result<Next, Unwritten> {
     if elsewhere::is_elsewhere(app, &leg.attempt) {
+        drop(waiter);
         return waiting::queue_up(app, leg).await;
     }
-    let mut waiter =
-        app.carriers.inbox().expect(leg.attempt.id.as_str(), &leg.attempt.carrier, leg.asker);
     let Some(Answer { outcome, permit }) = submit(app, leg).await else {
         drop(waiter);
         return waiting::queue_up(app, leg).await;
@@ -182,18 +223,13 @@ pub(super) async fn carry_queued<O: Owner>(
         let _told = over(&app, &mut leg, Failure::expired()).await;
         return;
     }
-    match is_wanted(&app, &leg).await {
-        Ok(true) => {}
-        Ok(false) => {
+    match in_hand::read(&app, &leg.attempt, || is_wanted(&app, &leg)).await {
+        Some(true) => {}
+        Some(false) => {
             let _told = over(&app, &mut leg, Failure::unwanted()).await;
             return;
         }
-        Err(error) => {
-            // It is found again when its lease ends.
-            let object = leg.attempt.object_id.as_str();
-            tracing::warn!(%error, object, "opt-outs not read; trying again");
-            return;
-        }
+        None => return,
     }
     let Answered { outcome, transcript } = match O::content(&app, &leg.message, &leg.attempt) {
         Some(message) if leg.attempt.resends > 0 => {

@@ -15,7 +15,7 @@ use super::parked::{self, Parked};
 use super::parts::{self, Place, Weighed};
 use super::store::{self as sql, Found};
 use super::{
-    Attempt, Entry, Failure, Leg, News, Next, Owner, State, Unwritten, bell, carry, over,
+    Attempt, Entry, Failure, Leg, News, Next, Owner, State, Unwritten, bell, carry_on, over,
     retention, settle,
 };
 use crate::app::App;
@@ -260,9 +260,13 @@ async fn take_to(
     Ok(Taken::NotNow)
 }
 
-/// Whether a receipt of this fate says something that is not known.
+/// Whether a receipt of this fate may say something that is not known.
 fn is_news(attempt: &Attempt, fate: Fate) -> bool {
-    attempt.state.is_undecided() || fate == Fate::Read && attempt.state == State::Delivered
+    match attempt.state {
+        State::Delivered => fate == Fate::Read,
+        State::Lapsed => matches!(fate, Fate::Delivered | Fate::Read),
+        state => state.is_undecided(),
+    }
 }
 
 /// What the fate of one part means for all of its message: where one failed, in whatever way,
@@ -332,6 +336,9 @@ pub(super) async fn take_in<O: Owner>(
     receipt: &Receipt,
 ) -> Result<(), Unwritten> {
     let provider_id = receipt.provider_id.as_deref().filter(|_| O::may_name(&leg.message));
+    if leg.attempt.state == State::Lapsed && !O::may_arrive_late(&leg.message, &leg.attempt) {
+        return Ok(());
+    }
     match receipt.fate {
         Fate::Delivered => settle(app, &mut leg, News::Delivered { provider_id }).await,
         Fate::Read => settle(app, &mut leg, News::Read { provider_id }).await,
@@ -354,10 +361,7 @@ pub(super) async fn take_in<O: Owner>(
 async fn fail<O: Owner>(app: &App, mut leg: Leg<O>, why: Failure) -> Result<(), Unwritten> {
     if over(app, &mut leg, why).await? == Next::Attempt {
         // The receipt is durable; the next attempt is its own work.
-        let app = app.clone();
-        task::spawn(async move {
-            let _nobody_waits = carry(&app, &mut leg).await;
-        });
+        carry_on(app, leg);
     }
     Ok(())
 }

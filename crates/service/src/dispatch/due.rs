@@ -11,7 +11,7 @@ use super::failover;
 use super::store::{self as sql, Requeue};
 use super::{
     Attempt, Entry, Failure, Leg, News, Next, Owner, QUEUED_LEASE_MS, State, Unsure, Unwritten,
-    carry, over, settle, write,
+    carry_on, over, settle, write,
 };
 use crate::app::App;
 
@@ -120,7 +120,7 @@ async fn look_at<O: Owner>(app: &App, mut leg: Leg<O>) -> Result<(), Unwritten> 
 
 async fn give_up<O: Owner>(app: &App, mut leg: Leg<O>, why: Failure) -> Result<(), Unwritten> {
     if over(app, &mut leg, why).await? == Next::Attempt {
-        carry(app, &mut leg).await;
+        carry_on(app, leg);
     }
     Ok(())
 }

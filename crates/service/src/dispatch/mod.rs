@@ -23,6 +23,7 @@ mod elsewhere;
 mod entry;
 mod failover;
 mod failure;
+mod in_hand;
 mod networks;
 mod owners;
 mod parked;
@@ -53,7 +54,7 @@ use crate::kit::id::{AccountId, AttemptId, TransferId};
 use crate::kit::words::words;
 
 pub use binds::{close as close_binds, keep as keep_binds};
-pub use carry::carry;
+pub use carry::{carry_on, carry_until};
 pub use claims::{Claim, Claims};
 pub use door::{Answer, Desk, TakeInbound, TakePart, run};
 pub use due::{oldest_due, run_due, watch};
@@ -102,6 +103,8 @@ words! {
         Failed = "failed",
         /// Nobody said anything in time.
         Lapsed = "lapsed",
+        /// The same, and later a receipt said that it arrived. Its price stays given back.
+        Late = "late",
         /// Its time was over before it went out.
         Expired = "expired",
     }
@@ -374,6 +377,13 @@ pub trait Owner: Send + Sync + Sized + 'static {
     /// Whether a copy that did not go out says nothing of one that did before it.
     #[must_use]
     fn may_have_arrived(_attempt: &Attempt, _why: &Failure) -> bool {
+        false
+    }
+
+    /// Whether it still says something that this attempt arrived, of which nobody said anything in
+    /// time: another may have taken its place.
+    #[must_use]
+    fn may_arrive_late(_message: &Self::Message, _attempt: &Attempt) -> bool {
         false
     }
 

@@ -2,6 +2,7 @@
 //! else it waits in the database, as do those whose time comes later, and any node with room takes
 //! it out: by priority, then account after account, so that none has all permits, the oldest first.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,12 +10,14 @@ use std::time::Duration;
 use ::store::CommitError;
 
 use super::carry::carry_queued;
+use super::in_hand;
 use super::store as sql;
 use super::stranded;
 use super::{Attempt, Entry, Leg, NewLeg, Owner, QUEUED_LEASE_MS, State};
 use crate::app::App;
 use crate::carriers::binds::Presence;
 use crate::carriers::inbox::Asker;
+use crate::carriers::lane::Waits;
 use crate::carriers::{Lane, Permit, Priority};
 use crate::kit::id::AccountId;
 use crate::kit::task;
@@ -75,6 +78,7 @@ pub async fn serve(app: App, owners: &'static [Entry]) {
             lane: Arc::clone(lane),
             owners,
             last: [""; 3].map(String::from),
+            is_short: false,
         };
         clerk.run()
     });
@@ -97,6 +101,8 @@ struct Clerk {
     owners: &'static [Entry],
     /// The account that was served last, by priority.
     last: [String; 3],
+    /// Whether some were left at the last look that found no room.
+    is_short: bool,
 }
 
 impl Clerk {
@@ -104,6 +110,7 @@ impl Clerk {
         while !self.app.draining.load(Ordering::SeqCst) {
             tokio::select! {
                 () = self.lane.woken() => tokio::time::sleep(BREATH).await,
+                () = self.refilled() => {}
                 () = self.app.rest(PAUSE_MS) => {}
             }
             if let Err(error) = self.serve().await {
@@ -116,39 +123,56 @@ impl Clerk {
         }
     }
 
+    /// Returns when the lane's rate lets through some of those that were left: nobody says so.
+    async fn refilled(&self) {
+        match self.lane.refills_in().filter(|_| self.is_short) {
+            Some(refills_in) => tokio::time::sleep(refills_in.max(BREATH)).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// As long as there is room, the first priority first. A node without a connection leaves the
     /// queue to those that have one: what it handed over itself would come back to it, to fail.
     async fn serve(&mut self) -> Result<(), CommitError> {
         if self.lane.presence() != Presence::Here {
             return Ok(());
         }
+        let mut left = None;
         for priority in Priority::ALL {
-            if self.serve_all_of(priority).await? {
-                self.lane.set_backlog(Some(priority));
-                return Ok(());
+            left = self.serve_all_of(priority).await?.or(left);
+            if let Some(Waits::ForRoom(_)) = left {
+                break;
             }
         }
-        self.lane.set_backlog(None);
+        self.is_short = matches!(left, Some(Waits::ForRoom(_)));
+        self.lane.set_backlog(left);
         Ok(())
     }
 
-    /// Account after account; answers whether some are left that find no room.
-    async fn serve_all_of(&mut self, priority: Priority) -> Result<bool, CommitError> {
-        // The first of those in a row that nothing was taken of.
-        let mut first_refused: Option<AccountId> = None;
+    /// Account after account; answers what those wait for that are left.
+    async fn serve_all_of(&mut self, priority: Priority) -> Result<Option<Waits>, CommitError> {
+        // Those that nothing was taken of since something was taken of another. Another node may
+        // empty the queue of any of them meanwhile.
+        let mut refused = BTreeSet::new();
+        let mut left = None;
         while !self.app.is_draining() {
-            let Some(account) = self.next_in_line(priority).await? else { return Ok(false) };
-            if first_refused.as_ref() == Some(&account) {
-                return Ok(true);
+            let Some(account) = self.next_in_line(priority).await? else { return Ok(None) };
+            if refused.contains(&account) {
+                return Ok(left);
             }
             account.as_str().clone_into(self.last_of(priority));
             if self.take_out(&account, priority).await? > 0 {
-                first_refused = None;
-            } else {
-                first_refused.get_or_insert(account);
+                refused.clear();
+                left = None;
+                continue;
             }
+            // Those that wait for room say more than those that others do not wait for.
+            if left.is_none_or(|left| left == Waits::Alone) {
+                left = Some(self.lane.waits(account.as_str(), priority));
+            }
+            refused.insert(account);
         }
-        Ok(true)
+        Ok(left)
     }
 
     fn last_of(&mut self, priority: Priority) -> &mut String {
@@ -194,8 +218,7 @@ impl Clerk {
     }
 }
 
-/// Carries an attempt that this node took out of the queue. What fails is found again when the
-/// lease ends.
+/// Carries an attempt that this node took out of the queue.
 pub(super) fn take_out<O: Owner>(
     app: App,
     attempt: Attempt,
@@ -204,17 +227,15 @@ pub(super) fn take_out<O: Owner>(
     // At once: a stop waits for it.
     let waiter = app.carriers.inbox().expect(attempt.id.as_str(), &attempt.carrier, Asker::Nobody);
     async move {
-        match O::load(&app, &attempt.account, &attempt.object_id).await {
-            Ok(Some(message)) => {
+        let load = || O::load(&app, &attempt.account, &attempt.object_id);
+        match in_hand::read(&app, &attempt, load).await {
+            Some(Some(message)) => {
                 carry_queued(app, Leg::<O>::new(message, attempt), permit, waiter).await;
             }
-            Ok(None) => {
+            Some(None) => {
                 tracing::error!(object = attempt.object_id, "an attempt without its message");
             }
-            Err(error) => {
-                let object = attempt.object_id.as_str();
-                tracing::warn!(%error, object, "message not read; trying again");
-            }
+            None => {}
         }
     }
 }

@@ -67,10 +67,13 @@ pub fn give_back<O: Owner>(
     state
 }
 
-/// The attempt arrived, or is as good as arrived: its price is due.
-pub fn arrived<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) {
-    sql::shift(set, attempt, State::Delivered, None, None);
+/// The attempt arrived, or is as good as arrived: its price is due, unless it was given back
+/// before. Answers how the attempt stands then.
+pub fn arrived<O: Owner>(app: &App, set: &mut WriteSet, attempt: &Attempt) -> State {
+    let state = if attempt.state == State::Lapsed { State::Late } else { State::Delivered };
+    sql::shift(set, attempt, state, None, None);
     post::<O>(app, set, attempt);
+    state
 }
 
 /// What was held for the attempt is spent.
@@ -99,8 +102,7 @@ pub async fn settle<O: Owner>(
             if let Some(provider_id) = provider_id.filter(|_| attempt.state.is_held()) {
                 found(app, &mut set, attempt, provider_id);
             }
-            arrived::<O>(app, &mut set, attempt);
-            (State::Delivered, None)
+            (arrived::<O>(app, &mut set, attempt), None)
         }
         News::Unknown => {
             let until = match O::unknown(app, &leg.message, attempt) {

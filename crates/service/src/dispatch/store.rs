@@ -15,7 +15,7 @@ const ATTEMPT: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits,
 /// Another leg of the message that brought it or still may.
 const OTHER_LEG: Sql = Sql("SELECT attempt_id FROM attempts WHERE account_id = $1 \
      AND object_id = $2 AND attempt_id <> $3 \
-     AND state IN ('queued', 'sending', 'unknown', 'accepted', 'delivered') LIMIT 1");
+     AND state IN ('queued', 'sending', 'unknown', 'accepted', 'delivered', 'late') LIMIT 1");
 /// Leads to the account of an object that has one attempt.
 const OF_OBJECT: Sql =
     Sql("SELECT account_id, attempt_id FROM attempts WHERE object_id = $1 LIMIT 1");
@@ -57,8 +57,8 @@ const NEXT_CARRIER: Sql = Sql("SELECT carrier FROM attempts WHERE carrier > $1 \
 const WAITING: Sql = Sql("SELECT attempt_id, object_id, channel, state, credits, lease_until, \
      account_id, give_up_at, kind, carrier, priority, tries, resends, queued_at, next_at, \
      refused_by FROM attempts WHERE carrier = $1 AND priority = $2 AND account_id = $3 \
-     AND queued_at IS NOT NULL AND queued_at > $4 AND queued_at <= $5 \
-     ORDER BY queued_at LIMIT $6");
+     AND queued_at IS NOT NULL AND (queued_at, attempt_id) > ($4, $5) AND queued_at <= $6 \
+     ORDER BY queued_at, attempt_id LIMIT $7");
 /// Into another queue, if it still waits where it did.
 const MOVE: Sql = Sql("UPDATE attempts SET carrier = $1 WHERE account_id = $2 \
      AND attempt_id = $3 AND state = 'queued' AND carrier = $4 AND queued_at + 0 = $5");
@@ -309,16 +309,24 @@ pub(super) struct Line<'a> {
     pub(super) account: &'a AccountId,
 }
 
-/// At most `limit` that wait there since between two times, the oldest first.
+/// A place in a line: behind an attempt, or at its beginning.
+#[derive(Default)]
+pub(super) struct Behind {
+    pub(super) queued_at: Millis,
+    pub(super) attempt: String,
+}
+
+/// At most `limit` that wait there since before `until`, the oldest first.
 pub(super) async fn waiting(
     app: &App,
     line: Line<'_>,
-    after: Millis,
+    behind: &Behind,
     until: Millis,
     limit: i64,
 ) -> Result<Vec<Found>, Error> {
     let Line { carrier, priority, account } = line;
-    let args = args![carrier, priority.number(), account, after, until, limit];
+    let (since, attempt) = (behind.queued_at, &behind.attempt);
+    let args = args![carrier, priority.number(), account, since, attempt, until, limit];
     app.db.rows(WAITING, args).await
 }
 

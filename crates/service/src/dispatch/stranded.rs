@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ::store::{CommitError, WriteSet};
 use clock::Millis;
 
-use super::store::{self as sql, Found, Line};
+use super::store::{self as sql, Behind, Found, Line};
 use super::{Attempt, Entry, failover};
 use crate::app::{App, Env};
 use crate::carriers::binds::Presence;
@@ -159,14 +159,16 @@ impl Watch {
     async fn leave_of(&self, line: Line<'_>) -> Result<Moved, CommitError> {
         let patience = if line.priority == Priority::Passcode { PASSCODE_MS } else { PATIENCE_MS };
         let until = self.app.now() - patience;
-        let (mut after, mut all) = (Millis(0), Moved::default());
+        let (mut behind, mut all) = (Behind::default(), Moved::default());
         loop {
-            let found = sql::waiting(&self.app, line, after, until, BATCH).await?;
-            let Some(newest) = found.last().and_then(|found| found.attempt.queued_at) else {
+            let found = sql::waiting(&self.app, line, &behind, until, BATCH).await?;
+            let Some(Attempt { id, queued_at: Some(queued_at), .. }) =
+                found.last().map(|found| &found.attempt)
+            else {
                 return Ok(all);
             };
             // What found no other way is not looked at again before the next look.
-            after = newest;
+            behind = Behind { queued_at: *queued_at, attempt: id.to_string() };
             all += self.move_all(line.account, found).await?;
         }
     }

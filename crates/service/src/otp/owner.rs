@@ -94,6 +94,11 @@ impl Owner for Otp {
         Then::Leg { channel: Channel::Sms, category: "authentication", to }
     }
 
+    /// The fallback took its place, and may fail: then a code that arrived is still good.
+    fn may_arrive_late(challenge: &Challenge, attempt: &Attempt) -> bool {
+        challenge.attempt != attempt.id
+    }
+
     fn adopt(
         app: &App,
         set: &mut WriteSet,
@@ -119,8 +124,14 @@ impl Owner for Otp {
         if let News::Over(Ending { why, .. }) | News::Owed(why) = news {
             note_unreachable(app, set, challenge, attempt.channel, why);
         }
-        // News of an attempt that another took the place of change nothing else.
+        // News of an attempt that another took the place of change nothing else, unless that one
+        // has failed before and this was the last.
         if challenge.attempt != attempt.id {
+            if let News::Over(ending) = news
+                && !challenge.falls_back()
+            {
+                over_at_last(app, set, challenge, ending);
+            }
             return;
         }
         match news {
@@ -208,16 +219,22 @@ fn ask_consent(app: &App, set: &mut WriteSet, challenge: &Challenge) {
 }
 
 fn over(app: &App, set: &mut WriteSet, challenge: &mut Challenge, ending: &Ending) {
-    let reason = Reason::of_ending(ending);
-    if ending.is_last {
-        sql::fail(set, challenge, reason);
-        events::failed(app, set, challenge, reason);
-        if challenge.status == Status::Sent {
-            challenge.status = Status::Failed;
-            challenge.failure_reason = Some(reason);
-        }
-    }
+    over_at_last(app, set, challenge, ending);
     sql::leg_over(set, challenge, challenge.expires_at);
+}
+
+/// Nothing brought it, and nothing may bring it any more.
+fn over_at_last(app: &App, set: &mut WriteSet, challenge: &mut Challenge, ending: &Ending) {
+    if !ending.is_last {
+        return;
+    }
+    let reason = Reason::of_ending(ending);
+    sql::fail(set, challenge, reason);
+    events::failed(app, set, challenge, reason);
+    if challenge.status == Status::Sent {
+        challenge.status = Status::Failed;
+        challenge.failure_reason = Some(reason);
+    }
 }
 
 /// Remembers that the chat-app refused the recipient, if that is why.

@@ -1,8 +1,9 @@
-//! Sending: what is asked for and commit A. [`carry`] takes it from there.
+//! Sending: what is asked for and commit A. [`carry_until`] takes it from there.
 
 use std::time::Duration;
 
 use store::{CommitError, WriteSet};
+use tokio::time::Instant;
 
 use super::code::{code_of, mac, new_code, seal};
 use super::limits::{self, LIMITED, Way};
@@ -15,13 +16,15 @@ use crate::access::idempotency::{Claim, Seen};
 use crate::app::{Account, App};
 use crate::carriers::{Address, Channel, Priority, Refusal, Rehearsed};
 use crate::credits;
-use crate::dispatch::{self, Attempt, Carried, Failure, Leg, NewLeg, State, carry};
+use crate::dispatch::{self, Attempt, Carried, Failure, Leg, NewLeg, State, carry_until};
 use crate::kit::conversion::Excess;
 use crate::kit::id::ChallengeId;
 use crate::senders;
 
 /// Times that a decision is made anew because another was faster.
 const RETRIES: u32 = 40;
+/// How long it may take at the end to read how a send stands, milliseconds.
+const LAST_LOOK_MS: u64 = 2_000;
 
 /// What a send came to.
 pub(super) struct Sent {
@@ -40,6 +43,7 @@ pub(super) async fn send(
     order: &Order,
     claim: &Claim,
 ) -> Result<Sent, Error> {
+    let answer_by = answer_by(app);
     let counted = check(app, account, order).await?;
     match order.mode {
         Mode::Only(Channel::Sms) => dispatch::look_up(app, &order.to).await,
@@ -54,12 +58,13 @@ pub(super) async fn send(
     let is_new = recorded.as_ref().is_ok_and(|recorded| recorded.is_new);
     match counted {
         Counted::No => {}
-        _ if !is_new => fraud::take_back(app, &account.id, &order.to),
+        _ if !is_new => fraud::take_back_from(app, account, &order.to),
         Counted::Within => {}
         Counted::Beyond(excess) => fraud::tell_excess(app, account, order, &excess),
     }
-    let Recorded { mut leg, was_unreachable, .. } = recorded?;
-    let reason = match carry(app, &mut leg).await {
+    let Recorded { leg, was_unreachable, .. } = recorded?;
+    let (mut leg, carried) = carry_until(app, leg, answer_by).await;
+    let reason = match carried {
         Carried::Stands => None,
         Carried::Over(ending) => Some(Reason::of_ending(&ending)),
         Carried::Moved => read_again(app, &mut leg).await,
@@ -74,6 +79,13 @@ pub(super) async fn send(
         tracing::warn!(%error, "a repeat will not be told that this send was refused");
     }
     Ok(Sent { challenge: leg.message, refusal, is_unreachable })
+}
+
+/// Until when a send that begins now may wait for carriers: the rest of the time of its request is
+/// for reading how it stands.
+fn answer_by(app: &App) -> Instant {
+    let limit_ms = app.config.server.request_timeout_ms;
+    Instant::now() + Duration::from_millis(limit_ms - (limit_ms / 10).min(LAST_LOOK_MS))
 }
 
 /// What commit A left.

@@ -49,7 +49,7 @@ async fn status_of(ada: &Tenant<'_>, sent: &Answer) -> String {
 }
 
 /// A status of the last message that the upstream took.
-fn status(upstream: &CloudApi, word: &str) -> Value {
+pub(super) fn status(upstream: &CloudApi, word: &str) -> Value {
     let last = upstream.messages().last().unwrap().clone();
     status_for(&last["biz_opaque_callback_data"], word)
 }

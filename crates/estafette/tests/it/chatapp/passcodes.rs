@@ -3,9 +3,10 @@
 
 use estafette::app::Env;
 use playground::cloud_api::{self, Chaos, CloudApi};
-use playground::smsc::IdStyle;
+use playground::smsc::{IdStyle, SmscOptions};
 use serde_json::{Value, json};
 
+use super::faults::status;
 use super::live::{stories, world_with};
 use crate::smpp::{Centre, settings};
 use crate::world::tenant::{Tenant, phone};
@@ -24,7 +25,12 @@ async fn world(engine: Engine) -> (World, Far) {
     (world, Far { cloud, centre })
 }
 
-stories!(who_is_not_reached_by_chat_gets_one_sms, every_fault_of_the_chatapp_ends_in_one_sms,);
+stories!(
+    who_is_not_reached_by_chat_gets_one_sms,
+    every_fault_of_the_chatapp_ends_in_one_sms,
+    a_code_that_the_chatapp_brought_late_outlives_the_sms_behind_it,
+    a_passcode_of_which_each_copy_failed_is_failed,
+);
 
 const CODE: &str = "48213";
 
@@ -89,4 +95,48 @@ async fn every_fault_of_the_chatapp_ends_in_one_sms(world: &World, far: &Far) {
         }
         came_by_sms(world, far, &ada, &sent, &to).await;
     }
+}
+
+async fn a_code_that_the_chatapp_brought_late_outlives_the_sms_behind_it(world: &World, far: &Far) {
+    // Receipts of SMS come when the story says so.
+    let never = SmscOptions { receipt_ms: 3_600_000, ..far.centre.options() };
+    far.centre.behave(never);
+    for is_late in [true, false] {
+        let name = if is_late { "late" } else { "never" };
+        let (ada, to) = (world.live_sender(name, 1_000).await, phone("0003"));
+        let sent = ada.send(json!({"to": to, "code": CODE, "reference": name})).await.ok();
+        let id = sent.word("challenge_id");
+        world.advance(21_000).await;
+        let sms = ada.until(id, |now| now["channel"] == "sms" && now["status"] == "sent").await;
+        if is_late {
+            far.cloud.tell(&status(&far.cloud, "delivered")).await.unwrap();
+        }
+        let carried = sms.word("provider_message_id").to_owned();
+        assert!(far.centre.tell(&carried, smpp::MessageState::Undeliverable));
+        eventually(async || (ada.balance().await == 1_000).then_some(())).await;
+        let read = ada.challenge(id).await.ok();
+        if is_late {
+            assert_eq!(read.word("status"), "sent", "{}", read.text);
+            ada.guess(id, CODE).await.ok();
+        } else {
+            assert_eq!(read.word("status"), "failed", "{}", read.text);
+        }
+    }
+}
+
+async fn a_passcode_of_which_each_copy_failed_is_failed(world: &World, far: &Far) {
+    let (ada, to) = (world.live_sender("ada", 1_000).await, phone("0003"));
+    let send = async || ada.send(json!({"to": to, "delivery_mode": "chatapp"})).await.ok();
+    let sent = send().await;
+    let first = status(&far.cloud, "failed");
+    world.advance(31_000).await;
+    assert_eq!(send().await.field("challenge_id"), sent.field("challenge_id"));
+    far.cloud.tell(&status(&far.cloud, "failed")).await.unwrap();
+    let id = sent.word("challenge_id");
+    let read = ada.challenge(id).await.ok();
+    assert_eq!(read.word("status"), "sent", "the first may arrive: {}", read.text);
+    far.cloud.tell(&first).await.unwrap();
+    let read = ada.until(id, |now| now["status"] == "failed").await;
+    assert_eq!(read.word("failure_reason"), "unreachable");
+    assert_eq!(ada.balance().await, 1_000);
 }

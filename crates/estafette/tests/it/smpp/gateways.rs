@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -25,6 +26,7 @@ on_every_engine!(
     what_a_gateway_refuses_is_told_and_costs_nothing,
     every_gateway_is_understood_both_ways,
     bad_answers_about_one_accounts_messages_hold_up_nobody_else,
+    who_waits_for_a_rest_of_its_own_holds_up_nobodys_bulk,
     a_number_that_is_always_throttled_holds_up_no_other,
     a_gateway_that_is_away_is_not_shown_as_up,
     a_long_message_that_comes_in_parts_is_one,
@@ -44,6 +46,8 @@ pub(super) struct Far {
     pub(super) answer: Arc<Mutex<(u16, String)>>,
     /// What it answers with this status instead: requests that hold the text.
     poison: Arc<Mutex<Option<(String, u16)>>>,
+    /// How long it takes to answer.
+    pub(super) takes: Arc<Mutex<Duration>>,
 }
 
 impl Far {
@@ -68,6 +72,8 @@ async fn answer(State(far): State<Far>, uri: Uri, body: Bytes) -> (StatusCode, S
     let poison = far.poison.lock().unwrap().clone();
     let poison = poison.filter(|(text, _)| asked.0.contains(text) || asked.1.contains(text));
     far.asked.lock().unwrap().push(asked);
+    let takes = *far.takes.lock().unwrap();
+    tokio::time::sleep(takes).await;
     if let Some((_, status)) = poison {
         return (StatusCode::from_u16(status).unwrap(), "{}".to_owned());
     }
@@ -191,6 +197,32 @@ async fn bad_answers_about_one_accounts_messages_hold_up_nobody_else(world: &Wor
     assert_eq!(state().await, "up");
 }
 
+async fn who_waits_for_a_rest_of_its_own_holds_up_nobodys_bulk(world: &World) {
+    let (far, address) = Far::open(202, "0: Accepted for delivery").await;
+    *far.poison.lock().unwrap() = Some(("poison".to_owned(), 500));
+    give(world, "kannel", address).await;
+    let (ada, ben) = (sender(world, "ada").await, sender(world, "ben").await);
+    // Some go out and are lost; the others wait for the end of the rest.
+    let mut hers = Vec::new();
+    for number in 0..40 {
+        let to = phone(&format!("56{number:02}"));
+        let sent = ada.text(json!({"to": to, "text": "poison"})).await.ok();
+        hers.push(sent.word("id").to_owned());
+    }
+    let state = async || super::carrier(world, "main").await["state"].clone();
+    eventually(async || (state().await == "resting").then_some(())).await;
+    for number in 0..3 {
+        let bulk = json!({"to": phone(&format!("577{number}")), "text": "hi", "class": "bulk"});
+        let his = ben.text(bulk).await.ok();
+        ben.sms_until(his.word("id"), "submitted").await;
+    }
+    let mut waiting = 0;
+    for id in &hers {
+        waiting += usize::from(ada.sms(id).await.ok().word("status") == "queued");
+    }
+    assert!(waiting > 0, "none of hers waited");
+}
+
 async fn a_gateway_that_is_away_is_not_shown_as_up(world: &World) {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     give(world, "kannel", closed).await;
@@ -200,7 +232,7 @@ async fn a_gateway_that_is_away_is_not_shown_as_up(world: &World) {
     ada.text(json!({"to": phone("5678"), "text": "hi"})).await.ok();
     eventually(async || (state().await == "resting").then_some(())).await;
     // Its rest is over after a second; that it is well nobody knows.
-    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert_eq!(state().await, "resting");
 }
 

@@ -15,6 +15,7 @@ mod prose;
 mod routes;
 mod rude;
 mod shares;
+mod slow;
 mod unfit;
 mod waiting;
 mod wishes;
@@ -65,8 +66,18 @@ impl Centre {
         self.tell(id, MessageState::Delivered)
     }
 
+    /// Makes it behave otherwise from now on.
+    pub(crate) fn behave(&self, options: SmscOptions) {
+        self.handsets.behave(options);
+    }
+
+    /// How it behaves.
+    pub(crate) fn options(&self) -> SmscOptions {
+        self.handsets.options()
+    }
+
     /// Sends a receipt.
-    fn tell(&self, id: &str, state: MessageState) -> bool {
+    pub(crate) fn tell(&self, id: &str, state: MessageState) -> bool {
         self.handsets.receipt(id, state, None)
     }
 

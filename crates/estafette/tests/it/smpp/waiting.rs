@@ -20,6 +20,7 @@ on_every_engine!(
     a_passcode_waits_for_a_connection_that_is_cut,
     a_passcode_without_a_carrier_in_reach_leaves_nothing,
     what_has_waited_longest_is_told_after_a_restart_as_well,
+    what_a_node_took_out_and_could_not_read_goes_out_once,
 );
 
 /// Where nobody listens until the story does: the system hands out no such port to others.
@@ -34,6 +35,8 @@ async fn unused_address() -> SocketAddr {
     panic!("a thousand ports are taken");
 }
 
+const MESSAGE: &str = "FROM sms_messages WHERE account_id = $1 AND sms_id = $2";
+const OPT_OUT: &str = "SELECT said_at FROM opt_outs";
 const UNDECIDED: &str = "SELECT COUNT(*) FROM attempts WHERE state IN ('queued', 'sending')";
 
 async fn a_passcode_without_room_waits_where_no_crash_forgets_it(world: &World) {
@@ -130,4 +133,25 @@ async fn what_has_waited_longest_is_told_after_a_restart_as_well(world: &World) 
     })
     .await;
     eventually(async || (waited().await == 0).then_some(())).await;
+}
+
+async fn what_a_node_took_out_and_could_not_read_goes_out_once(world: &World) {
+    let at = unused_address().await;
+    give(world, settings(&[("main", at, "")])).await;
+    let ada = sender(world, "ada").await;
+    let bulk = json!({"to": phone("1000"), "text": "hi", "class": "bulk", "validity_s": 3_600});
+    let id = ada.text(bulk).await.ok().word("id").to_owned();
+    // It has waited, so its recipient is asked about as well.
+    world.advance(5_000).await;
+    world.faults.plan_reads(MESSAGE, 2);
+    world.faults.plan_reads(OPT_OUT, 1);
+    let centre = Centre::at(at, IdStyle::Decimal).await;
+    eventually(async || {
+        world.advance(1_000).await;
+        (world.faults.reads_left() == 0).then_some(())
+    })
+    .await;
+    ada.sms_until(&id, "delivered").await;
+    assert_eq!(centre.came_to(&phone("1000")).len(), 1);
+    assert_eq!(ada.balance().await, START - super::PRICE);
 }

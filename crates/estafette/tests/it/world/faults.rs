@@ -39,6 +39,8 @@ struct Planned {
 #[derive(Clone, Default)]
 pub struct Faults {
     planned: Arc<Mutex<Vec<Planned>>>,
+    /// Reads that are to fail, by a text in them, and how often.
+    reads: Arc<Mutex<Vec<(&'static str, usize)>>>,
     /// What was asked of the database since a story wanted to know.
     seen: Arc<Mutex<Option<Seen>>>,
 }
@@ -56,6 +58,22 @@ impl Faults {
     /// The next `times` commits with this text in a statement fail.
     pub fn plan(&self, text: &'static str, how: How, times: usize) {
         self.planned.lock().unwrap().push(Planned { text, how, times });
+    }
+
+    /// The next `times` reads with this text fail.
+    pub fn plan_reads(&self, text: &'static str, times: usize) {
+        self.reads.lock().unwrap().push((text, times));
+    }
+
+    /// How many reads are to fail yet.
+    pub fn reads_left(&self) -> usize {
+        self.reads.lock().unwrap().iter().map(|(_, times)| times).sum()
+    }
+
+    fn fails_to_read(&self, sql: Sql) -> bool {
+        let mut reads = self.reads.lock().unwrap();
+        let planned = reads.iter_mut().find(|(text, times)| *times > 0 && sql.0.contains(text));
+        planned.map(|(_, times)| *times -= 1).is_some()
     }
 
     /// No planned failure happens any more.
@@ -128,6 +146,9 @@ impl Engine for Faulty {
     fn rows(&self, sql: Sql, args: Args) -> BoxFuture<'_, Result<Vec<Row>, Error>> {
         if let Some(seen) = &mut *self.faults.seen.lock().unwrap() {
             seen.reads.push((sql, args.clone()));
+        }
+        if self.faults.fails_to_read(sql) {
+            return Box::pin(async { Err(Error::Unavailable("planned".to_owned())) });
         }
         self.engine.rows(sql, args)
     }

@@ -95,8 +95,16 @@ impl Health {
 
     /// For how long it rests for this account.
     pub(super) fn rest(&self, account: &str) -> Duration {
-        let own = self.accounts.get(account).map(|account| account.rest.left());
-        self.all.left().max(own.unwrap_or_default())
+        self.all.left().max(self.own_rest(account))
+    }
+
+    /// Whether it rests for this account because of what the account's own messages met.
+    pub(super) fn rests_alone(&self, account: &str) -> bool {
+        !self.own_rest(account).is_zero()
+    }
+
+    fn own_rest(&self, account: &str) -> Duration {
+        self.accounts.get(account).map(|account| account.rest.left()).unwrap_or_default()
     }
 
     /// Whether it rests for anybody.

@@ -2,7 +2,10 @@
 //! and how many a second. Passcodes find room that bulk leaves free, no account has all of it, and
 //! a carrier that fails is asked again by one message at a time.
 
+mod backlog;
+mod bucket;
 mod health;
+mod permit;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,9 +18,13 @@ use tokio::time::Instant;
 use super::binds::Presence;
 use super::{Carrier, Outcome, Refusal};
 use crate::kit::alarm::Alarm;
+use backlog::Backlog;
+use bucket::Bucket;
 use health::Health;
 
+pub use backlog::Waits;
 pub use health::Subject;
+pub use permit::Permit;
 
 /// Who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -118,27 +125,13 @@ struct Book {
     next_ticket: u64,
     bucket: Bucket,
     health: Health,
-    /// The first of those that wait in the database, and since when there have been some.
-    backlog: Option<(Priority, Instant)>,
+    backlog: Backlog,
 }
 
 struct Waiter {
     ticket: u64,
     priority: Priority,
     gets: oneshot::Sender<Permit>,
-}
-
-/// Submissions that may begin now, as time passes.
-struct Bucket {
-    tokens: f64,
-    at: Instant,
-}
-
-/// The right to one submission, from before it goes out until its outcome is durable.
-pub struct Permit {
-    lane: Arc<Lane>,
-    account: String,
-    priority: Priority,
 }
 
 impl Lane {
@@ -152,9 +145,9 @@ impl Lane {
             accounts: HashMap::new(),
             waiting: BTreeMap::new(),
             next_ticket: 0,
-            bucket: Bucket { tokens: burst(pace), at: Instant::now() },
+            bucket: Bucket::full(pace),
             health: Health::default(),
-            backlog: None,
+            backlog: Backlog::default(),
         };
         let (book, work) = (Mutex::new(book), Notify::new());
         let (receipts, answers) = (ReceiptCounts::default(), AnswerFigures::default());
@@ -191,11 +184,11 @@ impl Lane {
     #[must_use]
     pub fn enter(self: &Arc<Self>, account: &str, priority: Priority) -> Option<Permit> {
         let mut book = self.book();
-        let is_next = book.backlog.is_none_or(|(first, _)| priority < first);
+        let is_next = book.backlog.lets_in(priority);
         let permit = if is_next { self.try_give(&mut book, account, priority) } else { None };
         if permit.is_none() {
-            let (first, since) = book.backlog.unwrap_or((priority, Instant::now()));
-            book.backlog = Some((first.min(priority), since));
+            let waits = book.waits(account, priority);
+            book.backlog.add(waits);
         }
         permit
     }
@@ -206,13 +199,22 @@ impl Lane {
         self.try_give(&mut self.book(), account, priority)
     }
 
-    /// The next permit for this account; `None` when there is none within `patience`.
+    /// The next permit for this account; `None` when there is none within `patience`, or where
+    /// some of its priority wait in the database and the account is served already: whoever waits
+    /// here is served before those.
     pub async fn take(
         self: &Arc<Self>,
         account: &str,
         priority: Priority,
         patience: Duration,
     ) -> Option<Permit> {
+        let is_behind = {
+            let book = self.book();
+            !book.backlog.lets_in(priority) && book.taken_by(account) > 0
+        };
+        if is_behind {
+            return None;
+        }
         if let Some(permit) = self.try_take(account, priority) {
             return Some(permit);
         }
@@ -298,17 +300,30 @@ impl Lane {
         self.book().health.is_probed()
     }
 
-    /// What waits in the database, as somebody saw who looked.
-    pub fn set_backlog(&self, first: Option<Priority>) {
+    /// When the rate lets some through again; `None` = it does now.
+    #[must_use]
+    pub fn refills_in(&self) -> Option<Duration> {
+        let per_s = self.pace.per_s?;
         let mut book = self.book();
-        let since = book.backlog.map_or_else(Instant::now, |(_, since)| since);
-        book.backlog = first.map(|first| (first, since));
+        // Else it is no matter of the rate, and whoever gives a permit back says so.
+        (!book.bucket.has_one(self.pace)).then(|| book.bucket.refills_in(per_s))
+    }
+
+    /// What a message waits for that got no permit.
+    #[must_use]
+    pub fn waits(&self, account: &str, priority: Priority) -> Waits {
+        self.book().waits(account, priority)
+    }
+
+    /// What waits in the database, as somebody saw who looked.
+    pub fn set_backlog(&self, waits: Option<Waits>) {
+        self.book().backlog.set(waits);
     }
 
     /// For how long some have waited in the database without a break.
     #[must_use]
     pub fn wait(&self) -> Duration {
-        self.book().backlog.map_or(Duration::ZERO, |(_, since)| since.elapsed())
+        self.book().backlog.wait()
     }
 
     /// Says that something waits in the database.
@@ -337,14 +352,12 @@ impl Lane {
             Priority::Transactional => (all / 4, all - all / 4),
             Priority::Bulk => (all / 2, all - all / 2),
         };
-        let taken_by_account = book.accounts.get(account).copied().unwrap_or_default();
         let is_patient = priority != Priority::Passcode;
         let is_resting = !book.health.rest(account).is_zero();
-        let is_probed = (book.health.is_probed() && book.patient > 0)
-            || (book.health.is_probed_by(account) && taken_by_account > 0);
+        let is_probed = book.health.is_probed() && book.patient > 0;
         let is_absent = self.presence() != Presence::Here;
-        let is_held_back = is_patient && (is_absent || is_resting || is_probed);
-        !is_held_back && book.taken < all - spare && taken_by_account < own
+        let is_held_back = is_absent || is_resting || is_probed || book.rests_alone(account);
+        !(is_patient && is_held_back) && book.taken < all - spare && book.taken_by(account) < own
     }
 
     fn try_give(
@@ -353,11 +366,14 @@ impl Lane {
         account: &str,
         priority: Priority,
     ) -> Option<Permit> {
-        let is_overtaken = book
-            .waiting
-            .values()
-            .flatten()
-            .any(|waiter| waiter.priority <= priority && !waiter.gets.is_closed());
+        let own = book.taken_by(account);
+        let is_overtaken = book.waiting.iter().any(|(account, waiters)| {
+            let comes_first = |waiter: &Waiter| {
+                let is_alike = waiter.priority == priority && book.taken_by(account) <= own;
+                (waiter.priority < priority || is_alike) && !waiter.gets.is_closed()
+            };
+            waiters.iter().any(comes_first)
+        });
         if is_overtaken || !self.may(book, account, priority) || !book.bucket.has_one(self.pace) {
             return None;
         }
@@ -396,7 +412,7 @@ impl Lane {
         let mut best: Option<((Priority, usize, u64), &String)> = None;
         for (account, queue) in &book.waiting {
             let Some(first) = queue.front() else { continue };
-            let taken = book.accounts.get(account).copied().unwrap_or_default();
+            let taken = book.taken_by(account);
             let rank = (first.priority, taken, first.ticket);
             let is_better = best.is_none_or(|(other, _)| rank < other);
             if is_better && self.may(book, account, first.priority) {
@@ -417,70 +433,23 @@ impl Lane {
     }
 }
 
-/// What may go out at once after a pause: a tenth of a second's worth.
-fn burst(pace: Pace) -> f64 {
-    pace.per_s.map_or(0.0, |per_s| (f64::from(per_s) / 10.0).max(1.0))
-}
-
-impl Bucket {
-    /// Whether the rate lets one more through now.
-    fn has_one(&mut self, pace: Pace) -> bool {
-        let Some(per_s) = pace.per_s else {
-            self.tokens = 1.0;
-            return true;
-        };
-        let now = Instant::now();
-        let passed = now.duration_since(self.at).as_secs_f64();
-        self.at = now;
-        self.tokens = (self.tokens + passed * f64::from(per_s)).min(burst(pace));
-        self.tokens >= 1.0
-    }
-}
-
-impl Permit {
-    /// The carrier that it is a permit at.
-    #[must_use]
-    pub fn carrier(&self) -> &Arc<dyn Carrier> {
-        &self.lane.carrier
+impl Book {
+    /// Permits that an account has.
+    fn taken_by(&self, account: &str) -> usize {
+        self.accounts.get(account).copied().unwrap_or_default()
     }
 
-    /// Whether somebody waits for one in its lane.
-    #[must_use]
-    pub fn is_wanted(&self) -> bool {
-        let book = self.lane.book();
-        book.backlog.is_some() || !book.waiting.is_empty()
+    /// Whether its own messages keep an account's next one back, and nobody else's.
+    fn rests_alone(&self, account: &str) -> bool {
+        let is_asking = self.health.is_probed_by(account) && self.taken_by(account) > 0;
+        is_asking || self.health.rests_alone(account)
     }
 
-    /// What goes out counts as so many for the rate.
-    pub fn weigh(&self, parts: u32) {
-        self.lane.book().bucket.tokens -= f64::from(parts.saturating_sub(1));
-    }
-
-    /// The lane that it is a permit in.
-    #[must_use]
-    pub fn lane(&self) -> &Arc<Lane> {
-        &self.lane
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let mut book = self.lane.book();
-        book.taken -= 1;
-        book.patient -= usize::from(self.priority != Priority::Passcode);
-        if let Some(taken) = book.accounts.get_mut(&self.account) {
-            *taken -= 1;
-            if *taken == 0 {
-                book.accounts.remove(&self.account);
-            }
-        }
-        let (has_backlog, has_waiters) = (book.backlog.is_some(), !book.waiting.is_empty());
-        drop(book);
-        if has_waiters {
-            self.lane.hand_out();
-        }
-        if has_backlog {
-            self.lane.wake();
+    fn waits(&self, account: &str, priority: Priority) -> Waits {
+        if priority != Priority::Passcode && self.rests_alone(account) {
+            Waits::Alone
+        } else {
+            Waits::ForRoom(priority)
         }
     }
 }

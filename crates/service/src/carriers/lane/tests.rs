@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::{Lane, Pace, Permit, Priority, Subject};
+use super::{Lane, Pace, Permit, Priority, Subject, Waits};
 use crate::carriers::{Carrier, Outbound, Outcome, Refusal};
 
 const NOW: Priority = Priority::Transactional;
@@ -244,4 +244,46 @@ async fn whoever_stops_waiting_keeps_nobody_waiting() {
     drop(first);
     drop(next.await.expect("nobody else waits"));
     assert_eq!(lane.taken(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_rests_alone_keeps_nobody_out() {
+    let lane = lane(16, None);
+    for number in ["ada 1", "ada 2", "ada 3"] {
+        note(&lane, &Outcome::Unknown, number);
+    }
+    assert!(lane.enter("ada", NOW).is_none());
+    assert_eq!(lane.waits("ada", NOW), Waits::Alone);
+    tokio::time::advance(Duration::from_millis(10)).await;
+    assert!(lane.enter("ben", Priority::Bulk).is_some());
+    assert_eq!(lane.wait(), Duration::from_millis(10), "hers waits all the same");
+    // Who waits for room does, for those behind.
+    lane.set_backlog(Some(Waits::ForRoom(NOW)));
+    assert!(lane.enter("ben", Priority::Bulk).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_served_already_waits_behind_those_in_the_database() {
+    let lane = lane(4, None);
+    let hers = lane.try_take("ada", Priority::Passcode).expect("a permit");
+    lane.set_backlog(Some(Waits::ForRoom(Priority::Passcode)));
+    assert!(lane.take("ada", Priority::Passcode, SOON).await.is_none());
+    assert!(lane.take("ben", Priority::Passcode, SOON).await.is_some());
+    lane.set_backlog(None);
+    assert!(lane.take("ada", Priority::Passcode, SOON).await.is_some());
+    drop(hers);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_the_rate_withholds_comes_back_with_time() {
+    let lane = lane(4, Some(40));
+    let taken = all_of(&lane, "ada", Priority::Passcode);
+    assert!(!taken.is_empty());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(lane.refills_in(), None, "there is no room, whatever the rate says");
+    drop(taken);
+    drop(all_of(&lane, "ada", Priority::Passcode));
+    let refills_in = lane.refills_in().expect("the rate");
+    tokio::time::advance(refills_in).await;
+    assert!(lane.try_take("ada", Priority::Passcode).is_some());
 }

@@ -33,6 +33,7 @@ words! {
         Refused = "refused",
         Failed = "failed",
         Lapsed = "lapsed",
+        Late = "late",
         Expired = "expired",
     }
 }
@@ -162,7 +163,7 @@ impl Group {
                 ("I5", is_posted && !is_refunded)
             }
             Some(State::Refused | State::Expired) => ("I6", is_voided),
-            Some(State::Failed | State::Lapsed) => ("I6", is_voided || is_refunded),
+            Some(State::Failed | State::Lapsed | State::Late) => ("I6", is_voided || is_refunded),
             None => ("I5", false),
         };
         let money = match (is_held, is_refunded, is_posted, is_voided, is_open) {

@@ -14,7 +14,7 @@ use super::{Challenge, Error, Status, events, store as sql};
 use crate::app::App;
 use crate::carriers::Channel;
 use crate::dispatch::{
-    self, Attempt, Claim, Failure, LEASE_MS, Leg, News, Next, State, Unwritten, carry, write,
+    self, Attempt, Claim, Failure, LEASE_MS, Leg, News, Next, State, Unwritten, carry_on, write,
 };
 use crate::kit::id::{AccountId, ChallengeId};
 
@@ -131,7 +131,8 @@ async fn watch(app: &App, challenge: Challenge, attempt: Attempt) -> Result<(), 
         {
             let mut leg = Leg::<Otp>::new(challenge, attempt);
             if dispatch::over(app, &mut leg, Failure::silence()).await? == Next::Attempt {
-                carry(app, &mut leg).await;
+                // A carrier that hangs delays no other's.
+                carry_on(app, leg);
             }
             Ok(())
         }
