@@ -65,13 +65,11 @@ pub async fn carry_until<O: Owner>(app: &App, leg: Leg<O>, until: Instant) -> (L
         let carried = carry(&app, &mut leg).await;
         (leg, carried)
     });
-    match tokio::time::timeout_at(until, &mut carrying).await {
-        Ok(told) => told,
-        Err(_) => {
-            task::spawn(async move { drop(carrying.await) });
-            (known, Carried::Moved)
-        }
+    if let Ok(told) = tokio::time::timeout_at(until, &mut carrying).await {
+        return told;
     }
+    task::spawn(async move { drop(carrying.await) });
+    (known, Carried::Moved)
 }
 
 /// The same in the background. A stop of the process waits for it from here on.
